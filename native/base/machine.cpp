@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/machine.hpp"
+
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <thread>
+
+#include "base/control_group.hpp"
+#include "base/system_file.hpp"
+
+namespace spillway {
+
+namespace {
+
+// For machines whose /sys tells nothing (some containers): sizes that are small enough everywhere, so that a plan made
+// from them is slow at worst.
+constexpr uint64_t kL1BytesDefault = 32 << 10;
+constexpr uint64_t kL2BytesDefault = 512 << 10;
+constexpr uint64_t kL3BytesDefault = 4 << 20;
+#if defined(__powerpc64__)
+constexpr uint64_t kCacheLineBytesDefault = 128;
+#else
+constexpr uint64_t kCacheLineBytesDefault = 64;
+#endif
+
+std::vector<int> allowed_cpus(const std::string& root) {
+    const auto status = read_text(root + "/proc/self/status").value_or("");
+    auto cpus = parse_cpu_list(value_of(status, "Cpus_allowed_list").value_or(""));
+    // The mask may name processors that do not exist (a container with "0-255" on a small machine).
+    const auto online = parse_cpu_list(read_text(root + "/sys/devices/system/cpu/online").value_or(""));
+    if (!online.empty()) {
+        std::erase_if(cpus, [&](int cpu) { return !std::binary_search(online.begin(), online.end(), cpu); });
+    }
+    if (cpus.empty()) {
+        const int count = std::max(1u, std::thread::hardware_concurrency());
+        for (int cpu = 0; cpu < count; ++cpu) cpus.push_back(cpu);
+    }
+    return cpus;
+}
+
+int count_physical_cores(const std::string& root, const std::vector<int>& cpus) {
+    std::set<std::string> cores;
+    for (const int cpu : cpus) {
+        const std::string topology = root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
+        auto siblings = read_text(topology + "thread_siblings_list");
+        cores.insert(siblings ? *siblings : std::to_string(cpu));
+    }
+    return static_cast<int>(cores.size());
+}
+
+std::string cpu_model(const std::string& root) {
+    const auto cpuinfo = read_text(root + "/proc/cpuinfo").value_or("");
+    for (const char* name : {"model name", "cpu", "Model"}) {  // x86, POWER, some Arm boards
+        if (const auto model = value_of(cpuinfo, name)) return *model;
+    }
+    const auto part = value_of(cpuinfo, "CPU part");  // Arm servers: numbers only
+    if (part) return "Arm implementer " + value_of(cpuinfo, "CPU implementer").value_or("?") + " part " + *part;
+    return "unknown";
+}
+
+// The extensions that guarded code of the engine is compiled for; none of them needs a check at run time.
+std::vector<std::string> simd_extensions() {
+    std::vector<std::string> names;
+#if defined(__x86_64__)
+    names.emplace_back("sse2");  // non-temporal stores; part of every x86-64 processor
+#elif defined(__aarch64__)
+    names.emplace_back("neon");
+#elif defined(__powerpc64__) && defined(__VSX__)
+    names.emplace_back("vsx");
+#endif
+    return names;
+}
+
+uint64_t parse_size(const std::string& text) {  // "48K", "2048K", "32M"
+    const uint64_t number = parse_number(text).value_or(0);
+    if (text.empty()) return 0;
+    if (text.back() == 'K') return number << 10;
+    if (text.back() == 'M') return number << 20;
+    return number;
+}
+
+void read_caches(const std::string& root, int cpu, Machine& machine) {
+    const std::string folder = root + "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/";
+    for (const auto& name : folder_names(folder)) {
+        if (name.rfind("index", 0) != 0) continue;
+        const std::string index = folder + name + "/";
+        if (read_text(index + "type").value_or("") == "Instruction") continue;
+        const uint64_t bytes = parse_size(read_text(index + "size").value_or(""));
+        const uint64_t level = read_number(index + "level").value_or(0);
+        if (level == 1) machine.l1_bytes = bytes;
+        if (level == 2) machine.l2_bytes = bytes;
+        if (level == 3) machine.l3_bytes = bytes;
+        if (level == 1) machine.cache_line_bytes = read_number(index + "coherency_line_size").value_or(0);
+    }
+    const bool nothing_known = machine.l1_bytes == 0 && machine.l2_bytes == 0 && machine.l3_bytes == 0;
+    if (machine.l1_bytes == 0) machine.l1_bytes = kL1BytesDefault;
+    if (machine.l2_bytes == 0) machine.l2_bytes = kL2BytesDefault;
+    if (nothing_known) machine.l3_bytes = kL3BytesDefault;  // else: a machine without one (0)
+    if (machine.cache_line_bytes == 0) machine.cache_line_bytes = kCacheLineBytesDefault;
+}
+
+void read_memory(const std::string& root, const ControlGroupLimits& limits, Machine& machine) {
+    const auto meminfo = read_text(root + "/proc/meminfo").value_or("");
+    const auto kibibytes = [&](const char* name) { return parse_number(value_of(meminfo, name).value_or("")); };
+    machine.page_bytes = static_cast<uint64_t>(std::max(4096L, ::sysconf(_SC_PAGESIZE)));
+    machine.memory_bytes = kibibytes("MemTotal").value_or(0) << 10;
+    if (machine.memory_bytes == 0) {
+        machine.memory_bytes = static_cast<uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES))) * machine.page_bytes;
+    }
+    machine.available_bytes = kibibytes("MemAvailable").value_or(machine.memory_bytes / 1024 / 2) << 10;
+    machine.huge_page_bytes = kibibytes("Hugepagesize").value_or(0) << 10;
+    if (limits.memory_bytes && *limits.memory_bytes < machine.memory_bytes) {
+        machine.memory_limit_bytes = limits.memory_bytes;
+        const uint64_t used = std::min(limits.memory_used_bytes.value_or(0), *limits.memory_bytes);
+        machine.available_bytes = std::min(machine.available_bytes, *limits.memory_bytes - used);
+    }
+    // "always [madvise] never": the word in brackets is in force.
+    const auto modes = read_text(root + "/sys/kernel/mm/transparent_hugepage/enabled").value_or("");
+    const size_t begin = modes.find('[');
+    const size_t end = modes.find(']');
+    const bool found = begin != std::string::npos && end != std::string::npos && begin < end;
+    machine.transparent_huge_pages = found ? modes.substr(begin + 1, end - begin - 1) : "never";
+}
+
+std::vector<NumaNode> read_numa_nodes(const std::string& root) {
+    const std::string folder = root + "/sys/devices/system/node/";
+    std::vector<NumaNode> nodes;
+    for (const auto& name : folder_names(folder)) {
+        if (name.rfind("node", 0) != 0) continue;
+        const auto number = parse_number(name.substr(4));
+        if (!number) continue;
+        NumaNode node;
+        node.node = static_cast<int>(*number);
+        node.cpus = read_text(folder + name + "/cpulist").value_or("");
+        const std::string total = "Node " + std::to_string(node.node) + " MemTotal";
+        const auto meminfo = read_text(folder + name + "/meminfo").value_or("");
+        node.memory_bytes = parse_number(value_of(meminfo, total).value_or("")).value_or(0) << 10;
+        nodes.push_back(std::move(node));
+    }
+    std::sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) { return a.node < b.node; });
+    return nodes;
+}
+
+}  // namespace
+
+Machine read_machine(const std::string& root) {
+    Machine machine;
+    const auto limits = read_control_group(root);
+    const auto cpus = allowed_cpus(root);
+    machine.cores = static_cast<int>(cpus.size());
+    // A quota of 1.5 processors is worth two threads that are paused now and then.
+    if (limits.cpus) machine.cores = std::clamp(static_cast<int>(std::ceil(*limits.cpus)), 1, machine.cores);
+    machine.physical_cores = std::min(count_physical_cores(root, cpus), machine.cores);
+    machine.cpu_model = cpu_model(root);
+    utsname system{};
+    machine.architecture = ::uname(&system) == 0 ? system.machine : "unknown";
+    machine.simd = simd_extensions();
+    read_caches(root, cpus.front(), machine);
+    read_memory(root, limits, machine);
+    machine.numa_nodes = read_numa_nodes(root);
+    return machine;
+}
+
+}  // namespace spillway

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/parallel.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace spillway {
+
+void parallel_run(int workers, const std::function<void(int)>& body, const std::function<void()>& on_error) {
+    std::mutex mutex;
+    std::exception_ptr first;
+    auto guarded = [&](int worker) {
+        try {
+            body(worker);
+        } catch (...) {
+            bool report = false;
+            {
+                std::lock_guard<std::mutex> lock(mutex);
+                if (!first) {
+                    first = std::current_exception();
+                    report = true;
+                }
+            }
+            if (report && on_error) on_error();
+        }
+    };
+    std::vector<std::thread> threads;
+    threads.reserve(workers > 1 ? workers - 1 : 0);
+    try {
+        for (int worker = 1; worker < workers; ++worker) {
+            threads.emplace_back([&guarded, worker] {
+                sched_param parameter{};
+                pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameter);
+                guarded(worker);
+            });
+        }
+        guarded(0);
+    } catch (const std::system_error& error) {
+        if (on_error) on_error();
+        for (auto& thread : threads) thread.join();
+        throw Error(ErrorCode::kOutOfMemory, std::string("could not start a worker thread: ") + error.what() +
+                                                 "; lower the option 'threads'");
+    }
+    for (auto& thread : threads) thread.join();
+    if (first) std::rethrow_exception(first);
+}
+
+}  // namespace spillway

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/page_pool.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace spillway {
+
+namespace {
+
+constexpr uint64_t kPageBytesMin = uint64_t{4} << 10;
+// Slabs are one huge page, so that a freed one is soon a whole huge page again; pools of many GiB take larger ones
+// because a process may have only 65530 mappings.
+constexpr uint64_t kSlabsPerPool = 1024;
+
+uint64_t slab_bytes_for(uint64_t pool_bytes) {
+    return std::max(kHugeBytes, pool_bytes / kSlabsPerPool / kHugeBytes * kHugeBytes);
+}
+
+}  // namespace
+
+PagePool::PagePool(MemoryBudget& budget, uint64_t page_bytes, uint64_t pool_bytes)
+    : budget_(budget), page_bytes_(page_bytes), pool_bytes_(pool_bytes), slab_bytes_(slab_bytes_for(pool_bytes)) {
+    SPILLWAY_CHECK(std::has_single_bit(page_bytes) && page_bytes >= kPageBytesMin && page_bytes <= kHugeBytes);
+    // Room for every page and for most slabs at once: release() must not allocate, and memory that is reserved but
+    // not touched costs nothing.
+    const uint64_t pool_bytes_max = std::min(pool_bytes, budget.limit());
+    free_pages_.reserve(pool_bytes_max / page_bytes);
+    slabs_.reserve(pool_bytes_max / slab_bytes_ + kSlabsPerPool);
+    budget_.add_reclaimable(this);
+}
+
+PagePool::~PagePool() {
+    budget_.remove_reclaimable(this);
+    for (ReservedBlock& slab : slabs_) budget_.return_block(slab.block, std::move(slab.reservation));
+}
+
+uint8_t* PagePool::try_acquire() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+        if (!free_pages_.empty()) {
+            uint8_t* page = free_pages_.back();
+            free_pages_.pop_back();
+            ++pages_in_use_;
+            return page;
+        }
+        const uint64_t claimed = claim_slab();
+        if (claimed > 0) return acquire_from_new_slab(claimed, lock);
+        // Another worker may be mapping the last slab: its pages are not used up yet.
+        if (mapping_ == 0) return nullptr;
+        mapped_.wait(lock);
+    }
+}
+
+// Bytes of the next slab, counted before it is mapped, so that the limit holds without the lock.
+uint64_t PagePool::claim_slab() {
+    const uint64_t rest = (pool_bytes_ - claimed_bytes_) / page_bytes_ * page_bytes_;
+    const uint64_t claimed = std::min(rest, slab_bytes_);
+    claimed_bytes_ += claimed;
+    return claimed;
+}
+
+// The budget is asked without the lock: several workers can map at once, and reclaim() of this pool may be called.
+uint8_t* PagePool::acquire_from_new_slab(uint64_t claimed, std::unique_lock<std::mutex>& lock) {
+    ++mapping_;
+    lock.unlock();
+    uint64_t bytes = claimed;
+    std::optional<ReservedBlock> slab = try_map(bytes);
+    while (!slab && bytes > page_bytes_) {  // the last pages that the budget can give
+        bytes = std::max(page_bytes_, bytes / 2 / page_bytes_ * page_bytes_);
+        slab = try_map(bytes);
+    }
+    lock.lock();
+    --mapping_;
+    mapped_.notify_all();
+    claimed_bytes_ -= slab ? claimed - bytes : claimed;
+    if (!slab) return nullptr;
+    uint8_t* const first = slab->block.data;
+    slabs_.push_back(std::move(*slab));
+    for (uint64_t at = bytes; at > page_bytes_;) free_pages_.push_back(first + (at -= page_bytes_));
+    ++pages_in_use_;
+    return first;
+}
+
+std::optional<ReservedBlock> PagePool::try_map(uint64_t bytes) {
+    const uint64_t step = system_page_bytes();
+    return budget_.try_reserve_block((bytes + step - 1) / step * step);
+}
+
+void PagePool::release(uint8_t* page) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    free_pages_.push_back(page);
+    --pages_in_use_;
+    ++released_since_scan_;
+}
+
+uint64_t PagePool::pages_in_use() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return pages_in_use_;
+}
+
+// Sorts the free pages by address and drops every slab that they cover. O(n log n), so only when pages enough for a
+// slab came back since the last time: a worker that spills asks at every page.
+uint64_t PagePool::reclaim(uint64_t wanted) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t pages_per_slab = std::max<uint64_t>(1, std::min(slab_bytes_, pool_bytes_) / page_bytes_);
+    if (released_since_scan_ < pages_per_slab) return 0;
+    released_since_scan_ = 0;
+    std::sort(free_pages_.begin(), free_pages_.end());
+    std::sort(slabs_.begin(), slabs_.end(),
+              [](const ReservedBlock& a, const ReservedBlock& b) { return a.block.data < b.block.data; });
+    uint64_t reclaimed = 0;
+    auto page = free_pages_.begin();
+    auto kept = free_pages_.begin();
+    for (ReservedBlock& slab : slabs_) {
+        const auto end = std::lower_bound(page, free_pages_.end(), slab.block.data + slab.block.bytes);
+        const auto pages = static_cast<uint64_t>(end - page);
+        if (reclaimed < wanted && pages == slab.block.bytes / page_bytes_) {
+            claimed_bytes_ -= pages * page_bytes_;
+            reclaimed += slab.block.bytes;
+            budget_.return_block(slab.block, std::move(slab.reservation));
+            slab.block = {};
+        } else {
+            kept = std::copy(page, end, kept);
+        }
+        page = end;
+    }
+    free_pages_.erase(kept, free_pages_.end());
+    std::reverse(free_pages_.begin(), free_pages_.end());
+    std::erase_if(slabs_, [](const ReservedBlock& slab) { return slab.block.data == nullptr; });
+    return reclaimed;
+}
+
+}  // namespace spillway

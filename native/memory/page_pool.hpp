@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "memory/memory_budget.hpp"
+
+namespace spillway {
+
+// Pages of one size for the partitions of a job, taken from the budget in slabs and kept below pool_bytes.
+// Page addresses are 4096-byte aligned. Thread-safe. Under pressure on the budget, slabs whose pages are all free go
+// back to it.
+class PagePool : private Reclaimable {
+  public:
+    // page_bytes: power of two, 4 KiB .. 2 MiB. pool_bytes: hard limit of all pages together.
+    PagePool(MemoryBudget& budget, uint64_t page_bytes, uint64_t pool_bytes);
+    ~PagePool();  // every page must be back
+    PagePool(const PagePool&) = delete;
+    PagePool& operator=(const PagePool&) = delete;
+
+    // nullptr when the limit (or the budget) is reached: the caller spills and tries again.
+    uint8_t* try_acquire();
+    void release(uint8_t* page);
+
+    uint64_t page_bytes() const { return page_bytes_; }
+    uint64_t pool_bytes() const { return pool_bytes_; }
+    uint64_t pages_in_use() const;
+
+  private:
+    uint8_t* acquire_from_new_slab(uint64_t claimed, std::unique_lock<std::mutex>& lock);
+    std::optional<ReservedBlock> try_map(uint64_t bytes);
+    uint64_t claim_slab();
+    uint64_t reclaim(uint64_t wanted) override;
+
+    MemoryBudget& budget_;
+    const uint64_t page_bytes_;
+    const uint64_t pool_bytes_;
+    const uint64_t slab_bytes_;
+    mutable std::mutex mutex_;
+    std::condition_variable mapped_;
+    std::vector<ReservedBlock> slabs_;
+    std::vector<uint8_t*> free_pages_;  // the last is the next: recently freed pages are still in the caches
+    uint64_t claimed_bytes_ = 0;        // bytes of pages in slabs, and of slabs being mapped
+    uint64_t pages_in_use_ = 0;
+    int mapping_ = 0;  // workers that map a slab now
+    uint64_t released_since_scan_ = 0;
+};
+
+}  // namespace spillway

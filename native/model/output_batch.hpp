@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "memory/buffer.hpp"
+#include "model/column_type.hpp"
+#include "model/column_view.hpp"
+
+namespace spillway {
+
+// Rows produced by the engine, owned, in Arrow layout with offset 0. Buffers are padded to 64 bytes, tails zeroed.
+// kView inputs come out as kBinary (offset width 4 unless the type says 8); kDictionary as int32 indices into
+// type->dictionary.
+struct OutputColumn {
+    TypePtr type;
+    int64_t length = 0;
+    int64_t null_count = 0;
+    Buffer validity;  // empty when null_count == 0
+    Buffer offsets;   // kBinary, kList, kUnionDense
+    Buffer data;      // kFixed, kBool, kBinary, kDictionary, union type ids
+    std::vector<OutputColumn> children;
+};
+
+struct OutputBatch {
+    int64_t rows = 0;
+    std::vector<OutputColumn> columns;
+    uint64_t bytes() const;  // sum over all buffers
+};
+
+ColumnView view_of(const OutputColumn& column);  // borrowed; valid while the column lives
+
+}  // namespace spillway

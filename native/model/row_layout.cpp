@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/row_layout.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace spillway {
+
+namespace {
+
+KeyKind stored_kind(const KeySpec& spec) {
+    return spec.kind == KeyKind::kDictionaryValue ? spec.kind_of_value : spec.kind;
+}
+
+FieldKind field_kind(const ColumnType& type) {
+    if (type.layout == Layout::kNull) return FieldKind::kNull;
+    if (type.is_bytes()) return FieldKind::kBytes;
+    if (type.is_nested()) return FieldKind::kNested;
+    return FieldKind::kFixed;
+}
+
+uint32_t fixed_width(const ColumnType& type) {
+    if (type.layout == Layout::kBool) return 1;
+    if (type.layout == Layout::kDictionary) return sizeof(int32_t);
+    return static_cast<uint32_t>(type.byte_width);
+}
+
+uint32_t round_up(uint32_t value, uint32_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+// Fixed fields with the strictest natural alignment first, so that loads inside 8-byte aligned rows stay aligned.
+uint32_t alignment_of(const RowField& field) {
+    if (field.kind != FieldKind::kFixed) return 8;
+    for (uint32_t alignment : {8u, 4u, 2u}) {
+        if (field.width % alignment == 0) return alignment;
+    }
+    return 1;
+}
+
+class LayoutMaker {
+  public:
+    LayoutMaker(const std::vector<TypePtr>& columns, RowLayout& layout) : columns_(columns), layout_(layout) {}
+
+    void place_keys(const std::vector<KeySpec>& keys) {
+        uint32_t fixed_bytes = 0;
+        uint32_t mask_bits = 0;
+        bool var = false;
+        for (const KeySpec& spec : keys) {
+            KeyPart part{spec, columns_[spec.column], 0, -1, 0};
+            if (stored_kind(spec) == KeyKind::kBytes) {
+                var = true;
+            } else {
+                fixed_bytes += spec.width;
+            }
+            if (layout_.null_keys == NullKeys::kEqual) part.equal_mask_bit = mask_bits++;
+            layout_.keys.push_back(std::move(part));
+        }
+        const uint32_t mask_bytes = (mask_bits + 7) / 8;
+        layout_.has_mask = mask_bytes > 0;
+        layout_.mode = var ? KeyMode::kVar : fixed_bytes + mask_bytes <= 8 ? KeyMode::kWord : KeyMode::kWide;
+        const bool word = layout_.mode == KeyMode::kWord;
+        uint32_t at = word ? 0 : 8;
+        for (KeyPart& part : layout_.keys) {
+            if (stored_kind(part.spec) == KeyKind::kBytes) continue;
+            part.offset = word ? at * 8 : at;
+            at += part.spec.width;
+        }
+        layout_.mask_offset = word ? at * 8 : at;
+        if (word) {
+            end_ = 8;
+            layout_.key_begin = layout_.key_end = 8;
+            return;
+        }
+        layout_.key_end = end_ = round_up(at + mask_bytes, 8);
+        for (KeyPart& part : layout_.keys) {
+            if (stored_kind(part.spec) != KeyKind::kBytes) continue;
+            part.offset = end_;
+            layout_.var_keys.push_back(end_);
+            end_ += sizeof(VarRef);
+        }
+    }
+
+    void place_fields(const std::vector<int32_t>& carry) {
+        for (int32_t column : carry) layout_.fields.push_back(make_field(column));
+        std::vector<size_t> order(layout_.fields.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+            return alignment_of(layout_.fields[a]) > alignment_of(layout_.fields[b]);
+        });
+        for (size_t i : order) {
+            RowField& field = layout_.fields[i];
+            if (stored_in_key_[i] || field.kind == FieldKind::kNull) continue;
+            field.offset = end_;
+            end_ += field.kind == FieldKind::kFixed ? field.width : static_cast<uint32_t>(sizeof(VarRef));
+            if (field.kind != FieldKind::kFixed) layout_.has_var = true;
+        }
+        layout_.has_var = layout_.has_var || !layout_.var_keys.empty();
+        layout_.null_offset = end_;
+        layout_.null_bytes = (null_bits_ + 7) / 8;
+        layout_.row_bytes = round_up(end_ + layout_.null_bytes, 8);
+    }
+
+  private:
+    RowField make_field(int32_t column) {
+        RowField field;
+        field.column = column;
+        stored_in_key_.push_back(false);
+        if (column == kRowNumberColumn) {
+            auto type = std::make_shared<ColumnType>();
+            type->order = Order::kUnsigned;
+            type->nullable = false;
+            field.type = type;
+            field.width = 8;
+            return field;
+        }
+        field.type = columns_[column];
+        field.kind = field_kind(*field.type);
+        if (field.kind == FieldKind::kFixed) field.width = fixed_width(*field.type);
+        KeyPart* part = find_key(column);
+        if (part != nullptr) use_key_storage(field, *part);
+        const bool never_null = !field.type->nullable || field.kind == FieldKind::kNull ||
+                                (layout_.null_keys == NullKeys::kDrop && key_column(column));
+        if (!never_null) {
+            field.null_bit = null_bit_of(column);
+            for (KeyPart& key : layout_.keys) {
+                if (key.spec.column == column) key.null_bit = field.null_bit;
+            }
+        }
+        return field;
+    }
+
+    void use_key_storage(RowField& field, const KeyPart& part) {
+        stored_in_key_.back() = true;
+        if (layout_.mode == KeyMode::kWord) {
+            field.in_key_word = true;
+            field.key_shift = part.offset;
+        } else {
+            field.offset = part.offset;
+        }
+    }
+
+    // A key part whose normalization can be undone: little-endian widening keeps the value in the low bytes.
+    KeyPart* find_key(int32_t column) {
+        for (KeyPart& part : layout_.keys) {
+            const KeyKind kind = part.spec.kind;
+            if (part.spec.column == column && kind != KeyKind::kFloat && kind != KeyKind::kDictionaryValue)
+                return &part;
+        }
+        return nullptr;
+    }
+
+    bool key_column(int32_t column) const {
+        return std::any_of(layout_.keys.begin(), layout_.keys.end(),
+                           [&](const KeyPart& part) { return part.spec.column == column; });
+    }
+
+    int32_t null_bit_of(int32_t column) {
+        auto [place, added] = null_bit_of_column_.try_emplace(column, null_bits_);
+        if (added) ++null_bits_;
+        return place->second;
+    }
+
+    const std::vector<TypePtr>& columns_;
+    RowLayout& layout_;
+    uint32_t end_ = 8;
+    int32_t null_bits_ = 0;
+    std::vector<bool> stored_in_key_;
+    std::map<int32_t, int32_t> null_bit_of_column_;
+};
+
+}  // namespace
+
+RowLayout RowLayout::make(const std::vector<TypePtr>& columns, const std::vector<KeySpec>& keys,
+                          const std::vector<int32_t>& carry, NullKeys null_keys) {
+    RowLayout layout;
+    layout.null_keys = null_keys;
+    LayoutMaker maker(columns, layout);
+    maker.place_keys(keys);
+    maker.place_fields(carry);
+    return layout;
+}
+
+}  // namespace spillway

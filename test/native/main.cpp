@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway_native_tests [NAME_PART]: runs the tests whose name contains NAME_PART; exit code 1 when one fails.
+#include <cstdio>
+#include <cstring>
+
+#include "support/test.hpp"
+
+int main(int argc, char** argv) {
+    const char* part = argc > 1 ? argv[1] : "";
+    int passed = 0;
+    int failed = 0;
+    for (const auto& test : spillway::test::cases()) {
+        if (std::strstr(test.name, part) == nullptr) continue;
+        try {
+            test.run();
+            ++passed;
+        } catch (const std::exception& error) {
+            ++failed;
+            std::printf("FAILED %s: %s\n", test.name, error.what());
+        }
+    }
+    std::printf("%d passed, %d failed\n", passed, failed);
+    return failed == 0 && passed > 0 ? 0 : 1;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+
+// The few lines of test harness that the native unit tests need: no package to install on a fresh machine.
+namespace spillway::test {
+
+struct Case {
+    const char* name;
+    void (*run)();
+};
+inline std::vector<Case>& cases() {
+    static std::vector<Case> all;
+    return all;
+}
+struct Register {
+    Register(const char* name, void (*run)()) { cases().push_back({name, run}); }
+};
+struct Failure : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+inline void fail(const std::string& what, const char* file, int line) {
+    throw Failure(std::string(file) + ":" + std::to_string(line) + ": " + what);
+}
+template <class A, class B>
+void expect_eq(const A& a, const B& b, const char* text, const char* file, int line) {
+    if (a == b) return;
+    std::ostringstream out;
+    out << text << ": " << a << " != " << b;
+    fail(out.str(), file, line);
+}
+inline void expect_error(const std::function<void()>& body, ErrorCode code, const char* file, int line) {
+    try {
+        body();
+    } catch (const Error& error) {
+        if (error.code() != code) {
+            fail(std::string("expected ") + error_code_name(code) + ", got " + error_code_name(error.code()) + ": " +
+                     error.message(),
+                 file, line);
+        }
+        return;
+    }
+    fail(std::string("expected ") + error_code_name(code) + ", nothing was thrown", file, line);
+}
+
+}  // namespace spillway::test
+
+#define TEST(name)                                                         \
+    static void test_##name();                                             \
+    static ::spillway::test::Register register_##name(#name, test_##name); \
+    static void test_##name()
+#define EXPECT(condition) ((condition) ? void(0) : ::spillway::test::fail("expected " #condition, __FILE__, __LINE__))
+#define EXPECT_EQ(a, b) ::spillway::test::expect_eq((a), (b), #a " == " #b, __FILE__, __LINE__)
+#define EXPECT_ERROR(code, ...) \
+    ::spillway::test::expect_error([&] { __VA_ARGS__; }, ::spillway::ErrorCode::code, __FILE__, __LINE__)
