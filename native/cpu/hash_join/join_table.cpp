@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/hash_join/join_table.hpp"
+
+#include <algorithm>
+
+#include "cpu/hash_join/bucket_chaining_table.hpp"
+#include "cpu/hash_join/linear_probing_table.hpp"
+#include "cpu/hash_join/perfect_table.hpp"
+
+namespace spillway {
+
+uint64_t JoinTable::bytes_for(HashingScheme scheme, uint64_t rows, uint64_t numbers) {
+    if (scheme == HashingScheme::kBucketChaining) return BucketChainingTable::bytes_for(rows, numbers);
+    return LinearProbingTable::bytes_for(rows, numbers);  // kPerfect: what it may fall back to
+}
+
+std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, const BuildRows& rows, const RowLayout& probe_layout,
+                                            uint64_t range_max, uint64_t hash_mask, MemoryBudget& budget) {
+    if (scheme == HashingScheme::kBucketChaining) {
+        return std::make_unique<BucketChainingTable>(rows, probe_layout, hash_mask, budget);
+    }
+    if (scheme == HashingScheme::kPerfect) {
+        const auto range = key_range(rows);
+        // Never more memory than linear probing of the same rows, which is what was reserved.
+        const uint64_t affordable =
+            std::min(range_max, LinearProbingTable::bytes_for(rows.rows(), 0) / sizeof(uint32_t));
+        if (range && range->span < affordable) {
+            return std::make_unique<PerfectTable>(rows, probe_layout, *range, budget);
+        }
+    }
+    return std::make_unique<LinearProbingTable>(rows, probe_layout, hash_mask, budget);
+}
+
+}  // namespace spillway

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "cpu/hash_join/build_rows.hpp"
+#include "memory/buffer.hpp"
+#include "model/stage_spec.hpp"
+
+namespace spillway {
+
+// Probe rows are looked up in blocks of at most this many, so that the virtual call, the prefetch distance and the
+// scratch arrays (8 KiB of pointers) all fit the L1 cache.
+constexpr int64_t kProbeBlockRows = 1024;
+
+// Hash table over the build rows of one co-partition. Read-only after construction, so several workers may probe it.
+class JoinTable {
+  public:
+    virtual ~JoinTable() = default;
+
+    // For each probe row: number of one build row with an equal key, or kNoRow.
+    virtual void find(const uint8_t* const* probe_rows, int64_t count, uint32_t* first) const = 0;
+    // Number of matches of all probe rows together; never enumerates equal keys.
+    virtual uint64_t count_matches(const uint8_t* const* probe_rows, int64_t count) const = 0;
+    // The next build row with the same key as `number`, or kNoRow.
+    virtual uint32_t next_equal(uint32_t number) const = 0;
+    // True when no key occurs twice: next_equal always answers kNoRow.
+    virtual bool unique() const = 0;
+
+    // Bytes a table of `rows` build rows takes at most; for the planner's reservation and the split into chunks.
+    static uint64_t bytes_for(HashingScheme scheme, uint64_t rows, uint64_t numbers);
+    // Builds the table; kPerfect falls back to linear probing when the keys of these rows are not one integer or
+    // spread over more than range_max values.
+    static std::unique_ptr<JoinTable> build(HashingScheme scheme, const BuildRows& rows, const RowLayout& probe_layout,
+                                            uint64_t range_max, uint64_t hash_mask, MemoryBudget& budget);
+};
+
+}  // namespace spillway

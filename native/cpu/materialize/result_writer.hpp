@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "cpu/row/column_builder.hpp"
+#include "model/batch_sink.hpp"
+#include "model/stage_spec.hpp"
+
+namespace spillway {
+
+// Matches -> Arrow batches of one worker: gathers the output fields of build and probe rows column by column and hands
+// full batches to the sink. Rows are given by address; a side that is absent (outer joins) comes out as NULLs.
+class ResultWriter {
+  public:
+    ResultWriter(const std::vector<JoinOutput>& outputs, const RowLayout& build, const RowLayout& probe,
+                 MemoryBudget& budget, BatchSink& sink, int worker, int64_t expected_rows);
+
+    bool counting() const { return !columns_wanted_; }
+    void count(uint64_t rows) { rows_ += rows; }
+    void pairs(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
+    void build_only(const uint8_t* const* build_rows, int64_t count);
+    void probe_only(const uint8_t* const* probe_rows, int64_t count);
+    // Hands the last batch (and the count) to the sink; returns all rows written.
+    uint64_t finish();
+
+  private:
+    void append(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
+    void flush();
+    uint64_t buffered_bytes() const;
+
+    const std::vector<JoinOutput>& outputs_;
+    const RowLayout& build_;
+    const RowLayout& probe_;
+    BatchSink& sink_;
+    const int worker_;
+    const bool columns_wanted_;
+    const int64_t batch_rows_;
+    std::vector<ColumnBuilder> builders_;
+    int64_t buffered_rows_ = 0;
+    bool var_width_ = false;
+    uint64_t rows_ = 0;
+};
+
+}  // namespace spillway

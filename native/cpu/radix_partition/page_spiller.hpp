@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "cpu/radix_partition/partitioned_rows.hpp"
+
+namespace spillway {
+
+// Takes the full pages of all workers of one partition pass and decides which stay. Hybrid residency: when the pool is
+// exhausted, full pages of the highest-numbered partition that still has some go to disk, so that low-numbered
+// partitions stay resident on both sides of a join (Triton join, section 5; hybrid hash join).
+class PageSpiller {
+  public:
+    explicit PageSpiller(PartitionedRows& rows);
+
+    // A page from the pool; spills others when there is none left. Throws kBudgetTooSmall when nothing can be spilled.
+    uint8_t* acquire(std::vector<uint8_t>& scratch);
+    // Hands in a full page (or the last, partly filled one).
+    void hand_in(int32_t partition, Page&& page, uint64_t row_and_heap_bytes, std::vector<uint8_t>& scratch);
+
+  private:
+    struct Victim {
+        int32_t partition;
+        Page page;
+    };
+    std::vector<Victim> take_victims();
+    void write_victims(std::vector<Victim>& victims, std::vector<uint8_t>& scratch);
+    void encode(Page& page, std::vector<uint8_t>& scratch, SpillExtent& extent);
+    Error nothing_to_spill() const;
+
+    PartitionedRows& rows_;
+    std::mutex mutex_;
+    std::vector<size_t> resident_pages_;  // full pages in memory, per partition
+    int32_t highest_resident_ = -1;       // upper bound of the partitions that have some
+    std::atomic<int> writing_{0};         // workers that are writing victims right now
+};
+
+}  // namespace spillway

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/job_control.hpp"
+#include "memory/buffer.hpp"
+#include "memory/page_pool.hpp"
+#include "memory/spill_file.hpp"
+#include "model/stage_spec.hpp"
+
+namespace spillway {
+
+// Unit of a partition: rows from the front, heap of byte strings from the back (VarRefs point upwards, so a page can
+// be moved whole). Either in memory (data) or in the spill file.
+struct Page {
+    uint8_t* data = nullptr;
+    uint32_t rows = 0;
+    uint32_t capacity_bytes = 0;  // page size, or more for a row larger than a page (then `own` holds it)
+    Buffer own;
+    SpillExtent spill;
+};
+
+struct Partition {
+    std::vector<Page> pages;
+    uint64_t rows = 0;
+    uint64_t bytes = 0;          // rows and heap
+    uint64_t spilled_bytes = 0;  // of these, bytes on disk (before packing)
+};
+
+struct RowSpan {
+    const uint8_t* rows = nullptr;
+    uint32_t count = 0;
+};
+
+// The result of a first partition pass: fan-out partitions by the top radix bits and one more for rows with a NULL key
+// (NullKeys::kKeep). A partition is a list of pages, in no particular order (workers append independently).
+class PartitionedRows {
+  public:
+    PartitionedRows(PartitionSpec spec, RowLayout layout, MemoryBudget& budget, const std::string& spill_directory,
+                    JobControl& control);
+    ~PartitionedRows();
+
+    const PartitionSpec& spec() const { return spec_; }
+    const RowLayout& layout() const { return layout_; }
+    RowLayout& mutable_layout() { return layout_; }  // only before the first row: field types from the first batch
+    int32_t partition_count() const { return 1 << spec_.radix_bits; }
+    int32_t null_partition() const { return partition_count(); }
+    const Partition& partition(int32_t p) const { return partitions_[p]; }
+    Partition& mutable_partition(int32_t p) { return partitions_[p]; }
+    uint64_t total_rows() const;
+    PagePool& pool() { return pool_; }
+    SpillFile& spill_file() { return spill_; }
+    MemoryBudget& budget() { return budget_; }
+    JobControl& control() { return control_; }
+
+    // Bytes of memory that reading this partition whole needs beyond the pages that are in memory already.
+    uint64_t load_bytes(int32_t p) const;
+    // Makes every page of p resident in `memory` (allocated here from the budget, already reserved or not) and returns
+    // all spans. The spans live until free_partition(p) and while `memory` lives.
+    std::vector<RowSpan> load(int32_t p, std::vector<Buffer>& memory);
+    // The same for pages [begin_page, end_page) only.
+    std::vector<RowSpan> load_pages(int32_t p, size_t begin_page, size_t end_page, std::vector<Buffer>& memory);
+    // Asks the system to read the spilled pages of p ahead.
+    void prefetch(int32_t p);
+    // Gives the memory of p back; its rows are gone.
+    void free_partition(int32_t p);
+
+  private:
+    PartitionSpec spec_;
+    RowLayout layout_;
+    MemoryBudget& budget_;
+    JobControl& control_;
+    PagePool pool_;
+    SpillFile spill_;
+    std::vector<Partition> partitions_;
+};
+
+// Reads the rows of one partition page by page with one page of buffer, for sides that need not be resident.
+// pages [begin, end) of the partition; several cursors may read disjoint ranges at once.
+class PageCursor {
+  public:
+    PageCursor(PartitionedRows& rows, int32_t partition, size_t begin_page, size_t end_page);
+    bool next(RowSpan& span);  // the span lives until the next call
+
+  private:
+    PartitionedRows& rows_;
+    const Partition& partition_;
+    size_t page_;
+    size_t end_;
+    Buffer buffer_;
+    Buffer packed_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/row/row_encoder.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+#include "cpu/row/nested_codec.hpp"
+#include "cpu/row/strided_copy.hpp"
+
+namespace spillway {
+
+RowEncoder::RowEncoder(const RowLayout& layout, std::vector<int32_t> columns) : layout_(layout) {
+    for (size_t i = 0; i < columns.size(); ++i) {
+        if (columns[i] < 0) continue;
+        if (static_cast<size_t>(columns[i]) >= view_of_column_.size()) view_of_column_.resize(columns[i] + 1, -1);
+        view_of_column_[columns[i]] = static_cast<int32_t>(i);
+    }
+    for (const KeyPart& part : layout_.keys) {
+        const KeyKind stored = part.spec.kind == KeyKind::kDictionaryValue ? part.spec.kind_of_value : part.spec.kind;
+        if (stored == KeyKind::kBytes) var_slots_.push_back({part.offset, part.spec.column, &part, false});
+    }
+    const size_t key_slots = var_slots_.size();
+    for (const RowField& field : layout_.fields) {
+        if (field.kind != FieldKind::kBytes && field.kind != FieldKind::kNested) continue;
+        const bool in_key = std::any_of(var_slots_.begin(), var_slots_.begin() + static_cast<int64_t>(key_slots),
+                                        [&](const VarSlot& slot) { return slot.offset == field.offset; });
+        if (!in_key) var_slots_.push_back({field.offset, field.column, nullptr, field.kind == FieldKind::kNested});
+    }
+    for (const VarSlot& slot : var_slots_) var_offsets_.push_back(slot.offset);
+    rows_.resize(kRowsMax * layout_.row_bytes);
+    words_.resize(kRowsMax);
+    part_words_.resize(kRowsMax);
+    var_pointers_.resize(var_slots_.size() * kRowsMax);
+    heap_bytes_.resize(var_slots_.empty() ? 0 : kRowsMax);
+    nested_scratch_.resize(var_slots_.size());
+    out_.row_bytes = layout_.row_bytes;
+    out_.data = rows_.data();
+    out_.var_fields = static_cast<uint32_t>(var_slots_.size());
+    out_.var_offsets = var_offsets_.data();
+    out_.var_pointers = var_pointers_.data();
+    out_.var_stride = kRowsMax;
+    out_.heap_bytes = var_slots_.empty() ? nullptr : heap_bytes_.data();
+}
+
+const ColumnView& RowEncoder::view(const std::vector<ColumnView>& views, int32_t column) const {
+    return views[static_cast<size_t>(view_of_column_[static_cast<size_t>(column)])];
+}
+
+const EncodedRows& RowEncoder::encode(const std::vector<ColumnView>& views, int64_t begin, int64_t rows,
+                                      uint64_t row_number) {
+    SPILLWAY_CHECK(rows <= kRowsMax);
+    select(views, begin, rows);
+    out_.rows = selection_.count;
+    if (layout_.mode == KeyMode::kWord) {
+        encode_word_keys(views);
+    } else {
+        encode_wide_keys(views);
+    }
+    encode_fields(views, row_number);
+    encode_null_bits(views);
+    if (!var_slots_.empty()) encode_var(views);
+    if (layout_.mode != KeyMode::kWord) hash_wide_keys();
+    return out_;
+}
+
+// Which rows go on: all, or (kDrop) those without a NULL key; kKeep marks the NULL ones instead.
+void RowEncoder::select(const std::vector<ColumnView>& views, int64_t begin, int64_t rows) {
+    selection_ = {begin, nullptr, rows};
+    out_.null_key = nullptr;
+    if (layout_.null_keys == NullKeys::kEqual) return;
+    bool any = false;
+    for (const KeyPart& part : layout_.keys) {
+        const ColumnView& column = view(views, part.spec.column);
+        if (column.validity == nullptr && column.type->layout != Layout::kNull) continue;
+        if (!any) null_key_.assign(static_cast<size_t>(rows), 0);
+        any = true;
+        for (int64_t i = 0; i < rows; ++i) {
+            null_key_[i] |= static_cast<uint8_t>(column.validity == nullptr || !column.is_valid(begin + i));
+        }
+    }
+    if (!any) return;
+    if (layout_.null_keys == NullKeys::kKeep) {
+        out_.null_key = null_key_.data();
+        return;
+    }
+    selected_.clear();
+    for (int64_t i = 0; i < rows; ++i) {
+        if (null_key_[i] == 0) selected_.push_back(begin + i);
+    }
+    selection_ = {begin, selected_.data(), static_cast<int64_t>(selected_.size())};
+}
+
+void RowEncoder::encode_word_keys(const std::vector<ColumnView>& views) {
+    const int64_t rows = selection_.count;
+    uint64_t* words = words_.data();
+    if (layout_.keys.size() == 1 && !layout_.has_mask) {
+        normalize_words(layout_.keys[0], view(views, layout_.keys[0].spec.column), selection_, words);
+    } else {
+        std::fill_n(words, rows, 0);
+        for (const KeyPart& part : layout_.keys) {
+            const ColumnView& column = view(views, part.spec.column);
+            normalize_words(part, column, selection_, part_words_.data());
+            for (int64_t i = 0; i < rows; ++i) words[i] |= part_words_[i] << part.offset;
+            if (!layout_.has_mask || column.validity == nullptr) continue;
+            for (int64_t i = 0; i < rows; ++i) {
+                const auto null = static_cast<uint64_t>(!column.is_valid(selection_[i]));
+                words[i] |= null << (layout_.mask_offset + part.equal_mask_bit);
+            }
+        }
+    }
+    uint8_t* row = rows_.data();
+    for (int64_t i = 0; i < rows; ++i, row += layout_.row_bytes) {
+        const uint64_t mixed = mix64(words[i]);
+        std::memcpy(row, &mixed, 8);
+    }
+}
+
+void RowEncoder::encode_wide_keys(const std::vector<ColumnView>& views) {
+    const uint32_t key_bytes = layout_.key_end - layout_.key_begin;
+    for (int64_t i = 0; i < selection_.count; ++i) {
+        std::memset(rows_.data() + i * layout_.row_bytes + layout_.key_begin, 0, key_bytes);
+    }
+    for (const KeyPart& part : layout_.keys) {
+        const bool var =
+            std::find(layout_.var_keys.begin(), layout_.var_keys.end(), part.offset) != layout_.var_keys.end();
+        if (var) continue;
+        normalize_bytes(part, view(views, part.spec.column), selection_, rows_.data() + part.offset, layout_.row_bytes);
+    }
+    if (layout_.has_mask) encode_null_mask(views);
+}
+
+void RowEncoder::encode_null_mask(const std::vector<ColumnView>& views) {
+    for (const KeyPart& part : layout_.keys) {
+        const ColumnView& column = view(views, part.spec.column);
+        if (column.validity == nullptr) continue;
+        const uint32_t byte = layout_.mask_offset + part.equal_mask_bit / 8;
+        for (int64_t i = 0; i < selection_.count; ++i) {
+            if (column.is_valid(selection_[i])) continue;
+            rows_[i * layout_.row_bytes + byte] |= static_cast<uint8_t>(1u << (part.equal_mask_bit % 8));
+        }
+    }
+}
+
+void RowEncoder::hash_wide_keys() {
+    const size_t key_bytes = layout_.key_end - layout_.key_begin;
+    for (int64_t i = 0; i < selection_.count; ++i) {
+        uint8_t* row = rows_.data() + i * layout_.row_bytes;
+        uint64_t hash = hash_bytes(row + layout_.key_begin, key_bytes);
+        for (size_t k = 0; k < layout_.var_keys.size(); ++k) {  // key slots come first in var_slots_
+            VarRef ref;
+            std::memcpy(&ref, row + layout_.var_keys[k], sizeof ref);
+            hash = hash_bytes(var_pointers_[k * kRowsMax + i], ref.length, hash);
+        }
+        std::memcpy(row, &hash, 8);
+    }
+}
+
+void RowEncoder::encode_fields(const std::vector<ColumnView>& views, uint64_t row_number) {
+    const int64_t rows = selection_.count;
+    for (const RowField& field : layout_.fields) {
+        if (field.kind != FieldKind::kFixed || field.in_key_word) continue;
+        uint8_t* out = rows_.data() + field.offset;
+        const uint32_t stride = layout_.row_bytes;
+        if (field.column == kRowNumberColumn) {
+            for (int64_t i = 0; i < rows; ++i, out += stride) {
+                const uint64_t number = row_number + static_cast<uint64_t>(selection_[i] - selection_.begin);
+                std::memcpy(out, &number, 8);
+            }
+            continue;
+        }
+        if (field.offset < layout_.key_end) continue;  // stored once, as part of the key
+        const ColumnView& column = view(views, field.column);
+        if (column.type->layout == Layout::kBool) {
+            for (int64_t i = 0; i < rows; ++i, out += stride) {
+                *out = static_cast<uint8_t>(get_bit(column.data, column.data_bit + selection_[i]));
+            }
+            continue;
+        }
+        const bool known = with_width(field.width, [&]<uint32_t W>() {
+            if (selection_.rows == nullptr) {
+                const uint8_t* in = column.data + selection_.begin * W;
+                for (int64_t i = 0; i < rows; ++i) std::memcpy(out + i * stride, in + i * W, W);
+            } else {
+                for (int64_t i = 0; i < rows; ++i) {
+                    std::memcpy(out + i * stride, column.data + selection_.rows[i] * W, W);
+                }
+            }
+        });
+        if (known) continue;
+        for (int64_t i = 0; i < rows; ++i, out += stride) {
+            std::memcpy(out, column.data + selection_[i] * field.width, field.width);
+        }
+    }
+}
+
+void RowEncoder::encode_null_bits(const std::vector<ColumnView>& views) {
+    if (layout_.null_bytes == 0) return;
+    for (int64_t i = 0; i < selection_.count; ++i) {
+        std::memset(rows_.data() + i * layout_.row_bytes + layout_.null_offset, 0, layout_.null_bytes);
+    }
+    for (const RowField& field : layout_.fields) {
+        if (field.null_bit < 0) continue;
+        const ColumnView& column = view(views, field.column);
+        if (column.validity == nullptr) continue;
+        uint8_t* byte = rows_.data() + layout_.null_offset + field.null_bit / 8;
+        const int shift = field.null_bit % 8;
+        for (int64_t i = 0; i < selection_.count; ++i, byte += layout_.row_bytes) {
+            *byte |= static_cast<uint8_t>(!column.is_valid(selection_[i])) << shift;
+        }
+    }
+}
+
+void RowEncoder::set_var(const VarSlot& slot, int64_t i, const uint8_t** pointers, const uint8_t* bytes,
+                         uint64_t length) {
+    constexpr uint64_t kLengthMax = 1ULL << 31;
+    const uint64_t heap = heap_bytes_[i] + length;
+    if (heap > kLengthMax) {
+        throw Error(ErrorCode::kUnsupportedType,
+                    "a row with more than 2 GiB of strings, binary or nested values cannot be joined or grouped; "
+                    "drop the column with 'select' or split its values");
+    }
+    heap_bytes_[i] = static_cast<uint32_t>(heap);
+    const VarRef ref{0, static_cast<uint32_t>(length)};
+    std::memcpy(rows_.data() + i * layout_.row_bytes + slot.offset, &ref, sizeof ref);
+    pointers[i] = bytes;
+}
+
+void RowEncoder::encode_var(const std::vector<ColumnView>& views) {
+    std::fill_n(heap_bytes_.begin(), selection_.count, 0);
+    for (size_t s = 0; s < var_slots_.size(); ++s) {
+        const VarSlot& slot = var_slots_[s];
+        const ColumnView& column = view(views, slot.column);
+        const uint8_t** pointers = var_pointers_.data() + s * kRowsMax;
+        if (slot.nested) {
+            encode_nested(slot, column, pointers);
+            continue;
+        }
+        for (int64_t i = 0; i < selection_.count; ++i) {
+            const int64_t row = selection_[i];
+            ByteString value{nullptr, 0};
+            if (slot.key != nullptr) {
+                value = key_byte_string(*slot.key, column, row);
+            } else if (column.is_valid(row)) {
+                value = byte_string(column, row);
+            }
+            set_var(slot, i, pointers, value.bytes, value.length);
+        }
+    }
+}
+
+void RowEncoder::encode_nested(const VarSlot& slot, const ColumnView& column, const uint8_t** pointers) {
+    auto& scratch = nested_scratch_[static_cast<size_t>(&slot - var_slots_.data())];
+    // Unions carry NULL in their children and have no validity of their own: encode every row.
+    uint64_t total = 0;
+    for (int64_t i = 0; i < selection_.count; ++i) {
+        if (column.is_valid(selection_[i])) total += encoded_bytes(column, selection_[i]);
+    }
+    if (scratch.size() < total) scratch.resize(total);
+    uint8_t* at = scratch.data();
+    for (int64_t i = 0; i < selection_.count; ++i) {
+        const int64_t row = selection_[i];
+        const uint64_t length = column.is_valid(row) ? encoded_bytes(column, row) : 0;
+        if (length > 0) encode_value(column, row, at);
+        set_var(slot, i, pointers, at, length);
+        at += length;
+    }
+}
+
+void place_row(const EncodedRows& encoded, int64_t i, uint8_t* row, uint8_t* heap) {
+    std::memcpy(row, encoded.data + i * encoded.row_bytes, encoded.row_bytes);
+    for (uint32_t f = 0; f < encoded.var_fields; ++f) {
+        uint8_t* slot = row + encoded.var_offsets[f];
+        VarRef ref;
+        std::memcpy(&ref, slot, sizeof ref);
+        if (ref.length == 0) continue;
+        std::memcpy(heap, encoded.var_pointers[f * encoded.var_stride + i], ref.length);
+        ref.distance = static_cast<uint32_t>(heap - slot);
+        std::memcpy(slot, &ref, sizeof ref);
+        heap += ref.length;
+    }
+}
+
+}  // namespace spillway

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/join_executor.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/parallel.hpp"
+#include "cpu/hash_join/co_partition_probe.hpp"
+#include "cpu/radix_partition/second_pass.hpp"
+
+namespace spillway {
+
+namespace {
+
+// One worker's state over the whole stage.
+struct JoinWorker {
+    JoinWorker(const JoinSpec& spec, PartitionedRows& build, PartitionedRows& probe, BatchSink& sink, int index)
+        : out(spec.outputs, build.layout(), probe.layout(), build.budget(), sink, index,
+              static_cast<int64_t>(probe.total_rows() / static_cast<uint64_t>(spec.workers)) + 1),
+          probe_rows(out) {
+        addresses.resize(kProbeBlockRows);
+    }
+    ResultWriter out;
+    CoPartitionProbe probe_rows;
+    std::vector<const uint8_t*> addresses;
+};
+
+class PartitionedJoin {
+  public:
+    PartitionedJoin(PartitionedRows& build, PartitionedRows& probe, const JoinSpec& spec, BatchSink& sink,
+                    JobControl& control)
+        : build_(build), probe_(probe), spec_(spec), sink_(sink), control_(control) {}
+
+    uint64_t run() {
+        for (int i = 0; i < spec_.workers; ++i) {
+            workers_.push_back(std::make_unique<JoinWorker>(spec_, build_, probe_, sink_, i));
+        }
+        std::vector<int32_t> single;
+        std::vector<int32_t> shared;
+        for (int32_t p : spec_.schedule) (needs_all_workers(p) ? shared : single).push_back(p);
+        run_single(single);
+        for (int32_t p : shared) run_shared(p);
+        run_null_partitions();
+        std::atomic<uint64_t> rows{0};
+        parallel_run(
+            spec_.workers, [&](int worker) { rows += workers_[worker]->out.finish(); }, stop());
+        return rows;
+    }
+
+  private:
+    std::function<void()> stop() {
+        return [this] { control_.cancelled.store(true, std::memory_order_relaxed); };
+    }
+
+    // Build rows read back, their numbers, the table and the match flags of a co-partition.
+    uint64_t memory_for(int32_t p) const {
+        const uint64_t rows = build_.partition(p).rows;
+        const uint64_t numbers = rows + rows / 2;  // row numbers have gaps at page ends
+        return build_.load_bytes(p) + JoinTable::bytes_for(spec_.scheme, rows, numbers) +
+               (marks_build_rows(spec_) ? numbers : 0);
+    }
+
+    // Both sides read back and copied once, and one sub-partition's table (twice the average: they vary).
+    uint64_t memory_for_second_pass(int32_t p) const {
+        const uint64_t build_rows = build_.partition(p).rows;
+        const uint64_t probe_rows = probe_.partition(p).rows;
+        const uint64_t sub_rows = 2 * (build_rows >> spec_.second_radix_bits) + 1;
+        return build_.load_bytes(p) + probe_.load_bytes(p) + build_rows * build_.layout().row_bytes +
+               probe_rows * probe_.layout().row_bytes + JoinTable::bytes_for(spec_.scheme, sub_rows, 2 * sub_rows);
+    }
+
+    bool takes_second_pass(int32_t p) const {
+        return spec_.second_radix_bits > 0 && !build_.layout().has_var && !probe_.layout().has_var &&
+               memory_for_second_pass(p) <= spec_.table_bytes / static_cast<uint64_t>(spec_.workers);
+    }
+
+    bool needs_all_workers(int32_t p) const {
+        if (takes_second_pass(p) && static_cast<int64_t>(probe_.partition(p).rows) <= spec_.probe_split_rows)
+            return false;
+        if (spec_.workers == 1) return memory_for(p) > spec_.build_chunk_bytes;
+        return memory_for(p) >
+                   std::min(spec_.build_chunk_bytes, spec_.table_bytes / static_cast<uint64_t>(spec_.workers)) ||
+               static_cast<int64_t>(probe_.partition(p).rows) > spec_.probe_split_rows;
+    }
+
+    // Nothing to do for this co-partition but to free it?
+    bool empty(int32_t p) const {
+        const bool no_build = build_.partition(p).rows == 0;
+        const bool no_probe = probe_.partition(p).rows == 0;
+        if (no_build && no_probe) return true;
+        if (no_build) return !emits_lone_probe(spec_);
+        if (no_probe) return !emits_lone_build(spec_);
+        return false;
+    }
+
+    void release(int32_t p) {
+        build_.free_partition(p);
+        probe_.free_partition(p);
+        control_.partitions_done.fetch_add(1, std::memory_order_relaxed);
+    }
+
+    // Each worker owns the co-partition it works on and the one after, which is read ahead meanwhile. (Prefetching one
+    // that somebody else may already have freed would be a race.)
+    void run_single(const std::vector<int32_t>& partitions) {
+        std::atomic<size_t> next{0};
+        const auto body = [&](int worker) {
+            for (size_t mine = next++; mine < partitions.size();) {
+                control_.check();
+                const size_t following = next++;
+                if (following < partitions.size()) {
+                    build_.prefetch(partitions[following]);
+                    probe_.prefetch(partitions[following]);
+                }
+                if (!empty(partitions[mine])) join_single(*workers_[worker], partitions[mine]);
+                release(partitions[mine]);
+                mine = following;
+            }
+        };
+        const auto workers = std::min<size_t>(partitions.size(), static_cast<size_t>(spec_.workers));
+        parallel_run(static_cast<int>(workers), body, stop());
+    }
+
+    void join_single(JoinWorker& worker, int32_t p) {
+        if (takes_second_pass(p)) return join_sub_partitions(worker, p);
+        std::vector<Buffer> memory;
+        const BuildRows rows(build_.load(p, memory), build_.layout());
+        auto table = make_table(rows);
+        Buffer flags = build_flags(rows);
+        const ProbeTarget target{&spec_, &rows, table.get(), flags.data(), nullptr};
+        probe_pages(worker, target, p, 0, probe_.partition(p).pages.size(), 0);
+        if (marks_build_rows(spec_)) worker.probe_rows.emit_build_rows(target);
+    }
+
+    void join_sub_partitions(JoinWorker& worker, int32_t p) {
+        const auto pass = [&](PartitionedRows& side) {
+            std::vector<Buffer> memory;  // pages read back live only until they are copied
+            return SecondPass(side.load(p, memory), side.layout().row_bytes, side.spec().radix_bits,
+                              spec_.second_radix_bits, spec_.hash_mask, side.budget());
+        };
+        const SecondPass build = pass(build_);
+        const SecondPass probe = pass(probe_);
+        for (int32_t sub = 0; sub < (1 << spec_.second_radix_bits); ++sub) {
+            control_.check();
+            const BuildRows rows({build.sub_partition(sub)}, build_.layout());
+            auto table = make_table(rows);
+            Buffer flags = build_flags(rows);
+            const ProbeTarget target{&spec_, &rows, table.get(), flags.data(), nullptr};
+            probe_span(worker, target, probe.sub_partition(sub), 0);
+            if (marks_build_rows(spec_)) worker.probe_rows.emit_build_rows(target);
+        }
+    }
+
+    std::unique_ptr<JoinTable> make_table(const BuildRows& rows) {
+        return JoinTable::build(spec_.scheme, rows, probe_.layout(), spec_.perfect_range_max, spec_.hash_mask,
+                                build_.budget());
+    }
+
+    Buffer build_flags(const BuildRows& rows) {
+        if (!marks_build_rows(spec_)) return Buffer();
+        return Buffer::allocate(build_.budget(), std::max<uint64_t>(rows.numbers(), 1), "match flags", true);
+    }
+
+    void probe_pages(JoinWorker& worker, const ProbeTarget& target, int32_t p, size_t begin, size_t end,
+                     uint64_t ordinal) {
+        PageCursor cursor(probe_, p, begin, end);
+        for (RowSpan span; cursor.next(span);) {
+            control_.check();
+            probe_span(worker, target, span, ordinal);
+            ordinal += span.count;
+        }
+    }
+
+    void probe_span(JoinWorker& worker, const ProbeTarget& target, const RowSpan& span, uint64_t ordinal) {
+        const uint32_t row_bytes = probe_.layout().row_bytes;
+        for (uint32_t done = 0; done < span.count;) {
+            const auto count = std::min<uint32_t>(span.count - done, kProbeBlockRows);
+            const uint8_t* row = span.rows + static_cast<uint64_t>(done) * row_bytes;
+            for (uint32_t i = 0; i < count; ++i) worker.addresses[i] = row + static_cast<uint64_t>(i) * row_bytes;
+            worker.probe_rows.probe(target, worker.addresses.data(), count, ordinal + done);
+            done += count;
+        }
+    }
+
+    // Calls body(worker, begin page, end page, ordinal of the first row) for ranges of the probe pages of p.
+    template <class Body>
+    void share_probe_pages(int32_t p, Body&& body) {
+        const auto& pages = probe_.partition(p).pages;
+        std::vector<uint64_t> first_rows(pages.size() + 1, 0);
+        for (size_t i = 0; i < pages.size(); ++i) first_rows[i + 1] = first_rows[i] + pages[i].rows;
+        std::atomic<size_t> next{0};
+        const int workers = static_cast<int>(std::min<size_t>(std::max<size_t>(pages.size(), 1), spec_.workers));
+        parallel_run(
+            workers,
+            [&](int worker) {
+                for (size_t i = next++; i < pages.size(); i = next++) body(*workers_[worker], i, i + 1, first_rows[i]);
+            },
+            stop());
+    }
+
+    // Pages [begin, end) of the build side that fit one chunk.
+    size_t chunk_end(int32_t p, size_t begin) const {
+        const auto& pages = build_.partition(p).pages;
+        uint64_t rows = 0;
+        uint64_t loaded = 0;
+        size_t end = begin;
+        for (; end < pages.size(); ++end) {
+            rows += pages[end].rows;
+            loaded += pages[end].data == nullptr ? pages[end].capacity_bytes : 0;
+            const uint64_t bytes = loaded + JoinTable::bytes_for(spec_.scheme, rows, rows + rows / 2);
+            if (end > begin && bytes > spec_.build_chunk_bytes) break;
+        }
+        return end;
+    }
+
+    void run_shared(int32_t p) {
+        control_.check();
+        if (!empty(p)) join_shared(p);
+        release(p);
+    }
+
+    void join_shared(int32_t p) {
+        const size_t pages = build_.partition(p).pages.size();
+        Buffer probe_flags;
+        const bool chunked = chunk_end(p, 0) < pages;
+        if (chunked && decides_probe_rows(spec_)) {
+            probe_flags =
+                Buffer::allocate(build_.budget(), std::max<uint64_t>(probe_.partition(p).rows, 1), "match flags", true);
+        }
+        size_t begin = 0;
+        do {  // once even when the build side is empty: probe rows may be output without a partner
+            const size_t end = chunk_end(p, begin);
+            join_chunk(p, begin, end, probe_flags.data());
+            begin = end;
+        } while (begin < pages);
+        if (probe_flags.empty()) return;
+        share_probe_pages(p, [&](JoinWorker& worker, size_t first, size_t last, uint64_t ordinal) {
+            PageCursor cursor(probe_, p, first, last);
+            for (RowSpan span; cursor.next(span);) {
+                worker.probe_rows.emit_probe_rows(spec_, span, probe_.layout().row_bytes, probe_flags.data() + ordinal);
+            }
+        });
+    }
+
+    void join_chunk(int32_t p, size_t begin, size_t end, uint8_t* probe_flags) {
+        control_.check();
+        std::vector<Buffer> memory;
+        const BuildRows rows(build_.load_pages(p, begin, end, memory), build_.layout());
+        auto table = make_table(rows);
+        Buffer flags = build_flags(rows);
+        const ProbeTarget target{&spec_, &rows, table.get(), flags.data(), probe_flags};
+        share_probe_pages(p, [&](JoinWorker& worker, size_t first, size_t last, uint64_t ordinal) {
+            probe_pages(worker, target, p, first, last, ordinal);
+        });
+        if (marks_build_rows(spec_)) workers_[0]->probe_rows.emit_build_rows(target);
+    }
+
+    void run_null_partitions() {
+        const int32_t p = build_.null_partition();
+        JoinWorker& worker = *workers_[0];
+        if (emits_lone_build(spec_)) {
+            PageCursor cursor(build_, p, 0, build_.partition(p).pages.size());
+            for (RowSpan span; cursor.next(span);) {
+                control_.check();
+                worker.probe_rows.emit_lone_build_rows(span, build_.layout().row_bytes);
+            }
+        }
+        if (emits_lone_probe(spec_)) {
+            PageCursor cursor(probe_, p, 0, probe_.partition(p).pages.size());
+            for (RowSpan span; cursor.next(span);) {
+                control_.check();
+                worker.probe_rows.emit_probe_rows(spec_, span, probe_.layout().row_bytes, nullptr);
+            }
+        }
+        release(p);
+    }
+
+    PartitionedRows& build_;
+    PartitionedRows& probe_;
+    const JoinSpec& spec_;
+    BatchSink& sink_;
+    JobControl& control_;
+    std::vector<std::unique_ptr<JoinWorker>> workers_;
+};
+
+}  // namespace
+
+uint64_t join_partitions(PartitionedRows& build, PartitionedRows& probe, const JoinSpec& spec, BatchSink& sink,
+                         JobControl& control) {
+    SPILLWAY_CHECK(build.partition_count() == probe.partition_count());
+    return PartitionedJoin(build, probe, spec, sink, control).run();
+}
+
+}  // namespace spillway

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/key_statistics.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/hash.hpp"
+#include "base/parallel.hpp"
+#include "cpu/row/row_encoder.hpp"
+#include "executor/morsel_reader.hpp"
+#include "executor/partition_executor.hpp"
+
+namespace spillway {
+
+namespace {
+
+// Sample pieces: long enough that reading them is sequential, short enough that clustered keys do not fool the sample.
+constexpr int64_t kPieceRows = 256;
+constexpr int64_t kMorselRows = 65536;
+
+bool is_unsigned(const ColumnType& type) {
+    return type.layout == Layout::kFixed && type.order == Order::kUnsigned;
+}
+
+struct Range {
+    bool any = false;
+    int64_t min = std::numeric_limits<int64_t>::max();
+    int64_t max = std::numeric_limits<int64_t>::min();
+    uint64_t nulls = 0;
+
+    // Unsigned 64-bit values are compared with the top bit flipped.
+    void add(uint64_t word, uint32_t sign_shift, uint64_t flip) {
+        const int64_t value = static_cast<int64_t>((word << sign_shift) ^ flip) >> sign_shift;
+        any = true;
+        min = std::min(min, value);
+        max = std::max(max, value);
+    }
+    void merge(const Range& other) {
+        any = any || other.any;
+        min = std::min(min, other.min);
+        max = std::max(max, other.max);
+        nulls += other.nulls;
+    }
+};
+
+class StatisticsReader {
+  public:
+    StatisticsReader(Source& source, const std::vector<KeySpec>& keys, MemoryBudget& budget, JobControl& control)
+        : source_(source), budget_(budget), control_(control) {
+        spec_.keys = keys;
+        columns_ = columns_read(spec_);
+        source.load_dictionaries(columns_, budget, control);
+        layout_ = RowLayout::make(source.columns(), keys, {}, NullKeys::kDrop);
+        ranged_ = layout_.mode == KeyMode::kWord && keys.size() == 1 && keys[0].kind == KeyKind::kInteger;
+        if (!ranged_) return;
+        const ColumnType& type = *source.columns()[static_cast<size_t>(keys[0].column)];
+        flip_ = is_unsigned(type) && keys[0].width == 8 ? 1ULL << 63 : 0;
+        shift_ = is_unsigned(type) ? 0 : 64 - 8 * static_cast<uint32_t>(keys[0].width);
+    }
+
+    void sample(int64_t rows_wanted, KeyStatistics& out) {
+        std::unordered_map<uint64_t, uint64_t> counts;
+        SourceReader reader(source_, columns_, budget_, control_);
+        RowEncoder encoder(layout_, columns_);
+        const int64_t pieces = std::max<int64_t>(1, rows_wanted / kPieceRows);
+        const double step = static_cast<double>(source_.rows()) / static_cast<double>(pieces);
+        int64_t batch = 0;
+        for (int64_t i = 0; i < pieces; ++i) {
+            control_.check();
+            const auto row = static_cast<int64_t>(static_cast<double>(i) * step);
+            while (batch < source_.batch_count() && source_.first_row(batch) + source_.batch_rows(batch) <= row)
+                ++batch;
+            if (batch >= source_.batch_count()) break;
+            const int64_t begin = row - source_.first_row(batch);
+            const int64_t count =
+                std::min({kPieceRows, source_.batch_rows(batch) - begin, static_cast<int64_t>(step) + 1});
+            const EncodedRows& encoded = encoder.encode(reader.read(batch, begin, count), 0, count, 0);
+            add(encoded, count, range_);
+            for (int64_t r = 0; r < encoded.rows; ++r) ++counts[encoded.hash(r)];
+            out.sampled_rows += static_cast<uint64_t>(encoded.rows);
+        }
+        uint64_t most = 0;
+        for (const auto& [word, count] : counts) most = std::max(most, count);
+        out.sampled_distinct = counts.size();
+        if (out.sampled_rows > 0)
+            out.heaviest_share = static_cast<double>(most) / static_cast<double>(out.sampled_rows);
+    }
+
+    void exact_range(int workers) {
+        range_ = Range();
+        MorselQueue queue(source_, kMorselRows);
+        std::mutex mutex;
+        parallel_run(
+            workers_for(workers, source_, kMorselRows),
+            [&](int) {
+                Range local;
+                MorselReader reader(source_, columns_, queue, budget_, control_);
+                RowEncoder encoder(layout_, columns_);
+                while (reader.next()) {
+                    for (int64_t begin = 0; begin < reader.rows(); begin += RowEncoder::kRowsMax) {
+                        const int64_t count = std::min(RowEncoder::kRowsMax, reader.rows() - begin);
+                        add(encoder.encode(reader.views(), begin, count, 0), count, local);
+                    }
+                }
+                std::lock_guard<std::mutex> lock(mutex);
+                range_.merge(local);
+            },
+            [&] { control_.cancelled.store(true, std::memory_order_relaxed); });
+    }
+
+    void report(KeyStatistics& out) const {
+        out.rows = static_cast<uint64_t>(source_.rows());
+        out.nulls = range_.nulls;
+        out.has_range = ranged_ && range_.any;
+        if (!out.has_range) return;
+        out.min = static_cast<int64_t>(static_cast<uint64_t>(range_.min) ^ flip_);
+        out.max = static_cast<int64_t>(static_cast<uint64_t>(range_.max) ^ flip_);
+    }
+
+  private:
+    void add(const EncodedRows& encoded, int64_t rows, Range& range) const {
+        range.nulls += static_cast<uint64_t>(rows - encoded.rows);
+        if (!ranged_) return;
+        for (int64_t r = 0; r < encoded.rows; ++r) range.add(unmix64(encoded.hash(r)), shift_, flip_);
+    }
+
+    Source& source_;
+    MemoryBudget& budget_;
+    JobControl& control_;
+    PartitionSpec spec_;
+    std::vector<int32_t> columns_;
+    RowLayout layout_;
+    bool ranged_ = false;
+    uint64_t flip_ = 0;
+    uint32_t shift_ = 0;
+    Range range_;
+};
+
+}  // namespace
+
+KeyStatistics key_statistics(Source& source, const std::vector<KeySpec>& keys, int64_t sample_rows, bool exact_range,
+                             int workers, MemoryBudget& budget, JobControl& control) {
+    KeyStatistics out;
+    StatisticsReader reader(source, keys, budget, control);
+    if (source.rows() > 0) {
+        reader.sample(std::min(sample_rows, source.rows()), out);
+        if (exact_range) reader.exact_range(workers);
+    }
+    reader.report(out);
+    return out;
+}
+
+}  // namespace spillway

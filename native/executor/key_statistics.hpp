@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/row_layout.hpp"
+#include "transfer/source.hpp"
+
+namespace spillway {
+
+// What the planner wants to know about key columns before it plans.
+struct KeyStatistics {
+    uint64_t rows = 0;
+    uint64_t nulls = 0;      // rows with a NULL in any key column, among the rows looked at
+    bool has_range = false;  // one integer key of at most 8 bytes and at least one non-NULL row
+    int64_t min = 0;         // two's complement; unsigned 64-bit keys as their bit pattern
+    int64_t max = 0;
+    uint64_t sampled_rows = 0;
+    uint64_t sampled_distinct = 0;
+    double heaviest_share = 0;  // share of the sample taken by its most frequent key
+};
+
+// Reads sample_rows rows in pieces spread evenly over the source (exact_range: all rows, for min, max and nulls).
+KeyStatistics key_statistics(Source& source, const std::vector<KeySpec>& keys, int64_t sample_rows, bool exact_range,
+                             int workers, MemoryBudget& budget, JobControl& control);
+
+}  // namespace spillway
