@@ -83,6 +83,7 @@ void NestedNode::append_filler(int64_t rows) {
 }
 
 void NestedNode::append_blank(int64_t rows, bool valid) {
+    if (rows == 0) return;
     if (is_union()) return append_blank_union(rows);
     if (type_->layout != Layout::kNull) mark(rows, valid);
     switch (type_->layout) {

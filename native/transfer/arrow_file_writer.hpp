@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/job_control.hpp"
+#include "model/output_batch.hpp"
+
+namespace spillway {
+
+// Position of one message in the file, for the footer.
+struct FileBlock {
+    int64_t offset = 0;
+    int32_t metadata_bytes = 0;
+    int64_t body_bytes = 0;
+};
+
+// Writes an Arrow IPC file. The schema message and the footer are flatbuffers made in TypeScript (Arrow JS knows every
+// logical type); record and dictionary batch messages are encoded here. The file appears under its name only when
+// finish() has succeeded: until then it is an unnamed file in the same folder (O_TMPFILE; else a hidden
+// .spillway-<pid>-<n>.partial that the destructor removes). Thread-safe: batches are appended in call order.
+class ArrowFileWriter {
+  public:
+    // schema_message: encapsulated schema message (with its length prefix), written after the magic.
+    // Throws kOutputFailed / kOutputExists (when overwrite is false).
+    ArrowFileWriter(std::string path, std::vector<uint8_t> schema_message, bool overwrite, JobControl& control);
+    ~ArrowFileWriter();  // not finished: nothing is left
+    ArrowFileWriter(const ArrowFileWriter&) = delete;
+
+    // The first batch of an id is the dictionary, later ones are deltas appended to it.
+    void write_dictionary(int64_t dictionary_id, const OutputBatch& values);
+    void write(const OutputBatch& batch);
+    // Written in order of the calls.
+    std::vector<FileBlock> dictionary_blocks() const;
+    std::vector<FileBlock> record_blocks() const;
+    uint64_t bytes_written() const;
+    // footer: flatbuffer bytes; adds end-of-stream marker, length and magic, makes the file durable in name.
+    void finish(const std::vector<uint8_t>& footer);
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+}  // namespace spillway

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transfer/file_table.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/error.hpp"
+
+namespace spillway {
+
+namespace {
+
+// The system cuts single reads at 2^31 - 4096 bytes; 1 GiB keeps every request aligned the same way.
+constexpr int64_t kReadMax = int64_t{1} << 30;
+
+int open_file(const std::string& path) {
+    // O_NONBLOCK: opening a pipe by mistake must fail below and not wait for a writer; regular files ignore it.
+    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor >= 0) return descriptor;
+    if (errno == EMFILE || errno == ENFILE) {
+        throw Error(ErrorCode::kFileUnreadable,
+                    "opening '" + path + "' failed: too many files are open; raise the limit (ulimit -n) or " +
+                        "name fewer files in one relation",
+                    {{"path", path}, {"errno", std::to_string(errno)}});
+    }
+    throw system_error(errno, ErrorCode::kFileUnreadable, "opening", path);
+}
+
+int64_t regular_file_bytes(int descriptor, const std::string& path) {
+    struct stat status {};
+    if (::fstat(descriptor, &status) != 0) {
+        throw system_error(errno, ErrorCode::kFileUnreadable, "examining", path);
+    }
+    if (S_ISDIR(status.st_mode)) {
+        throw Error(ErrorCode::kFileUnreadable, "'" + path + "' is a folder; name the Arrow files inside it",
+                    {{"path", path}});
+    }
+    if (!S_ISREG(status.st_mode)) {
+        throw Error(ErrorCode::kFileUnreadable,
+                    "'" + path + "' is not a regular file and cannot be read at any position; copy it to a file first",
+                    {{"path", path}});
+    }
+    return status.st_size;
+}
+
+}  // namespace
+
+FileTable::FileTable(const std::vector<std::string>& paths) {
+    files_.reserve(paths.size());
+    try {
+        for (const std::string& path : paths) {
+            files_.push_back({path, open_file(path), 0});
+            File& file = files_.back();
+            file.bytes = regular_file_bytes(file.descriptor, path);
+            // Columns are read front to back: a wider read-ahead window. Advice only, failure does not matter.
+            ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
+        }
+    } catch (...) {
+        close_all();
+        throw;
+    }
+}
+
+FileTable::~FileTable() {
+    close_all();
+}
+
+void FileTable::close_all() {
+    for (File& file : files_) ::close(file.descriptor);
+    files_.clear();
+}
+
+void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const {
+    const File& source = files_[static_cast<size_t>(file)];
+    while (bytes > 0) {
+        const auto wanted = static_cast<size_t>(std::min(bytes, kReadMax));
+        const ssize_t got = ::pread(source.descriptor, out, wanted, offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) throw system_error(errno, ErrorCode::kFileUnreadable, "reading", source.path);
+        if (got == 0) {
+            throw Error(ErrorCode::kFileTruncated,
+                        "'" + source.path + "' became shorter while it was read: wanted bytes " +
+                            std::to_string(offset) + " to " + std::to_string(offset + bytes) + ", but it now ends at " +
+                            "or before " + std::to_string(offset) + " (it had " + std::to_string(source.bytes) +
+                            " bytes when it was opened); do not write to input files during a job",
+                        {{"path", source.path},
+                         {"wantedBytes", std::to_string(offset + bytes)},
+                         {"foundBytes", std::to_string(offset)}});
+        }
+        offset += got;
+        out += got;
+        bytes -= got;
+    }
+}
+
+}  // namespace spillway

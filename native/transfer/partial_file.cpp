@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transfer/partial_file.hpp"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+
+namespace spillway {
+
+namespace {
+
+// One system call writes at most this much: an abort is noticed after tens of milliseconds even on a slow disk.
+constexpr size_t kBytesPerCall = size_t{32} << 20;
+constexpr size_t kPiecesPerCall = 1024;  // IOV_MAX of Linux
+constexpr int kHiddenNameAttempts = 1000;
+constexpr mode_t kFileMode = 0666;  // less the umask, as any other new file
+
+std::string descriptor_path(int descriptor) {
+    return "/proc/self/fd/" + std::to_string(descriptor);
+}
+
+std::string next_hidden_name() {
+    static std::atomic<uint64_t> counter{0};
+    return ".spillway-" + std::to_string(getpid()) + "-" + std::to_string(counter.fetch_add(1)) + ".partial";
+}
+
+// The file behind a symbolic link: publishing replaces a name, and the link itself is to stay.
+std::string resolve_link(const std::string& path) {
+    struct stat status {};
+    if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+    const std::unique_ptr<char, decltype(&std::free)> target(realpath(path.c_str(), nullptr), &std::free);
+    return target ? std::string(target.get()) : path;
+}
+
+}  // namespace
+
+PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming) : path_(path), overwrite_(overwrite) {
+    const std::string target = resolve_link(path);
+    const size_t slash = target.rfind('/');
+    const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
+    name_ = slash == std::string::npos ? target : target.substr(slash + 1);
+    if (name_.empty()) {
+        throw Error(ErrorCode::kOutputFailed, "cannot write '" + path_ + "': it names a folder; add a file name",
+                    {{"path", path_}});
+    }
+    folder_ = open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder_ < 0) {
+        const int reason = errno;
+        if (reason == ENOENT || reason == ENOTDIR) {
+            throw Error(
+                ErrorCode::kOutputFailed,
+                "cannot write '" + path_ + "': the folder '" + folder + "' does not exist; create it or name another",
+                {{"path", path_}, {"folder", folder}});
+        }
+        throw failure(reason, "opening the folder of");
+    }
+    try {
+        check_target(overwrite);
+        if (naming == Naming::kHidden || !open_unnamed()) open_hidden();
+    } catch (...) {
+        close(folder_);
+        throw;
+    }
+}
+
+PartialFile::~PartialFile() {
+    if (descriptor_ >= 0) close(descriptor_);
+    if (!hidden_name_.empty()) unlinkat(folder_, hidden_name_.c_str(), 0);
+    close(folder_);
+}
+
+void PartialFile::check_target(bool overwrite) const {
+    struct stat status {};
+    if (fstatat(folder_, name_.c_str(), &status, 0) != 0) {
+        if (errno == ENOENT) return;
+        throw failure(errno, "looking at");
+    }
+    if (!S_ISREG(status.st_mode)) {
+        throw Error(ErrorCode::kOutputFailed,
+                    "cannot write '" + path_ + "': it is there and not a regular file; name another file",
+                    {{"path", path_}});
+    }
+    if (!overwrite) throw exists();
+    // Replacing a name needs no right to the old file; a file that its owner made read-only is respected nevertheless.
+    if (faccessat(folder_, name_.c_str(), W_OK, 0) != 0) throw failure(errno, "overwriting");
+}
+
+// False when the file system (or a missing /proc) does not allow it; then the hidden file says what is wrong, if
+// anything is.
+bool PartialFile::open_unnamed() {
+    descriptor_ = openat(folder_, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode);
+    if (descriptor_ < 0) return false;
+    if (access(descriptor_path(descriptor_).c_str(), F_OK) == 0) return true;
+    close(descriptor_);
+    descriptor_ = -1;
+    return false;
+}
+
+void PartialFile::open_hidden() {
+    for (int attempt = 0; attempt < kHiddenNameAttempts; ++attempt) {
+        const std::string name = next_hidden_name();
+        descriptor_ = openat(folder_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, kFileMode);
+        if (descriptor_ >= 0) {
+            hidden_name_ = name;
+            return;
+        }
+        if (errno != EEXIST) throw failure(errno, "creating");
+    }
+    throw failure(EEXIST, "creating a hidden file beside");
+}
+
+void PartialFile::write(int64_t offset, std::vector<iovec>& pieces, const JobControl& control) {
+    size_t first = 0;
+    while (first < pieces.size()) {
+        if (pieces[first].iov_len == 0) {
+            ++first;
+            continue;
+        }
+        control.check();
+        size_t count = 0;
+        size_t bytes = 0;
+        while (first + count < pieces.size() && count < kPiecesPerCall && bytes < kBytesPerCall) {
+            bytes += pieces[first + count++].iov_len;
+        }
+        // The last piece may reach beyond the limit: shortened for this call.
+        iovec& last = pieces[first + count - 1];
+        const size_t whole = last.iov_len;
+        if (bytes > kBytesPerCall) last.iov_len -= bytes - kBytesPerCall;
+        const ssize_t written = pwritev(descriptor_, &pieces[first], static_cast<int>(count), offset);
+        const int reason = errno;
+        last.iov_len = whole;
+        if (written < 0) {
+            if (reason == EINTR || reason == EAGAIN) continue;
+            throw failure(reason, "writing");
+        }
+        if (written == 0) throw failure(EIO, "writing");
+        offset += written;
+        auto left = static_cast<size_t>(written);
+        while (left > 0) {
+            const size_t taken = std::min(left, pieces[first].iov_len);
+            pieces[first].iov_base = static_cast<uint8_t*>(pieces[first].iov_base) + taken;
+            pieces[first].iov_len -= taken;
+            left -= taken;
+            if (pieces[first].iov_len == 0) ++first;
+        }
+    }
+}
+
+// No fsync anywhere: what is promised is that the name never shows half a file while the system runs. Surviving a
+// power cut would cost the time of writing the result to the platter, for data that can be computed again.
+void PartialFile::publish() {
+    hidden_name_.empty() ? publish_unnamed() : publish_hidden();
+}
+
+void PartialFile::publish_unnamed() {
+    const std::string source = descriptor_path(descriptor_);
+    if (!overwrite_) {  // linkat never replaces: atomic and safe against a file that appeared meanwhile
+        if (linkat(AT_FDCWD, source.c_str(), folder_, name_.c_str(), AT_SYMLINK_FOLLOW) == 0) return;
+        if (errno == EEXIST) throw exists();
+        throw failure(errno, "naming");
+    }
+    for (int attempt = 0; attempt < kHiddenNameAttempts; ++attempt) {
+        const std::string name = next_hidden_name();
+        if (linkat(AT_FDCWD, source.c_str(), folder_, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+            hidden_name_ = name;
+            rename_hidden(true);
+            return;
+        }
+        if (errno != EEXIST) break;
+    }
+    throw failure(errno, "naming");
+}
+
+void PartialFile::publish_hidden() {
+    // Network file systems report a full disk only when the file is closed.
+    const int descriptor = descriptor_;
+    descriptor_ = -1;
+    if (close(descriptor) != 0 && errno != EINTR) throw failure(errno, "closing");
+    rename_hidden(overwrite_);
+}
+
+void PartialFile::rename_hidden(bool replace) {
+    bool done = false;
+#ifdef RENAME_NOREPLACE
+    if (!replace) {
+        done = renameat2(folder_, hidden_name_.c_str(), folder_, name_.c_str(), RENAME_NOREPLACE) == 0;
+        if (!done && errno == EEXIST) throw exists();
+        if (!done && errno != EINVAL && errno != ENOSYS) throw failure(errno, "naming");
+    }
+#endif
+    if (!done && !replace) check_target(false);  // file systems that cannot refuse atomically: best effort
+    if (!done && renameat(folder_, hidden_name_.c_str(), folder_, name_.c_str()) != 0) throw failure(errno, "naming");
+    hidden_name_.clear();
+}
+
+Error PartialFile::failure(int error_number, const char* doing) const {
+    // A path that vanishes while it is written is a failed output, not a missing input.
+    if (error_number == ENOENT) {
+        return Error(ErrorCode::kOutputFailed,
+                     std::string(doing) + " '" + path_ + "' failed: its folder takes no files; name another",
+                     {{"path", path_}, {"errno", std::to_string(error_number)}});
+    }
+    return system_error(error_number, ErrorCode::kOutputFailed, doing, path_);
+}
+
+Error PartialFile::exists() const {
+    return Error(ErrorCode::kOutputExists,
+                 "the output file '" + path_ + "' exists; name another or set the option 'overwrite'",
+                 {{"path", path_}, {"option", "overwrite"}});
+}
+
+}  // namespace spillway

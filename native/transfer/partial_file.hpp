@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/job_control.hpp"
+
+namespace spillway {
+
+// An output file that has no name until publish(): a reader sees the whole result or what was there before. Unnamed
+// (O_TMPFILE), so that even SIGKILL leaves nothing; on file systems without that, a hidden .spillway-<pid>-<n>.partial
+// beside the target, removed by the destructor.
+class PartialFile {
+  public:
+    enum class Naming { kUnnamedIfPossible, kHidden /* tests */ };
+
+    // Throws kOutputExists (target there, overwrite false) or kOutputFailed (folder missing or not writable, target not
+    // a regular file), kDiskFull.
+    PartialFile(const std::string& path, bool overwrite, Naming naming = Naming::kUnnamedIfPossible);
+    ~PartialFile();
+    PartialFile(const PartialFile&) = delete;
+    PartialFile& operator=(const PartialFile&) = delete;
+
+    // Writes all pieces one behind the other from `offset` on; leaves `pieces` changed. Thread-safe. Throws kDiskFull,
+    // kOutputFailed, or kAborted between system calls.
+    void write(int64_t offset, std::vector<iovec>& pieces, const JobControl& control);
+    // Gives the file its name; atomic. Without overwrite, throws kOutputExists when the name was taken meanwhile.
+    void publish();
+
+  private:
+    void check_target(bool overwrite) const;
+    bool open_unnamed();
+    void open_hidden();
+    void publish_unnamed();
+    void publish_hidden();
+    void rename_hidden(bool replace);
+    Error failure(int error_number, const char* doing) const;
+    Error exists() const;
+
+    std::string path_;         // as the user named it, for messages
+    std::string name_;         // inside the folder
+    std::string hidden_name_;  // empty = none on disk
+    const bool overwrite_;
+    int folder_ = -1;  // every later call is relative to it: the process may change its working directory
+    int descriptor_ = -1;
+};
+
+}  // namespace spillway

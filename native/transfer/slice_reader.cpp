@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "transfer/slice_reader.hpp"
+
+#include <cstring>
+
+#include "base/bit_range.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr const char* kPurpose = "input slices";
+// Behind every slice read from a file: consumers may load a whole vector that begins at the last value.
+constexpr uint64_t kTailBytes = 64;
+// What an absent or empty buffer is shown as; also the only offset of an empty column.
+alignas(64) constexpr uint8_t kNoBytes[64] = {};
+
+template <class Offset>
+bool offsets_monotone(const uint8_t* offsets, int64_t rows) {
+    // No early exit: the loop has to vectorize, corrupt files are rare.
+    bool bad = false;
+    for (int64_t i = 0; i < rows; ++i) {
+        Offset pair[2];
+        std::memcpy(pair, offsets + i * static_cast<int64_t>(sizeof(Offset)), sizeof pair);
+        bad |= pair[1] < pair[0];
+    }
+    return !bad;
+}
+
+int64_t load_offset(const uint8_t* offset, int32_t width) {
+    if (width == 8) {
+        int64_t value;
+        std::memcpy(&value, offset, 8);
+        return value;
+    }
+    int32_t value;
+    std::memcpy(&value, offset, 4);
+    return value;
+}
+
+}  // namespace
+
+uint8_t* SliceReader::reserve(Buffer& buffer, uint64_t bytes) {
+    const uint64_t wanted = bytes + kTailBytes;
+    if (wanted <= buffer.capacity()) return buffer.data();
+    // A buffer that grows for the second time belongs to slices of varying size: leave it a quarter more, if there is
+    // that much. The old block goes first: its rows are not needed, and the budget may not hold both.
+    const uint64_t roomy = buffer.empty() ? wanted : wanted + wanted / 4;
+    buffer = Buffer();
+    try {
+        buffer = Buffer::allocate(budget_, roomy, kPurpose);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kBudgetTooSmall || roomy == wanted) throw;
+        buffer = Buffer::allocate(budget_, wanted, kPurpose);
+    }
+    return buffer.data();
+}
+
+void SliceReader::copy(const Slice& slice, const Region& region, int64_t begin, int64_t bytes, uint8_t* out) {
+    if (bytes == 0) return;
+    SPILLWAY_CHECK(begin >= 0 && bytes > 0 && begin <= region.length && bytes <= region.length - begin);
+    bytes_read_ += static_cast<uint64_t>(bytes);
+    if (slice.batch.in_file()) {
+        parts_.files->read(slice.batch.layout->file, region.offset + begin, out, bytes);
+    } else {
+        std::memcpy(out, region.pointer + begin, static_cast<size_t>(bytes));
+    }
+}
+
+const uint8_t* SliceReader::fetch(const Slice& slice, const Region& region, int64_t begin, int64_t bytes,
+                                  Buffer& scratch) {
+    if (bytes == 0) return kNoBytes;
+    if (slice.batch.in_file()) {
+        uint8_t* out = reserve(scratch, static_cast<uint64_t>(bytes));
+        copy(slice, region, begin, bytes, out);
+        return out;
+    }
+    SPILLWAY_CHECK(begin >= 0 && bytes > 0 && begin <= region.length && bytes <= region.length - begin);
+    bytes_read_ += static_cast<uint64_t>(bytes);
+    return region.pointer + begin;
+}
+
+// nullptr also when the slice turns out to have no NULL: consumers then take their fast path, and the look costs a
+// 64th of what they save per row.
+void SliceReader::read_validity(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
+    view.validity = nullptr;
+    view.validity_bit = 0;
+    const BatchLayout::Node& node = slice.batch.node(slice.plan);
+    const Region& region = slice.buffer(0);
+    if (node.null_count == 0 || region.length == 0 || slice.rows == 0) return;
+    const int64_t first_bit = node.bit_offset + slice.row;
+    const int64_t bit = first_bit % 8;
+    const uint8_t* bits = fetch(slice, region, first_bit / 8, bitmap_bytes(bit + slice.rows), scratch.validity);
+    if (all_bits_set(bits, bit, slice.rows)) return;
+    view.validity = bits;
+    view.validity_bit = bit;
+}
+
+void SliceReader::read_null(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
+    const auto bytes = static_cast<uint64_t>(bitmap_bytes(slice.rows));
+    if (scratch.validity.empty() || scratch.validity.size() < bytes) {
+        reserve(scratch.validity, bytes);
+        std::memset(scratch.validity.data(), 0, scratch.validity.capacity());
+        scratch.validity.set_size(scratch.validity.capacity());
+    }
+    view.validity = scratch.validity.data();
+    view.validity_bit = 0;
+}
+
+void SliceReader::read_bool(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
+    const int64_t first_bit = slice.batch.node(slice.plan).bit_offset + slice.row;
+    view.data_bit = first_bit % 8;
+    const int64_t bytes = slice.rows == 0 ? 0 : bitmap_bytes(view.data_bit + slice.rows);
+    view.data = fetch(slice, slice.buffer(1), first_bit / 8, bytes, scratch.data);
+}
+
+SliceReader::OffsetRange SliceReader::read_offsets(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
+    view.offsets = kNoBytes;
+    view.offset_base = 0;
+    if (slice.rows == 0) return {};
+    const int32_t width = slice.plan.type->byte_width;
+    view.offsets = fetch(slice, slice.buffer(1), slice.row * width, (slice.rows + 1) * width, scratch.offsets);
+    const bool monotone = width == 8 ? offsets_monotone<int64_t>(view.offsets, slice.rows)
+                                     : offsets_monotone<int32_t>(view.offsets, slice.rows);
+    const OffsetRange range{load_offset(view.offsets, width), load_offset(view.offsets + slice.rows * width, width)};
+    if (!monotone || range.first < 0) {
+        throw slice.corrupt("has offsets that are negative or decrease in rows " + std::to_string(slice.row) + " to " +
+                            std::to_string(slice.row + slice.rows));
+    }
+    view.offset_base = range.first;
+    return range;
+}
+
+SliceReader::OffsetRange SliceReader::peek_offsets(const Slice& slice) {
+    if (slice.rows == 0) return {};
+    const int32_t width = slice.plan.type->byte_width;
+    uint8_t first[8];
+    uint8_t last[8];
+    copy(slice, slice.buffer(1), slice.row * width, width, first);
+    copy(slice, slice.buffer(1), (slice.row + slice.rows) * width, width, last);
+    const OffsetRange range{load_offset(first, width), load_offset(last, width)};
+    if (range.first < 0 || range.last < range.first) {
+        throw slice.corrupt("has offsets that are negative or decrease in rows " + std::to_string(slice.row) + " to " +
+                            std::to_string(slice.row + slice.rows));
+    }
+    return range;
+}
+
+void SliceReader::read_binary(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
+    const OffsetRange range = read_offsets(slice, scratch, view);
+    const Region& bytes = slice.buffer(2);
+    if (range.last > bytes.length) {
+        throw short_buffer(slice.batch, slice.plan.name, "bytes for its offsets", range.last, bytes.length);
+    }
+    view.data = fetch(slice, bytes, range.first, range.last - range.first, scratch.data);
+}
+
+void SliceReader::check_list_end(const Slice& slice, int64_t last) const {
+    const int64_t items = slice.batch.node(slice.plan.children[0]).length;
+    if (last <= items) return;
+    throw slice.corrupt("has offsets up to " + std::to_string(last) + " but only " + std::to_string(items) + " items");
+}
+
+void SliceReader::read_children(const Slice& slice, int64_t row, int64_t rows, NodeScratch& scratch, ColumnView& view) {
+    for (size_t k = 0; k < slice.plan.children.size(); ++k) {
+        read(slice.child(k, row, rows), scratch.children[k], view.children[k]);
+    }
+}
+
+void SliceReader::read(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
+    const ColumnType& type = *slice.plan.type;
+    const size_t children = slice.plan.children.size();
+    view.type = slice.plan.shown;
+    view.length = slice.rows;
+    // Sizes settle with the first slice; later calls change nothing here.
+    if (view.children.size() != children) view.children.resize(children);
+    if (scratch.children.size() != children) scratch.children.resize(children);
+    const bool is_union = type.layout == Layout::kUnionSparse || type.layout == Layout::kUnionDense;
+    if (type.layout != Layout::kNull && !is_union) read_validity(slice, scratch, view);
+    switch (type.layout) {
+        case Layout::kNull:
+            return read_null(slice, scratch, view);
+        case Layout::kBool:
+            return read_bool(slice, scratch, view);
+        case Layout::kFixed:
+            view.data =
+                fetch(slice, slice.buffer(1), slice.row * type.byte_width, slice.rows * type.byte_width, scratch.data);
+            return;
+        case Layout::kDictionary:
+            return read_dictionary(slice, scratch, view);
+        case Layout::kBinary:
+            return read_binary(slice, scratch, view);
+        case Layout::kView:
+            return read_views(slice, scratch, view);
+        case Layout::kList: {
+            const OffsetRange range = read_offsets(slice, scratch, view);
+            check_list_end(slice, range.last);
+            return read_children(slice, range.first, range.last - range.first, scratch, view);
+        }
+        case Layout::kFixedList:
+            return read_children(slice, slice.row * type.list_size, slice.rows * type.list_size, scratch, view);
+        case Layout::kStruct:
+            return read_children(slice, slice.row, slice.rows, scratch, view);
+        case Layout::kUnionSparse:
+            read_type_ids(slice, scratch, view);
+            return read_children(slice, slice.row, slice.rows, scratch, view);
+        case Layout::kUnionDense:
+            return read_dense_union(slice, scratch, view);
+    }
+}
+
+uint64_t SliceReader::slice_bytes(const Slice& slice, NodeScratch& scratch) {
+    const ColumnType& type = *slice.plan.type;
+    if (scratch.children.size() != slice.plan.children.size()) scratch.children.resize(slice.plan.children.size());
+    const int64_t constant = constant_row_bits(slice.plan);
+    if (constant >= 0) return static_cast<uint64_t>(constant) * static_cast<uint64_t>(slice.rows) / 8;
+    const auto rows = static_cast<uint64_t>(slice.rows);
+    uint64_t bytes = rows / 8;
+    const auto add_children = [&](int64_t row, int64_t count) {
+        for (size_t k = 0; k < slice.plan.children.size(); ++k) {
+            bytes += slice_bytes(slice.child(k, row, count), scratch.children[k]);
+        }
+    };
+    if (type.layout == Layout::kBinary || type.layout == Layout::kList) {
+        const OffsetRange range = peek_offsets(slice);
+        bytes += (rows + 1) * static_cast<uint64_t>(type.byte_width);
+        if (type.layout == Layout::kBinary) {
+            bytes += static_cast<uint64_t>(range.last - range.first);
+        } else {
+            check_list_end(slice, range.last);
+            add_children(range.first, range.last - range.first);
+        }
+    } else if (type.layout == Layout::kView) {
+        bytes += rows * 16 + view_value_bytes(slice, scratch);
+    } else if (type.layout == Layout::kFixedList) {
+        add_children(slice.row * type.list_size, slice.rows * type.list_size);
+    } else if (type.layout == Layout::kUnionDense) {
+        ColumnView view;
+        read_type_ids(slice, scratch, view);
+        find_member_rows(slice, scratch, view);
+        bytes += rows * 5;
+        for (size_t k = 0; k < slice.plan.children.size(); ++k) {
+            const NodeScratch::Range range = scratch.ranges[k];
+            bytes += slice_bytes(slice.child(k, range.begin, range.end - range.begin), scratch.children[k]);
+        }
+    } else {  // struct, sparse union
+        bytes += rows;
+        add_children(slice.row, slice.rows);
+    }
+    return bytes;
+}
+
+int64_t constant_row_bits(const NodePlan& plan) {
+    const ColumnType& type = *plan.type;
+    int64_t bits = 1;  // validity
+    switch (type.layout) {
+        case Layout::kNull:
+            return bits;
+        case Layout::kBool:
+            return bits + 1;
+        case Layout::kFixed:
+            return bits + int64_t{8} * type.byte_width;
+        case Layout::kDictionary:  // as in the file, and unified
+            return bits + 8 * (type.byte_width + 4);
+        case Layout::kFixedList: {
+            const int64_t item = constant_row_bits(plan.children[0]);
+            int64_t items;
+            if (item < 0 || __builtin_mul_overflow(item, type.list_size, &items)) return -1;
+            return bits + items;
+        }
+        case Layout::kUnionSparse:
+        case Layout::kStruct:
+            bits = type.layout == Layout::kStruct ? bits : 8;
+            for (const NodePlan& child : plan.children) {
+                const int64_t child_bits = constant_row_bits(child);
+                if (child_bits < 0) return -1;
+                bits += child_bits;
+            }
+            return bits;
+        default:
+            return -1;
+    }
+}
+
+}  // namespace spillway

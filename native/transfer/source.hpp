@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/job_control.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/column_view.hpp"
+
+namespace spillway {
+
+// One Arrow record batch (or dictionary batch) as the IPC format lays it out: field nodes and buffers of all columns
+// in pre-order. Buffers of file batches are absolute file offsets; of memory batches, addresses.
+struct BatchLayout {
+    struct Node {
+        int64_t length = 0;
+        int64_t null_count = 0;
+        int64_t bit_offset = 0;  // memory batches: bits to skip in validity (and kBool data); else 0
+    };
+    struct Region {
+        int64_t offset = 0;                // file offset
+        const uint8_t* pointer = nullptr;  // or address; nullptr with length 0 = absent
+        int64_t length = 0;                // bytes
+    };
+    int32_t file = -1;  // index into SourceSpec::paths; -1 = memory
+    int64_t rows = 0;
+    std::vector<Node> nodes;
+    std::vector<Region> buffers;
+    std::vector<int32_t> variadic_counts;  // kView columns, in pre-order: number of data buffers
+    // kDictionary nodes, in pre-order: index into SourceSpec::dictionaries; -1 = the file has none (every row NULL)
+    std::vector<int32_t> dictionaries;
+};
+
+// Index types of dictionary columns: byte_width 1, 2, 4 or 8, signed unless ColumnType::order is kUnsigned.
+struct DictionarySpec {
+    TypePtr value_type;
+    std::vector<BatchLayout> batches;  // in order; later ones are deltas appended to the earlier
+};
+
+struct SourceSpec {
+    std::vector<TypePtr> columns;
+    std::vector<std::string> paths;
+    std::vector<BatchLayout> batches;
+    std::vector<DictionarySpec> dictionaries;
+    std::shared_ptr<void> owner;  // keeps memory batches alive (JS references)
+};
+
+class FileTable;
+struct SourceParts;
+
+// A relation that can be read any number of times, from any number of workers. Opens files at construction and checks
+// that every buffer lies inside its file (kFileTruncated) and is long enough for its rows (kFileCorrupt).
+class Source {
+  public:
+    explicit Source(SourceSpec spec);
+    ~Source();
+    // As SourceReader hands them out: dictionary nodes (nested ones too) have int32 indices and their `dictionary` set.
+    // The types never change, so that jobs may share a source; what a Dictionary holds is filled in by
+    // load_dictionaries and must not be looked at before.
+    const std::vector<TypePtr>& columns() const { return columns_; }
+    int64_t rows() const { return rows_; }
+    int64_t batch_count() const { return static_cast<int64_t>(spec_.batches.size()); }
+    int64_t batch_rows(int64_t batch) const { return spec_.batches[batch].rows; }
+    int64_t first_row(int64_t batch) const { return first_rows_[batch]; }  // row number of the batch's row 0
+
+    // Reads and unifies the dictionaries of these columns (nested ones too) once; later calls return at once. The
+    // memory stays reserved in `budget` while the Source lives. Thread-safe.
+    void load_dictionaries(const std::vector<int32_t>& columns, MemoryBudget& budget, const JobControl& control);
+    // The unified dictionary of a node: path = column, then child indices. Load the column's dictionaries first.
+    std::shared_ptr<const Dictionary> dictionary(const std::vector<int32_t>& path) const;
+
+  private:
+    friend class SourceReader;
+    Source(SourceSpec spec, std::shared_ptr<FileTable> files);
+    void check_batches();
+    void open_dictionaries();
+    SourceSpec spec_;
+    std::vector<TypePtr> columns_;
+    std::vector<int64_t> first_rows_;
+    int64_t rows_ = 0;
+    std::unique_ptr<SourceParts> parts_;  // files, positions of each node, dictionary remap tables
+};
+
+// One worker's way to read slices of batches. File rows come by pread into buffers of the reader (never a mapping: a
+// file truncated while it is read must be an error and not SIGBUS); memory rows are borrowed without a copy.
+class SourceReader {
+  public:
+    // columns: which columns of the source, in the order of the views returned. Their dictionaries must be loaded.
+    SourceReader(const Source& source, std::vector<int32_t> columns, MemoryBudget& budget, JobControl& control);
+    ~SourceReader();
+    // Rows [row, row + rows) of a batch. The views live until the next read(). Validates what it hands out: offsets
+    // monotone and inside their data, union ids known, dictionary indices in range, views inside their buffers
+    // (kFileCorrupt). Adds bytes read to control.bytes_in. The reader's buffers only grow, so that slices of about the
+    // same size need no allocation.
+    const std::vector<ColumnView>& read(int64_t batch, int64_t row, int64_t rows);
+    // How many rows from `row` on (1 .. rows; 0 only for rows = 0) need at most max_bytes of memory as a slice, judged
+    // by offsets alone: a constant for fixed-width columns, two small reads per string or list column otherwise.
+    // Readers of relations with long values ask before read().
+    int64_t rows_within(int64_t batch, int64_t row, int64_t rows, uint64_t max_bytes);
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
+
+struct Morsel {
+    int64_t batch = 0;
+    int64_t row = 0;  // inside the batch
+    int64_t rows = 0;
+};
+
+// Hands out the rows of a source in pieces of at most morsel_rows, each once, in order of the rows. Thread-safe.
+class MorselQueue {
+  public:
+    MorselQueue(const Source& source, int64_t morsel_rows);
+    bool next(Morsel& morsel);
+
+  private:
+    const Source& source_;
+    const int64_t morsel_rows_;
+    std::vector<int64_t> first_morsels_;  // prefix sum of morsels per batch
+    std::atomic<int64_t> next_{0};
+};
+
+}  // namespace spillway

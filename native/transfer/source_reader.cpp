@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "transfer/slice_reader.hpp"
+#include "transfer/source.hpp"
+
+namespace spillway {
+
+namespace {
+
+void check_loaded(const NodePlan& plan, const SourceParts& parts) {
+    if (plan.group >= 0) SPILLWAY_CHECK(parts.groups[static_cast<size_t>(plan.group)]->loaded);
+    for (const NodePlan& child : plan.children) check_loaded(child, parts);
+}
+
+}  // namespace
+
+struct SourceReader::State {
+    struct Column {
+        const NodePlan* plan;
+        NodeScratch scratch;
+    };
+    State(const SourceSpec& source, const SourceParts& source_parts, MemoryBudget& budget, JobControl& job)
+        : spec(source), parts(source_parts), control(job), slices(source_parts, budget) {}
+
+    uint64_t bytes(const BatchPosition& batch, int64_t row, int64_t rows) {
+        uint64_t total = 0;
+        for (Column& column : columns) total += slices.slice_bytes({*column.plan, batch, row, rows}, column.scratch);
+        return total;
+    }
+
+    const SourceSpec& spec;
+    const SourceParts& parts;
+    JobControl& control;
+    SliceReader slices;
+    std::vector<Column> columns;
+    std::vector<ColumnView> views;
+    int64_t row_bits = 0;  // -1: differs from row to row
+};
+
+SourceReader::SourceReader(const Source& source, std::vector<int32_t> columns, MemoryBudget& budget,
+                           JobControl& control)
+    : state_(std::make_unique<State>(source.spec_, *source.parts_, budget, control)) {
+    for (const int32_t column : columns) {
+        SPILLWAY_CHECK(column >= 0 && static_cast<size_t>(column) < state_->parts.plans.size());
+        const NodePlan& plan = state_->parts.plans[static_cast<size_t>(column)];
+        check_loaded(plan, state_->parts);
+        state_->columns.push_back({&plan, {}});
+        const int64_t bits = constant_row_bits(plan);
+        state_->row_bits = bits < 0 || state_->row_bits < 0 ? -1 : state_->row_bits + bits;
+    }
+    state_->views.resize(columns.size());
+}
+
+SourceReader::~SourceReader() = default;
+
+const std::vector<ColumnView>& SourceReader::read(int64_t batch, int64_t row, int64_t rows) {
+    State& state = *state_;
+    SPILLWAY_CHECK(batch >= 0 && batch < static_cast<int64_t>(state.spec.batches.size()));
+    const int64_t batch_rows = state.spec.batches[static_cast<size_t>(batch)].rows;
+    SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
+    const BatchPosition position = state.parts.position(state.spec, batch);
+    for (size_t i = 0; i < state.columns.size(); ++i) {
+        const NodePlan& plan = *state.columns[i].plan;
+        ColumnView& view = state.views[i];
+        state.slices.read({plan, position, row, rows}, state.columns[i].scratch, view);
+        // Consumers keep no NULL bits for such columns: a NULL that comes anyway (a NULL in the dictionary, a batch
+        // without a NULL count) must not pass as a value.
+        if (!plan.type->nullable && plan.type->layout != Layout::kNull && view.validity != nullptr) {
+            throw corrupt_batch(position, plan.name, "is declared non-nullable but has NULLs");
+        }
+    }
+    state.control.bytes_in.fetch_add(state.slices.take_bytes_read(), std::memory_order_relaxed);
+    return state.views;
+}
+
+int64_t SourceReader::rows_within(int64_t batch, int64_t row, int64_t rows, uint64_t max_bytes) {
+    State& state = *state_;
+    SPILLWAY_CHECK(batch >= 0 && batch < static_cast<int64_t>(state.spec.batches.size()));
+    const int64_t batch_rows = state.spec.batches[static_cast<size_t>(batch)].rows;
+    SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
+    if (rows <= 1) return rows;
+    if (state.row_bits >= 0) {
+        if (state.row_bits == 0) return rows;
+        const auto within = static_cast<unsigned __int128>(max_bytes) * 8 / static_cast<uint64_t>(state.row_bits);
+        if (within >= static_cast<uint64_t>(rows)) return rows;
+        return std::max<int64_t>(1, static_cast<int64_t>(within));
+    }
+    const BatchPosition position = state.parts.position(state.spec, batch);
+    int64_t fits = rows;
+    if (state.bytes(position, row, rows) > max_bytes) {
+        fits = 1;  // by halving: bytes() never decreases with more rows
+        for (int64_t exceeds = rows; exceeds - fits > 1;) {
+            const int64_t middle = fits + (exceeds - fits) / 2;
+            (state.bytes(position, row, middle) <= max_bytes ? fits : exceeds) = middle;
+        }
+    }
+    state.slices.take_bytes_read();  // a look ahead, not input
+    return fits;
+}
+
+}  // namespace spillway

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "support/output_columns.hpp"
+#include "support/test.hpp"
+#include "transfer/partial_file.hpp"
+
+using namespace spillway;
+using namespace spillway::test::batches;
+
+namespace {
+
+std::vector<uint8_t> read_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+TEST(partial_file_hidden_fallback_publishes_and_cleans_up) {
+    TemporaryFolder folder;
+    JobControl control;
+    const std::string path = folder.file("out");
+    char text[] = "new";
+    for (const bool overwrite : {false, true}) {
+        {
+            PartialFile dropped(path, true, PartialFile::Naming::kHidden);
+            EXPECT_EQ(folder.entries(), overwrite ? size_t{2} : size_t{1});
+        }
+        PartialFile file(path, overwrite, PartialFile::Naming::kHidden);
+        std::vector<iovec> pieces = {{text, 3}};
+        file.write(0, pieces, control);
+        file.publish();
+        EXPECT_EQ(read_file(path).size(), size_t{3});
+        EXPECT_EQ(folder.entries(), size_t{1});
+    }
+    std::filesystem::remove(path);
+    PartialFile late(path, false, PartialFile::Naming::kHidden);
+    std::ofstream(path) << "other";
+    EXPECT_ERROR(kOutputExists, late.publish());
+    EXPECT_EQ(read_file(path).size(), size_t{5});
+}
+
+TEST(partial_file_keeps_a_symbolic_link) {
+    TemporaryFolder folder;
+    const std::string link = folder.file("link");
+    std::ofstream(folder.file("real")) << "old contents";
+    std::filesystem::create_symlink("real", link);
+    PartialFile(link, true).publish();
+    EXPECT(std::filesystem::is_symlink(link));
+    EXPECT_EQ(read_file(folder.file("real")).size(), size_t{0});
+}
+
+TEST(partial_file_writes_more_pieces_than_one_call_takes) {
+    TemporaryFolder folder;
+    JobControl control;
+    PartialFile file(folder.file("out"), false);
+    std::vector<uint8_t> bytes(3000);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);
+    std::vector<iovec> pieces;
+    for (size_t i = 0; i < bytes.size(); ++i) pieces.push_back({&bytes[i], i % 5 == 0 ? size_t{0} : size_t{1}});
+    std::vector<uint8_t> large(70 << 20, 0x41);  // several calls for one piece
+    pieces.push_back({large.data(), large.size()});
+    file.write(0, pieces, control);
+    file.publish();
+    const auto written = read_file(folder.file("out"));
+    EXPECT_EQ(written.size(), 2400 + large.size());
+    size_t at = 0;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+        if (i % 5 != 0) EXPECT_EQ(written[at++], bytes[i]);
+    }
+    EXPECT(std::vector<uint8_t>(written.begin() + 2400, written.end()) == large);
+}
