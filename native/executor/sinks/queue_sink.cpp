@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/sinks/queue_sink.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace spillway {
+
+namespace {
+
+// How long an abort may go unnoticed: cancelling only sets a flag, nobody signals the condition variable for it.
+constexpr std::chrono::milliseconds kAbortPoll{50};
+
+void leave_budget(OutputColumn& column) {
+    column.validity.leave_budget();
+    column.offsets.leave_budget();
+    column.data.leave_budget();
+    for (auto& child : column.children) leave_budget(child);
+}
+
+}  // namespace
+
+QueueSink::QueueSink(int64_t batch_rows, size_t max_batches, JobControl& control)
+    : batch_rows_(batch_rows), max_batches_(max_batches), control_(control) {
+    SPILLWAY_CHECK(batch_rows > 0 && max_batches > 0);
+}
+
+void QueueSink::add_rows(int, uint64_t) {
+    fail_check("a queue takes batches: add_rows is for sinks without columns", __FILE__, __LINE__);
+}
+
+void QueueSink::push(int, OutputBatch&& batch) {
+    const auto rows = static_cast<uint64_t>(batch.rows);
+    const uint64_t bytes = batch.bytes();
+    {
+        std::unique_lock<std::mutex> lock(mutex_);
+        for (;;) {
+            control_.check();
+            if (abandoned_) throw Error(ErrorCode::kAborted, "the reader of the result batches has stopped");
+            SPILLWAY_CHECK(!producer_closed_);
+            if (batches_.size() < max_batches_) break;
+            room_.wait_for(lock, kAbortPoll);
+        }
+        batches_.push_back(std::move(batch));
+    }
+    control_.rows_out.fetch_add(rows, std::memory_order_relaxed);
+    control_.bytes_out.fetch_add(bytes, std::memory_order_relaxed);
+    announce();
+}
+
+std::optional<OutputBatch> QueueSink::try_pop() {
+    std::optional<OutputBatch> batch;
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (batches_.empty()) return std::nullopt;
+        batch.emplace(std::move(batches_.front()));
+        batches_.pop_front();
+    }
+    room_.notify_one();
+    for (auto& column : batch->columns) leave_budget(column);
+    return batch;
+}
+
+bool QueueSink::finished() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return abandoned_ || (producer_closed_ && batches_.empty());
+}
+
+void QueueSink::abandon() {
+    std::deque<OutputBatch> dropped;  // freed after the lock: unmapping large buffers takes milliseconds
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        abandoned_ = true;
+        dropped.swap(batches_);
+    }
+    room_.notify_all();
+}
+
+void QueueSink::set_on_ready(std::function<void()> on_ready) {
+    std::lock_guard<std::mutex> lock(ready_mutex_);
+    on_ready_ = std::move(on_ready);
+}
+
+void QueueSink::close_producer() {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (producer_closed_) return;
+        producer_closed_ = true;
+    }
+    announce();
+}
+
+void QueueSink::announce() {
+    std::lock_guard<std::mutex> lock(ready_mutex_);
+    if (on_ready_) on_ready_();
+}
+
+}  // namespace spillway

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "base/parallel.hpp"
+#include "executor/sinks/count_sink.hpp"
+#include "executor/sinks/file_sink.hpp"
+#include "executor/sinks/queue_sink.hpp"
+#include "support/output_columns.hpp"
+#include "support/test.hpp"
+
+using namespace spillway;
+using namespace spillway::test::batches;
+
+namespace {
+
+OutputBatch one_column(MemoryBudget& budget, int64_t rows) {
+    return batch_of(fixed_column(budget, std::vector<int64_t>(static_cast<size_t>(rows), rows)));
+}
+
+void sleep_ms(int milliseconds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+}  // namespace
+
+TEST(count_sink_adds_up_over_workers) {
+    JobControl control;
+    CountSink sink(control);
+    EXPECT(!sink.wants_columns());
+    parallel_run(8, [&](int worker) {
+        for (int i = 0; i < 10000; ++i) sink.add_rows(worker, uint64_t{1} << 32);
+    });
+    sink.add_rows(1000, 5);  // more workers than slots
+    EXPECT_EQ(sink.total(), (uint64_t{80000} << 32) + 5);
+    EXPECT_EQ(control.rows_out.load(), sink.total());
+}
+
+TEST(queue_sink_holds_producers_back) {
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    QueueSink queue(1024, 2, control);
+    std::atomic<int> pushed{0};
+    std::thread producer([&] {
+        for (int i = 1; i <= 5; ++i) {
+            queue.push(0, one_column(budget, i));
+            ++pushed;
+        }
+        queue.close_producer();
+    });
+    while (pushed.load() < 2) sleep_ms(1);
+    sleep_ms(20);
+    EXPECT_EQ(pushed.load(), 2);
+    EXPECT(!queue.finished());
+    int64_t expected = 1;
+    while (!queue.finished()) {
+        if (auto batch = queue.try_pop()) EXPECT_EQ(batch->rows, expected++);
+    }
+    producer.join();
+    EXPECT_EQ(expected, int64_t{6});
+    EXPECT(!queue.try_pop().has_value());
+    EXPECT_EQ(control.rows_out.load(), uint64_t{15});
+    EXPECT_EQ(control.bytes_out.load(), uint64_t{15 * 8});
+}
+
+TEST(queue_sink_takes_popped_batches_out_of_the_budget) {
+    MemoryBudget budget(1 << 20);
+    JobControl control;
+    QueueSink queue(1024, 4, control);
+    queue.push(0, one_column(budget, 1000));
+    const uint64_t waiting = budget.used();
+    EXPECT(waiting >= 8000);
+    auto batch = queue.try_pop();
+    EXPECT_EQ(budget.used(), uint64_t{0});
+    EXPECT_EQ(value_at<int64_t>(batch->columns[0], 999), int64_t{1000});
+}
+
+TEST(queue_sink_announces_batches_and_the_end) {
+    MemoryBudget budget(1 << 20);
+    JobControl control;
+    QueueSink queue(1024, 4, control);
+    int calls = 0;
+    // The consumer may look into the queue from the callback: no lock of the queue is held.
+    queue.set_on_ready([&] {
+        ++calls;
+        queue.try_pop();
+        queue.finished();
+    });
+    queue.push(0, one_column(budget, 1));
+    EXPECT_EQ(calls, 1);
+    queue.close_producer();
+    queue.close_producer();
+    EXPECT_EQ(calls, 2);
+    EXPECT(queue.finished());
+    queue.set_on_ready({});
+    EXPECT_ERROR(kInternal, queue.push(0, one_column(budget, 1)));
+}
+
+TEST(queue_sink_notices_an_abort_while_blocked) {
+    MemoryBudget budget(1 << 20);
+    JobControl control;
+    QueueSink queue(1024, 1, control);
+    queue.push(0, one_column(budget, 1));
+    std::thread aborter([&] {
+        sleep_ms(20);
+        control.cancelled = true;
+    });
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_ERROR(kAborted, queue.push(0, one_column(budget, 2)));
+    aborter.join();
+    // 20 ms to the abort and 50 ms to notice it; the rest is for a loaded machine.
+    EXPECT(std::chrono::steady_clock::now() - start < std::chrono::milliseconds(1000));
+}
+
+TEST(queue_sink_abandoned_refuses_and_frees) {
+    MemoryBudget budget(1 << 20);
+    JobControl control;
+    QueueSink queue(1024, 1, control);
+    queue.push(0, one_column(budget, 100));
+    std::thread consumer([&] {
+        sleep_ms(10);
+        queue.abandon();
+    });
+    EXPECT_ERROR(kAborted, queue.push(0, one_column(budget, 2)));
+    consumer.join();
+    EXPECT(queue.finished());
+    EXPECT(!queue.try_pop().has_value());
+    EXPECT_EQ(budget.used(), uint64_t{0});
+    EXPECT_ERROR(kAborted, queue.push(0, one_column(budget, 2)));
+}
+
+TEST(queue_sink_carries_every_row_between_threads) {
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    QueueSink queue(1024, 3, control);
+    std::atomic<int> ready{0};
+    queue.set_on_ready([&] { ++ready; });
+    std::thread stage([&] {
+        parallel_run(4, [&](int worker) {
+            for (int i = 1; i <= 200; ++i) queue.push(worker, one_column(budget, i));
+        });
+        queue.close_producer();
+    });
+    int64_t rows = 0;
+    while (!queue.finished()) {
+        if (auto batch = queue.try_pop()) rows += batch->rows;
+    }
+    stage.join();
+    EXPECT_EQ(rows, int64_t{4 * 200 * 201 / 2});
+    EXPECT_EQ(ready.load(), 4 * 200 + 1);
+}
+
+TEST(file_sink_writes_and_counts) {
+    TemporaryFolder folder;
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    std::vector<uint8_t> schema(64, 0);
+    std::memset(schema.data(), 0xff, 4);
+    schema[4] = 56;
+    auto writer = std::make_unique<ArrowFileWriter>(folder.file("out.arrow"), schema, false, control);
+    FileSink sink(std::move(writer), {column_type(Layout::kFixed, 8)}, 1024, control);
+    parallel_run(2, [&](int worker) {
+        for (int i = 0; i < 10; ++i) sink.push(worker, one_column(budget, 100));
+    });
+    sink.push(0, one_column(budget, 0));
+    EXPECT_EQ(sink.writer().record_blocks().size(), size_t{20});
+    EXPECT_EQ(control.rows_out.load(), uint64_t{2000});
+    EXPECT_EQ(control.bytes_out.load(), uint64_t{16000});
+    EXPECT_ERROR(kInternal, sink.push(0, batch_of(fixed_column<int32_t>(budget, {1}))));
+    EXPECT_ERROR(kInternal, sink.push(0, batch_of(text_column(budget, {"a"}))));
+    EXPECT_EQ(budget.used(), uint64_t{0});
+    sink.writer().finish({});
+    EXPECT_EQ(folder.entries(), size_t{1});
+}
