@@ -77,11 +77,7 @@ uint64_t PartitionedGrouper::run() {
     tasks.insert(tasks.end(), whole.begin(), whole.end());  // long ones first
     run_tasks(tasks);
     run_deferred();
-    if (total_rows_ == 0 && plan_->layout.keys.empty()) {
-        Worker worker(*plan_, rows_.budget(), spec_.table_bytes, 0, *writers_[0]);
-        worker.groups.table().insert_empty_group();
-        write_groups(worker);
-    }
+    if (total_rows_ == 0 && plan_->layout.keys.empty()) writers_[0]->append_empty_group();
     return finish_writers(writers_, control_);
 }
 

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/group_by/group_writer.hpp"
+
+#include <algorithm>
+
+#include "cpu/group_by/aggregate_state.hpp"
+
+namespace spillway {
+
+namespace {
+
+// Addresses and results of a slice fit the L1/L2 caches.
+constexpr int64_t kSliceRows = 1024;
+// Byte strings in a batch: far below the 2 GiB that 32-bit offsets address, and a batch waits in memory for its reader.
+constexpr uint64_t kBatchBytesMax = 16 << 20;
+
+uint64_t bytes_of(const GroupPlan& plan, const uint8_t* record) {
+    uint64_t bytes = 0;
+    for (const GroupPlan::Copy& copy : plan.var_copies) {
+        KeyBytes key;
+        std::memcpy(&key, record + copy.to, sizeof key);
+        bytes += key.length;
+    }
+    for (const AggregatePlan& aggregate : plan.aggregates) {
+        uint32_t offset = aggregate.offset;
+        switch (aggregate.state) {
+            case StateKind::kFirstBytes:
+                offset += 8;
+                break;
+            case StateKind::kMinBytes:
+            case StateKind::kMaxBytes:
+            case StateKind::kAnyBytes:
+                break;
+            default:
+                continue;
+        }
+        BytesState state;
+        std::memcpy(&state, record + offset, sizeof state);
+        bytes += state.length;
+    }
+    return bytes;
+}
+
+}  // namespace
+
+GroupWriter::GroupWriter(const GroupPlan& plan, BatchSink& sink, MemoryBudget& budget, int worker)
+    : plan_(plan), sink_(sink), worker_(worker), batch_rows_(std::max<int64_t>(1, sink.batch_rows())) {
+    if (!sink.wants_columns()) return;
+    for (const GroupPlan::KeyOutput& key : plan.key_outputs) {
+        columns_.emplace_back(key.field.type, budget, std::min(batch_rows_, kSliceRows));
+    }
+    for (const AggregatePlan& aggregate : plan.aggregates) {
+        columns_.emplace_back(aggregate.result_type, budget, std::min(batch_rows_, kSliceRows));
+    }
+}
+
+void GroupWriter::append_chunk(const uint8_t* first_record, uint64_t count) {
+    if (!sink_.wants_columns()) return append(nullptr, count);
+    const uint8_t* records[kSliceRows];
+    while (count > 0) {
+        const uint64_t slice = std::min<uint64_t>(count, kSliceRows);
+        for (uint64_t i = 0; i < slice; ++i, first_record += plan_.record_bytes) records[i] = first_record;
+        append(records, slice);
+        count -= slice;
+    }
+}
+
+void GroupWriter::append(const uint8_t* const* records, uint64_t count) {
+    groups_ += count;
+    if (!sink_.wants_columns()) {
+        if (count > 0) sink_.add_rows(worker_, count);
+        return;
+    }
+    while (count > 0) {
+        const int64_t room = std::min<int64_t>(batch_rows_ - rows_, kSliceRows);
+        const int64_t slice = slice_length(records, std::min<int64_t>(room, static_cast<int64_t>(count)));
+        append_slice(records, slice);
+        records += slice;
+        count -= static_cast<uint64_t>(slice);
+    }
+}
+
+// As many of the records as keep the byte strings of a slice small, at least one.
+int64_t GroupWriter::slice_length(const uint8_t* const* records, int64_t count) const {
+    if (plan_.var_copies.empty() && !plan_.has_bytes_state) return count;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        bytes += bytes_of(plan_, records[i]);
+        if (bytes > kBatchBytesMax) return std::max<int64_t>(i, 1);
+    }
+    return count;
+}
+
+void GroupWriter::append_slice(const uint8_t* const* records, int64_t count) {
+    size_t at = 0;
+    uint64_t bytes = 0;
+    for (const GroupPlan::KeyOutput& key : plan_.key_outputs) {
+        ColumnBuilder& column = columns_[at++];
+        if (key.var_slot < 0) {
+            column.append(key.field, plan_.record_layout, records, count, false);
+            continue;
+        }
+        const uint32_t offset = plan_.var_copies[static_cast<size_t>(key.var_slot)].to;
+        for (int64_t i = 0; i < count; ++i) {
+            if (field_is_null(key.field, plan_.record_layout, records[i])) {
+                column.append_null();
+                continue;
+            }
+            KeyBytes value;
+            std::memcpy(&value, records[i] + offset, sizeof value);
+            column.append_bytes(value.bytes, value.length);
+        }
+        bytes += column.bytes();
+    }
+    for (const AggregatePlan& aggregate : plan_.aggregates) {
+        ColumnBuilder& column = columns_[at++];
+        append_aggregate(aggregate, records, count, column);
+        bytes += column.bytes();
+    }
+    rows_ += count;
+    if (rows_ >= batch_rows_ || bytes > kBatchBytesMax) flush();
+}
+
+void GroupWriter::flush() {
+    if (rows_ == 0) return;
+    OutputBatch batch;
+    batch.rows = rows_;
+    for (ColumnBuilder& column : columns_) batch.columns.push_back(column.finish());
+    rows_ = 0;
+    sink_.push(worker_, std::move(batch));
+}
+
+}  // namespace spillway

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "cpu/radix_partition/partitioned_rows.hpp"
+#include "model/batch_sink.hpp"
+#include "model/stage_spec.hpp"
+#include "transfer/source.hpp"
+
+namespace spillway {
+
+// Group-by of partitioned rows (NullKeys::kEqual), one hash table per partition; frees each partition as it goes and
+// returns the number of groups. Result columns: spec.key_fields in order, then the aggregates.
+//  - Every worker takes partitions in turn, with spec.table_bytes / workers for its table.
+//  - A partition with far more rows than a worker's fair share (hot key, no keys) is aggregated by all workers into
+//    tables of their own, which are merged; aggregation makes a hot key small, so that this needs no more memory.
+//  - A partition whose groups do not fit is worked through in ranges of the key hash, its pages being read once per
+//    range; the values of count distinct are split by their own hash in the same way. Only a group whose byte strings
+//    alone exceed spec.table_bytes fails (kBudgetTooSmall).
+uint64_t group_partitions(PartitionedRows& rows, const GroupBySpec& spec, BatchSink& sink, JobControl& control);
+
+// Group-by of a source without a partition pass: a table per worker, merged at the end. Throws kBudgetTooSmall with
+// the detail reason = "tableFull", before anything was sent to the sink, when the groups exceed spec.table_bytes: the
+// plan should then be made again with GroupByAlgorithm::kPartitioned. No count distinct.
+uint64_t group_source(Source& source, const PartitionSpec& partition, const GroupBySpec& spec, MemoryBudget& budget,
+                      JobControl& control, BatchSink& sink);
+
+}  // namespace spillway

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// group_source() against the oracle: a table per worker, merged at the end.
+#include "support/group_by_trial.hpp"
+
+namespace spillway::test::grouping {
+
+namespace {
+
+void add_region(BatchLayout& batch, const std::vector<uint8_t>& bytes, size_t length) {
+    batch.buffers.push_back({0, bytes.data(), static_cast<int64_t>(length)});
+}
+
+// The trial's rows as memory batches of two sizes.
+struct Memory {
+    std::vector<std::vector<InputColumn>> batches;
+};
+
+SourceSpec source_spec(const Trial& trial, Memory& memory) {
+    SourceSpec spec;
+    for (const InputColumn& column : trial.columns) {
+        if (column.type->layout == Layout::kDictionary) {
+            auto plain = std::make_shared<ColumnType>(*column.type);
+            plain->dictionary = nullptr;
+            spec.columns.push_back(plain);
+        } else {
+            spec.columns.push_back(column.type);
+        }
+    }
+    const size_t cut = trial.rows / 3;
+    for (const auto& [begin, end] : {std::pair{size_t{0}, cut}, std::pair{cut, trial.rows}}) {
+        std::vector<InputColumn> columns;
+        for (const InputColumn& column : trial.columns) {
+            columns.push_back(input_column(column.type, {column.cells.begin() + static_cast<int64_t>(begin),
+                                                         column.cells.begin() + static_cast<int64_t>(end)}));
+        }
+        memory.batches.push_back(std::move(columns));
+    }
+    for (const auto& columns : memory.batches) {
+        BatchLayout batch;
+        const size_t rows = columns.empty() ? 0 : columns[0].cells.size();
+        batch.rows = static_cast<int64_t>(rows);
+        for (const InputColumn& column : columns) {
+            const auto nulls = std::count(column.cells.begin(), column.cells.end(), Cell());
+            batch.nodes.push_back({batch.rows, nulls, 0});
+            if (nulls > 0) {
+                add_region(batch, column.validity, column.validity.size());
+            } else {
+                batch.buffers.push_back({});
+            }
+            if (column.type->layout == Layout::kBinary) add_region(batch, column.offsets, column.offsets.size());
+            add_region(batch, column.data, column.data.size() - 1);
+            if (column.type->layout != Layout::kDictionary) continue;
+            batch.dictionaries.push_back(static_cast<int32_t>(spec.dictionaries.size()));
+            const auto& values = *static_cast<InputColumn*>(column.type->dictionary->owners[0].get());
+            BatchLayout dictionary;
+            dictionary.rows = static_cast<int64_t>(values.cells.size());
+            dictionary.nodes.push_back({dictionary.rows, 0, 0});
+            dictionary.buffers.push_back({});
+            if (values.type->layout == Layout::kBinary) add_region(dictionary, values.offsets, values.offsets.size());
+            add_region(dictionary, values.data, values.data.size() - 1);
+            spec.dictionaries.push_back({values.type, {std::move(dictionary)}});
+        }
+        spec.batches.push_back(std::move(batch));
+    }
+    return spec;
+}
+
+uint64_t run_source(const Trial& trial) {
+    MemoryBudget budget(trial.budget_bytes);
+    JobControl control;
+    uint64_t groups = 0;
+    {
+        Memory memory;
+        Source source(source_spec(trial, memory));
+        GroupSink sink(trial.keys.size(), trial.batch_rows, !trial.count_only);
+        groups = group_source(source, partition_spec(trial), group_spec(trial), budget, control, sink);
+        check_groups(trial, sink, groups);
+        EXPECT_EQ(control.rows_in.load(), trial.rows);
+    }
+    EXPECT_EQ(budget.used(), 0u);
+    return groups;
+}
+
+std::shared_ptr<ColumnType> int64_type() {
+    return plain_type(Layout::kFixed, Order::kSigned, 8, "i64");
+}
+
+InputColumn integers(size_t rows, uint64_t distinct, int null_percent, uint64_t seed) {
+    Random random(seed);
+    std::vector<Cell> cells;
+    for (size_t i = 0; i < rows; ++i) {
+        const bool null = static_cast<int>(random() % 100) < null_percent;
+        cells.push_back(null ? Cell() : raw(static_cast<int64_t>(random() % distinct) * 1000003 - 5));
+    }
+    auto type = int64_type();
+    type->nullable = null_percent > 0;
+    return input_column(type, std::move(cells));
+}
+
+InputColumn texts(size_t rows, uint64_t distinct, uint64_t seed) {
+    Random random(seed);
+    std::vector<Cell> cells;
+    for (size_t i = 0; i < rows; ++i) {
+        const uint64_t pick = random() % distinct;
+        cells.push_back(pick == 0 ? Cell() : std::string(pick % 30, 'a') + std::to_string(pick));
+    }
+    return input_column(plain_type(Layout::kBinary, Order::kBytes, 4, "text"), std::move(cells));
+}
+
+std::vector<Wanted> all_of(int32_t column) {
+    return {{AggregateKind::kCountRows, -1}, {AggregateKind::kCount, column}, {AggregateKind::kSum, column},
+            {AggregateKind::kMin, column},   {AggregateKind::kMax, column},   {AggregateKind::kMean, column},
+            {AggregateKind::kFirst, column}, {AggregateKind::kAny, column}};
+}
+
+Trial integer_trial(size_t rows, uint64_t distinct) {
+    Trial trial;
+    trial.rows = rows;
+    trial.keys = {0};
+    trial.columns = {integers(rows, distinct, 5, 1), integers(rows, 1000, 20, 2)};
+    trial.aggregates = all_of(1);
+    return trial;
+}
+
+}  // namespace
+
+TEST(group_by_source_integers) {
+    for (int32_t workers = 1; workers <= 4; ++workers) {
+        for (uint64_t distinct : {1, 100, 15000}) {
+            Trial trial = integer_trial(20000, distinct);
+            trial.workers = workers;
+            run_source(trial);
+            trial.count_only = true;
+            run_source(trial);
+        }
+    }
+    Trial chain = integer_trial(5000, 1000);
+    chain.hash_mask = 0;
+    run_source(chain);
+}
+
+TEST(group_by_source_text_keys_and_values) {
+    for (int32_t workers : {1, 3}) {
+        Trial trial;
+        trial.rows = 10000;
+        trial.keys = {0, 2};
+        trial.columns = {texts(trial.rows, 40, 3), texts(trial.rows, 500, 4), integers(trial.rows, 3, 10, 5)};
+        trial.aggregates = {{AggregateKind::kCountRows, -1}, {AggregateKind::kMin, 1},  {AggregateKind::kMax, 1},
+                            {AggregateKind::kFirst, 1},      {AggregateKind::kAny, 1},  {AggregateKind::kSum, 2},
+                            {AggregateKind::kCount, 0},      {AggregateKind::kFirst, 0}};
+        trial.workers = workers;
+        run_source(trial);
+    }
+}
+
+TEST(group_by_source_dictionaries) {
+    Random random(6);
+    std::vector<Cell> words;
+    for (int i = 0; i < 20; ++i) words.push_back("word" + std::to_string(i * 7 % 20));
+    std::vector<Cell> numbers;
+    for (int64_t i = 0; i < 20; ++i) numbers.push_back(raw(i * i - 50));
+    Trial trial;
+    trial.rows = 5000;
+    trial.keys = {0};
+    std::vector<Cell> keys;
+    std::vector<Cell> values;
+    for (size_t i = 0; i < trial.rows; ++i) {
+        keys.push_back(random() % 10 == 0 ? Cell() : words[random() % words.size()]);
+        values.push_back(random() % 10 == 0 ? Cell() : numbers[random() % numbers.size()]);
+    }
+    const auto text = plain_type(Layout::kBinary, Order::kBytes, 4, "word");
+    trial.columns = {input_column(dictionary_type(text, words, "word"), keys),
+                     input_column(dictionary_type(int64_type(), numbers, "number"), values)};
+    trial.aggregates = all_of(1);
+    for (AggregateKind kind : {AggregateKind::kMin, AggregateKind::kMax, AggregateKind::kFirst}) {
+        trial.aggregates.push_back({kind, 0});
+    }
+    run_source(trial);
+}
+
+TEST(group_by_source_without_keys_or_rows) {
+    for (size_t rows : {0, 1, 3000}) {
+        Trial trial = integer_trial(rows, 10);
+        run_source(trial);
+        trial.keys.clear();
+        run_source(trial);
+        trial.count_only = true;
+        run_source(trial);
+    }
+}
+
+TEST(group_by_source_table_full) {
+    Trial trial = integer_trial(30000, 20000);
+    trial.table_bytes = 256 << 10;
+    try {
+        run_source(trial);
+        EXPECT(false);
+    } catch (const Error& error) {
+        EXPECT(error.code() == ErrorCode::kBudgetTooSmall);
+        EXPECT(!error.details().empty() && error.details()[0].first == "reason");
+        EXPECT_EQ(error.details()[0].second, std::string("tableFull"));
+    }
+}
+
+}  // namespace spillway::test::grouping
