@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <napi.h>
+
+#include <vector>
+
+#include "base/cuda_plugin.hpp"
+#include "base/job_control.hpp"
+#include "base/machine.hpp"
+#include "cpu/radix_partition/partitioned_rows.hpp"
+#include "executor/key_statistics.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/output_batch.hpp"
+#include "transfer/arrow_file_writer.hpp"
+
+namespace spillway::addon {
+
+// Native structs -> JS objects of src/native/binding.ts.
+
+// The buffers become external ArrayBuffers (no copy) that free their block when they are collected; copied where the
+// embedder forbids external buffers, where they are small, and above 4 GiB, where Node has no external buffers.
+Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch);
+
+Napi::Value encode_count(Napi::Env env, uint64_t count);
+Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows);
+// is_unsigned: min and max are bit patterns of unsigned numbers.
+Napi::Value encode_statistics(Napi::Env env, const KeyStatistics& statistics, bool is_unsigned);
+Napi::Value encode_progress(Napi::Env env, const JobControl& control);
+Napi::Value encode_memory(Napi::Env env, const MemoryBudget& budget);
+Napi::Value encode_machine(Napi::Env env, const Machine& machine);
+Napi::Value encode_devices(Napi::Env env, const std::vector<Gpu>& devices);
+Napi::Value encode_blocks(Napi::Env env, const std::vector<FileBlock>& blocks);
+
+}  // namespace spillway::addon

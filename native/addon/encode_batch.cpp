@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "addon/encode.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+// Below: a copy is cheaper than the bookkeeping of an external buffer (reference, finalizer on the event loop).
+constexpr uint64_t kCopyBytesMax = 4096;
+// Node makes a Buffer inside of an external ArrayBuffer, and a Buffer ends at 4 GiB.
+constexpr uint64_t kExternalBytesMax = uint64_t{1} << 32;
+
+Napi::Value copied(Napi::Env env, const Buffer& buffer) {
+    auto copy = Napi::ArrayBuffer::New(env, buffer.size());
+    if (buffer.size() > 0) std::memcpy(copy.Data(), buffer.data(), buffer.size());
+    return copy;
+}
+
+void free_external(napi_env env, void* data, void* capacity) {
+    const auto bytes = reinterpret_cast<uintptr_t>(capacity);
+    Buffer::free_block({static_cast<uint8_t*>(data), bytes});
+    int64_t now = 0;
+    napi_adjust_external_memory(env, -static_cast<int64_t>(bytes), &now);
+}
+
+Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer) {
+    if (buffer.size() <= kCopyBytesMax || buffer.size() > kExternalBytesMax) return copied(env, buffer);
+    const uint64_t size = buffer.size();
+    const Buffer::Block block = buffer.detach();
+    napi_value value = nullptr;
+    const napi_status status = napi_create_external_arraybuffer(env, block.data, size, free_external,
+                                                                reinterpret_cast<void*>(block.capacity), &value);
+    if (status == napi_ok) {
+        // Tells V8 what it cannot see. Without it gigabytes of dead batches pile up before a collection is thought
+        // worth while, because the JS heap itself hardly grows.
+        int64_t now = 0;
+        napi_adjust_external_memory(env, static_cast<int64_t>(block.capacity), &now);
+        return Napi::Value(env, value);
+    }
+    struct Free {
+        Buffer::Block block;
+        ~Free() { Buffer::free_block(block); }
+    } const free_at_end{block};
+    if (status == napi_pending_exception) throw Napi::Error::New(env);
+    // Electron forbids external buffers (pointer compression cage).
+    auto copy = Napi::ArrayBuffer::New(env, size);
+    std::memcpy(copy.Data(), block.data, size);
+    return copy;
+}
+
+// Arrow wants length + 1 offsets even for no rows; the engine leaves the buffer of an empty column out.
+Napi::Value encode_offsets(Napi::Env env, OutputColumn& column, uint64_t width) {
+    if (column.offsets.size() > 0) return encode_buffer(env, std::move(column.offsets));
+    return Napi::ArrayBuffer::New(env, width);
+}
+
+class BatchEncoder {
+  public:
+    explicit BatchEncoder(Napi::Env env) : env_(env), buffers_(Napi::Array::New(env)) {}
+
+    void add(OutputColumn& column) {
+        nodes_.push_back(static_cast<double>(column.length));
+        nodes_.push_back(static_cast<double>(column.null_count));
+        const ColumnType& type = *column.type;
+        const bool is_union = type.layout == Layout::kUnionSparse || type.layout == Layout::kUnionDense;
+        if (type.layout == Layout::kNull) return;
+        if (!is_union) push(column.null_count == 0 ? env_.Null() : encode_buffer(env_, std::move(column.validity)));
+        switch (type.layout) {
+            case Layout::kBinary:
+            case Layout::kView:
+                push(encode_offsets(env_, column, type.layout == Layout::kBinary ? type.byte_width : 4));
+                push(encode_buffer(env_, std::move(column.data)));
+                break;
+            case Layout::kList:
+                push(encode_offsets(env_, column, type.byte_width));
+                break;
+            case Layout::kUnionDense:
+                push(encode_buffer(env_, std::move(column.data)));
+                push(encode_buffer(env_, std::move(column.offsets)));
+                break;
+            case Layout::kStruct:
+            case Layout::kFixedList:
+                break;
+            default:
+                push(encode_buffer(env_, std::move(column.data)));
+                break;
+        }
+        for (auto& child : column.children) add(child);
+    }
+
+    Napi::Object finish(int64_t rows) {
+        auto nodes = Napi::Float64Array::New(env_, nodes_.size());
+        if (!nodes_.empty()) std::memcpy(nodes.Data(), nodes_.data(), nodes_.size() * sizeof(double));
+        auto batch = Napi::Object::New(env_);
+        batch.Set("rows", Napi::Number::New(env_, static_cast<double>(rows)));
+        batch.Set("nodes", nodes);
+        batch.Set("buffers", buffers_);
+        return batch;
+    }
+
+  private:
+    void push(Napi::Value value) { buffers_.Set(count_++, value); }
+
+    Napi::Env env_;
+    Napi::Array buffers_;
+    uint32_t count_ = 0;
+    std::vector<double> nodes_;
+};
+
+}  // namespace
+
+Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch) {
+    BatchEncoder encoder(env);
+    for (auto& column : batch.columns) encoder.add(column);
+    return encoder.finish(batch.rows);
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "base/job_control.hpp"
+#include "memory/memory_budget.hpp"
+
+namespace spillway::addon {
+
+// What the handles of one runtime share.
+struct Engine {
+    Engine(uint64_t memory_bytes, std::string directory, int thread_count)
+        : budget(memory_bytes), spill_directory(std::move(directory)), threads(thread_count) {}
+
+    MemoryBudget budget;
+    const std::string spill_directory;
+    const int threads;
+    int64_t running_jobs = 0;  // JS thread only
+
+    // Closed handles give their memory back on a background thread; a stage that starts meanwhile must not find the
+    // budget still taken by them.
+    void disposal_begins() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        ++disposals_;
+    }
+    void disposal_ended() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        --disposals_;
+        disposed_.notify_all();
+    }
+    void wait_for_disposals() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        disposed_.wait(lock, [this] { return disposals_ == 0; });
+    }
+
+  private:
+    std::mutex mutex_;
+    std::condition_variable disposed_;
+    int64_t disposals_ = 0;
+};
+
+struct Job {
+    explicit Job(std::shared_ptr<Engine> of_engine) : engine(std::move(of_engine)) {}
+    const std::shared_ptr<Engine> engine;
+    JobControl control;
+
+    // JS thread. Stages set control.cancelled too, to stop their own workers after a failure; that flag is lowered
+    // again when they have ended, so that a failed stage (a full table, say) can be replaced by another one.
+    void cancel() {
+        cancelled_by_user_ = true;
+        control.cancelled.store(true, std::memory_order_relaxed);
+    }
+    void stage_begins() {
+        ++running_;
+        ++engine->running_jobs;
+    }
+    void stage_ended() {
+        --engine->running_jobs;
+        if (--running_ == 0 && !cancelled_by_user_) control.cancelled.store(false, std::memory_order_relaxed);
+    }
+
+  private:
+    bool cancelled_by_user_ = false;
+    int64_t running_ = 0;
+};
+
+}  // namespace spillway::addon

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/addon_error.hpp"
+#include "addon/calls.hpp"
+#include "addon/encode.hpp"
+#include "addon/fields.hpp"
+#include "addon/handle_types.hpp"
+#include "base/cuda_plugin.hpp"
+#include "base/machine.hpp"
+#include "memory/spill_file.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+constexpr int32_t kThreadsMax = 4096;
+
+Napi::Value error_codes(const Napi::CallbackInfo& info) {
+    auto names = Napi::Array::New(info.Env());
+    for (uint32_t i = 0; i <= static_cast<uint32_t>(ErrorCode::kInternal); ++i) {
+        names.Set(i, Napi::String::New(info.Env(), error_code_name(static_cast<ErrorCode>(i))));
+    }
+    return names;
+}
+
+Napi::Value machine(const Napi::CallbackInfo& info) {
+    return encode_machine(info.Env(), read_machine());
+}
+
+Napi::Value devices(const Napi::CallbackInfo& info) {
+    return encode_devices(info.Env(), find_gpus().devices);
+}
+
+Napi::Value gpu_unavailable_reason(const Napi::CallbackInfo& info) {
+    const std::string reason = find_gpus().reason;
+    return reason.empty() ? info.Env().Null() : Napi::String::New(info.Env(), reason);
+}
+
+Napi::Value shutdown(const Napi::CallbackInfo& info) {
+    registry_of(info.Env())->shutdown();
+    return info.Env().Undefined();
+}
+
+// The cache of freed blocks goes with the engine; unmapping it may take a while.
+std::shared_ptr<Engine> share_engine(Napi::Env env, std::unique_ptr<Engine> engine) {
+    return std::shared_ptr<Engine>(engine.release(), [registry = registry_of(env)](Engine* last) {
+        const auto holder = std::make_shared<std::unique_ptr<Engine>>(last);
+        if (!registry->ended()) registry->run_in_background([holder] { holder->reset(); });
+    });
+}
+
+Napi::Value create_engine(const Napi::CallbackInfo& info) {
+    Fields fields(info[0], "spec");
+    const auto memory_bytes = static_cast<uint64_t>(fields["memoryBytes"].integer(1, kSafeInteger));
+    const std::string directory = fields["spillDirectory"].string();
+    const int32_t threads = fields["threads"].int32(1, kThreadsMax);
+    fields.finish();
+    remove_stale_spill_files(directory);
+    auto engine = share_engine(info.Env(), std::make_unique<Engine>(memory_bytes, directory, threads));
+    return make_handle(info.Env(), std::move(engine));
+}
+
+Napi::Value engine_memory(const Napi::CallbackInfo& info) {
+    return encode_memory(info.Env(), get_handle<Engine>(info[0])->budget);
+}
+
+Napi::Value close_engine(const Napi::CallbackInfo& info) {
+    const auto& engine = box_of<Engine>(info[0]).value;
+    if (engine && engine->running_jobs > 0) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    "the runtime cannot be closed: " + std::to_string(engine->running_jobs) +
+                        " of its jobs still run; abort them and wait for their promises first",
+                    {{"runningCount", std::to_string(engine->running_jobs)}});
+    }
+    close_handle<Engine>(info[0]);
+    return info.Env().Undefined();
+}
+
+// Every stage waits for handles that were closed before it: a stage without work resolves when they are gone.
+Napi::Value drain_engine(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    return start_stage(info.Env(), std::make_shared<Job>(engine), []() -> Encode { return undefined_result; });
+}
+
+Napi::Value create_job(const Napi::CallbackInfo& info) {
+    return make_handle(info.Env(), std::make_shared<Job>(get_handle<Engine>(info[0])));
+}
+
+Napi::Value cancel_job(const Napi::CallbackInfo& info) {
+    get_handle<Job>(info[0])->cancel();
+    return info.Env().Undefined();
+}
+
+Napi::Value job_progress(const Napi::CallbackInfo& info) {
+    return encode_progress(info.Env(), get_handle<Job>(info[0])->control);
+}
+
+}  // namespace
+
+void export_engine_calls(Napi::Object exports) {
+    export_sync<error_codes>(exports, "errorCodes");
+    export_sync<machine>(exports, "machine");
+    export_sync<devices>(exports, "devices");
+    export_sync<gpu_unavailable_reason>(exports, "gpuUnavailableReason");
+    export_sync<shutdown>(exports, "shutdown");
+    export_sync<create_engine>(exports, "createEngine");
+    export_sync<engine_memory>(exports, "engineMemory");
+    export_sync<close_engine>(exports, "closeEngine");
+    export_async<drain_engine>(exports, "drainEngine");
+    export_sync<create_job>(exports, "createJob");
+    export_sync<cancel_job>(exports, "cancelJob");
+    export_sync<job_progress>(exports, "jobProgress");
+}
+
+}  // namespace spillway::addon

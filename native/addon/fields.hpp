@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <napi.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace spillway::addon {
+
+constexpr int64_t kSafeInteger = (int64_t{1} << 53) - 1;  // largest integer that a JS number holds exactly
+
+// "field 'path' must be WANTED, got GOT"
+[[nodiscard]] Error field_error(const std::string& path, const std::string& wanted, const Napi::Value& got);
+
+// One value with the path that led to it ("spec.keys[0].width"): every conversion checks type and range and names the
+// path when it fails.
+class Field {
+  public:
+    Field(Napi::Value value, std::string path) : value_(value), path_(std::move(path)) {}
+
+    const Napi::Value& value() const { return value_; }
+    const std::string& path() const { return path_; }
+    bool is_null() const { return value_.IsNull(); }
+    [[nodiscard]] Error error(const std::string& wanted) const { return field_error(path_, wanted, value_); }
+
+    bool boolean() const;
+    std::string string() const;
+    int64_t integer(int64_t min, int64_t max) const;
+    int32_t int32(int32_t min, int32_t max) const { return static_cast<int32_t>(integer(min, max)); }
+    double number(double min, double max) const;  // finite
+    uint64_t bigint() const;                      // 0 .. 2^64 - 1
+    std::vector<Field> array() const;
+    std::vector<int32_t> int32_array(int32_t min, int32_t max) const;  // Int32Array
+    // Float64Array of whole numbers in 0 .. 2^53 - 1; length a multiple of `stride`.
+    std::vector<int64_t> counts(size_t stride) const;
+    std::vector<uint8_t> bytes() const;  // copy of a Uint8Array
+
+    template <class T>
+    T one_of(std::initializer_list<std::pair<const char*, T>> choices) const {
+        const std::string text = value_.IsString() ? value_.As<Napi::String>().Utf8Value() : std::string();
+        std::string wanted;
+        for (const auto& [name, choice] : choices) {
+            if (value_.IsString() && text == name) return choice;
+            wanted += (wanted.empty() ? "one of '" : ", '") + std::string(name) + "'";
+        }
+        throw error(wanted);
+    }
+
+  private:
+    Napi::Value value_;
+    std::string path_;
+};
+
+// The fields of one object. Ask for every field, then finish(), which rejects what was not asked for: a misspelt or
+// newer field must not be ignored silently.
+class Fields {
+  public:
+    Fields(const Napi::Value& value, std::string path);
+    explicit Fields(const Field& field) : Fields(field.value(), field.path()) {}
+
+    Field operator[](const char* name);  // missing or undefined: error
+    bool has(const char* name);          // optional field
+    const std::string& path() const { return path_; }
+    void finish() const;
+
+  private:
+    Napi::Object object_;
+    std::string path_;
+    std::vector<const char*> known_;
+};
+
+}  // namespace spillway::addon

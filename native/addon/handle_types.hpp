@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "addon/engine.hpp"
+#include "addon/handles.hpp"
+#include "addon/job_registry.hpp"
+#include "addon/js_memory.hpp"
+#include "addon/queue_delivery.hpp"
+#include "cpu/radix_partition/radix_partitioner.hpp"
+#include "executor/sinks/file_sink.hpp"
+#include "executor/sinks/queue_sink.hpp"
+#include "transfer/source.hpp"
+
+namespace spillway::addon {
+
+// Marks something as used by a running stage; both ends on the JS thread (captures of Work die there).
+class Lease {
+  public:
+    // Throws kInvalidArgument when the owner is busy already: two stages would fill or read the same object at once.
+    template <class T>
+    static std::shared_ptr<Lease> take(const std::shared_ptr<T>& owner, const char* what) {
+        expect_idle(owner->busy, what);
+        return std::make_shared<Lease>(owner, owner->busy);
+    }
+    Lease(std::shared_ptr<void> owner, bool& busy) : owner_(std::move(owner)), busy_(busy) { busy_ = true; }
+    ~Lease() { busy_ = false; }
+    Lease(const Lease&) = delete;
+
+  private:
+    static void expect_idle(bool busy, const char* what);
+    std::shared_ptr<void> owner_;
+    bool& busy_;
+};
+
+struct SourceHandle : Disposable {
+    using Disposable::Disposable;
+    void free_memory() noexcept override { source.reset(); }
+
+    std::unique_ptr<Source> source;
+    JsMemory memory;  // record batches in JS memory; outlives the source
+};
+
+struct PartitionsHandle : Disposable {
+    enum class State : uint8_t { kFilling, kFinished, kConsumed };
+
+    PartitionsHandle(std::shared_ptr<Job> of_job, std::vector<TypePtr> column_types)
+        : Disposable(of_job->engine), job(std::move(of_job)), columns(std::move(column_types)) {}
+    void free_memory() noexcept override {
+        partitioner.reset();
+        rows.reset();
+    }
+    // Throws kInvalidArgument naming what is wrong.
+    void expect(State wanted) const;
+
+    const std::shared_ptr<Job> job;  // its JobControl is referred to by `rows`
+    const std::vector<TypePtr> columns;
+    std::unique_ptr<PartitionedRows> rows;
+    std::unique_ptr<RadixPartitioner> partitioner;
+    State state = State::kFilling;
+    bool busy = false;
+};
+
+struct SinkHandle : Disposable {
+    explicit SinkHandle(std::shared_ptr<Job> of_job) : Disposable(of_job->engine), job(std::move(of_job)) {}
+    void before_free() noexcept override {
+        if (delivery) delivery->detach();
+    }
+    void free_memory() noexcept override { sink.reset(); }
+
+    QueueSink& queue_sink() const;  // throws kInvalidArgument when it is another kind of sink
+    FileSink& file_sink() const;
+
+    const std::shared_ptr<Job> job;
+    std::unique_ptr<BatchSink> sink;
+    QueueSink* queue = nullptr;  // one of these when `sink` is of that kind
+    FileSink* file = nullptr;
+    std::shared_ptr<PartitionsHandle> partitions;  // partition sink: where the rows go
+    std::shared_ptr<QueueDelivery> delivery;       // queue sink: promises of nextBatch
+    bool busy = false;
+};
+
+// The sink of one stage while it runs. Ends the stream of a queue when the stage ends, in whatever way.
+class StageSink {
+  public:
+    explicit StageSink(std::shared_ptr<SinkHandle> handle);
+    BatchSink& operator*() const { return *handle_->sink; }
+    // On the job thread, as soon as no more rows come.
+    void end() const;
+
+  private:
+    std::shared_ptr<SinkHandle> handle_;
+    std::shared_ptr<Lease> lease_;
+    std::shared_ptr<Lease> partitions_lease_;
+};
+
+template <>
+struct HandleKind<Engine> {
+    static constexpr const char* NAME = "runtime";
+    static constexpr uint64_t NUMBER = 1;
+};
+template <>
+struct HandleKind<Job> {
+    static constexpr const char* NAME = "job";
+    static constexpr uint64_t NUMBER = 2;
+};
+template <>
+struct HandleKind<SourceHandle> {
+    static constexpr const char* NAME = "source";
+    static constexpr uint64_t NUMBER = 3;
+};
+template <>
+struct HandleKind<PartitionsHandle> {
+    static constexpr const char* NAME = "partitions";
+    static constexpr uint64_t NUMBER = 4;
+};
+template <>
+struct HandleKind<SinkHandle> {
+    static constexpr const char* NAME = "sink";
+    static constexpr uint64_t NUMBER = 5;
+};
+
+}  // namespace spillway::addon

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/addon_error.hpp"
+#include "addon/calls.hpp"
+#include "addon/decode.hpp"
+#include "addon/encode.hpp"
+#include "addon/handle_types.hpp"
+#include "addon/source_use.hpp"
+#include "addon/stage_job.hpp"
+#include "executor/key_statistics.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+Napi::Value open_source(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    std::vector<Napi::Value> references;
+    auto spec = std::make_shared<SourceSpec>(decode_source(info[1], references));
+    auto owned = std::make_unique<SourceHandle>(engine);
+    owned->memory = JsMemory(references);
+    const auto handle = registry_of(info.Env())->share(std::move(owned));
+    return start_stage(info.Env(), std::make_shared<Job>(engine), [handle, spec]() -> Encode {
+        handle->source = std::make_unique<Source>(std::move(*spec));
+        return [handle](Napi::Env env) { return make_handle(env, handle); };
+    });
+}
+
+Napi::Value close_source(const Napi::CallbackInfo& info) {
+    close_handle<SourceHandle>(info[0]);
+    return info.Env().Undefined();
+}
+
+Napi::Value source_dictionary(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const auto path = decode_dictionary_path(info[2], source->source->columns());
+    return start_stage(info.Env(), job, [job, source, path]() -> Encode {
+        auto batch = std::make_shared<OutputBatch>(dictionary_of(*source, path, *job));
+        return [batch](Napi::Env env) { return encode_batch(env, std::move(*batch)); };
+    });
+}
+
+// Unsigned 64-bit keys come as the bit pattern of a signed number.
+bool is_unsigned_key(const std::vector<KeySpec>& keys, const std::vector<TypePtr>& columns) {
+    if (keys.size() != 1) return false;
+    const ColumnType& type = *columns[keys[0].column];
+    return (type.layout == Layout::kDictionary ? type.children[0] : type).order == Order::kUnsigned;
+}
+
+Napi::Value key_statistics_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const auto& columns = source->source->columns();
+    const auto keys = decode_keys(Field(info[2], "keys"), columns);
+    Fields options(info[3], "options");
+    const int64_t sample_rows = options["sampleRows"].integer(0, kSafeInteger);
+    const bool exact_range = options["exactRange"].boolean();
+    const int32_t workers = options["workers"].int32(1, kWorkersMax);
+    options.finish();
+    const bool is_unsigned = is_unsigned_key(keys, columns);
+    return start_stage(info.Env(), job, [=]() -> Encode {
+        const KeyStatistics statistics =
+            key_statistics(*source->source, keys, sample_rows, exact_range, workers, job->engine->budget, job->control);
+        return [=](Napi::Env env) { return encode_statistics(env, statistics, is_unsigned); };
+    });
+}
+
+}  // namespace
+
+void export_source_calls(Napi::Object exports) {
+    export_async<open_source>(exports, "openSource");
+    export_sync<close_source>(exports, "closeSource");
+    export_async<source_dictionary>(exports, "sourceDictionary");
+    export_async<key_statistics_call>(exports, "keyStatistics");
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/addon_error.hpp"
+#include "addon/calls.hpp"
+#include "addon/decode.hpp"
+#include "addon/encode.hpp"
+#include "addon/handle_types.hpp"
+#include "addon/source_use.hpp"
+#include "addon/stage_job.hpp"
+#include "executor/group_by_executor.hpp"
+#include "executor/join_executor.hpp"
+#include "generate/relation_generator.hpp"
+#include "generate/tpch_generator.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+using State = PartitionsHandle::State;
+
+// Runs a stage that writes to a sink; its result is the number of rows.
+template <class Stage>
+Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, const StageSink& sink, Stage stage) {
+    return start_stage(env, job, [sink, stage]() -> Encode {
+        struct End {
+            const StageSink& sink;
+            ~End() { sink.end(); }
+        } const end{sink};
+        const auto rows = static_cast<uint64_t>(stage(*sink));
+        return [rows](Napi::Env js) { return encode_count(js, rows); };
+    });
+}
+
+// Finished partitions whose rows this stage uses up.
+struct Consumed {
+    explicit Consumed(const Napi::Value& value)
+        : handle((get_handle<PartitionsHandle>(value)->expect(State::kFinished), get_handle<PartitionsHandle>(value))),
+          lease(Lease::take(handle, "set of partitions")) {}
+    PartitionedRows& rows() const { return *handle->rows; }
+    const PartitionSpec& spec() const { return handle->rows->spec(); }
+    const RowLayout& layout() const { return handle->rows->layout(); }
+
+    std::shared_ptr<PartitionsHandle> handle;
+    std::shared_ptr<Lease> lease;
+};
+
+Napi::Value join_partitions_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const Consumed build(info[1]);
+    const Consumed probe(info[2]);
+    const JoinSpec spec = decode_join(info[3]);
+    check_join_sides(build.spec(), build.layout(), probe.spec(), probe.layout(), spec);
+    check_schedule(spec.schedule, build.spec().radix_bits);
+    const StageSink sink(get_handle<SinkHandle>(info[4]));
+    build.handle->state = State::kConsumed;
+    probe.handle->state = State::kConsumed;
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return join_partitions(build.rows(), probe.rows(), spec, rows, job->control);
+    });
+}
+
+Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const Consumed build(info[1]);
+    const auto probe = use_source(info[2]);
+    const PartitionPlan plan = decode_partition(info[3], "probeSpec");
+    const JoinSpec spec = decode_join(info[4]);
+    check_columns(plan.columns, probe->source->columns());
+    const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
+    check_join_sides(build.spec(), build.layout(), plan.spec, layout, spec);
+    const StageSink sink(get_handle<SinkHandle>(info[5]));
+    build.handle->state = State::kConsumed;
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return join_streaming(build.rows(), *probe->source, plan.spec, spec, rows, job->control);
+    });
+}
+
+Napi::Value group_partitions_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const Consumed partitions(info[1]);
+    const GroupBySpec spec = decode_group_by(info[2]);
+    check_fields(spec, partitions.spec());
+    check_schedule(spec.schedule, partitions.spec().radix_bits);
+    const StageSink sink(get_handle<SinkHandle>(info[3]));
+    partitions.handle->state = State::kConsumed;
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return group_partitions(partitions.rows(), spec, rows, job->control);
+    });
+}
+
+Napi::Value group_source_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const PartitionPlan plan = decode_partition(info[2], "partitionSpec");
+    const GroupBySpec spec = decode_group_by(info[3]);
+    check_columns(plan.columns, source->source->columns());
+    check_fields(spec, plan.spec);
+    const StageSink sink(get_handle<SinkHandle>(info[4]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return group_source(*source->source, plan.spec, spec, job->engine->budget, job->control, rows);
+    });
+}
+
+Napi::Value generate_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const GenerateSpec spec = decode_generate(info[1]);
+    const StageSink sink(get_handle<SinkHandle>(info[2]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return generate_relation(spec, job->engine->budget, job->control, rows);
+    });
+}
+
+Napi::Value generate_tpch_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const TpchSpec spec = decode_tpch(info[1]);
+    const StageSink sink(get_handle<SinkHandle>(info[2]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return generate_tpch(spec, job->engine->budget, job->control, rows);
+    });
+}
+
+}  // namespace
+
+void export_stage_calls(Napi::Object exports) {
+    export_async<join_partitions_call>(exports, "joinPartitions");
+    export_async<join_streaming_call>(exports, "joinStreaming");
+    export_async<group_partitions_call>(exports, "groupPartitions");
+    export_async<group_source_call>(exports, "groupSource");
+    export_async<generate_call>(exports, "generate");
+    export_async<generate_tpch_call>(exports, "generateTpch");
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/stage_job.hpp"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <system_error>
+
+#include "addon/engine.hpp"
+#include "addon/job_registry.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+class CompleteTask : public JsTask {
+  public:
+    explicit CompleteTask(std::weak_ptr<StageJob> job) : job_(std::move(job)) {}
+    void run(Napi::Env env) override {
+        if (const auto job = job_.lock()) job->complete(env);
+    }
+
+  private:
+    std::weak_ptr<StageJob> job_;
+};
+
+}  // namespace
+
+StageJob::StageJob(std::shared_ptr<JobRegistry> registry, std::shared_ptr<Job> job, Work work)
+    : registry_(std::move(registry)), job_(std::move(job)), work_(std::move(work)) {}
+
+StageJob::~StageJob() {
+    if (thread_.joinable()) thread_.join();
+}
+
+Napi::Promise StageJob::promise(Napi::Env env) {
+    deferred_.emplace(Napi::Promise::Deferred::New(env));
+    return deferred_->Promise();
+}
+
+void StageJob::start() {
+    try {
+        thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+        throw Error(ErrorCode::kOutOfMemory, std::string("could not start the thread of a job: ") + error.what() +
+                                                 "; run fewer jobs at once or raise the process limit");
+    }
+}
+
+void StageJob::cancel() const {
+    if (job_) job_->cancel();
+}
+
+void StageJob::run() noexcept {
+    // As the workers of parallel_run: the event loop is scheduled before a stage.
+    sched_param parameter{};
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameter);
+    try {
+        if (job_) {
+            job_->engine->wait_for_disposals();
+            job_->control.check();
+        }
+        encode_ = work_();
+    } catch (...) {
+        error_ = current_error();
+    }
+    // weak_from_this: nothing that this thread drops may be the last owner of the job (see JsTask).
+    registry_->js_thread()->post(std::make_unique<CompleteTask>(weak_from_this()));
+}
+
+void StageJob::settle(Napi::Env env) {
+    if (!deferred_) return;
+    if (error_) {
+        work_ = nullptr;
+        deferred_->Reject(to_js_error(env, *error_).Value());
+        return;
+    }
+    try {
+        const Napi::Value value = encode_(env);
+        // Before the promise settles: what runs next may use the same handles again.
+        encode_ = nullptr;
+        work_ = nullptr;
+        deferred_->Resolve(value);
+    } catch (const Napi::Error& error) {
+        deferred_->Reject(error.Value());
+    } catch (...) {
+        deferred_->Reject(to_js_error(env, current_error()).Value());
+    }
+}
+
+void StageJob::complete(Napi::Env env) {
+    const auto self = shared_from_this();
+    thread_.join();  // its last act was to post this completion
+    registry_->remove(this);
+    if (job_) {
+        job_->stage_ended();
+        registry_->js_thread()->release();
+    }
+    settle(env);
+    encode_ = nullptr;
+    work_ = nullptr;
+}
+
+void StageJob::join() {
+    if (thread_.joinable()) thread_.join();
+    encode_ = nullptr;
+    work_ = nullptr;
+}
+
+Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work) {
+    const auto& registry = registry_of(env);
+    const auto stage = std::make_shared<StageJob>(registry, job, std::move(work));
+    const Napi::Promise promise = stage->promise(env);
+    registry->start(stage);
+    job->stage_begins();
+    registry->js_thread()->hold();
+    return promise;
+}
+
+Napi::Value undefined_result(Napi::Env env) {
+    return env.Undefined();
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "addon/addon_error.hpp"
+#include "addon/js_thread.hpp"
+
+namespace spillway::addon {
+
+class JobRegistry;
+struct Job;
+
+// Makes the result on the JS thread.
+using Encode = std::function<Napi::Value(Napi::Env)>;
+// The stage itself, run on a thread of its own. It owns (by its captures) everything the stage uses: handles that are
+// closed meanwhile live on in it. It is destroyed on the JS thread.
+using Work = std::function<Encode()>;
+
+// One stage on a std::thread of its own: libuv's four workers stay free for the files and name look-ups of the user,
+// and an hour-long join holds none of them.
+class StageJob : public std::enable_shared_from_this<StageJob> {
+  public:
+    // job: cancellation and engine; nullptr for background work that nobody waits for.
+    StageJob(std::shared_ptr<JobRegistry> registry, std::shared_ptr<Job> job, Work work);
+    ~StageJob();
+    StageJob(const StageJob&) = delete;
+
+    Napi::Promise promise(Napi::Env env);
+    void start();  // throws kOutOfMemory when the system gives no thread
+    void cancel() const;
+    void complete(Napi::Env env);  // JS thread, after the thread has posted its end
+    void join();                   // JS thread, during teardown: the promise stays pending for ever
+
+  private:
+    void run() noexcept;
+    void settle(Napi::Env env);
+
+    std::shared_ptr<JobRegistry> registry_;
+    std::shared_ptr<Job> job_;
+    Work work_;
+    std::thread thread_;
+    Encode encode_;
+    std::optional<Error> error_;
+    std::optional<Napi::Promise::Deferred> deferred_;
+};
+
+// Starts `work` as a stage of `job`; the promise resolves with what its Encode makes. While it is pending the process
+// stays alive and the engine cannot be closed.
+Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work);
+
+// For stages without a result.
+Napi::Value undefined_result(Napi::Env env);
+
+}  // namespace spillway::addon

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// node scripts/build.mjs                  engine and addon (build/Release), CUDA plugin where nvcc is, JavaScript (dist)
+// node scripts/build.mjs --if-needed      does nothing for parts whose sources have not changed since their last build
+// node scripts/build.mjs --native-only    leaves the JavaScript alone
+// node scripts/build.mjs --debug          build/Debug, with debug information and without optimization
+// node scripts/build.mjs --cuda on|off    auto (default): built where a CUDA toolkit is found, never an error
+// Progress goes to stderr; the output of a compiler is shown only when it fails. Needs no network.
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+
+import { buildAddon, buildPlugin, configure } from "./steps/native.mjs";
+import { missingTools } from "./steps/tools.mjs";
+import { hashOf } from "./steps/sources.mjs";
+import { withLock } from "./steps/lock.mjs";
+import { BuildFailure, note, root, runStep } from "./steps/step.mjs";
+
+const nativeSources = ["native", "cuda", "CMakeLists.txt"];
+const scriptSources = ["src", "tsconfig.json"];
+const stampFile = join(root, "build", "stamps.json");
+
+function readStamps() {
+    try {
+        return JSON.parse(readFileSync(stampFile, "utf8"));
+    } catch {
+        return {};
+    }
+}
+
+function writeStamp(name, hash) {
+    mkdirSync(join(root, "build"), { recursive: true });
+    writeFileSync(stampFile, `${JSON.stringify({ ...readStamps(), [name]: hash }, null, 4)}\n`);
+}
+
+async function buildNative(kind, cuda, ifNeeded) {
+    const stamp = `${kind}, cuda ${cuda}`;
+    const hash = hashOf(nativeSources);
+    const addon = join(root, "build", kind, "spillway.node");
+    if (ifNeeded && readStamps()[stamp] === hash && existsSync(addon)) return;
+    const missing = missingTools();
+    if (missing !== null) throw new BuildFailure(missing);
+    await configure(kind, cuda);
+    await buildAddon(kind);
+    await buildPlugin(kind, cuda);
+    writeStamp(stamp, hash);
+}
+
+/** Outputs whose source has been deleted or renamed; the package must not ship them. */
+function removeStaleOutputs() {
+    const dist = join(root, "dist");
+    for (const name of readdirSync(dist, { recursive: true }).map(String)) {
+        const source = name.replace(/\.(d\.ts|d\.ts\.map|js|js\.map)$/, ".ts");
+        if (source !== name && !existsSync(join(root, "src", source))) rmSync(join(dist, name));
+    }
+}
+
+async function buildScripts(ifNeeded) {
+    const hash = hashOf(scriptSources);
+    const built = existsSync(join(root, "dist", "index.js"));
+    if (ifNeeded && readStamps()["dist"] === hash && built) return;
+    const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
+    if (!existsSync(compiler)) {
+        if (built) return; // installed as a dependency: the package brings dist along and no TypeScript
+        throw new BuildFailure("TypeScript is not installed; run `npm ci` first.");
+    }
+    await runStep("JavaScript", process.execPath, [compiler, "-p", "tsconfig.json"]);
+    removeStaleOutputs();
+    writeStamp("dist", hash);
+}
+
+function readArguments() {
+    try {
+        const { values } = parseArgs({
+            options: {
+                "if-needed": { type: "boolean", default: false },
+                "native-only": { type: "boolean", default: false },
+                debug: { type: "boolean", default: false },
+                cuda: { type: "string", default: "auto" }
+            }
+        });
+        if (["auto", "on", "off"].includes(values.cuda)) return values;
+        throw new Error(`Expected on, off or auto for --cuda but received '${values.cuda}'.`);
+    } catch (error) {
+        throw new BuildFailure(error.message, 2);
+    }
+}
+
+async function main() {
+    const options = readArguments();
+    if (!existsSync(join(root, "node_modules", "cmake-js")) && !existsSync(join(root, "..", "cmake-js"))) {
+        throw new BuildFailure("The packages that the build needs are not installed; run `npm ci` first.");
+    }
+    const start = Date.now();
+    await withLock(join(root, "build"), async () => {
+        await buildNative(options.debug ? "Debug" : "Release", options.cuda, options["if-needed"]);
+        if (!options["native-only"]) await buildScripts(options["if-needed"]);
+    });
+    const seconds = (Date.now() - start) / 1000;
+    if (!options["if-needed"] || seconds > 2) note(`Built in ${seconds.toFixed(0)} s.`);
+}
+
+try {
+    await main();
+} catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    console.error(error.message);
+    process.exitCode = error.exitCode;
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+import { spawn } from "node:child_process";
+import { fileURLToPath } from "node:url";
+
+export const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Ends the build with a message for the user and no stack. */
+export class BuildFailure extends Error {
+    constructor(message, exitCode = 1) {
+        super(message);
+        this.exitCode = exitCode;
+    }
+}
+
+export function note(line) {
+    process.stderr.write(`${line}\n`);
+}
+
+/** How far the tool says it is: "[12/106]" of Ninja, "[ 11%]" of make. */
+function progressOf(text) {
+    const ninja = [...text.matchAll(/\[(\d+)\/(\d+)\]/g)].at(-1);
+    if (ninja !== undefined) return `${Math.floor((100 * Number(ninja[1])) / Math.max(1, Number(ninja[2])))} %`;
+    const make = [...text.matchAll(/\[\s*(\d+)%\]/g)].at(-1);
+    return make === undefined ? null : `${make[1]} %`;
+}
+
+/**
+ * Runs a command and writes one line about it. Everything it prints is kept and shown when it fails.
+ * Resolves with its output; throws BuildFailure, or with `optional` returns null, when it fails.
+ */
+export async function runStep(name, command, args, { optional = false, env = {} } = {}) {
+    const start = Date.now();
+    const live = process.stderr.isTTY === true;
+    let output = "";
+    const child = spawn(command, args, {
+        cwd: root,
+        stdio: ["ignore", "pipe", "pipe"],
+        env: { ...process.env, ...env }
+    });
+    for (const stream of [child.stdout, child.stderr]) {
+        stream.setEncoding("utf8").on("data", (text) => {
+            output += text;
+            const progress = live ? progressOf(text) : null;
+            if (progress !== null) process.stderr.write(`\r  ... ${name}: ${progress}   `);
+        });
+    }
+    const problem = await new Promise((resolve) => {
+        child.on("error", (error) => resolve(error.message));
+        child.on("close", (code, signal) => resolve(code === 0 ? null : (signal ?? `exit code ${code}`)));
+    });
+    if (live) process.stderr.write("\r\x1b[K");
+    const seconds = ((Date.now() - start) / 1000).toFixed(1);
+    if (problem === null) {
+        note(`  ok  ${name} (${seconds} s)`);
+        return output;
+    }
+    if (optional) return null;
+    note(output.trimEnd());
+    throw new BuildFailure(`Building failed at step '${name}' (${problem}); its output is above.`);
+}

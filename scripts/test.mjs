@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// node scripts/test.mjs                    builds what is out of date, runs the native unit tests, then vitest
+// node scripts/test.mjs native [NAME]      native unit tests only (those whose name contains NAME)
+// node scripts/test.mjs node [FILTER ...]  vitest only, with its own arguments
+// node scripts/test.mjs sanitize           native unit tests under ASan + UBSan, then under TSan
+// The last line is always "N passed, N failed", the sum of everything that ran.
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("..", import.meta.url));
+const sum = { passed: 0, failed: 0 };
+const quiet = "--log-level=WARNING";
+
+function run(command, args, options = {}) {
+    const result = spawnSync(command, args, { cwd: root, stdio: ["ignore", "inherit", "inherit"], ...options });
+    if (result.error) throw result.error;
+    return result;
+}
+
+function exists(command) {
+    return spawnSync(command, ["--version"], { stdio: "ignore" }).status === 0;
+}
+
+function fail(what) {
+    console.error(what);
+    sum.failed += 1;
+}
+
+function buildPackage(...options) {
+    const built = run(process.execPath, ["scripts/build.mjs", "--if-needed", ...options]);
+    if (built.status !== 0) fail("The build failed; see above.");
+    return built.status === 0;
+}
+
+/** The tests share the folder of the addon, so that the engine is compiled once. */
+function configureWithAddon() {
+    if (!buildPackage("--native-only")) return null;
+    return { folder: "build", status: run("cmake", ["-S", ".", "-B", "build", "-DSPILLWAY_TESTS=ON", quiet]).status };
+}
+
+function configureSanitized(sanitize) {
+    const folder = join("build", `sanitize-${sanitize}`);
+    const generator = exists("ninja") ? ["-G", "Ninja"] : [];
+    const options = ["-DSPILLWAY_TESTS=ON", "-DSPILLWAY_CUDA=OFF", "-DSPILLWAY_WARNINGS_AS_ERRORS=ON"];
+    const sources = ["-S", ".", "-B", folder, ...generator];
+    return { folder, status: run("cmake", [...sources, ...options, `-DSPILLWAY_SANITIZE=${sanitize}`, quiet]).status };
+}
+
+/** Configures and builds spillway_native_tests; returns the program or null. */
+function buildNative(name, sanitize) {
+    const configured = sanitize === "" ? configureWithAddon() : configureSanitized(sanitize);
+    if (configured === null) return null;
+    const { folder, status } = configured;
+    const jobs = String(availableParallelism());
+    const build = ["--build", folder, "--target", "spillway_native_tests", "--parallel", jobs];
+    if (status === 0 && run("cmake", build).status === 0) {
+        // The addon's folder keeps programs per configuration, as cmake-js wants it.
+        const places = [join(root, folder, "Release"), join(root, folder)];
+        const program = places.map((place) => join(place, "spillway_native_tests")).find((path) => existsSync(path));
+        if (program !== undefined) return program;
+    }
+    fail(`Building the native tests (${name}) failed; see above.`);
+    return null;
+}
+
+// GCC's thread sanitizer cannot map its shadow when the kernel randomizes addresses with many bits.
+function withoutRandomAddresses(program) {
+    const probe = spawnSync("setarch", ["-R", "true"], { stdio: "ignore" });
+    return probe.status === 0 ? ["setarch", "-R", program] : [program];
+}
+
+function runNative(name, sanitize, filter = []) {
+    const program = buildNative(name, sanitize);
+    if (!program) return;
+    const [command, ...args] = sanitize === "thread" ? withoutRandomAddresses(program) : [program];
+    const result = run(command, [...args, ...filter], {
+        stdio: ["ignore", "pipe", "inherit"],
+        encoding: "utf8",
+        maxBuffer: 64 << 20,
+        env: {
+            ...process.env,
+            ASAN_OPTIONS: "detect_leaks=1:allocator_may_return_null=1",
+            UBSAN_OPTIONS: "print_stacktrace=1",
+            TSAN_OPTIONS: "halt_on_error=1:second_deadlock_stack=1"
+        }
+    });
+    const lines = result.stdout.trimEnd().split("\n");
+    const counts = /^(\d+) passed, (\d+) failed$/.exec(lines.at(-1) ?? "");
+    for (const line of counts ? lines.slice(0, -1) : lines) console.log(line);
+    const passed = Number(counts?.[1] ?? 0);
+    const failed = Number(counts?.[2] ?? 0);
+    sum.passed += passed;
+    sum.failed += failed;
+    console.log(`${name}: ${passed} passed and ${failed} failed`);
+    if (result.status !== 0 && failed === 0) {
+        fail(`${name} ended with ${result.signal ?? `exit code ${result.status}`}: a crash or a sanitizer report.`);
+    }
+}
+
+function runVitest(filters) {
+    const folder = mkdtempSync(join(tmpdir(), "spillway-vitest-"));
+    const report = join(folder, "report.json");
+    try {
+        const result = run(process.execPath, [
+            ...["node_modules/vitest/vitest.mjs", "run", "--reporter=default", "--reporter=json"],
+            ...[`--outputFile.json=${report}`, ...filters]
+        ]);
+        let counts = { numPassedTests: 0, numFailedTests: 0 };
+        try {
+            counts = JSON.parse(readFileSync(report, "utf8"));
+        } catch {
+            fail("vitest left no report.");
+        }
+        sum.passed += counts.numPassedTests;
+        sum.failed += counts.numFailedTests;
+        if (result.status !== 0 && counts.numFailedTests === 0) {
+            fail(`vitest ended with ${result.signal ?? `exit code ${result.status}`} outside a test; see above.`);
+        }
+    } finally {
+        rmSync(folder, { recursive: true, force: true });
+    }
+}
+
+function main([part = "all", ...rest]) {
+    if (!["all", "native", "node", "sanitize"].includes(part)) {
+        console.error(`Expected all, native, node or sanitize but received '${part}'.`);
+        process.exitCode = 2;
+        return;
+    }
+    if (part === "sanitize") {
+        runNative("native tests, ASan and UBSan", "address", rest);
+        runNative("native tests, TSan", "thread", rest);
+    } else if (part === "native") {
+        runNative("native tests", "", rest);
+    } else if (buildPackage()) {
+        if (part === "all") runNative("native tests", "");
+        runVitest(rest);
+    }
+    console.log(`${sum.passed} passed, ${sum.failed} failed`);
+    process.exitCode = sum.failed === 0 && sum.passed > 0 ? 0 : 1;
+}
+
+main(process.argv.slice(2));

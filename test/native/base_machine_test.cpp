@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/control_group.hpp"
+#include "base/machine.hpp"
+#include "base/system_file.hpp"
+#include "support/test.hpp"
+
+namespace spillway {
+namespace {
+
+// A made-up /proc and /sys.
+class FakeSystem {
+  public:
+    FakeSystem() {
+        char name[] = "/tmp/spillway-machine-XXXXXX";
+        root_ = ::mkdtemp(name);
+    }
+    ~FakeSystem() { std::filesystem::remove_all(root_); }
+    void write(const std::string& path, const std::string& text) const {
+        const std::filesystem::path file = root_ + path;
+        std::filesystem::create_directories(file.parent_path());
+        std::ofstream(file) << text;
+    }
+    void cache(int index, int level, const std::string& type, const std::string& size) const {
+        const std::string folder = "/sys/devices/system/cpu/cpu2/cache/index" + std::to_string(index) + "/";
+        write(folder + "level", std::to_string(level) + "\n");
+        write(folder + "type", type + "\n");
+        write(folder + "size", size + "\n");
+        write(folder + "coherency_line_size", "128\n");
+    }
+    const std::string& root() const { return root_; }
+
+  private:
+    std::string root_;
+};
+
+FakeSystem make_server() {
+    FakeSystem system;
+    system.write("/proc/self/status", "Name:\tnode\nCpus_allowed:\tff\nCpus_allowed_list:\t2-5,7\n");
+    system.write("/sys/devices/system/cpu/online", "0-5\n");
+    system.write("/proc/cpuinfo", "processor\t: 0\nmodel name\t: Made Up 9000\nmodel name\t: other\n");
+    system.write("/proc/meminfo",
+                 "MemTotal:       1048576 kB\nMemAvailable:    524288 kB\nHugepagesize:     2048 kB\n");
+    system.write("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    for (int cpu = 2; cpu <= 5; ++cpu) {
+        const std::string pair = cpu < 4 ? "2-3" : "4-5";
+        system.write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list", pair);
+    }
+    system.cache(0, 1, "Data", "48K");
+    system.cache(1, 1, "Instruction", "32K");
+    system.cache(2, 2, "Unified", "2M");
+    system.cache(3, 3, "Unified", "36864K");
+    system.write("/sys/devices/system/node/node1/cpulist", "4-5\n");
+    system.write("/sys/devices/system/node/node1/meminfo", "Node 1 MemTotal:       2048 kB\n");
+    system.write("/sys/devices/system/node/node0/cpulist", "0-3\n");
+    system.write("/sys/devices/system/node/node0/meminfo", "Node 0 MemTotal:       1024 kB\nNode 0 MemFree: 1 kB\n");
+    system.write("/sys/devices/system/node/possible", "0-1\n");
+    return system;
+}
+
+}  // namespace
+
+TEST(base_cpu_lists) {
+    const auto sum = [](const std::string& text) {
+        int total = 0;
+        for (const int cpu : parse_cpu_list(text)) total += cpu;
+        return total;
+    };
+    EXPECT_EQ(parse_cpu_list("0-3,8").size(), size_t{5});
+    EXPECT_EQ(sum("0-3,8"), 14);
+    EXPECT_EQ(sum("7"), 7);
+    EXPECT_EQ(parse_cpu_list("").size(), size_t{0});
+    EXPECT_EQ(parse_cpu_list("x").size(), size_t{0});
+    EXPECT_EQ(parse_cpu_list("0-99999999999").size(), size_t{0});
+    EXPECT_EQ(parse_cpu_list("1,").size(), size_t{1});
+}
+
+TEST(base_machine_reads_a_server) {
+    const FakeSystem system = make_server();
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.cores, 4);  // 7 is not online
+    EXPECT_EQ(machine.physical_cores, 2);
+    EXPECT_EQ(machine.cpu_model, std::string("Made Up 9000"));
+    EXPECT_EQ(machine.l1_bytes, uint64_t{48} << 10);
+    EXPECT_EQ(machine.l2_bytes, uint64_t{2} << 20);
+    EXPECT_EQ(machine.l3_bytes, uint64_t{36} << 20);
+    EXPECT_EQ(machine.cache_line_bytes, uint64_t{128});
+    EXPECT_EQ(machine.memory_bytes, uint64_t{1} << 30);
+    EXPECT_EQ(machine.available_bytes, uint64_t{1} << 29);
+    EXPECT(!machine.memory_limit_bytes.has_value());
+    EXPECT_EQ(machine.huge_page_bytes, uint64_t{2} << 20);
+    EXPECT_EQ(machine.transparent_huge_pages, std::string("madvise"));
+    EXPECT_EQ(machine.numa_nodes.size(), size_t{2});
+    EXPECT_EQ(machine.numa_nodes[1].node, 1);
+    EXPECT_EQ(machine.numa_nodes[1].cpus, std::string("4-5"));
+    EXPECT_EQ(machine.numa_nodes[1].memory_bytes, uint64_t{2} << 20);
+}
+
+TEST(base_machine_obeys_control_group_2) {
+    const FakeSystem system = make_server();
+    system.write("/proc/self/cgroup", "0::/service/app\n");
+    system.write("/sys/fs/cgroup/service/cpu.max", "250000 100000\n");
+    system.write("/sys/fs/cgroup/service/app/cpu.max", "max 100000\n");
+    system.write("/sys/fs/cgroup/service/memory.max", "max\n");
+    system.write("/sys/fs/cgroup/service/app/memory.max", "268435456\n");
+    system.write("/sys/fs/cgroup/service/app/memory.current", "134217728\n");
+    system.write("/sys/fs/cgroup/service/app/memory.stat", "anon 5\ninactive_file 67108864\n");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.cores, 3);  // 2.5 processors
+    EXPECT_EQ(*machine.memory_limit_bytes, uint64_t{256} << 20);
+    EXPECT_EQ(machine.available_bytes, uint64_t{192} << 20);
+}
+
+TEST(base_machine_obeys_control_group_1) {
+    const FakeSystem system = make_server();
+    system.write("/proc/self/cgroup", "5:memory:/box\n4:cpu,cpuacct:/box\n0::/\n");
+    // In a container the mount often lacks the folder that the path names.
+    system.write("/sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912\n");
+    system.write("/sys/fs/cgroup/memory/memory.usage_in_bytes", "536870912\n");
+    system.write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "100000\n");
+    system.write("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.cores, 1);
+    EXPECT_EQ(machine.physical_cores, 1);
+    EXPECT_EQ(*machine.memory_limit_bytes, uint64_t{512} << 20);
+    EXPECT_EQ(machine.available_bytes, uint64_t{0});
+}
+
+TEST(base_machine_ignores_limits_that_limit_nothing) {
+    const FakeSystem system = make_server();
+    system.write("/proc/self/cgroup", "5:memory:/box\n4:cpu:/box\n");
+    system.write("/sys/fs/cgroup/memory/box/memory.limit_in_bytes", "9223372036854771712\n");
+    system.write("/sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "-1\n");
+    system.write("/sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.cores, 4);
+    EXPECT(!machine.memory_limit_bytes.has_value());
+}
+
+TEST(base_machine_has_defaults_for_everything) {
+    const Machine machine = read_machine("/nonexistent");
+    EXPECT(machine.cores >= 1);
+    EXPECT(machine.physical_cores >= 1);
+    EXPECT(machine.l1_bytes > 0 && machine.l2_bytes > 0 && machine.l3_bytes > 0);
+    EXPECT(machine.cache_line_bytes >= 16);
+    EXPECT(machine.memory_bytes > 0 && machine.available_bytes > 0);
+    EXPECT_EQ(machine.transparent_huge_pages, std::string("never"));
+    EXPECT(machine.numa_nodes.empty());
+}
+
+TEST(base_machine_reads_this_one) {
+    const Machine machine = read_machine();
+    EXPECT(machine.cores >= 1 && machine.cores <= 4096);
+    EXPECT(machine.physical_cores <= machine.cores);
+    EXPECT(machine.memory_bytes > (uint64_t{64} << 20));
+    EXPECT(machine.available_bytes <= machine.memory_bytes);
+    EXPECT(!machine.architecture.empty());
+}
+
+}  // namespace spillway
