@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Data, DataType, makeData, RecordBatch, Struct, type Field, type Schema, type Vector } from "apache-arrow";
+
+import type { ColumnType } from "../model/column-type.js";
+import { bufferCount, columnTypeOf, resultColumnType } from "./column-type-of.js";
+
+/** One batch as the engine hands it over; mirrors NativeOutputBatch. */
+export interface EngineBatch {
+    rows: number;
+    /** Pairs: length, nullCount. */
+    nodes: Float64Array;
+    /** One per buffer; null = absent. */
+    buffers: (ArrayBuffer | null)[];
+}
+
+/** Dictionary of each dictionary field node of the schema, in pre-order. */
+export type Dictionaries = readonly Vector[];
+
+interface TypedArrayConstructor {
+    readonly BYTES_PER_ELEMENT: number;
+    new (buffer: ArrayBuffer, offset: number, length: number): ArrayBufferView;
+    new (length: number): ArrayBufferView;
+}
+
+/** Walks a batch in pre-order and wraps its buffers: nothing is copied. */
+class BatchReader {
+    #node = 0;
+    #buffer = 0;
+    #dictionary = 0;
+
+    public constructor(
+        private readonly batch: EngineBatch,
+        private readonly dictionaries: Dictionaries
+    ) {}
+
+    #next(): ArrayBuffer | null {
+        return this.batch.buffers[this.#buffer++] ?? null;
+    }
+
+    /** Buffers may be longer than their contents (they are padded), but an absent one means no elements. */
+    #array(type: TypedArrayConstructor, length: number): ArrayBufferView {
+        const buffer = this.#next();
+        return buffer === null ? new type(length) : new type(buffer, 0, length);
+    }
+
+    #bytes(): Uint8Array {
+        const buffer = this.#next();
+        return buffer === null ? new Uint8Array(0) : new Uint8Array(buffer);
+    }
+
+    #children(type: DataType, column: ColumnType): Data[] {
+        return column.children.map((child, i) => this.column((type.children as Field[])[i]?.type as DataType, child));
+    }
+
+    public column(type: DataType, column: ColumnType): Data {
+        const length = this.batch.nodes[this.#node * 2] ?? 0;
+        const nullCount = this.batch.nodes[this.#node * 2 + 1] ?? 0;
+        this.#node++;
+        const { layout, byteWidth } = column;
+        const hasValidity = bufferCount(layout) > 0 && layout !== "unionSparse" && layout !== "unionDense";
+        const validity = hasValidity ? this.#next() : null;
+        const nullBitmap = validity === null ? null : new Uint8Array(validity);
+        const common = { type, length, nullCount: nullBitmap === null ? 0 : nullCount, nullBitmap };
+        const make = (parts: object): Data => makeData({ ...common, ...parts } as never) as Data;
+        const offsets = (): ArrayBufferView => this.#array(byteWidth === 8 ? BigInt64Array : Int32Array, length + 1);
+        switch (layout) {
+            case "null":
+                return makeData({ type, length } as never) as Data;
+            case "bool":
+                return make({ data: this.#array(Uint8Array, (length + 7) >> 3) });
+            case "fixed": {
+                const arrayType = type.ArrayType as TypedArrayConstructor;
+                return make({ data: this.#array(arrayType, (length * byteWidth) / arrayType.BYTES_PER_ELEMENT) });
+            }
+            case "binary":
+            case "view":
+                return make({ valueOffsets: offsets(), data: this.#bytes() });
+            case "list":
+                return make({ valueOffsets: offsets(), child: this.#children(type, column)[0] });
+            case "fixedList":
+                return make({ child: this.#children(type, column)[0] });
+            case "struct":
+                return make({ children: this.#children(type, column) });
+            case "unionSparse": {
+                const typeIds = this.#array(Int8Array, length);
+                return makeData({ type, length, typeIds, children: this.#children(type, column) } as never) as Data;
+            }
+            case "unionDense": {
+                const typeIds = this.#array(Int8Array, length);
+                const valueOffsets = this.#array(Int32Array, length);
+                const children = this.#children(type, column);
+                return makeData({ type, length, typeIds, valueOffsets, children } as never) as Data;
+            }
+            case "dictionary": {
+                const data = this.#array(Int32Array, length);
+                return make({ data, dictionary: this.dictionaries[this.#dictionary++] });
+            }
+        }
+    }
+}
+
+/** Columns of a result schema as the engine delivers them. */
+export function resultColumns(schema: Schema): ColumnType[] {
+    return schema.fields.map((field) => resultColumnType(columnTypeOf(field)));
+}
+
+/** A record batch around the engine's buffers. `columns`: see resultColumns. */
+export function recordBatchOf(
+    schema: Schema,
+    columns: readonly ColumnType[],
+    batch: EngineBatch,
+    dictionaries: Dictionaries
+): RecordBatch {
+    const reader = new BatchReader(batch, dictionaries);
+    const children = schema.fields.map((field, i) => reader.column(field.type as DataType, columns[i] as ColumnType));
+    const data = makeData({ type: new Struct(schema.fields), length: batch.rows, nullCount: 0, children });
+    return new RecordBatch(schema, data);
+}
+
+/** The values of one unified dictionary. `type`: the dictionary's value type. */
+export function dictionaryData(type: DataType, batch: EngineBatch, dictionaries: Dictionaries): Data {
+    const column = resultColumnType(columnTypeOf({ name: "values", type, nullable: true } as Field));
+    return new BatchReader(batch, dictionaries).column(type, column);
+}
+
+export function batchBytes(batch: EngineBatch): number {
+    return batch.buffers.reduce((sum, buffer) => sum + (buffer?.byteLength ?? 0), 0);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+import { DataType, Precision, Type, UnionMode, type Field } from "apache-arrow";
+
+import { SpillwayError } from "../errors.js";
+import type { ColumnType, Layout, ValueOrder } from "../model/column-type.js";
+
+interface Physical {
+    layout: Layout;
+    order?: ValueOrder;
+    byteWidth?: number;
+    utf8?: boolean;
+    listSize?: number;
+    indexSigned?: boolean;
+    typeIds?: number[];
+    children?: ColumnType[];
+}
+
+const floatBytes: Readonly<Record<Precision, number>> = {
+    [Precision.HALF]: 2,
+    [Precision.SINGLE]: 4,
+    [Precision.DOUBLE]: 8
+};
+const intervalBytes = [4, 8, 16]; // YEAR_MONTH, DAY_TIME, MONTH_DAY_NANO
+
+/** A type that Spillway does not read, with the way out. */
+export function unsupportedType(column: string, type: string, wayOut: string): SpillwayError {
+    return new SpillwayError(
+        "UNSUPPORTED_TYPE",
+        `Column \`${column}\` has type ${type}, which cannot be read; ${wayOut}`,
+        {
+            column,
+            type
+        }
+    );
+}
+
+function fixed(order: ValueOrder, byteWidth: number): Physical {
+    return { layout: "fixed", order, byteWidth };
+}
+
+/** Width of a number whose type states it in bits; a damaged schema may state anything. */
+function bitsToBytes(bits: number, largest: number, type: DataType, column: string): number {
+    if ([8, 16, 32, 64, 128, 256].includes(bits) && bits <= largest) return bits / 8;
+    throw unsupportedType(column, String(type), `a width of ${bits} bits is none that Arrow has`);
+}
+
+function binary(byteWidth: 4 | 8, utf8: boolean): Physical {
+    return { layout: "binary", order: "bytes", byteWidth, utf8 };
+}
+
+function scalarLayout(type: DataType, column: string): Physical | undefined {
+    if (DataType.isNull(type)) return { layout: "null", byteWidth: 0 };
+    if (DataType.isBool(type)) return { layout: "bool", order: "unsigned", byteWidth: 1 };
+    if (DataType.isInt(type)) {
+        return fixed(type.isSigned ? "signed" : "unsigned", bitsToBytes(type.bitWidth, 64, type, column));
+    }
+    if (DataType.isFloat(type)) return fixed("float", floatBytes[type.precision]);
+    if (DataType.isDate(type)) return fixed("signed", type.unit === 0 ? 4 : 8);
+    if (DataType.isTime(type)) return fixed("signed", bitsToBytes(type.bitWidth, 64, type, column));
+    if (DataType.isTimestamp(type) || DataType.isDuration(type)) return fixed("signed", 8);
+    // Decimals of 32 and 64 bits compare like the integers they are; the engine's decimal order starts at 128 bits.
+    if (DataType.isDecimal(type)) {
+        return fixed(type.bitWidth > 64 ? "decimal" : "signed", bitsToBytes(type.bitWidth, 256, type, column));
+    }
+    if (DataType.isInterval(type)) return fixed("bytes", intervalBytes[type.unit] ?? 16);
+    if (DataType.isFixedSizeBinary(type)) {
+        if (type.byteWidth < 1) throw unsupportedType(column, String(type), "drop the column: it holds nothing");
+        return fixed("bytes", type.byteWidth);
+    }
+    if (DataType.isUtf8(type)) return binary(4, true);
+    if (DataType.isLargeUtf8(type)) return binary(8, true);
+    if (DataType.isBinary(type)) return binary(4, false);
+    if (DataType.isLargeBinary(type)) return binary(8, false);
+    if (DataType.isUtf8View(type)) return { layout: "view", order: "bytes", byteWidth: 4, utf8: true };
+    if (DataType.isBinaryView(type)) return { layout: "view", order: "bytes", byteWidth: 4 };
+    return undefined;
+}
+
+function nestedLayout(type: DataType, column: string): Physical | undefined {
+    const children = (): ColumnType[] => type.children.map((child) => columnTypeOf(child as Field, column));
+    if (DataType.isList(type) || DataType.isMap(type)) return { layout: "list", byteWidth: 4, children: children() };
+    if (DataType.isLargeList(type)) return { layout: "list", byteWidth: 8, children: children() };
+    if (DataType.isFixedSizeList(type)) {
+        if (type.listSize < 0) throw unsupportedType(column, String(type), "a list size below zero is damaged");
+        return { layout: "fixedList", byteWidth: 0, listSize: type.listSize, children: children() };
+    }
+    if (DataType.isStruct(type)) return { layout: "struct", byteWidth: 0, children: children() };
+    if (DataType.isUnion(type)) {
+        const layout = type.mode === UnionMode.Dense ? "unionDense" : "unionSparse";
+        if (type.typeIds.length !== type.children.length) {
+            throw unsupportedType(column, String(type), "it has not one type id per child");
+        }
+        return { layout, byteWidth: 1, typeIds: Array.from(type.typeIds), children: children() };
+    }
+    if (DataType.isDictionary(type)) {
+        const value = physical(type.dictionary, column);
+        const values = complete("values", true, value);
+        if (values.layout === "dictionary") {
+            throw unsupportedType(column, String(type), "decode one level: its dictionary is dictionary-encoded again");
+        }
+        return {
+            layout: "dictionary",
+            order: values.order,
+            byteWidth: bitsToBytes(type.indices.bitWidth, 64, type, column),
+            indexSigned: type.indices.isSigned,
+            children: [values]
+        };
+    }
+    return undefined;
+}
+
+function physical(type: DataType, column: string): Physical {
+    const layout = scalarLayout(type, column) ?? nestedLayout(type, column);
+    if (layout !== undefined) return layout;
+    const name = Type[type.typeId] ?? String(type);
+    throw unsupportedType(column, name, "cast it to a type that Arrow JS reads");
+}
+
+function complete(name: string, nullable: boolean, type: Physical): ColumnType {
+    const column: ColumnType = {
+        name,
+        layout: type.layout,
+        order: type.order ?? "bytes",
+        byteWidth: type.byteWidth ?? 0,
+        nullable,
+        utf8: type.utf8 ?? false,
+        listSize: type.listSize ?? 0,
+        typeIds: type.typeIds ?? [],
+        children: type.children ?? []
+    };
+    if (type.indexSigned !== undefined) column.indexSigned = type.indexSigned;
+    return column;
+}
+
+/**
+ * Physical type of a field. Every column may hold NULLs as far as this function knows: Arrow files promise
+ * `nullable: false` and break it, so the null counts of the batches decide (see `narrowNullability`).
+ */
+export function columnTypeOf(field: Field, column: string = field.name): ColumnType {
+    return complete(field.name, true, physical(field.type as DataType, column));
+}
+
+/** Number of field nodes of a column in a record batch; a dictionary's values live in batches of their own. */
+export function visitNodes(types: readonly ColumnType[], visit: (type: ColumnType) => void): void {
+    for (const type of types) {
+        visit(type);
+        if (type.layout !== "dictionary") visitNodes(type.children, visit);
+    }
+}
+
+/** Buffers of one field node, without the variadic data buffers of views. */
+export function bufferCount(layout: Layout): number {
+    switch (layout) {
+        case "null":
+            return 0;
+        case "struct":
+        case "fixedList":
+        case "unionSparse":
+            return 1;
+        case "bool":
+        case "fixed":
+        case "view":
+        case "list":
+        case "unionDense":
+        case "dictionary":
+            return 2;
+        case "binary":
+            return 3;
+    }
+}
+
+/** How a column of this type comes out of the engine: views as plain bytes, dictionaries with Int32 indices. */
+export function resultColumnType(type: ColumnType): ColumnType {
+    const children = type.children.map(resultColumnType);
+    if (type.layout === "view") return { ...type, layout: "binary", byteWidth: 4, children };
+    if (type.layout === "dictionary") return { ...type, byteWidth: 4, indexSigned: true, children };
+    return { ...type, children };
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { FileHandle } from "node:fs/promises";
+
+import type { Schema } from "apache-arrow";
+import { Footer } from "apache-arrow/ipc/metadata/file";
+import { Message } from "apache-arrow/ipc/metadata/message";
+
+import { SpillwayError } from "../errors.js";
+import { DamagedMetadata } from "./flatbuffer-check.js";
+import { checkFooter, checkMessage, type SchemaFacts } from "./metadata-check.js";
+
+/** Where one message lies in a file. */
+export interface Block {
+    offset: number;
+    /** Prefix, flatbuffer and padding. */
+    metadataBytes: number;
+    bodyBytes: number;
+}
+
+/** The file format's table of contents, or what a scan of the stream format found. */
+export interface FileContents {
+    schema: Schema;
+    facts: SchemaFacts;
+    format: "file" | "stream";
+    /** In the order in which they apply: file format dictionaries first, stream format as they lie. */
+    messages: LocatedMessage[];
+}
+
+export interface LocatedMessage {
+    block: Block;
+    message: Message;
+}
+
+const magic = "ARROW1";
+const headBytes = 8; // magic and padding
+const tailBytes = 10; // footer length and magic
+const continuation = 0xffffffff;
+// A footer is mostly 24 bytes per batch; one read of this size covers 2,000 batches of a usual schema.
+const tailReadBytes = 64 * 1024;
+// Metadata of one message: 100,000 columns with NULLs take about 8 MiB.
+const metadataBytesMax = 256 * 1024 * 1024;
+// Reads in flight: hides the latency of network file systems without taking all threads of libuv's pool for long.
+const headerReads = 16;
+
+export function corruptFile(path: string, reason: string, cause?: unknown): SpillwayError {
+    return new SpillwayError("FILE_CORRUPT", `'${path}' is not a sound Arrow IPC file: ${reason}`, { path }, cause);
+}
+
+export function truncatedFile(path: string, reason: string): SpillwayError {
+    return new SpillwayError("FILE_TRUNCATED", `'${path}' ends too early: ${reason}; write it again`, { path });
+}
+
+async function readAt(file: FileHandle, path: string, offset: number, bytes: number): Promise<Uint8Array> {
+    const buffer = Buffer.alloc(bytes);
+    let done = 0;
+    while (done < bytes) {
+        const { bytesRead } = await file.read(buffer, done, bytes - done, offset + done);
+        if (bytesRead === 0) throw truncatedFile(path, `${bytes} bytes at ${offset} are not there`);
+        done += bytesRead;
+    }
+    return buffer;
+}
+
+function text(bytes: Uint8Array): string {
+    return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+}
+
+function uint32(bytes: Uint8Array, offset: number): number {
+    return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength).getUint32(offset, true);
+}
+
+/** The flatbuffer of an encapsulated message; files of before 2019 have no continuation marker. */
+function flatbufferOf(metadata: Uint8Array): Uint8Array {
+    if (metadata.byteLength < 8) throw new DamagedMetadata("a message is shorter than its head");
+    const prefix = uint32(metadata, 0) === continuation ? 8 : 4;
+    const length = uint32(metadata, prefix - 4);
+    if (length === 0 || prefix + length > metadata.byteLength) {
+        throw new DamagedMetadata("a message is longer than its block");
+    }
+    return metadata.subarray(prefix, prefix + length);
+}
+
+function decodeMessage(metadata: Uint8Array): { message: Message; facts: SchemaFacts } {
+    const flatbuffer = flatbufferOf(metadata);
+    const facts = checkMessage(flatbuffer);
+    return { message: Message.decode(flatbuffer), facts };
+}
+
+async function readMessages(file: FileHandle, path: string, size: number, blocks: Block[]): Promise<LocatedMessage[]> {
+    const messages = new Array<LocatedMessage>(blocks.length);
+    let next = 0;
+    const readSome = async (): Promise<void> => {
+        for (let i = next++; i < blocks.length; i = next++) {
+            const block = blocks[i] as Block;
+            const { offset, metadataBytes, bodyBytes } = block;
+            if (offset < headBytes || metadataBytes < 8 || metadataBytes > metadataBytesMax || bodyBytes < 0) {
+                throw corruptFile(path, `the footer describes an impossible batch ${i}`);
+            }
+            if (offset + metadataBytes + bodyBytes > size) {
+                throw truncatedFile(path, `batch ${i} lies behind its end`);
+            }
+            messages[i] = { block, message: decodeMessage(await readAt(file, path, offset, metadataBytes)).message };
+        }
+    };
+    await Promise.all(Array.from({ length: Math.min(headerReads, blocks.length) }, readSome));
+    return messages;
+}
+
+async function readFileFormat(file: FileHandle, path: string, size: number): Promise<FileContents> {
+    const tail = await readAt(file, path, Math.max(0, size - tailReadBytes), Math.min(size, tailReadBytes));
+    const end = tail.byteLength;
+    if (size < headBytes + tailBytes || text(tail.subarray(end - magic.length)) !== magic) {
+        throw truncatedFile(path, "the footer is missing, as if its writer had not finished");
+    }
+    const footerBytes = uint32(tail, end - tailBytes);
+    if (footerBytes === 0 || footerBytes > size - headBytes - tailBytes) {
+        throw corruptFile(path, "the length of its footer is impossible");
+    }
+    const bytes =
+        footerBytes + tailBytes <= end
+            ? tail.subarray(end - tailBytes - footerBytes, end - tailBytes)
+            : await readAt(file, path, size - tailBytes - footerBytes, footerBytes);
+    const facts = checkFooter(bytes);
+    const footer = Footer.decode(bytes);
+    const toBlock = (block: { offset: number; metaDataLength: number; bodyLength: number }): Block => ({
+        offset: block.offset,
+        metadataBytes: block.metaDataLength,
+        bodyBytes: block.bodyLength
+    });
+    const blocks = [...footer.dictionaryBatches(), ...footer.recordBatches()].map(toBlock);
+    const messages = await readMessages(file, path, size, blocks);
+    return { schema: footer.schema, facts, format: "file", messages };
+}
+
+/** Stream format: each message tells where the next begins, so the scan reads one head after the other. */
+async function readStreamFormat(file: FileHandle, path: string, size: number): Promise<FileContents> {
+    let schema: Schema | undefined;
+    let facts: SchemaFacts | undefined;
+    const messages: LocatedMessage[] = [];
+    let offset = 0;
+    while (offset + 8 <= size) {
+        const head = await readAt(file, path, offset, 8);
+        const length = uint32(head, 4);
+        if (uint32(head, 0) !== continuation) throw corruptFile(path, `there is no message at byte ${offset}`);
+        if (length === 0) break; // end of stream
+        if (length > metadataBytesMax)
+            throw corruptFile(path, `the message at byte ${offset} has an impossible length`);
+        if (offset + 8 + length > size) throw truncatedFile(path, `the message at byte ${offset} is incomplete`);
+        const decoded = decodeMessage(await readAt(file, path, offset, 8 + length));
+        const { message } = decoded;
+        if (message.isSchema()) {
+            if (schema !== undefined) throw corruptFile(path, "it has two schemas");
+            schema = message.header() as Schema;
+            facts = decoded.facts;
+        } else {
+            messages.push({ block: { offset, metadataBytes: 8 + length, bodyBytes: message.bodyLength }, message });
+        }
+        const next = offset + 8 + length + message.bodyLength;
+        if (message.bodyLength < 0 || next > size)
+            throw truncatedFile(path, `the body at byte ${offset} is incomplete`);
+        offset = next;
+    }
+    if (schema === undefined || facts === undefined) throw corruptFile(path, "it has no schema");
+    return { schema, facts, format: "stream", messages };
+}
+
+/** Schema and message headers of an open file, by small positional reads; row data is never touched. */
+export async function readContents(file: FileHandle, path: string, size: number): Promise<FileContents> {
+    if (size === 0) throw truncatedFile(path, "it is empty");
+    const head = await readAt(file, path, 0, Math.min(size, headBytes));
+    const start = text(head);
+    if (start.startsWith(magic)) return await readFileFormat(file, path, size);
+    if (magic.startsWith(start)) throw truncatedFile(path, `it has ${size} bytes`);
+    if (head.byteLength === headBytes && uint32(head, 0) === continuation) {
+        return await readStreamFormat(file, path, size);
+    }
+    if (start.startsWith("PAR1")) {
+        throw corruptFile(path, "it is a Parquet file; convert it, for instance with DuckDB or pyarrow.feather");
+    }
+    throw corruptFile(path, 'it starts neither with "ARROW1" nor with an Arrow stream');
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+import { DataType, makeData, type Data, type Field, type RecordBatch, type Schema, type Vector } from "apache-arrow";
+
+import { SpillwayError } from "../errors.js";
+import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
+import { columnTypeOf } from "./column-type-of.js";
+
+type Buffers = (Uint8Array | null)[];
+
+// Uint8Array ends at 2^32 elements in Node 20, typed arrays of wider elements do not. Slices stay below half of it.
+const largestViewBytes = 2 ** 32 - 1;
+const sliceBytes = 2 ** 31;
+
+function bytesOf(array: ArrayBufferView | undefined | null): Uint8Array {
+    if (array === undefined || array === null) return new Uint8Array(0);
+    return new Uint8Array(array.buffer as ArrayBuffer, array.byteOffset, array.byteLength);
+}
+
+/**
+ * At least `needed` bytes. A column that Arrow JS padded with NULLs (columns of unequal length in one table) has a
+ * longer validity bitmap but its old, short buffers.
+ */
+function padded(bytes: Uint8Array, needed: number): Uint8Array {
+    if (bytes.byteLength >= needed) return bytes;
+    const longer = new Uint8Array(needed);
+    longer.set(bytes);
+    return longer;
+}
+
+/** Offsets of `length` values; missing ones repeat the last, so that the values are empty. */
+function paddedOffsets(offsets: ArrayBufferView | undefined, length: number, width: number): Uint8Array {
+    const bytes = bytesOf(offsets);
+    const needed = (length + 1) * width;
+    if (bytes.byteLength >= needed) return bytes;
+    const longer = padded(bytes, needed);
+    for (let at = Math.max(bytes.byteLength, width); at < needed; at += width) {
+        longer.copyWithin(at, at - width, at);
+    }
+    return longer;
+}
+
+/** A column of NULLs: what Arrow JS leaves out for a child that does not exist. */
+function nullData(type: DataType, length: number): Data {
+    return makeData({
+        type,
+        length,
+        nullCount: length,
+        nullBitmap: new Uint8Array((length + 7) >> 3)
+    } as never) as Data;
+}
+
+/** Arrow JS leaves `children` undefined in the empty columns that it makes up. */
+function childrenOf(data: Data): readonly (Data | undefined)[] {
+    return (data.children as readonly (Data | undefined)[] | undefined) ?? [];
+}
+
+/** Writes the buffers of Arrow JS columns in IPC pre-order without copying them. */
+class MemoryBatch {
+    readonly #nodes: number[] = [];
+    readonly #buffers: Buffers = [];
+    readonly #variadicCounts: number[] = [];
+    readonly #dictionaries: number[] = [];
+
+    public constructor(private readonly dictionaryIndex: (values: Vector, type: ColumnType) => number) {}
+
+    public finish(rows: number): BatchLayout {
+        return {
+            file: -1,
+            rows,
+            nodes: Float64Array.from(this.#nodes),
+            buffers: new Float64Array(0),
+            memory: this.#buffers,
+            variadicCounts: this.#variadicCounts,
+            dictionaries: this.#dictionaries
+        };
+    }
+
+    #validity(data: Data, nulls: number): void {
+        const bits = data.offset + data.length;
+        this.#buffers.push(nulls > 0 ? padded(bytesOf(data.nullBitmap), (bits + 7) >> 3) : null);
+    }
+
+    /** Padding rows of a union are NULLs of its first member. */
+    #typeIds(data: Data, type: ColumnType): void {
+        const given = bytesOf(data.typeIds);
+        const typeIds = padded(given, data.length);
+        if (typeIds !== given) typeIds.fill(type.typeIds[0] ?? 0, given.byteLength);
+        this.#buffers.push(typeIds);
+    }
+
+    #children(data: Data, type: ColumnType, length: number): void {
+        type.children.forEach((child, i) => {
+            const field = (data.type as DataType).children[i] as Field;
+            this.add(childrenOf(data)[i] ?? nullData(field.type as DataType, length), child);
+        });
+    }
+
+    public add(data: Data, type: ColumnType): void {
+        const { length } = data;
+        const isUnion = type.layout === "unionSparse" || type.layout === "unionDense";
+        // Arrow JS says -1 where neither a count nor a bitmap was given.
+        const nulls = isUnion ? 0 : Math.max(0, data.nullCount);
+        this.#nodes.push(length, nulls, data.offset);
+        if (type.layout === "null") return;
+        if (!isUnion) this.#validity(data, nulls);
+        switch (type.layout) {
+            case "bool":
+                // Bits are not moved by a slice: the node's bit offset holds for them as for the validity.
+                this.#buffers.push(padded(bytesOf(data.values), (data.offset + length + 7) >> 3));
+                return;
+            case "fixed":
+                this.#buffers.push(padded(bytesOf(data.values), length * type.byteWidth));
+                return;
+            case "binary":
+                this.#buffers.push(paddedOffsets(data.valueOffsets, length, type.byteWidth), bytesOf(data.values));
+                return;
+            case "view":
+                this.#buffers.push(padded(bytesOf(data.values), length * 16));
+                this.#buffers.push(...data.variadicBuffers.map((buffer) => bytesOf(buffer)));
+                this.#variadicCounts.push(data.variadicBuffers.length);
+                return;
+            case "list":
+                this.#buffers.push(paddedOffsets(data.valueOffsets, length, type.byteWidth));
+                this.#children(data, type, 0);
+                return;
+            case "fixedList":
+                this.#children(data, type, length * type.listSize);
+                return;
+            case "struct":
+                this.#children(data, type, length);
+                return;
+            case "unionSparse":
+                this.#typeIds(data, type);
+                this.#children(data, type, length);
+                return;
+            case "unionDense":
+                this.#typeIds(data, type);
+                this.#buffers.push(padded(bytesOf(data.valueOffsets), length * 4));
+                this.#children(data, type, 1);
+                return;
+            case "dictionary":
+                this.#buffers.push(padded(bytesOf(data.values), length * type.byteWidth));
+                this.#dictionaries.push(this.dictionaryIndex(data.dictionary as Vector, type));
+                return;
+        }
+    }
+}
+
+/** Dictionaries of the batches seen so far; batches that share one (by its chunks) share an entry. */
+class DictionaryList {
+    public readonly layouts: DictionaryLayout[] = [];
+    readonly #chunks: (readonly Data[])[] = [];
+
+    public readonly index = (values: Vector, type: ColumnType): number => {
+        const chunks = values.data;
+        const known = this.#chunks.findIndex(
+            (other) => other.length === chunks.length && other.every((chunk, i) => chunk === chunks[i])
+        );
+        if (known >= 0) return known;
+        const valueType = type.children[0] as ColumnType;
+        const batches = chunks.map((chunk) => {
+            const batch = new MemoryBatch(this.index);
+            batch.add(chunk, valueType);
+            return batch.finish(chunk.length);
+        });
+        // Nested dictionaries were added by the loop above, so the index is only known now.
+        this.#chunks.push(chunks);
+        this.layouts.push({ valueType, batches });
+        return this.layouts.length - 1;
+    };
+}
+
+function largestBuffer(data: Data): number {
+    const own = Math.max(data.values?.byteLength ?? 0, data.valueOffsets?.byteLength ?? 0);
+    return childrenOf(data).reduce((largest, child) => Math.max(largest, child ? largestBuffer(child) : 0), own);
+}
+
+/** The batch itself, or slices of it when a buffer is too large for a byte view. */
+function viewable(batch: RecordBatch): RecordBatch[] {
+    const largest = largestBuffer(batch.data as Data);
+    if (largest <= largestViewBytes) return [batch];
+    const pieces = Math.ceil(largest / sliceBytes);
+    const rows = Math.ceil(batch.numRows / pieces);
+    const slices: RecordBatch[] = [];
+    for (let row = 0; row < batch.numRows; row += rows) {
+        slices.push(batch.slice(row, Math.min(row + rows, batch.numRows)));
+    }
+    return slices;
+}
+
+/** Record batches in memory as the engine reads them. The buffers stay where they are; keep them unchanged. */
+export function memoryLayout(schema: Schema, batches: readonly RecordBatch[]): SourceLayout {
+    const columns = schema.fields.map((field) => columnTypeOf(field));
+    const dictionaries = new DictionaryList();
+    const layouts = batches.flatMap(viewable).map((batch) => {
+        const layout = new MemoryBatch(dictionaries.index);
+        columns.forEach((column, i) => {
+            const field = schema.fields[i] as Field;
+            const data = childrenOf(batch.data as Data)[i] ?? nullData(field.type as DataType, batch.numRows);
+            layout.add(data, column);
+        });
+        return layout.finish(batch.numRows);
+    });
+    return { columns, paths: [], batches: layouts, dictionaries: dictionaries.layouts };
+}
+
+/** Any table or record batches of Arrow JS, also of another copy of the library. */
+export function recordBatchesOf(value: unknown): { schema: Schema; batches: RecordBatch[] } | undefined {
+    const isBatch = (item: unknown): item is RecordBatch =>
+        typeof item === "object" && item !== null && "schema" in item && "data" in item && "numRows" in item;
+    if (isBatch(value) && !("batches" in value)) return { schema: value.schema, batches: [value] };
+    if (Array.isArray(value)) {
+        const [first] = value as unknown[];
+        if (!isBatch(first) || !value.every(isBatch)) return undefined;
+        return { schema: first.schema, batches: value as RecordBatch[] };
+    }
+    if (typeof value === "object" && value !== null && "batches" in value && "schema" in value) {
+        const { schema, batches } = value as { schema: Schema; batches: unknown };
+        if (Array.isArray(batches) && batches.every(isBatch)) return { schema, batches };
+    }
+    return undefined;
+}
+
+/** Dictionary columns of a stream keep their codes only while each dictionary extends the one before. */
+export function extendsDictionary(known: Vector, next: Vector): boolean {
+    if (next.length < known.length) return false;
+    return known.data.every((chunk, i) => {
+        const other = next.data[i];
+        return other !== undefined && (chunk === other || sameValues(chunk, other));
+    });
+}
+
+function sameBytes(a: ArrayBufferView | undefined, b: ArrayBufferView | undefined): boolean {
+    return a === b || Buffer.compare(bytesOf(a), bytesOf(b)) === 0;
+}
+
+function sameValues(a: Data, b: Data): boolean {
+    return (
+        a.length === b.length &&
+        a.nullCount === b.nullCount &&
+        childrenOf(a).length === 0 &&
+        childrenOf(b).length === 0 &&
+        sameBytes(a.valueOffsets, b.valueOffsets) &&
+        sameBytes(a.values, b.values)
+    );
+}
+
+export function dictionaryChanged(column: string): SpillwayError {
+    return new SpillwayError(
+        "UNSUPPORTED_TYPE",
+        `Column \`${column}\` of the batches changes its dictionary from one batch to the next, so codes of different ` +
+            "batches mean different values; send one dictionary (or one that only grows), or plain values",
+        { column }
+    );
+}

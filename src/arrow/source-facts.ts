@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
+import { bufferCount, visitNodes } from "./column-type-of.js";
+
+/** Sizes of a relation, from its batch headers alone. */
+export interface SourceFacts {
+    rows: number;
+    columnBytes: number[];
+    dictionaryBytes: number[];
+    largestBatchRows: number;
+}
+
+function bufferBytes(batch: BatchLayout, index: number): number {
+    if (batch.memory !== null) return batch.memory[index]?.byteLength ?? 0;
+    return batch.buffers[index * 2 + 1] ?? 0;
+}
+
+function bufferTotal(batch: BatchLayout): number {
+    let bytes = 0;
+    const count = batch.memory === null ? batch.buffers.length / 2 : batch.memory.length;
+    for (let i = 0; i < count; i++) bytes += bufferBytes(batch, i);
+    return bytes;
+}
+
+function dictionaryTotal(dictionary: DictionaryLayout | undefined): number {
+    return dictionary?.batches.reduce((sum, batch) => sum + bufferTotal(batch), 0) ?? 0;
+}
+
+/** Bytes per column and the largest batch. A slice of a big table in memory counts what its views cover. */
+export function sourceFacts(layout: SourceLayout): SourceFacts {
+    const facts: SourceFacts = {
+        rows: 0,
+        columnBytes: layout.columns.map(() => 0),
+        dictionaryBytes: layout.columns.map(() => 0),
+        largestBatchRows: 0
+    };
+    const counted = new Set<number>();
+    for (const batch of layout.batches) {
+        facts.rows += batch.rows;
+        facts.largestBatchRows = Math.max(facts.largestBatchRows, batch.rows);
+        let buffer = 0;
+        let view = 0;
+        let dictionary = 0;
+        layout.columns.forEach((column, i) => {
+            visitNodes([column], (type) => {
+                const variadic = type.layout === "view" ? (batch.variadicCounts[view++] ?? 0) : 0;
+                const end = buffer + bufferCount(type.layout) + variadic;
+                for (; buffer < end; buffer++)
+                    facts.columnBytes[i] = (facts.columnBytes[i] ?? 0) + bufferBytes(batch, buffer);
+                if (type.layout !== "dictionary") return;
+                const index = batch.dictionaries[dictionary++] ?? -1;
+                if (counted.has(index)) return;
+                counted.add(index);
+                facts.dictionaryBytes[i] =
+                    (facts.dictionaryBytes[i] ?? 0) + dictionaryTotal(layout.dictionaries[index]);
+            });
+        });
+    }
+    return facts;
+}
+
+function dictionaryHasNulls(dictionary: DictionaryLayout | undefined): boolean {
+    return dictionary?.batches.some((batch) => (batch.nodes[1] ?? 0) !== 0) ?? false;
+}
+
+/**
+ * The columns with `nullable` true only where some batch holds a NULL: rows are then narrower and NULL checks vanish.
+ * A NULL inside a dictionary makes rows NULL too.
+ */
+export function narrowNullability(layout: SourceLayout): ColumnType[] {
+    let nodeCount = 0;
+    visitNodes(layout.columns, () => nodeCount++);
+    const hasNulls = new Array<boolean>(nodeCount).fill(false);
+    for (const batch of layout.batches) {
+        let node = 0;
+        let dictionary = 0;
+        visitNodes(layout.columns, (type) => {
+            const isDictionary = type.layout === "dictionary";
+            const values = isDictionary ? layout.dictionaries[batch.dictionaries[dictionary++] ?? -1] : undefined;
+            const nulls =
+                type.layout === "null" || (batch.nodes[node * 3 + 1] ?? 0) !== 0 || dictionaryHasNulls(values);
+            if (nulls) hasNulls[node] = true;
+            node++;
+        });
+    }
+    let node = 0;
+    const narrow = (type: ColumnType): ColumnType => {
+        const nullable = hasNulls[node++] ?? false;
+        if (type.layout === "dictionary") return { ...type, nullable };
+        return { ...type, nullable, children: type.children.map(narrow) };
+    };
+    return layout.columns.map(narrow);
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { InferredOptionTypes, Options, PositionalOptions } from "yargs";
+
+/** What a command may touch of the world; tests give their own. */
+export interface CommandContext {
+    /** Data and `--json`. Resolves when the reader can take more; rejects when the reader has gone. */
+    print(text: string): Promise<void>;
+    /** Text for people. */
+    say(text: string): void;
+    stderr: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown };
+    /** Aborts on Ctrl-C, SIGTERM and when nobody reads stdout any more. */
+    signal: AbortSignal;
+}
+
+type OptionSet = Record<string, Options>;
+type PositionalSet = Record<string, PositionalOptions>;
+/** Arguments that yargs makes of these options and positionals. */
+export type ArgumentsOf<P extends PositionalSet, O extends OptionSet> = InferredOptionTypes<P> & InferredOptionTypes<O>;
+
+interface CommandText {
+    /** Name and positionals as yargs reads them: `join [left] [right]`. */
+    usage: string;
+    /** The same as people read it in the help: `join LEFT RIGHT --on KEYS`. */
+    synopsis: string;
+    describe: string;
+    examples: readonly (readonly [command: string, meaning: string])[];
+}
+
+/** A command as plain data; `run-command-line.ts` gives it to yargs. */
+export interface Command extends CommandText {
+    positionals: PositionalSet;
+    options: OptionSet;
+    subcommands: readonly Command[];
+    /** Absent for a command that is only a group of others. */
+    run: ((args: Record<string, unknown>, context: CommandContext) => Promise<void>) | null;
+}
+
+/** A command whose `run` gets typed arguments. */
+export function defineCommand<const P extends PositionalSet, const O extends OptionSet>(
+    command: CommandText & {
+        positionals: P;
+        options: O;
+        run: (args: ArgumentsOf<P, O>, context: CommandContext) => Promise<void>;
+    }
+): Command {
+    // The cast is the one place where yargs' untyped result meets the types inferred from the same option objects.
+    const run = command.run as unknown as NonNullable<Command["run"]>;
+    return { ...command, subcommands: [], run };
+}
+
+export function defineCommandGroup(command: CommandText & { subcommands: readonly Command[] }): Command {
+    return { ...command, positionals: {}, options: {}, run: null };
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdtemp, rm, statfs } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { SpillwayError, type Progress, type Query, type RunOptions } from "../../index.js";
+import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
+import { checkDemoResult, type DemoCheck, type DemoFiles } from "../demo/check-result.js";
+import { peakResidentBytes } from "../demo/process-memory.js";
+import { arrowBatches } from "../demo/read-arrow.js";
+import { parseNumber } from "../parse/numbers.js";
+import { progressFor } from "../render/progress.js";
+import { formatBytes, formatCount } from "../render/quantities.js";
+import { RowTable } from "../render/rows.js";
+import { summaryOf } from "../render/summary.js";
+import { openCommandRuntime, runtimeOptions } from "./shared-options.js";
+
+const demoOptions = {
+    scale: {
+        type: "string",
+        alias: "s",
+        default: "1",
+        describe: "1 = 1.5 M orders and about 6 M line items; at most 10"
+    },
+    folder: { type: "string", describe: "Where the demo's files go (default: the system's temporary folder)" },
+    json: { type: "boolean", default: false, describe: "Report as JSON" },
+    ...runtimeOptions,
+    memory: { ...runtimeOptions.memory, default: "64MiB", describe: "Host memory budget of the join" }
+} as const;
+
+type DemoArguments = ArgumentsOf<Record<never, never>, typeof demoOptions>;
+
+// What Node and the code of the process take beside the budget: docs/memory.md.
+const processAllowanceBytes = 128 * 2 ** 20;
+
+const select = ["o_orderkey", "o_orderdate", "o_orderpriority", "l_linenumber", "l_extendedprice", "l_shipdate"];
+
+// Both relations and the result, measured: 1.5 GiB at scale 1, and spill files of the same disk.
+const diskBytesPerScale = 2 * 2 ** 30;
+
+async function requireDisk(folder: string, scale: number): Promise<void> {
+    const { bavail, bsize } = await statfs(folder);
+    const [wanted, free] = [scale * diskBytesPerScale, bavail * bsize];
+    if (free >= wanted) return;
+    throw new SpillwayError(
+        "DISK_FULL",
+        `The demo needs about ${formatBytes(wanted)} in ${folder}, where ${formatBytes(free)} are free; ` +
+            `name another folder with --folder or make it smaller with --scale`,
+        { path: folder, wantedBytes: wanted, freeBytes: free }
+    );
+}
+
+async function watched<T>(context: CommandContext, step: (options: RunOptions) => Promise<T>): Promise<T> {
+    const bar = progressFor(context.stderr, false);
+    try {
+        return await step({ signal: context.signal, onProgress: (event: Progress) => bar.update(event) });
+    } finally {
+        bar.end();
+    }
+}
+
+async function headOf(query: Query, path: string): Promise<string> {
+    const table = new RowTable(query.schema, 5);
+    for await (const batch of arrowBatches(path)) {
+        if (!table.add(batch)) break;
+    }
+    return table.toString();
+}
+
+function memoryLine(budgetBytes: number, peakBytes: number | null): string {
+    if (peakBytes == null) return "This system does not tell the peak memory of a process.";
+    const verdict = peakBytes <= budgetBytes + processAllowanceBytes ? "kept" : "EXCEEDED";
+    return (
+        `Peak memory of the whole process ${formatBytes(peakBytes)}; allowed are the budget of ` +
+        `${formatBytes(budgetBytes)} and ${formatBytes(processAllowanceBytes)} for Node and the code: ${verdict}`
+    );
+}
+
+function checkLines(check: DemoCheck): string {
+    const line = (good: boolean, text: string): string => `${good ? "ok   " : "WRONG"}  ${text}`;
+    return [
+        line(check.rows === check.expectedRows, `${formatCount(check.rows)} rows, one for each line item`),
+        line(check.checksum === check.expectedChecksum, `checksum of (key, price) ${check.checksum}, as in lineitem`),
+        line(check.wrongDates === 0, `${formatCount(check.wrongDates)} rows with another date than orders has`)
+    ].join("\n");
+}
+
+async function runDemo(args: DemoArguments, scale: number, files: DemoFiles, context: CommandContext): Promise<void> {
+    await using runtime = await openCommandRuntime(args);
+    context.say("1. Generate two relations as Arrow files");
+    for (const table of ["orders", "lineitem"] as const) {
+        const { rows, bytes } = await watched(context, (options) =>
+            runtime.generate({ table, scale }, { path: files[table], ...options })
+        );
+        context.say(`${table}: ${formatCount(rows ?? 0)} rows, ${formatBytes(bytes ?? 0)}`);
+    }
+    const query = runtime.join({
+        left: await runtime.fromArrowFile(files.orders),
+        right: await runtime.fromArrowFile(files.lineitem),
+        on: { o_orderkey: "l_orderkey" },
+        select
+    });
+    context.say(`\n2. Plan the join for a budget of ${formatBytes(runtime.memory().host.limitBytes)}`);
+    context.say(String(await query.explain()));
+    context.say("\n3. Join into an Arrow file");
+    await watched(context, (options) => query.toArrowFile(files.result, options));
+    const report = query.report()!;
+    // Before the check, which holds an array of all dates and is not part of the join.
+    const peakBytes = peakResidentBytes();
+    context.say(`${summaryOf(report)}\n${memoryLine(runtime.memory().host.limitBytes, peakBytes)}`);
+    if (!args.json) await context.print(`\n${await headOf(query, files.result)}\n`);
+    context.say("\n4. Check the result without the engine: Arrow JS and an array instead of a hash table");
+    const check = await checkDemoResult(files);
+    context.say(checkLines(check));
+    if (args.json) await context.print(`${JSON.stringify({ scale, report, peakBytes, check })}\n`);
+    if (!check.passed)
+        throw new SpillwayError("INTERNAL", "The result of the demo's join is wrong", { ...check, passed: 0 });
+}
+
+export const demoCommand = defineCommand({
+    usage: "demo",
+    synopsis: "demo [options]",
+    describe: "Generate two relations, join them in less memory than they take, check the result, clean up",
+    examples: [["$0 demo --scale 5 --memory 128MiB", "More rows, another budget"]],
+    positionals: {},
+    options: demoOptions,
+    run: async (args, context) => {
+        const scale = parseNumber("scale", args.scale, 0.001, 10);
+        const parent = args.folder ?? tmpdir();
+        await requireDisk(parent, scale);
+        const folder = await mkdtemp(join(parent, "spillway-demo-"));
+        const path = (name: string): string => join(folder, `${name}.arrow`);
+        try {
+            await runDemo(
+                args,
+                { orders: path("orders"), lineitem: path("lineitem"), result: path("joined") },
+                context
+            );
+        } finally {
+            await rm(folder, { recursive: true, force: true });
+        }
+        context.say("\nThe demo's files are removed. Next: spillway --help");
+    }
+});

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { GenerateOptions, Relation, Runtime } from "../../index.js";
+import { defineCommand, defineCommandGroup, type ArgumentsOf, type CommandContext } from "../command.js";
+import { parseCount, parseNumber } from "../parse/numbers.js";
+import { parsePayload } from "../parse/payload.js";
+import { progressFor } from "../render/progress.js";
+import { formatBytes, formatCount } from "../render/quantities.js";
+import { openCommandRuntime, runtimeOptions } from "./shared-options.js";
+
+const sharedPositionals = {
+    folder: { type: "string", demandOption: true, describe: "Folder for the two files; made if it is missing" }
+} as const;
+
+const sharedOptions = {
+    seed: { type: "string", default: "1", describe: "The same seed gives the same rows" },
+    overwrite: { type: "boolean", default: false, describe: "Replace files that exist" },
+    json: { type: "boolean", default: false, describe: "Report the files as JSON" },
+    quiet: { type: "boolean", alias: "q", default: false, describe: "No progress and no summary" },
+    ...runtimeOptions
+} as const;
+
+const relationOptions = {
+    rows: { type: "string", alias: "n", default: "1M", describe: "Rows of left.arrow, such as 10M or 1e7" },
+    "right-rows": { type: "string", describe: "Rows of right.arrow (default: as many)" },
+    duplicates: { type: "string", default: "1", describe: "Left rows per key; above 1 the join is m:n" },
+    zipf: { type: "string", default: "0", describe: "Skew of the right keys: Zipf exponent, 0 = uniform" },
+    "match-ratio": { type: "string", default: "1", describe: "Share of right rows that have a partner" },
+    "key-type": { type: "string", choices: ["int32", "int64"], default: "int64", describe: "Type of the keys" },
+    sparse: { type: "boolean", default: false, describe: "Keys scattered over the type's range, not 0, 1, 2 ..." },
+    sorted: { type: "boolean", default: false, describe: "Keys in ascending order, not shuffled" },
+    payload: { type: "string", default: "1", describe: "Left columns: how many int64, or price:float64,note:utf8(24)" },
+    "right-payload": { type: "string", default: "1", describe: "Right columns, likewise" },
+    ...sharedOptions
+} as const;
+
+const tpchOptions = {
+    scale: { type: "string", alias: "s", default: "1", describe: "1 = 1.5 M orders and about 6 M line items" },
+    ...sharedOptions
+} as const;
+
+type SharedArguments = ArgumentsOf<typeof sharedPositionals, typeof sharedOptions>;
+type RelationArguments = ArgumentsOf<typeof sharedPositionals, typeof relationOptions>;
+
+interface GeneratedFile {
+    file: string;
+    options: GenerateOptions;
+}
+
+/** left.arrow holds every key, right.arrow refers to them. */
+function relationFiles(args: RelationArguments): GeneratedFile[] {
+    const rows = parseCount("rows", args.rows);
+    const duplicates = parseCount("duplicates", args.duplicates, 1);
+    const seed = parseCount("seed", args.seed);
+    const key = {
+        type: args["key-type"],
+        order: args.sorted ? ("sorted" as const) : ("shuffled" as const),
+        sparse: args.sparse
+    };
+    const left = {
+        rows,
+        seed,
+        key: { ...key, role: "primary" as const, duplicates },
+        payload: parsePayload("payload", args.payload, "left")
+    };
+    const right = {
+        rows: args["right-rows"] == null ? rows : parseCount("right-rows", args["right-rows"]),
+        seed: seed + 1, // the same seed would pair the random numbers of both files
+        key: {
+            ...key,
+            role: "foreign" as const,
+            domainRows: Math.floor(rows / duplicates),
+            zipf: parseNumber("zipf", args.zipf, 0, 10),
+            matchRatio: parseNumber("match-ratio", args["match-ratio"], 0, 1)
+        },
+        payload: parsePayload("right-payload", args["right-payload"], "right")
+    };
+    return [
+        { file: "left.arrow", options: left },
+        { file: "right.arrow", options: right }
+    ];
+}
+
+async function generateFile(
+    runtime: Runtime,
+    file: GeneratedFile,
+    args: SharedArguments,
+    context: CommandContext
+): Promise<Relation> {
+    const bar = progressFor(context.stderr, args.quiet);
+    try {
+        return await runtime.generate(file.options, {
+            path: join(args.folder, file.file),
+            overwrite: args.overwrite,
+            signal: context.signal,
+            onProgress: (event) => bar.update(event)
+        });
+    } finally {
+        bar.end();
+    }
+}
+
+async function generateAll(files: GeneratedFile[], args: SharedArguments, context: CommandContext): Promise<void> {
+    await using runtime = await openCommandRuntime(args);
+    await mkdir(args.folder, { recursive: true });
+    const written: { path: string; rows: number | null; bytes: number | null }[] = [];
+    for (const file of files) {
+        const { rows, bytes } = await generateFile(runtime, file, args, context);
+        const path = join(args.folder, file.file);
+        written.push({ path, rows, bytes });
+        if (!args.quiet) context.say(`${path}: ${formatCount(rows ?? 0)} rows, ${formatBytes(bytes ?? 0)}`);
+    }
+    if (args.json) await context.print(`${JSON.stringify({ files: written })}\n`);
+}
+
+const generateRelations = defineCommand({
+    usage: "relations <folder>",
+    synopsis: "generate relations FOLDER [options]",
+    describe: "left.arrow with unique keys and right.arrow that refers to them, each with payload columns",
+    examples: [["$0 generate relations data --rows 10M --right-rows 40M --zipf 1", "A skewed foreign key"]],
+    positionals: sharedPositionals,
+    options: relationOptions,
+    run: (args, context) => generateAll(relationFiles(args), args, context)
+});
+
+const generateTpch = defineCommand({
+    usage: "tpch <folder>",
+    synopsis: "generate tpch FOLDER [options]",
+    describe: "orders.arrow and lineitem.arrow like those of TPC-H",
+    examples: [["$0 generate tpch data --scale 10", "15 M orders and about 60 M line items"]],
+    positionals: sharedPositionals,
+    options: tpchOptions,
+    run: (args, context) => {
+        const scale = parseNumber("scale", args.scale, 0, 1e6);
+        const seed = parseCount("seed", args.seed);
+        const files = (["orders", "lineitem"] as const).map((table) => ({
+            file: `${table}.arrow`,
+            options: { table, scale, seed }
+        }));
+        return generateAll(files, args, context);
+    }
+});
+
+export const generateCommand = defineCommandGroup({
+    usage: "generate",
+    synopsis: "generate COMMAND",
+    describe: "Write relations to try things with: keys of any skew, or TPC-H-like tables",
+    examples: [],
+    subcommands: [generateRelations, generateTpch]
+});

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
+import { deliver } from "../deliver.js";
+import { parseAggregates } from "../parse/aggregates.js";
+import { parseList } from "../parse/lists.js";
+import { groupByInput } from "./inputs.js";
+import { openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
+
+export const groupByPositionals = {
+    input: { type: "string", array: true, describe: "Arrow file(s): paths, a,b or 'pattern*.arrow'" }
+} as const;
+
+export const groupByOptions = {
+    keys: { type: "string", array: true, describe: "Columns whose equal values make a group (default: one group)" },
+    aggregate: {
+        type: "string",
+        array: true,
+        describe:
+            "NAME=FUNCTION:COLUMN, several separated by commas; " +
+            "sum, min, max, mean, count, first, any, count-distinct; count:* counts rows"
+    },
+    ...runtimeOptions,
+    ...resultOptions
+} as const;
+
+type GroupByArguments = ArgumentsOf<typeof groupByPositionals, typeof groupByOptions>;
+
+export async function runGroupBy(args: GroupByArguments, context: CommandContext): Promise<void> {
+    const files = groupByInput(args.input);
+    const keys = args.keys == null ? [] : parseList("keys", args.keys);
+    const aggregates = parseAggregates(args.aggregate ?? []);
+    await using runtime = await openCommandRuntime(args);
+    const relation = await runtime.fromArrowFile(files);
+    await deliver(runtime.groupBy(relation, { keys, aggregates }), args, context);
+}
+
+export const groupByCommand = defineCommand({
+    usage: "groupby [input..]",
+    synopsis: "groupby FILE.. --keys COLUMNS --aggregate AGGREGATES [options]",
+    describe: "Group a relation of Arrow files by key columns and aggregate",
+    examples: [
+        ["$0 groupby lineitem.arrow --keys l_returnflag --aggregate revenue=sum:l_extendedprice,n=count:*", ""],
+        ["$0 groupby 'part-*.arrow' --aggregate rows=count:*", "One group of all rows"]
+    ],
+    positionals: groupByPositionals,
+    options: groupByOptions,
+    run: runGroupBy
+});

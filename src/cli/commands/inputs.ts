@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+import { parseFiles } from "../parse/files.js";
+import { UsageError } from "../usage-error.js";
+
+export interface JoinInputs {
+    left: string[];
+    right: string[];
+}
+
+/** LEFT RIGHT by position, or --left and --right, each repeatable; a mixture would leave it open which is which. */
+export function joinInputs(
+    positional: readonly string[] | undefined,
+    left: readonly string[] | undefined,
+    right: readonly string[] | undefined
+): JoinInputs {
+    const relations = positional ?? [];
+    if (left == null && right == null) {
+        const [first, second] = relations;
+        if (first == null || second == null || relations.length > 2) {
+            throw new UsageError(
+                `A join takes two relations, LEFT and RIGHT, but ${relations.length} were given. Several files of one ` +
+                    `relation: join them by commas, quote the pattern ('part-*.arrow') or repeat --left and --right.`
+            );
+        }
+        return { left: parseFiles("left relation", [first]), right: parseFiles("right relation", [second]) };
+    }
+    if (relations.length > 0) {
+        throw new UsageError(
+            `Give the relations by position or with --left and --right, not both ("${relations[0]}").`
+        );
+    }
+    if (left == null || right == null) {
+        throw new UsageError(`--${left == null ? "right" : "left"} needs --${left == null ? "left" : "right"} too.`);
+    }
+    return { left: parseFiles("left relation", left), right: parseFiles("right relation", right) };
+}
+
+export function groupByInput(positional: readonly string[] | undefined): string[] {
+    if (positional == null || positional.length === 0) {
+        throw new UsageError("No input: name its Arrow file, several files, or a 'pattern*.arrow'.");
+    }
+    return parseFiles("input", positional);
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
+import { deliver } from "../deliver.js";
+import { parseKeys, parseList } from "../parse/lists.js";
+import { joinInputs } from "./inputs.js";
+import { openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
+
+export const joinPositionals = {
+    relations: { type: "string", array: true, describe: "LEFT RIGHT: a path, a,b or 'pattern*.arrow' each" }
+} as const;
+
+export const joinOptions = {
+    on: {
+        type: "string",
+        array: true,
+        demandOption: true,
+        describe: "Key columns: LEFT=RIGHT, several separated by commas, one name if both sides have it"
+    },
+    type: {
+        type: "string",
+        choices: ["inner", "left", "right", "full", "semi", "anti"],
+        default: "inner",
+        describe: "Which rows come out"
+    },
+    select: { type: "string", array: true, describe: "Result columns, separated by commas (default: all)" },
+    suffix: { type: "string", describe: 'Appended to right columns whose name the left has too (default: "_right")' },
+    "null-equality": { type: "boolean", default: false, describe: "NULL keys equal each other (SQL: they do not)" },
+    left: { type: "string", array: true, describe: "File(s) of the left relation; repeatable" },
+    right: { type: "string", array: true, describe: "File(s) of the right relation; repeatable" },
+    ...runtimeOptions,
+    ...resultOptions
+} as const;
+
+type JoinArguments = ArgumentsOf<typeof joinPositionals, typeof joinOptions>;
+
+export async function runJoin(args: JoinArguments, context: CommandContext): Promise<void> {
+    const files = joinInputs(args.relations, args.left, args.right);
+    const on = parseKeys("on", args.on);
+    const select = args.select == null ? null : parseList("select", args.select);
+    await using runtime = await openCommandRuntime(args);
+    const query = runtime.join({
+        left: await runtime.fromArrowFile(files.left),
+        right: await runtime.fromArrowFile(files.right),
+        on,
+        type: args.type as "inner",
+        nullEquality: args["null-equality"],
+        ...(select == null ? {} : { select }),
+        ...(args.suffix == null ? {} : { suffix: args.suffix })
+    });
+    await deliver(query, args, context);
+}
+
+export const joinCommand = defineCommand({
+    usage: "join [relations..]",
+    synopsis: "join LEFT RIGHT --on KEYS [options]",
+    describe: "Join two relations of Arrow files",
+    examples: [
+        ["$0 join orders.arrow lineitem.arrow --on o_orderkey=l_orderkey --count", "How many rows match"],
+        ["$0 join a.arrow 'b-*.arrow' --on id -m 2GiB -o joined.arrow", "Write the result, within 2 GiB of memory"]
+    ],
+    positionals: joinPositionals,
+    options: joinOptions,
+    run: runJoin
+});

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+import { openRuntime, type Runtime } from "../../index.js";
+import { parseCount } from "../parse/numbers.js";
+
+/** Options of every command that runs the engine. */
+export const runtimeOptions = {
+    device: {
+        type: "string",
+        choices: ["auto", "cpu", "gpu"],
+        default: "auto",
+        describe: "Where to run; auto takes the best there is"
+    },
+    memory: {
+        type: "string",
+        alias: "m",
+        describe: "Host memory budget, such as 512MiB or 2GiB (default: chosen from what is free)"
+    },
+    threads: { type: "string", alias: "t", describe: "Worker threads (default: all cores)" },
+    "spill-directory": {
+        type: "string",
+        describe: "Folder for what does not fit the budget (default: the system's temporary folder)"
+    }
+} as const;
+
+/** Where the rows go. Without any of these: the first rows as a table. */
+export const resultOptions = {
+    output: { type: "string", alias: "o", describe: "Write the result to this Arrow file" },
+    overwrite: { type: "boolean", default: false, describe: "Replace the output file if it exists" },
+    count: { type: "boolean", default: false, describe: "Print the number of result rows only" },
+    explain: { type: "boolean", default: false, describe: "Print the plan and run nothing" },
+    rows: { type: "string", default: "10", describe: "Rows of the table that is printed" },
+    json: { type: "boolean", default: false, describe: "Results (all rows, as JSON lines), plans and errors as JSON" },
+    quiet: { type: "boolean", alias: "q", default: false, describe: "No progress and no summary" }
+} as const;
+
+export interface RuntimeArguments {
+    device: string;
+    memory: string | undefined;
+    threads: string | undefined;
+    "spill-directory": string | undefined;
+}
+
+/** Opens a runtime for one command; `await using` closes it, whatever happens. */
+export async function openCommandRuntime(args: RuntimeArguments): Promise<Runtime> {
+    const spillDirectory = args["spill-directory"];
+    return await openRuntime({
+        device: args.device as "auto" | "cpu" | "gpu", // yargs has checked the choices
+        ...(args.threads == null ? {} : { threads: parseCount("threads", args.threads, 1) }),
+        memory: {
+            ...(args.memory == null ? {} : { host: args.memory }),
+            ...(spillDirectory == null ? {} : { spillDirectory })
+        }
+    });
+}

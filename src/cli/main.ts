@@ -1,0 +1,29 @@
+#!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
+import { exitCode, type ExitCode } from "./exit-code.js";
+import { Interruption, runCommandLine } from "./run-command-line.js";
+
+const controller = new AbortController();
+
+function stopOn(signal: NodeJS.Signals, code: ExitCode, what: string): void {
+    process.on(signal, () => {
+        // The second signal does not wait for clean-up; spill files that stay are removed by the next run.
+        if (controller.signal.aborted) process.exit(code);
+        controller.abort(new Interruption(`${what}: stopped, temporary and unfinished files removed.`, code));
+    });
+}
+
+stopOn("SIGINT", exitCode.interrupted, "Interrupted");
+stopOn("SIGTERM", exitCode.terminated, "Terminated");
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    const code = error.code === "EPIPE" ? exitCode.ok : exitCode.operatingError;
+    controller.abort(new Interruption(`Cannot write to standard output: ${error.message}`, code));
+});
+process.stderr.on("error", () => {}); // nowhere left to report to
+
+// Set rather than exit: what was written to a pipe is still on its way. Nothing keeps the event loop alive by now.
+process.exitCode = await runCommandLine(process.argv.slice(2), {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    signal: controller.signal
+});

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+import { UsageError } from "../usage-error.js";
+
+/** `a,b` given once or several times; order kept, empty items refused. */
+export function parseList(option: string, texts: readonly string[]): string[] {
+    const items = texts.flatMap((text) => text.split(",")).map((item) => item.trim());
+    if (items.some((item) => item === "")) {
+        throw new UsageError(`--${option} has an empty item in "${texts.join(",")}".`);
+    }
+    return items;
+}
+
+/** `left=right` or `both`, separated by commas: the key columns of a join. */
+export function parseKeys(option: string, texts: readonly string[]): Record<string, string> {
+    const keys: Record<string, string> = {};
+    for (const item of parseList(option, texts)) {
+        const [left, right, ...rest] = item.split("=").map((name) => name.trim());
+        const other = right ?? left;
+        if (!left || !other || rest.length > 0) {
+            throw new UsageError(`--${option} needs LEFT_COLUMN=RIGHT_COLUMN (or one name for both), not "${item}".`);
+        }
+        if (Object.hasOwn(keys, left)) {
+            throw new UsageError(`--${option} names the left column "${left}" twice.`);
+        }
+        keys[left] = other;
+    }
+    return keys;
+}

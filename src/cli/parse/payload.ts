@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { GenerateColumn } from "../../index.js";
+import { UsageError } from "../usage-error.js";
+import { didYouMean } from "./nearest.js";
+
+const columnTypes = ["int8", "int16", "int32", "int64", "float32", "float64", "utf8"] as const;
+
+function parseColumn(option: string, item: string): GenerateColumn {
+    const match = /^([^:]+)(?::([a-z0-9]+)(?:\((\d+)\))?)?$/.exec(item.trim());
+    if (match == null) {
+        throw new UsageError(`--${option} needs NAME:TYPE columns such as price:float64,note:utf8(24), not "${item}".`);
+    }
+    const [, name, word = "int64", width] = match;
+    const type = columnTypes.find((candidate) => candidate === word);
+    if (type == null) {
+        const hint = didYouMean(word, columnTypes) || `; known are ${columnTypes.join(", ")}.`;
+        throw new UsageError(`--${option} does not know the type "${word}"${hint}`);
+    }
+    return { name: name!, type, ...(width == null ? {} : { width: Number(width) }) };
+}
+
+/** A number of int64 columns (`2` makes left0, left1) or columns by name: `price:float64,note:utf8(24)`. */
+export function parsePayload(option: string, text: string, prefix: string): GenerateColumn[] {
+    if (!/^\d+$/.test(text)) return text.split(",").map((item) => parseColumn(option, item));
+    return Array.from({ length: Number(text) }, (_, index) => ({ name: `${prefix}${index}` }));
+}

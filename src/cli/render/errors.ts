@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SpillwayError, type ErrorCode } from "../../index.js";
+import { UsageError } from "../usage-error.js";
+
+/** What to do on the command line about each error; null where the message itself says it. */
+const remedies: Record<ErrorCode, string | null> = {
+    INVALID_ARGUMENT: null,
+    UNKNOWN_COLUMN: null,
+    DUPLICATE_COLUMN: "Choose columns with --select, or another --suffix for those of the right side.",
+    KEY_TYPE_MISMATCH: "Convert one side so that both keys have the same kind of type.",
+    UNSUPPORTED_TYPE: "Write the file again with a supported type; docs/troubleshooting.md has the commands.",
+    FILE_NOT_FOUND: "Check the path; a pattern such as 'part-*.arrow' may be quoted.",
+    FILE_UNREADABLE: "Check that this user may read the file.",
+    FILE_CORRUPT: "Only uncompressed Arrow IPC files are read; docs/troubleshooting.md shows how to convert others.",
+    FILE_TRUNCATED: "The file ends too early: copy or write it again.",
+    OUTPUT_EXISTS: "Give --overwrite to replace it, or another --output.",
+    OUTPUT_FAILED: "Check that the folder of --output exists and can be written to.",
+    DISK_FULL: "Free space, or name another disk with --spill-directory or --output.",
+    BUDGET_TOO_SMALL: "Give more with --memory.",
+    OUT_OF_MEMORY: "The system has less memory than --memory allows: lower --memory or free some.",
+    INTEGER_OVERFLOW: "The sum does not fit 64 bits: convert the column to decimal or float64 before summing.",
+    ABORTED: null,
+    CLOSED: null,
+    NO_DEVICE: 'Give --device cpu; "spillway machine" says why no GPU is used.',
+    NATIVE_MISSING: 'Build the native part with "npm run build" in the package folder.',
+    INTERNAL: "This is a defect of Spillway: please report it with the command and this message."
+};
+
+function sentence(text: string): string {
+    return /[.?!]$/.test(text) ? text : `${text}.`;
+}
+
+/** Message, then what to do, for people. */
+export function errorText(error: unknown): string {
+    if (error instanceof UsageError) return error.message;
+    if (error instanceof SpillwayError) {
+        const remedy = remedies[error.code];
+        return `${error.code}: ${sentence(error.message)}${remedy == null ? "" : `\n${remedy}`}`;
+    }
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+    return `INTERNAL: ${text}\n${remedies.INTERNAL}`;
+}
+
+/** `{"error":{code,message,details}}`; a wrong command line has the code USAGE. */
+export function errorJson(error: unknown): string {
+    const { code, details } =
+        error instanceof SpillwayError
+            ? error
+            : { code: error instanceof UsageError ? "USAGE" : "INTERNAL", details: {} };
+    const message = error instanceof Error ? error.message : String(error);
+    return JSON.stringify({ error: { code, message, details } });
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+import { DataType, type RecordBatch, type Schema } from "apache-arrow";
+import { textTable } from "./text-table.js";
+import { columnReader, toCell, toJson } from "./values.js";
+
+// Lines are handed to the stream in blocks: one write per row would cost a system call each.
+const linesPerBlock = 1024;
+
+/** Rows of a batch as JSON objects, one a line, in blocks of text. */
+export function* batchAsJsonLines(batch: RecordBatch): Generator<string> {
+    const columns = batch.schema.fields.map((field, index) => ({
+        name: JSON.stringify(field.name),
+        read: columnReader(batch, index)
+    }));
+    for (let begin = 0; begin < batch.numRows; begin += linesPerBlock) {
+        const lines: string[] = [];
+        for (let row = begin; row < Math.min(begin + linesPerBlock, batch.numRows); row++) {
+            lines.push(`{${columns.map(({ name, read }) => `${name}:${toJson(read(row))}`).join(",")}}\n`);
+        }
+        yield lines.join("");
+    }
+}
+
+function alignment(type: DataType): "left" | "right" {
+    return DataType.isInt(type) || DataType.isFloat(type) || DataType.isDecimal(type) ? "right" : "left";
+}
+
+/** The first rows of a result as a text table. */
+export class RowTable {
+    /** Were there rows beyond the limit? */
+    more = false;
+    readonly #rows: string[][] = [];
+
+    constructor(
+        readonly schema: Schema,
+        readonly rowsMax: number
+    ) {}
+
+    /** Takes rows of `batch`; false once the table is full and more rows are known to follow. */
+    add(batch: RecordBatch): boolean {
+        const readers = batch.schema.fields.map((_, index) => columnReader(batch, index));
+        const taken = Math.min(batch.numRows, this.rowsMax - this.#rows.length);
+        for (let row = 0; row < taken; row++) this.#rows.push(readers.map((read) => toCell(read(row))));
+        this.more = batch.numRows > taken;
+        return !this.more;
+    }
+
+    toString(): string {
+        const columns = this.schema.fields.map((field) => ({
+            title: field.name,
+            align: alignment(field.type as DataType)
+        }));
+        return textTable(columns, this.#rows);
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Query, RunReport } from "../../index.js";
+import { formatBytes, formatCount, formatDuration, formatRough } from "./quantities.js";
+
+/** "1,000,000 rows in 250 ms (44 M input rows/s), spilled 120 MiB, engine peak 60 MiB of 64 MiB". */
+export function summaryOf(report: RunReport): string {
+    const rate = report.elapsedMs > 0 ? (report.rowsIn / report.elapsedMs) * 1000 : 0;
+    const spilled = report.spilledBytes > 0 ? `spilled ${formatBytes(report.spilledBytes)}` : "nothing spilled";
+    return [
+        `${formatCount(report.rowsOut)} rows in ${formatDuration(report.elapsedMs)} (${formatRough(rate)} input rows/s)`,
+        spilled,
+        `engine peak ${formatBytes(report.peakBytes)} of ${formatBytes(report.budgetBytes)}`
+    ].join(", ");
+}
+
+/** The same of a query's last whole run; null when it was left early. */
+export function runSummary(query: Query): string | null {
+    const report = query.report();
+    return report == null ? null : summaryOf(report);
+}

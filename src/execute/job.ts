@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SpillwayError, toSpillwayError } from "../errors.js";
+import type { Binding, EngineHandle, JobHandle, NativeProgress } from "../native/binding.js";
+
+/** Cancellation and clean-up of one query. Native handles are closed in the reverse order of their making. */
+export class Job {
+    public readonly handle: JobHandle;
+    readonly #cleanups: (() => void)[] = [];
+    readonly #signal: AbortSignal | undefined;
+    #closed: SpillwayError | undefined;
+    #failure: { error: unknown } | undefined;
+
+    public constructor(
+        public readonly binding: Binding,
+        public readonly engine: EngineHandle,
+        signal: AbortSignal | undefined
+    ) {
+        this.#signal = signal;
+        this.handle = binding.createJob(engine);
+        if (signal === undefined) return;
+        const abort = (): void => this.cancel();
+        signal.addEventListener("abort", abort, { once: true });
+        this.#cleanups.push(() => signal.removeEventListener("abort", abort));
+        if (signal.aborted) this.cancel();
+    }
+
+    /** Stops the stages that run; their promises reject soon. */
+    public cancel(): void {
+        this.binding.cancelJob(this.handle);
+    }
+
+    /** Cancels because the runtime is closing. */
+    public close(): void {
+        this.#closed = new SpillwayError("CLOSED", "The runtime was closed while the query ran");
+        this.cancel();
+    }
+
+    /** Cancels because of an error outside of the engine (a stream's iterator, for instance), which is what counts. */
+    public fail(error: unknown): void {
+        this.#failure ??= { error };
+        this.cancel();
+    }
+
+    /** Throws if the query is not to go on. */
+    public check(): void {
+        this.#signal?.throwIfAborted();
+        if (this.#closed !== undefined) throw this.#closed;
+        if (this.#failure !== undefined) throw this.#failure.error;
+    }
+
+    /** Runs when the query has ended, whatever the outcome; the last one registered runs first. */
+    public onEnd(cleanup: () => void): void {
+        this.#cleanups.push(cleanup);
+    }
+
+    public end(): void {
+        for (let cleanup = this.#cleanups.pop(); cleanup !== undefined; cleanup = this.#cleanups.pop()) cleanup();
+    }
+
+    public progress(): NativeProgress {
+        return this.binding.jobProgress(this.handle);
+    }
+
+    /** The error to report for a query that ended with `error`: why it was cancelled, if it was. */
+    public outcome(error: unknown): unknown {
+        if (this.#signal?.aborted) return this.#signal.reason;
+        if (this.#failure !== undefined) return this.#failure.error;
+        return this.#closed ?? toSpillwayError(error);
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { NativeGroupBySpec, NativeJoinSpec, NativePartitionSpec } from "../native/binding.js";
+import type { GroupDescription, JoinDescription, PartitionDescription } from "../plan/plan.js";
+
+/** Plan -> native: bigints for hexadecimal text, mutable arrays for frozen ones. */
+export function nativePartitionSpec(spec: PartitionDescription, poolBytes: number): NativePartitionSpec {
+    return {
+        columns: [...spec.columns],
+        keys: spec.keys.map((key) => ({ ...key })),
+        carry: [...spec.carry],
+        nullKeys: spec.nullKeys,
+        radixBits: spec.radixBits,
+        pageBytes: spec.pageBytes,
+        poolBytes,
+        spill: spec.spill,
+        packSpilled: spec.packSpilled,
+        forceSpill: spec.forceSpill,
+        morselRows: spec.morselRows,
+        workers: spec.workers,
+        hashMask: BigInt(spec.hashMask)
+    };
+}
+
+/** What is decided from true sizes when a join begins. */
+export interface JoinDecision {
+    schedule: readonly number[];
+    tableBytes: number;
+    buildChunkBytes: number;
+    probeSplitRows: number;
+}
+
+export function nativeJoinSpec(spec: JoinDescription, decision: JoinDecision): NativeJoinSpec {
+    return {
+        emit: spec.emit,
+        anti: spec.anti,
+        keepUnmatchedBuild: spec.keepUnmatchedBuild,
+        keepUnmatchedProbe: spec.keepUnmatchedProbe,
+        scheme: spec.scheme,
+        outputs: spec.outputs.map((output) => ({ ...output })),
+        schedule: Int32Array.from(decision.schedule),
+        secondRadixBits: spec.secondRadixBits,
+        tableBytes: decision.tableBytes,
+        buildChunkBytes: decision.buildChunkBytes,
+        perfectRangeMax: spec.perfectRangeMax,
+        probeSplitRows: decision.probeSplitRows,
+        workers: spec.workers,
+        hashMask: BigInt(spec.hashMask)
+    };
+}
+
+export function nativeGroupBySpec(
+    spec: GroupDescription,
+    schedule: readonly number[],
+    tableBytes: number
+): NativeGroupBySpec {
+    return {
+        keyFields: [...spec.keyFields],
+        aggregates: spec.aggregates.map((aggregate) => ({ ...aggregate })),
+        rowNumberField: spec.rowNumberField,
+        schedule: Int32Array.from(schedule),
+        tableBytes,
+        workers: spec.workers,
+        hashMask: BigInt(spec.hashMask)
+    };
+}

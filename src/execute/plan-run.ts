@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
+import type { PartitionsHandle, SinkHandle, SourceHandle } from "../native/binding.js";
+import type { Decisions, PartitionSizes } from "../plan/decisions.js";
+import type { InputInfo } from "../plan/logical.js";
+import type {
+    GroupStage,
+    HashGroupStage,
+    JoinStage,
+    PartitionSet,
+    PartitionStage,
+    Plan,
+    PlanStage,
+    StageOutput,
+    StreamingJoinStage
+} from "../plan/plan.js";
+import type { Job } from "./job.js";
+import { nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
+import type { ProgressTracker } from "./progress-tracker.js";
+import { partitionStream } from "./stream-input.js";
+
+interface LiveSet {
+    handle: PartitionsHandle;
+    poolBytes: number;
+    sizes: PartitionSizes | undefined;
+    open: boolean;
+}
+
+export interface PlanRunParts {
+    job: Job;
+    plan: Plan;
+    inputs: readonly InputInfo[];
+    /** Sources of the inputs that have a layout; those of streams are added as they come. */
+    sources: Map<InputInfo, SourceHandle>;
+    tracker: ProgressTracker;
+    decisions: Decisions;
+    /** Batches of a stream are partitioned in groups of this size. */
+    streamGroupBytes: number;
+    /** Called once, when all dictionaries are known and before the first result row: the sink of the query. */
+    openSink: () => Promise<SinkHandle>;
+}
+
+/** The engine asks for a plan without hash group-by: the groups did not fit its tables. */
+export function isTableFull(error: unknown): boolean {
+    const details = (error as { details?: { reason?: unknown } } | null)?.details;
+    return details?.reason === "tableFull";
+}
+
+/** Runs the stages of a plan one after the other; decides from true sizes what the plan left open. */
+export class PlanRun {
+    readonly #sets = new Map<number, LiveSet>();
+
+    public constructor(private readonly parts: PlanRunParts) {}
+
+    /** Resolves with the number of result rows. */
+    public async run(): Promise<number> {
+        const { plan, job, tracker } = this.parts;
+        tracker.begin(plan);
+        let rows = 0;
+        try {
+            for (const stage of plan.stages) {
+                job.check();
+                tracker.stageBegins(stage);
+                rows = await this.#stage(stage);
+                tracker.stageEnds(rows);
+            }
+        } finally {
+            for (const id of this.#sets.keys()) this.#closeSet(id);
+        }
+        return rows;
+    }
+
+    async #stage(stage: PlanStage): Promise<number> {
+        switch (stage.kind) {
+            case "partition":
+                return await this.#partition(stage);
+            case "join":
+                return await this.#join(stage);
+            case "streamingJoin":
+                return await this.#streamingJoin(stage);
+            case "group":
+                return await this.#group(stage);
+            case "hashGroup":
+                return await this.#hashGroup(stage);
+        }
+    }
+
+    #createSet(id: number): LiveSet {
+        const { job, plan, decisions } = this.parts;
+        const set = this.#description(id);
+        const poolBytes = decisions.poolBytesFor(plan, id, this.#residents());
+        const handle = job.binding.createPartitions(job.handle, nativePartitionSpec(set.spec, poolBytes));
+        const live = { handle, poolBytes, sizes: undefined, open: true };
+        this.#sets.set(id, live);
+        return live;
+    }
+
+    #description(id: number): PartitionSet {
+        const set = this.parts.plan.sets[id];
+        if (set === undefined) throw new SpillwayError("INTERNAL", `The plan has no partition set ${id}`);
+        return set;
+    }
+
+    #live(id: number): LiveSet & { sizes: PartitionSizes } {
+        const live = this.#sets.get(id);
+        if (live?.sizes === undefined) throw new SpillwayError("INTERNAL", `Partition set ${id} is not filled`);
+        return live as LiveSet & { sizes: PartitionSizes };
+    }
+
+    /** Pages that finished sets hold. */
+    #residents(): Map<number, number> {
+        const { decisions } = this.parts;
+        const resident = new Map<number, number>();
+        for (const [id, { poolBytes, sizes }] of this.#sets) {
+            if (sizes === undefined) continue;
+            resident.set(id, decisions.residentBytes(this.#description(id), poolBytes, sizes));
+        }
+        return resident;
+    }
+
+    /** The same, with the whole pool of a set that is being filled. */
+    #pages(): Map<number, number> {
+        const pages = this.#residents();
+        for (const [id, { poolBytes, sizes }] of this.#sets) if (sizes === undefined) pages.set(id, poolBytes);
+        return pages;
+    }
+
+    async #finishSet(live: LiveSet): Promise<PartitionSizes> {
+        const { job } = this.parts;
+        live.sizes = await job.binding.finishPartitions(job.handle, live.handle);
+        return live.sizes;
+    }
+
+    #closeSet(id: number): void {
+        const live = this.#sets.get(id);
+        if (live === undefined || !live.open) return;
+        live.open = false;
+        this.parts.job.binding.closePartitions(live.handle);
+    }
+
+    #source(index: number): SourceHandle {
+        const input = this.parts.inputs[index];
+        const source = input === undefined ? undefined : this.parts.sources.get(input);
+        if (source === undefined) throw new SpillwayError("INTERNAL", `Input ${index} of the plan is not open`);
+        return source;
+    }
+
+    async #partition(stage: PartitionStage): Promise<number> {
+        const { job, inputs, sources, streamGroupBytes } = this.parts;
+        const live = this.#createSet(stage.set);
+        const input = inputs[stage.input];
+        if (input?.streamed) {
+            const last = await partitionStream(job, input, live.handle, streamGroupBytes);
+            if (last !== undefined) sources.set(input, last);
+        } else {
+            await job.binding.partitionSource(job.handle, live.handle, this.#source(stage.input));
+        }
+        return (await this.#finishSet(live)).totalRows;
+    }
+
+    /** Runs a producing stage into its output: the query's sink, or the set of a later stage. */
+    async #produce(output: StageOutput, run: (sink: SinkHandle) => Promise<number>): Promise<number> {
+        const { job } = this.parts;
+        if (output.to === "sink") return await run(await this.parts.openSink());
+        const live = this.#createSet(output.set);
+        const sink = job.binding.createPartitionSink(job.handle, live.handle);
+        let rows: number;
+        try {
+            rows = await run(sink);
+        } finally {
+            job.binding.closeSink(sink);
+        }
+        await this.#finishSet(live);
+        return rows;
+    }
+
+    async #join(stage: JoinStage): Promise<number> {
+        const { job, plan, tracker, decisions } = this.parts;
+        const build = this.#live(stage.build);
+        const probe = this.#live(stage.probe);
+        const schedule = decisions.joinSchedule(build.sizes, probe.sizes);
+        tracker.stageVisits(schedule.length);
+        const rows = await this.#produce(stage.output, async (sink) => {
+            const tableBytes = decisions.tableBytesFor(plan, stage, this.#pages());
+            const chunk = stage.spec.buildChunkBytes < stage.spec.tableBytes ? stage.spec.buildChunkBytes : tableBytes;
+            const spec = nativeJoinSpec(stage.spec, {
+                schedule,
+                tableBytes,
+                buildChunkBytes: chunk,
+                probeSplitRows: decisions.probeSplitRows(stage, probe.sizes)
+            });
+            return await job.binding.joinPartitions(job.handle, build.handle, probe.handle, spec, sink);
+        });
+        this.#closeSet(stage.build);
+        this.#closeSet(stage.probe);
+        return rows;
+    }
+
+    async #streamingJoin(stage: StreamingJoinStage): Promise<number> {
+        const { job } = this.parts;
+        const build = this.#live(stage.build);
+        const { tableBytes, buildChunkBytes, probeSplitRows: splitRows } = stage.spec;
+        const decision = { schedule: [], tableBytes, buildChunkBytes, probeSplitRows: splitRows };
+        const spec = nativeJoinSpec(stage.spec, decision);
+        const probeSpec = nativePartitionSpec(stage.probeSpec, stage.probeSpec.pageBytes);
+        const rows = await this.#produce(stage.output, (sink) =>
+            job.binding.joinStreaming(job.handle, build.handle, this.#source(stage.probeInput), probeSpec, spec, sink)
+        );
+        this.#closeSet(stage.build);
+        return rows;
+    }
+
+    async #group(stage: GroupStage): Promise<number> {
+        const { job, plan, tracker, decisions } = this.parts;
+        const live = this.#live(stage.set);
+        const schedule = decisions.groupSchedule(this.#description(stage.set), live.sizes);
+        tracker.stageVisits(schedule.length);
+        const rows = await this.#produce(stage.output, (sink) => {
+            const tableBytes = decisions.tableBytesFor(plan, stage, this.#pages());
+            const spec = nativeGroupBySpec(stage.spec, schedule, tableBytes);
+            return job.binding.groupPartitions(job.handle, live.handle, spec, sink);
+        });
+        this.#closeSet(stage.set);
+        return rows;
+    }
+
+    async #hashGroup(stage: HashGroupStage): Promise<number> {
+        const { job } = this.parts;
+        const inputSpec = nativePartitionSpec(stage.inputSpec, stage.inputSpec.pageBytes);
+        const spec = nativeGroupBySpec(stage.spec, [], stage.spec.tableBytes);
+        return await this.#produce(stage.output, (sink) =>
+            job.binding.groupSource(job.handle, this.#source(stage.input), inputSpec, spec, sink)
+        );
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Progress } from "../model/progress.js";
+import type { NativeProgress } from "../native/binding.js";
+import type { Plan, PlanStage } from "../plan/plan.js";
+import type { RunReport, StageReport } from "./run-report.js";
+
+// Ten a second: smooth for a progress bar, nothing for the event loop.
+const intervalMs = 100;
+// Below this share the speed is that of start-up and an ETA would jump.
+const etaFromFraction = 0.02;
+
+const noProgress: NativeProgress = {
+    rowsIn: 0,
+    bytesIn: 0,
+    rowsOut: 0,
+    bytesOut: 0,
+    spilledBytes: 0,
+    unspilledBytes: 0,
+    partitionsDone: 0
+};
+
+interface RunningStage {
+    stage: PlanStage;
+    startedMs: number;
+    before: NativeProgress;
+    /** Partitions that the stage will visit; 0 while unknown. */
+    partitions: number;
+}
+
+/** Watches a running query: calls `onProgress`, and keeps what each stage did for the report. */
+export class ProgressTracker {
+    readonly #startedMs = performance.now();
+    readonly #stages: StageReport[] = [];
+    #timer: NodeJS.Timeout | undefined;
+    #plan: Plan | undefined;
+    #current: RunningStage | undefined;
+    #predictedDoneMs = 0;
+    #fraction = 0;
+
+    public constructor(
+        private readonly read: () => NativeProgress,
+        private readonly onProgress: ((progress: Progress) => void) | undefined
+    ) {}
+
+    /** A plan begins (again: a query may be planned anew when its groups did not fit). */
+    public begin(plan: Plan): void {
+        this.#plan = plan;
+        this.#predictedDoneMs = 0;
+        this.#stages.length = 0;
+        if (this.onProgress === undefined || this.#timer !== undefined) return;
+        this.#timer = setInterval(() => this.#report(false), intervalMs);
+        this.#timer.unref();
+    }
+
+    public stageBegins(stage: PlanStage): void {
+        this.#current = { stage, startedMs: performance.now(), before: this.read(), partitions: 0 };
+    }
+
+    public stageVisits(partitions: number): void {
+        if (this.#current !== undefined) this.#current.partitions = partitions;
+    }
+
+    public stageEnds(rowsOut: number): void {
+        const current = this.#current;
+        if (current === undefined) return;
+        const { stage, before } = current;
+        const now = this.read();
+        this.#stages.push({
+            name: stage.name,
+            algorithm: stage.algorithm,
+            predictedMs: stage.predictedMs,
+            actualMs: performance.now() - current.startedMs,
+            rowsIn: now.rowsIn - before.rowsIn || stage.rowsIn,
+            rowsOut,
+            spilledBytes: now.spilledBytes - before.spilledBytes
+        });
+        this.#predictedDoneMs += stage.predictedMs;
+        this.#current = undefined;
+    }
+
+    /** Stops the timer; `done`: the query has ended well and the last call says so. */
+    public end(done: boolean): void {
+        clearInterval(this.#timer);
+        this.#timer = undefined;
+        if (done) this.#report(true);
+    }
+
+    public runReport(plan: Plan, rowsOut: number, peakBytes: number): RunReport {
+        const now = this.read();
+        return {
+            elapsedMs: performance.now() - this.#startedMs,
+            predictedMs: plan.predictedMs,
+            rowsIn: plan.inputs.reduce((sum, input) => sum + (input.exact ? input.rows : 0), 0) || now.rowsIn,
+            rowsOut,
+            bytesIn: now.bytesIn,
+            bytesOut: now.bytesOut,
+            spilledBytes: now.spilledBytes,
+            unspilledBytes: now.unspilledBytes,
+            budgetBytes: plan.memory.budgetBytes,
+            peakBytes,
+            threads: plan.threads,
+            stages: [...this.#stages]
+        };
+    }
+
+    #stageFraction(now: NativeProgress): number {
+        const current = this.#current;
+        if (current === undefined) return 0;
+        const { stage, before, partitions } = current;
+        const rows = (now.rowsIn - before.rowsIn) / Math.max(1, stage.rowsIn);
+        const visited = partitions > 0 ? (now.partitionsDone - before.partitionsDone) / partitions : 0;
+        return Math.min(1, Math.max(rows, visited));
+    }
+
+    #report(done: boolean): void {
+        if (this.onProgress === undefined) return;
+        const now = this.#readSafely();
+        const elapsedMs = performance.now() - this.#startedMs;
+        const current = this.#current;
+        const predictedMs = Math.max(this.#plan?.predictedMs ?? 0, 1e-6);
+        const doneMs = this.#predictedDoneMs + this.#stageFraction(now) * (current?.stage.predictedMs ?? 0);
+        // Never backwards: stages are planned with estimates, a bar that jumps back is worse than one that waits.
+        this.#fraction = done ? 1 : Math.max(this.#fraction, Math.min(0.999, doneMs / predictedMs));
+        const before = current?.before ?? noProgress;
+        const progress: Progress = {
+            phase: current?.stage.name ?? (done ? "done" : "start"),
+            rows: now.rowsIn - before.rowsIn,
+            bytes: now.bytesIn - before.bytesIn,
+            spilledBytes: now.spilledBytes,
+            rowsOut: now.rowsOut,
+            fraction: this.#fraction,
+            etaMs: done
+                ? 0
+                : this.#fraction < etaFromFraction
+                  ? null
+                  : (elapsedMs * (1 - this.#fraction)) / this.#fraction,
+            elapsedMs,
+            done
+        };
+        if (current !== undefined) progress.totalRows = current.stage.rowsIn;
+        // A progress bar must not break the query it shows, nor an asynchronous one end the process.
+        try {
+            const result: unknown = this.onProgress(progress);
+            if (result instanceof Promise) result.catch(() => undefined);
+        } catch {
+            return;
+        }
+    }
+
+    #readSafely(): NativeProgress {
+        try {
+            return this.read();
+        } catch {
+            return noProgress;
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { RecordBatch, Schema } from "apache-arrow";
+
+import { batchBytes, recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
+import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
+import type { SinkHandle } from "../native/binding.js";
+import { logicalSchema, type LogicalNode } from "../plan/logical.js";
+import type { Plan } from "../plan/plan.js";
+import type { Job } from "./job.js";
+import { dictionaryNodes, loadDictionaries, writeDictionaries, type SourceOf } from "./result-dictionaries.js";
+
+/** Where the rows of a query go. `open` is called before the first row, when the dictionaries are known. */
+export interface ResultSink {
+    open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle>;
+    /** After the last row. */
+    finish(): Promise<void>;
+}
+
+export class CountSink implements ResultSink {
+    readonly #handle: SinkHandle;
+
+    public constructor(job: Job) {
+        this.#handle = job.binding.createCountSink(job.handle);
+        job.onEnd(() => job.binding.closeSink(this.#handle));
+    }
+
+    public async open(): Promise<SinkHandle> {
+        return await Promise.resolve(this.#handle);
+    }
+
+    public async finish(): Promise<void> {}
+}
+
+/** Writes an Arrow file. Made before any work, so that a file that may not be written is found at once. */
+export class FileSink implements ResultSink {
+    readonly #schema: Schema;
+    readonly #node: LogicalNode;
+    #handle: SinkHandle | undefined;
+
+    public constructor(
+        private readonly job: Job,
+        node: LogicalNode,
+        private readonly path: string,
+        private readonly overwrite: boolean
+    ) {
+        this.#node = node;
+        this.#schema = logicalSchema(node);
+    }
+
+    /** Creates the (still unnamed) file. */
+    public prepare(batchRows: number): void {
+        if (this.#handle !== undefined) return;
+        const { job } = this;
+        const handle = job.binding.createFileSink(job.handle, resultColumns(this.#schema), {
+            path: this.path,
+            schemaMessage: encodeSchemaMessage(this.#schema),
+            overwrite: this.overwrite,
+            batchRows: Math.max(1, batchRows)
+        });
+        job.onEnd(() => job.binding.closeSink(handle));
+        this.#handle = handle;
+    }
+
+    public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
+        this.prepare(plan.batchRows);
+        const handle = this.#handle as SinkHandle;
+        await writeDictionaries(this.job, handle, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
+        return handle;
+    }
+
+    public async finish(): Promise<void> {
+        const { job } = this;
+        const handle = this.#handle as SinkHandle;
+        const { dictionaries, records } = job.binding.fileBlocks(handle);
+        await job.binding.finishFileSink(job.handle, handle, encodeFooter(this.#schema, dictionaries, records));
+    }
+}
+
+/** Hands batches to JavaScript. */
+export class QueueSink implements ResultSink {
+    readonly #node: LogicalNode;
+    readonly #schema: Schema;
+    readonly #columns;
+    #handle: SinkHandle | undefined;
+    #dictionaries: Dictionaries = [];
+    #deliveredBytes = 0;
+
+    public constructor(
+        private readonly job: Job,
+        node: LogicalNode
+    ) {
+        this.#node = node;
+        this.#schema = logicalSchema(node);
+        this.#columns = resultColumns(this.#schema);
+    }
+
+    public get schema(): Schema {
+        return this.#schema;
+    }
+
+    /** Bytes of all batches handed over so far. */
+    public get deliveredBytes(): number {
+        return this.#deliveredBytes;
+    }
+
+    public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
+        if (this.#handle !== undefined) return this.#handle;
+        const { job } = this;
+        this.#dictionaries = await loadDictionaries(job, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
+        this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
+            batchRows: Math.max(1, plan.batchRows),
+            maxBatches: plan.queuedBatches
+        });
+        return this.#handle;
+    }
+
+    public async finish(): Promise<void> {}
+
+    /** The next batch, or null after the last; only after `open`. */
+    public async next(): Promise<RecordBatch | null> {
+        if (this.#handle === undefined) return null;
+        const batch = await this.job.binding.nextBatch(this.#handle);
+        if (batch === null) return null;
+        this.#deliveredBytes += batchBytes(batch);
+        return recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
+    }
+
+    /** Drops what was not delivered. */
+    public close(): void {
+        if (this.#handle !== undefined) this.job.binding.closeSink(this.#handle);
+        this.#handle = undefined;
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+import { DataType, type Data, type RecordBatch, type Schema, type Vector } from "apache-arrow";
+
+import { dictionaryChanged, extendsDictionary, memoryLayout } from "../arrow/memory-layout.js";
+import { schemaDifference } from "../arrow/open-files.js";
+import { SpillwayError } from "../errors.js";
+import { invalidArgument } from "../model/arguments.js";
+import type { ColumnType, SourceLayout } from "../model/column-type.js";
+import type { PartitionsHandle, SourceHandle } from "../native/binding.js";
+import type { InputInfo } from "../plan/logical.js";
+import type { Job } from "./job.js";
+
+function isBatch(value: unknown): value is RecordBatch {
+    return typeof value === "object" && value !== null && "schema" in value && "data" in value && "numRows" in value;
+}
+
+/** Top-level dictionary columns keep their codes only while their dictionary grows; deeper ones must stay the same. */
+class DictionaryWatch {
+    readonly #known = new Map<string, Vector>();
+
+    public check(schema: Schema, batch: RecordBatch): void {
+        schema.fields.forEach((field, i) => {
+            const data = batch.data.children[i] as Data | undefined;
+            if (data !== undefined) this.#visit(field.name, field.name, field.type as DataType, data);
+        });
+    }
+
+    #visit(path: string, column: string, type: DataType, data: Data): void {
+        if (DataType.isDictionary(type)) {
+            const next = data.dictionary as Vector;
+            const known = this.#known.get(path);
+            if (known !== undefined && !extendsDictionary(known, next)) {
+                // Going back to an earlier, shorter state of the same dictionary is harmless.
+                if (!extendsDictionary(next, known)) throw dictionaryChanged(column);
+                return;
+            }
+            this.#known.set(path, next);
+            return;
+        }
+        (type.children ?? []).forEach((child, i) => {
+            const childData = data.children[i];
+            if (childData !== undefined) this.#visit(`${path}.${i}`, column, child.type as DataType, childData);
+        });
+    }
+}
+
+function groupBytes(batches: readonly RecordBatch[]): number {
+    return batches.reduce((sum, batch) => sum + (batch.data as Data).byteLength, 0);
+}
+
+/**
+ * Reads the batches of a stream in groups of about `bytesPerGroup`: a pass over tiny batches one by one would be
+ * all overhead. One group is read while the one before is partitioned, so at most two are alive.
+ */
+async function* groups(
+    input: InputInfo,
+    bytesPerGroup: number,
+    job: Job
+): AsyncGenerator<RecordBatch[], void, undefined> {
+    if (input.source.kind !== "stream") return;
+    const { schema, open } = input.source;
+    const iterable: unknown = open();
+    if (
+        typeof iterable !== "object" ||
+        iterable === null ||
+        !(Symbol.asyncIterator in iterable || Symbol.iterator in iterable)
+    ) {
+        throw invalidArgument("open", "a function that returns an async iterable of record batches", iterable);
+    }
+    const dictionaries = new DictionaryWatch();
+    let group: RecordBatch[] = [];
+    for await (const batch of iterable as AsyncIterable<unknown>) {
+        job.check();
+        if (!isBatch(batch)) throw invalidArgument("open", "an async iterable of Arrow record batches", batch);
+        const difference = schemaDifference(schema, batch.schema);
+        if (difference !== undefined) {
+            throw new SpillwayError(
+                "INVALID_ARGUMENT",
+                `A batch of relation '${input.name}' does not have the schema that was stated: ${difference}`,
+                { option: "schema" }
+            );
+        }
+        dictionaries.check(schema, batch);
+        if (batch.numRows === 0) continue;
+        group.push(batch);
+        if (groupBytes(group) >= bytesPerGroup) {
+            yield group;
+            group = [];
+        }
+    }
+    yield group;
+}
+
+/** The planned types hold for every batch: a column may have NULLs even if this group has none. */
+function withTypes(layout: SourceLayout, columns: readonly ColumnType[]): SourceLayout {
+    return { ...layout, columns: [...columns] };
+}
+
+/**
+ * Sends all batches of a stream through the partitioner. Returns the source of the last group, still open: its
+ * dictionaries are the final ones. It is closed when the job ends.
+ */
+export async function partitionStream(
+    job: Job,
+    input: InputInfo,
+    partitions: PartitionsHandle,
+    bytesPerGroup: number
+): Promise<SourceHandle | undefined> {
+    if (input.source.kind !== "stream") return undefined;
+    const { schema } = input.source;
+    const { binding } = job;
+    const types = input.columns.map((column) => column.type);
+    const reader = groups(input, bytesPerGroup, job);
+    let last: SourceHandle | undefined;
+    try {
+        let next = reader.next();
+        for (;;) {
+            const { value: batches, done } = await next;
+            if (done === true) break;
+            next = reader.next();
+            next.catch(() => undefined); // reported by the await above, unless this group fails first
+            const layout = withTypes(memoryLayout(schema, batches), types);
+            const source = await binding.openSource(job.engine, layout);
+            if (last !== undefined) binding.closeSource(last);
+            last = source;
+            await binding.partitionSource(job.handle, partitions, source);
+        }
+    } catch (error) {
+        job.fail(error);
+        throw error;
+    } finally {
+        if (last !== undefined) {
+            const source = last;
+            job.onEnd(() => binding.closeSource(source));
+        }
+        await reader.return().catch(() => undefined);
+    }
+    return last;
+}

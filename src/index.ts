@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+export { openRuntime } from "./runtime/open-runtime.js";
+export { Runtime, type MemoryState } from "./runtime/runtime.js";
+export { Relation } from "./runtime/relation.js";
+export { Query, Source } from "./runtime/query.js";
+export { errorCodes, SpillwayError, type ErrorCode, type ErrorDetails } from "./errors.js";
+export type {
+    BatchesOptions,
+    FileOptions,
+    FromBatchesOptions,
+    GroupByHints,
+    GroupByOptions,
+    Input,
+    JoinHints,
+    JoinOptions,
+    MemoryOptions,
+    NameOption,
+    RunOptions,
+    RuntimeOptions
+} from "./runtime/options.js";
+export type {
+    GenerateColumn,
+    GenerateKey,
+    GenerateOptions,
+    GenerateRelationOptions,
+    GenerateTpchOptions
+} from "./runtime/generate-options.js";
+export type {
+    AggregateName,
+    AggregateOf,
+    GroupColumns,
+    JoinColumns,
+    JoinOn,
+    JoinType,
+    Name,
+    ResultType,
+    Selected
+} from "./model/schema-types.js";
+export type { ByteSize } from "./model/sizes.js";
+export type { AlgorithmName, DebugKnobs, HashingScheme } from "./model/debug-knobs.js";
+export type { Progress } from "./model/progress.js";
+export type { DeviceInfo } from "./machine/devices.js";
+export type { MachineInfo, NumaNode } from "./machine/machine.js";
+export type { Explanation } from "./plan/plan-text.js";
+export type { Plan, PlanInput, PlanMemory, PlanStage } from "./plan/plan.js";
+export type { RunReport, StageReport } from "./execute/run-report.js";

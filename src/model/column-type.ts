@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** Physical layout of a column as it lies in Arrow memory; mirrors native/model/column_type.hpp. */
+export type Layout =
+    | "null"
+    | "bool"
+    | "fixed"
+    | "binary"
+    | "view"
+    | "list"
+    | "fixedList"
+    | "struct"
+    | "unionSparse"
+    | "unionDense"
+    | "dictionary";
+
+/** How fixed values compare. */
+export type ValueOrder = "signed" | "unsigned" | "float" | "decimal" | "bytes";
+
+/** What the engine knows of a column: widths, order and nesting. The logical type stays with Arrow JS. */
+export interface ColumnType {
+    name: string;
+    layout: Layout;
+    order: ValueOrder;
+    /** Value width, offset width (4 | 8) or dictionary index width (1, 2, 4, 8), in bytes. */
+    byteWidth: number;
+    /** Dictionary: whether indices are signed. */
+    indexSigned?: boolean;
+    nullable: boolean;
+    utf8: boolean;
+    listSize: number;
+    typeIds: number[];
+    children: ColumnType[];
+}
+
+export type KeyKind = "integer" | "float" | "fixedBytes" | "bytes" | "dictionaryIndex" | "dictionaryValue";
+
+/** How one key column is normalized so that equal keys have equal bytes; mirrors native/model/row_layout.hpp. */
+export interface KeySpec {
+    column: number;
+    kind: KeyKind;
+    /** For dictionaryValue: how the decoded value is normalized. */
+    kindOfValue: "integer" | "float" | "fixedBytes" | "bytes";
+    /** Normalized bytes; 0 for byte strings. */
+    width: number;
+}
+
+/** What happens to rows with a NULL key: vanish, go to the partition that never matches, or equal each other. */
+export type NullKeys = "drop" | "keep" | "equal";
+
+/** Carried pseudo column: the row's number in its source. */
+export const rowNumberColumn = -1;
+
+export function isNested(type: ColumnType): boolean {
+    return (
+        type.layout === "list" ||
+        type.layout === "fixedList" ||
+        type.layout === "struct" ||
+        type.layout === "unionSparse" ||
+        type.layout === "unionDense"
+    );
+}
+
+/** Does a row hold a reference to bytes kept elsewhere for this column? */
+export function isVariable(type: ColumnType): boolean {
+    return type.layout === "binary" || type.layout === "view" || isNested(type);
+}
+
+/** One record or dictionary batch in IPC pre-order; mirrors BatchLayout in native/transfer/source.hpp. */
+export interface BatchLayout {
+    /** Index into `paths`, or -1 for memory. */
+    file: number;
+    rows: number;
+    /** Triples: length, nullCount, bitOffset. */
+    nodes: Float64Array;
+    /** File: pairs of absolute offset, length in bytes. Memory: empty, see `memory`. */
+    buffers: Float64Array;
+    /** Memory: one view per buffer (null = absent); kept referenced by the source. */
+    memory: (Uint8Array | null)[] | null;
+    variadicCounts: number[];
+    /** Per dictionary node in pre-order: index into `dictionaries`. */
+    dictionaries: number[];
+}
+
+export interface DictionaryLayout {
+    valueType: ColumnType;
+    /** In order; later ones are appended to the earlier (deltas). */
+    batches: BatchLayout[];
+}
+
+/** Everything the engine needs to read a relation. */
+export interface SourceLayout {
+    columns: ColumnType[];
+    paths: string[];
+    batches: BatchLayout[];
+    dictionaries: DictionaryLayout[];
+}

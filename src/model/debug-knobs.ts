@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+import { checkBoolean, checkInteger, checkOneOf, checkOptions, invalidArgument } from "./arguments.js";
+
+export const algorithms = ["radix", "streaming", "hash", "partitioned"] as const;
+/** Joins: radix, streaming. Group-bys: hash, partitioned. A name that does not fit the query is ignored. */
+export type AlgorithmName = (typeof algorithms)[number];
+
+export const hashingSchemes = ["linearProbing", "bucketChaining", "perfect"] as const;
+export type HashingScheme = (typeof hashingSchemes)[number];
+
+/**
+ * Overrides of the planner's decisions for tests and experiments. UNSTABLE: names and meanings may change in any
+ * release, and a combination that the budget cannot hold fails.
+ */
+export interface DebugKnobs {
+    /** Bits of the hash that are used; 0n sends every row to one partition and one slot. */
+    hashMask?: bigint;
+    /** Every full page goes to disk. */
+    forceSpill?: boolean;
+    /** Page size, a power of two from 4096 to 2097152. */
+    pageBytes?: number;
+    /** Bits of the first partition pass, 0 .. 14. */
+    radixBits?: number;
+    /** Bits of the second pass, 0 .. 14. */
+    secondRadixBits?: number;
+    algorithm?: AlgorithmName;
+    scheme?: HashingScheme;
+    /** Threads of every stage. */
+    workers?: number;
+    /** Rows of a morsel. */
+    morselRows?: number;
+    /** Co-partitions whose build side is larger are joined in chunks of this many bytes. */
+    buildChunkBytes?: number;
+    /** Probe sides with more rows are shared by several workers. */
+    probeSplitRows?: number;
+}
+
+export const debugKnobNames = [
+    "hashMask",
+    "forceSpill",
+    "pageBytes",
+    "radixBits",
+    "secondRadixBits",
+    "algorithm",
+    "scheme",
+    "workers",
+    "morselRows",
+    "buildChunkBytes",
+    "probeSplitRows"
+] as const satisfies readonly (keyof DebugKnobs)[];
+
+const largestRadixBits = 14; // native/model/stage_spec.hpp
+const pageBytesRange = [4096, 2 * 1024 * 1024] as const; // native/memory/page_pool.hpp
+
+export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
+    const given = checkOptions(value, where, debugKnobNames);
+    const option = (name: keyof DebugKnobs): string => `${where}.${name}`;
+    const knobs: DebugKnobs = {};
+    const { hashMask, pageBytes } = given;
+    if (hashMask !== undefined) {
+        if (typeof hashMask !== "bigint" || BigInt.asUintN(64, hashMask) !== hashMask) {
+            throw invalidArgument(option("hashMask"), "a bigint of 64 bits", hashMask);
+        }
+        knobs.hashMask = hashMask;
+    }
+    if (pageBytes !== undefined) {
+        const bytes = checkInteger(pageBytes, option("pageBytes"), ...pageBytesRange);
+        if (!Number.isInteger(Math.log2(bytes))) {
+            throw invalidArgument(option("pageBytes"), "a power of two", pageBytes);
+        }
+        knobs.pageBytes = bytes;
+    }
+    const integers = [
+        ["radixBits", 0, largestRadixBits],
+        ["secondRadixBits", 0, largestRadixBits],
+        ["workers", 1, 1024],
+        ["morselRows", 1, Number.MAX_SAFE_INTEGER],
+        ["buildChunkBytes", 1, Number.MAX_SAFE_INTEGER],
+        ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER]
+    ] as const;
+    for (const [name, min, max] of integers) {
+        if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
+    }
+    if (given["forceSpill"] !== undefined) knobs.forceSpill = checkBoolean(given["forceSpill"], option("forceSpill"));
+    if (given["algorithm"] !== undefined) {
+        knobs.algorithm = checkOneOf(given["algorithm"], option("algorithm"), algorithms);
+    }
+    if (given["scheme"] !== undefined) knobs.scheme = checkOneOf(given["scheme"], option("scheme"), hashingSchemes);
+    return knobs;
+}

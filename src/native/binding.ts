@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MachineInfo } from "../machine/machine.js";
+import type { BatchLayout, ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
+import type { PartitionSizes } from "../plan/decisions.js";
+import type { AggregateKind } from "../plan/logical.js";
+import type { NativeGenerateSpec } from "./generate-spec.js";
+
+/**
+ * The only door to native code: the types of what `spillway.node` exports. Decisions stay in TypeScript; every call
+ * here runs one whole stage on its own job thread and never works per row, page or partition.
+ * Sizes are JS numbers below 2^53 unless a bigint is named. Errors reject with an object that `toSpillwayError` in
+ * src/errors.ts understands: `{ code: string, message: string, details: Record<string, string> }` on an Error.
+ */
+
+export type { NativeGenerateColumn, NativeGenerateSpec } from "./generate-spec.js";
+
+declare const brand: unique symbol;
+type Handle<Name extends string> = { readonly [brand]: Name };
+
+/** Host memory arbiter + spill folder + thread count of one runtime. */
+export type EngineHandle = Handle<"Engine">;
+/** A relation the engine can read any number of times. */
+export type SourceHandle = Handle<"Source">;
+/** Rows partitioned into pages: filled by `partitionSource` / `partitionBatch` or as the sink of another stage. */
+export type PartitionsHandle = Handle<"Partitions">;
+/** Where a stage's rows go. */
+export type SinkHandle = Handle<"Sink">;
+/** Cancellation and progress of one job (several stages may share it). */
+export type JobHandle = Handle<"Job">;
+
+export type NativeColumnType = ColumnType;
+export type NativeBatch = BatchLayout;
+export type NativeSourceSpec = SourceLayout;
+export type NativeKeySpec = KeySpec;
+export type NativePartitionSizes = PartitionSizes;
+export type NativeMachine = MachineInfo;
+export type NativeAggregateKind = AggregateKind;
+
+/** Mirrors PartitionSpec in native/model/stage_spec.hpp (same words, camelCase). */
+export interface NativePartitionSpec {
+    /** Types of the columns that will be partitioned; a source's columns or a previous stage's outputs. */
+    columns: NativeColumnType[];
+    keys: NativeKeySpec[];
+    /** Columns carried; -1 = row number. */
+    carry: number[];
+    nullKeys: "drop" | "keep" | "equal";
+    radixBits: number;
+    pageBytes: number;
+    poolBytes: number;
+    spill: boolean;
+    packSpilled: boolean;
+    forceSpill: boolean;
+    morselRows: number;
+    workers: number;
+    hashMask: bigint;
+}
+
+export interface NativeJoinOutput {
+    side: "build" | "probe" | "either";
+    buildField: number;
+    probeField: number;
+}
+
+/** Mirrors JoinSpec in native/model/stage_spec.hpp. */
+export interface NativeJoinSpec {
+    emit: "pairs" | "buildOnce" | "probeOnce";
+    anti: boolean;
+    keepUnmatchedBuild: boolean;
+    keepUnmatchedProbe: boolean;
+    scheme: "linearProbing" | "bucketChaining" | "perfect";
+    outputs: NativeJoinOutput[];
+    schedule: Int32Array;
+    secondRadixBits: number;
+    tableBytes: number;
+    buildChunkBytes: number;
+    perfectRangeMax: number;
+    probeSplitRows: number;
+    workers: number;
+    hashMask: bigint;
+}
+
+/** Mirrors GroupBySpec. */
+export interface NativeGroupBySpec {
+    keyFields: number[];
+    /** decimalScale: of a decimal column whose mean is taken, else 0. */
+    aggregates: { kind: NativeAggregateKind; field: number; resultType: NativeColumnType; decimalScale: number }[];
+    rowNumberField: number;
+    schedule: Int32Array;
+    tableBytes: number;
+    workers: number;
+    hashMask: bigint;
+}
+
+/** One result batch in IPC pre-order (dictionary columns as int32 indices; views as binary). */
+export interface NativeOutputBatch {
+    rows: number;
+    /** Pairs: length, nullCount. */
+    nodes: Float64Array;
+    /** One per buffer; null = absent (no NULLs). */
+    buffers: (ArrayBuffer | null)[];
+}
+
+export interface NativeKeyStatistics {
+    rows: number;
+    nulls: number;
+    /** Integer keys of at most 8 bytes; else null. */
+    min: bigint | null;
+    max: bigint | null;
+    sampledRows: number;
+    sampledDistinct: number;
+    /** Share of the sample taken by its most frequent key. */
+    heaviestShare: number;
+}
+
+/** All counters are totals of the job so far. */
+export interface NativeProgress {
+    rowsIn: number;
+    bytesIn: number;
+    rowsOut: number;
+    bytesOut: number;
+    spilledBytes: number;
+    unspilledBytes: number;
+    partitionsDone: number;
+}
+
+export interface NativeMemory {
+    limitBytes: number;
+    usedBytes: number;
+    peakBytes: number;
+}
+
+/** One GPU as the CUDA plugin sees it. */
+export interface NativeDevice {
+    kind: "gpu";
+    name: string;
+    /** Number of the device in CUDA's order. */
+    ordinal: number;
+    pciBusId: string;
+    memoryBytes: number;
+    multiprocessors: number;
+    /** Compute capability, "9.0". */
+    computeCapability: string;
+    l2Bytes: number;
+    /** Kernels reach pageable host memory (Grace, POWER9, HMM). */
+    pageableAccess: boolean;
+    /** ... and through the page tables of the host: coherent. */
+    hostPageTables: boolean;
+    /** Virtual memory management with host NUMA nodes, needed for interleaved ranges. */
+    hostNumaMapping: boolean;
+    /** Host NUMA node next to the device, or -1. */
+    numaNode: number;
+    copyEngines: number;
+    /** Why the plugin has no code for it; null if it has. */
+    reason: string | null;
+}
+
+export interface NativeFileBlock {
+    offset: number;
+    metadataBytes: number;
+    bodyBytes: number;
+}
+
+export interface NativeEngineSpec {
+    memoryBytes: number;
+    spillDirectory: string;
+    threads: number;
+}
+
+export interface Binding {
+    /** Error code names in the order of the native enum; compared with src/errors.ts at load. */
+    errorCodes(): string[];
+    machine(): NativeMachine;
+    /** GPUs that the CUDA plugin finds; the first call may take some 100 ms. Empty: see gpuUnavailableReason. */
+    devices(): NativeDevice[];
+    /** Why devices() is empty: no plugin was built, no driver, ...; null when there are GPUs. */
+    gpuUnavailableReason(): string | null;
+    /** Cancels and joins every job of this thread; nothing can start afterwards. For the process event "exit". */
+    shutdown(): void;
+
+    createEngine(spec: NativeEngineSpec): EngineHandle;
+    engineMemory(engine: EngineHandle): NativeMemory;
+    /** Resolves when the memory and files of every handle closed so far are gone: they are freed in the background. */
+    drainEngine(engine: EngineHandle): Promise<void>;
+    /** Throws when jobs still run. */
+    closeEngine(engine: EngineHandle): void;
+
+    createJob(engine: EngineHandle): JobHandle;
+    cancelJob(job: JobHandle): void;
+    jobProgress(job: JobHandle): NativeProgress;
+
+    /** Opens and checks files; memory batches are referenced until closeSource. */
+    openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
+    closeSource(source: SourceHandle): void;
+    /** Unified dictionary of a dictionary node, as a one-column batch of its values. path: column, then child indices. */
+    sourceDictionary(job: JobHandle, source: SourceHandle, path: number[]): Promise<NativeOutputBatch>;
+    keyStatistics(
+        job: JobHandle,
+        source: SourceHandle,
+        keys: NativeKeySpec[],
+        options: { sampleRows: number; exactRange: boolean; workers: number }
+    ): Promise<NativeKeyStatistics>;
+
+    createPartitions(job: JobHandle, spec: NativePartitionSpec): PartitionsHandle;
+    partitionSource(job: JobHandle, partitions: PartitionsHandle, source: SourceHandle): Promise<void>;
+    /** Ends the pass: flushes write-combining buffers, returns the true sizes. */
+    finishPartitions(job: JobHandle, partitions: PartitionsHandle): Promise<NativePartitionSizes>;
+    closePartitions(partitions: PartitionsHandle): void;
+
+    /** Joins co-partitions; frees each as it goes. Resolves with the number of result rows. */
+    joinPartitions(
+        job: JobHandle,
+        build: PartitionsHandle,
+        probe: PartitionsHandle,
+        spec: NativeJoinSpec,
+        sink: SinkHandle
+    ): Promise<number>;
+    /** No-partitioning join: tables of all build partitions stay in memory, probe rows stream past them. */
+    joinStreaming(
+        job: JobHandle,
+        build: PartitionsHandle,
+        probe: SourceHandle,
+        probeSpec: NativePartitionSpec,
+        spec: NativeJoinSpec,
+        sink: SinkHandle
+    ): Promise<number>;
+
+    /** Partitioned group-by: one table per partition. Resolves with the number of groups. */
+    groupPartitions(
+        job: JobHandle,
+        partitions: PartitionsHandle,
+        spec: NativeGroupBySpec,
+        sink: SinkHandle
+    ): Promise<number>;
+    /** Hash group-by: a table per worker, merged at the end; fixed-width states only. Rejects with
+     *  `details.reason = "tableFull"` (code BUDGET_TOO_SMALL) when the groups exceed tableBytes. */
+    groupSource(
+        job: JobHandle,
+        source: SourceHandle,
+        partitionSpec: NativePartitionSpec,
+        spec: NativeGroupBySpec,
+        sink: SinkHandle
+    ): Promise<number>;
+
+    createCountSink(job: JobHandle): SinkHandle;
+    /** At most maxBatches wait for JS; producers block beyond that. */
+    createQueueSink(
+        job: JobHandle,
+        columns: NativeColumnType[],
+        options: { batchRows: number; maxBatches: number }
+    ): SinkHandle;
+    /** Next batch, or null when the stage has ended (call closeSink's owner stage promise for its error). */
+    nextBatch(sink: SinkHandle): Promise<NativeOutputBatch | null>;
+    createFileSink(
+        job: JobHandle,
+        columns: NativeColumnType[],
+        options: { path: string; schemaMessage: Uint8Array; overwrite: boolean; batchRows: number }
+    ): SinkHandle;
+    /** Writes the unified dictionary of a source node (see sourceDictionary) as dictionary batch `id`. */
+    writeDictionary(job: JobHandle, sink: SinkHandle, source: SourceHandle, path: number[], id: number): Promise<void>;
+    fileBlocks(sink: SinkHandle): { dictionaries: NativeFileBlock[]; records: NativeFileBlock[] };
+    finishFileSink(job: JobHandle, sink: SinkHandle, footer: Uint8Array): Promise<void>;
+    /** Rows become input of `partitions` (a following join or group-by) without a copy through JS. */
+    createPartitionSink(job: JobHandle, partitions: PartitionsHandle): SinkHandle;
+    /** Drops what has not been delivered; a file that was not finished disappears. */
+    closeSink(sink: SinkHandle): void;
+
+    /** Generated rows go to `sink` (file or queue). Resolves with rows written. */
+    generate(job: JobHandle, spec: NativeGenerateSpec, sink: SinkHandle): Promise<number>;
+    /** TPC-H-like orders or lineitem at `scale` (1 = 1.5 M orders, about 6 M lineitems). */
+    generateTpch(
+        job: JobHandle,
+        spec: { table: "orders" | "lineitem"; scale: number; seed: bigint; batchRows: number; workers: number },
+        sink: SinkHandle
+    ): Promise<number>;
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+import { errorCodes } from "../errors.js";
+import type { Binding } from "./binding.js";
+import { notBuilt, notLoadable, notMatching } from "./load-failure.js";
+
+// From dist/native/ (or src/native/) up to the package.
+const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
+
+/** Where `npm run build` puts the addon; a debug build counts when there is no other. */
+const places: readonly string[] = ["Release", "Debug"].map((kind) => join(packageRoot, "build", kind, "spillway.node"));
+
+function checkVersion(binding: Binding, path: string): void {
+    if (typeof binding.errorCodes !== "function") throw notMatching(path, "it has no list of error codes");
+    const found = binding.errorCodes();
+    const missing = errorCodes.filter((code) => !found.includes(code));
+    const unknown = found.filter((code) => !(errorCodes as readonly string[]).includes(code));
+    const same = found.length === errorCodes.length && found.every((code, index) => code === errorCodes[index]);
+    if (same) return;
+    const names = [...missing, ...unknown].join(", ");
+    throw notMatching(path, names === "" ? "its error codes are in another order" : `error codes differ: ${names}`);
+}
+
+function load(): Binding {
+    const path = places.find((place) => existsSync(place));
+    if (path === undefined) throw notBuilt(places, existsSync(join(packageRoot, "build", "CMakeCache.txt")));
+    let binding: Binding;
+    try {
+        binding = createRequire(import.meta.url)(path) as Binding;
+    } catch (error) {
+        throw notLoadable(path, error);
+    }
+    checkVersion(binding, path);
+    // process.exit() in the middle of a job: native clean-up hooks do not run then, so the jobs end here and files that
+    // were being written disappear.
+    process.once("exit", () => binding.shutdown());
+    return binding;
+}
+
+let loaded: Binding | undefined;
+
+/**
+ * The native engine, loaded once per thread (each worker_thread has its own instance).
+ * Rejects with NATIVE_MISSING and a list of remedies for the exact cause.
+ */
+export async function loadBinding(): Promise<Binding> {
+    loaded ??= load();
+    return loaded;
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+import { DataType, Decimal, Field, Float64, Int64, Uint64 } from "apache-arrow";
+
+import { SpillwayError } from "../errors.js";
+import { isNested } from "../model/column-type.js";
+import type { AggregateKind, LogicalColumn } from "./logical.js";
+
+function refuse(kind: AggregateKind, column: LogicalColumn, advice: string): SpillwayError {
+    return new SpillwayError(
+        "UNSUPPORTED_TYPE",
+        `Cannot take \`${kind}\` of column \`${column.name}\` of type ${String(column.field.type)}; ${advice}`,
+        { column: column.name, type: String(column.field.type), aggregate: kind }
+    );
+}
+
+/** Type of the values: the engine decodes dictionaries of numbers. */
+function numberType(column: LogicalColumn): DataType {
+    const type = column.field.type as DataType;
+    return DataType.isDictionary(type) ? (type.dictionary as DataType) : type;
+}
+
+/** Sums keep 64 bits for integers (overflow is the error INTEGER_OVERFLOW) and all digits for decimals. */
+function sumType(column: LogicalColumn): DataType {
+    const type = numberType(column);
+    if (DataType.isInt(type)) return type.isSigned ? new Int64() : new Uint64();
+    if (DataType.isFloat(type)) return new Float64();
+    if (DataType.isDuration(type)) return type;
+    if (DataType.isDecimal(type)) {
+        const digits = type.bitWidth > 128 ? 76 : type.bitWidth > 64 ? 38 : 18;
+        return new Decimal(type.scale, digits, Math.max(64, type.bitWidth));
+    }
+    const advice = DataType.isBool(type)
+        ? "cast it to an integer, or group by it and use count"
+        : "only numbers add up";
+    throw refuse("sum", column, advice);
+}
+
+function meanType(column: LogicalColumn): DataType {
+    const type = numberType(column);
+    if (DataType.isInt(type) || DataType.isFloat(type) || DataType.isDecimal(type)) return new Float64();
+    throw refuse("mean", column, "only numbers have a mean here");
+}
+
+/** Digits behind the point of a decimal: its mean is a float of the unscaled sum divided by a power of ten. */
+export function decimalScale(column: LogicalColumn | undefined): number {
+    const type = column === undefined ? undefined : numberType(column);
+    return DataType.isDecimal(type) ? type.scale : 0;
+}
+
+function checkComparable(kind: AggregateKind, column: LogicalColumn): void {
+    const type = column.field.type as DataType;
+    if (isNested(column.type)) throw refuse(kind, column, "nested values have no order");
+    if (DataType.isInterval(type)) throw refuse(kind, column, "intervals have no order");
+    if (DataType.isNull(type)) throw refuse(kind, column, "it holds only NULLs");
+}
+
+/** Result field of an aggregate. NULL comes out where a group has no non-NULL value; counts are never NULL. */
+export function aggregateField(kind: AggregateKind, column: LogicalColumn | undefined, alias: string): Field {
+    if (kind === "countRows" || column === undefined) return new Field(alias, new Int64(), false);
+    switch (kind) {
+        case "count":
+            return new Field(alias, new Int64(), false);
+        case "countDistinct":
+            if (isNested(column.type)) throw refuse(kind, column, "nested values cannot be compared");
+            return new Field(alias, new Int64(), false);
+        case "sum":
+            return new Field(alias, sumType(column), true);
+        case "mean":
+            return new Field(alias, meanType(column), true);
+        case "min":
+        case "max":
+            checkComparable(kind, column);
+            return new Field(alias, column.field.type as DataType, true);
+        case "first":
+        case "any":
+            return new Field(alias, column.field.type as DataType, true);
+    }
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { JoinStage, PartitionSet, Plan, PlanStage } from "./plan.js";
+
+/** True sizes after a partition pass; the same facts as NativePartitionSizes. The last entry is the NULL partition. */
+export interface PartitionSizes {
+    readonly rows: Float64Array;
+    readonly bytes: Float64Array;
+    readonly spilledBytes: Float64Array;
+    readonly rowBytes: number;
+    readonly totalRows: number;
+}
+
+/** What a plan leaves open until true sizes are known. The planner decides, the execution asks it stage by stage. */
+export interface Decisions {
+    /** Upper bound of the pages that a finished set holds. */
+    residentBytes(set: PartitionSet, poolBytes: number, sizes: PartitionSizes): number;
+    /** Memory for the pages of a set that is about to be filled; `resident`: pages of finished sets. */
+    poolBytesFor(plan: Plan, set: number, resident: ReadonlyMap<number, number>): number;
+    /** Memory for the tables of a stage; `live`: pages that each of its sets holds or may come to hold. */
+    tableBytesFor(plan: Plan, stage: PlanStage, live: ReadonlyMap<number, number>): number;
+    /** Partitions of a join in the order of visit; the NULL partition is implied. */
+    joinSchedule(build: PartitionSizes, probe: PartitionSizes): number[];
+    /** Partitions of a group-by in the order of visit. */
+    groupSchedule(set: PartitionSet, sizes: PartitionSizes): number[];
+    /** Probe rows from which a partition is shared by all workers. */
+    probeSplitRows(stage: JoinStage, probe: PartitionSizes): number;
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+import { resultColumnType } from "../arrow/column-type-of.js";
+import { SpillwayError } from "../errors.js";
+import { suggestion } from "../model/arguments.js";
+import type { ColumnType } from "../model/column-type.js";
+import type { JoinType } from "../model/schema-types.js";
+import type { JoinColumn, LogicalColumn } from "./logical.js";
+
+export interface JoinColumnsRequest {
+    type: JoinType;
+    left: readonly LogicalColumn[];
+    right: readonly LogicalColumn[];
+    /** Pairs of column indices. */
+    keys: readonly { left: number; right: number }[];
+    suffix: string;
+    select: readonly string[] | undefined;
+}
+
+/** Does the join fill this side with NULLs where it has no partner? */
+function fillsNulls(type: JoinType, side: "left" | "right"): boolean {
+    return type === "full" || type === (side === "left" ? "right" : "left");
+}
+
+function outputColumn(
+    from: LogicalColumn,
+    name: string,
+    nullable: boolean,
+    position: { side: JoinColumn["side"]; left: number; right: number }
+): JoinColumn {
+    const type = resultColumnType(from.type);
+    return {
+        name,
+        field: from.field.clone({ name, nullable: from.field.nullable || from.type.nullable || nullable }),
+        type: { ...type, name, nullable: type.nullable || nullable },
+        origin: position.side === "either" ? null : from.origin,
+        ...position
+    };
+}
+
+/** Same bytes, whatever the logical type: only then can one column hold the keys of both sides. */
+function samePhysicalType(a: ColumnType, b: ColumnType): boolean {
+    const l = resultColumnType(a);
+    const r = resultColumnType(b);
+    return l.layout === r.layout && l.byteWidth === r.byteWidth && l.order === r.order;
+}
+
+/** The one column of a key that both sides call by the same name. */
+function sharedKey(request: JoinColumnsRequest, left: number, right: number): JoinColumn {
+    const { type } = request;
+    const l = request.left[left] as LogicalColumn;
+    const r = request.right[right] as LogicalColumn;
+    const nullable = l.field.nullable || l.type.nullable || r.field.nullable || r.type.nullable;
+    if (type === "right") return outputColumn(r, l.name, false, { side: "right", left, right });
+    if (type !== "full") return outputColumn(l, l.name, false, { side: "left", left, right });
+    const dictionary = l.type.layout === "dictionary" || r.type.layout === "dictionary";
+    if (dictionary || !samePhysicalType(l.type, r.type)) {
+        const reason = dictionary ? "dictionaries of two relations" : "two types";
+        throw new SpillwayError(
+            "KEY_TYPE_MISMATCH",
+            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${reason} ` +
+                `(${String(l.field.type)}, ${String(r.field.type)}); rename one of them and join ` +
+                `on: { ${l.name}: "<new name>" } to keep both, or cast them to one plain type`,
+            { column: l.name, leftType: String(l.field.type), rightType: String(r.field.type) }
+        );
+    }
+    return outputColumn(l, l.name, nullable, { side: "either", left, right });
+}
+
+function rightName(name: string, taken: ReadonlySet<string>, suffix: string): string {
+    return taken.has(name) ? name + suffix : name;
+}
+
+function requireUniqueNames(columns: readonly JoinColumn[], suffix: string): void {
+    const seen = new Set<string>();
+    for (const { name } of columns) {
+        if (seen.has(name)) {
+            throw new SpillwayError(
+                "DUPLICATE_COLUMN",
+                `The result would have two columns \`${name}\`; choose another \`suffix\` than ` +
+                    `${JSON.stringify(suffix)} or \`select\` one of them`,
+                { column: name, option: "suffix" }
+            );
+        }
+        seen.add(name);
+    }
+}
+
+function allColumns(request: JoinColumnsRequest): JoinColumn[] {
+    const { type, left, right, keys, suffix } = request;
+    const sharedByLeft = new Map<number, number>();
+    for (const key of keys) {
+        if (left[key.left]?.name === right[key.right]?.name) sharedByLeft.set(key.left, key.right);
+    }
+    const oneSided = type === "semi" || type === "anti";
+    const columns = left.map((column, index) => {
+        const partner = sharedByLeft.get(index);
+        if (partner !== undefined && !oneSided) return sharedKey(request, index, partner);
+        const nullable = fillsNulls(type, "left");
+        return outputColumn(column, column.name, nullable, { side: "left", left: index, right: -1 });
+    });
+    if (oneSided) return columns;
+    const shared = new Set(sharedByLeft.values());
+    const leftNames = new Set(left.map((column) => column.name));
+    for (const [index, column] of right.entries()) {
+        if (shared.has(index)) continue;
+        const name = rightName(column.name, leftNames, suffix);
+        columns.push(outputColumn(column, name, fillsNulls(type, "right"), { side: "right", left: -1, right: index }));
+    }
+    return columns;
+}
+
+/** Result columns of a join: names, order, nullability and where each comes from. */
+export function joinColumns(request: JoinColumnsRequest): JoinColumn[] {
+    const columns = allColumns(request);
+    const { select } = request;
+    if (select === undefined) {
+        requireUniqueNames(columns, request.suffix);
+        return columns;
+    }
+    const names = columns.map((column) => column.name);
+    const chosen = select.map((name) => {
+        const column = columns.find((candidate) => candidate.name === name);
+        if (column !== undefined) return column;
+        throw new SpillwayError(
+            "UNKNOWN_COLUMN",
+            `Column \`${name}\` named in \`select\` is not in the result of the join${suggestion(name, names)}`,
+            { option: "select", column: name }
+        );
+    });
+    const twice = select.find((name, index) => select.indexOf(name) !== index);
+    if (twice !== undefined) {
+        throw new SpillwayError("DUPLICATE_COLUMN", `\`select\` names column \`${twice}\` twice; name it once`, {
+            option: "select",
+            column: twice
+        });
+    }
+    // A name that two columns have is ambiguous even when only one of them is wanted.
+    requireUniqueNames(
+        columns.filter((column) => select.includes(column.name)),
+        request.suffix
+    );
+    return chosen;
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
+import type { PartitionSet, Plan, PlanStage } from "./plan.js";
+
+function inputName(plan: Plan, index: number): string {
+    return plan.inputs[index]?.name ?? `input ${index}`;
+}
+
+function setLine(set: PartitionSet): string {
+    const bits = set.spec.radixBits;
+    const spilled = Math.max(0, set.estimatedBytes - set.poolBytes);
+    const where =
+        spilled === 0
+            ? "all in memory"
+            : `${formatBytes(set.estimatedBytes - spilled)} in memory, ${formatBytes(spilled)} on disk`;
+    return (
+        `${formatCount(set.estimatedRows)} rows x ${set.rowBytes} B = ${formatBytes(set.estimatedBytes)}, ` +
+        `2^${bits} partitions, ${formatBytes(set.spec.pageBytes)} pages: ${where}`
+    );
+}
+
+function source(plan: Plan, stage: PlanStage): string {
+    switch (stage.kind) {
+        case "partition":
+            return `from ${inputName(plan, stage.input)}`;
+        case "streamingJoin":
+            return `probe rows from ${inputName(plan, stage.probeInput)}`;
+        case "hashGroup":
+            return `from ${inputName(plan, stage.input)}`;
+        case "join":
+        case "group":
+            return "";
+    }
+}
+
+function details(plan: Plan, stage: PlanStage): string[] {
+    const lines: string[] = [];
+    const from = source(plan, stage);
+    if (from !== "") lines.push(from);
+    const filled = stage.kind === "partition" ? stage.set : stage.output.to === "set" ? stage.output.set : undefined;
+    const set = filled === undefined ? undefined : plan.sets[filled];
+    if (set !== undefined) lines.push(setLine(set));
+    if (stage.kind === "join" || stage.kind === "streamingJoin") {
+        lines.push(
+            `${stage.spec.scheme} tables, ${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`
+        );
+    }
+    if (stage.kind === "group" || stage.kind === "hashGroup") {
+        lines.push(`${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`);
+    }
+    const { inputBytes, tableBytes, outputBytes } = stage.memory;
+    const memory = [
+        inputBytes > 0 ? `buffers ${formatBytes(inputBytes)}` : "",
+        tableBytes > 0 ? `tables ${formatBytes(tableBytes)}` : "",
+        outputBytes > 0 ? `output ${formatBytes(outputBytes)}` : ""
+    ].filter((part) => part !== "");
+    if (memory.length > 0) lines.push(`memory: ${memory.join(", ")}`);
+    return lines;
+}
+
+/** A plan as a person reads it. */
+export function planText(plan: Plan): string {
+    const lines = ["inputs"];
+    for (const { name, rows, exact, bytes, where } of plan.inputs) {
+        const size = where === "stream" ? "a stream of batches" : `${formatBytes(bytes)} in ${where}`;
+        lines.push(`  ${name}: ${exact ? "" : "about "}${formatCount(rows)} rows, ${size}`);
+    }
+    lines.push("stages");
+    plan.stages.forEach((stage, i) => {
+        lines.push(`  ${i + 1}. ${stage.name}: ${stage.algorithm} (about ${formatMs(stage.predictedMs)})`);
+        for (const line of details(plan, stage)) lines.push(`     ${line}`);
+    });
+    const { memory, result } = plan;
+    lines.push(
+        "memory",
+        `  budget ${formatBytes(memory.budgetBytes)}, ${plan.threads} thread${plan.threads === 1 ? "" : "s"}; ` +
+            `this plan needs ${formatBytes(memory.minimumBytes)} at least, ` +
+            `${formatBytes(memory.wantedBytes)} to keep everything in memory`,
+        "result",
+        `  about ${formatCount(result.rows)} rows x ${formatCount(result.rowBytes)} B: ` +
+            result.columns.map(({ name, type }) => `${name} ${type}`).join(", "),
+        `predicted time ${formatMs(plan.predictedMs)}`
+    );
+    return lines.join("\n");
+}
+
+/** What `explain()` gives: print it, or read `.plan`. */
+export class Explanation {
+    public constructor(public readonly plan: Plan) {}
+
+    public toString(): string {
+        return planText(this.plan);
+    }
+
+    public toJSON(): Plan {
+        return this.plan;
+    }
+
+    public [Symbol.for("nodejs.util.inspect.custom")](): string {
+        return this.toString();
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ColumnType, KeySpec, NullKeys } from "../model/column-type.js";
+import type { HashingScheme } from "../model/debug-knobs.js";
+import type { AggregateKind } from "./logical.js";
+
+/** Where the result goes. */
+export type SinkKind = "count" | "batches" | "table" | "file";
+
+export interface PlanInput {
+    readonly name: string;
+    /** Exact, or the best guess for a stream. */
+    readonly rows: number;
+    readonly exact: boolean;
+    readonly bytes: number;
+    readonly where: "files" | "memory" | "stream";
+}
+
+/** How rows are partitioned; mirrors PartitionSpec in native/model/stage_spec.hpp. */
+export interface PartitionDescription {
+    readonly columns: readonly ColumnType[];
+    readonly keys: readonly KeySpec[];
+    /** Columns carried; -1 = row number. */
+    readonly carry: readonly number[];
+    readonly nullKeys: NullKeys;
+    readonly radixBits: number;
+    readonly pageBytes: number;
+    readonly spill: boolean;
+    readonly packSpilled: boolean;
+    readonly forceSpill: boolean;
+    readonly morselRows: number;
+    readonly workers: number;
+    /** Hexadecimal: JSON has no 64-bit integers. */
+    readonly hashMask: string;
+}
+
+/** Rows partitioned into pages: made by one stage, used by a later one. */
+export interface PartitionSet {
+    readonly id: number;
+    readonly role: "build" | "probe" | "groups";
+    readonly spec: PartitionDescription;
+    readonly estimatedRows: number;
+    readonly rowBytes: number;
+    /** Rows and byte strings. */
+    readonly estimatedBytes: number;
+    /** Pages it must have at least, and would like to have, in memory. */
+    readonly poolBytesMin: number;
+    readonly poolBytesWanted: number;
+    /** Pages it gets if the estimates are right; decided anew from true sizes when the pass begins. */
+    readonly poolBytes: number;
+}
+
+export interface JoinOutput {
+    readonly side: "build" | "probe" | "either";
+    readonly buildField: number;
+    readonly probeField: number;
+}
+
+/** Mirrors JoinSpec in native/model/stage_spec.hpp; what depends on true sizes is decided when the join begins. */
+export interface JoinDescription {
+    readonly emit: "pairs" | "buildOnce" | "probeOnce";
+    readonly anti: boolean;
+    readonly keepUnmatchedBuild: boolean;
+    readonly keepUnmatchedProbe: boolean;
+    readonly scheme: HashingScheme;
+    readonly outputs: readonly JoinOutput[];
+    readonly secondRadixBits: number;
+    readonly tableBytes: number;
+    readonly buildChunkBytes: number;
+    readonly perfectRangeMax: number;
+    readonly probeSplitRows: number;
+    readonly workers: number;
+    readonly hashMask: string;
+}
+
+/** Mirrors AggregateSpec and GroupBySpec. */
+export interface AggregateDescription {
+    readonly kind: AggregateKind;
+    /** Index into the carried columns; -1 for countRows. */
+    readonly field: number;
+    readonly resultType: ColumnType;
+    readonly decimalScale: number;
+}
+
+export interface GroupDescription {
+    readonly keyFields: readonly number[];
+    readonly aggregates: readonly AggregateDescription[];
+    readonly rowNumberField: number;
+    readonly tableBytes: number;
+    readonly workers: number;
+    readonly hashMask: string;
+}
+
+/** Memory of a stage beside the pages of partition sets. */
+export interface StageMemory {
+    /** Buffers of readers and write-combining buffers. */
+    readonly inputBytes: number;
+    readonly tableBytes: number;
+    /** Result batches under construction and waiting. */
+    readonly outputBytes: number;
+}
+
+interface StageCommon {
+    readonly id: number;
+    /** Shown by `explain` and progress. */
+    readonly name: string;
+    readonly algorithm: string;
+    readonly rowsIn: number;
+    readonly rowsOut: number;
+    readonly memory: StageMemory;
+    /** Partition sets that hold memory while the stage runs. */
+    readonly live: readonly number[];
+    readonly predictedMs: number;
+    readonly predictedSpillBytes: number;
+}
+
+/** Where a stage's rows go: the query's sink, or the partition set of a later stage. */
+export type StageOutput = { readonly to: "sink" } | { readonly to: "set"; readonly set: number };
+
+export interface PartitionStage extends StageCommon {
+    readonly kind: "partition";
+    readonly input: number;
+    readonly set: number;
+}
+
+export interface JoinStage extends StageCommon {
+    readonly kind: "join";
+    readonly build: number;
+    readonly probe: number;
+    readonly spec: JoinDescription;
+    readonly output: StageOutput;
+}
+
+export interface StreamingJoinStage extends StageCommon {
+    readonly kind: "streamingJoin";
+    readonly build: number;
+    /** Input whose rows stream past the tables. */
+    readonly probeInput: number;
+    readonly probeSpec: PartitionDescription;
+    readonly spec: JoinDescription;
+    readonly output: StageOutput;
+}
+
+export interface GroupStage extends StageCommon {
+    readonly kind: "group";
+    readonly set: number;
+    readonly spec: GroupDescription;
+    readonly output: StageOutput;
+}
+
+export interface HashGroupStage extends StageCommon {
+    readonly kind: "hashGroup";
+    readonly input: number;
+    readonly inputSpec: PartitionDescription;
+    readonly spec: GroupDescription;
+    readonly output: StageOutput;
+}
+
+export type PlanStage = PartitionStage | JoinStage | StreamingJoinStage | GroupStage | HashGroupStage;
+
+export interface PlanMemory {
+    /** What the query may use. */
+    readonly budgetBytes: number;
+    /** The smallest budget with which it can run. */
+    readonly minimumBytes: number;
+    /** What it would use at most if everything were to stay in memory. */
+    readonly wantedBytes: number;
+    /** Held through the whole query: dictionaries and headroom. */
+    readonly fixedBytes: number;
+}
+
+/** A frozen, JSON-able description of everything a query will do. */
+export interface Plan {
+    readonly inputs: readonly PlanInput[];
+    readonly sets: readonly PartitionSet[];
+    readonly stages: readonly PlanStage[];
+    readonly sink: SinkKind;
+    readonly result: {
+        readonly columns: readonly { readonly name: string; readonly type: string; readonly nullable: boolean }[];
+        readonly rows: number;
+        readonly rowBytes: number;
+    };
+    /** Types of the columns the sink receives; empty for a count. */
+    readonly outputColumns: readonly ColumnType[];
+    readonly batchRows: number;
+    readonly queuedBatches: number;
+    readonly threads: number;
+    readonly memory: PlanMemory;
+    readonly predictedMs: number;
+}
+
+/** Freezes a plan and everything in it. */
+export function freezePlan<T>(value: T): T {
+    if (typeof value === "object" && value !== null && !Object.isFrozen(value) && !ArrayBuffer.isView(value)) {
+        Object.freeze(value);
+        Object.values(value).forEach(freezePlan);
+    }
+    return value;
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+import { rowNumberColumn } from "../model/column-type.js";
+import { clamp } from "../model/sizes.js";
+import type { GroupNode } from "../plan/logical.js";
+import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
+import { compileNode } from "./compile-node.js";
+import { hashMaskText, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
+import { radixBits } from "./partitioning.js";
+
+// Widest common state: row number, value and flag of `first`; a compensated sum with its count.
+const stateBytes = 24;
+
+interface GroupPlan {
+    node: GroupNode;
+    pass: Omit<SetRequest, "bits" | "spill">;
+    /** Wanted result columns. */
+    needed: readonly number[];
+    groups: number;
+    /** Bytes of one group in a table. */
+    recordBytes: number;
+}
+
+/** The order of rows is defined only while they come from one relation that is read by row numbers. */
+function keepsOrder(draft: PlanDraft, feed: Feed): boolean {
+    return feed.input !== undefined && !draft.isStreamed(feed);
+}
+
+function neededOf(node: GroupNode, needed: readonly number[]): { keys: number[]; values: number[] } {
+    const values = new Set<number>();
+    for (const index of needed) {
+        const column = node.aggregates[index - node.keys.length]?.column;
+        if (column !== undefined && column >= 0) values.add(column);
+    }
+    return { keys: node.keys.map((key) => key.column), values: [...values].sort((a, b) => a - b) };
+}
+
+/** Ascending, as every stage delivers its columns. */
+function feedColumns(keys: readonly number[], values: readonly number[]): number[] {
+    return [...new Set([...keys, ...values])].sort((a, b) => a - b);
+}
+
+function planGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[]): GroupPlan {
+    const { child } = node;
+    const { keys, values } = neededOf(node, needed);
+    const wanted = feedColumns(keys, values);
+    const feed = child.kind === "input" ? draft.feedOfInput(child) : draft.feedOfStage(child, wanted);
+    const aggregates = needed
+        .filter((index) => index >= node.keys.length)
+        .map((index) => node.aggregates[index - node.keys.length]);
+    const ordered = keepsOrder(draft, feed) && aggregates.some((aggregate) => aggregate?.kind === "first");
+    const carry = ordered ? [...wanted, rowNumberColumn] : wanted;
+    const pass = { role: "groups", feed, keys: node.keys, carry, nullKeys: "equal" } as const;
+    const keyWidth = draft.widthOf({ ...pass, carry: keys });
+    const { policy, estimator } = draft.request;
+    const states = aggregates.length * stateBytes;
+    return {
+        node,
+        pass,
+        needed,
+        groups: estimator.of(node).rows,
+        recordBytes: keyWidth.fixed + keyWidth.heap + states + policy.groupOverheadBytes
+    };
+}
+
+/** A table per worker and no partition pass? Pays while the tables stay small and merging them is little work. */
+function hashes(draft: PlanDraft, plan: GroupPlan): boolean {
+    const { policy, debug, budgetBytes, limits, machine } = draft.request;
+    const { feed } = plan.pass;
+    const distinct = plan.node.aggregates.some(
+        (aggregate, i) => aggregate.kind === "countDistinct" && plan.needed.includes(plan.node.keys.length + i)
+    );
+    if (feed.input === undefined || draft.isStreamed(feed) || distinct || debug.algorithm === "partitioned")
+        return false;
+    if (debug.algorithm === "hash") return true;
+    const perWorker = plan.groups * plan.recordBytes * 2;
+    if (perWorker * limits.workers > budgetBytes * policy.tableShare) return false;
+    const small = perWorker <= Math.max(machine.l2Bytes, (machine.l3Bytes * policy.lastLevelShare) / limits.workers);
+    return small || feed.rows / Math.max(1, plan.groups) >= policy.rowsPerGroupMin * limits.workers;
+}
+
+function describe(draft: PlanDraft, plan: GroupPlan, tableBytes: number): GroupDescription {
+    const { node, pass } = plan;
+    const field = (column: number): number => pass.carry.indexOf(column);
+    const ordered = pass.carry.includes(rowNumberColumn);
+    const aggregates = plan.needed
+        .filter((index) => index >= node.keys.length)
+        .map((index): AggregateDescription => {
+            const aggregate = node.aggregates[index - node.keys.length] as GroupNode["aggregates"][number];
+            const kind = aggregate.kind === "first" && !ordered ? "any" : aggregate.kind;
+            return {
+                kind,
+                field: aggregate.column < 0 ? -1 : field(aggregate.column),
+                resultType: (node.columns[index] as GroupNode["columns"][number]).type,
+                decimalScale: aggregate.decimalScale
+            };
+        });
+    return {
+        keyFields: plan.needed
+            .filter((index) => index < node.keys.length)
+            .map((index) => field(node.keys[index]?.column ?? 0)),
+        aggregates,
+        rowNumberField: ordered ? field(rowNumberColumn) : -1,
+        tableBytes,
+        workers: draft.request.limits.workers,
+        hashMask: hashMaskText(draft.request.debug.hashMask)
+    };
+}
+
+function tableMemory(draft: PlanDraft, plan: GroupPlan, copies: number): number {
+    const { limits, policy, budgetBytes } = draft.request;
+    const least = limits.workers * limits.tableBytesMin;
+    const wanted = Math.ceil(plan.groups * plan.recordBytes * 4 * copies);
+    return clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));
+}
+
+function compilePartitioned(draft: PlanDraft, plan: GroupPlan, output: StageOutput, outputWidths: number[]): void {
+    const { node, pass } = plan;
+    const bits =
+        node.keys.length === 0
+            ? 0
+            : radixBits(draft.request, plan.groups * plan.recordBytes * 2, pass.feed.rows, draft.widthOf(pass).fixed);
+    const set = draft.addSet({ ...pass, bits, spill: true });
+    if (node.child.kind === "input") draft.addPass(set, pass.feed, "partition groups");
+    else {
+        const { keys, values } = neededOf(node, plan.needed);
+        compileNode(draft, node.child, feedColumns(keys, values), { to: "set", set });
+    }
+    const tableBytes = tableMemory(draft, plan, 1);
+    const page = draft.sets[set]?.spec.pageBytes ?? 0;
+    draft.stages.push({
+        kind: "group",
+        id: draft.stages.length,
+        name: "group",
+        algorithm: "partitioned group-by",
+        rowsIn: pass.feed.rows,
+        rowsOut: plan.groups,
+        memory: {
+            inputBytes: draft.workers * 2 * page,
+            tableBytes,
+            outputBytes: draft.outputBytes(resultWidths(draft, plan, outputWidths), output)
+        },
+        set,
+        spec: describe(draft, plan, tableBytes),
+        output
+    });
+}
+
+function resultWidths(draft: PlanDraft, plan: GroupPlan, columns: number[]): { fixed: number; heap: number }[] {
+    const { widths } = draft.request.estimator.of(plan.node);
+    return columns.map((column) => widths[column] ?? { fixed: 8, heap: 0 });
+}
+
+function compileHash(draft: PlanDraft, plan: GroupPlan, output: StageOutput): void {
+    const { pass } = plan;
+    const input = draft.passSpec({ ...pass, bits: 0, spill: false });
+    const tableBytes = tableMemory(draft, plan, draft.workers);
+    draft.stages.push({
+        kind: "hashGroup",
+        id: draft.stages.length,
+        name: "group",
+        algorithm: "hash group-by",
+        rowsIn: pass.feed.rows,
+        rowsOut: plan.groups,
+        memory: {
+            inputBytes: input.readBytes,
+            tableBytes,
+            outputBytes: draft.outputBytes(resultWidths(draft, plan, [...plan.needed]), output)
+        },
+        input: pass.feed.input as number,
+        inputSpec: input.spec,
+        spec: describe(draft, plan, tableBytes),
+        output
+    });
+}
+
+/** Stages of a group-by whose columns `needed` go to `output`. */
+export function compileGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[], output: StageOutput): void {
+    // The engine writes keys first, then aggregates; a result column that is not needed is left out.
+    const ordered = [...needed].sort((a, b) => a - b);
+    const plan = planGroup(draft, node, ordered);
+    if (hashes(draft, plan)) compileHash(draft, plan, output);
+    else compilePartitioned(draft, plan, output, ordered);
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { KeySpec } from "../model/column-type.js";
+import type { HashingScheme } from "../model/debug-knobs.js";
+import { clamp } from "../model/sizes.js";
+import type { JoinColumn, JoinNode } from "../plan/logical.js";
+import type { JoinDescription, JoinOutput, StageOutput } from "../plan/plan.js";
+import { compileNode } from "./compile-node.js";
+import { hashMaskText, type Feed, type PlanDraft, type SetDraft, type SetRequest } from "./compile.js";
+import { carriedColumns, joinSides, type JoinSides, type Side } from "./join-sides.js";
+import { radixBits } from "./partitioning.js";
+import { keyRange } from "./statistics.js";
+
+type PassRequest = Omit<SetRequest, "bits" | "spill">;
+
+interface JoinPlan {
+    node: JoinNode;
+    needed: readonly number[];
+    sides: JoinSides;
+    build: PassRequest;
+    probe: PassRequest;
+    /** Rows of the build side, and rows with their table. */
+    buildRows: number;
+    buildBytes: number;
+    tableBytes: number;
+}
+
+function otherSide(side: Side): Side {
+    return side === "left" ? "right" : "left";
+}
+
+function sideKeys(node: JoinNode, side: Side): KeySpec[] {
+    return node.keys.map((key) => key[side]);
+}
+
+/** Logical columns that a join needs of one side: keys and carried ones. */
+function neededOf(node: JoinNode, needed: readonly number[], side: Side): number[] {
+    const columns = new Set([...sideKeys(node, side).map((key) => key.column), ...carriedColumns(node, needed, side)]);
+    return [...columns].sort((a, b) => a - b);
+}
+
+function feedOf(draft: PlanDraft, node: JoinNode, needed: readonly number[], side: Side): Feed {
+    const child = node[side];
+    if (child.kind === "input") return draft.feedOfInput(child);
+    return draft.feedOfStage(child, neededOf(node, needed, side));
+}
+
+function planJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[]): JoinPlan {
+    const { estimator, policy } = draft.request;
+    const sides = joinSides(node, needed, estimator, policy);
+    const pass = (side: Side, role: "build" | "probe"): PassRequest => ({
+        role,
+        feed: feedOf(draft, node, needed, side),
+        keys: sideKeys(node, side),
+        carry: carriedColumns(node, needed, side),
+        nullKeys: sides.nullKeys[side]
+    });
+    const build = pass(sides.build, "build");
+    const probe = pass(otherSide(sides.build), "probe");
+    const width = draft.widthOf(build);
+    const buildRows = build.feed.rows;
+    const buildBytes = buildRows * (width.fixed + width.heap);
+    return { node, needed, sides, build, probe, buildRows, buildBytes, tableBytes: buildRows * policy.slotBytesPerRow };
+}
+
+/** One table for the whole build side, with the probe rows streaming past it? */
+function streams(draft: PlanDraft, join: JoinPlan): boolean {
+    const { policy, machine, debug, budgetBytes, limits } = draft.request;
+    const { build, probe } = join;
+    // Both ends must be inputs that can be read again and whose rows are counted: a table cannot be spilled later.
+    const possible =
+        build.feed.exact &&
+        build.feed.input !== undefined &&
+        probe.feed.input !== undefined &&
+        !draft.isStreamed(probe.feed);
+    const bytesMax = join.buildBytes * policy.partitionSlack + join.buildRows * policy.slotBytesPerRowMax;
+    if (!possible || debug.algorithm === "radix" || bytesMax > budgetBytes * policy.tableShare * 2) return false;
+    if (debug.algorithm === "streaming") return true;
+    const table = join.buildBytes + join.tableBytes;
+    const lastLevel = Math.max(machine.l2Bytes, (machine.l3Bytes * policy.lastLevelShare) / limits.workers);
+    if (table <= lastLevel) return true;
+    const probeWidth = draft.widthOf(probe);
+    const probeBytes = probe.feed.rows * (probeWidth.fixed + probeWidth.heap);
+    return table <= policy.streamingTableBytesMax && probeBytes >= join.buildBytes * policy.streamingRatio;
+}
+
+function hashingScheme(draft: PlanDraft, join: JoinPlan, streaming: boolean): { scheme: HashingScheme; range: number } {
+    const { policy, debug, estimator } = draft.request;
+    const child = join.node[join.sides.build];
+    const statistics = estimator.statisticsOf(child, join.build.keys);
+    const rangeMax = Math.ceil(join.buildRows * policy.perfectSlotsPerRow);
+    if (debug.scheme !== undefined) return { scheme: debug.scheme, range: Math.max(rangeMax, 1) };
+    if (statistics === undefined || join.buildRows === 0) return { scheme: "linearProbing", range: 0 };
+    // One table over all keys: partitions of hashed keys are each spread over the whole range. The sample's range is
+    // a lower bound; the engine looks at the true one and falls back to linear probing.
+    const range = keyRange(statistics);
+    if (streaming && join.node.keys.length === 1 && range !== null && range <= rangeMax) {
+        return { scheme: "perfect", range: rangeMax };
+    }
+    const duplicates = join.buildRows / Math.max(1, estimator.distinct(child, join.build.keys));
+    return { scheme: duplicates >= policy.chainingDuplicates ? "bucketChaining" : "linearProbing", range: 0 };
+}
+
+function outputs(join: JoinPlan): JoinOutput[] {
+    const { build } = join.sides;
+    const field = (carry: readonly number[], column: number): number => carry.indexOf(column);
+    return join.needed.map((index) => {
+        const column = join.node.columns[index] as JoinColumn;
+        const fromBuild = build === "left" ? column.left : column.right;
+        const fromProbe = build === "left" ? column.right : column.left;
+        const side = column.side === "either" ? "either" : column.side === build ? "build" : "probe";
+        return {
+            side,
+            buildField: side === "probe" ? -1 : field(join.build.carry, fromBuild),
+            probeField: side === "build" ? -1 : field(join.probe.carry, fromProbe)
+        };
+    });
+}
+
+function describe(draft: PlanDraft, join: JoinPlan, streaming: boolean, tableBytes: number): JoinDescription {
+    const { limits, policy, debug } = draft.request;
+    const { scheme, range } = hashingScheme(draft, join, streaming);
+    const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = join.sides;
+    return {
+        emit,
+        anti,
+        keepUnmatchedBuild,
+        keepUnmatchedProbe,
+        scheme,
+        outputs: outputs(join),
+        secondRadixBits: debug.secondRadixBits ?? 0,
+        tableBytes,
+        buildChunkBytes: Math.min(debug.buildChunkBytes ?? tableBytes, tableBytes),
+        perfectRangeMax: range,
+        probeSplitRows: debug.probeSplitRows ?? policy.probeSplitRows,
+        workers: limits.workers,
+        hashMask: hashMaskText(debug.hashMask)
+    };
+}
+
+function compileChild(draft: PlanDraft, join: JoinPlan, side: Side, set: number): void {
+    const child = join.node[side];
+    const request = side === join.sides.build ? join.build : join.probe;
+    if (child.kind === "input") draft.addPass(set, request.feed, `partition ${request.role}`);
+    else compileNode(draft, child, neededOf(join.node, join.needed, side), { to: "set", set });
+}
+
+function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput): void {
+    const { limits, policy, budgetBytes } = draft.request;
+    const rows = Math.max(join.buildRows, join.probe.feed.rows);
+    const widest = Math.max(draft.widthOf(join.build).fixed, draft.widthOf(join.probe).fixed);
+    const bits = radixBits(draft.request, join.buildBytes + join.tableBytes, rows, widest);
+    const build = draft.addSet({ ...join.build, bits, spill: true });
+    const probe = draft.addSet({ ...join.probe, bits, spill: true });
+    const buildSide = join.sides.build;
+    // A side that is itself a join comes first: its partitions are not yet needed while the other side waits on disk.
+    const order: Side[] =
+        join.node[buildSide].kind === "input" && join.node[otherSide(buildSide)].kind !== "input"
+            ? [otherSide(buildSide), buildSide]
+            : [buildSide, otherSide(buildSide)];
+    for (const side of order) compileChild(draft, join, side, side === buildSide ? build : probe);
+
+    const perPartition = (join.buildBytes + join.buildRows * policy.slotBytesPerRowMax) / 2 ** bits;
+    const wanted = Math.ceil(limits.workers * perPartition * policy.partitionSlack);
+    const least = limits.workers * limits.tableBytesMin;
+    const tableBytes = clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));
+    // A spilled page that is read back: raw and packed, per worker.
+    const cursors = limits.workers * 2 * (draft.sets[probe] as SetDraft).spec.pageBytes;
+    const widths = join.needed.map(
+        (column) => draft.request.estimator.of(join.node).widths[column] ?? { fixed: 8, heap: 0 }
+    );
+    draft.stages.push({
+        kind: "join",
+        id: draft.stages.length,
+        name: "join",
+        algorithm: `radix hash join, ${join.node.type}`,
+        rowsIn: join.buildRows + join.probe.feed.rows,
+        rowsOut: draft.request.estimator.of(join.node).rows,
+        memory: { inputBytes: cursors, tableBytes, outputBytes: draft.outputBytes(widths, output) },
+        build,
+        probe,
+        spec: describe(draft, join, false, tableBytes),
+        output
+    });
+}
+
+function compileStreaming(draft: PlanDraft, join: JoinPlan, output: StageOutput): void {
+    const { limits, policy, debug } = draft.request;
+    // Few partitions, so that workers build tables side by side; all of them stay.
+    const parallel = join.buildRows >= policy.rowsPerWorkerMin * 2 && limits.workers > 1;
+    const { scheme } = hashingScheme(draft, join, true);
+    const bits = debug.radixBits ?? (parallel && scheme !== "perfect" ? Math.ceil(Math.log2(limits.workers)) : 0);
+    const build = draft.addSet({ ...join.build, bits, spill: debug.forceSpill ?? false });
+    const set = draft.sets[build] as SetDraft;
+    set.needs.min = set.needs.wanted;
+    draft.addPass(build, join.build.feed, "partition build");
+    const probe = draft.passSpec({ ...join.probe, bits, spill: false });
+    const loaded = debug.forceSpill ? join.buildBytes * policy.partitionSlack : 0;
+    const tableBytes = Math.ceil(join.buildRows * policy.slotBytesPerRowMax + loaded + limits.tableBytesMin);
+    const widths = join.needed.map(
+        (column) => draft.request.estimator.of(join.node).widths[column] ?? { fixed: 8, heap: 0 }
+    );
+    draft.stages.push({
+        kind: "streamingJoin",
+        id: draft.stages.length,
+        name: "join",
+        algorithm: `no-partitioning hash join, ${join.node.type}`,
+        rowsIn: join.probe.feed.rows,
+        rowsOut: draft.request.estimator.of(join.node).rows,
+        memory: { inputBytes: probe.readBytes, tableBytes, outputBytes: draft.outputBytes(widths, output) },
+        build,
+        probeInput: join.probe.feed.input as number,
+        probeSpec: probe.spec,
+        spec: describe(draft, join, true, tableBytes),
+        output
+    });
+}
+
+/** Stages of a join whose columns `needed` go to `output`. */
+export function compileJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[], output: StageOutput): void {
+    const join = planJoin(draft, node, needed);
+    if (streams(draft, join)) compileStreaming(draft, join, output);
+    else compileRadix(draft, join, output);
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+import { rowNumberColumn, type ColumnType, type KeySpec } from "../model/column-type.js";
+import { isVariable } from "../model/column-type.js";
+import type { InputInfo, LogicalNode } from "../plan/logical.js";
+import type {
+    PartitionDescription,
+    PartitionSet,
+    PlanStage,
+    SinkKind,
+    StageMemory,
+    StageOutput
+} from "../plan/plan.js";
+import { Estimator, rowWidth, type ValueWidth } from "./estimates.js";
+import { combiningBytes, pageBytes, type PartitionContext } from "./partitioning.js";
+import { columnsRead, outputMemory, poolNeeds, readMemory, type OutputMemory, type PoolNeeds } from "./stage-memory.js";
+
+/** Where a join side or a group-by gets its rows. */
+export interface Feed {
+    /** Index of the input, or undefined for the result of an earlier stage. */
+    input: number | undefined;
+    node: LogicalNode;
+    /** Columns as the partition pass sees them; position of each logical column among them. */
+    types: readonly ColumnType[];
+    widths: readonly ValueWidth[];
+    position: (column: number) => number;
+    rows: number;
+    exact: boolean;
+}
+
+/** Everything of a partition pass but its radix bits and page size. */
+export interface SetRequest {
+    role: PartitionSet["role"];
+    feed: Feed;
+    keys: readonly KeySpec[];
+    /** Logical columns; -1 = row number. */
+    carry: readonly number[];
+    nullKeys: PartitionDescription["nullKeys"];
+    bits: number;
+    spill: boolean;
+}
+
+/** A stage without what is known only when all stages are (memory of pools, times). */
+export type StageDraft = {
+    [K in PlanStage["kind"]]: Omit<Extract<PlanStage, { kind: K }>, "live" | "predictedMs" | "predictedSpillBytes">;
+}[PlanStage["kind"]];
+
+export interface SetDraft {
+    role: PartitionSet["role"];
+    spec: PartitionDescription;
+    rows: number;
+    width: ValueWidth;
+    needs: PoolNeeds;
+    combiningBytes: number;
+    readBytes: number;
+}
+
+export interface CompileRequest extends PartitionContext {
+    root: LogicalNode;
+    estimator: Estimator;
+    inputs: readonly InputInfo[];
+    sink: SinkKind;
+    batchRows: number | undefined;
+}
+
+export function hashMaskText(mask: bigint | undefined): string {
+    return `0x${(mask ?? 0xffff_ffff_ffff_ffffn).toString(16)}`;
+}
+
+/** Collects the stages and partition sets of one plan. */
+export class PlanDraft {
+    public readonly stages: StageDraft[] = [];
+    public readonly sets: SetDraft[] = [];
+    public output: OutputMemory = { batchRows: 0, bytes: 0 };
+
+    public constructor(public readonly request: CompileRequest) {}
+
+    public get workers(): number {
+        return this.request.limits.workers;
+    }
+
+    public feedOfInput(node: LogicalNode & { kind: "input" }): Feed {
+        const estimate = this.request.estimator.of(node);
+        return {
+            input: this.request.inputs.indexOf(node.input),
+            node,
+            types: node.columns.map((column) => column.type),
+            widths: estimate.widths,
+            position: (column) => column,
+            rows: estimate.rows,
+            exact: estimate.exact
+        };
+    }
+
+    /** The rows that a stage hands to a partition set: only the columns that are needed later. */
+    public feedOfStage(node: LogicalNode, needed: readonly number[]): Feed {
+        const estimate = this.request.estimator.of(node);
+        return {
+            input: undefined,
+            node,
+            types: needed.map((column) => (node.columns[column] as { type: ColumnType }).type),
+            widths: needed.map((column) => estimate.widths[column] as ValueWidth),
+            position: (column) => needed.indexOf(column),
+            rows: estimate.rows,
+            exact: false
+        };
+    }
+
+    public isStreamed(feed: Feed): boolean {
+        return feed.input !== undefined && (this.request.inputs[feed.input]?.streamed ?? false);
+    }
+
+    public isInMemory(feed: Feed): boolean {
+        return feed.input !== undefined && (this.request.inputs[feed.input]?.inMemory ?? false);
+    }
+
+    public widthOf(request: Omit<SetRequest, "bits" | "spill">): ValueWidth {
+        const { keys, carry } = this.positions(request);
+        return rowWidth(request.feed.types, request.feed.widths, keys, carry, request.nullKeys);
+    }
+
+    public positions(request: Pick<SetRequest, "feed" | "keys" | "carry">): { keys: KeySpec[]; carry: number[] } {
+        const { feed } = request;
+        return {
+            keys: request.keys.map((key) => ({ ...key, column: feed.position(key.column) })),
+            carry: request.carry.map((column) => (column === rowNumberColumn ? column : feed.position(column)))
+        };
+    }
+
+    /** Specification of a pass, with the memory of its readers. */
+    public passSpec(request: SetRequest): { spec: PartitionDescription; width: ValueWidth; readBytes: number } {
+        const { limits, policy, debug } = this.request;
+        const { feed, nullKeys, bits, spill } = request;
+        const { keys, carry } = this.positions(request);
+        const width = rowWidth(feed.types, feed.widths, keys, carry, nullKeys);
+        const rowBytes = width.fixed + width.heap;
+        const read = readMemory(
+            feed.types,
+            feed.widths,
+            columnsRead(keys, carry),
+            rowBytes,
+            this.isInMemory(feed) || this.isStreamed(feed),
+            limits,
+            policy
+        );
+        const spec: PartitionDescription = {
+            columns: feed.types,
+            keys,
+            carry,
+            nullKeys,
+            radixBits: bits,
+            pageBytes: pageBytes(this.request, { rows: feed.rows, width }, bits),
+            spill,
+            packSpilled: true,
+            forceSpill: debug.forceSpill ?? false,
+            morselRows: debug.morselRows ?? read.morselRows,
+            workers: limits.workers,
+            hashMask: hashMaskText(debug.hashMask)
+        };
+        // The batches of a stream are JavaScript's, but up to two groups of them are alive at a time.
+        const streamBytes = this.isStreamed(feed) ? 2 * policy.streamGroupBytes : 0;
+        return { spec, width, readBytes: read.bytes + streamBytes };
+    }
+
+    public addSet(request: SetRequest): number {
+        const { limits, policy } = this.request;
+        const { spec, width, readBytes } = this.passSpec(request);
+        const { feed, bits } = request;
+        const bytes = feed.rows * (width.fixed + width.heap);
+        const needs = poolNeeds(feed.rows, bytes, feed.exact, limits.workers, bits, spec.pageBytes, limits, policy);
+        // Byte strings are estimated by their mean, which a sample of pages never meets exactly.
+        const variable = feed.types.some(isVariable) ? 1.1 : 1;
+        this.sets.push({
+            role: request.role,
+            spec,
+            rows: feed.rows,
+            width,
+            needs: { min: needs.min, wanted: Math.ceil(needs.wanted * variable) },
+            combiningBytes: combiningBytes(limits.workers, bits, width),
+            readBytes
+        });
+        return this.sets.length - 1;
+    }
+
+    /** The pass over an input; rows of a stage are partitioned while that stage runs. */
+    public addPass(set: number, feed: Feed, name: string): void {
+        const draft = this.sets[set] as SetDraft;
+        if (feed.input === undefined) return;
+        this.stages.push({
+            kind: "partition",
+            id: this.stages.length,
+            name,
+            algorithm: `radix partitioning, 2^${draft.spec.radixBits} partitions`,
+            rowsIn: feed.rows,
+            rowsOut: feed.rows,
+            memory: { inputBytes: draft.readBytes + draft.combiningBytes, tableBytes: 0, outputBytes: 0 },
+            input: feed.input,
+            set
+        });
+    }
+
+    /** Memory of a stage's result rows: batches for the sink, or batches on their way into the next set. */
+    public outputBytes(widths: readonly ValueWidth[], output: StageOutput): number {
+        const { limits, policy, sink } = this.request;
+        if (output.to === "set") {
+            const next = this.sets[output.set];
+            // A batch of a partition sink has as many rows as a morsel of its set.
+            const rows = next?.spec.morselRows ?? policy.morselRowsMax;
+            return outputMemory(widths, limits, policy, 0, rows).bytes + (next?.combiningBytes ?? 0);
+        }
+        if (sink === "count") return 0;
+        const queued = sink === "file" ? 0 : limits.queuedBatches + 1;
+        this.output = outputMemory(widths, limits, policy, queued, this.request.batchRows);
+        return this.output.bytes;
+    }
+}
+
+export const noMemory: StageMemory = { inputBytes: 0, tableBytes: 0, outputBytes: 0 };

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MachineInfo } from "../machine/machine.js";
+import type { MachineProfile } from "../machine/profile.js";
+import type { SinkKind } from "../plan/plan.js";
+import type { SetDraft, StageDraft } from "./compile.js";
+import { arrowRowBytes, type ValueWidth } from "./estimates.js";
+import { columnsRead } from "./stage-memory.js";
+
+export interface CostContext {
+    sets: readonly SetDraft[];
+    poolBytes: readonly number[];
+    profile: MachineProfile;
+    machine: MachineInfo;
+    workers: number;
+    sink: SinkKind;
+    /** Mean bytes of a result row; 0 for a count. */
+    resultRowBytes: number;
+}
+
+export interface Cost {
+    ms: number;
+    spillBytes: number;
+}
+
+const nsPerMs = 1e6;
+
+/** Bytes of a set that its pool cannot hold. */
+function spilled(context: CostContext, set: number): number {
+    const draft = context.sets[set];
+    if (draft === undefined) return 0;
+    const bytes = draft.rows * (draft.width.fixed + draft.width.heap);
+    return Math.max(0, bytes - (context.poolBytes[set] ?? 0));
+}
+
+/** Time of a table access that may leave the caches. */
+function missNs(context: CostContext, tableBytes: number): number {
+    const { machine, profile } = context;
+    if (tableBytes <= machine.l2Bytes) return 0;
+    return tableBytes <= machine.l3Bytes ? profile.l3MissNs : profile.memoryMissNs;
+}
+
+function encodeNs(context: CostContext, rows: number, rowBytes: number): number {
+    const { profile } = context;
+    return rows * (profile.partitionNsPerRow + (rowBytes * nsPerMs) / profile.partitionBytesPerMs);
+}
+
+function outputMs(context: CostContext, stage: StageDraft): number {
+    const { profile, workers, sink, resultRowBytes } = context;
+    if (stage.kind === "partition") return 0;
+    if (stage.output.to === "set") {
+        const set = context.sets[stage.output.set];
+        const ns = encodeNs(context, stage.rowsOut, set === undefined ? 16 : set.width.fixed + set.width.heap);
+        return (ns + stage.rowsOut * profile.outputNsPerRow) / nsPerMs / workers + spillMs(context, stage.output.set);
+    }
+    if (sink === "count") return 0;
+    const bytes = stage.rowsOut * resultRowBytes;
+    const gather = (stage.rowsOut * profile.outputNsPerRow) / nsPerMs + bytes / profile.outputBytesPerMs;
+    return gather / workers + (sink === "file" ? bytes / profile.fileWriteBytesPerMs : 0);
+}
+
+function spillMs(context: CostContext, set: number): number {
+    return spilled(context, set) / context.profile.spillWriteBytesPerMs;
+}
+
+function partitionCost(context: CostContext, stage: Extract<StageDraft, { kind: "partition" }>, read: number): Cost {
+    const draft = context.sets[stage.set];
+    const rowBytes = draft === undefined ? 16 : draft.width.fixed + draft.width.heap;
+    const ns = encodeNs(context, stage.rowsIn, rowBytes);
+    const readMs = (stage.rowsIn * read) / context.profile.readBytesPerMs;
+    return {
+        ms: (ns / nsPerMs + readMs) / context.workers + spillMs(context, stage.set),
+        spillBytes: spilled(context, stage.set)
+    };
+}
+
+function joinCost(
+    context: CostContext,
+    stage: Extract<StageDraft, { kind: "join" | "streamingJoin" }>,
+    read: number
+): Cost {
+    const { profile, workers } = context;
+    const build = context.sets[stage.build];
+    const buildRows = build?.rows ?? 0;
+    const partitions = 2 ** (build?.spec.radixBits ?? 0);
+    const perRow = (build?.width.fixed ?? 16) + (build?.width.heap ?? 0) + 40;
+    const streaming = stage.kind === "streamingJoin";
+    const table = (buildRows * perRow) / (streaming ? 1 : partitions);
+    const miss = missNs(context, table);
+    const probeRows = streaming ? stage.rowsIn : (context.sets[stage.probe]?.rows ?? 0);
+    let ns = buildRows * (profile.buildNsPerRow + miss) + probeRows * (profile.probeNsPerRow + miss);
+    let ms = 0;
+    if (streaming) {
+        ns += encodeNs(context, probeRows, 0) + (probeRows * read * nsPerMs) / profile.readBytesPerMs;
+    } else {
+        ms += (spilled(context, stage.build) + spilled(context, stage.probe)) / profile.spillReadBytesPerMs;
+    }
+    return { ms: ms + ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
+}
+
+function outputSpill(context: CostContext, stage: StageDraft): number {
+    return stage.kind !== "partition" && stage.output.to === "set" ? spilled(context, stage.output.set) : 0;
+}
+
+function groupCost(
+    context: CostContext,
+    stage: Extract<StageDraft, { kind: "group" | "hashGroup" }>,
+    read: number
+): Cost {
+    const { profile, workers } = context;
+    const states = stage.spec.aggregates.length + 1;
+    const partitions = stage.kind === "group" ? 2 ** (context.sets[stage.set]?.spec.radixBits ?? 0) : 1;
+    const miss = missNs(context, (stage.rowsOut * (40 + 16 * states)) / partitions);
+    let ns = stage.rowsIn * (profile.groupNsPerRow * states + miss);
+    let ms = 0;
+    if (stage.kind === "hashGroup") {
+        ns += encodeNs(context, stage.rowsIn, 0) + (stage.rowsIn * read * nsPerMs) / profile.readBytesPerMs;
+    } else ms += spilled(context, stage.set) / profile.spillReadBytesPerMs;
+    return { ms: ms + ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
+}
+
+/** Mean input bytes per row that a stage reads. */
+function readBytesPerRow(
+    stage: StageDraft,
+    sets: readonly SetDraft[],
+    widths: readonly ValueWidth[] | undefined
+): number {
+    if (widths === undefined) return 0;
+    const spec =
+        stage.kind === "partition"
+            ? sets[stage.set]?.spec
+            : stage.kind === "streamingJoin"
+              ? stage.probeSpec
+              : stage.kind === "hashGroup"
+                ? stage.inputSpec
+                : undefined;
+    if (spec === undefined) return 0;
+    return arrowRowBytes(columnsRead(spec.keys, spec.carry).map((column) => widths[column] ?? { fixed: 8, heap: 0 }));
+}
+
+/** Predicted time and spill of a stage. `widths`: value widths of the input that it reads, if any. */
+export function stageCost(context: CostContext, stage: StageDraft, widths: readonly ValueWidth[] | undefined): Cost {
+    const read = readBytesPerRow(stage, context.sets, widths);
+    const cost =
+        stage.kind === "partition"
+            ? partitionCost(context, stage, read)
+            : stage.kind === "join" || stage.kind === "streamingJoin"
+              ? joinCost(context, stage, read)
+              : groupCost(context, stage, read);
+    return { ms: cost.ms + context.profile.stageStartMs, spillBytes: cost.spillBytes };
+}

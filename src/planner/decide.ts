@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Decisions, PartitionSizes } from "../plan/decisions.js";
+import type { JoinStage, PartitionSet, Plan, PlanStage } from "../plan/plan.js";
+import { openPageBytes } from "./partitioning.js";
+import { assignPools } from "./pools.js";
+
+function sum(values: Float64Array): number {
+    let total = 0;
+    for (const value of values) total += value;
+    return total;
+}
+
+/** Upper bound of the pages that a finished set holds: its rows in memory and the open ends of its pages. */
+function residentBytes(set: PartitionSet, poolBytes: number, sizes: PartitionSizes): number {
+    const { spec } = set;
+    const rows = sum(sizes.bytes) - sum(sizes.spilledBytes);
+    const ends = openPageBytes(spec.workers, spec.radixBits, spec.pageBytes, sizes.totalRows);
+    return Math.min(poolBytes, Math.ceil(rows) + ends + spec.pageBytes);
+}
+
+/**
+ * Memory for the pages of a set that is about to be filled, now that earlier sets are known: what they left over goes
+ * to the later ones.
+ */
+function poolBytesFor(plan: Plan, set: number, resident: ReadonlyMap<number, number>): number {
+    const phases = plan.stages.map(({ memory, live }) => ({
+        workingBytes: memory.inputBytes + memory.tableBytes + memory.outputBytes,
+        live
+    }));
+    const requests = plan.sets.map(({ poolBytesMin, poolBytesWanted }) => ({
+        min: poolBytesMin,
+        wanted: poolBytesWanted
+    }));
+    const bytes = plan.memory.budgetBytes - plan.memory.fixedBytes;
+    return assignPools(bytes, phases, requests, resident)[set] ?? 0;
+}
+
+/**
+ * Memory for tables now that the sets of the stage are known: at least what was planned, and what pages did not take.
+ * `live`: pages that each set of the stage holds or may come to hold.
+ */
+function tableBytesFor(plan: Plan, stage: PlanStage, live: ReadonlyMap<number, number>): number {
+    const { inputBytes, tableBytes, outputBytes } = stage.memory;
+    const pages = stage.live.reduce((total, set) => total + (live.get(set) ?? 0), 0);
+    const free = plan.memory.budgetBytes - plan.memory.fixedBytes - pages - inputBytes - outputBytes;
+    return Math.max(tableBytes, Math.floor(free));
+}
+
+interface Candidate {
+    partition: number;
+    spilled: boolean;
+    bytes: number;
+}
+
+/**
+ * Order of visit: partitions that are in memory first, so that their pages are free when spilled ones are read back;
+ * among equals the largest first, so that no large one is left for the end while other workers idle.
+ */
+function order(candidates: Candidate[]): number[] {
+    candidates.sort((a, b) => Number(a.spilled) - Number(b.spilled) || b.bytes - a.bytes || a.partition - b.partition);
+    return candidates.map((candidate) => candidate.partition);
+}
+
+/** Partitions of a join in the order of visit; the NULL partition (the last) is implied. */
+function joinSchedule(build: PartitionSizes, probe: PartitionSizes): number[] {
+    const candidates: Candidate[] = [];
+    for (let partition = 0; partition < build.rows.length - 1; partition++) {
+        if ((build.rows[partition] ?? 0) + (probe.rows[partition] ?? 0) === 0) continue;
+        const spilled = (build.spilledBytes[partition] ?? 0) + (probe.spilledBytes[partition] ?? 0) > 0;
+        candidates.push({ partition, spilled, bytes: (build.bytes[partition] ?? 0) + (probe.bytes[partition] ?? 0) });
+    }
+    return order(candidates);
+}
+
+/** Partitions of a group-by in the order of visit. A group-by without keys has its one group even without rows. */
+function groupSchedule(set: PartitionSet, sizes: PartitionSizes): number[] {
+    const candidates: Candidate[] = [];
+    for (let partition = 0; partition < sizes.rows.length - 1; partition++) {
+        if ((sizes.rows[partition] ?? 0) === 0 && set.spec.keys.length > 0) continue;
+        const spilled = (sizes.spilledBytes[partition] ?? 0) > 0;
+        candidates.push({ partition, spilled, bytes: sizes.bytes[partition] ?? 0 });
+    }
+    return order(candidates);
+}
+
+/**
+ * Probe rows from which a partition is shared by all workers: never more than a fair share of all rows, so that one
+ * heavy key does not keep a single worker busy to the end.
+ */
+function probeSplitRows(stage: JoinStage, probe: PartitionSizes): number {
+    const fair = Math.ceil(probe.totalRows / Math.max(1, stage.spec.workers));
+    return Math.max(1, Math.min(stage.spec.probeSplitRows, Math.max(fair, 64 * 1024)));
+}
+
+/** The planner's second half: decisions that need true sizes. */
+export const decisions: Decisions = Object.freeze({
+    residentBytes,
+    poolBytesFor,
+    tableBytesFor,
+    joinSchedule,
+    groupSchedule,
+    probeSplitRows
+});

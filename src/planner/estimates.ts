@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+import { isVariable, rowNumberColumn, type ColumnType, type KeySpec, type NullKeys } from "../model/column-type.js";
+import { inputsOf, type InputInfo, type JoinNode, type LogicalNode } from "../plan/logical.js";
+import type { Policy } from "./policy.js";
+import { distinctKeys, statisticsId, traceKeys, type KeyStatistics, type StatisticsById } from "./statistics.js";
+
+/** Mean bytes of one value: in the row, and in the heap behind the rows. */
+export interface ValueWidth {
+    fixed: number;
+    heap: number;
+}
+
+export interface Estimate {
+    rows: number;
+    /** The rows are counted, not guessed. */
+    exact: boolean;
+    widths: ValueWidth[];
+}
+
+const reference = 8; // VarRef: distance and length
+
+function fixedWidth(type: ColumnType): ValueWidth {
+    switch (type.layout) {
+        case "null":
+            return { fixed: 0, heap: 0 };
+        case "bool":
+            return { fixed: 1, heap: 0 };
+        case "dictionary":
+            return { fixed: 4, heap: 0 };
+        default:
+            return { fixed: type.byteWidth, heap: 0 };
+    }
+}
+
+/** Bytes per value in an input beside the value itself: offsets and views. */
+function descriptorBytes(type: ColumnType): number {
+    if (type.layout === "binary") return type.byteWidth;
+    return type.layout === "view" ? 16 : 0;
+}
+
+function inputWidths(input: InputInfo, policy: Policy): ValueWidth[] {
+    return input.columns.map(({ type }, i) => {
+        if (!isVariable(type)) return fixedWidth(type);
+        if (input.streamed) return { fixed: reference, heap: policy.unknownValueBytes };
+        const mean = (input.columnBytes[i] ?? 0) / Math.max(1, input.rows);
+        return { fixed: reference, heap: Math.max(0, mean - descriptorBytes(type)) };
+    });
+}
+
+/** Estimates of every node of one query, from headers, samples and hints. */
+export class Estimator {
+    readonly #known = new Map<LogicalNode, Estimate>();
+    readonly #inputs: readonly InputInfo[];
+
+    public constructor(
+        root: LogicalNode,
+        private readonly statistics: StatisticsById,
+        private readonly policy: Policy
+    ) {
+        this.#inputs = inputsOf(root);
+    }
+
+    public of(node: LogicalNode): Estimate {
+        const known = this.#known.get(node);
+        if (known !== undefined) return known;
+        const estimate = this.#make(node);
+        this.#known.set(node, estimate);
+        return estimate;
+    }
+
+    public statisticsOf(node: LogicalNode, keys: readonly KeySpec[]): KeyStatistics | undefined {
+        const traced = traceKeys(node, keys);
+        if (traced === undefined) return undefined;
+        return this.statistics.get(statisticsId(this.#inputs, traced.input, traced.keys));
+    }
+
+    /** Distinct keys; without a sample every row is taken for a key of its own. */
+    public distinct(node: LogicalNode, keys: readonly KeySpec[]): number {
+        const { rows } = this.of(node);
+        const statistics = this.statisticsOf(node, keys);
+        return statistics === undefined ? rows : Math.min(rows, distinctKeys(statistics));
+    }
+
+    #make(node: LogicalNode): Estimate {
+        if (node.kind === "input") {
+            return { rows: node.input.rows, exact: !node.input.streamed, widths: inputWidths(node.input, this.policy) };
+        }
+        if (node.kind === "join") {
+            const left = this.of(node.left);
+            const right = this.of(node.right);
+            const widths = node.columns.map((column) => {
+                const from = column.side === "right" ? right.widths[column.right] : left.widths[column.left];
+                return from ?? fixedWidth(column.type);
+            });
+            return { rows: node.hints.resultRows ?? this.#joinRows(node), exact: false, widths };
+        }
+        const child = this.of(node.child);
+        const widths = node.columns.map((column, i) => {
+            const from = i < node.keys.length ? node.keys[i]?.column : node.aggregates[i - node.keys.length]?.column;
+            return isVariable(column.type)
+                ? (child.widths[from ?? -1] ?? fixedWidth(column.type))
+                : fixedWidth(column.type);
+        });
+        const groups = node.keys.length === 0 ? 1 : this.distinct(node.child, node.keys);
+        return { rows: node.hints.groups ?? groups, exact: node.keys.length === 0, widths };
+    }
+
+    /** |L| |R| / max(distinct) pairs (System R), then what the join type keeps or drops. */
+    #joinRows(node: JoinNode): number {
+        const left = this.of(node.left).rows;
+        const right = this.of(node.right).rows;
+        const leftKeys = Math.max(
+            1,
+            this.distinct(
+                node.left,
+                node.keys.map((key) => key.left)
+            )
+        );
+        const rightKeys = Math.max(
+            1,
+            this.distinct(
+                node.right,
+                node.keys.map((key) => key.right)
+            )
+        );
+        const pairs = Math.ceil((left * right) / Math.max(leftKeys, rightKeys));
+        switch (node.type) {
+            case "inner":
+                return pairs;
+            case "left":
+                return Math.max(left, pairs);
+            case "right":
+                return Math.max(right, pairs);
+            case "full":
+                return Math.max(left, right, pairs);
+            case "semi":
+                return Math.min(left, pairs);
+            case "anti":
+                return Math.max(Math.ceil(left / 10), left - pairs);
+        }
+    }
+}
+
+function packedKeyBytes(keys: readonly KeySpec[]): number | undefined {
+    if (keys.some((key) => key.kind === "bytes" || (key.kind === "dictionaryValue" && key.kindOfValue === "bytes"))) {
+        return undefined;
+    }
+    return keys.reduce((sum, key) => sum + key.width, 0);
+}
+
+function keyIsInvertible(key: KeySpec): boolean {
+    return key.kind === "integer" || key.kind === "fixedBytes" || key.kind === "dictionaryIndex";
+}
+
+/**
+ * Bytes of one row (multiple of 8) and of its heap, on average; follows RowLayout::make in native/model/row_layout.cpp
+ * closely enough to plan with. The true width comes back with the sizes of the pass.
+ */
+export function rowWidth(
+    columns: readonly ColumnType[],
+    widths: readonly ValueWidth[],
+    keys: readonly KeySpec[],
+    carry: readonly number[],
+    nullKeys: NullKeys
+): ValueWidth {
+    const packed = packedKeyBytes(keys);
+    const isWord = packed !== undefined && packed <= 8 && nullKeys !== "equal";
+    let fixed = 8;
+    let heap = 0;
+    if (!isWord) {
+        for (const key of keys) {
+            const isBytes = key.kind === "bytes" || (key.kind === "dictionaryValue" && key.kindOfValue === "bytes");
+            fixed += isBytes ? reference : key.width;
+            if (isBytes) heap += widths[key.column]?.heap ?? 0;
+        }
+        fixed = Math.ceil(fixed / 8) * 8;
+    }
+    let nullBits = 0;
+    for (const column of carry) {
+        if (column === rowNumberColumn) {
+            fixed += 8;
+            continue;
+        }
+        if (columns[column]?.nullable) nullBits++;
+        const key = keys.find((candidate) => candidate.column === column);
+        if (key !== undefined && keyIsInvertible(key)) continue;
+        fixed += widths[column]?.fixed ?? 8;
+        if (key === undefined) heap += widths[column]?.heap ?? 0;
+    }
+    return { fixed: Math.ceil((fixed + Math.ceil(nullBits / 8)) / 8) * 8, heap };
+}
+
+/** Mean bytes of an Arrow row of these columns. */
+export function arrowRowBytes(widths: readonly ValueWidth[]): number {
+    return widths.reduce((sum, width) => sum + width.fixed + width.heap, 0);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { NullKeys } from "../model/column-type.js";
+import type { JoinNode } from "../plan/logical.js";
+import type { Estimator } from "./estimates.js";
+import { rowWidth } from "./estimates.js";
+import type { Policy } from "./policy.js";
+
+export type Side = "left" | "right";
+
+/** What the plan makes of left and right; never changes the result. */
+export interface JoinSides {
+    build: Side;
+    emit: "pairs" | "buildOnce" | "probeOnce";
+    anti: boolean;
+    keepUnmatchedBuild: boolean;
+    keepUnmatchedProbe: boolean;
+    nullKeys: Record<Side, NullKeys>;
+}
+
+/** Are rows of this side without a partner part of the result? */
+function keepsUnmatched(node: JoinNode, side: Side): boolean {
+    return node.type === "full" || node.type === side || (node.type === "anti" && side === "left");
+}
+
+function nullKeys(node: JoinNode, side: Side): NullKeys {
+    if (node.nullEquality) return "equal";
+    // A NULL key matches nothing, so such a row matters only where rows without a partner come out.
+    return keepsUnmatched(node, side) ? "keep" : "drop";
+}
+
+/** Carried columns of one side for the wanted result columns. */
+export function carriedColumns(node: JoinNode, needed: readonly number[], side: Side): number[] {
+    const carried = new Set<number>();
+    for (const index of needed) {
+        const column = node.columns[index];
+        if (column !== undefined && (column.side === side || column.side === "either")) carried.add(column[side]);
+    }
+    return [...carried].sort((a, b) => a - b);
+}
+
+/** Bytes of a side if the tables were built on it. */
+function buildBytes(
+    node: JoinNode,
+    needed: readonly number[],
+    side: Side,
+    estimator: Estimator,
+    policy: Policy
+): number {
+    const child = node[side];
+    const { rows, widths } = estimator.of(child);
+    const types = child.columns.map((column) => column.type);
+    const keys = node.keys.map((key) => key[side]);
+    const width = rowWidth(types, widths, keys, carriedColumns(node, needed, side), nullKeys(node, side));
+    return rows * (width.fixed + width.heap + policy.slotBytesPerRow);
+}
+
+/** Builds on the smaller side and says how the join type reads from there. */
+export function joinSides(node: JoinNode, needed: readonly number[], estimator: Estimator, policy: Policy): JoinSides {
+    const left = buildBytes(node, needed, "left", estimator, policy);
+    const right = buildBytes(node, needed, "right", estimator, policy);
+    const build = node.hints.buildSide ?? (right < left ? "right" : "left");
+    const probe = build === "left" ? "right" : "left";
+    const once = node.type === "semi" || node.type === "anti";
+    return {
+        build,
+        emit: once ? (build === "left" ? "buildOnce" : "probeOnce") : "pairs",
+        anti: node.type === "anti",
+        keepUnmatchedBuild: !once && keepsUnmatched(node, build),
+        keepUnmatchedProbe: !once && keepsUnmatched(node, probe),
+        nullKeys: { left: nullKeys(node, "left"), right: nullKeys(node, "right") }
+    };
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Policy } from "./policy.js";
+
+/** What a plan may use at most; the planner goes down a ladder of these until the budget suffices. */
+export interface PlanLimits {
+    readonly workers: number;
+    readonly radixBitsMax: number;
+    readonly pageBytesMax: number;
+    readonly openPagesShare: number;
+    readonly morselBytes: number;
+    readonly morselRowsMin: number;
+    readonly batchBytes: number;
+    readonly batchRowsMin: number;
+    readonly queuedBatches: number;
+    readonly tableBytesMin: number;
+}
+
+/**
+ * From full speed down to the least memory. First buffers shrink (costs a few per cent), then pages and fan-out (more
+ * co-partitions have to be joined in chunks), then workers.
+ */
+export function limitLadder(policy: Policy, threads: number, batchBytes: number): PlanLimits[] {
+    const first: PlanLimits = {
+        workers: threads,
+        radixBitsMax: policy.firstPassBitsMax,
+        pageBytesMax: policy.pageBytesMax,
+        openPagesShare: policy.openPagesShare,
+        morselBytes: policy.morselBytes,
+        morselRowsMin: policy.morselRowsMin,
+        batchBytes,
+        batchRowsMin: policy.batchRowsMin,
+        queuedBatches: policy.queuedBatches,
+        tableBytesMin: policy.tableBytesMin
+    };
+    const ladder = [first];
+    const step = (change: Partial<PlanLimits>): void => {
+        ladder.push({ ...(ladder[ladder.length - 1] as PlanLimits), ...change });
+    };
+    step({ pageBytesMax: policy.pageBytesMax / 4, batchBytes: Math.min(batchBytes, policy.batchBytes / 2) });
+    step({
+        morselBytes: policy.morselBytes / 4,
+        batchBytes: policy.batchBytes / 4,
+        pageBytesMax: policy.pageBytesMax / 8
+    });
+    step({ radixBitsMax: 8, queuedBatches: 2, pageBytesMax: 2 * policy.pageBytesMin });
+    step({ openPagesShare: 0.5, radixBitsMax: 6, pageBytesMax: policy.pageBytesMin, batchRowsMin: 256 });
+    step({ morselBytes: policy.morselBytes / 16, morselRowsMin: 256, batchBytes: policy.batchBytes / 16 });
+    for (let workers = Math.floor(threads / 2); workers >= 1; workers = Math.floor(workers / 2)) step({ workers });
+    step({
+        workers: 1,
+        radixBitsMax: 4,
+        queuedBatches: 1,
+        morselRowsMin: 64,
+        batchRowsMin: 64,
+        morselBytes: 8 * 1024,
+        batchBytes: 16 * 1024,
+        tableBytesMin: policy.tableBytesMin / 4
+    });
+    return ladder;
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MachineInfo } from "../machine/machine.js";
+import type { DebugKnobs } from "../model/debug-knobs.js";
+import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../model/sizes.js";
+import type { ValueWidth } from "./estimates.js";
+import type { PlanLimits } from "./limits.js";
+import type { Policy } from "./policy.js";
+
+// native/model/stage_spec.hpp and native/memory/page_pool.hpp
+const radixBitsLargest = 14;
+const pageBytesLargest = 2 * 1024 * 1024;
+// native/cpu/radix_partition/radix_partitioner.cpp: rows of a write-combining buffer, widest row that is combined.
+const combinedRows = 8;
+const combinedRowBytesMax = 64;
+
+/** Rows that go through one partition pass. */
+export interface PartitionLoad {
+    rows: number;
+    width: ValueWidth;
+}
+
+export interface PartitionContext {
+    limits: PlanLimits;
+    policy: Policy;
+    machine: MachineInfo;
+    debug: DebugKnobs;
+    budgetBytes: number;
+}
+
+export function loadBytes(load: PartitionLoad): number {
+    return load.rows * (load.width.fixed + load.width.heap);
+}
+
+function bitsFor(bytes: number, targetBytes: number): number {
+    return Math.max(0, Math.ceil(Math.log2(bytes / Math.max(1, targetBytes))));
+}
+
+/**
+ * Bits of the partition pass. `tableBytes`: rows and tables of the side (or groups) that must be in memory per
+ * partition; `widest`: the wider row of both sides.
+ */
+export function radixBits(context: PartitionContext, tableBytes: number, rows: number, widestRowBytes: number): number {
+    const { limits, policy, machine, debug, budgetBytes } = context;
+    if (debug.radixBits !== undefined) return debug.radixBits;
+    // Into the cache: what partitioning is for.
+    const cached = bitsFor(tableBytes, machine.l2Bytes * policy.cacheShare);
+    // Into a worker's share of the table memory: else a partition is joined in chunks, its probe rows read per chunk.
+    const share = (budgetBytes * policy.tableShare) / limits.workers;
+    const fitting = bitsFor(tableBytes * policy.partitionSlack, share);
+    // Enough of them to keep unequal ones from leaving a worker alone.
+    const balanced = limits.workers > 1 ? Math.ceil(Math.log2(limits.workers * policy.partitionsPerWorker)) : 0;
+    const worthwhile = Math.max(0, Math.floor(Math.log2(Math.max(1, rows) / policy.partitionRowsMin)));
+    const wanted = Math.min(Math.max(cached, balanced), worthwhile, limits.radixBitsMax);
+    const needed = limits.radixBitsMax === policy.firstPassBitsMax ? fitting : Math.min(fitting, limits.radixBitsMax);
+    const bits = Math.min(Math.max(wanted, needed), radixBitsLargest);
+    // Write-combining buffers beyond the L2 cache would be worse than none.
+    const combinedRow = Math.min(widestRowBytes, combinedRowBytesMax);
+    const combining = Math.floor(Math.log2((machine.l2Bytes * 0.75) / (combinedRows * combinedRow)));
+    return Math.max(Math.min(bits, combining), Math.min(needed, radixBitsLargest));
+}
+
+/** Page size at which a worker fills several pages per partition. */
+export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: number): number {
+    const { limits, policy, debug } = context;
+    if (debug.pageBytes !== undefined) return debug.pageBytes;
+    const perPartition = loadBytes(load) / (limits.workers * 2 ** bits);
+    const wanted = powerOfTwoAtMost(perPartition / policy.pagesPerPartition);
+    // Some rows per page in any case; a row that is larger than a page still gets one of its own.
+    const several = powerOfTwoAtLeast(combinedRows * (load.width.fixed + load.width.heap));
+    const least = Math.min(Math.max(policy.pageBytesMin, several), pageBytesLargest);
+    return clamp(wanted, least, Math.max(least, limits.pageBytesMax));
+}
+
+/** One open page per worker and partition (and one for NULL keys), as far as there are rows for them. */
+export function openPageBytes(workers: number, bits: number, page: number, rows: number): number {
+    return Math.min(workers * (2 ** bits + 1), rows + 1) * page;
+}
+
+export function combiningBytes(workers: number, bits: number, width: ValueWidth): number {
+    if (width.heap > 0 || width.fixed > combinedRowBytesMax) return 0;
+    return workers * (2 ** bits + 1) * combinedRows * width.fixed;
+}

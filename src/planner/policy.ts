@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/**
+ * Every number that tunes the planner, with its meaning and evidence. Nothing here changes a result. Hardware speeds
+ * stand in configs/machines/*.yaml, hardware sizes come from the machine itself.
+ */
+export interface Policy {
+    /** Share of the budget that no stage plans with: values larger than average, allocator rounding, page lists. */
+    readonly headroomShare: number;
+    /** Share of the L2 cache for a co-partition's table; the rest holds the probe rows and output that stream by. */
+    readonly cacheShare: number;
+    /** Share of the last-level cache, divided among the workers, up to which one big table is as good as small ones. */
+    readonly lastLevelShare: number;
+    /** A build side this many times smaller than the probe side is not worth partitioning the probe side for. */
+    readonly streamingRatio: number;
+    /** ... as long as its tables stay below this: beyond, every probe is a TLB miss too. */
+    readonly streamingTableBytesMax: number;
+    /** Bytes of hash table per build row: 16-byte slots at a load between 1/4 and 1/2, 40 on average ... */
+    readonly slotBytesPerRow: number;
+    /** ... and at most, with a chain (row numbers have gaps) and match flags: what memory is reserved for. */
+    readonly slotBytesPerRowMax: number;
+    /** Widest first pass: 2^11 write-combining buffers of 128 to 512 bytes are what an L2 cache and TLB hold. */
+    readonly firstPassBitsMax: number;
+    /** Partitions smaller than this spend more time on their ends than on their rows. */
+    readonly partitionRowsMin: number;
+    /** Partitions per worker that even out unequal ones. */
+    readonly partitionsPerWorker: number;
+    /** Open pages (one per worker and partition) take at most this share of a partition set's memory. */
+    readonly openPagesShare: number;
+    /** Pages: from what a disk transfers well down to the smallest the pool has. */
+    readonly pageBytesMax: number;
+    readonly pageBytesMin: number;
+    /** Pages are small enough that each worker fills this many per partition; else half of the memory is open ends. */
+    readonly pagesPerPartition: number;
+    /** Input that a worker reads at a time; two such buffers overlap reading and work. */
+    readonly morselBytes: number;
+    readonly morselRowsMin: number;
+    readonly morselRowsMax: number;
+    readonly readBuffers: number;
+    /** Values longer than average: how much larger than average a morsel's variable bytes may be. */
+    readonly variableSlack: number;
+    /** Rows per worker below which another thread does not pay for its start. */
+    readonly rowsPerWorkerMin: number;
+    /** Result batches: about a mebibyte keeps calls per batch rare and buffers in the L3 cache. */
+    readonly batchBytes: number;
+    /** File batches: larger ones read faster later; each costs this much memory per worker. */
+    readonly fileBatchBytes: number;
+    readonly batchRowsMin: number;
+    readonly batchRowsMax: number;
+    /** Batches that wait for JavaScript. */
+    readonly queuedBatches: number;
+    /** A builder doubles its buffers as rows come. */
+    readonly builderGrowth: number;
+    /** Share of the budget that batches under construction may take. */
+    readonly outputShare: number;
+    /** Share of the budget for hash tables and spilled rows that are read back. */
+    readonly tableShare: number;
+    /** Smallest table memory of a worker: one page of rows and its slots. */
+    readonly tableBytesMin: number;
+    /** Real partitions are larger than average ones by about this factor (hashing is not exact). */
+    readonly partitionSlack: number;
+    /** Probe sides above this many rows are shared by several workers, so that one heavy key keeps none alone busy. */
+    readonly probeSplitRows: number;
+    /** Rows sampled for distinct keys and heavy hitters: 3 ms per side. */
+    readonly sampleRows: number;
+    /** Relations of fewer rows are not sampled: no choice matters for them. */
+    readonly sampledFromRows: number;
+    /** Perfect hashing takes at most this many slots (of 4 bytes) per row; linear probing takes 32 to 64 bytes. */
+    readonly perfectSlotsPerRow: number;
+    /** Build rows per distinct key from which chains beat probing past equal keys. */
+    readonly chainingDuplicates: number;
+    /** Hash group-by: rows per group below which partitioning first is cheaper than merging the workers' tables. */
+    readonly rowsPerGroupMin: number;
+    /** Group-by: bytes per group beside key and states (slots, chain). */
+    readonly groupOverheadBytes: number;
+    /** Bytes of a variable-length value where nothing is known (streams). */
+    readonly unknownValueBytes: number;
+    /** Rows of a stream whose length nobody stated. */
+    readonly unknownRows: number;
+    /** Memory an intermediate result is planned for beyond its estimate. */
+    readonly estimateSlack: number;
+    /** Dictionaries: values as read, unified values and the tables that map indices. */
+    readonly dictionaryFactor: number;
+    /** Batches of a stream are pushed in groups of this size. */
+    readonly streamGroupBytes: number;
+}
+
+export const defaultPolicy: Policy = Object.freeze({
+    headroomShare: 1 / 16,
+    cacheShare: 0.5,
+    lastLevelShare: 0.5,
+    streamingRatio: 8,
+    streamingTableBytesMax: 64 * 1024 * 1024,
+    slotBytesPerRow: 40,
+    slotBytesPerRowMax: 72,
+    firstPassBitsMax: 11,
+    partitionRowsMin: 2048,
+    partitionsPerWorker: 8,
+    openPagesShare: 0.25,
+    pageBytesMax: 256 * 1024,
+    pageBytesMin: 4096,
+    pagesPerPartition: 4,
+    morselBytes: 512 * 1024,
+    morselRowsMin: 1024,
+    morselRowsMax: 64 * 1024,
+    readBuffers: 2,
+    variableSlack: 2,
+    rowsPerWorkerMin: 32 * 1024,
+    batchBytes: 1024 * 1024,
+    fileBatchBytes: 4 * 1024 * 1024,
+    batchRowsMin: 1024,
+    batchRowsMax: 256 * 1024,
+    queuedBatches: 4,
+    builderGrowth: 2,
+    outputShare: 0.125,
+    tableShare: 0.25,
+    tableBytesMin: 256 * 1024,
+    partitionSlack: 1.5,
+    probeSplitRows: 512 * 1024,
+    sampleRows: 64 * 1024,
+    sampledFromRows: 16 * 1024,
+    perfectSlotsPerRow: 2,
+    chainingDuplicates: 4,
+    rowsPerGroupMin: 16,
+    groupOverheadBytes: 24,
+    unknownValueBytes: 24,
+    unknownRows: 10_000_000,
+    estimateSlack: 1.5,
+    dictionaryFactor: 3,
+    streamGroupBytes: 8 * 1024 * 1024
+});
+
+/** Least value of the option `memory.host`; queries may need more and then say how much. */
+export const smallestBudgetBytes = 1024 * 1024;

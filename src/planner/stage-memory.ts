@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+import { isVariable, type ColumnType } from "../model/column-type.js";
+import { clamp, powerOfTwoAtMost } from "../model/sizes.js";
+import { arrowRowBytes, type ValueWidth } from "./estimates.js";
+import type { PlanLimits } from "./limits.js";
+import { openPageBytes } from "./partitioning.js";
+import type { Policy } from "./policy.js";
+
+// native/executor/morsel_reader.hpp: a reader never holds more unless one row is larger.
+const pieceBytesMax = 4 * 1024 * 1024;
+// native/cpu/row/row_encoder.hpp
+const encodedRows = 1024;
+
+/** Columns that a pass reads: keys, then carried ones, each once. */
+export function columnsRead(keys: readonly { column: number }[], carry: readonly number[]): number[] {
+    return [...new Set([...keys.map((key) => key.column), ...carry])].filter((column) => column >= 0);
+}
+
+export interface ReadMemory {
+    morselRows: number;
+    /** Buffers of all workers. */
+    bytes: number;
+}
+
+/** Rows per morsel, and the readers' and encoders' memory. */
+export function readMemory(
+    types: readonly ColumnType[],
+    widths: readonly ValueWidth[],
+    read: readonly number[],
+    rowBytes: number,
+    inMemory: boolean,
+    limits: PlanLimits,
+    policy: Policy
+): ReadMemory {
+    const readWidths = read.map((column) => widths[column] ?? { fixed: 8, heap: 0 });
+    const bytesPerRow = Math.max(1, arrowRowBytes(readWidths));
+    const wanted = powerOfTwoAtMost(limits.morselBytes / bytesPerRow);
+    const morselRows = clamp(wanted, limits.morselRowsMin, policy.morselRowsMax);
+    const slack = read.some((column) => types[column] !== undefined && isVariable(types[column]))
+        ? policy.variableSlack
+        : 1;
+    // A NULL bitmap per column, and indices that are mapped to the unified dictionary, come on top: one byte per value.
+    const buffers = (bytesPerRow + read.length) * morselRows * slack;
+    const buffered = Math.max(Math.min(buffers, pieceBytesMax), bytesPerRow * slack) * policy.readBuffers;
+    const scratch = encodedRows * (rowBytes + 16 * read.length);
+    return { morselRows, bytes: Math.ceil(limits.workers * ((inMemory ? 0 : buffered) + scratch)) };
+}
+
+export interface OutputMemory {
+    batchRows: number;
+    bytes: number;
+}
+
+/** Rows per result batch, and the memory of batches that are built and wait. */
+export function outputMemory(
+    widths: readonly ValueWidth[],
+    limits: PlanLimits,
+    policy: Policy,
+    queued: number,
+    batchRowsWanted: number | undefined
+): OutputMemory {
+    const bytesPerRow = Math.max(1, arrowRowBytes(widths) + widths.length / 8);
+    const fitting = powerOfTwoAtMost(limits.batchBytes / bytesPerRow);
+    const batchRows = batchRowsWanted ?? clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
+    const growth = widths.some((width) => width.heap > 0) ? policy.builderGrowth : 1;
+    // Each worker fills one batch while its last one is handed on.
+    const batches = limits.workers * (growth + 1) + queued;
+    return { batchRows, bytes: Math.ceil(batches * batchRows * bytesPerRow) };
+}
+
+export interface PoolNeeds {
+    min: number;
+    wanted: number;
+}
+
+/** Pages that a set must have (open ends of all partitions and some to spill), and those that keep all rows. */
+export function poolNeeds(
+    rows: number,
+    bytes: number,
+    exact: boolean,
+    workers: number,
+    bits: number,
+    pageBytes: number,
+    limits: PlanLimits,
+    policy: Policy
+): PoolNeeds {
+    const open = openPageBytes(workers, bits, pageBytes, exact ? rows : Infinity);
+    const slack = exact ? 1 : policy.estimateSlack;
+    const wanted = Math.ceil(bytes * slack * 1.02) + open + pageBytes;
+    const roomy = Math.min(open / limits.openPagesShare, wanted);
+    const bare = open * 1.5 + 4 * pageBytes;
+    // Everything fits: nothing will be spilled and nothing more is needed, if the number of rows is right.
+    const min = exact ? Math.min(Math.max(roomy, bare), wanted) : Math.max(roomy, bare);
+    return { min: Math.ceil(min), wanted: Math.ceil(Math.max(wanted, min)) };
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { KeySpec } from "../model/column-type.js";
+import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import type { Policy } from "./policy.js";
+
+/** What a sample of key columns showed; the same facts as NativeKeyStatistics. */
+export interface KeyStatistics {
+    readonly rows: number;
+    readonly nulls: number;
+    readonly min: bigint | null;
+    readonly max: bigint | null;
+    readonly sampledRows: number;
+    readonly sampledDistinct: number;
+    readonly heaviestShare: number;
+}
+
+/** Key columns of an input that the planner wants a sample of. */
+export interface WantedStatistics {
+    readonly id: string;
+    readonly input: InputInfo;
+    readonly keys: readonly KeySpec[];
+}
+
+export type StatisticsById = ReadonlyMap<string, KeyStatistics>;
+
+/** Key columns of a node as columns of the one input they come from. */
+interface TracedKeys {
+    input: InputInfo;
+    keys: KeySpec[];
+}
+
+function traceColumn(node: LogicalNode, column: number): { input: InputInfo; column: number } | undefined {
+    if (node.kind === "input") return { input: node.input, column };
+    if (node.kind === "join") {
+        const from = node.columns[column];
+        if (from === undefined || from.side === "either") return undefined;
+        return from.side === "left" ? traceColumn(node.left, from.left) : traceColumn(node.right, from.right);
+    }
+    const key = node.keys[column];
+    return key === undefined ? undefined : traceColumn(node.child, key.column);
+}
+
+export function traceKeys(node: LogicalNode, keys: readonly KeySpec[]): TracedKeys | undefined {
+    const traced = keys.map((key) => ({ key, from: traceColumn(node, key.column) }));
+    const input = traced[0]?.from?.input;
+    if (input === undefined || traced.some(({ from }) => from?.input !== input)) return undefined;
+    return { input, keys: traced.map(({ key, from }) => ({ ...key, column: from?.column ?? 0 })) };
+}
+
+export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, keys: readonly KeySpec[]): string {
+    return `${inputs.indexOf(input)}:${keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",")}`;
+}
+
+/** Samples worth taking before planning. */
+export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStatistics[] {
+    const inputs = inputsOf(root);
+    const wanted = new Map<string, WantedStatistics>();
+    const add = (node: LogicalNode, keys: readonly KeySpec[]): void => {
+        const traced = traceKeys(node, keys);
+        if (traced === undefined || traced.input.streamed || traced.input.rows < policy.sampledFromRows) return;
+        const id = statisticsId(inputs, traced.input, traced.keys);
+        wanted.set(id, { id, input: traced.input, keys: traced.keys });
+    };
+    const visit = (node: LogicalNode): void => {
+        if (node.kind === "join") {
+            add(
+                node.left,
+                node.keys.map((key) => key.left)
+            );
+            add(
+                node.right,
+                node.keys.map((key) => key.right)
+            );
+            visit(node.left);
+            visit(node.right);
+        } else if (node.kind === "group") {
+            if (node.keys.length > 0) add(node.child, node.keys);
+            visit(node.child);
+        }
+    };
+    visit(root);
+    return [...wanted.values()];
+}
+
+/**
+ * Distinct keys of the whole relation. A sample of s rows out of D equally likely keys shows D (1 - e^(-s/D)) of them
+ * on average; D is found by bisection. Skewed keys show fewer, so their number is underestimated, which only makes
+ * the estimated result larger.
+ */
+export function distinctKeys(statistics: KeyStatistics): number {
+    const { rows, sampledRows, sampledDistinct } = statistics;
+    if (sampledRows === 0 || rows === 0) return 0;
+    if (sampledRows >= rows) return sampledDistinct;
+    // A sample in which (nearly) every key is new says no more than "many": unique keys are the usual reason.
+    if (sampledDistinct >= sampledRows * 0.999) return rows;
+    let low = sampledDistinct;
+    let high = Math.max(rows, low);
+    for (let i = 0; i < 60 && high - low > 0.5; i++) {
+        const middle = (low + high) / 2;
+        const expected = middle * -Math.expm1(-sampledRows / middle);
+        if (expected < sampledDistinct) low = middle;
+        else high = middle;
+    }
+    return Math.min(rows, Math.max(sampledDistinct, Math.round(high)));
+}
+
+/** Number of values between the smallest and the largest integer key that was seen; null for other keys. */
+export function keyRange(statistics: KeyStatistics): number | null {
+    if (statistics.min === null || statistics.max === null) return null;
+    return Number(statistics.max - statistics.min) + 1;
+}

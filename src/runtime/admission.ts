@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
+import { budgetTooSmall } from "../planner/plan-query.js";
+
+export interface MemoryRequest {
+    minimumBytes: number;
+    wantedBytes: number;
+    /**
+     * The query may wait for user code: its reader, or the iterator of a stream it reads. That code may run queries of
+     * its own, so such a query leaves memory for others and nobody waits for it.
+     */
+    waitsForUser: boolean;
+}
+
+interface Grant {
+    bytes: number;
+    waitsForUser: boolean;
+}
+
+interface Waiter {
+    request: MemoryRequest;
+    resolve: (grant: Grant) => void;
+    reject: (error: SpillwayError) => void;
+}
+
+/**
+ * Shares the memory budget of a runtime among its queries. A query gets what it wants if that is free, less if it can
+ * do with less, else it waits for queries that end by themselves, first come, first served. It never waits for one
+ * that itself may wait for user code: that could be a deadlock, and is an error instead.
+ */
+export class Admission {
+    readonly #grants = new Set<Grant>();
+    readonly #waiting: Waiter[] = [];
+
+    public constructor(private readonly limitBytes: number) {}
+
+    public get running(): number {
+        return this.#grants.size;
+    }
+
+    public async admit(request: MemoryRequest): Promise<{ bytes: number; release: () => void }> {
+        if (request.minimumBytes > this.limitBytes) {
+            throw budgetTooSmall(request.minimumBytes, this.limitBytes, "are allowed");
+        }
+        const grant = await new Promise<Grant>((resolve, reject) => {
+            this.#waiting.push({ request, resolve, reject });
+            this.#serve();
+        });
+        return {
+            bytes: grant.bytes,
+            release: () => {
+                this.#grants.delete(grant);
+                this.#serve();
+            }
+        };
+    }
+
+    /** Refuses everybody who still waits. */
+    public close(error: SpillwayError): void {
+        for (const waiter of this.#waiting.splice(0)) waiter.reject(error);
+    }
+
+    #held(filter: (grant: Grant) => boolean): number {
+        let bytes = 0;
+        for (const grant of this.#grants) if (filter(grant)) bytes += grant.bytes;
+        return bytes;
+    }
+
+    #serve(): void {
+        for (let waiter = this.#waiting[0]; waiter !== undefined; waiter = this.#waiting[0]) {
+            const { request } = waiter;
+            const free = this.limitBytes - this.#held(() => true);
+            // With estimates that may be wrong, more than wanted is better than spilling next to free memory.
+            const wished = Math.max(request.minimumBytes, request.wantedBytes * 2);
+            const most = request.waitsForUser ? Math.max(request.minimumBytes, free / 2) : free;
+            const others = this.#held((grant) => !grant.waitsForUser);
+            const enough = Math.min(wished, (request.minimumBytes + request.wantedBytes) / 2);
+            if (free >= request.minimumBytes && (Math.min(free, most) >= enough || others === 0)) {
+                this.#waiting.shift();
+                const grant = { bytes: Math.floor(Math.min(wished, most)), waitsForUser: request.waitsForUser };
+                this.#grants.add(grant);
+                waiter.resolve(grant);
+                continue;
+            }
+            if (free + others >= request.minimumBytes) return; // enough will be free when those have ended
+            this.#waiting.shift();
+            waiter.reject(this.#refuse(request, free + others));
+        }
+    }
+
+    #refuse(request: MemoryRequest, freeBytes: number): SpillwayError {
+        const error = budgetTooSmall(
+            request.minimumBytes + this.limitBytes - freeBytes,
+            this.limitBytes,
+            "are allowed"
+        );
+        const open = `${this.#grants.size} open result${this.#grants.size === 1 ? "" : "s"} of this runtime hold memory`;
+        return new SpillwayError(
+            "BUDGET_TOO_SMALL",
+            `${error.message}, or read ${open} to the end first`,
+            error.details
+        );
+    }
+}

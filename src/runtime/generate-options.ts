@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+import {
+    checkBoolean,
+    checkInteger,
+    checkNumber,
+    checkOneOf,
+    checkOptions,
+    checkText,
+    invalidArgument
+} from "../model/arguments.js";
+import type { GenerateRequest, GeneratedColumn } from "./generate.js";
+
+/** A column of generated values: integers or floats of a width, or readable text. */
+export interface GenerateColumn {
+    name: string;
+    /** Defaults to "int64". Text has about `width` bytes. */
+    type?: "int8" | "int16" | "int32" | "int64" | "float32" | "float64" | "utf8";
+    /** Mean bytes of text, 1 .. 16384. Defaults to 16. */
+    width?: number;
+}
+
+export interface GenerateKey {
+    /** Defaults to "key". */
+    name?: string;
+    /** Defaults to "int64". */
+    type?: "int32" | "int64";
+    /** Unique keys, or keys drawn from those of another relation. Defaults to "primary". */
+    role?: "primary" | "foreign";
+    /** foreign: number of distinct primary keys that are referred to. Defaults to `rows`. */
+    domainRows?: number;
+    /** Distance between neighbouring keys. Defaults to 1. */
+    stride?: number;
+    /** Smallest key. Defaults to 0. */
+    offset?: number;
+    /** primary: rows per key (m:n joins); `rows` counts all of them. Defaults to 1. */
+    duplicates?: number;
+    /** foreign: Zipf exponent; 0 = uniform. Defaults to 0. */
+    zipf?: number;
+    /** foreign: share of rows that have a partner. Defaults to 1. */
+    matchRatio?: number;
+    /** Defaults to "shuffled". */
+    order?: "shuffled" | "sorted";
+    /** Scatters the keys over the whole range of their type. Defaults to false. */
+    sparse?: boolean;
+}
+
+/** A relation of a key and payload columns. The same options always give the same rows. */
+export interface GenerateRelationOptions {
+    rows: number;
+    /** Defaults to 1. */
+    seed?: number | bigint;
+    key?: GenerateKey;
+    /** Payload columns, or how many int64 columns "payload0", "payload1" ... Defaults to 1. */
+    payload?: number | readonly GenerateColumn[];
+    /** Rows of a record batch. Defaults to about a mebibyte's worth. */
+    batchRows?: number;
+}
+
+/** A table like TPC-H's: same columns, types and key relations, own text. */
+export interface GenerateTpchOptions {
+    table: "orders" | "lineitem";
+    /** 1 = 1.5 million orders and about 6 million line items. */
+    scale: number;
+    /** Defaults to 1. */
+    seed?: number | bigint;
+    batchRows?: number;
+}
+
+export type GenerateOptions = GenerateRelationOptions | GenerateTpchOptions;
+
+const columnTypes = {
+    int8: { kind: "int", width: 1 },
+    int16: { kind: "int", width: 2 },
+    int32: { kind: "int", width: 4 },
+    int64: { kind: "int", width: 8 },
+    float32: { kind: "float", width: 4 },
+    float64: { kind: "float", width: 8 },
+    utf8: { kind: "utf8", width: 16 }
+} as const;
+const columnTypeNames = Object.keys(columnTypes) as (keyof typeof columnTypes)[];
+
+const keyNames = [
+    "name",
+    "type",
+    "role",
+    "domainRows",
+    "stride",
+    "offset",
+    "duplicates",
+    "zipf",
+    "matchRatio",
+    "order",
+    "sparse"
+];
+
+function checkSeed(value: unknown): bigint {
+    if (value === undefined) return 1n;
+    if (typeof value === "bigint" && BigInt.asUintN(64, value) === value) return value;
+    return BigInt(checkInteger(value, "seed", 0));
+}
+
+function or<T>(value: unknown, fallback: T, check: (value: unknown) => T): T {
+    return value === undefined ? fallback : check(value);
+}
+
+function checkColumn(value: unknown, index: number): GeneratedColumn {
+    const where = `payload[${index}]`;
+    if (value === undefined) throw invalidArgument(where, 'a column such as { name: "price" }', value);
+    const given = checkOptions(value, where, ["name", "type", "width"]);
+    const name = checkText(given["name"], `${where}.name`);
+    const type = or(given["type"], "int64" as const, (t) => checkOneOf(t, `${where}.type`, columnTypeNames));
+    const { kind, width } = columnTypes[type];
+    if (given["width"] === undefined) return { name, kind, width };
+    if (kind !== "utf8") {
+        throw invalidArgument(`${where}.width`, `nothing, as "${type}" has its own width,`, given["width"]);
+    }
+    return { name, kind, width: checkInteger(given["width"], `${where}.width`, 1, 16384) };
+}
+
+function checkPayload(value: unknown): GeneratedColumn[] {
+    if (Array.isArray(value)) return value.map(checkColumn);
+    const count = or(value, 1, (n) => checkInteger(n, "payload", 0, 4096));
+    return Array.from({ length: count }, (_, i) => ({ name: `payload${i}`, kind: "int", width: 8 }));
+}
+
+function checkKey(value: unknown, rows: number): Extract<GenerateRequest, { kind: "relation" }>["key"] {
+    const given = checkOptions(value, "key", keyNames);
+    const integer = (name: string, fallback: number, min: number): number =>
+        or(given[name], fallback, (n) => checkInteger(n, `key.${name}`, min));
+    return {
+        name: or(given["name"], "key", (n) => checkText(n, "key.name")),
+        width:
+            or(given["type"], "int64" as const, (t) => checkOneOf(t, "key.type", ["int32", "int64"])) === "int32"
+                ? 4
+                : 8,
+        role: or(given["role"], "primary" as const, (r) => checkOneOf(r, "key.role", ["primary", "foreign"])),
+        domainRows: integer("domainRows", rows, 0),
+        keyStride: integer("stride", 1, 1),
+        keyOffset: integer("offset", 0, Number.MIN_SAFE_INTEGER),
+        duplicates: integer("duplicates", 1, 1),
+        zipf: or(given["zipf"], 0, (z) => checkNumber(z, "key.zipf", 0, 10)),
+        matchRatio: or(given["matchRatio"], 1, (r) => checkNumber(r, "key.matchRatio", 0, 1)),
+        order: or(given["order"], "shuffled" as const, (o) => checkOneOf(o, "key.order", ["shuffled", "sorted"])),
+        sparse: or(given["sparse"], false, (s) => checkBoolean(s, "key.sparse"))
+    };
+}
+
+/** Checks the options of `generate`. */
+export function checkGenerateOptions(options: unknown): GenerateRequest {
+    const isTable = typeof options === "object" && options !== null && "table" in options;
+    if (isTable) {
+        const given = checkOptions(options, "", ["table", "scale", "seed", "batchRows"]);
+        return {
+            kind: "tpch",
+            table: checkOneOf(given["table"], "table", ["orders", "lineitem"]),
+            scale: checkNumber(given["scale"], "scale", 0, 1e6),
+            seed: checkSeed(given["seed"]),
+            batchRows: or(given["batchRows"], 0, (n) => checkInteger(n, "batchRows", 1, 2 ** 31 - 1))
+        };
+    }
+    const given = checkOptions(options, "", ["rows", "seed", "key", "payload", "batchRows"]);
+    const rows = checkInteger(given["rows"], "rows", 0);
+    return {
+        kind: "relation",
+        rows,
+        seed: checkSeed(given["seed"]),
+        key: checkKey(given["key"], rows),
+        payload: checkPayload(given["payload"]),
+        batchRows: or(given["batchRows"], 0, (n) => checkInteger(n, "batchRows", 1, 2 ** 31 - 1))
+    };
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+import { basename } from "node:path";
+
+import { Schema, type RecordBatch } from "apache-arrow";
+
+import { columnTypeOf } from "../arrow/column-type-of.js";
+import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
+import { requireUniqueColumns, schemaDifference, type OpenedFiles } from "../arrow/open-files.js";
+import { narrowNullability, sourceFacts, type SourceFacts } from "../arrow/source-facts.js";
+import { SpillwayError, toSpillwayError } from "../errors.js";
+import { invalidArgument } from "../model/arguments.js";
+import type { ColumnType, SourceLayout } from "../model/column-type.js";
+import type { InputInfo, InputSource, LogicalColumn } from "../plan/logical.js";
+import { defaultPolicy } from "../planner/policy.js";
+
+function makeInput(
+    name: string,
+    schema: Schema,
+    types: readonly ColumnType[],
+    facts: SourceFacts,
+    where: { inMemory: boolean; streamed: boolean },
+    source: InputSource
+): InputInfo {
+    const columns: LogicalColumn[] = [];
+    const input: InputInfo = { name, columns, ...facts, ...where, source };
+    schema.fields.forEach((field, column) => {
+        const type = types[column] as ColumnType;
+        columns.push({ name: field.name, field, type, origin: { input, column } });
+    });
+    return input;
+}
+
+/** A relation of Arrow files. */
+export function fileInput(files: OpenedFiles, name: string | undefined): InputInfo {
+    const { schema, layout, facts, paths } = files;
+    const more = paths.length > 1 ? ` + ${paths.length - 1} more` : "";
+    const shown = name ?? basename(paths[0] ?? "") + more;
+    const source = { kind: "layout", schema, layout } as const;
+    return makeInput(shown, schema, layout.columns, facts, { inMemory: false, streamed: false }, source);
+}
+
+function layoutOf(schema: Schema, batches: readonly RecordBatch[]): SourceLayout {
+    try {
+        const layout = memoryLayout(schema, batches);
+        return { ...layout, columns: narrowNullability(layout) };
+    } catch (error) {
+        if (error instanceof SpillwayError) throw error;
+        const message = `The table cannot be read: ${toSpillwayError(error).message}`;
+        throw new SpillwayError("INVALID_ARGUMENT", message, { option: "table" }, error);
+    }
+}
+
+/** A relation of a table or record batches in memory. */
+export function memoryInput(table: unknown, name: string): InputInfo {
+    const found = recordBatchesOf(table);
+    if (found === undefined) {
+        throw invalidArgument("table", "an Arrow table, a record batch or a non-empty array of record batches", table);
+    }
+    const { schema, batches } = found;
+    requireUniqueColumns(schema, "The table");
+    for (const [index, batch] of batches.entries()) {
+        const difference = schemaDifference(schema, batch.schema);
+        if (difference === undefined) continue;
+        throw new SpillwayError(
+            "INVALID_ARGUMENT",
+            `The record batches of one relation need one schema, but batches 0 and ${index} differ: ${difference}`,
+            { option: "table" }
+        );
+    }
+    const layout = layoutOf(schema, batches);
+    const source = { kind: "layout", schema, layout } as const;
+    return makeInput(name, schema, layout.columns, sourceFacts(layout), { inMemory: true, streamed: false }, source);
+}
+
+/** A relation of batches that arrive one after the other. */
+export function streamInput(
+    schema: unknown,
+    open: () => AsyncIterable<RecordBatch>,
+    name: string,
+    rows: number | undefined
+): InputInfo {
+    if (!Schema.isSchema(schema)) throw invalidArgument("schema", "an Arrow schema", schema);
+    requireUniqueColumns(schema, "The schema");
+    const types = schema.fields.map((field) => columnTypeOf(field));
+    const none = types.map(() => 0);
+    const facts = {
+        rows: rows ?? defaultPolicy.unknownRows,
+        columnBytes: none,
+        dictionaryBytes: none,
+        largestBatchRows: 0
+    };
+    return makeInput(name, schema, types, facts, { inMemory: false, streamed: true }, { kind: "stream", schema, open });
+}

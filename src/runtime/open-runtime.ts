@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdtemp, rmdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { SpillwayError } from "../errors.js";
+import { QueryRunner } from "./query-runner.js";
+import { loadBinding } from "../native/load.js";
+import { listDevices } from "../machine/devices.js";
+import { machineInfo, usableMemory } from "../machine/machine.js";
+import { loadProfile } from "../machine/profile.js";
+import { checkInteger, checkOneOf, checkOptions, checkText } from "../model/arguments.js";
+import { checkDebugKnobs } from "../model/debug-knobs.js";
+import { parseBytes } from "../model/sizes.js";
+import { smallestBudgetBytes } from "../planner/policy.js";
+import type { RuntimeOptions } from "./options.js";
+import { Runtime } from "./runtime.js";
+
+/** Spilling may begin hours into a query: whether the folder takes files is found out now. */
+async function checkSpillDirectory(folder: string): Promise<void> {
+    try {
+        await rmdir(await mkdtemp(join(folder, "spillway-probe-")));
+    } catch (error) {
+        const reason = (error as NodeJS.ErrnoException).code ?? String(error);
+        throw new SpillwayError(
+            "INVALID_ARGUMENT",
+            `Expected an existing folder that can be written for \`memory.spillDirectory\` but '${folder}' is none ` +
+                `(${reason}); make it or name another one`,
+            { option: "memory.spillDirectory", path: folder },
+            error
+        );
+    }
+}
+
+/** Opens the engine. Close the runtime when done, or declare it with `await using`. */
+export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
+    const given = checkOptions(options, "", ["device", "memory", "threads", "debug"]);
+    const memory = checkOptions(given["memory"], "memory", ["host", "device", "spillDirectory"]);
+    const device =
+        given["device"] === undefined ? "auto" : checkOneOf(given["device"], "device", ["auto", "cpu", "gpu"]);
+    const hostBytes =
+        memory["host"] === undefined ? undefined : parseBytes(memory["host"], "memory.host", smallestBudgetBytes);
+    if (memory["device"] !== undefined) parseBytes(memory["device"], "memory.device");
+    const spillDirectory =
+        memory["spillDirectory"] === undefined
+            ? tmpdir()
+            : checkText(memory["spillDirectory"], "memory.spillDirectory");
+    const wantedThreads =
+        given["threads"] === undefined ? undefined : checkInteger(given["threads"], "threads", 1, 1024);
+    const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
+
+    const binding = await loadBinding();
+    await checkSpillDirectory(spillDirectory);
+    const machine = machineInfo(binding.machine());
+    const devices = listDevices(machine, { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() });
+    if (device === "gpu") {
+        const reasons = devices.filter((found) => found.kind === "gpu").map((found) => found.reason);
+        const reason = reasons[0] ?? "none was found";
+        throw new SpillwayError("NO_DEVICE", `There is no GPU to run on: ${reason}; use device "auto" or "cpu"`, {
+            option: "device",
+            reason
+        });
+    }
+    const runner = new QueryRunner({
+        binding,
+        machine,
+        profile: loadProfile(),
+        memoryBytes: hostBytes ?? Math.max(smallestBudgetBytes, Math.floor(usableMemory(machine) / 2)),
+        spillDirectory,
+        threads: wantedThreads ?? machine.cores,
+        debug
+    });
+    return new Runtime({ runner, machine, devices, spillDirectory });
+}

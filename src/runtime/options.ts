@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { TypeMap } from "apache-arrow";
+
+import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Progress } from "../model/progress.js";
+import type { AggregateOf, JoinColumns, JoinOn, JoinType, Name } from "../model/schema-types.js";
+import type { ByteSize } from "../model/sizes.js";
+import type { Query } from "./query.js";
+import type { Relation } from "./relation.js";
+
+export interface MemoryOptions {
+    /**
+     * Host memory that the engine may use, in bytes or as text such as "16GiB". A hard limit: what does not fit is
+     * spilled. Tables given to `fromTable` are yours and do not count.
+     * Defaults to half of the memory that is available (and that the control group allows).
+     */
+    host?: ByteSize;
+    /** GPU memory that the engine may use. Without a GPU it has no effect. */
+    device?: ByteSize;
+    /**
+     * Existing folder for spill files. They are unlinked as soon as they are made, so nothing is left behind.
+     * Defaults to the system's folder for temporary files.
+     */
+    spillDirectory?: string;
+}
+
+export interface RuntimeOptions {
+    /**
+     * - `"auto"`: the best device there is.
+     * - `"cpu"`: the CPU engine.
+     * - `"gpu"`: a GPU, or the error NO_DEVICE that says why there is none.
+     *
+     * Defaults to `"auto"`.
+     */
+    device?: "auto" | "cpu" | "gpu";
+    memory?: MemoryOptions;
+    /** Worker threads of a stage. Defaults to the number of cores this process may use. */
+    threads?: number;
+    /** Knobs for tests and experiments, applied to every query; not covered by semantic versioning. */
+    debug?: DebugKnobs;
+}
+
+export interface RunOptions {
+    /** Cancels the query; its promise rejects with `signal.reason`. */
+    signal?: AbortSignal;
+    /** Called with the state of the query. What it throws is ignored. */
+    onProgress?: (progress: Progress) => void;
+}
+
+export interface BatchesOptions extends RunOptions {
+    /** Most rows of a batch. Defaults to what the plan finds best. */
+    batchRows?: number;
+}
+
+export interface FileOptions extends RunOptions {
+    /** Replace a file of that name. Defaults to false: an existing file is the error OUTPUT_EXISTS. */
+    overwrite?: boolean;
+    /** Most rows of a record batch in the file. Defaults to what the plan finds best. */
+    batchRows?: number;
+}
+
+/** What you know and the planner cannot see. Wrong hints cost time, never the result. */
+export interface JoinHints {
+    /** Number of result rows to plan for. */
+    resultRows?: number;
+    /** Build the hash tables on this side. Defaults to the smaller one. */
+    buildSide?: "left" | "right";
+}
+
+/** Something a query can read: a relation or another query. */
+export type Input<T extends TypeMap> = Relation<T> | Query<T>;
+
+export interface JoinOptions<
+    L extends TypeMap,
+    R extends TypeMap,
+    On extends JoinOn<L, R>,
+    Kind extends JoinType,
+    Suffix extends string,
+    Select extends readonly string[]
+> {
+    left: Input<L>;
+    right: Input<R>;
+    /** Key columns: `"key"`, `["a", "b"]` or `{ leftName: "rightName" }`. Keys of equal name come out once. */
+    on: On;
+    /**
+     * - `"inner"`: pairs of rows with equal keys.
+     * - `"left"`, `"right"`, `"full"`: also the rows of that side (or both) without a partner, filled with NULL.
+     * - `"semi"`: left rows that have a partner, each once.
+     * - `"anti"`: left rows that have none.
+     *
+     * Defaults to `"inner"`.
+     */
+    type?: Kind;
+    /** Result columns, in this order. Defaults to all of the left, then those of the right that are no shared key. */
+    select?: Select & readonly Name<JoinColumns<L, R, On, Kind, Suffix>>[];
+    /** Appended to right columns whose name the left has too. Defaults to `"_right"`. */
+    suffix?: Suffix;
+    /** Does NULL equal NULL in keys? Defaults to false, as in SQL. */
+    nullEquality?: boolean;
+    hints?: JoinHints;
+    /** Knobs for tests and experiments; not covered by semantic versioning. */
+    debug?: DebugKnobs;
+}
+
+export interface GroupByHints {
+    /** Number of groups to plan for. */
+    groups?: number;
+}
+
+export interface GroupByOptions<
+    T extends TypeMap,
+    Keys extends readonly Name<T>[],
+    Aggregates extends Readonly<Record<string, AggregateOf<Name<T>>>>
+> {
+    /** Columns whose equal values make a group; none = one group of all rows. NULL is a value of its own. */
+    keys?: Keys;
+    /** Result columns: `{ revenue: { sum: "price" }, orders: { count: "*" } }`. */
+    aggregates?: Aggregates;
+    hints?: GroupByHints;
+    /** Knobs for tests and experiments; not covered by semantic versioning. */
+    debug?: DebugKnobs;
+}
+
+/** Facts of `fromBatches` that help to plan. */
+export interface FromBatchesOptions {
+    /** Rows to expect. */
+    rows?: number;
+    /** Name of the relation in plans and messages. */
+    name?: string;
+}
+
+export interface NameOption {
+    /** Name of the relation in plans and messages. Defaults to the file's name. */
+    name?: string;
+}

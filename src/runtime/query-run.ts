@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { SourceHandle } from "../native/binding.js";
+import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import type { Plan, SinkKind } from "../plan/plan.js";
+import { decisions } from "../planner/decide.js";
+import { planQuery, type PlanQuery } from "../planner/plan-query.js";
+import type { Job } from "../execute/job.js";
+import { isTableFull, PlanRun } from "../execute/plan-run.js";
+import { ProgressTracker } from "../execute/progress-tracker.js";
+import type { QueryRunner, RunRequest } from "./query-runner.js";
+import { FileSink, type ResultSink } from "../execute/result-sink.js";
+import type { RunReport } from "../execute/run-report.js";
+
+/** One run of one query: admission, sources, statistics, plan, stages, report. */
+export class QueryRun {
+    readonly #sources = new Map<InputInfo, SourceHandle>();
+    readonly #tracker: ProgressTracker;
+
+    public constructor(
+        private readonly runner: QueryRunner,
+        private readonly job: Job,
+        private readonly node: LogicalNode,
+        private readonly debug: DebugKnobs,
+        private readonly sinkKind: SinkKind,
+        request: RunRequest
+    ) {
+        this.request = request;
+        this.#tracker = new ProgressTracker(() => job.progress(), request.onProgress);
+        job.onEnd(() => this.#tracker.end(false));
+    }
+
+    private readonly request: RunRequest;
+
+    /** Resolves with the number of result rows. */
+    public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
+        const { runner, job } = this;
+        const request = runner.planRequest(this.node, this.sinkKind, this.debug, this.request.batchRows);
+        const budgetBytes = await runner.admit(job, request);
+        await this.#openSources();
+        const statistics = await runner.statistics.collect(
+            job,
+            this.node,
+            runner.policy,
+            runner.threads,
+            this.#sources
+        );
+        job.check();
+        const query: PlanQuery = { ...request, statistics, budgetBytes };
+        const plan = planQuery(query);
+        if (sink instanceof FileSink) sink.prepare(plan.batchRows);
+        const { rows, ran } = await this.#runPlan(plan, query, sink);
+        await sink.finish();
+        const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
+        this.#tracker.end(true);
+        report(this.#tracker.runReport(ran, rows, peakBytes));
+        return rows;
+    }
+
+    async #openSources(): Promise<void> {
+        const { job } = this;
+        for (const input of inputsOf(this.node)) {
+            if (input.source.kind !== "layout") continue;
+            const source = await job.binding.openSource(job.engine, input.source.layout);
+            job.onEnd(() => job.binding.closeSource(source));
+            this.#sources.set(input, source);
+            job.check();
+        }
+    }
+
+    async #runPlan(plan: Plan, query: PlanQuery, sink: ResultSink): Promise<{ rows: number; ran: Plan }> {
+        try {
+            return { rows: await this.#stages(plan, sink), ran: plan };
+        } catch (error) {
+            const hashed = plan.stages.some((stage) => stage.kind === "hashGroup");
+            if (!hashed || !isTableFull(error)) throw error;
+            // There were more groups than the sample showed. The engine says so before it sends the first one.
+            const again = planQuery({ ...query, debug: { ...query.debug, algorithm: "partitioned" } });
+            return { rows: await this.#stages(again, sink), ran: again };
+        }
+    }
+
+    async #stages(plan: Plan, sink: ResultSink): Promise<number> {
+        const { job, runner } = this;
+        const run = new PlanRun({
+            job,
+            plan,
+            inputs: inputsOf(this.node),
+            sources: this.#sources,
+            tracker: this.#tracker,
+            decisions,
+            streamGroupBytes: runner.policy.streamGroupBytes,
+            openSink: () => sink.open(plan, (input) => this.#sources.get(input))
+        });
+        return await run.run();
+    }
+}

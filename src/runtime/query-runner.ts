@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Table, type RecordBatch } from "apache-arrow";
+
+import { SpillwayError, toSpillwayError } from "../errors.js";
+import type { MachineInfo } from "../machine/machine.js";
+import type { MachineProfile } from "../machine/profile.js";
+import type { SourceLayout } from "../model/column-type.js";
+import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Progress } from "../model/progress.js";
+import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
+import { inputsOf, type LogicalNode } from "../plan/logical.js";
+import { Explanation } from "../plan/plan-text.js";
+import type { SinkKind } from "../plan/plan.js";
+import { memoryNeeds, planQuery, type PlanQuery } from "../planner/plan-query.js";
+import { defaultPolicy, type Policy } from "../planner/policy.js";
+import { Admission } from "./admission.js";
+import { BatchStream } from "./batch-stream.js";
+import { Job } from "../execute/job.js";
+import { QueryRun } from "./query-run.js";
+import { CountSink, FileSink } from "../execute/result-sink.js";
+import type { RunReport } from "../execute/run-report.js";
+import { StatisticsCache } from "./statistics-cache.js";
+import { tableOf } from "./table-of.js";
+
+/** Checked options of a run. */
+export interface RunRequest {
+    signal?: AbortSignal;
+    onProgress?: (progress: Progress) => void;
+    batchRows?: number;
+    overwrite?: boolean;
+}
+
+export interface RunnerParts {
+    binding: Binding;
+    machine: MachineInfo;
+    profile: MachineProfile;
+    memoryBytes: number;
+    spillDirectory: string;
+    threads: number;
+    debug: DebugKnobs;
+    policy?: Policy;
+}
+
+interface EngineNet {
+    binding: Binding;
+    engine: EngineHandle;
+}
+
+// The net under a runtime that nobody closed: no query, relation or running job refers to its runner any more.
+const forgotten = new FinalizationRegistry<EngineNet>(({ binding, engine }) => {
+    try {
+        binding.closeEngine(engine);
+    } catch {
+        return; // a job still unwinds; the process exit frees what is left
+    }
+});
+
+/** Runs queries on the engine of one runtime: admits them, plans them, runs their stages, cleans up. */
+export class QueryRunner {
+    public readonly parts: RunnerParts;
+    public readonly policy: Policy;
+    public readonly admission: Admission;
+    public readonly statistics = new StatisticsCache();
+    readonly #engine: EngineHandle;
+    readonly #running = new Map<Job, Promise<unknown>>();
+    #closing: Promise<void> | undefined;
+
+    public constructor(parts: RunnerParts) {
+        this.parts = parts;
+        this.policy = parts.policy ?? defaultPolicy;
+        const { binding, memoryBytes, spillDirectory, threads } = parts;
+        this.admission = new Admission(memoryBytes);
+        try {
+            this.#engine = binding.createEngine({ memoryBytes, spillDirectory, threads });
+        } catch (error) {
+            throw toSpillwayError(error);
+        }
+        forgotten.register(this, { binding, engine: this.#engine }, this);
+    }
+
+    public get threads(): number {
+        return this.parts.threads;
+    }
+
+    public get closed(): boolean {
+        return this.#closing !== undefined;
+    }
+
+    public checkOpen(): void {
+        if (this.closed) throw new SpillwayError("CLOSED", "The runtime is closed; open a new one with openRuntime()");
+    }
+
+    public memory(): NativeMemory {
+        this.checkOpen();
+        return this.parts.binding.engineMemory(this.#engine);
+    }
+
+    /** Lets native code check that every buffer lies inside its file, before any query is made. */
+    public async checkSource(layout: SourceLayout): Promise<void> {
+        try {
+            this.parts.binding.closeSource(await this.parts.binding.openSource(this.#engine, layout));
+        } catch (error) {
+            throw toSpillwayError(error);
+        }
+    }
+
+    /** Cancels what runs, waits for it and frees the engine. */
+    public async close(): Promise<void> {
+        this.#closing ??= this.#close();
+        await this.#closing;
+    }
+
+    async #close(): Promise<void> {
+        this.admission.close(new SpillwayError("CLOSED", "The runtime was closed while the query waited"));
+        const running = [...this.#running];
+        for (const [job] of running) job.close();
+        await Promise.allSettled(running.map(([, done]) => done));
+        forgotten.unregister(this);
+        const { binding } = this.parts;
+        await binding.drainEngine(this.#engine);
+        binding.closeEngine(this.#engine);
+    }
+
+    /** Runs `work` as a job: cancellable, waited for by close(), cleaned up whatever happens. */
+    public async runJob<T>(signal: AbortSignal | undefined, work: (job: Job) => Promise<T>): Promise<T> {
+        this.checkOpen();
+        signal?.throwIfAborted();
+        const job = new Job(this.parts.binding, this.#engine, signal);
+        const run = async (): Promise<T> => {
+            try {
+                return await work(job);
+            } catch (error) {
+                throw job.outcome(error);
+            } finally {
+                job.end();
+                // Who awaits a query may count on its memory and files being gone.
+                await this.parts.binding.drainEngine(this.#engine);
+            }
+        };
+        const done = run();
+        this.#running.set(job, done);
+        try {
+            return await done;
+        } finally {
+            this.#running.delete(job);
+        }
+    }
+
+    /** What the planner is asked; the budget is the whole one until a part of it is granted. */
+    public planRequest(node: LogicalNode, sink: SinkKind, debug: DebugKnobs, batchRows?: number): PlanQuery {
+        const { machine, profile, memoryBytes, threads, debug: runtimeDebug } = this.parts;
+        const query: PlanQuery = {
+            root: node,
+            sink,
+            statistics: new Map(),
+            machine,
+            profile,
+            budgetBytes: memoryBytes,
+            threads,
+            debug: { ...runtimeDebug, ...debug },
+            policy: this.policy
+        };
+        return batchRows === undefined ? query : { ...query, batchRows };
+    }
+
+    /** Part of the budget for a query, once it is free; given back when the job ends. */
+    public async admit(job: Job, query: PlanQuery): Promise<number> {
+        const needs = memoryNeeds(query);
+        const streamed = inputsOf(query.root).some((input) => input.streamed);
+        const waitsForUser = query.sink === "batches" || streamed;
+        const grant = await this.admission.admit({ ...needs, waitsForUser });
+        job.onEnd(grant.release);
+        job.check();
+        return grant.bytes;
+    }
+
+    public async explain(node: LogicalNode, debug: DebugKnobs): Promise<Explanation> {
+        return await this.runJob(undefined, async (job) => {
+            const query = this.planRequest(node, "batches", debug);
+            memoryNeeds(query);
+            const statistics = await this.statistics.collect(job, node, this.policy, this.threads);
+            return new Explanation(planQuery({ ...query, statistics }));
+        });
+    }
+
+    public async count(
+        node: LogicalNode,
+        debug: DebugKnobs,
+        request: RunRequest,
+        report: (report: RunReport) => void
+    ): Promise<number> {
+        return await this.runJob(request.signal, async (job) => {
+            const run = new QueryRun(this, job, node, debug, "count", request);
+            return await run.run(new CountSink(job), report);
+        });
+    }
+
+    public async toArrowFile(
+        node: LogicalNode,
+        debug: DebugKnobs,
+        path: string,
+        request: RunRequest,
+        report: (report: RunReport) => void
+    ): Promise<number> {
+        return await this.runJob(request.signal, async (job) => {
+            const run = new QueryRun(this, job, node, debug, "file", request);
+            return await run.run(new FileSink(job, node, path, request.overwrite ?? false), report);
+        });
+    }
+
+    public batches(
+        node: LogicalNode,
+        debug: DebugKnobs,
+        request: RunRequest,
+        report: (report: RunReport) => void
+    ): AsyncIterableIterator<RecordBatch> {
+        this.checkOpen();
+        return new BatchStream(this, node, debug, "batches", request, report);
+    }
+
+    public async toTable(
+        node: LogicalNode,
+        debug: DebugKnobs,
+        request: RunRequest,
+        report: (report: RunReport) => void
+    ): Promise<Table> {
+        const stream = new BatchStream(this, node, debug, "table", request, report);
+        return await tableOf(stream, () => this.memory());
+    }
+}

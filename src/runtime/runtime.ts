@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
+
+import { openArrowFiles } from "../arrow/open-files.js";
+import { memoryInput, streamInput } from "./inputs.js";
+import { generateToFile, generateToMemory } from "./generate.js";
+import type { QueryRunner } from "./query-runner.js";
+import type { DeviceInfo } from "../machine/devices.js";
+import type { MachineInfo } from "../machine/machine.js";
+import { checkFunction, checkInteger, checkOptions, checkText, invalidArgument } from "../model/arguments.js";
+import type {
+    AggregateOf,
+    GroupColumns,
+    JoinColumns,
+    JoinOn,
+    JoinType,
+    Name,
+    Selected
+} from "../model/schema-types.js";
+import { fileInput } from "./inputs.js";
+import { checkFileOptions } from "./check-options.js";
+import { checkGenerateOptions, type GenerateOptions } from "./generate-options.js";
+import type { FileOptions, FromBatchesOptions, GroupByOptions, Input, JoinOptions, NameOption } from "./options.js";
+import { makeJoin, Source, type Query } from "./query.js";
+import { Relation } from "./relation.js";
+
+/** Bytes of host memory and spill that the engine holds. */
+export interface MemoryState {
+    host: { limitBytes: number; usedBytes: number; peakBytes: number };
+    spillDirectory: string;
+}
+
+/** What openRuntime found and decided. @internal */
+export interface RuntimeParts {
+    readonly runner: QueryRunner;
+    readonly machine: MachineInfo;
+    readonly devices: readonly DeviceInfo[];
+    readonly spillDirectory: string;
+}
+
+/** Engine, memory budget and threads. Open one with {@link openRuntime}; close it when done. */
+export class Runtime {
+    readonly #parts: RuntimeParts;
+
+    /** @internal */
+    public constructor(parts: RuntimeParts) {
+        this.#parts = parts;
+    }
+
+    /**
+     * A relation of one or several Arrow IPC files (file or stream format) of equal schema. Reads footers and message
+     * headers only.
+     */
+    public async fromArrowFile<T extends TypeMap = TypeMap>(
+        path: string | URL | readonly (string | URL)[],
+        options?: NameOption
+    ): Promise<Relation<T>> {
+        const { runner } = this.#parts;
+        runner.checkOpen();
+        const name = nameOption(options);
+        const files = await openArrowFiles(path);
+        await runner.checkSource(files.layout);
+        return new Relation<T>(runner, fileInput(files, name));
+    }
+
+    /** A relation of rows in memory, without a copy: a table or record batches. They must not change while in use. */
+    public fromTable<T extends TypeMap = TypeMap>(
+        table: Table<T> | RecordBatch<T> | readonly RecordBatch<T>[],
+        options?: NameOption
+    ): Relation<T> {
+        const { runner } = this.#parts;
+        runner.checkOpen();
+        return new Relation<T>(runner, memoryInput(table, nameOption(options) ?? "table"));
+    }
+
+    /**
+     * A relation of record batches that arrive one after the other, in bounded memory. `open` is called for each run
+     * of a query, so it must be able to deliver the rows again if more than one query is run.
+     */
+    public fromBatches<T extends TypeMap = TypeMap>(
+        schema: Schema<T>,
+        open: () => AsyncIterable<RecordBatch<T>>,
+        options?: FromBatchesOptions
+    ): Relation<T> {
+        const { runner } = this.#parts;
+        runner.checkOpen();
+        if (typeof open !== "function") checkFunction(open, "open");
+        const given = checkOptions(options, "", ["rows", "name"]);
+        const rows = given["rows"] === undefined ? undefined : checkInteger(given["rows"], "rows", 0);
+        const name = given["name"] === undefined ? "batches" : checkText(given["name"], "name");
+        return new Relation<T>(runner, streamInput(schema, open, name, rows));
+    }
+
+    /** Joins two relations or queries. Nothing runs until a result is asked for. */
+    public join<
+        L extends TypeMap,
+        R extends TypeMap,
+        const On extends JoinOn<L, R>,
+        const Kind extends JoinType = "inner",
+        const Suffix extends string = "_right",
+        const Select extends readonly string[] = readonly Name<JoinColumns<L, R, On, Kind, Suffix>>[]
+    >(
+        options: JoinOptions<L, R, On, Kind, Suffix, Select>
+    ): Query<Selected<JoinColumns<L, R, On, Kind, Suffix>, Select>> {
+        this.#parts.runner.checkOpen();
+        return makeJoin(options);
+    }
+
+    /** Groups a relation or query: the same as `input.groupBy(options)`. */
+    public groupBy<
+        T extends TypeMap,
+        const Keys extends readonly Name<T>[] = readonly [],
+        const Aggregates extends Readonly<Record<string, AggregateOf<Name<T>>>> = Readonly<Record<never, never>>
+    >(input: Input<T>, options: GroupByOptions<T, Keys, Aggregates>): Query<GroupColumns<T, Keys, Aggregates>> {
+        if (!(input instanceof Source)) throw invalidArgument("input", "a relation or a query", input);
+        return input.groupBy(options);
+    }
+
+    /**
+     * Generates a relation natively, in parallel and repeatably: into an Arrow file that `fromArrowFile` reads, or
+     * into memory.
+     */
+    public async generate(
+        options: GenerateOptions,
+        target: "memory" | ({ path: string } & Omit<FileOptions, "batchRows">)
+    ): Promise<Relation> {
+        const { runner } = this.#parts;
+        runner.checkOpen();
+        const request = checkGenerateOptions(options);
+        if (target === "memory") {
+            const { table, name } = await generateToMemory(runner, request);
+            return new Relation(runner, memoryInput(table, name));
+        }
+        if (typeof target !== "object" || target === null) {
+            throw invalidArgument("target", '"memory" or { path }', target);
+        }
+        const { path, ...rest } = target;
+        const file = checkText(path, "target.path");
+        await generateToFile(runner, request, file, checkFileOptions(rest));
+        return await this.fromArrowFile(file);
+    }
+
+    /** Devices that were found, whether they are used, and if not why. */
+    public devices(): readonly DeviceInfo[] {
+        return this.#parts.devices;
+    }
+
+    /** Cores, caches, memory and NUMA nodes of this machine. */
+    public machine(): MachineInfo {
+        return this.#parts.machine;
+    }
+
+    /** Memory of the engine now and at its peak. */
+    public memory(): MemoryState {
+        const { runner, spillDirectory } = this.#parts;
+        return { host: runner.memory(), spillDirectory };
+    }
+
+    /** Threads that a stage uses. */
+    public get threads(): number {
+        return this.#parts.runner.threads;
+    }
+
+    /** True after `close()`. */
+    public get closed(): boolean {
+        return this.#parts.runner.closed;
+    }
+
+    /** Cancels running queries, waits for them and frees everything. Calling it again does nothing more. */
+    public async close(): Promise<void> {
+        await this.#parts.runner.close();
+    }
+
+    public async [Symbol.asyncDispose](): Promise<void> {
+        await this.close();
+    }
+}
+
+function nameOption(options: unknown): string | undefined {
+    const given = checkOptions(options, "", ["name"]);
+    return given["name"] === undefined ? undefined : checkText(given["name"], "name");
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+import { toSpillwayError } from "../errors.js";
+import type { SourceHandle } from "../native/binding.js";
+import type { InputInfo, LogicalNode } from "../plan/logical.js";
+import type { Policy } from "../planner/policy.js";
+import { wantedStatistics, type KeyStatistics, type WantedStatistics } from "../planner/statistics.js";
+import type { Job } from "../execute/job.js";
+
+function keyOf(wanted: WantedStatistics): string {
+    return wanted.keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",");
+}
+
+/** Samples of key columns, taken once per relation. */
+export class StatisticsCache {
+    readonly #known = new WeakMap<InputInfo, Map<string, KeyStatistics>>();
+
+    /** Statistics for a query. `open`: sources that are open already. */
+    public async collect(
+        job: Job,
+        root: LogicalNode,
+        policy: Policy,
+        workers: number,
+        open: ReadonlyMap<InputInfo, SourceHandle> = new Map()
+    ): Promise<Map<string, KeyStatistics>> {
+        const statistics = new Map<string, KeyStatistics>();
+        for (const wanted of wantedStatistics(root, policy)) {
+            const found = await this.#one(job, wanted, policy, workers, open.get(wanted.input));
+            if (found !== undefined) statistics.set(wanted.id, found);
+        }
+        return statistics;
+    }
+
+    async #one(
+        job: Job,
+        wanted: WantedStatistics,
+        policy: Policy,
+        workers: number,
+        open: SourceHandle | undefined
+    ): Promise<KeyStatistics | undefined> {
+        const perInput = this.#known.get(wanted.input) ?? new Map<string, KeyStatistics>();
+        this.#known.set(wanted.input, perInput);
+        const key = keyOf(wanted);
+        const known = perInput.get(key);
+        if (known !== undefined) return known;
+        const { source } = wanted.input;
+        if (source.kind !== "layout") return undefined;
+        const handle = open ?? (await job.binding.openSource(job.engine, source.layout));
+        try {
+            const keys = wanted.keys.map((spec) => ({ ...spec }));
+            const options = { sampleRows: policy.sampleRows, exactRange: false, workers };
+            const found = await job.binding.keyStatistics(job.handle, handle, keys, options);
+            perInput.set(key, found);
+            return found;
+        } catch (error) {
+            // Without a sample the plan is made from row counts alone; only memory pressure is a reason for that.
+            const { code } = toSpillwayError(error);
+            if (code === "BUDGET_TOO_SMALL" || code === "OUT_OF_MEMORY") return undefined;
+            throw error;
+        } finally {
+            if (open === undefined) job.binding.closeSource(handle);
+        }
+    }
+}
