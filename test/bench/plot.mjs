@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Warn, View, parse } from "vega";
+import { compile } from "vega-lite";
+
+/** SVG text of throughput by case and engine; needs no canvas package because nothing is rasterised. */
+export async function plotRecords(records) {
+    const values = records.map((record) => ({
+        engine: record.engine === "spillway" ? "Spillway" : "DuckDB",
+        case: `${record.workload.operation}${record.workload.budget_bytes == null ? "" : ", budget/4"}`,
+        workload: `${record.workload.left_rows / 1e6} M x ${record.workload.right_rows / 1e6} M, ${record.workload.keys} keys`,
+        rate: record.g_tuples_per_s * 1000
+    }));
+    const threads = records[0].workload.threads;
+    const specification = {
+        $schema: "https://vega.github.io/schema/vega-lite/v6.json",
+        title: {
+            text: "Join of two int64 relations: million input rows per second",
+            subtitle: `${records[0].device}, ${threads} threads, median of ${records[0].samples_ms.length} runs; higher is better`,
+            anchor: "start"
+        },
+        background: "white",
+        data: { values },
+        facet: {
+            field: "workload",
+            columns: 2,
+            title: null,
+            sort: [...new Set(values.map((value) => value.workload))]
+        },
+        spec: {
+            width: 320,
+            height: { step: 14 },
+            mark: { type: "bar", tooltip: false },
+            encoding: {
+                y: { field: "case", type: "nominal", title: null, sort: null },
+                yOffset: { field: "engine", sort: ["Spillway", "DuckDB"] },
+                x: { field: "rate", type: "quantitative", title: "M rows/s" },
+                color: {
+                    field: "engine",
+                    type: "nominal",
+                    title: null,
+                    scale: { domain: ["Spillway", "DuckDB"], range: ["#1f6f8b", "#f2b134"] }
+                }
+            }
+        },
+        config: { font: "sans-serif", view: { stroke: null } }
+    };
+    const view = new View(parse(compile(specification).spec), { renderer: "none", logLevel: Warn });
+    try {
+        return await view.toSVG();
+    } finally {
+        view.finalize();
+    }
+}

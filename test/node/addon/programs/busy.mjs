@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs in every state a process can end in: used by the programs beside this file.
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+
+export const binding = createRequire(import.meta.url)(process.env["SPILLWAY_TEST_ADDON"]);
+
+const column = (name) => ({
+    ...{ name, layout: "fixed", order: "signed", byteWidth: 8, nullable: false, utf8: false, listSize: 0 },
+    ...{ typeIds: [], children: [] }
+});
+export const columns = [column("key"), column("payload")];
+
+export function openEngine() {
+    return binding.createEngine({ memoryBytes: 2 ** 30, spillDirectory: tmpdir(), threads: 2 });
+}
+
+export function generate(job, sink, rows) {
+    const key = {
+        ...{ name: "key", width: 8, role: "primary", domainRows: rows, keyStride: 1, keyOffset: 0, duplicates: 1 },
+        ...{ zipf: 0, matchRatio: 1, order: "shuffled", sparse: false }
+    };
+    const payload = [{ name: "payload", kind: "int", width: 8 }];
+    return binding.generate(job, { rows, seed: 1n, key, payload, batchRows: 2 ** 14, workers: 2 }, sink);
+}
+
+/** An engine with rows in partitions, a job that computes, one that waits for its consumer and an open source. */
+export async function makeBusy() {
+    const engine = openEngine();
+    const ignored = (promise) => void promise.catch(() => {});
+
+    const waiting = binding.createJob(engine);
+    const queue = binding.createQueueSink(waiting, columns, { batchRows: 2 ** 14, maxBatches: 1 });
+    ignored(generate(waiting, queue, 1e8));
+    await binding.nextBatch(queue);
+
+    const computing = binding.createJob(engine);
+    const spec = {
+        ...{ columns, carry: [0, 1], nullKeys: "drop", radixBits: 6, pageBytes: 65536, poolBytes: 2 ** 28 },
+        ...{ keys: [{ column: 0, kind: "integer", kindOfValue: "integer", width: 8 }], spill: true, packSpilled: true },
+        ...{ forceSpill: false, morselRows: 4096, workers: 2, hashMask: 2n ** 64n - 1n }
+    };
+    const partitions = binding.createPartitions(computing, spec);
+    ignored(generate(computing, binding.createPartitionSink(computing, partitions), 1e8));
+
+    const counting = binding.createJob(engine);
+    ignored(generate(counting, binding.createCountSink(counting), 1e9));
+
+    const data = new Uint8Array(8e6);
+    const batch = {
+        ...{ file: -1, rows: 1e6, nodes: Float64Array.of(1e6, 0, 0, 1e6, 0, 0), buffers: new Float64Array(0) },
+        ...{ memory: [null, data, null, data], variadicCounts: [], dictionaries: [] }
+    };
+    const source = await binding.openSource(engine, { columns, paths: [], dictionaries: [], batches: [batch] });
+    const reading = binding.createJob(engine);
+    const large = binding.createPartitions(reading, spec);
+    ignored(binding.partitionSource(reading, large, source));
+    ignored(binding.nextBatch(binding.createQueueSink(reading, columns, { batchRows: 1, maxBatches: 1 })));
+    return { engine, queue, waiting };
+}

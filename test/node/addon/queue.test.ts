@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+import { setImmediate as turn } from "node:timers/promises";
+import { describe, expect, test } from "vitest";
+import type { JobHandle, SinkHandle } from "../../../src/native/binding.js";
+import { binding, drain, generateSpec, int64Values, openEngine, twoColumns } from "./support.js";
+
+function openQueue(maxBatches = 2, batchRows = 1 << 14): { job: JobHandle; sink: SinkHandle } {
+    const job = binding.createJob(openEngine());
+    return { job, sink: binding.createQueueSink(job, twoColumns, { batchRows, maxBatches }) };
+}
+
+describe("nextBatch", () => {
+    test("hands every row over once, then null for ever", async () => {
+        const { job, sink } = openQueue();
+        const rows = binding.generate(job, generateSpec(100_000), sink);
+        const batches = await drain(sink);
+        expect(await rows).toBe(100_000);
+        const keys = batches.flatMap((batch) => [...int64Values(batch, 1)]);
+        expect(keys.sort((a, b) => Number(a - b))).toEqual(Array.from({ length: 100_000 }, (_, key) => BigInt(key)));
+        expect(await binding.nextBatch(sink)).toBeNull();
+        expect(await binding.nextBatch(sink)).toBeNull();
+    });
+
+    test("answers several waiting calls in their order", async () => {
+        const { job, sink } = openQueue(4, 100);
+        const waiting = Array.from({ length: 12 }, () => binding.nextBatch(sink));
+        await binding.generate(job, generateSpec(1000, 100), sink);
+        const batches = await Promise.all(waiting);
+        expect(batches.map((batch) => batch?.rows ?? null)).toEqual([...Array<number>(10).fill(100), null, null]);
+    });
+
+    test("is null when the stage fails, whose promise has the error", async () => {
+        const { job, sink } = openQueue(1);
+        const rows = binding.generate(job, generateSpec(1_000_000), sink);
+        const failure = rows.catch((error: unknown) => error);
+        expect(await binding.nextBatch(sink)).not.toBeNull();
+        binding.cancelJob(job);
+        await drain(sink);
+        expect(await failure).toMatchObject({ code: "ABORTED" });
+    });
+
+    test("holds the producer back", async () => {
+        const { job, sink } = openQueue(2, 1000);
+        const rows = binding.generate(job, generateSpec(100_000, 1000), sink);
+        for (let i = 0; i < 20; ++i) await turn();
+        const before = binding.jobProgress(job).rowsOut;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+        expect(binding.jobProgress(job).rowsOut).toBeLessThanOrEqual(2000);
+        expect(before).toBeLessThanOrEqual(2000);
+        await drain(sink);
+        expect(await rows).toBe(100_000);
+    });
+
+    test("fails on a sink that has no batches", async () => {
+        const { job } = openQueue();
+        await expect(binding.nextBatch(binding.createCountSink(job))).rejects.toMatchObject({
+            code: "INVALID_ARGUMENT",
+            message: expect.stringContaining("createQueueSink")
+        });
+    });
+
+    test("small batches are copied, large ones are not, both are whole", async () => {
+        for (const batchRows of [1, 100, 512, 513, 1 << 16]) {
+            const { job, sink } = openQueue(2, batchRows);
+            const done = binding.generate(job, generateSpec(2 * batchRows, batchRows), sink);
+            const batches = await drain(sink);
+            await done;
+            const keys = batches.flatMap((batch) => [...int64Values(batch, 1)]).sort((a, b) => Number(a - b));
+            expect(keys).toEqual(Array.from({ length: 2 * batchRows }, (_, key) => BigInt(key)));
+        }
+    });
+});
+
+describe("closeSink", () => {
+    test("ends waiting calls with null and later ones with CLOSED", async () => {
+        const { sink } = openQueue();
+        const waiting = [binding.nextBatch(sink), binding.nextBatch(sink)];
+        binding.closeSink(sink);
+        expect(await Promise.all(waiting)).toEqual([null, null]);
+        await expect(binding.nextBatch(sink)).rejects.toMatchObject({ code: "CLOSED" });
+    });
+
+    test("stops a producer that waits for the consumer", async () => {
+        const { job, sink } = openQueue(1, 100);
+        const rows = binding.generate(job, generateSpec(100_000, 100), sink);
+        await binding.nextBatch(sink);
+        binding.closeSink(sink);
+        await expect(rows).rejects.toMatchObject({ code: "ABORTED" });
+    });
+
+    test("after the end frees what was not taken", async () => {
+        const engine = openEngine();
+        const job = binding.createJob(engine);
+        const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 100 });
+        await binding.generate(job, generateSpec(100_000), sink);
+        expect(binding.engineMemory(engine).usedBytes).toBeGreaterThan(0);
+        binding.closeSink(sink);
+        await binding.generate(job, generateSpec(1), binding.createCountSink(job));
+        expect(binding.engineMemory(engine).usedBytes).toBe(0);
+    });
+});
+
+describe("a queue", () => {
+    test("serves one stage only", async () => {
+        const { job, sink } = openQueue(100);
+        await binding.generate(job, generateSpec(1000), sink);
+        await drain(sink);
+        await expect(binding.generate(job, generateSpec(1000), sink)).rejects.toThrow(/stream of this sink has ended/);
+    });
+
+    test("whose handle is lost does not stop its stage", async () => {
+        const job = binding.createJob(openEngine());
+        const stage = (() => {
+            const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 100 });
+            return binding.generate(job, generateSpec(10_000), sink);
+        })();
+        expect(await stage).toBe(10_000);
+    });
+});

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+import { describe, expect, test } from "vitest";
+import type { NativeColumnType, NativeSourceSpec } from "../../../src/native/binding.js";
+import { binding, integerKey, int64Column, memorySource, openEngine, partitionSpec } from "./support.js";
+
+const engine = openEngine();
+const job = binding.createJob(engine);
+const options = { sampleRows: 1000, exactRange: true, workers: 2 };
+
+describe("record batches in memory", () => {
+    test("are read where they are", async () => {
+        const source = await binding.openSource(engine, memorySource(1000));
+        const statistics = await binding.keyStatistics(job, source, [integerKey], options);
+        expect(statistics).toMatchObject({ rows: 1000, nulls: 0, min: 0n, max: 999n });
+    });
+
+    test("unsigned keys keep their sign", async () => {
+        const spec = memorySource(1, 1);
+        const columns = [{ ...int64Column("key"), order: "unsigned" as const }, int64Column("payload")];
+        const largest = new Uint8Array(BigUint64Array.of(2n ** 64n - 1n).buffer);
+        const batch = { ...spec.batches[0]!, memory: [null, largest, null, new Uint8Array(8)] };
+        const source = await binding.openSource(engine, { ...spec, columns, batches: [batch] });
+        const statistics = await binding.keyStatistics(job, source, [integerKey], options);
+        expect(statistics).toMatchObject({ min: 2n ** 64n - 1n, max: 2n ** 64n - 1n });
+    });
+
+    test("that were transferred away are an error, not a crash", async () => {
+        const spec = memorySource(1000, 1);
+        const source = await binding.openSource(engine, spec);
+        const buffer = spec.batches[0]!.memory![1]!.buffer as ArrayBuffer;
+        structuredClone(buffer, { transfer: [buffer] });
+        await expect(binding.keyStatistics(job, source, [integerKey], options)).rejects.toMatchObject({
+            code: "INVALID_ARGUMENT",
+            message: expect.stringContaining("transferred")
+        });
+        const partitions = binding.createPartitions(job, partitionSpec());
+        await expect(binding.partitionSource(job, partitions, source)).rejects.toThrow(/transferred/);
+    });
+
+    test("may lie in shared memory and begin anywhere", async () => {
+        const rows = 100;
+        const shared = new SharedArrayBuffer(16 + 8 * rows);
+        new BigInt64Array(shared, 16).set(Array.from({ length: rows }, (_, row) => BigInt(row + 5)));
+        const spec = memorySource(rows, 1);
+        const memory = [null, new Uint8Array(shared, 16), null, new Uint8Array(8 * rows)];
+        const source = await binding.openSource(engine, { ...spec, batches: [{ ...spec.batches[0]!, memory }] });
+        const statistics = await binding.keyStatistics(job, source, [integerKey], options);
+        expect(statistics).toMatchObject({ rows, min: 5n, max: 104n });
+    });
+});
+
+describe("a dictionary", () => {
+    const utf8: NativeColumnType = { ...int64Column("value"), layout: "binary", byteWidth: 4, utf8: true };
+    const column: NativeColumnType = {
+        ...{ ...int64Column("word"), layout: "dictionary", byteWidth: 1, indexSigned: true, nullable: true },
+        children: [utf8]
+    };
+    const text = "pearapplefig";
+    const node = { file: -1, buffers: new Float64Array(0), variadicCounts: [] };
+    const spec: NativeSourceSpec = {
+        columns: [column],
+        paths: [],
+        dictionaries: [
+            {
+                valueType: utf8,
+                batches: [
+                    {
+                        ...{ ...node, rows: 3, nodes: Float64Array.of(3, 0, 0), dictionaries: [] },
+                        memory: [
+                            null,
+                            new Uint8Array(Int32Array.of(0, 4, 9, 12).buffer),
+                            new TextEncoder().encode(text)
+                        ]
+                    }
+                ]
+            }
+        ],
+        batches: [
+            {
+                ...{ ...node, rows: 2, nodes: Float64Array.of(2, 0, 0), dictionaries: [0] },
+                memory: [null, Uint8Array.of(2, 0)]
+            }
+        ]
+    };
+
+    test("is handed out as a batch of its values", async () => {
+        const source = await binding.openSource(engine, spec);
+        const batch = await binding.sourceDictionary(job, source, [0]);
+        expect(batch.rows).toBe(3);
+        const [validity, offsets, bytes] = batch.buffers;
+        expect(validity).toBeNull();
+        expect([...new Int32Array(offsets!, 0, 4)]).toEqual([0, 4, 9, 12]);
+        expect(new TextDecoder().decode(new Uint8Array(bytes!, 0, 12))).toBe(text);
+    });
+
+    test.each([[[]], [[1]], [[0, 0]], [[0, 0, 0]], [[-1]], [["0"]]])("has no path %o", async (path) => {
+        const source = await binding.openSource(engine, spec);
+        await expect(binding.sourceDictionary(job, source, path as number[])).rejects.toMatchObject({
+            code: "INVALID_ARGUMENT",
+            details: { field: expect.stringMatching(/^path/) }
+        });
+    });
+});

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Imports go one way. Each room lists the rooms it may see; itself is always allowed.
+import { describe, expect, test } from "vitest";
+import { includes, sourceFiles, typescriptImports, type Import } from "../../support/source-tree.js";
+
+/** Imports that break the order and may stay, each with a reason: "from -> to": "why". */
+const exceptions: Record<string, string> = {};
+
+const below = (order: readonly string[]): Record<string, readonly string[]> =>
+    Object.fromEntries(order.map((room, index) => [room, order.slice(0, index)]));
+
+const typescriptRooms: Record<string, readonly string[]> = {
+    // errors <- model <- arrow, machine <- plan <- planner, and plan <- native <- execute
+    ...below(["errors", "model"]),
+    arrow: ["errors", "model"],
+    machine: ["errors", "model"],
+    plan: ["errors", "model", "arrow", "machine"],
+    planner: ["errors", "model", "arrow", "machine", "plan"],
+    native: ["errors", "model", "arrow", "machine", "plan"],
+    execute: ["errors", "model", "arrow", "machine", "plan", "native"],
+    // The public classes join the planner and the execution: nothing below them knows both.
+    runtime: ["errors", "model", "arrow", "machine", "plan", "planner", "native", "execute"],
+    index: ["errors", "model", "arrow", "machine", "plan", "planner", "native", "execute", "runtime"],
+    cli: ["index"],
+    experiments: ["index", "cli"]
+};
+
+const model = ["base", "memory", "model"];
+const rows = [...model, "cpu/row"];
+const operators = ["cpu/hash_join", "cpu/group_by"];
+const nativeRooms: Record<string, readonly string[]> = {
+    // "plugin" is the C header of the CUDA plugin: all that native/ ever sees of cuda/.
+    base: ["plugin"],
+    memory: ["base"],
+    model: ["base", "memory"],
+    generate: model,
+    "cpu/row": model,
+    // Values of nested dictionaries are compared in the encoding that rows carry them in.
+    transfer: rows,
+    "cpu/radix_partition": rows,
+    "cpu/materialize": rows,
+    // Operators stand side by side: what two of them need belongs to a room below.
+    "cpu/hash_join": [...rows, "cpu/radix_partition", "cpu/materialize"],
+    "cpu/group_by": [...rows, "cpu/radix_partition", "cpu/materialize"],
+    executor: [...rows, "transfer", "cpu/radix_partition", "cpu/materialize", ...operators],
+    addon: [...rows, "transfer", "cpu/radix_partition", "cpu/materialize", ...operators, "generate", "executor"]
+};
+
+function typescriptRoom(path: string): string {
+    const [, first = "", second] = path.split("/");
+    return second === undefined ? first.replace(/\.ts$/, "") : first;
+}
+
+function nativeRoom(path: string): string {
+    if (path === "cuda/device/plugin.h") return "plugin";
+    const [top, first = "", second = ""] = path.split("/");
+    if (top === "cuda") return "cuda";
+    return first === "cpu" ? `cpu/${second}` : first;
+}
+
+/** What breaks the order, as readable lines. */
+function violations(
+    imports: readonly Import[],
+    rooms: Record<string, readonly string[]>,
+    roomOf: (path: string) => string
+): string[] {
+    return imports.flatMap(({ from, to, line }) => {
+        const [source, target] = [roomOf(from), roomOf(to)];
+        const allowed = rooms[source];
+        if (allowed === undefined) return [`${from}: room '${source}' is not in the order of this test`];
+        if (source === target || allowed.includes(target)) return [];
+        if (Object.hasOwn(exceptions, `${from} -> ${to}`)) return [];
+        return [`${from}:${line}: ${source} must not see ${target} (${to})`];
+    });
+}
+
+describe("TypeScript", () => {
+    const imports = typescriptImports(sourceFiles("src"));
+
+    test("rooms import downwards only", () => {
+        expect(imports.length).toBeGreaterThan(0);
+        expect(violations(imports, typescriptRooms, typescriptRoom)).toEqual([]);
+    });
+
+    test("every import names a file that exists", () => {
+        const known = new Set(sourceFiles("src").map((file) => file.path));
+        expect(imports.filter(({ to }) => !known.has(to))).toEqual([]);
+    });
+
+    test("every file is reached from the package's entry or its program", () => {
+        const reached = new Set(["src/index.ts", "src/cli/main.ts"]);
+        for (let before = 0; before !== reached.size;) {
+            before = reached.size;
+            for (const { from, to } of imports) if (reached.has(from)) reached.add(to);
+        }
+        const entries = /^src\/experiments\//;
+        const unused = sourceFiles("src").map((file) => file.path);
+        expect(unused.filter((path) => !reached.has(path) && !entries.test(path))).toEqual([]);
+    });
+});
+
+describe("C++", () => {
+    const files = sourceFiles("native");
+    const imports = includes([...files, ...sourceFiles("cuda")]).filter(({ from }) => from.startsWith("native/"));
+
+    test("rooms include downwards only", () => {
+        expect(imports.length).toBeGreaterThan(0);
+        const own = imports.filter(({ to }) => to.startsWith("native/") || to.startsWith("cuda/"));
+        expect(violations(own, nativeRooms, nativeRoom)).toEqual([]);
+    });
+
+    test("every quoted include is found from native/", () => {
+        const known = new Set(files.map((file) => file.path));
+        expect(imports.filter(({ to }) => !known.has(to) && to !== "cuda/device/plugin.h")).toEqual([]);
+    });
+
+    test("every header is included somewhere", () => {
+        const everywhere = includes([...files, ...sourceFiles("test/native", "cuda")]);
+        const used = new Set(everywhere.map(({ to }) => to));
+        const headers = files.map((file) => file.path).filter((path) => /\.(hpp|h)$/.test(path));
+        expect(headers.filter((path) => !used.has(path))).toEqual([]);
+    });
+
+    test("Node-API is seen by the addon alone", () => {
+        const users = files.filter((file) =>
+            /#\s*include\s*[<"](napi|node_api|js_native_api|uv|node)[.\w]*h/.test(file.text)
+        );
+        expect(users.map((file) => file.path).filter((path) => !path.startsWith("native/addon/"))).toEqual([]);
+    });
+
+    test("CUDA syntax and launches stay in cuda/", () => {
+        const users = [...files, ...sourceFiles("src")].filter((file) => /<<<|__global__|cuda_runtime/.test(file.text));
+        expect(users.map((file) => file.path)).toEqual([]);
+    });
+});
+
+test("no exception outlives its reason", () => {
+    const all = [...typescriptImports(sourceFiles("src")), ...includes(sourceFiles("native", "cuda"))];
+    const existing = new Set(all.map(({ from, to }) => `${from} -> ${to}`));
+    expect(Object.keys(exceptions).filter((name) => !existing.has(name))).toEqual([]);
+});

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Larger generated relations against DuckDB, under budgets from tiny to ample; results compared by hash.
+import { Field, Float64, Int32, Int64, makeData, RecordBatch, Schema, Struct, Table, Utf8 } from "apache-arrow";
+import { openRuntime } from "spillway";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { buildData } from "../../support/arrow-data.js";
+import { cellTable } from "../../support/cells.js";
+import { DuckDB } from "../../support/duckdb.js";
+import { Random } from "../../support/random.js";
+import { hashRows, rowTexts } from "../../support/rows.js";
+import { Sandbox } from "../../support/sandbox.js";
+
+const leftRows = 60_000;
+const rightRows = 90_000;
+const types = { k: new Int64(), n: new Int32(), f: new Float64(), s: new Utf8() };
+
+/** Keys drawn by `key`, an int, a float and a text that tell rows apart; batches of 10,007 rows. */
+function relation(random: Random, prefix: string, rows: number, key: () => bigint): Table {
+    const schema = new Schema(Object.entries(types).map(([name, type]) => new Field(prefix + name, type, true)));
+    const batches: RecordBatch[] = [];
+    for (let first = 0; first < rows; first += 10_007) {
+        const length = Math.min(10_007, rows - first);
+        const column = <T>(make: (row: number) => T) => Array.from({ length }, (_, i) => make(first + i));
+        const children = [
+            buildData(
+                types.k,
+                column(() => (random.chance(0.02) ? null : key()))
+            ),
+            buildData(
+                types.n,
+                column((row) => BigInt(row))
+            ),
+            buildData(
+                types.f,
+                column((row) => (row % 11 === 0 ? null : row / 4))
+            ),
+            buildData(
+                types.s,
+                column((row) => "x".repeat(row % 23) + String(row % 1000))
+            )
+        ];
+        batches.push(
+            new RecordBatch(schema, makeData({ type: new Struct(schema.fields), length, nullCount: 0, children }))
+        );
+    }
+    return new Table(schema, batches);
+}
+
+const random = new Random("relations for DuckDB");
+const skewed = random.zipf(40_000, 0.6);
+const left = relation(random, "l", leftRows, () => BigInt(random.below(50_000)) * 7n - 100_000n);
+const right = relation(random, "r", rightRows, () => BigInt(skewed()) * 7n - 100_000n);
+
+let duckdb: DuckDB;
+beforeAll(async () => {
+    duckdb = await DuckDB.open();
+    await duckdb.load("l", left);
+    await duckdb.load("r", right);
+});
+afterAll(async () => {
+    await duckdb[Symbol.asyncDispose]();
+});
+
+const budgets = ["16MiB", "32MiB", "64MiB", "1GiB"];
+
+describe.each(budgets)("with a budget of %s", (host) => {
+    test.each(["inner", "left", "right", "full", "semi", "anti"] as const)("%s join", async (type) => {
+        using sandbox = new Sandbox();
+        const runtime = await openRuntime({ threads: 2, memory: { host, spillDirectory: sandbox.spill } });
+        try {
+            const query = runtime.join({
+                left: runtime.fromTable(left),
+                right: runtime.fromTable(right),
+                on: { lk: "rk" },
+                type
+            });
+            const columns = [
+                "lk",
+                "ln",
+                "lf",
+                "ls",
+                ...(type === "semi" || type === "anti" ? [] : ["rk", "rn", "rf", "rs"])
+            ];
+            const expected = await duckdb.query(
+                `SELECT ${columns.join(", ")} FROM l ${type.toUpperCase()} JOIN r ON lk = rk`
+            );
+            const rows: string[] = [];
+            for await (const batch of query.batches()) rows.push(...rowTexts(cellTable(new Table(batch)), columns));
+            expect(hashRows(rows)).toBe(hashRows(rowTexts(expected)));
+        } finally {
+            await runtime.close();
+        }
+        sandbox.expectClean();
+    });
+
+    test("join and group-by in one go", async () => {
+        using sandbox = new Sandbox();
+        const runtime = await openRuntime({ threads: 2, memory: { host, spillDirectory: sandbox.spill } });
+        try {
+            const query = runtime
+                .join({ left: runtime.fromTable(left), right: runtime.fromTable(right), on: { lk: "rk" } })
+                .groupBy({
+                    keys: ["ls"],
+                    aggregates: {
+                        rows: { count: "*" },
+                        total: { sum: "rn" },
+                        low: { min: "lf" },
+                        kinds: { countDistinct: "rk" }
+                    }
+                });
+            const expected = await duckdb.query(
+                "SELECT ls, count(*), sum(rn), min(lf), count(DISTINCT rk) FROM l JOIN r ON lk = rk GROUP BY ls"
+            );
+            expect(hashRows(rowTexts(cellTable(await query.toTable())))).toBe(hashRows(rowTexts(expected)));
+        } finally {
+            await runtime.close();
+        }
+        sandbox.expectClean();
+    });
+});

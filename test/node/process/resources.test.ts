@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory, disk and the event loop, each measured in a process of its own.
+import { spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { resultOf, runChild } from "../../support/child.js";
+import { writeNumeric } from "../../support/numeric-files.js";
+import { Sandbox } from "../../support/sandbox.js";
+
+const mebibyte = 1024 * 1024;
+const rows = 3_000_000;
+const on = { lkey: "rkey" };
+let sandbox: Sandbox;
+let left: string;
+let right: string;
+const runtime = (host: string) => ({ threads: 2, memory: { host, spillDirectory: sandbox.spill } });
+const output = () => join(sandbox.output, "result.arrow");
+
+beforeAll(() => {
+    sandbox = new Sandbox();
+    left = writeNumeric(sandbox.path("left.arrow"), { rows, keys: rows, prefix: "l", payloads: 2 });
+    right = writeNumeric(sandbox.path("right.arrow"), { rows, keys: rows, prefix: "r", payloads: 2 });
+});
+afterAll(() => sandbox[Symbol.dispose]());
+
+interface Measured {
+    rows: number;
+    peakBytes: number;
+    startBytes: number;
+    spilledBytes: number;
+}
+
+interface Failed {
+    name: string;
+    code: string;
+    message: string;
+    details: Record<string, unknown>;
+}
+
+describe("resident memory stays within the budget and 128 MiB", () => {
+    test.each([32, 64, 128, 512])("of %i MiB", async (budget) => {
+        for (const action of ["count", "file", "batches"]) {
+            const argument = { runtime: runtime(`${budget}MiB`), left, right, on, action, output: output() };
+            const measured = resultOf<Measured>(await runChild("query", argument));
+            expect(measured.rows).toBeGreaterThan(0);
+            expect(measured.peakBytes / mebibyte, action).toBeLessThanOrEqual(budget + 128);
+            rmSync(output(), { force: true });
+        }
+        expect(sandbox.leftovers()).toEqual([]);
+    });
+});
+
+test("10,000 small joins do not make the process grow", { timeout: 180_000 }, async () => {
+    const argument = { joins: 10_000, warmUp: 2_000, runtime: runtime("64MiB") };
+    const child = await runChild("small-joins", argument, { nodeOptions: ["--expose-gc"] });
+    const { grownBytes, usedBytes } = resultOf<{ grownBytes: number; usedBytes: number }>(child);
+    expect(grownBytes / mebibyte).toBeLessThan(32);
+    expect(usedBytes).toBe(0);
+});
+
+test.each(["count", "batches"])("the event loop is free during a big join (%s)", async (action) => {
+    const argument = { runtime: runtime("512MiB"), left, right, on, action };
+    const delay = resultOf<{ milliseconds: number; p99: number }>(await runChild("loop-delay", argument));
+    expect(delay.milliseconds).toBeGreaterThan(50);
+    expect(delay.p99, JSON.stringify(delay)).toBeLessThan(5);
+});
+
+describe("a disk that is full", () => {
+    const query = (options: { spill: string; output: string; action: string }) => ({
+        runtime: { threads: 2, memory: { host: "32MiB", spillDirectory: options.spill }, debug: { forceSpill: true } },
+        ...{ left, right, on, action: options.action, output: options.output }
+    });
+    // A file system of 8 MiB, mounted in a namespace of the child alone.
+    const mounted = (folder: string) => [
+        ...["unshare", "--map-root-user", "--mount", "sh", "-c"],
+        ...['mount -t tmpfs -o size=8m tmpfs "$0" && exec "$@"', folder]
+    ];
+    // Where mounting is not allowed: no file may grow beyond 8 MiB (units of 512 bytes).
+    const limited = ["sh", "-c", 'ulimit -f 16384 && exec "$@"', "sh"];
+
+    function wrapper(folder: string): readonly string[] {
+        mkdirSync(folder, { recursive: true });
+        const [program, ...args] = [...mounted(folder), "true"];
+        return spawnSync(program, args).status === 0 ? mounted(folder) : limited;
+    }
+
+    async function expectFull(argument: ReturnType<typeof query>, folder: string): Promise<void> {
+        const before = [left, right].map((path) => readFileSync(path));
+        const wrap = wrapper(folder);
+        const child = await runChild("query", argument, { wrapper: wrap });
+        const line = child.stdout.split("\n").find((text) => text.startsWith("error "));
+        expect(line, JSON.stringify(child)).toBeDefined();
+        const error = JSON.parse(line!.slice("error ".length)) as Failed;
+        expect(error.name).toBe("SpillwayError");
+        expect(error.code).toMatch(wrap === limited ? /^(DISK_FULL|OUTPUT_FAILED)$/ : /^DISK_FULL$/);
+        expect(error.message).toContain(folder);
+        expect([left, right].map((path, i) => readFileSync(path).equals(before[i]!))).toEqual([true, true]);
+        expect(sandbox.leftovers()).toEqual([]);
+    }
+
+    test("of spill files", async () => {
+        const folder = join(sandbox.folder, "small");
+        await expectFull(query({ spill: folder, output: output(), action: "count" }), folder);
+    });
+
+    test("of the result", async () => {
+        const folder = join(sandbox.folder, "small");
+        await expectFull(query({ spill: sandbox.spill, output: join(folder, "r.arrow"), action: "file" }), folder);
+    });
+});

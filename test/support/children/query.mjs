@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// One join in a process of its own. Argument: { runtime, left, right, on, type, action, output, groupBy }.
+// Says "progress {...}" as it goes, then "result {...}" with the rows and the peak memory of the process,
+// or "error {...}".
+import { readFileSync } from "node:fs";
+import { openRuntime } from "spillway";
+
+const options = JSON.parse(process.argv[2]);
+const say = (word, value) => process.stdout.write(`${word} ${JSON.stringify(value)}\n`);
+
+function peakBytes() {
+    return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync("/proc/self/status", "utf8"))[1]) * 1024;
+}
+
+const startBytes = peakBytes();
+try {
+    const runtime = await openRuntime(options.runtime);
+    const left = await runtime.fromArrowFile(options.left);
+    const right = await runtime.fromArrowFile(options.right);
+    let query = runtime.join({ left, right, on: options.on, type: options.type ?? "inner" });
+    if (options.groupBy !== undefined) query = query.groupBy(options.groupBy);
+    const onProgress = (progress) => say("progress", progress);
+    let rows = 0;
+    if (options.action === "file") rows = await query.toArrowFile(options.output, { onProgress });
+    else if (options.action === "count") rows = await query.count({ onProgress });
+    else for await (const batch of query.batches({ onProgress })) rows += batch.numRows;
+    const report = query.report();
+    await runtime.close();
+    say("result", { rows, peakBytes: peakBytes(), startBytes, spilledBytes: report?.spilledBytes ?? 0 });
+} catch (error) {
+    say("error", { name: error.name, code: error.code, message: error.message, details: error.details });
+    process.exitCode = 1;
+}
