@@ -63,8 +63,17 @@ struct Job {
         if (--running_ == 0 && !cancelled_by_user_) control.cancelled.store(false, std::memory_order_relaxed);
     }
 
+    // JS thread: does somebody wait for the stages? While nobody does (a paused reader of results), they do not keep
+    // the process alive. Returns how many stages run.
+    bool waited_for() const { return waited_for_; }
+    int64_t set_waited_for(bool waited_for) {
+        waited_for_ = waited_for;
+        return running_;
+    }
+
   private:
     bool cancelled_by_user_ = false;
+    bool waited_for_ = true;
     int64_t running_ = 0;
 };
 

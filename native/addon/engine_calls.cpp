@@ -90,6 +90,17 @@ Napi::Value cancel_job(const Napi::CallbackInfo& info) {
     return info.Env().Undefined();
 }
 
+Napi::Value wait_for_job(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const bool waited_for = Field(info[1], "waitedFor").boolean();
+    if (waited_for == job->waited_for()) return info.Env().Undefined();
+    const auto& js_thread = registry_of(info.Env())->js_thread();
+    for (int64_t stages = job->set_waited_for(waited_for); stages > 0; --stages) {
+        waited_for ? js_thread->hold() : js_thread->release();
+    }
+    return info.Env().Undefined();
+}
+
 Napi::Value job_progress(const Napi::CallbackInfo& info) {
     return encode_progress(info.Env(), get_handle<Job>(info[0])->control);
 }
@@ -108,6 +119,7 @@ void export_engine_calls(Napi::Object exports) {
     export_async<drain_engine>(exports, "drainEngine");
     export_sync<create_job>(exports, "createJob");
     export_sync<cancel_job>(exports, "cancelJob");
+    export_sync<wait_for_job>(exports, "waitForJob");
     export_sync<job_progress>(exports, "jobProgress");
 }
 

@@ -94,7 +94,7 @@ void StageJob::complete(Napi::Env env) {
     registry_->remove(this);
     if (job_) {
         job_->stage_ended();
-        registry_->js_thread()->release();
+        if (job_->waited_for()) registry_->js_thread()->release();
     }
     settle(env);
     encode_ = nullptr;
@@ -113,7 +113,7 @@ Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work wor
     const Napi::Promise promise = stage->promise(env);
     registry->start(stage);
     job->stage_begins();
-    registry->js_thread()->hold();
+    if (job->waited_for()) registry->js_thread()->hold();
     return promise;
 }
 

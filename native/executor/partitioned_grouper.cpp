@@ -129,16 +129,18 @@ void PartitionedGrouper::run_tasks(const std::vector<Task>& tasks) {
         [&](int index) {
             Worker worker(*plan_, rows_.budget(), share, rows_.spec().radix_bits,
                           *writers_[static_cast<size_t>(index)]);
-            for (size_t i = next++; i < tasks.size(); i = next++) {
+            // The following task is claimed before it is read ahead: its partition cannot be freed meanwhile.
+            for (size_t mine = next++; mine < tasks.size();) {
                 control_.check();
-                const size_t ahead = i + static_cast<size_t>(workers);
-                if (ahead < tasks.size()) rows_.prefetch(tasks[ahead].partition);
-                run_task(worker, tasks[i], [&](const Task& rest) {
+                const size_t following = next++;
+                if (following < tasks.size()) rows_.prefetch(tasks[following].partition);
+                run_task(worker, tasks[mine], [&](const Task& rest) {
                     std::lock_guard<std::mutex> lock(deferred_mutex_);
                     ++tasks_left_[static_cast<size_t>(rest.partition)];
                     deferred_.push_back(rest);
                 });
-                task_done(tasks[i].partition);
+                task_done(tasks[mine].partition);
+                mine = following;
             }
         },
         [this] { control_.cancelled.store(true, std::memory_order_relaxed); });

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-import { DataType, makeData, type Data, type Field, type RecordBatch, type Schema, type Vector } from "apache-arrow";
+import {
+    makeData,
+    type Data,
+    type DataType,
+    type Field,
+    type RecordBatch,
+    type Schema,
+    type Vector
+} from "apache-arrow";
 
-import { SpillwayError } from "../errors.js";
 import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
-import { columnTypeOf } from "./column-type-of.js";
 
 type Buffers = (Uint8Array | null)[];
 
@@ -49,9 +55,12 @@ function nullData(type: DataType, length: number): Data {
     } as never) as Data;
 }
 
-/** Arrow JS leaves `children` undefined in the empty columns that it makes up. */
+/** Arrow JS leaves `children` undefined, or puts vectors there, in the empty batches that it makes up. */
 function childrenOf(data: Data): readonly (Data | undefined)[] {
-    return (data.children as readonly (Data | undefined)[] | undefined) ?? [];
+    const children = (data.children as readonly (Data | Vector | undefined)[] | undefined) ?? [];
+    return children.map((child) =>
+        child !== undefined && "data" in child ? (child.data[0] as Data | undefined) : child
+    );
 }
 
 /** Writes the buffers of Arrow JS columns in IPC pre-order without copying them. */
@@ -188,20 +197,21 @@ function viewable(batch: RecordBatch): RecordBatch[] {
     return slices;
 }
 
-/** Record batches in memory as the engine reads them. The buffers stay where they are; keep them unchanged. */
-export function memoryLayout(schema: Schema, batches: readonly RecordBatch[]): SourceLayout {
-    const columns = schema.fields.map((field) => columnTypeOf(field));
+/**
+ * Record batches in memory as the engine reads them. The buffers stay where they are; keep them unchanged.
+ * `columns`: their types, which hold for every batch.
+ */
+export function memoryLayout(columns: readonly ColumnType[], batches: readonly RecordBatch[]): SourceLayout {
     const dictionaries = new DictionaryList();
     const layouts = batches.flatMap(viewable).map((batch) => {
         const layout = new MemoryBatch(dictionaries.index);
         columns.forEach((column, i) => {
-            const field = schema.fields[i] as Field;
-            const data = childrenOf(batch.data as Data)[i] ?? nullData(field.type as DataType, batch.numRows);
-            layout.add(data, column);
+            const type = batch.schema.fields[i]?.type as DataType;
+            layout.add(childrenOf(batch.data as Data)[i] ?? nullData(type, batch.numRows), column);
         });
         return layout.finish(batch.numRows);
     });
-    return { columns, paths: [], batches: layouts, dictionaries: dictionaries.layouts };
+    return { columns: [...columns], paths: [], batches: layouts, dictionaries: dictionaries.layouts };
 }
 
 /** Any table or record batches of Arrow JS, also of another copy of the library. */
@@ -219,37 +229,4 @@ export function recordBatchesOf(value: unknown): { schema: Schema; batches: Reco
         if (Array.isArray(batches) && batches.every(isBatch)) return { schema, batches };
     }
     return undefined;
-}
-
-/** Dictionary columns of a stream keep their codes only while each dictionary extends the one before. */
-export function extendsDictionary(known: Vector, next: Vector): boolean {
-    if (next.length < known.length) return false;
-    return known.data.every((chunk, i) => {
-        const other = next.data[i];
-        return other !== undefined && (chunk === other || sameValues(chunk, other));
-    });
-}
-
-function sameBytes(a: ArrayBufferView | undefined, b: ArrayBufferView | undefined): boolean {
-    return a === b || Buffer.compare(bytesOf(a), bytesOf(b)) === 0;
-}
-
-function sameValues(a: Data, b: Data): boolean {
-    return (
-        a.length === b.length &&
-        a.nullCount === b.nullCount &&
-        childrenOf(a).length === 0 &&
-        childrenOf(b).length === 0 &&
-        sameBytes(a.valueOffsets, b.valueOffsets) &&
-        sameBytes(a.values, b.values)
-    );
-}
-
-export function dictionaryChanged(column: string): SpillwayError {
-    return new SpillwayError(
-        "UNSUPPORTED_TYPE",
-        `Column \`${column}\` of the batches changes its dictionary from one batch to the next, so codes of different ` +
-            "batches mean different values; send one dictionary (or one that only grows), or plain values",
-        { column }
-    );
 }

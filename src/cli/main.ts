@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // SPDX-License-Identifier: Apache-2.0
 import { exitCode, type ExitCode } from "./exit-code.js";
-import { Interruption, runCommandLine } from "./run-command-line.js";
+import { Interruption } from "./interruption.js";
 
 const controller = new AbortController();
 
@@ -20,6 +20,9 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     controller.abort(new Interruption(`Cannot write to standard output: ${error.message}`, code));
 });
 process.stderr.on("error", () => {}); // nowhere left to report to
+
+// Loaded only now: a signal during the half second that loading takes on a busy machine finds its handler.
+const { runCommandLine } = await import("./run-command-line.js");
 
 // Set rather than exit: what was written to a pipe is still on its way. Nothing keeps the event loop alive by now.
 process.exitCode = await runCommandLine(process.argv.slice(2), {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { readFileSync } from "node:fs";
+import { SpillwayError } from "../index.js";
 import type { Command, CommandContext } from "./command.js";
 import { demoCommand } from "./commands/demo.js";
 import { explainCommand } from "./commands/explain.js";
@@ -8,20 +9,10 @@ import { groupByCommand } from "./commands/groupby.js";
 import { joinCommand } from "./commands/join.js";
 import { machineCommand } from "./commands/machine.js";
 import { exitCode, type ExitCode } from "./exit-code.js";
+import { Interruption } from "./interruption.js";
 import { parseCommandLine, type ParsedCommandLine } from "./parse-command-line.js";
 import { errorJson, errorText } from "./render/errors.js";
 import { UsageError } from "./usage-error.js";
-
-/** Why a run was stopped from outside: the reason of the abort signal. */
-export class Interruption extends Error {
-    override readonly name = "Interruption";
-    constructor(
-        message: string,
-        readonly exitCode: ExitCode
-    ) {
-        super(message);
-    }
-}
 
 export interface CommandLineWorld {
     stdout: NodeJS.WritableStream;
@@ -74,6 +65,7 @@ export async function runCommandLine(words: readonly string[], world: CommandLin
             return exitCode.ok;
         }
         json = parsed.json;
+        context.signal.throwIfAborted();
         await parsed.run(context);
         return exitCode.ok;
     } catch (error) {
@@ -91,5 +83,8 @@ async function report(error: unknown, json: boolean, context: CommandContext): P
     if ((error as NodeJS.ErrnoException).code === "EPIPE") return exitCode.ok;
     if (json) await context.print(`${errorJson(error)}\n`);
     else context.say(errorText(error));
-    return error instanceof UsageError ? exitCode.usageError : exitCode.operatingError;
+    // INVALID_ARGUMENT can only stem from a value on the command line, such as `--memory 12xB`.
+    const isUsage =
+        error instanceof UsageError || (error instanceof SpillwayError && error.code === "INVALID_ARGUMENT");
+    return isUsage ? exitCode.usageError : exitCode.operatingError;
 }

@@ -57,6 +57,11 @@ export class Job {
         for (let cleanup = this.#cleanups.pop(); cleanup !== undefined; cleanup = this.#cleanups.pop()) cleanup();
     }
 
+    /** While nobody waits for its stages (a reader that pauses), the query does not keep the process alive. */
+    public waitedFor(waited: boolean): void {
+        this.binding.waitForJob(this.handle, waited);
+    }
+
     public progress(): NativeProgress {
         return this.binding.jobProgress(this.handle);
     }

@@ -2,6 +2,7 @@
 import { DataType, Vector, type Field, type Schema } from "apache-arrow";
 
 import { dictionaryData, type Dictionaries } from "../arrow/batch-from-native.js";
+import { emptyVector } from "../arrow/stream-dictionaries.js";
 import { SpillwayError } from "../errors.js";
 import type { SinkHandle, SourceHandle } from "../native/binding.js";
 import type { InputInfo, LogicalColumn } from "../plan/logical.js";
@@ -49,7 +50,7 @@ function sourceFor(node: DictionaryNode, sourceOf: SourceOf): SourceHandle | und
 async function loadOne(job: Job, node: DictionaryNode, sourceOf: SourceOf): Promise<Vector> {
     const inner = await loadDictionaries(job, node.inner, sourceOf);
     const source = sourceFor(node, sourceOf);
-    if (source === undefined) return new Vector([]);
+    if (source === undefined) return emptyVector(node.valueType);
     const values = await job.binding.sourceDictionary(job.handle, source, node.path);
     return new Vector([dictionaryData(node.valueType, values, inner)]);
 }

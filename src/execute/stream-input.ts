@@ -1,47 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-import { DataType, type Data, type RecordBatch, type Schema, type Vector } from "apache-arrow";
+import type { Data, RecordBatch } from "apache-arrow";
 
-import { dictionaryChanged, extendsDictionary, memoryLayout } from "../arrow/memory-layout.js";
+import { memoryLayout } from "../arrow/memory-layout.js";
 import { schemaDifference } from "../arrow/open-files.js";
+import { StreamDictionaries } from "../arrow/stream-dictionaries.js";
 import { SpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
-import type { ColumnType, SourceLayout } from "../model/column-type.js";
 import type { PartitionsHandle, SourceHandle } from "../native/binding.js";
 import type { InputInfo } from "../plan/logical.js";
 import type { Job } from "./job.js";
 
 function isBatch(value: unknown): value is RecordBatch {
     return typeof value === "object" && value !== null && "schema" in value && "data" in value && "numRows" in value;
-}
-
-/** Top-level dictionary columns keep their codes only while their dictionary grows; deeper ones must stay the same. */
-class DictionaryWatch {
-    readonly #known = new Map<string, Vector>();
-
-    public check(schema: Schema, batch: RecordBatch): void {
-        schema.fields.forEach((field, i) => {
-            const data = batch.data.children[i] as Data | undefined;
-            if (data !== undefined) this.#visit(field.name, field.name, field.type as DataType, data);
-        });
-    }
-
-    #visit(path: string, column: string, type: DataType, data: Data): void {
-        if (DataType.isDictionary(type)) {
-            const next = data.dictionary as Vector;
-            const known = this.#known.get(path);
-            if (known !== undefined && !extendsDictionary(known, next)) {
-                // Going back to an earlier, shorter state of the same dictionary is harmless.
-                if (!extendsDictionary(next, known)) throw dictionaryChanged(column);
-                return;
-            }
-            this.#known.set(path, next);
-            return;
-        }
-        (type.children ?? []).forEach((child, i) => {
-            const childData = data.children[i];
-            if (childData !== undefined) this.#visit(`${path}.${i}`, column, child.type as DataType, childData);
-        });
-    }
 }
 
 function groupBytes(batches: readonly RecordBatch[]): number {
@@ -67,7 +37,7 @@ async function* groups(
     ) {
         throw invalidArgument("open", "a function that returns an async iterable of record batches", iterable);
     }
-    const dictionaries = new DictionaryWatch();
+    const dictionaries = new StreamDictionaries(schema);
     let group: RecordBatch[] = [];
     for await (const batch of iterable as AsyncIterable<unknown>) {
         job.check();
@@ -80,20 +50,14 @@ async function* groups(
                 { option: "schema" }
             );
         }
-        dictionaries.check(schema, batch);
         if (batch.numRows === 0) continue;
-        group.push(batch);
+        group.push(dictionaries.unify(batch));
         if (groupBytes(group) >= bytesPerGroup) {
             yield group;
             group = [];
         }
     }
     yield group;
-}
-
-/** The planned types hold for every batch: a column may have NULLs even if this group has none. */
-function withTypes(layout: SourceLayout, columns: readonly ColumnType[]): SourceLayout {
-    return { ...layout, columns: [...columns] };
 }
 
 /**
@@ -107,7 +71,6 @@ export async function partitionStream(
     bytesPerGroup: number
 ): Promise<SourceHandle | undefined> {
     if (input.source.kind !== "stream") return undefined;
-    const { schema } = input.source;
     const { binding } = job;
     const types = input.columns.map((column) => column.type);
     const reader = groups(input, bytesPerGroup, job);
@@ -119,7 +82,7 @@ export async function partitionStream(
             if (done === true) break;
             next = reader.next();
             next.catch(() => undefined); // reported by the await above, unless this group fails first
-            const layout = withTypes(memoryLayout(schema, batches), types);
+            const layout = memoryLayout(types, batches);
             const source = await binding.openSource(job.engine, layout);
             if (last !== undefined) binding.closeSource(last);
             last = source;

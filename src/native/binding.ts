@@ -186,12 +186,14 @@ export interface Binding {
 
     createJob(engine: EngineHandle): JobHandle;
     cancelJob(job: JobHandle): void;
+    /** Do the stages of this job keep the process alive? They do until false is given: nobody waits for them then. */
+    waitForJob(job: JobHandle, waitedFor: boolean): void;
     jobProgress(job: JobHandle): NativeProgress;
 
     /** Opens and checks files; memory batches are referenced until closeSource. */
     openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
     closeSource(source: SourceHandle): void;
-    /** Unified dictionary of a dictionary node, as a one-column batch of its values. path: column, then child indices. */
+    /** Unified dictionary of a dictionary node as a one-column batch of its values. path: column, then child indices. */
     sourceDictionary(job: JobHandle, source: SourceHandle, path: number[]): Promise<NativeOutputBatch>;
     keyStatistics(
         job: JobHandle,
@@ -232,7 +234,8 @@ export interface Binding {
         sink: SinkHandle
     ): Promise<number>;
     /** Hash group-by: a table per worker, merged at the end; fixed-width states only. Rejects with
-     *  `details.reason = "tableFull"` (code BUDGET_TOO_SMALL) when the groups exceed tableBytes. */
+     *  `details.reason = "tableFull"` (code BUDGET_TOO_SMALL) when the groups exceed tableBytes; the sink then stays
+     *  open for the stage that replaces this one. */
     groupSource(
         job: JobHandle,
         source: SourceHandle,

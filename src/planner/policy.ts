@@ -67,8 +67,6 @@ export interface Policy {
     readonly sampledFromRows: number;
     /** Perfect hashing takes at most this many slots (of 4 bytes) per row; linear probing takes 32 to 64 bytes. */
     readonly perfectSlotsPerRow: number;
-    /** Build rows per distinct key from which chains beat probing past equal keys. */
-    readonly chainingDuplicates: number;
     /** Hash group-by: rows per group below which partitioning first is cheaper than merging the workers' tables. */
     readonly rowsPerGroupMin: number;
     /** Group-by: bytes per group beside key and states (slots, chain). */
@@ -120,7 +118,6 @@ export const defaultPolicy: Policy = Object.freeze({
     sampleRows: 64 * 1024,
     sampledFromRows: 16 * 1024,
     perfectSlotsPerRow: 2,
-    chainingDuplicates: 4,
     rowsPerGroupMin: 16,
     groupOverheadBytes: 24,
     unknownValueBytes: 24,

@@ -47,6 +47,7 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
     #ended = false;
     /** Calls of next() wait for each other. */
     #turn: Promise<unknown> = Promise.resolve();
+    #pending = 0;
 
     public constructor(
         private readonly runner: QueryRunner,
@@ -90,7 +91,14 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
     async #inTurn<T>(work: () => Promise<T>): Promise<T> {
         const mine = this.#turn.then(work);
         this.#turn = mine.catch(() => undefined);
-        return await mine;
+        this.#pending++;
+        this.#job?.waitedFor(true);
+        try {
+            return await mine;
+        } finally {
+            // A reader that stops reading leaves a query that waits for ever: the process may end regardless.
+            if (--this.#pending === 0) this.#job?.waitedFor(false);
+        }
     }
 
     async #start(): Promise<OpeningSink> {

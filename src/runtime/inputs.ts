@@ -6,6 +6,7 @@ import { Schema, type RecordBatch } from "apache-arrow";
 import { columnTypeOf } from "../arrow/column-type-of.js";
 import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
 import { requireUniqueColumns, schemaDifference, type OpenedFiles } from "../arrow/open-files.js";
+import { streamColumnTypes } from "../arrow/stream-dictionaries.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "../arrow/source-facts.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
@@ -41,7 +42,10 @@ export function fileInput(files: OpenedFiles, name: string | undefined): InputIn
 
 function layoutOf(schema: Schema, batches: readonly RecordBatch[]): SourceLayout {
     try {
-        const layout = memoryLayout(schema, batches);
+        const layout = memoryLayout(
+            schema.fields.map((field) => columnTypeOf(field)),
+            batches
+        );
         return { ...layout, columns: narrowNullability(layout) };
     } catch (error) {
         if (error instanceof SpillwayError) throw error;
@@ -81,7 +85,7 @@ export function streamInput(
 ): InputInfo {
     if (!Schema.isSchema(schema)) throw invalidArgument("schema", "an Arrow schema", schema);
     requireUniqueColumns(schema, "The schema");
-    const types = schema.fields.map((field) => columnTypeOf(field));
+    const types = streamColumnTypes(schema);
     const none = types.map(() => 0);
     const facts = {
         rows: rows ?? defaultPolicy.unknownRows,

@@ -98,7 +98,9 @@ export class QueryRunner {
     /** Lets native code check that every buffer lies inside its file, before any query is made. */
     public async checkSource(layout: SourceLayout): Promise<void> {
         try {
-            this.parts.binding.closeSource(await this.parts.binding.openSource(this.#engine, layout));
+            const { binding } = this.parts;
+            binding.closeSource(await binding.openSource(this.#engine, layout));
+            await binding.drainEngine(this.#engine);
         } catch (error) {
             throw toSpillwayError(error);
         }

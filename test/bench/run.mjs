@@ -28,7 +28,9 @@ const help = `npm run bench -- [options]
   --threads N          threads of both engines (default: all cores)
   --folder PATH        where inputs and spill files go (default: a folder under the system's temporary folder)
   --machine NAME       name of the folder under docs/results (default: from the CPU)
-  --no-write           print only`;
+  --write              write the results of an incomplete run too
+
+Results of a complete run are written to docs/results/<machine>; any other only with --write.`;
 
 function readOptions() {
     const { values } = parseArgs({
@@ -42,17 +44,18 @@ function readOptions() {
             threads: { type: "string", default: String(availableParallelism()) },
             folder: { type: "string", default: tmpdir() },
             machine: { type: "string" },
-            "no-write": { type: "boolean", default: false }
+            write: { type: "boolean", default: false }
         }
     });
-    const rows = values.rows ?? (values.quick ? "1e6" : "10e6,50e6");
-    return {
-        ...values,
-        rows: rows.split(",").map(Number),
-        engines: values.engines.split(","),
-        samples: Number(values.samples),
-        threads: Number(values.threads)
-    };
+    const rows = (values.rows ?? (values.quick ? "1e6" : "10e6,50e6")).split(",").map(Number);
+    const engines = values.engines.split(",");
+    const [samples, threads] = [Number(values.samples), Number(values.threads)];
+    const wholeNumbers = [...rows, samples, threads].every((value) => Number.isSafeInteger(value) && value > 0);
+    if (!wholeNumbers || !engines.every((engine) => ["spillway", "duckdb"].includes(engine))) {
+        throw new Error("--rows, --samples and --threads take whole numbers, --engines takes spillway and duckdb.");
+    }
+    const changed = values.rows != null || values.quick || values.only !== "" || engines.length < 2 || samples < 5;
+    return { ...values, rows, engines, samples, threads, write: values.write || !changed };
 }
 
 function runWorker(job) {
@@ -145,11 +148,16 @@ async function main() {
             records.find((record) => record.workload.name === name && record.engine === engine) ?? null;
         const verdicts = judge(cases, recordOf);
         process.stdout.write(`\n${resultTable(cases, recordOf)}\n\n${targetTable(verdicts)}\n`);
-        if (!options["no-write"] && records.length > 0) await write(records, options.machine ?? machineSlug());
+        if (options.write && records.length > 0) await write(records, options.machine ?? machineSlug());
         if (records.some((record) => !record.verified)) process.exitCode = 1;
     } finally {
         await rm(workFolder, { recursive: true, force: true });
     }
 }
 
-await main();
+try {
+    await main();
+} catch (error) {
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = 1;
+}

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
-#include "base/control_group.hpp"
 #include "base/machine.hpp"
 #include "base/system_file.hpp"
 #include "support/test.hpp"

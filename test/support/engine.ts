@@ -43,7 +43,7 @@ function cellsOf(table: CellTable, name: string): readonly string[] {
  */
 function expectedColumns({ on, type }: JoinCase, left: CellTable, right: CellTable): ExpectedColumn[] {
     const shared = new Set(on.filter(([l, r]) => l === r).map(([name]) => name));
-    const at = (cells: readonly string[], row: number) => (row < 0 ? nullCell : cells[row]!);
+    const at = (cells: readonly string[], row: number) => (row < 0 ? nullCell : absentUnion(cells[row]!));
     const columns = left.names.map((name): ExpectedColumn => {
         const own = cellsOf(left, name);
         if (!shared.has(name)) return { name, cell: (l) => at(own, l) };
@@ -87,14 +87,16 @@ export function expectedJoin(joinCase: JoinCase): ExpectedRows {
 /** Rows of a result as text, shared keys with -0 as 0. */
 export function joinedRows(table: CellTable, joinCase: JoinCase): string[] {
     const shared = new Set(joinCase.on.filter(([l, r]) => l === r).map(([name]) => name));
-    return Array.from({ length: table.rows }, (_, row) =>
-        table.names
-            .map((name, column) => {
-                const cell = table.cells[column]![row]!;
-                return shared.has(name) ? keyCell(cell) : cell;
-            })
-            .join(" | ")
-    );
+    const texts = table.names.map((name, column) => {
+        const cells = table.cells[column]!;
+        return shared.has(name) ? cells.map(keyCell) : cells.map(absentUnion);
+    });
+    return Array.from({ length: table.rows }, (_, row) => texts.map((cells) => cells[row]!).join(" | "));
+}
+
+/** A union has no NULL of its own: a row without a partner holds the NULL of one of its children, whichever it is. */
+function absentUnion(cell: string): string {
+    return /^(?:<\d+:)+NULL>+$/.test(cell) ? nullCell : cell;
 }
 
 const int64Max = 2n ** 63n - 1n;

@@ -2,7 +2,19 @@
 import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { tableToIPC, type Table } from "apache-arrow";
+
+const graceMilliseconds = 2000;
+
+/** Resolves as soon as the condition holds; rejects when it does not within the time. */
+export async function until(condition: () => boolean, milliseconds: number): Promise<void> {
+    const end = performance.now() + milliseconds;
+    while (!condition()) {
+        if (performance.now() > end) throw new Error(`waited ${milliseconds} ms in vain for ${String(condition)}`);
+        await setTimeout(10);
+    }
+}
 
 /** A folder of one test: inputs, spill files, outputs. Disposing it checks that the engine left nothing behind. */
 export class Sandbox implements Disposable {
@@ -35,11 +47,11 @@ export class Sandbox implements Disposable {
         return names.filter((name) => !expected.includes(name));
     }
 
-    /** Files of this folder that the process holds open; an unlinked spill file shows here and nowhere else. */
-    openFiles(): string[] {
-        return readdirSync("/proc/self/fd").flatMap((descriptor) => {
+    /** Files of this folder that a process holds open; an unlinked spill file shows here and nowhere else. */
+    openFiles(process: number | "self" = "self"): string[] {
+        return readdirSync(`/proc/${process}/fd`).flatMap((descriptor) => {
             try {
-                const target = readlinkSync(`/proc/self/fd/${descriptor}`);
+                const target = readlinkSync(`/proc/${process}/fd/${descriptor}`);
                 return target.startsWith(this.folder) ? [target] : [];
             } catch {
                 return []; // the descriptor that reads this list
@@ -47,12 +59,18 @@ export class Sandbox implements Disposable {
         });
     }
 
-    /** Throws unless the spill folder is empty, the output folder holds `expected` only and nothing is open. */
-    expectClean(expected: readonly string[] = []): void {
-        const left = this.leftovers(expected);
-        if (left.length > 0) throw new Error(`left behind: ${left.join(", ")}`);
-        const open = this.openFiles();
-        if (open.length > 0) throw new Error(`still open: ${open.join(", ")}`);
+    /**
+     * Throws unless the spill folder is empty, the output folder holds `expected` only and nothing is open. Native
+     * threads let go of their files a moment after the promise of their job has settled, so it looks for a while.
+     */
+    async expectClean(expected: readonly string[] = []): Promise<void> {
+        const found = () => [
+            ...this.leftovers(expected).map((name) => `left behind: ${name}`),
+            ...this.openFiles().map((name) => `still open: ${name}`)
+        ];
+        await until(() => found().length === 0, graceMilliseconds).catch(() => {
+            throw new Error(found().join(", "));
+        });
     }
 
     [Symbol.dispose](): void {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdtemp, rm, statfs } from "node:fs/promises";
+import { rmSync } from "node:fs";
+import { mkdtemp, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SpillwayError, type Progress, type Query, type RunOptions } from "../../index.js";
@@ -129,14 +130,14 @@ export const demoCommand = defineCommand({
         await requireDisk(parent, scale);
         const folder = await mkdtemp(join(parent, "spillway-demo-"));
         const path = (name: string): string => join(folder, `${name}.arrow`);
+        const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
+        process.once("exit", removeFolder); // a second Ctrl-C ends the process without `finally`
         try {
-            await runDemo(
-                args,
-                { orders: path("orders"), lineitem: path("lineitem"), result: path("joined") },
-                context
-            );
+            const files = { orders: path("orders"), lineitem: path("lineitem"), result: path("joined") };
+            await runDemo(args, scale, files, context);
         } finally {
-            await rm(folder, { recursive: true, force: true });
+            removeFolder();
+            process.off("exit", removeFolder);
         }
         context.say("\nThe demo's files are removed. Next: spillway --help");
     }

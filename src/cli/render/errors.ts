@@ -26,6 +26,19 @@ const remedies: Record<ErrorCode, string | null> = {
     INTERNAL: "This is a defect of Spillway: please report it with the command and this message."
 };
 
+/** Options of the API that a message may name, as the command line calls them. */
+const flags: Readonly<Record<string, string>> = {
+    "memory.host": "--memory",
+    "memory.spillDirectory": "--spill-directory",
+    nullEquality: "--null-equality",
+    aggregates: "--aggregate"
+};
+
+function flagHint(error: SpillwayError): string | null {
+    const flag = flags[String(error.details["option"] ?? "").replace(/^(aggregates)\..*/, "$1")];
+    return flag == null ? null : `On the command line this is ${flag}.`;
+}
+
 function sentence(text: string): string {
     return /[.?!]$/.test(text) ? text : `${text}.`;
 }
@@ -34,8 +47,8 @@ function sentence(text: string): string {
 export function errorText(error: unknown): string {
     if (error instanceof UsageError) return error.message;
     if (error instanceof SpillwayError) {
-        const remedy = remedies[error.code];
-        return `${error.code}: ${sentence(error.message)}${remedy == null ? "" : `\n${remedy}`}`;
+        const advice = remedies[error.code] ?? flagHint(error);
+        return `${error.code}: ${sentence(error.message)}${advice == null ? "" : `\n${advice}`}`;
     }
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
     return `INTERNAL: ${text}\n${remedies.INTERNAL}`;

@@ -7,7 +7,7 @@ export function summaryOf(report: RunReport): string {
     const rate = report.elapsedMs > 0 ? (report.rowsIn / report.elapsedMs) * 1000 : 0;
     const spilled = report.spilledBytes > 0 ? `spilled ${formatBytes(report.spilledBytes)}` : "nothing spilled";
     return [
-        `${formatCount(report.rowsOut)} rows in ${formatDuration(report.elapsedMs)} (${formatRough(rate)} input rows/s)`,
+        `${formatCount(report.rowsOut)} ${report.rowsOut === 1 ? "row" : "rows"} in ${formatDuration(report.elapsedMs)} (${formatRough(rate)} input rows/s)`,
         spilled,
         `engine peak ${formatBytes(report.peakBytes)} of ${formatBytes(report.budgetBytes)}`
     ].join(", ");

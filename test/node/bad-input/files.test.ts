@@ -20,7 +20,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
     await runtime.close();
-    sandbox.expectClean();
+    await sandbox.expectClean();
     sandbox[Symbol.dispose]();
 });
 

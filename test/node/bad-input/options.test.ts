@@ -28,7 +28,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
     await runtime.close();
-    sandbox.expectClean();
+    await sandbox.expectClean();
     sandbox[Symbol.dispose]();
 });
 
@@ -94,22 +94,43 @@ describe("openRuntime refuses", () => {
         if (runtime.devices().some((device) => device.kind === "gpu" && device.used)) return;
         await expectError(open({ device: "gpu" }), "NO_DEVICE", /GPU/, /auto|cpu/);
     });
+});
 
-    test("a budget that is too small, with the smallest that will do", async () => {
-        const side = (opened: Runtime, prefix: string) =>
-            opened.fromTable(numericTable({ rows: 300_000, keys: 1000_000, prefix }));
-        const count = async (host: string | number) => {
-            await using opened = await openRuntime({ threads: 2, memory: { host, spillDirectory: sandbox.spill } });
-            return opened.join({ left: side(opened, "l"), right: side(opened, "r"), on: { lkey: "rkey" } }).count();
-        };
-        const error = await expectError(
-            () => count("1MiB"),
-            ["BUDGET_TOO_SMALL", "INVALID_ARGUMENT"],
-            "memory.host",
-            /\d+ ?[KMG]iB/
-        );
-        const smallest = /(\d+(?:\.\d+)?) ?([KMG]iB)/.exec(error.message.replace(/.*at least/, ""))!;
-        expect(await count(`${smallest[1]}${smallest[2]}`)).toBe(await count("1GiB"));
+describe("a budget that is too small", () => {
+    // 400 columns: one row of the result is 6.4 KiB, so that buffers alone take megabytes.
+    const wide = (prefix: string, rows: number) =>
+        tableFromArrays({
+            [`${prefix}key`]: Int32Array.from({ length: rows }, (_, row) => row),
+            ...Object.fromEntries(
+                Array.from({ length: 400 }, (_, i) => [`${prefix}${i}`, new Float64Array(rows).fill(i)])
+            )
+        });
+
+    async function join(host: string | number, work: (query: Query) => Promise<unknown>): Promise<unknown> {
+        await using opened = await openRuntime({ threads: 2, memory: { host, spillDirectory: sandbox.spill } });
+        const [left, right] = ["l", "r"].map((prefix) => opened.fromTable(wide(prefix, 1000)));
+        return await work(opened.join({ left: left!, right: right!, on: { lkey: "rkey" } as never }));
+    }
+    const rowsOf = async (query: Query) => {
+        let rows = 0;
+        for await (const batch of query.batches()) rows += batch.numRows;
+        return rows;
+    };
+
+    test("for any runtime is refused with the smallest", async () => {
+        await expectError(() => join("1KiB", rowsOf), "INVALID_ARGUMENT", "memory.host", /at least 1 MiB/);
+    });
+
+    test.each(["1MiB", "4MiB", "8MiB"])("for a query (%s) fails with the smallest that will do", async (host) => {
+        const error = await expectError(() => join(host, rowsOf), "BUDGET_TOO_SMALL", "memory.host", /at least/);
+        expect(error.details).toMatchObject({ tier: "host", option: "memory.host" });
+        expect(error.details["wantedBytes"]).toBeGreaterThan(error.details["freeBytes"] as number);
+        expect(await join(error.details["wantedBytes"]!, rowsOf)).toBe(1000);
+    });
+
+    test("for a table in memory names the ways out", async () => {
+        const run = () => join("16MiB", (query) => query.toTable());
+        await expectError(run, "BUDGET_TOO_SMALL", "memory.host", /batches\(\)/, /toArrowFile\(\)/);
     });
 });
 

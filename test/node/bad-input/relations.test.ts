@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
     await runtime.close();
-    sandbox.expectClean();
+    await sandbox.expectClean();
     sandbox[Symbol.dispose]();
 });
 

@@ -6,7 +6,7 @@ import { tableFromIPC } from "apache-arrow";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { startProgram, type ChildResult } from "../../support/child.js";
 import { writeNumeric } from "../../support/numeric-files.js";
-import { Sandbox } from "../../support/sandbox.js";
+import { Sandbox, until } from "../../support/sandbox.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 
 const program = join(repositoryRoot, "dist/cli/main.js");
@@ -197,7 +197,8 @@ describe("exit codes", () => {
         const output = join(sandbox.output, "big.arrow");
         const words = ["join", left, right, "--on", "lkey=rkey", "--output", output, "--memory", "64MiB"];
         const child = startProgram(process.execPath, [program, ...words, "--spill-directory", sandbox.spill]);
-        await new Promise((resolve) => setTimeout(resolve, 500));
+        // The join has begun when its input is open; the handlers of signals are set long before.
+        await until(() => sandbox.openFiles(child.process.pid!).includes(left), 30_000);
         child.process.kill(signal);
         const result = await child.result;
         expect([result.code, result.signal], result.stderr).toEqual([code, null]);

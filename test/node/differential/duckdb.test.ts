@@ -10,8 +10,8 @@ import { Random } from "../../support/random.js";
 import { hashRows, rowTexts } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
 
-const leftRows = 60_000;
-const rightRows = 90_000;
+const leftRows = 30_000;
+const rightRows = 50_000;
 const types = { k: new Int64(), n: new Int32(), f: new Float64(), s: new Utf8() };
 
 /** Keys drawn by `key`, an int, a float and a text that tell rows apart; batches of 10,007 rows. */
@@ -47,11 +47,20 @@ function relation(random: Random, prefix: string, rows: number, key: () => bigin
 }
 
 const random = new Random("relations for DuckDB");
-const skewed = random.zipf(40_000, 0.6);
-const left = relation(random, "l", leftRows, () => BigInt(random.below(50_000)) * 7n - 100_000n);
+const skewed = random.zipf(20_000, 0.6);
+const left = relation(random, "l", leftRows, () => BigInt(random.below(25_000)) * 7n - 100_000n);
 const right = relation(random, "r", rightRows, () => BigInt(skewed()) * 7n - 100_000n);
 
 let duckdb: DuckDB;
+const hashes = new Map<string, string>();
+/** DuckDB's answer, asked once per query. */
+async function expectedHash(sql: string): Promise<string> {
+    const known = hashes.get(sql);
+    if (known !== undefined) return known;
+    const hash = hashRows(rowTexts(await duckdb.query(sql)));
+    hashes.set(sql, hash);
+    return hash;
+}
 beforeAll(async () => {
     duckdb = await DuckDB.open();
     await duckdb.load("l", left);
@@ -81,16 +90,16 @@ describe.each(budgets)("with a budget of %s", (host) => {
                 "ls",
                 ...(type === "semi" || type === "anti" ? [] : ["rk", "rn", "rf", "rs"])
             ];
-            const expected = await duckdb.query(
+            const expected = await expectedHash(
                 `SELECT ${columns.join(", ")} FROM l ${type.toUpperCase()} JOIN r ON lk = rk`
             );
             const rows: string[] = [];
             for await (const batch of query.batches()) rows.push(...rowTexts(cellTable(new Table(batch)), columns));
-            expect(hashRows(rows)).toBe(hashRows(rowTexts(expected)));
+            expect(hashRows(rows)).toBe(expected);
         } finally {
             await runtime.close();
         }
-        sandbox.expectClean();
+        await sandbox.expectClean();
     });
 
     test("join and group-by in one go", async () => {
@@ -108,13 +117,13 @@ describe.each(budgets)("with a budget of %s", (host) => {
                         kinds: { countDistinct: "rk" }
                     }
                 });
-            const expected = await duckdb.query(
+            const expected = await expectedHash(
                 "SELECT ls, count(*), sum(rn), min(lf), count(DISTINCT rk) FROM l JOIN r ON lk = rk GROUP BY ls"
             );
-            expect(hashRows(rowTexts(cellTable(await query.toTable())))).toBe(hashRows(rowTexts(expected)));
+            expect(hashRows(rowTexts(cellTable(await query.toTable())))).toBe(expected);
         } finally {
             await runtime.close();
         }
-        sandbox.expectClean();
+        await sandbox.expectClean();
     });
 });

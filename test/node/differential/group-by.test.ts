@@ -43,7 +43,7 @@ describe.each(Object.entries(modes))("group-bys: %s", (name, options) => {
             using sandbox = new Sandbox();
             const memory = { host: "256MiB", ...options.memory, spillDirectory: sandbox.spill };
             await checkGroups(groupCase(random), { threads: 2, ...options, memory });
-            sandbox.expectClean();
+            await sandbox.expectClean();
         });
     });
 });

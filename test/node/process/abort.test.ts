@@ -34,7 +34,7 @@ async function bigJoin() {
 
 /** The runtime gave everything back and still works. */
 async function expectUsable(): Promise<void> {
-    sandbox.expectClean();
+    await sandbox.expectClean();
     expect(runtime.memory().host.usedBytes).toBe(0);
     const small = (prefix: string) => runtime.fromTable(numericTable({ rows: 1000, keys: 100, prefix }));
     expect(await runtime.join({ left: small("l"), right: small("r"), on }).count()).toBeGreaterThan(0);
@@ -80,7 +80,7 @@ describe("a signal that fires", () => {
             );
             if (outcome === "finished") break;
             expect(outcome, `after ${delay} ms`).toBe(signal.reason);
-            sandbox.expectClean();
+            await sandbox.expectClean();
         }
         rmSync(path, { force: true });
         await expectUsable();
@@ -140,7 +140,7 @@ describe("close()", () => {
         await runtime.close();
         expect(await run).toMatch(/^(CLOSED|ABORTED)$/);
         await runtime.close();
-        sandbox.expectClean();
+        await sandbox.expectClean();
         await expect(query.count()).rejects.toMatchObject({ name: "SpillwayError", code: "CLOSED" });
     });
 

@@ -82,7 +82,9 @@ describe("a process that ends with an open runtime", () => {
     const endings = { idle: 0, iterator: 0, running: 0, exit: 7, throw: 1 };
     test.each(Object.entries(endings))("%s", async (way, code) => {
         const child = startChild("exit-open", { way, runtime: runtime(), left, right, on, output: output() });
+        const patience = setTimeout(() => child.process.kill("SIGKILL"), 20_000);
         const result = await child.result;
+        clearTimeout(patience);
         expect(result, result.stderr).toMatchObject({ code, signal: null });
         if (way === "throw") expect(result.stderr).toContain("on purpose");
         // A query that nobody waits for still runs to its end.
@@ -110,7 +112,7 @@ describe("worker threads", () => {
         const counts = await Promise.all([query.count(), finished(start(1)), finished(start(1))]);
         await own.close();
         expect(new Set(counts).size).toBe(1);
-        sandbox.expectClean();
+        await sandbox.expectClean();
     });
 
     test("can be terminated in the middle of a join", async () => {
@@ -118,6 +120,6 @@ describe("worker threads", () => {
         await new Promise((resolve) => worker.once("message", resolve));
         await new Promise((resolve) => setTimeout(resolve, 200));
         expect(await worker.terminate()).toBe(1);
-        sandbox.expectClean();
+        await sandbox.expectClean();
     });
 });

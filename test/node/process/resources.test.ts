@@ -61,9 +61,10 @@ test("10,000 small joins do not make the process grow", { timeout: 180_000 }, as
 
 test.each(["count", "batches"])("the event loop is free during a big join (%s)", async (action) => {
     const argument = { runtime: runtime("512MiB"), left, right, on, action };
-    const delay = resultOf<{ milliseconds: number; p99: number }>(await runChild("loop-delay", argument));
-    expect(delay.milliseconds).toBeGreaterThan(50);
-    expect(delay.p99, JSON.stringify(delay)).toBeLessThan(5);
+    const delay = resultOf<{ turns: number; p99: number; idleP99: number }>(await runChild("loop-delay", argument));
+    expect(delay.turns).toBeGreaterThan(100);
+    // What other processes of a busy machine take from an idle loop is not the join's doing.
+    expect(delay.p99 - delay.idleP99, JSON.stringify(delay)).toBeLessThan(5);
 });
 
 describe("a disk that is full", () => {

@@ -57,7 +57,7 @@ describe.each(folders)("tables of %s", (folder) => {
         } finally {
             await runtime.close();
         }
-        sandbox.expectClean([file]);
+        await sandbox.expectClean([file]);
     }
 
     describe.each(Object.entries(modes))("%s", (_, options) => {
