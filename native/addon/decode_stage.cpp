@@ -37,8 +37,7 @@ AggregateSpec decode_aggregate(const Field& field) {
     const int32_t field_min = aggregate.kind == AggregateKind::kCountRows ? -1 : 0;
     aggregate.field = fields["field"].int32(field_min, kInt32Max);
     aggregate.result_type = decode_column(fields["resultType"]);
-    if (fields.has("decimalScale"))
-        aggregate.decimal_scale = fields["decimalScale"].int32(-kDecimalDigitsMax, kDecimalDigitsMax);
+    aggregate.decimal_scale = fields["decimalScale"].int32(-kDecimalDigitsMax, kDecimalDigitsMax);
     fields.finish();
     return aggregate;
 }

@@ -17,7 +17,7 @@ class JsMemory {
 
     // Throws kInvalidArgument when a buffer has been detached (transferred to a worker thread) or resized since: its
     // old address is no longer memory of this process's user. Checked when a stage starts; a transfer *during* a stage
-    // is the one thing that cannot be seen, see docs.
+    // is the one thing that cannot be seen.
     void check() const;
 
   private:

@@ -42,6 +42,8 @@ void JsThread::release() {
 void JsThread::close() {
     std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
+    // Promises that are pending now stay so for ever; they must not keep the process alive.
+    if (holds_ > 0) napi_unref_threadsafe_function(env_, function_);
 }
 
 }  // namespace spillway::addon

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <napi.h>
 
+#include "addon/addon_error.hpp"
 #include "addon/calls.hpp"
 #include "addon/job_registry.hpp"
 
@@ -8,12 +9,17 @@ namespace {
 
 // Runs once per environment (main thread and every worker_thread that loads the addon).
 Napi::Object init(Napi::Env env, Napi::Object exports) {
-    spillway::addon::init_registry(env);
-    spillway::addon::export_engine_calls(exports);
-    spillway::addon::export_source_calls(exports);
-    spillway::addon::export_partition_calls(exports);
-    spillway::addon::export_stage_calls(exports);
-    spillway::addon::export_sink_calls(exports);
+    using namespace spillway::addon;
+    try {
+        init_registry(env);
+    } catch (...) {
+        throw to_js_error(env, current_error());
+    }
+    export_engine_calls(exports);
+    export_source_calls(exports);
+    export_partition_calls(exports);
+    export_stage_calls(exports);
+    export_sink_calls(exports);
     return exports;
 }
 

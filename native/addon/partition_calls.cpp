@@ -29,11 +29,14 @@ Napi::Value partition_source_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto partitions = get_handle<PartitionsHandle>(info[1]);
     const auto source = use_source(info[2]);
+    const bool has_first_row = info.Length() > 3 && !info[3].IsUndefined();
+    const int64_t first_row = has_first_row ? Field(info[3], "firstRow").integer(0, kSafeInteger) : 0;
     partitions->expect(PartitionsHandle::State::kFilling);
     check_columns(partitions->columns, source->source->columns());
     const auto lease = Lease::take(partitions, kWhat);
-    return start_stage(info.Env(), job, [job, partitions, source, lease]() -> Encode {
-        partition_source(*partitions->partitioner, *partitions->rows, *source->source, job->control);
+    return start_stage(info.Env(), job, [job, partitions, source, lease, first_row]() -> Encode {
+        partition_source(*partitions->partitioner, *partitions->rows, *source->source, job->control,
+                         static_cast<uint64_t>(first_row));
         return undefined_result;
     });
 }

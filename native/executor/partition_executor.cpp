@@ -42,7 +42,8 @@ std::vector<int32_t> columns_read(const PartitionSpec& spec) {
     return columns;
 }
 
-void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Source& source, JobControl& control) {
+void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Source& source, JobControl& control,
+                      uint64_t first_row) {
     const std::vector<int32_t> columns = columns_read(rows.spec());
     source.load_dictionaries(columns, rows.budget(), control);
     adopt_types(rows.mutable_layout(), source.columns());
@@ -51,7 +52,7 @@ void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Sour
         MorselReader reader(source, columns, queue, rows.budget(), control);
         RowEncoder encoder(rows.layout(), columns);
         while (reader.next()) {
-            append_views(partitioner, worker, encoder, reader.views(), reader.rows(), reader.first_row());
+            append_views(partitioner, worker, encoder, reader.views(), reader.rows(), first_row + reader.first_row());
         }
         stream_fence();
     };

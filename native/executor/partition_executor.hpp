@@ -15,8 +15,9 @@ namespace spillway {
 std::vector<int32_t> columns_read(const PartitionSpec& spec);
 
 // Sends every row of the source through the partitioner (rows.spec().workers workers). May be called for several
-// sources of equal columns in turn; RadixPartitioner::finish() ends the pass.
-void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Source& source, JobControl& control);
+// sources of equal columns in turn; RadixPartitioner::finish() ends the pass. first_row: number of the source's row 0.
+void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Source& source, JobControl& control,
+                      uint64_t first_row = 0);
 
 // The batches of one stage become the rows of the next stage's partitioner, inside the same process and threads.
 class PartitionSink final : public BatchSink {

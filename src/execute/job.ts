@@ -6,6 +6,7 @@ import type { Binding, EngineHandle, JobHandle, NativeProgress } from "../native
 export class Job {
     public readonly handle: JobHandle;
     readonly #cleanups: (() => void)[] = [];
+    readonly #cancelListeners: (() => void)[] = [];
     readonly #signal: AbortSignal | undefined;
     #closed: SpillwayError | undefined;
     #failure: { error: unknown } | undefined;
@@ -27,6 +28,12 @@ export class Job {
     /** Stops the stages that run; their promises reject soon. */
     public cancel(): void {
         this.binding.cancelJob(this.handle);
+        for (const listener of this.#cancelListeners.splice(0)) listener();
+    }
+
+    /** Calls back when the query is cancelled; for waits that are not the engine's. */
+    public onCancel(listener: () => void): void {
+        this.#cancelListeners.push(listener);
     }
 
     /** Cancels because the runtime is closing. */

@@ -34,8 +34,6 @@ export interface PlanRunParts {
     sources: Map<InputInfo, SourceHandle>;
     tracker: ProgressTracker;
     decisions: Decisions;
-    /** Batches of a stream are partitioned in groups of this size. */
-    streamGroupBytes: number;
     /** Called once, when all dictionaries are known and before the first result row: the sink of the query. */
     openSink: () => Promise<SinkHandle>;
 }
@@ -146,11 +144,11 @@ export class PlanRun {
     }
 
     async #partition(stage: PartitionStage): Promise<number> {
-        const { job, inputs, sources, streamGroupBytes } = this.parts;
+        const { job, inputs, sources, plan } = this.parts;
         const live = this.#createSet(stage.set);
         const input = inputs[stage.input];
         if (input?.streamed) {
-            const last = await partitionStream(job, input, live.handle, streamGroupBytes);
+            const last = await partitionStream(job, input, live.handle, plan.streamGroupBytes);
             if (last !== undefined) sources.set(input, last);
         } else {
             await job.binding.partitionSource(job.handle, live.handle, this.#source(stage.input));

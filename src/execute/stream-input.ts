@@ -75,6 +75,7 @@ export async function partitionStream(
     const types = input.columns.map((column) => column.type);
     const reader = groups(input, bytesPerGroup, job);
     let last: SourceHandle | undefined;
+    let rows = 0;
     try {
         let next = reader.next();
         for (;;) {
@@ -86,7 +87,8 @@ export async function partitionStream(
             const source = await binding.openSource(job.engine, layout);
             if (last !== undefined) binding.closeSource(last);
             last = source;
-            await binding.partitionSource(job.handle, partitions, source);
+            await binding.partitionSource(job.handle, partitions, source, rows);
+            rows += batches.reduce((sum, batch) => sum + batch.numRows, 0);
         }
     } catch (error) {
         job.fail(error);

@@ -203,7 +203,13 @@ export interface Binding {
     ): Promise<NativeKeyStatistics>;
 
     createPartitions(job: JobHandle, spec: NativePartitionSpec): PartitionsHandle;
-    partitionSource(job: JobHandle, partitions: PartitionsHandle, source: SourceHandle): Promise<void>;
+    /** firstRow: row number of the source's row 0, for a relation that comes as several sources. */
+    partitionSource(
+        job: JobHandle,
+        partitions: PartitionsHandle,
+        source: SourceHandle,
+        firstRow?: number
+    ): Promise<void>;
     /** Ends the pass: flushes write-combining buffers, returns the true sizes. */
     finishPartitions(job: JobHandle, partitions: PartitionsHandle): Promise<NativePartitionSizes>;
     closePartitions(partitions: PartitionsHandle): void;

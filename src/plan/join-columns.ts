@@ -2,7 +2,6 @@
 import { resultColumnType } from "../arrow/column-type-of.js";
 import { SpillwayError } from "../errors.js";
 import { suggestion } from "../model/arguments.js";
-import type { ColumnType } from "../model/column-type.js";
 import type { JoinType } from "../model/schema-types.js";
 import type { JoinColumn, LogicalColumn } from "./logical.js";
 
@@ -32,16 +31,20 @@ function outputColumn(
         name,
         field: from.field.clone({ name, nullable: from.field.nullable || from.type.nullable || nullable }),
         type: { ...type, name, nullable: type.nullable || nullable },
-        origin: position.side === "either" ? null : from.origin,
+        origin: from.origin,
         ...position
     };
 }
 
-/** Same bytes, whatever the logical type: only then can one column hold the keys of both sides. */
-function samePhysicalType(a: ColumnType, b: ColumnType): boolean {
-    const l = resultColumnType(a);
-    const r = resultColumnType(b);
-    return l.layout === r.layout && l.byteWidth === r.byteWidth && l.order === r.order;
+/** Can one column hold the keys of both sides? Bytes must mean the same; dictionaries must be there to be linked. */
+function fitOneColumn(a: LogicalColumn, b: LogicalColumn): boolean {
+    const l = resultColumnType(a.type);
+    const r = resultColumnType(b.type);
+    const linkable = (column: LogicalColumn): boolean => column.origin !== null && !column.origin.input.streamed;
+    if (l.layout !== r.layout || l.byteWidth !== r.byteWidth || l.order !== r.order) return false;
+    if (l.layout !== "dictionary") return true;
+    const [lv, rv] = [l.children[0], r.children[0]];
+    return linkable(a) && linkable(b) && lv?.layout === rv?.layout && lv?.byteWidth === rv?.byteWidth;
 }
 
 /** The one column of a key that both sides call by the same name. */
@@ -52,14 +55,12 @@ function sharedKey(request: JoinColumnsRequest, left: number, right: number): Jo
     const nullable = l.field.nullable || l.type.nullable || r.field.nullable || r.type.nullable;
     if (type === "right") return outputColumn(r, l.name, false, { side: "right", left, right });
     if (type !== "full") return outputColumn(l, l.name, false, { side: "left", left, right });
-    const dictionary = l.type.layout === "dictionary" || r.type.layout === "dictionary";
-    if (dictionary || !samePhysicalType(l.type, r.type)) {
-        const reason = dictionary ? "dictionaries of two relations" : "two types";
+    if (!fitOneColumn(l, r)) {
         throw new SpillwayError(
             "KEY_TYPE_MISMATCH",
-            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${reason} ` +
-                `(${String(l.field.type)}, ${String(r.field.type)}); rename one of them and join ` +
-                `on: { ${l.name}: "<new name>" } to keep both, or cast them to one plain type`,
+            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${String(l.field.type)} ` +
+                `of the left and ${String(r.field.type)} of the right; rename one of them and join ` +
+                `on: { ${l.name}: "<new name>" } to keep both, or cast them to one type`,
             { column: l.name, leftType: String(l.field.type), rightType: String(r.field.type) }
         );
     }

@@ -39,7 +39,7 @@ export interface LogicalColumn {
     readonly field: Field;
     /** Type as the engine handles it at this point. */
     readonly type: ColumnType;
-    /** Absent for computed columns and for keys coalesced from both sides. */
+    /** Absent for computed columns. A key from both sides names the left one; their dictionaries are linked then. */
     readonly origin: Origin | null;
 }
 

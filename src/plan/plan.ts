@@ -183,6 +183,8 @@ export interface Plan {
     readonly outputColumns: readonly ColumnType[];
     readonly batchRows: number;
     readonly queuedBatches: number;
+    /** Batches of a stream are partitioned in groups of this size. */
+    readonly streamGroupBytes: number;
     readonly threads: number;
     readonly memory: PlanMemory;
     readonly predictedMs: number;

@@ -73,7 +73,8 @@ function streams(draft: PlanDraft, join: JoinPlan): boolean {
         probe.feed.input !== undefined &&
         !draft.isStreamed(probe.feed);
     const bytesMax = join.buildBytes * policy.partitionSlack + join.buildRows * policy.slotBytesPerRowMax;
-    if (!possible || debug.algorithm === "radix" || bytesMax > budgetBytes * policy.tableShare * 2) return false;
+    if (!possible || !limits.streaming || debug.algorithm === "radix" || bytesMax > budgetBytes * policy.tableShare * 2)
+        return false;
     if (debug.algorithm === "streaming") return true;
     const table = join.buildBytes + join.tableBytes;
     const lastLevel = Math.max(machine.l2Bytes, (machine.l3Bytes * policy.lastLevelShare) / limits.workers);

@@ -157,7 +157,7 @@ export class PlanDraft {
             hashMask: hashMaskText(debug.hashMask)
         };
         // The batches of a stream are JavaScript's, but up to two groups of them are alive at a time.
-        const streamBytes = this.isStreamed(feed) ? 2 * policy.streamGroupBytes : 0;
+        const streamBytes = this.isStreamed(feed) ? 2 * limits.streamGroupBytes : 0;
         return { spec, width, readBytes: read.bytes + streamBytes };
     }
 

@@ -55,7 +55,9 @@ export class Estimator {
     public constructor(
         root: LogicalNode,
         private readonly statistics: StatisticsById,
-        private readonly policy: Policy
+        private readonly policy: Policy,
+        /** Number of groups was tried and found too small: every row may be a group. */
+        private readonly manyGroups = false
     ) {
         this.#inputs = inputsOf(root);
     }
@@ -101,8 +103,9 @@ export class Estimator {
                 ? (child.widths[from ?? -1] ?? fixedWidth(column.type))
                 : fixedWidth(column.type);
         });
-        const groups = node.keys.length === 0 ? 1 : this.distinct(node.child, node.keys);
-        return { rows: node.hints.groups ?? groups, exact: node.keys.length === 0, widths };
+        const estimated = node.keys.length === 0 ? 1 : this.distinct(node.child, node.keys);
+        const groups = this.manyGroups && node.keys.length > 0 ? child.rows : (node.hints.groups ?? estimated);
+        return { rows: groups, exact: node.keys.length === 0, widths };
     }
 
     /** |L| |R| / max(distinct) pairs (System R), then what the join type keeps or drops. */

@@ -4,6 +4,8 @@ import type { Policy } from "./policy.js";
 /** What a plan may use at most; the planner goes down a ladder of these until the budget suffices. */
 export interface PlanLimits {
     readonly workers: number;
+    /** A streaming join keeps its build side in memory; without it, any budget does. */
+    readonly streaming: boolean;
     readonly radixBitsMax: number;
     readonly pageBytesMax: number;
     readonly openPagesShare: number;
@@ -13,6 +15,7 @@ export interface PlanLimits {
     readonly batchRowsMin: number;
     readonly queuedBatches: number;
     readonly tableBytesMin: number;
+    readonly streamGroupBytes: number;
 }
 
 /**
@@ -22,6 +25,7 @@ export interface PlanLimits {
 export function limitLadder(policy: Policy, threads: number, batchBytes: number): PlanLimits[] {
     const first: PlanLimits = {
         workers: threads,
+        streaming: true,
         radixBitsMax: policy.firstPassBitsMax,
         pageBytesMax: policy.pageBytesMax,
         openPagesShare: policy.openPagesShare,
@@ -30,7 +34,8 @@ export function limitLadder(policy: Policy, threads: number, batchBytes: number)
         batchBytes,
         batchRowsMin: policy.batchRowsMin,
         queuedBatches: policy.queuedBatches,
-        tableBytesMin: policy.tableBytesMin
+        tableBytesMin: policy.tableBytesMin,
+        streamGroupBytes: policy.streamGroupBytes
     };
     const ladder = [first];
     const step = (change: Partial<PlanLimits>): void => {
@@ -42,7 +47,12 @@ export function limitLadder(policy: Policy, threads: number, batchBytes: number)
         batchBytes: policy.batchBytes / 4,
         pageBytesMax: policy.pageBytesMax / 8
     });
-    step({ radixBitsMax: 8, queuedBatches: 2, pageBytesMax: 2 * policy.pageBytesMin });
+    step({
+        radixBitsMax: 8,
+        queuedBatches: 2,
+        streamGroupBytes: policy.streamGroupBytes / 8,
+        pageBytesMax: 2 * policy.pageBytesMin
+    });
     step({ openPagesShare: 0.5, radixBitsMax: 6, pageBytesMax: policy.pageBytesMin, batchRowsMin: 256 });
     step({ morselBytes: policy.morselBytes / 16, morselRowsMin: 256, batchBytes: policy.batchBytes / 16 });
     for (let workers = Math.floor(threads / 2); workers >= 1; workers = Math.floor(workers / 2)) step({ workers });
@@ -54,7 +64,8 @@ export function limitLadder(policy: Policy, threads: number, batchBytes: number)
         batchRowsMin: 64,
         morselBytes: 8 * 1024,
         batchBytes: 16 * 1024,
-        tableBytesMin: policy.tableBytesMin / 4
+        tableBytesMin: policy.tableBytesMin / 4,
+        streamGroupBytes: policy.streamGroupBytes / 64
     });
-    return ladder;
+    return ladder.flatMap((rung) => [rung, { ...rung, streaming: false }]);
 }

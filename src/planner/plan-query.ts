@@ -32,6 +32,8 @@ export interface PlanQuery {
     budgetBytes: number;
     threads: number;
     debug: DebugKnobs;
+    /** The tables of a hash group-by overflowed: plan for as many groups as rows. */
+    manyGroups?: boolean;
     /** Result batch rows that the user asked for. */
     batchRows?: number;
     policy?: Policy;
@@ -77,7 +79,7 @@ function neededColumns(root: LogicalNode, sink: SinkKind): number[] {
 function attempt(query: PlanQuery, policy: Policy, budgetBytes: number): Attempt {
     const { root, sink, machine, debug } = query;
     const inputs = inputsOf(root);
-    const estimator = new Estimator(root, query.statistics, policy);
+    const estimator = new Estimator(root, query.statistics, policy, query.manyGroups);
     const threads = debug.workers ?? query.threads;
     const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
     const useful = debug.workers ?? clamp(Math.ceil(rows / policy.rowsPerWorkerMin), 1, threads);
@@ -114,13 +116,16 @@ export function memoryNeeds(query: PlanQuery): { minimumBytes: number; wantedByt
     return { minimumBytes: leastBudget(query, policy), wantedBytes: best.wantedBytes };
 }
 
-/** The smallest budget with which the query can run; some decisions depend on the budget, so it is approached. */
+/**
+ * The smallest budget with which the query can run. Some decisions depend on the budget (a share of it goes to tables),
+ * so it is approached from below, with a little more each time so that it ends.
+ */
 function leastBudget(query: PlanQuery, policy: Policy): number {
     let budget = attempt(query, policy, 0).minimumBytes;
-    for (let i = 0; i < 8; i++) {
+    for (let i = 0; i < 32; i++) {
         const needed = attempt(query, policy, budget).minimumBytes;
         if (needed <= budget) break;
-        budget = needed;
+        budget = Math.ceil(needed * 1.01);
     }
     return budget;
 }
@@ -225,10 +230,11 @@ export function planQuery(query: PlanQuery): Plan {
         outputColumns,
         batchRows: draft.output.batchRows,
         queuedBatches: draft.request.limits.queuedBatches,
+        streamGroupBytes: draft.request.limits.streamGroupBytes,
         threads: draft.workers,
         memory: {
             budgetBytes: query.budgetBytes,
-            minimumBytes: best.minimumBytes,
+            minimumBytes: leastBudget(query, policy),
             wantedBytes: best.wantedBytes,
             fixedBytes
         },

@@ -38,13 +38,25 @@ export class Admission {
         return this.#grants.size;
     }
 
-    public async admit(request: MemoryRequest): Promise<{ bytes: number; release: () => void }> {
+    /** `onCancel` registers what is to happen when the query is cancelled while it waits. */
+    public async admit(
+        request: MemoryRequest,
+        onCancel: (cancel: () => void) => void
+    ): Promise<{ bytes: number; release: () => void }> {
         if (request.minimumBytes > this.limitBytes) {
             throw budgetTooSmall(request.minimumBytes, this.limitBytes, "are allowed");
         }
         const grant = await new Promise<Grant>((resolve, reject) => {
-            this.#waiting.push({ request, resolve, reject });
+            const waiter = { request, resolve, reject };
+            this.#waiting.push(waiter);
             this.#serve();
+            onCancel(() => {
+                const index = this.#waiting.indexOf(waiter);
+                if (index < 0) return;
+                this.#waiting.splice(index, 1);
+                reject(new SpillwayError("ABORTED", "The query was aborted while it waited for memory"));
+                this.#serve();
+            });
         });
         return {
             bytes: grant.bytes,

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+import { linkDictionaries, type LinkedColumn } from "../arrow/linked-dictionaries.js";
+import type { SourceLayout } from "../model/column-type.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { SourceHandle } from "../native/binding.js";
-import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import { dictionaryLinks } from "../plan/dictionary-links.js";
+import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import type { Plan, SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { planQuery, type PlanQuery } from "../planner/plan-query.js";
@@ -11,6 +14,18 @@ import { ProgressTracker } from "../execute/progress-tracker.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
+
+/** The layout of an input, with dictionaries that agree with those of the columns it shares a result column with. */
+function linkedLayout(input: InputInfo, layout: SourceLayout, groups: readonly Origin[][]): SourceLayout {
+    const links = new Map<number, LinkedColumn[]>();
+    for (const group of groups) {
+        const members = group.flatMap(({ input: { source }, column }) =>
+            source.kind === "layout" ? [{ layout: source.layout, column }] : []
+        );
+        for (const member of group) if (member.input === input) links.set(member.column, members);
+    }
+    return links.size === 0 ? layout : linkDictionaries(layout, links);
+}
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */
 export class QueryRun {
@@ -36,7 +51,7 @@ export class QueryRun {
     public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
         const { runner, job } = this;
         const request = runner.planRequest(this.node, this.sinkKind, this.debug, this.request.batchRows);
-        const budgetBytes = await runner.admit(job, request);
+        let grant = await runner.admit(job, request);
         await this.#openSources();
         const statistics = await runner.statistics.collect(
             job,
@@ -46,7 +61,12 @@ export class QueryRun {
             this.#sources
         );
         job.check();
-        const query: PlanQuery = { ...request, statistics, budgetBytes };
+        if (statistics.size > 0) {
+            // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
+            grant.release();
+            grant = await runner.admit(job, { ...request, statistics });
+        }
+        const query: PlanQuery = { ...request, statistics, budgetBytes: grant.bytes };
         const plan = planQuery(query);
         if (sink instanceof FileSink) sink.prepare(plan.batchRows);
         const { rows, ran } = await this.#runPlan(plan, query, sink);
@@ -59,9 +79,11 @@ export class QueryRun {
 
     async #openSources(): Promise<void> {
         const { job } = this;
+        const links = dictionaryLinks(this.node);
         for (const input of inputsOf(this.node)) {
             if (input.source.kind !== "layout") continue;
-            const source = await job.binding.openSource(job.engine, input.source.layout);
+            const layout = linkedLayout(input, input.source.layout, links);
+            const source = await job.binding.openSource(job.engine, layout);
             job.onEnd(() => job.binding.closeSource(source));
             this.#sources.set(input, source);
             job.check();
@@ -75,7 +97,11 @@ export class QueryRun {
             const hashed = plan.stages.some((stage) => stage.kind === "hashGroup");
             if (!hashed || !isTableFull(error)) throw error;
             // There were more groups than the sample showed. The engine says so before it sends the first one.
-            const again = planQuery({ ...query, debug: { ...query.debug, algorithm: "partitioned" } });
+            const again = planQuery({
+                ...query,
+                manyGroups: true,
+                debug: { ...query.debug, algorithm: "partitioned" }
+            });
             return { rows: await this.#stages(again, sink), ran: again };
         }
     }
@@ -89,7 +115,6 @@ export class QueryRun {
             sources: this.#sources,
             tracker: this.#tracker,
             decisions,
-            streamGroupBytes: runner.policy.streamGroupBytes,
             openSink: () => sink.open(plan, (input) => this.#sources.get(input))
         });
         return await run.run();

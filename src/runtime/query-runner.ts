@@ -165,15 +165,15 @@ export class QueryRunner {
         return batchRows === undefined ? query : { ...query, batchRows };
     }
 
-    /** Part of the budget for a query, once it is free; given back when the job ends. */
-    public async admit(job: Job, query: PlanQuery): Promise<number> {
+    /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
+    public async admit(job: Job, query: PlanQuery): Promise<{ bytes: number; release: () => void }> {
         const needs = memoryNeeds(query);
         const streamed = inputsOf(query.root).some((input) => input.streamed);
         const waitsForUser = query.sink === "batches" || streamed;
-        const grant = await this.admission.admit({ ...needs, waitsForUser });
+        const grant = await this.admission.admit({ ...needs, waitsForUser }, (cancel) => job.onCancel(cancel));
         job.onEnd(grant.release);
         job.check();
-        return grant.bytes;
+        return grant;
     }
 
     public async explain(node: LogicalNode, debug: DebugKnobs): Promise<Explanation> {

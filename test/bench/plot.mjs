@@ -4,18 +4,19 @@ import { compile } from "vega-lite";
 
 /** SVG text of throughput by case and engine; needs no canvas package because nothing is rasterised. */
 export async function plotRecords(records) {
-    const values = records.map((record) => ({
-        engine: record.engine === "spillway" ? "Spillway" : "DuckDB",
-        case: `${record.workload.operation}${record.workload.budget_bytes == null ? "" : ", budget/4"}`,
-        workload: `${record.workload.left_rows / 1e6} M x ${record.workload.right_rows / 1e6} M, ${record.workload.keys} keys`,
-        rate: record.g_tuples_per_s * 1000
+    const values = records.map(({ engine, workload, g_tuples_per_s }) => ({
+        engine: engine === "spillway" ? "Spillway" : "DuckDB",
+        case: `${workload.operation}${workload.budget_bytes == null ? "" : ", budget/4"}`,
+        workload: `${workload.left_rows / 1e6} M x ${workload.right_rows / 1e6} M, ${workload.keys} keys`,
+        rate: g_tuples_per_s * 1000
     }));
-    const threads = records[0].workload.threads;
+    const { device, workload, samples_ms } = records[0];
+    const setting = `${device}, ${workload.threads} threads, median of ${samples_ms.length} runs`;
     const specification = {
         $schema: "https://vega.github.io/schema/vega-lite/v6.json",
         title: {
             text: "Join of two int64 relations: million input rows per second",
-            subtitle: `${records[0].device}, ${threads} threads, median of ${records[0].samples_ms.length} runs; higher is better`,
+            subtitle: `${setting}; higher is better`,
             anchor: "start"
         },
         background: "white",

@@ -47,14 +47,14 @@ uint8_t* PageSpiller::acquire(std::vector<uint8_t>& scratch) {
     }
 }
 
-void PageSpiller::hand_in(int32_t partition, Page&& page, uint64_t row_and_heap_bytes, std::vector<uint8_t>& scratch) {
+void PageSpiller::hand_in(int32_t partition, Page&& page, std::vector<uint8_t>& scratch) {
     const uint64_t rows = page.rows;
     const bool resident = page.data != nullptr;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         Partition& target = rows_.mutable_partition(partition);
         target.rows += rows;
-        target.bytes += row_and_heap_bytes;
+        target.bytes += page.content_bytes;
         target.pages.push_back(std::move(page));
         if (resident) {
             ++resident_pages_[partition];
@@ -151,7 +151,7 @@ void PageSpiller::write_victims(std::vector<Victim>& victims, std::vector<uint8_
     std::lock_guard<std::mutex> lock(mutex_);
     for (Victim& victim : victims) {
         Partition& target = rows_.mutable_partition(victim.partition);
-        target.spilled_bytes += victim.page.spill.raw_bytes;
+        target.spilled_bytes += victim.page.content_bytes;
         target.pages.push_back(std::move(victim.page));
     }
 }

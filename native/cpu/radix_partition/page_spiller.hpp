@@ -20,7 +20,7 @@ class PageSpiller {
     // A page from the pool; spills others when there is none left. Throws kBudgetTooSmall when nothing can be spilled.
     uint8_t* acquire(std::vector<uint8_t>& scratch);
     // Hands in a full page (or the last, partly filled one).
-    void hand_in(int32_t partition, Page&& page, uint64_t row_and_heap_bytes, std::vector<uint8_t>& scratch);
+    void hand_in(int32_t partition, Page&& page, std::vector<uint8_t>& scratch);
 
   private:
     struct Victim {

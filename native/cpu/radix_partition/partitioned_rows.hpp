@@ -18,6 +18,7 @@ namespace spillway {
 struct Page {
     uint8_t* data = nullptr;
     uint32_t rows = 0;
+    uint32_t content_bytes = 0;   // rows and heap
     uint32_t capacity_bytes = 0;  // page size, or more for a row larger than a page (then `own` holds it)
     Buffer own;
     SpillExtent spill;
@@ -27,7 +28,7 @@ struct Partition {
     std::vector<Page> pages;
     uint64_t rows = 0;
     uint64_t bytes = 0;          // rows and heap
-    uint64_t spilled_bytes = 0;  // of these, bytes on disk (before packing)
+    uint64_t spilled_bytes = 0;  // of these, on disk (counted before packing)
 };
 
 struct RowSpan {

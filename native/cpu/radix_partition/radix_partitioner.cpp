@@ -161,9 +161,9 @@ class RadixPartitioner::Worker {
         page.own = Buffer::allocate(rows_.budget(), bytes, "a row larger than a page");
         page.data = page.own.data();
         page.rows = 1;
-        page.capacity_bytes = static_cast<uint32_t>(bytes);
+        page.content_bytes = page.capacity_bytes = static_cast<uint32_t>(bytes);
         place_row(encoded, i, page.data, page.data + row_bytes_);
-        spiller_.hand_in(p, std::move(page), bytes, scratch_);
+        spiller_.hand_in(p, std::move(page), scratch_);
     }
 
     void open_page(Slot& slot) {
@@ -180,9 +180,9 @@ class RadixPartitioner::Worker {
         page.data = slot.page;
         page.rows = slot.rows;
         page.capacity_bytes = static_cast<uint32_t>(page_bytes_);
-        const uint64_t bytes = static_cast<uint64_t>(slot.rows) * row_bytes_ + slot.heap_bytes;
+        page.content_bytes = slot.rows * row_bytes_ + slot.heap_bytes;
         slot.page = nullptr;
-        spiller_.hand_in(p, std::move(page), bytes, scratch_);
+        spiller_.hand_in(p, std::move(page), scratch_);
     }
 
     PartitionedRows& rows_;

@@ -18,8 +18,9 @@ export function joinInputs(
         const [first, second] = relations;
         if (first == null || second == null || relations.length > 2) {
             throw new UsageError(
-                `A join takes two relations, LEFT and RIGHT, but ${relations.length} were given. Several files of one ` +
-                    `relation: join them by commas, quote the pattern ('part-*.arrow') or repeat --left and --right.`
+                `A join takes two relations, LEFT and RIGHT, but ${relations.length} were given. ` +
+                    "Several files of one relation: join them by commas, quote the pattern ('part-*.arrow') " +
+                    "or repeat --left and --right."
             );
         }
         return { left: parseFiles("left relation", [first]), right: parseFiles("right relation", [second]) };

@@ -47,7 +47,9 @@ function sentence(text: string): string {
 export function errorText(error: unknown): string {
     if (error instanceof UsageError) return error.message;
     if (error instanceof SpillwayError) {
-        const advice = remedies[error.code] ?? flagHint(error);
+        const { smallest } = error.details;
+        const memory = typeof smallest === "string" ? `Give --memory ${smallest} or more.` : null;
+        const advice = memory ?? remedies[error.code] ?? flagHint(error);
         return `${error.code}: ${sentence(error.message)}${advice == null ? "" : `\n${advice}`}`;
     }
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);

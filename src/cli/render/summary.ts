@@ -6,8 +6,9 @@ import { formatBytes, formatCount, formatDuration, formatRough } from "./quantit
 export function summaryOf(report: RunReport): string {
     const rate = report.elapsedMs > 0 ? (report.rowsIn / report.elapsedMs) * 1000 : 0;
     const spilled = report.spilledBytes > 0 ? `spilled ${formatBytes(report.spilledBytes)}` : "nothing spilled";
+    const rows = `${formatCount(report.rowsOut)} ${report.rowsOut === 1 ? "row" : "rows"}`;
     return [
-        `${formatCount(report.rowsOut)} ${report.rowsOut === 1 ? "row" : "rows"} in ${formatDuration(report.elapsedMs)} (${formatRough(rate)} input rows/s)`,
+        `${rows} in ${formatDuration(report.elapsedMs)} (${formatRough(rate)} input rows/s)`,
         spilled,
         `engine peak ${formatBytes(report.peakBytes)} of ${formatBytes(report.budgetBytes)}`
     ].join(", ");

@@ -45,6 +45,14 @@ describe("a process", () => {
         expect(await run("pending")).toEqual({ code: 0, signal: null, output: "rows 3000000\n", errors: "" });
     });
 
+    test("does not wait for a job that nobody waits for", async () => {
+        expect(await run("unwaited")).toEqual({ code: 3, signal: null, output: "", errors: "" });
+    });
+
+    test("ends after a shutdown in the middle of jobs", async () => {
+        expect(await run("shutdown")).toEqual({ code: 0, signal: null, output: "", errors: "" });
+    });
+
     test("may call process.exit in the middle of jobs", async () => {
         expect(await run("exit")).toEqual({ code: 7, signal: null, output: "", errors: "" });
     });

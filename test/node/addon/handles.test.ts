@@ -116,6 +116,17 @@ describe("an engine", () => {
         binding.closeEngine(engine);
     });
 
+    test("tells when everything closed is gone", async () => {
+        const engine = openEngine();
+        const job = binding.createJob(engine);
+        const source = await binding.openSource(engine, memorySource(300_000));
+        const partitions = binding.createPartitions(job, partitionSpec());
+        await binding.partitionSource(job, partitions, source);
+        binding.closePartitions(partitions);
+        await binding.drainEngine(engine);
+        expect(binding.engineMemory(engine).usedBytes).toBe(0);
+    });
+
     test("cancels a job that waits for its consumer", async () => {
         const engine = openEngine();
         const [job, sink, rows] = started(engine);

@@ -1,8 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import type { JobHandle, SinkHandle } from "../../../src/native/binding.js";
-import { binding, drain, generateSpec, int64Values, openEngine, twoColumns } from "./support.js";
+import type { JobHandle, NativeGroupBySpec, SinkHandle } from "../../../src/native/binding.js";
+import {
+    allBits,
+    binding,
+    drain,
+    generateSpec,
+    int64Column,
+    int64Values,
+    memorySource,
+    openEngine,
+    partitionSpec,
+    twoColumns
+} from "./support.js";
 
 function openQueue(maxBatches = 2, batchRows = 1 << 14): { job: JobHandle; sink: SinkHandle } {
     const job = binding.createJob(openEngine());
@@ -97,6 +108,35 @@ describe("closeSink", () => {
         binding.closeSink(sink);
         await binding.generate(job, generateSpec(1), binding.createCountSink(job));
         expect(binding.engineMemory(engine).usedBytes).toBe(0);
+    });
+});
+
+describe("a hash group-by whose table is full", () => {
+    test("leaves its job and its sink to the stage that replaces it", async () => {
+        const rows = 100_000;
+        const engine = openEngine();
+        const job = binding.createJob(engine);
+        const source = await binding.openSource(engine, memorySource(rows));
+        const spec = partitionSpec({ nullKeys: "equal", carry: [0] });
+        const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 2 });
+        const groups: NativeGroupBySpec = {
+            keyFields: [0],
+            aggregates: [{ kind: "countRows", field: -1, resultType: int64Column("count"), decimalScale: 0 }],
+            ...{ rowNumberField: -1, schedule: new Int32Array(0), tableBytes: 1 << 16, workers: 2, hashMask: allBits }
+        };
+        const batches = drain(sink);
+        await expect(binding.groupSource(job, source, spec, groups, sink)).rejects.toMatchObject({
+            code: "BUDGET_TOO_SMALL",
+            details: { reason: "tableFull" }
+        });
+        const partitions = binding.createPartitions(job, spec);
+        await binding.partitionSource(job, partitions, source);
+        await binding.finishPartitions(job, partitions);
+        const schedule = Int32Array.from({ length: 8 }, (_, partition) => partition);
+        const larger = { ...groups, schedule, tableBytes: 1 << 27 };
+        expect(await binding.groupPartitions(job, partitions, larger, sink)).toBe(rows);
+        const keys = (await batches).flatMap((batch) => [...int64Values(batch, 1)]);
+        expect(new Set(keys).size).toBe(rows);
     });
 });
 

@@ -129,7 +129,11 @@ describe("a budget that is too small", () => {
     });
 
     test("for a table in memory names the ways out", async () => {
-        const run = () => join("16MiB", (query) => query.toTable());
+        await using opened = await openRuntime({ threads: 2, memory: { host: "8MiB", spillDirectory: sandbox.spill } });
+        const [left, right] = ["l", "r"].map((prefix) =>
+            opened.fromTable(numericTable({ rows: 300_000, keys: 300_000, prefix }))
+        );
+        const run = () => opened.join({ left: left!, right: right!, on: { lkey: "rkey" } as never }).toTable();
         await expectError(run, "BUDGET_TOO_SMALL", "memory.host", /batches\(\)/, /toArrowFile\(\)/);
     });
 });

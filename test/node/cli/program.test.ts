@@ -198,7 +198,7 @@ describe("exit codes", () => {
         const words = ["join", left, right, "--on", "lkey=rkey", "--output", output, "--memory", "64MiB"];
         const child = startProgram(process.execPath, [program, ...words, "--spill-directory", sandbox.spill]);
         // The join has begun when its input is open; the handlers of signals are set long before.
-        await until(() => sandbox.openFiles(child.process.pid!).includes(left), 30_000);
+        await until(() => sandbox.openFiles(child.process.pid).includes(left), 30_000);
         child.process.kill(signal);
         const result = await child.result;
         expect([result.code, result.signal], result.stderr).toEqual([code, null]);

@@ -38,4 +38,6 @@ const busy = await delayDuring(async () => {
 });
 const milliseconds = performance.now() - start;
 await runtime.close();
-process.stdout.write(`result ${JSON.stringify({ rows, milliseconds, ...busy, idleP99: idle.p99, idleMax: idle.max })}\n`);
+process.stdout.write(
+    `result ${JSON.stringify({ rows, milliseconds, ...busy, idleP99: idle.p99, idleMax: idle.max })}\n`
+);

@@ -33,6 +33,20 @@ const ways = {
         const job = binding.createJob(openEngine());
         void generate(job, binding.createCountSink(job), 3e6).then((rows) => console.log(`rows ${rows}`));
     },
+    // A job that nobody waits for any more (its reader has paused for good) does not.
+    async unwaited() {
+        const job = binding.createJob(openEngine());
+        const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 1 });
+        void generate(job, queue, 1e8);
+        await binding.nextBatch(queue);
+        for (const waited of [false, false, true, false]) binding.waitForJob(job, waited);
+        process.exitCode = 3;
+    },
+    // After the shutdown nothing is answered any more, and nothing keeps the process.
+    async shutdown() {
+        await makeBusy();
+        binding.shutdown();
+    },
     async exit() {
         await makeBusy();
         process.exit(7);

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of the command line that need no engine: what words mean, how values and progress look.
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import * as arrow from "apache-arrow";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parseAggregates } from "../../../src/cli/parse/aggregates.js";
+import { expandPattern, parseFiles } from "../../../src/cli/parse/files.js";
+import { parseKeys, parseList } from "../../../src/cli/parse/lists.js";
+import { editDistance, nearest } from "../../../src/cli/parse/nearest.js";
+import { parseCount, parseNumber } from "../../../src/cli/parse/numbers.js";
+import { parsePayload } from "../../../src/cli/parse/payload.js";
+import { lineProgress, terminalProgress } from "../../../src/cli/render/progress.js";
+import { formatBytes, formatCount, formatDuration, formatRough } from "../../../src/cli/render/quantities.js";
+import { batchAsJsonLines, RowTable } from "../../../src/cli/render/rows.js";
+import { scaledText } from "../../../src/cli/render/values.js";
+
+describe("words", () => {
+    test("keys are pairs or shared names", () => {
+        expect(parseKeys("on", ["a=b, c", "d=e"])).toEqual({ a: "b", c: "c", d: "e" });
+        for (const wrong of ["a=b=c", "=b", "a=", "a,,b"]) expect(() => parseKeys("on", [wrong])).toThrow(/--on/);
+        expect(() => parseKeys("on", ["a=b,a=c"])).toThrow(/twice/);
+        expect(parseList("select", ["a,b", " c "])).toEqual(["a", "b", "c"]);
+    });
+
+    test("aggregates have names, functions and columns", () => {
+        expect(parseAggregates(["n=count:*,sum:price", "u=count-distinct:a:b"])).toEqual({
+            n: { count: "*" },
+            price_sum: { sum: "price" },
+            u: { countDistinct: "a:b" }
+        });
+        expect(parseAggregates(["count:*"])).toEqual({ count: { count: "*" } });
+        expect(() => parseAggregates(["x=smu:a"])).toThrow(/did you mean sum/);
+        expect(() => parseAggregates(["x=sum:*"])).toThrow(/only count takes/);
+        expect(() => parseAggregates(["x=price"])).toThrow(/NAME=FUNCTION:COLUMN/);
+        expect(() => parseAggregates(["x=sum:a,x=min:a"])).toThrow(/two results/);
+    });
+
+    test.each([
+        ["10", 10],
+        ["1_000", 1000],
+        ["1e6", 1e6],
+        ["1.5M", 1.5e6],
+        ["2G", 2e9]
+    ])("the count %s is %d", (text, count) => expect(parseCount("rows", text)).toBe(count));
+
+    test("counts and numbers that make no sense are refused", () => {
+        for (const text of ["", "-1", "1.5", "NaN", "1e400", "ten", "0x10"]) {
+            expect(() => parseCount("rows", text), text).toThrow(/--rows/);
+        }
+        for (const text of ["", "NaN", "2", "-0.1"]) expect(() => parseNumber("share", text, 0, 1), text).toThrow();
+        expect(parseNumber("share", "0.25", 0, 1)).toBe(0.25);
+    });
+
+    test("payload columns are counted or named", () => {
+        expect(parsePayload("payload", "2", "left")).toEqual([{ name: "left0" }, { name: "left1" }]);
+        expect(parsePayload("payload", "p:float64,t:utf8(24),i", "left")).toEqual([
+            { name: "p", type: "float64" },
+            { name: "t", type: "utf8", width: 24 },
+            { name: "i", type: "int64" }
+        ]);
+        expect(() => parsePayload("payload", "p:float46", "left")).toThrow(/did you mean float64/);
+    });
+
+    test("the nearest word wins, a far one is not named", () => {
+        expect(editDistance("memroy", "memory")).toBe(1);
+        expect(nearest("memroy", ["json", "memory", "threads"])).toBe("memory");
+        expect(nearest("xyz", ["json", "memory", "on"])).toBeNull();
+    });
+});
+
+describe("file patterns", () => {
+    let folder: string;
+    beforeAll(() => {
+        folder = mkdtempSync(join(tmpdir(), "spillway-pattern-"));
+        mkdirSync(join(folder, "deep/er"), { recursive: true });
+        for (const name of ["b1.arrow", "b2.arrow", ".hidden.arrow", "x[1].arrow", "c,d.arrow", "deep/er/b3.arrow"]) {
+            writeFileSync(join(folder, name), "");
+        }
+    });
+    afterAll(() => rmSync(folder, { recursive: true }));
+    const names = (pattern: string): string[] =>
+        expandPattern(join(folder, pattern)).map((path) => path.slice(folder.length + 1));
+
+    test("match as in a shell", () => {
+        expect(names("b*.arrow")).toEqual(["b1.arrow", "b2.arrow"]);
+        expect(names("b?.arrow")).toEqual(["b1.arrow", "b2.arrow"]);
+        expect(names("b[2-9].arrow")).toEqual(["b2.arrow"]);
+        expect(names("[!x]*1.arrow")).toEqual(["b1.arrow"]);
+        expect(names("**/b*.arrow")).toEqual(["b1.arrow", "b2.arrow", "deep/er/b3.arrow"]);
+        expect(names("*")).not.toContain(".hidden.arrow");
+    });
+
+    test("a name that exists is taken as it is", () => {
+        const exact = ["x[1].arrow", "c,d.arrow"].map((name) => join(folder, name));
+        expect(parseFiles("input", exact)).toEqual(exact);
+        expect(parseFiles("input", ["missing.arrow,other.arrow"])).toEqual(["missing.arrow", "other.arrow"]);
+        expect(() => parseFiles("input", [join(folder, "z*")])).toThrow(/No file matches/);
+        expect(() => parseFiles("input", ["a,,b"])).toThrow(/empty file name/);
+    });
+});
+
+describe("what a person reads", () => {
+    test("sizes, counts and times", () => {
+        expect([0, 1023, 1024, 1536, 24.04 * 2 ** 20, 2 ** 40].map(formatBytes)).toEqual([
+            "0 B",
+            "1023 B",
+            "1 KiB",
+            "1.5 KiB",
+            "24 MiB",
+            "1 TiB"
+        ]);
+        expect(formatCount(1234567)).toBe("1,234,567");
+        expect([7, 1500, 2_000_000, 999_999].map(formatRough)).toEqual(["7", "1.5 k", "2 M", "1000 k"]);
+        expect([0.42, 85, 1240, 65_000, 7_500_000].map(formatDuration)).toEqual([
+            "0.4 ms",
+            "85 ms",
+            "1.24 s",
+            "1 min 05 s",
+            "2 h 05 min"
+        ]);
+        expect([scaledText(12345n, 2), scaledText(-1n, 2), scaledText(5n, 0)]).toEqual(["123.45", "-0.01", "5"]);
+    });
+
+    test("progress is a line per tenth in a log and a bar that vanishes on a terminal", () => {
+        const event = { phase: "join", rows: 5000, rowsOut: 0, spilledBytes: 0, etaMs: 1000 };
+        let text = "";
+        const stream = { columns: 200, write: (part: string) => (text += part) };
+        const log = lineProgress(stream);
+        for (const fraction of [0.01, 0.1, 0.15, 0.31, 1]) log.update({ ...event, fraction });
+        expect(text.match(/^ *\d+ %/gm)?.map((share) => share.trim())).toEqual(["10 %", "30 %", "100 %"]);
+        text = "";
+        let now = 0;
+        const bar = terminalProgress(stream, () => now);
+        bar.update({ ...event, fraction: 0.5 });
+        bar.update({ ...event, fraction: 0.6 }); // in the same frame
+        now = 1000;
+        bar.update({ ...event, fraction: 0.7 });
+        expect([text.includes("50 %"), text.includes("60 %"), text.includes("70 %")]).toEqual([true, false, true]);
+        expect(text).toContain("ETA 1.00 s");
+        bar.end();
+        expect(text.endsWith("\r\x1b[2K")).toBe(true);
+    });
+
+    test("rows as JSON keep every digit", () => {
+        const nanoseconds = new arrow.Timestamp(arrow.TimeUnit.NANOSECOND, "UTC");
+        const ticks = BigInt64Array.of(1700000000123456789n, -1n);
+        const table = new arrow.Table({
+            id: arrow.vectorFromArray([-9007199254740993n, null], new arrow.Int64()),
+            at: arrow.makeVector(arrow.makeData({ type: nanoseconds, length: 2, nullCount: 0, data: ticks })),
+            day: arrow.vectorFromArray([new Date("2024-02-29"), null], new arrow.DateDay()),
+            ratio: arrow.vectorFromArray([NaN, 1.5], new arrow.Float64()),
+            raw: arrow.vectorFromArray([Uint8Array.of(1, 255), null], new arrow.Binary()),
+            list: arrow.vectorFromArray([[1, 2], null], new arrow.List(new arrow.Field("item", new arrow.Int32())))
+        });
+        expect([...batchAsJsonLines(table.batches[0]!)].join("")).toBe(
+            '{"id":-9007199254740993,"at":"2023-11-14T22:13:20.123456789Z","day":"2024-02-29",' +
+                '"ratio":null,"raw":"0x01ff","list":[1,2]}\n' +
+                '{"id":null,"at":"1969-12-31T23:59:59.999999999Z","day":null,"ratio":1.5,"raw":null,"list":null}\n'
+        );
+    });
+
+    test("a table shows the first rows and knows of more", () => {
+        const table = arrow.tableFromArrays({ n: Int32Array.of(1, 20, 300), text: ["a\nb", "c", "d"] });
+        const rows = new RowTable(table.schema, 2);
+        expect([rows.add(table.batches[0]!), rows.more]).toEqual([false, true]);
+        expect(rows.toString().split("\n")).toEqual([" n  text", "--  ----", " 1  a\\nb", "20  c"]);
+    });
+});
