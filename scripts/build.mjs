@@ -87,9 +87,6 @@ function readArguments() {
 
 async function main() {
     const options = readArguments();
-    if (!existsSync(join(root, "node_modules", "cmake-js")) && !existsSync(join(root, "..", "cmake-js"))) {
-        throw new BuildFailure("The packages that the build needs are not installed; run `npm ci` first.");
-    }
     const start = Date.now();
     await withLock(join(root, "build"), async () => {
         await buildNative(options.debug ? "Debug" : "Release", options.cuda, options["if-needed"]);

@@ -4,11 +4,18 @@ import { createRequire } from "node:module";
 import { availableParallelism, freemem } from "node:os";
 import { join, resolve } from "node:path";
 
-import { note, root, runStep } from "./step.mjs";
+import { BuildFailure, note, root, runStep } from "./step.mjs";
 import { hasNinja } from "./tools.mjs";
 
 const buildFolder = join(root, "build");
-const cmakeJs = createRequire(import.meta.url).resolve("cmake-js/bin/cmake-js");
+
+function findCMakeJs() {
+    try {
+        return createRequire(import.meta.url).resolve("cmake-js/bin/cmake-js");
+    } catch {
+        throw new BuildFailure("The packages that the build needs are not installed; run `npm ci` first.");
+    }
+}
 
 // The largest files of the engine take about this much memory to compile.
 const compilerBytes = 1 << 30;
@@ -36,7 +43,7 @@ function dropForeignConfiguration() {
 // cmake-js takes the headers of Node from the package node-api-headers ("binary.napi_versions" in package.json), so
 // nothing is downloaded.
 function cmakeJsArguments(command, kind) {
-    return [cmakeJs, command, "--directory", root, "--out", buildFolder, "--config", kind, "--log-level", "error"];
+    return [findCMakeJs(), command, "--directory", root, "--out", buildFolder, "--config", kind, "--log-level", "error"];
 }
 
 export async function configure(kind, cuda) {

@@ -24,6 +24,16 @@ function progressOf(text) {
     return make === undefined ? null : `${make[1]} %`;
 }
 
+/** What a compiler said, without the list of files that went well. */
+function withoutProgress(output) {
+    const progress = /^(\[\d+\/\d+\]|\[\s*\d+%\]) (Building|Linking|Built|Re-checking)|^ERROR OMG/;
+    return output
+        .split("\n")
+        .filter((line) => !progress.test(line))
+        .join("\n")
+        .trim();
+}
+
 /**
  * Runs a command and writes one line about it. Everything it prints is kept and shown when it fails.
  * Resolves with its output; throws BuildFailure, or with `optional` returns null, when it fails.
@@ -55,6 +65,6 @@ export async function runStep(name, command, args, { optional = false, env = {} 
         return output;
     }
     if (optional) return null;
-    note(output.trimEnd());
+    note(withoutProgress(output));
     throw new BuildFailure(`Building failed at step '${name}' (${problem}); its output is above.`);
 }

@@ -36,6 +36,14 @@ function bitsFor(bytes: number, targetBytes: number): number {
 }
 
 /**
+ * Bytes that the open pages of one worker may take on one side of a join: both sides' stay within their share of the
+ * budget. Wider passes or larger pages would leave no memory to fill.
+ */
+function openBytesOfSide({ budgetBytes, limits }: PartitionContext): number {
+    return (budgetBytes * limits.openPagesShare) / (2 * limits.workers);
+}
+
+/**
  * Bits of the partition pass. `tableBytes`: rows and tables of the side (or groups) that must be in memory per
  * partition; `widest`: the wider row of both sides.
  */
@@ -50,7 +58,8 @@ export function radixBits(context: PartitionContext, tableBytes: number, rows: n
     // Enough of them to keep unequal ones from leaving a worker alone.
     const balanced = limits.workers > 1 ? Math.ceil(Math.log2(limits.workers * policy.partitionsPerWorker)) : 0;
     const worthwhile = Math.max(0, Math.floor(Math.log2(Math.max(1, rows) / policy.partitionRowsMin)));
-    const wanted = Math.min(Math.max(cached, balanced), worthwhile, limits.radixBitsMax);
+    const affordable = Math.floor(Math.log2(Math.max(1, openBytesOfSide(context) / policy.pageBytesMin)));
+    const wanted = Math.min(Math.max(cached, balanced), worthwhile, affordable, limits.radixBitsMax);
     const needed = limits.radixBitsMax === policy.firstPassBitsMax ? fitting : Math.min(fitting, limits.radixBitsMax);
     const bits = Math.min(Math.max(wanted, needed), radixBitsLargest);
     // Write-combining buffers beyond the L2 cache would be worse than none.
@@ -64,7 +73,8 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
     const { limits, policy, debug } = context;
     if (debug.pageBytes !== undefined) return debug.pageBytes;
     const perPartition = loadBytes(load) / (limits.workers * 2 ** bits);
-    const wanted = powerOfTwoAtMost(perPartition / policy.pagesPerPartition);
+    const open = Math.max(1, openBytesOfSide(context) / 2 ** bits);
+    const wanted = powerOfTwoAtMost(Math.min(perPartition / policy.pagesPerPartition, open));
     // Some rows per page in any case; a row that is larger than a page still gets one of its own.
     const several = powerOfTwoAtLeast(combinedRows * (load.width.fixed + load.width.heap));
     const least = Math.min(Math.max(policy.pageBytesMin, several), pageBytesLargest);

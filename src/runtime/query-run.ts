@@ -107,7 +107,7 @@ export class QueryRun {
     }
 
     async #stages(plan: Plan, sink: ResultSink): Promise<number> {
-        const { job, runner } = this;
+        const { job } = this;
         const run = new PlanRun({
             job,
             plan,

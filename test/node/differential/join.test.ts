@@ -35,7 +35,8 @@ async function relation(random: Random, runtime: Runtime, table: Table, sandbox:
     return runtime.fromTable(table);
 }
 
-async function checkJoin(random: Random, runtime: Runtime, sandbox: Sandbox, joinCase: JoinCase): Promise<void> {
+/** Returns the bytes that the join wrote to spill files. */
+async function checkJoin(random: Random, runtime: Runtime, sandbox: Sandbox, joinCase: JoinCase): Promise<number> {
     const { on, type, nullEquality, text } = joinCase;
     const query = runtime.join({
         left: await relation(random, runtime, joinCase.left, sandbox),
@@ -47,8 +48,10 @@ async function checkJoin(random: Random, runtime: Runtime, sandbox: Sandbox, joi
     expect(query.schema.fields.map((field) => field.name)).toEqual(expected.names);
     const result = await results(random, query, sandbox);
     expect(result.schema.fields.map((field) => field.name)).toEqual(expected.names);
+    const spilled = query.report()?.spilledBytes ?? 0;
     expectSameRows(joinedRows(cellTable(result), joinCase), expected.rows, text);
     expect(await query.count(), `count of ${text}`).toBe(expected.rows.length);
+    return spilled;
 }
 
 /** The result by one of the ways it goes out. */
@@ -68,16 +71,21 @@ async function results(random: Random, query: ReturnType<Runtime["join"]>, sandb
 describe.each(Object.entries(suiteModes))("joins: %s", (name, options) => {
     test("equal the reference", async () => {
         const first = 10_000 + 1000 * Object.keys(suiteModes).indexOf(name);
+        let spilled = 0;
         await forSeeds(first, seedsPerMode, async (random) => {
             using sandbox = new Sandbox();
             const memory = { host: "256MiB", ...options.memory, spillDirectory: sandbox.spill };
             const runtime = await openRuntime({ threads: 2, ...options, memory });
             try {
-                await checkJoin(random, runtime, sandbox, joinCase(random));
+                spilled += await checkJoin(random, runtime, sandbox, joinCase(random));
             } finally {
                 await runtime.close();
             }
             await sandbox.expectClean();
         });
+        // A mode that is meant to spill and does not would test nothing.
+        if (options.debug?.forceSpill === true && process.env["SPILLWAY_SEED"] === undefined) {
+            expect(spilled).toBeGreaterThan(0);
+        }
     });
 });
