@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// node scripts/build.mjs                  engine and addon (build/Release), CUDA plugin where nvcc is, JavaScript (dist)
+// node scripts/build.mjs                  engine (build/Release), CUDA plugin where nvcc is, JavaScript (dist)
 // node scripts/build.mjs --if-needed      does nothing for parts whose sources have not changed since their last build
 // node scripts/build.mjs --native-only    leaves the JavaScript alone
 // node scripts/build.mjs --debug          build/Debug, with debug information and without optimization

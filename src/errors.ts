@@ -70,7 +70,7 @@ function readDetails(value: unknown): ErrorDetails {
     return details;
 }
 
-/** What was thrown, as a {@link SpillwayError}: native errors keep their code and details, anything else is INTERNAL. */
+/** What was thrown, as a {@link SpillwayError}: native errors keep code and details, anything else is INTERNAL. */
 export function toSpillwayError(error: unknown): SpillwayError {
     if (error instanceof SpillwayError) return error;
     if (typeof error === "object" && error !== null) {

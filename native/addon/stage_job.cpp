@@ -8,6 +8,7 @@
 
 #include "addon/engine.hpp"
 #include "addon/job_registry.hpp"
+#include "base/parallel.hpp"
 
 namespace spillway::addon {
 
@@ -53,8 +54,7 @@ void StageJob::cancel() const {
 
 void StageJob::run() noexcept {
     // As the workers of parallel_run: the event loop is scheduled before a stage.
-    sched_param parameter{};
-    pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameter);
+    yield_to_event_loop();
     try {
         if (job_) {
             job_->engine->wait_for_disposals();

@@ -8,26 +8,46 @@ namespace spillway {
 
 const char* error_code_name(ErrorCode code) {
     switch (code) {
-        case ErrorCode::kInvalidArgument: return "INVALID_ARGUMENT";
-        case ErrorCode::kUnknownColumn: return "UNKNOWN_COLUMN";
-        case ErrorCode::kDuplicateColumn: return "DUPLICATE_COLUMN";
-        case ErrorCode::kKeyTypeMismatch: return "KEY_TYPE_MISMATCH";
-        case ErrorCode::kUnsupportedType: return "UNSUPPORTED_TYPE";
-        case ErrorCode::kFileNotFound: return "FILE_NOT_FOUND";
-        case ErrorCode::kFileUnreadable: return "FILE_UNREADABLE";
-        case ErrorCode::kFileCorrupt: return "FILE_CORRUPT";
-        case ErrorCode::kFileTruncated: return "FILE_TRUNCATED";
-        case ErrorCode::kOutputExists: return "OUTPUT_EXISTS";
-        case ErrorCode::kOutputFailed: return "OUTPUT_FAILED";
-        case ErrorCode::kDiskFull: return "DISK_FULL";
-        case ErrorCode::kBudgetTooSmall: return "BUDGET_TOO_SMALL";
-        case ErrorCode::kOutOfMemory: return "OUT_OF_MEMORY";
-        case ErrorCode::kIntegerOverflow: return "INTEGER_OVERFLOW";
-        case ErrorCode::kAborted: return "ABORTED";
-        case ErrorCode::kClosed: return "CLOSED";
-        case ErrorCode::kNoDevice: return "NO_DEVICE";
-        case ErrorCode::kNativeMissing: return "NATIVE_MISSING";
-        case ErrorCode::kInternal: return "INTERNAL";
+        case ErrorCode::kInvalidArgument:
+            return "INVALID_ARGUMENT";
+        case ErrorCode::kUnknownColumn:
+            return "UNKNOWN_COLUMN";
+        case ErrorCode::kDuplicateColumn:
+            return "DUPLICATE_COLUMN";
+        case ErrorCode::kKeyTypeMismatch:
+            return "KEY_TYPE_MISMATCH";
+        case ErrorCode::kUnsupportedType:
+            return "UNSUPPORTED_TYPE";
+        case ErrorCode::kFileNotFound:
+            return "FILE_NOT_FOUND";
+        case ErrorCode::kFileUnreadable:
+            return "FILE_UNREADABLE";
+        case ErrorCode::kFileCorrupt:
+            return "FILE_CORRUPT";
+        case ErrorCode::kFileTruncated:
+            return "FILE_TRUNCATED";
+        case ErrorCode::kOutputExists:
+            return "OUTPUT_EXISTS";
+        case ErrorCode::kOutputFailed:
+            return "OUTPUT_FAILED";
+        case ErrorCode::kDiskFull:
+            return "DISK_FULL";
+        case ErrorCode::kBudgetTooSmall:
+            return "BUDGET_TOO_SMALL";
+        case ErrorCode::kOutOfMemory:
+            return "OUT_OF_MEMORY";
+        case ErrorCode::kIntegerOverflow:
+            return "INTEGER_OVERFLOW";
+        case ErrorCode::kAborted:
+            return "ABORTED";
+        case ErrorCode::kClosed:
+            return "CLOSED";
+        case ErrorCode::kNoDevice:
+            return "NO_DEVICE";
+        case ErrorCode::kNativeMissing:
+            return "NATIVE_MISSING";
+        case ErrorCode::kInternal:
+            return "INTERNAL";
     }
     return "INTERNAL";
 }
@@ -50,7 +70,7 @@ Error system_error(int error_number, ErrorCode fallback, const std::string& doin
 
 void fail_check(const char* expression, const char* file, int line) {
     throw Error(ErrorCode::kInternal, std::string("internal check failed: ") + expression + " (" + file + ":" +
-                                          std::to_string(line) + "); please report this with the command that led here");
+                                          std::to_string(line) + "); please report it with the command that led here");
 }
 
 }  // namespace spillway

@@ -3,6 +3,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <exception>
 #include <mutex>
@@ -13,6 +16,13 @@
 #include "base/error.hpp"
 
 namespace spillway {
+
+void yield_to_event_loop() {
+    // Weight 110 against 1024 of the event loop's thread. With nice 5 its 99th percentile of delay during a join on all
+    // cores was 5.4 ms, with 10 it was 4.1 ms; SCHED_BATCH makes no difference (6.6 ms).
+    constexpr int kNice = 10;
+    setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+}
 
 void parallel_run(int workers, const std::function<void(int)>& body, const std::function<void()>& on_error) {
     std::mutex mutex;
@@ -37,8 +47,7 @@ void parallel_run(int workers, const std::function<void(int)>& body, const std::
     try {
         for (int worker = 1; worker < workers; ++worker) {
             threads.emplace_back([&guarded, worker] {
-                sched_param parameter{};
-                pthread_setschedparam(pthread_self(), SCHED_BATCH, &parameter);
+                yield_to_event_loop();
                 guarded(worker);
             });
         }
@@ -46,8 +55,8 @@ void parallel_run(int workers, const std::function<void(int)>& body, const std::
     } catch (const std::system_error& error) {
         if (on_error) on_error();
         for (auto& thread : threads) thread.join();
-        throw Error(ErrorCode::kOutOfMemory, std::string("could not start a worker thread: ") + error.what() +
-                                                 "; lower the option 'threads'");
+        throw Error(ErrorCode::kOutOfMemory,
+                    std::string("could not start a worker thread: ") + error.what() + "; lower the option 'threads'");
     }
     for (auto& thread : threads) thread.join();
     if (first) std::rethrow_exception(first);

@@ -9,7 +9,11 @@ namespace spillway {
 // ended. The first exception is rethrown after that; `on_error` (may be empty) is called once as soon as one is
 // caught, so that the other workers can be cancelled. Threads live for one call: a stage lasts from milliseconds to
 // hours and may block on a slow consumer, so a shared pool would let one paused job starve another; starting a thread
-// costs about 15 us. Worker threads run under SCHED_BATCH so that the event loop is scheduled first.
+// costs about 15 us. Every worker yields_to_event_loop().
 void parallel_run(int workers, const std::function<void(int worker)>& body, const std::function<void()>& on_error = {});
+
+// Lowers the scheduling weight of the calling thread, so that the event loop's thread, when it wakes, need not wait for
+// the end of a worker's time slice (3 ms and more) although all cores are busy with workers.
+void yield_to_event_loop();
 
 }  // namespace spillway

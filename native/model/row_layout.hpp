@@ -82,8 +82,8 @@ struct RowLayout {
     uint32_t key_begin = 8;  // kWide, kVar: bytes [key_begin, key_end) are compared with memcmp
     uint32_t key_end = 8;
     std::vector<uint32_t> var_keys;  // kVar: row offsets of the VarRefs compared byte for byte
-    // kEqual: NULL mask bytes are part of the key, one bit for every key column whatever its type promises, so that both
-    // sides of a join have the same key area. (A plan without nullable keys says kDrop and saves them.)
+    // kEqual: NULL mask bytes are part of the key, one bit for every key column whatever its type promises, so that
+    // both sides of a join have the same key area. (A plan without nullable keys says kDrop and saves them.)
     bool has_mask = false;
     uint32_t mask_offset = 0;        // kWord: bit shift inside the packed word; else byte offset in the row
     uint32_t null_offset = 0;        // first NULL byte

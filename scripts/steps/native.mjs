@@ -36,14 +36,15 @@ function dropForeignConfiguration() {
     if (home === null) return;
     const generator = hasNinja() ? "Ninja" : "Unix Makefiles";
     if (resolve(home) === realpathSync(root).replace(/\/$/, "") && cacheEntry("CMAKE_GENERATOR") === generator) return;
-    for (const name of ["CMakeCache.txt", "CMakeFiles"])
-        rmSync(join(buildFolder, name), { recursive: true, force: true });
+    rmSync(join(buildFolder, "CMakeCache.txt"), { force: true });
+    rmSync(join(buildFolder, "CMakeFiles"), { recursive: true, force: true });
 }
 
 // cmake-js takes the headers of Node from the package node-api-headers ("binary.napi_versions" in package.json), so
 // nothing is downloaded.
 function cmakeJsArguments(command, kind) {
-    return [findCMakeJs(), command, "--directory", root, "--out", buildFolder, "--config", kind, "--log-level", "error"];
+    const folders = ["--directory", root, "--out", buildFolder];
+    return [findCMakeJs(), command, ...folders, "--config", kind, "--log-level", "error"];
 }
 
 export async function configure(kind, cuda) {

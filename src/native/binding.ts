@@ -193,7 +193,7 @@ export interface Binding {
     /** Opens and checks files; memory batches are referenced until closeSource. */
     openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
     closeSource(source: SourceHandle): void;
-    /** Unified dictionary of a dictionary node as a one-column batch of its values. path: column, then child indices. */
+    /** Unified dictionary of a node as a one-column batch of its values. path: column, then child indices. */
     sourceDictionary(job: JobHandle, source: SourceHandle, path: number[]): Promise<NativeOutputBatch>;
     keyStatistics(
         job: JobHandle,

@@ -10,7 +10,7 @@ export interface NativeGenerateColumn {
 export interface NativeGenerateSpec {
     rows: number;
     seed: bigint;
-    /** primary: unique keys 0 .. rows-1 times `keyStride` plus `keyOffset`; foreign: drawn from `domainRows` of them. */
+    /** primary: unique keys 0 .. rows-1 times `keyStride` plus `keyOffset`; foreign: drawn from `domainRows`. */
     key: {
         name: string;
         width: 4 | 8;

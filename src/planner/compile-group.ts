@@ -49,7 +49,7 @@ function planGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[])
         .map((index) => node.aggregates[index - node.keys.length]);
     const ordered = keepsOrder(feed) && aggregates.some((aggregate) => aggregate?.kind === "first");
     const carry = ordered ? [...wanted, rowNumberColumn] : wanted;
-    // Without NULLs the mask that tells them from zeros is not needed: an int64 key stays one word, half the time of two.
+    // Without NULLs the mask that tells them from zeros is not needed: an int64 key stays one word, half the time.
     // Types of an intermediate result promise nothing (outer joins add NULLs).
     const mayBeNull = feed.input === undefined || node.keys.some((key) => feed.types[key.column]?.nullable !== false);
     const nullKeys: NullKeys = mayBeNull ? "equal" : "drop";

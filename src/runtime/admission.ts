@@ -106,7 +106,8 @@ export class Admission {
             this.limitBytes,
             "are allowed"
         );
-        const open = `${this.#grants.size} open result${this.#grants.size === 1 ? "" : "s"} of this runtime hold memory`;
+        const plural = this.#grants.size === 1 ? "" : "s";
+        const open = `${this.#grants.size} open result${plural} of this runtime hold memory`;
         return new SpillwayError(
             "BUDGET_TOO_SMALL",
             `${error.message}, or read ${open} to the end first`,

@@ -41,8 +41,10 @@ const control = /^(?:\}?\s*(?:else\s+)?(?:if|for|while|switch|catch)\b|for await
 const functionTail =
     /\)\s*(?:(?:const|noexcept|override|final|mutable|try)\b\s*|noexcept\([^)]*\)\s*|->[^;{]*|:[^;]*)*$|=>\s*$/;
 
-const declaration =
-    /^(?:(?:export|default|abstract|declare|template\s*<[^>]*>)\s+)*(?:namespace|class|struct|enum|union|interface|extern)\b/;
+const declaration = new RegExp(
+    String.raw`^(?:(?:export|default|abstract|declare|template\s*<[^>]*>)\s+)*` +
+        String.raw`(?:namespace|class|struct|enum|union|interface|extern)\b`
+);
 
 function classify(header: string): { isFunction: boolean; isStatement: boolean } {
     const text = header.trim();

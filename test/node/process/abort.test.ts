@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // An aborted query rejects with signal.reason, leaves nothing behind, and the runtime goes on.
-import { rmSync } from "node:fs";
+import { readdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { openRuntime, type Progress, type Runtime } from "spillway";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { numericTable, writeNumeric } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
 
-const rows = 1_500_000;
+const rows = 2_000_000;
 const on = { lkey: "rkey" } as const;
 let sandbox: Sandbox;
 let runtime: Runtime;
@@ -21,8 +21,10 @@ beforeAll(() => {
 });
 afterAll(() => sandbox[Symbol.dispose]());
 beforeEach(async () => {
+    for (const name of readdirSync(sandbox.output)) rmSync(join(sandbox.output, name));
+    // One thread, small pages and everything through the disk: slow enough to be met in every phase.
     const memory = { host: "64MiB", spillDirectory: sandbox.spill };
-    runtime = await openRuntime({ threads: 2, memory, debug: { forceSpill: true } });
+    runtime = await openRuntime({ threads: 1, memory, debug: { forceSpill: true, pageBytes: 4096, morselRows: 512 } });
 });
 afterEach(async () => {
     await runtime.close();

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// The three hashing schemes behind one interface: same matches, whatever the keys look like.
+#include <algorithm>
+#include <map>
+
+#include "base/hash.hpp"
+#include "cpu/hash_join/join_table.hpp"
+#include "cpu/hash_join/perfect_table.hpp"
+#include "support/table.hpp"
+#include "support/test.hpp"
+
+namespace spillway::test {
+
+namespace {
+
+constexpr HashingScheme kSchemes[] = {HashingScheme::kLinearProbing, HashingScheme::kBucketChaining,
+                                      HashingScheme::kPerfect};
+
+RowLayout one_key_layout() {
+    KeySpec spec;
+    return RowLayout::make({type_of(Kind::kInt64, false)}, {spec}, {}, NullKeys::kDrop);
+}
+
+// Rows of one word each, in spans of at most `span` rows as pages would hold them.
+struct WordRows {
+    std::vector<uint64_t> words;
+    std::vector<RowSpan> spans;
+
+    WordRows(const std::vector<uint64_t>& keys, uint32_t span) {
+        for (uint64_t key : keys) words.push_back(mix64(key));
+        for (size_t i = 0; i < words.size(); i += span) {
+            const auto count = std::min<size_t>(span, words.size() - i);
+            spans.push_back({reinterpret_cast<const uint8_t*>(words.data() + i), static_cast<uint32_t>(count)});
+        }
+    }
+};
+
+void check(const std::vector<uint64_t>& build_keys, const std::vector<uint64_t>& probe_keys, uint64_t hash_mask) {
+    const RowLayout layout = one_key_layout();
+    const WordRows build(build_keys, 7);
+    const WordRows probe(probe_keys, 1000);
+    const BuildRows rows(build.spans, layout);
+    std::map<uint64_t, uint64_t> counts;
+    for (uint64_t key : build_keys) ++counts[key];
+    MemoryBudget budget(64 << 20);
+    for (HashingScheme scheme : kSchemes) {
+        auto table = JoinTable::build(scheme, rows, layout, 1 << 20, hash_mask, budget);
+        uint64_t expected = 0;
+        for (size_t i = 0; i < probe_keys.size(); ++i) {
+            const auto* row = reinterpret_cast<const uint8_t*>(&probe.words[i]);
+            const uint64_t want = counts.count(probe_keys[i]) != 0 ? counts[probe_keys[i]] : 0;
+            expected += want;
+            uint32_t number = kNoRow;
+            table->find(&row, 1, &number);
+            uint64_t found = 0;
+            for (; number != kNoRow; number = table->next_equal(number)) {
+                EXPECT_EQ(first_word(rows.row(number)), probe.words[i]);
+                ++found;
+            }
+            EXPECT_EQ(found, want);
+        }
+        std::vector<const uint8_t*> all;
+        for (const uint64_t& word : probe.words) all.push_back(reinterpret_cast<const uint8_t*>(&word));
+        EXPECT_EQ(table->count_matches(all.data(), static_cast<int64_t>(all.size())), expected);
+    }
+}
+
+}  // namespace
+
+TEST(hash_join_tables_find_every_match) {
+    std::mt19937_64 random(11);
+    for (uint64_t distinct : {1, 3, 50, 100000}) {
+        for (size_t rows : {0, 1, 6, 7, 8, 300}) {
+            std::vector<uint64_t> build;
+            std::vector<uint64_t> probe;
+            for (size_t i = 0; i < rows; ++i) build.push_back(random() % distinct);
+            for (size_t i = 0; i < 200; ++i) probe.push_back(random() % (2 * distinct));
+            check(build, probe, ~0ULL);
+            check(build, probe, 0);
+        }
+    }
+}
+
+TEST(hash_join_tables_tell_extreme_keys_apart) {
+    const std::vector<uint64_t> keys = {0, 1, ~0ULL, 1ULL << 63, (1ULL << 63) - 1, 0xffffffffULL, 1ULL << 32};
+    check(keys, keys, ~0ULL);
+}
+
+TEST(hash_join_perfect_table_is_used_for_dense_signed_keys_only) {
+    const RowLayout layout = one_key_layout();
+    std::vector<uint64_t> dense;
+    for (int64_t key = -50; key < 50; ++key) dense.push_back(static_cast<uint64_t>(key));
+    const WordRows rows(dense, 16);
+    const auto range = key_range(BuildRows(rows.spans, layout));
+    EXPECT(range.has_value());
+    EXPECT_EQ(range->span, 99u);
+    MemoryBudget budget(1 << 20);
+    const BuildRows build(rows.spans, layout);
+    const auto table = JoinTable::build(HashingScheme::kPerfect, build, layout, 100, ~0ULL, budget);
+    EXPECT(dynamic_cast<const PerfectTable*>(table.get()) != nullptr);
+    const auto refused = JoinTable::build(HashingScheme::kPerfect, build, layout, 99, ~0ULL, budget);
+    EXPECT(dynamic_cast<const PerfectTable*>(refused.get()) == nullptr);
+}
+
+TEST(hash_join_table_stays_within_its_stated_bytes) {
+    std::vector<uint64_t> keys;
+    for (uint64_t i = 0; i < 5000; ++i) keys.push_back(i % 1000);
+    const WordRows rows(keys, 64);
+    const RowLayout layout = one_key_layout();
+    const BuildRows build(rows.spans, layout);
+    for (HashingScheme scheme : kSchemes) {
+        MemoryBudget budget(64 << 20);
+        const auto table = JoinTable::build(scheme, build, layout, 1 << 20, ~0ULL, budget);
+        const uint64_t stated = JoinTable::bytes_for(scheme, build.rows(), build.numbers());
+        EXPECT(budget.used() <= stated + stated / 8 + 8192);  // blocks are rounded to size classes
+    }
+}
+
+}  // namespace spillway::test

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "model/row_layout.hpp"
+#include "support/table.hpp"
+#include "support/test.hpp"
+
+namespace spillway::test {
+
+namespace {
+
+KeySpec key(int32_t column, int32_t width, KeyKind kind = KeyKind::kInteger) {
+    KeySpec spec;
+    spec.column = column;
+    spec.width = width;
+    spec.kind = kind;
+    return spec;
+}
+
+}  // namespace
+
+TEST(row_layout_stores_a_carried_integer_key_once) {
+    const std::vector<TypePtr> types = {type_of(Kind::kInt64, false), type_of(Kind::kInt64, false)};
+    const RowLayout layout = RowLayout::make(types, {key(0, 8)}, {0, 1}, NullKeys::kDrop);
+    EXPECT(layout.mode == KeyMode::kWord);
+    EXPECT(layout.fields[0].in_key_word);
+    EXPECT_EQ(layout.fields[1].offset, 8u);
+    EXPECT_EQ(layout.row_bytes, 16u);
+    EXPECT_EQ(layout.null_bytes, 0u);
+}
+
+TEST(row_layout_packs_small_keys_into_one_word) {
+    const std::vector<TypePtr> types = {type_of(Kind::kInt32, true), type_of(Kind::kInt8, true),
+                                        type_of(Kind::kInt64, true)};
+    const RowLayout drop = RowLayout::make(types, {key(0, 4), key(1, 1)}, {}, NullKeys::kDrop);
+    EXPECT(drop.mode == KeyMode::kWord);
+    EXPECT_EQ(drop.keys[1].offset, 32u);
+    EXPECT_EQ(drop.row_bytes, 8u);
+    // One mask byte more still fits, a ninth byte does not.
+    EXPECT(RowLayout::make(types, {key(0, 4), key(1, 1)}, {}, NullKeys::kEqual).mode == KeyMode::kWord);
+    const RowLayout wide = RowLayout::make(types, {key(2, 8)}, {}, NullKeys::kEqual);
+    EXPECT(wide.mode == KeyMode::kWide);
+    EXPECT(wide.has_mask);
+    EXPECT_EQ(wide.key_end % 8, 0u);
+}
+
+TEST(row_layout_keeps_floats_beside_their_normalized_key) {
+    const std::vector<TypePtr> types = {type_of(Kind::kFloat64, false)};
+    const RowLayout layout = RowLayout::make(types, {key(0, 8, KeyKind::kFloat)}, {0}, NullKeys::kDrop);
+    EXPECT(!layout.fields[0].in_key_word);  // -0 and NaN payloads cannot be recovered from the key
+    EXPECT_EQ(layout.row_bytes, 16u);
+}
+
+TEST(row_layout_orders_fields_by_alignment_and_marks_nulls) {
+    const std::vector<TypePtr> types = {type_of(Kind::kInt64, true), type_of(Kind::kInt8, true),
+                                        type_of(Kind::kInt64, true), type_of(Kind::kText, true)};
+    const RowLayout layout = RowLayout::make(types, {key(0, 8)}, {0, 1, 2, 3}, NullKeys::kKeep);
+    EXPECT_EQ(layout.fields[2].offset % 8, 0u);
+    EXPECT(layout.fields[1].offset > layout.fields[2].offset);
+    EXPECT(layout.has_var);
+    EXPECT_EQ(layout.null_bytes, 1u);
+    EXPECT_EQ(layout.keys[0].null_bit, layout.fields[0].null_bit);
+    EXPECT_EQ(layout.row_bytes % 8, 0u);
+    // Rows with a NULL key are gone under kDrop: their column needs no bit.
+    EXPECT_EQ(RowLayout::make(types, {key(0, 8)}, {0}, NullKeys::kDrop).fields[0].null_bit, -1);
+}
+
+}  // namespace spillway::test
