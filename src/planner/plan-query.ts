@@ -84,7 +84,8 @@ function attempt(query: PlanQuery, policy: Policy, budgetBytes: number): Attempt
     const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
     const useful = debug.workers ?? clamp(Math.ceil(rows / policy.rowsPerWorkerMin), 1, threads);
     const fixedBytes = Math.ceil(budgetBytes * policy.headroomShare) + dictionaryBytes(inputs, policy);
-    const batchBytes = sink === "file" ? policy.fileBatchBytes : policy.batchBytes;
+    const batchBytes =
+        sink === "file" ? policy.fileBatchBytes : sink === "table" ? policy.tableBatchBytes : policy.batchBytes;
     let last: Attempt | undefined;
     for (const limits of limitLadder(policy, useful, batchBytes)) {
         const context = { limits, policy, machine, debug, budgetBytes };
