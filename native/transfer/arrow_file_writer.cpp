@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstring>
+#include <exception>
 #include <limits>
 #include <set>
 #include <utility>
@@ -153,7 +154,7 @@ struct ArrowFileWriter::State {
             file.write(offset, pieces, control);
         } catch (...) {
             std::lock_guard<std::mutex> lock(mutex);
-            failed = true;
+            if (!failure) failure = std::current_exception();
             --writes_running;
             throw;
         }
@@ -162,7 +163,8 @@ struct ArrowFileWriter::State {
     }
     void check_open() const {
         if (finished) throw Error(ErrorCode::kClosed, "the output file is finished and takes no more rows");
-        if (failed) throw Error(ErrorCode::kOutputFailed, "an earlier write to the output file failed; start it again");
+        // The reason itself: the worker that finds out second may be the one whose error the user sees.
+        if (failure) std::rethrow_exception(failure);
     }
 
     PartialFile file;
@@ -170,7 +172,7 @@ struct ArrowFileWriter::State {
     mutable std::mutex mutex;
     int64_t cursor = 0;
     int64_t writes_running = 0;
-    bool failed = false;
+    std::exception_ptr failure;
     bool finished = false;
     std::vector<FileBlock> dictionary_blocks;
     std::vector<FileBlock> record_blocks;

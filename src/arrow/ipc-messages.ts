@@ -120,8 +120,10 @@ async function readFileFormat(file: FileHandle, path: string, size: number): Pro
         footerBytes + tailBytes <= end
             ? tail.subarray(end - tailBytes - footerBytes, end - tailBytes)
             : await readAt(file, path, size - tailBytes - footerBytes, footerBytes);
-    const facts = checkFooter(bytes);
-    const footer = Footer.decode(bytes);
+    // Arrow JS views type ids of unions in place: a flatbuffer must begin at an aligned address, wherever it lay.
+    const aligned = new Uint8Array(bytes);
+    const facts = checkFooter(aligned);
+    const footer = Footer.decode(aligned);
     const toBlock = (block: { offset: number; metaDataLength: number; bodyLength: number }): Block => ({
         offset: block.offset,
         metadataBytes: block.metaDataLength,

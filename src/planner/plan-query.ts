@@ -112,7 +112,6 @@ function attempt(query: PlanQuery, policy: Policy, budgetBytes: number): Attempt
 export function memoryNeeds(query: PlanQuery): { minimumBytes: number; wantedBytes: number } {
     const policy = query.policy ?? defaultPolicy;
     const best = attempt(query, policy, query.budgetBytes);
-    if (best.minimumBytes > query.budgetBytes) return best;
     // The least memory is that of the last rung, whatever rung the whole budget allows.
     return { minimumBytes: leastBudget(query, policy), wantedBytes: best.wantedBytes };
 }

@@ -97,7 +97,7 @@ describe("a disk that is full", () => {
         expect(line, JSON.stringify(child)).toBeDefined();
         const error = JSON.parse(line!.slice("error ".length)) as Failed;
         expect(error.name).toBe("SpillwayError");
-        expect(error.code).toMatch(wrap === limited ? /^(DISK_FULL|OUTPUT_FAILED)$/ : /^DISK_FULL$/);
+        expect(error.code, line).toMatch(wrap === limited ? /^(DISK_FULL|OUTPUT_FAILED)$/ : /^DISK_FULL$/);
         expect(error.message).toContain(folder);
         expect([left, right].map((path, i) => readFileSync(path).equals(before[i]!))).toEqual([true, true]);
         expect(sandbox.leftovers()).toEqual([]);
