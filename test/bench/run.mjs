@@ -78,7 +78,7 @@ async function currentCommit() {
         const { stdout } = await promisify(execFile)("git", ["describe", "--always", "--dirty"], { cwd: root });
         return stdout.trim();
     } catch {
-        return null; // not a checkout
+        return process.env.SPILLWAY_COMMIT ?? null; // not a checkout: a packed copy says where it came from
     }
 }
 
