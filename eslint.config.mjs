@@ -51,7 +51,7 @@ export default defineConfig(
         }
     },
     {
-        files: ["test/**/*.ts"],
+        files: ["src/arrow/**/*.ts", "test/**/*.ts"],
         rules: {
             // Children, dictionaries and cells of Arrow data are `any` in its declarations.
             "@typescript-eslint/no-unsafe-argument": "off",

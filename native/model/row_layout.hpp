@@ -85,8 +85,8 @@ struct RowLayout {
     // kEqual: NULL mask bytes are part of the key, one bit for every key column whatever its type promises, so that
     // both sides of a join have the same key area. (A plan without nullable keys says kDrop and saves them.)
     bool has_mask = false;
-    uint32_t mask_offset = 0;        // kWord: bit shift inside the packed word; else byte offset in the row
-    uint32_t null_offset = 0;        // first NULL byte
+    uint32_t mask_offset = 0;  // kWord: bit shift inside the packed word; else byte offset in the row
+    uint32_t null_offset = 0;  // first NULL byte
     uint32_t null_bytes = 0;
     bool has_var = false;
 

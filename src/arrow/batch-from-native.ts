@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Data, DataType, makeData, RecordBatch, Struct, type Field, type Schema, type Vector } from "apache-arrow";
+import type { Data, DataType } from "apache-arrow";
+import { makeData, RecordBatch, Struct, type Field, type Schema, type Vector } from "apache-arrow";
 
 import type { ColumnType } from "../model/column-type.js";
 import { bufferCount, columnTypeOf, resultColumnType } from "./column-type-of.js";
@@ -49,7 +50,7 @@ class BatchReader {
     }
 
     #children(type: DataType, column: ColumnType): Data[] {
-        return column.children.map((child, i) => this.column((type.children as Field[])[i]?.type as DataType, child));
+        return column.children.map((child, i) => this.column(type.children[i]?.type as DataType, child));
     }
 
     public column(type: DataType, column: ColumnType): Data {

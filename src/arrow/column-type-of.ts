@@ -77,7 +77,7 @@ function scalarLayout(type: DataType, column: string): Physical | undefined {
 }
 
 function nestedLayout(type: DataType, column: string): Physical | undefined {
-    const children = (): ColumnType[] => type.children.map((child) => columnTypeOf(child as Field, column));
+    const children = (): ColumnType[] => type.children.map((child) => columnTypeOf(child, column));
     if (DataType.isList(type) || DataType.isMap(type)) return { layout: "list", byteWidth: 4, children: children() };
     if (DataType.isLargeList(type)) return { layout: "list", byteWidth: 8, children: children() };
     if (DataType.isFixedSizeList(type)) {

@@ -28,12 +28,12 @@ export function dictionaryNodes(fields: readonly Field[], columns: readonly Colu
         const column = columns[i] as ColumnType;
         const type = field.type as DataType;
         if (DataType.isDictionary(type)) return [{ id: type.id, valueType: column.children[0] as ColumnType }];
-        return dictionaryNodes((type.children ?? []) as Field[], column.children);
+        return dictionaryNodes(type.children ?? [], column.children);
     });
 }
 
 function valueNodes(type: DataType, column: ColumnType): DictionaryNode[] {
-    return dictionaryNodes((type.children ?? []) as Field[], column.children);
+    return dictionaryNodes(type.children ?? [], column.children);
 }
 
 /** Throws unless the header has exactly the nodes and buffers of the columns; first buffer of each node. */
@@ -133,12 +133,12 @@ class LayoutBuilder {
             throw new DamagedMetadata("it has unions in the format of before Arrow 1.0; rewrite it");
         }
         if (message.isRecordBatch()) {
-            const header = message.header() as BatchHeader;
+            const header = message.header();
             requireUncompressed(header, this.path);
             const dictionaries = this.#nodes.map((node) => this.#dictionary(node));
             this.batches.push(batchLayout(header, block, this.#columns, dictionaries, this.file));
         } else if (message.isDictionaryBatch()) {
-            this.#addDictionary(message.header() as DictionaryBatch, block);
+            this.#addDictionary(message.header(), block);
         } else throw new DamagedMetadata("a message is neither a record batch nor a dictionary");
     }
 

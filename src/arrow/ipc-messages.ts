@@ -152,7 +152,7 @@ async function readStreamFormat(file: FileHandle, path: string, size: number): P
         const { message } = decoded;
         if (message.isSchema()) {
             if (schema !== undefined) throw corruptFile(path, "it has two schemas");
-            schema = message.header() as Schema;
+            schema = message.header();
             facts = decoded.facts;
         } else {
             messages.push({ block: { offset, metadataBytes: 8 + length, bodyBytes: message.bodyLength }, message });

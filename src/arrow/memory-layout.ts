@@ -99,7 +99,7 @@ class MemoryBatch {
 
     #children(data: Data, type: ColumnType, length: number): void {
         type.children.forEach((child, i) => {
-            const field = (data.type as DataType).children[i] as Field;
+            const field = data.type.children[i] as Field;
             this.add(childrenOf(data)[i] ?? nullData(field.type as DataType, length), child);
         });
     }
@@ -222,7 +222,7 @@ export function recordBatchesOf(value: unknown): { schema: Schema; batches: Reco
     if (Array.isArray(value)) {
         const [first] = value as unknown[];
         if (!isBatch(first) || !value.every(isBatch)) return undefined;
-        return { schema: first.schema, batches: value as RecordBatch[] };
+        return { schema: first.schema, batches: value };
     }
     if (typeof value === "object" && value !== null && "batches" in value && "schema" in value) {
         const { schema, batches } = value as { schema: Schema; batches: unknown };

@@ -2,7 +2,8 @@
 import { open } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
-import { Field, Schema, type DataType } from "apache-arrow";
+import type { Field } from "apache-arrow";
+import { Schema, type DataType } from "apache-arrow";
 
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";

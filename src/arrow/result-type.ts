@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { Field } from "apache-arrow";
 import {
     Binary,
     DataType,
     Dictionary,
-    Field,
     FixedSizeList,
     Int32,
     LargeList,
@@ -37,7 +37,7 @@ function resultType(type: DataType, ids: DictionaryIds): DataType {
     if (DataType.isLargeList(type)) return new LargeList(first());
     if (DataType.isMap(type)) return new Map_(first() as Field<Struct>, type.keysSorted);
     if (DataType.isFixedSizeList(type)) return new FixedSizeList(type.listSize, first());
-    if (DataType.isStruct(type)) return new Struct((type.children as Field[]).map(child));
+    if (DataType.isStruct(type)) return new Struct(type.children.map(child));
     if (DataType.isUnion(type)) return new Union(type.mode, Array.from(type.typeIds), type.children.map(child));
     return type;
 }

@@ -122,7 +122,7 @@ export class StreamDictionaries {
         });
         const fields = this.#schema.fields.map((field, i) => field.clone({ type: (children[i] as Data).type }));
         const struct = makeData({ type: new Struct(fields), length: batch.numRows, nullCount: 0, children });
-        return new RecordBatch(new Schema(fields), struct as Data<Struct>);
+        return new RecordBatch(new Schema(fields), struct);
     }
 
     #data(path: string, type: DataType, data: Data): Data {
@@ -141,16 +141,16 @@ export class StreamDictionaries {
                 known.vector
             );
         }
-        const children = (type.children as Field[]).map((field, i) =>
+        const children = type.children.map((field, i) =>
             this.#data(`${path}.${i}`, field.type as DataType, data.children[i] as Data)
         );
-        return data.clone(data.type as DataType, data.offset, data.length, data.nullCount, data as never, children);
+        return data.clone(data.type, data.offset, data.length, data.nullCount, data as never, children);
     }
 }
 
 function hasDictionary(type: DataType): boolean {
     if (DataType.isDictionary(type)) return true;
-    return ((type.children ?? []) as Field[]).some((field) => hasDictionary(field.type as DataType));
+    return (type.children ?? []).some((field) => hasDictionary(field.type as DataType));
 }
 
 /** Types of a stream's columns as the engine sees them: dictionaries with Int32 codes, everything may be NULL. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { DataType, Vector, type Field, type Schema } from "apache-arrow";
+import { DataType, Vector, type Schema } from "apache-arrow";
 
 import { dictionaryData, type Dictionaries } from "../arrow/batch-from-native.js";
 import { emptyVector } from "../arrow/stream-dictionaries.js";
@@ -24,9 +24,7 @@ function nodesOf(type: DataType, input: InputInfo, path: number[]): DictionaryNo
         const valueType = type.dictionary as DataType;
         return [{ id: type.id, valueType, input, path, inner: nodesOf(valueType, input, [...path, 0]) }];
     }
-    return ((type.children ?? []) as Field[]).flatMap((child, i) =>
-        nodesOf(child.type as DataType, input, [...path, i])
-    );
+    return (type.children ?? []).flatMap((child, i) => nodesOf(child.type as DataType, input, [...path, i]));
 }
 
 /** Dictionary nodes of the result columns in pre-order. */

@@ -10,7 +10,8 @@ import type {
     StageMemory,
     StageOutput
 } from "../plan/plan.js";
-import { Estimator, rowWidth, type ValueWidth } from "./estimates.js";
+import type { Estimator } from "./estimates.js";
+import { rowWidth, type ValueWidth } from "./estimates.js";
 import { combiningBytes, pageBytes, type PartitionContext } from "./partitioning.js";
 import { columnsRead, outputMemory, poolNeeds, readMemory, type OutputMemory, type PoolNeeds } from "./stage-memory.js";
 

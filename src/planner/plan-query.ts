@@ -6,14 +6,7 @@ import type { ColumnType } from "../model/column-type.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import { bytesOption, clamp, formatBytes, parseBytes } from "../model/sizes.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
-import {
-    freezePlan,
-    type PartitionSet,
-    type Plan,
-    type PlanInput,
-    type PlanStage,
-    type SinkKind
-} from "../plan/plan.js";
+import { freezePlan, type PartitionSet, type Plan, type PlanInput, type SinkKind } from "../plan/plan.js";
 import { compileNode } from "./compile-node.js";
 import { PlanDraft, type StageDraft } from "./compile.js";
 import { stageCost, type CostContext } from "./cost.js";
@@ -71,6 +64,11 @@ function dictionaryBytes(inputs: readonly InputInfo[], policy: Policy): number {
     return values * policy.dictionaryFactor;
 }
 
+/** Held through the whole query, whatever its stages do. */
+function constantBytes(inputs: readonly InputInfo[], workers: number, policy: Policy): number {
+    return dictionaryBytes(inputs, policy) + policy.overheadBytes + workers * policy.overheadBytesPerWorker;
+}
+
 function neededColumns(root: LogicalNode, sink: SinkKind): number[] {
     return sink === "count" ? [] : root.columns.map((_, i) => i);
 }
@@ -83,7 +81,6 @@ function attempt(query: PlanQuery, policy: Policy, budgetBytes: number): Attempt
     const threads = debug.workers ?? query.threads;
     const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
     const useful = debug.workers ?? clamp(Math.ceil(rows / policy.rowsPerWorkerMin), 1, threads);
-    const fixedBytes = Math.ceil(budgetBytes * policy.headroomShare) + dictionaryBytes(inputs, policy);
     const batchBytes =
         sink === "file" ? policy.fileBatchBytes : sink === "table" ? policy.tableBatchBytes : policy.batchBytes;
     let last: Attempt | undefined;
@@ -93,15 +90,13 @@ function attempt(query: PlanQuery, policy: Policy, budgetBytes: number): Attempt
         compileNode(draft, root, neededColumns(root, sink), { to: "sink" });
         const phases = livePhases(draft.stages);
         const needs = draft.sets.map((set) => set.needs);
-        const least = leastMemory(phases, needs) + dictionaryBytes(inputs, policy);
+        const constant = constantBytes(inputs, limits.workers, policy);
         last = {
             draft,
             phases,
-            fixedBytes,
-            minimumBytes: Math.ceil(least / (1 - policy.headroomShare)),
-            wantedBytes: Math.ceil(
-                (mostMemory(phases, needs) + dictionaryBytes(inputs, policy)) / (1 - policy.headroomShare)
-            )
+            fixedBytes: Math.ceil(budgetBytes * policy.headroomShare) + constant,
+            minimumBytes: Math.ceil((leastMemory(phases, needs) + constant) / (1 - policy.headroomShare)),
+            wantedBytes: Math.ceil((mostMemory(phases, needs) + constant) / (1 - policy.headroomShare))
         };
         if (last.minimumBytes <= budgetBytes) return last;
     }
@@ -210,7 +205,7 @@ export function planQuery(query: PlanQuery): Plan {
             live: phases[i]?.live ?? [],
             predictedMs: cost.ms,
             predictedSpillBytes: cost.spillBytes
-        } as PlanStage;
+        };
     });
     const outputColumns: readonly ColumnType[] = sink === "count" ? [] : root.columns.map((column) => column.type);
     return freezePlan<Plan>({

@@ -7,6 +7,9 @@
 export interface Policy {
     /** Share of the budget that no stage plans with: values larger than average, allocator rounding, page lists. */
     readonly headroomShare: number;
+    /** The same where a share would be next to nothing: blocks are rounded up to whole pages of the system. */
+    readonly overheadBytes: number;
+    readonly overheadBytesPerWorker: number;
     /** Share of the L2 cache for a co-partition's table; the rest holds the probe rows and output that stream by. */
     readonly cacheShare: number;
     /** Share of the last-level cache, divided among the workers, up to which one big table is as good as small ones. */
@@ -87,6 +90,8 @@ export interface Policy {
 
 export const defaultPolicy: Policy = Object.freeze({
     headroomShare: 1 / 16,
+    overheadBytes: 256 * 1024,
+    overheadBytesPerWorker: 64 * 1024,
     cacheShare: 0.5,
     lastLevelShare: 0.5,
     streamingRatio: 8,

@@ -113,7 +113,7 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
             };
             this.#running = this.runner.runJob(this.request.signal, work).catch((error: unknown) => {
                 this.#failure = { error };
-                reject(error as Error);
+                reject(error);
             });
         });
         const sink = await started;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Table, type RecordBatch } from "apache-arrow";
+import type { Table } from "apache-arrow";
+import { type RecordBatch } from "apache-arrow";
 
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { MachineInfo } from "../machine/machine.js";

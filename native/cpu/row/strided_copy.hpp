@@ -17,13 +17,26 @@ struct Bytes {
 template <class Body>
 bool with_width(uint32_t width, Body&& body) {
     switch (width) {
-        case 1: body.template operator()<1>(); return true;
-        case 2: body.template operator()<2>(); return true;
-        case 4: body.template operator()<4>(); return true;
-        case 8: body.template operator()<8>(); return true;
-        case 16: body.template operator()<16>(); return true;
-        case 32: body.template operator()<32>(); return true;
-        default: return false;
+        case 1:
+            body.template operator()<1>();
+            return true;
+        case 2:
+            body.template operator()<2>();
+            return true;
+        case 4:
+            body.template operator()<4>();
+            return true;
+        case 8:
+            body.template operator()<8>();
+            return true;
+        case 16:
+            body.template operator()<16>();
+            return true;
+        case 32:
+            body.template operator()<32>();
+            return true;
+        default:
+            return false;
     }
 }
 
