@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inputs, machine and speeds for tests of the planner: no engine, no files.
+import type { DataType } from "apache-arrow";
+import { Field, Schema } from "apache-arrow";
+import { columnTypeOf } from "../../src/arrow/column-type-of.js";
+import { machineInfo, type MachineInfo } from "../../src/machine/machine.js";
+import { loadProfile } from "../../src/machine/profile.js";
+import type { DebugKnobs } from "../../src/model/debug-knobs.js";
+import { QueryRunner } from "../../src/runtime/query-runner.js";
+import { joinNode } from "../../src/runtime/join.js";
+import { groupNode } from "../../src/runtime/group-by.js";
+import type { InputInfo, JoinNode, GroupNode, LogicalColumn, LogicalNode } from "../../src/plan/logical.js";
+import type { PlanQuery } from "../../src/planner/plan-query.js";
+
+export const machine: MachineInfo = machineInfo({
+    cores: 4,
+    physicalCores: 4,
+    cpuModel: "test",
+    architecture: "x64",
+    simd: [],
+    l1Bytes: 32 * 1024,
+    l2Bytes: 1024 * 1024,
+    l3Bytes: 16 * 1024 * 1024,
+    cacheLineBytes: 64,
+    memoryBytes: 2 ** 34,
+    availableBytes: 2 ** 33,
+    memoryLimitBytes: null,
+    pageBytes: 4096,
+    hugePageBytes: 2 ** 21,
+    transparentHugePages: "madvise",
+    numaNodes: []
+});
+
+export interface InputShape {
+    rows?: number;
+    name?: string;
+    streamed?: boolean;
+    inMemory?: boolean;
+    nullable?: boolean;
+    /** Mean bytes of text and bytes. */
+    textBytes?: number;
+}
+
+const fixedBytes = (type: DataType): number => columnTypeOf(new Field("x", type)).byteWidth || 1;
+
+/** A relation of these columns that exists only as its description. */
+export function inputNode(types: Record<string, DataType>, shape: InputShape = {}): LogicalNode {
+    const { rows = 1000, name = "t", streamed = false, inMemory = false, nullable = false, textBytes = 10 } = shape;
+    const schema = new Schema(Object.entries(types).map(([column, type]) => new Field(column, type, nullable)));
+    const columns: LogicalColumn[] = [];
+    const isText = (type: DataType): boolean =>
+        ["binary", "view", "list"].includes(columnTypeOf(new Field("x", type)).layout);
+    const input: InputInfo = {
+        name,
+        columns,
+        rows,
+        columnBytes: schema.fields.map(({ type }) => rows * (isText(type) ? textBytes + 4 : fixedBytes(type))),
+        dictionaryBytes: schema.fields.map(() => 0),
+        largestBatchRows: rows,
+        inMemory,
+        streamed,
+        source: { kind: "layout", schema, layout: { columns: [], paths: [], batches: [], dictionaries: [] } }
+    };
+    schema.fields.forEach((field, column) => {
+        const type = { ...columnTypeOf(field), nullable };
+        columns.push({ name: field.name, field, type, origin: { input, column } });
+    });
+    return { kind: "input", input, columns };
+}
+
+const runner = Object.create(QueryRunner.prototype) as QueryRunner;
+const sourceOf = (node: LogicalNode) => ({ _runner: runner, _node: node, _debug: {} });
+
+export function join(left: LogicalNode, right: LogicalNode, options: object): JoinNode {
+    return joinNode({ left: sourceOf(left), right: sourceOf(right), ...options }, () => true).node;
+}
+
+export function group(child: LogicalNode, options: object): GroupNode {
+    return groupNode(sourceOf(child), options).node;
+}
+
+export function planQueryOf(root: LogicalNode, more: Partial<PlanQuery> & { debug?: DebugKnobs } = {}): PlanQuery {
+    return {
+        root,
+        sink: "batches",
+        statistics: new Map(),
+        machine,
+        profile: loadProfile(),
+        budgetBytes: 2 ** 30,
+        threads: 4,
+        debug: {},
+        ...more
+    };
+}
