@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { listDevices } from "../../../src/machine/devices.js";
+import { machineInfo, usableMemory } from "../../../src/machine/machine.js";
+import { loadProfile } from "../../../src/machine/profile.js";
+import { machine } from "../../support/planning.js";
+
+const folder = mkdtempSync(join(tmpdir(), "spillway-profile-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+describe("a machine profile", () => {
+    const sound = readFileSync(new URL("../../../configs/machines/default-cpu.yaml", import.meta.url), "utf8");
+    const write = (text: string): string => {
+        const path = join(folder, "profile.yaml");
+        writeFileSync(path, text);
+        return path;
+    };
+
+    test("has every figure, all positive", () => {
+        const { name, ...figures } = loadProfile();
+        expect(name).toBe("default-cpu");
+        for (const figure of Object.values(figures)) expect(figure).toBeGreaterThan(0);
+    });
+
+    test.each([
+        ["a figure that is missing", sound.replace(/^probe_ns_per_row.*$/m, ""), /probe_ns_per_row/],
+        ["a figure of zero", sound.replace(/^probe_ns_per_row.*$/m, "probe_ns_per_row: 0"), /probe_ns_per_row/],
+        ["an unknown figure", `${sound}\nwarp_speed: 9\n`, /warp_speed/],
+        ["no YAML at all", "{", /not valid/]
+    ])("with %s is refused and names it", (_, text, words) => {
+        expect(() => loadProfile(write(text))).toThrow(words);
+    });
+
+    test("that is missing says where it was looked for", () => {
+        expect(() => loadProfile(join(folder, "none.yaml"))).toThrow(/none\.yaml/);
+    });
+});
+
+test("facts that the system hides are replaced by usual ones", () => {
+    const found = machineInfo({ ...machine, cores: 0, l2Bytes: 0, cacheLineBytes: 0 });
+    expect(found).toMatchObject({ cores: 1, cacheLineBytes: 64 });
+    expect(found.l2Bytes).toBeGreaterThan(0);
+});
+
+test("memory is what is free and what the control group allows", () => {
+    expect(usableMemory({ ...machine, availableBytes: 100, memoryLimitBytes: null })).toBe(100);
+    expect(usableMemory({ ...machine, availableBytes: 100, memoryLimitBytes: 60 })).toBe(60);
+});
+
+test("devices say why they are not used", () => {
+    const gpu = { name: "H200", memoryBytes: 1, computeCapability: "9.0", reason: null };
+    expect(listDevices(machine, { gpus: [], unavailable: "no driver" })).toMatchObject([
+        { kind: "cpu", used: true, reason: null },
+        { kind: "gpu", used: false, reason: "no driver" }
+    ]);
+    expect(listDevices(machine, { gpus: [gpu], unavailable: null })[1]).toMatchObject({ name: "H200", used: false });
+});

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Float64, Int64 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import type { PartitionSizes } from "../../../src/plan/decisions.js";
+import type { JoinStage } from "../../../src/plan/plan.js";
+import { decisions } from "../../../src/planner/decide.js";
+import { planQuery } from "../../../src/planner/plan-query.js";
+import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
+
+const columns = { k: new Int64(), v: new Float64() };
+const left = inputNode(columns, { rows: 10_000_000, name: "left" });
+const right = inputNode(columns, { rows: 20_000_000, name: "right" });
+const plan = planQuery(planQueryOf(join(left, right, { on: "k" }), { budgetBytes: 256 * 2 ** 20 }));
+
+function sizes(bytes: readonly number[], spilled: readonly number[] = []): PartitionSizes {
+    const of = (values: readonly number[]) => Float64Array.from(bytes, (_, i) => values[i] ?? 0);
+    const rows = of(bytes.map((b) => b / 16));
+    return {
+        rows,
+        bytes: of(bytes),
+        spilledBytes: of(spilled),
+        rowBytes: 16,
+        totalRows: rows.reduce((a, b) => a + b, 0)
+    };
+}
+
+describe("the schedule of a join", () => {
+    test("visits partitions in memory first, each group from large to small, and leaves empty ones out", () => {
+        const build = sizes([160, 320, 0, 16, 1600, 999], [0, 320, 0, 0, 800]);
+        const probe = sizes([160, 320, 0, 3200, 1600, 0]);
+        expect(decisions.joinSchedule(build, probe)).toEqual([3, 0, 4, 1]);
+    });
+
+    test("has no NULL partition: that one is implied", () => {
+        expect(decisions.joinSchedule(sizes([0, 0, 5000]), sizes([0, 0, 5000]))).toEqual([]);
+    });
+});
+
+test("a group-by without keys has a partition to visit even without rows", () => {
+    const keyless = planQuery(planQueryOf(group(left, { aggregates: { n: { countDistinct: "k" } } })));
+    const keyed = planQuery(planQueryOf(group(left, { keys: ["k"] })));
+    expect(decisions.groupSchedule(keyless.sets[0]!, sizes([0, 0]))).toEqual([0]);
+    expect(decisions.groupSchedule(keyed.sets[0]!, sizes([0, 0, 0]))).toEqual([]);
+    expect(decisions.groupSchedule(keyed.sets[0]!, sizes([16, 32, 0]))).toEqual([1, 0]);
+});
+
+describe("memory from true sizes", () => {
+    const [build, probe] = [plan.sets[0]!, plan.sets[1]!];
+
+    test("a set holds at most its pool, and what it did not spill", () => {
+        const fan = 2 ** build.spec.radixBits;
+        const all = sizes(Array.from({ length: fan }, () => 1e6));
+        expect(decisions.residentBytes(build, build.poolBytes, all)).toBe(build.poolBytes);
+        const few = sizes([1600], [1600]);
+        expect(decisions.residentBytes(build, build.poolBytes, few)).toBeLessThan(build.poolBytes);
+    });
+
+    test("a smaller build side leaves more to the probe side and to tables", () => {
+        const planned = decisions.poolBytesFor(plan, probe.id, new Map([[build.id, build.poolBytes]]));
+        const more = decisions.poolBytesFor(plan, probe.id, new Map([[build.id, 1000]]));
+        expect(more).toBeGreaterThan(planned);
+        const stage = plan.stages.at(-1) as JoinStage;
+        const tight = new Map([build, probe].map((set) => [set.id, set.poolBytes]));
+        expect(decisions.tableBytesFor(plan, stage, tight)).toBeGreaterThanOrEqual(stage.memory.tableBytes);
+        const loose = new Map([build, probe].map((set) => [set.id, 1000]));
+        const tables = decisions.tableBytesFor(plan, stage, loose);
+        expect(
+            tables + 2000 + stage.memory.inputBytes + stage.memory.outputBytes + plan.memory.fixedBytes
+        ).toBeLessThanOrEqual(plan.memory.budgetBytes);
+    });
+});
+
+test("a heavy probe partition is shared before it keeps one worker busy alone", () => {
+    const stage = plan.stages.at(-1) as JoinStage;
+    expect(decisions.probeSplitRows(stage, sizes([16 * 1_000_000_000]))).toBe(stage.spec.probeSplitRows);
+    expect(decisions.probeSplitRows(stage, sizes([16 * 1_000_000]))).toBe(250_000);
+    expect(decisions.probeSplitRows(stage, sizes([160]))).toBeGreaterThan(10);
+});

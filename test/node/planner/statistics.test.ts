@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+import { Int32, Int64, Utf8 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import { inputsOf } from "../../../src/plan/logical.js";
+import { Estimator, rowWidth } from "../../../src/planner/estimates.js";
+import { defaultPolicy } from "../../../src/planner/policy.js";
+import { distinctKeys, statisticsId, wantedStatistics, type KeyStatistics } from "../../../src/planner/statistics.js";
+import { group, inputNode, join } from "../../support/planning.js";
+
+const sample = (rows: number, sampledRows: number, sampledDistinct: number): KeyStatistics => ({
+    rows,
+    nulls: 0,
+    min: null,
+    max: null,
+    sampledRows,
+    sampledDistinct,
+    heaviestShare: 0
+});
+
+describe("distinct keys of a sample", () => {
+    test("are counted when the sample is everything", () => {
+        expect(distinctKeys(sample(100, 100, 17))).toBe(17);
+        expect(distinctKeys(sample(0, 0, 0))).toBe(0);
+    });
+
+    test("are the rows when every sampled key is new", () => {
+        expect(distinctKeys(sample(10_000_000, 65_536, 65_530))).toBe(10_000_000);
+    });
+
+    test.each([1000, 50_000, 200_000, 1_000_000])("of %i equally likely keys are found within a tenth", (domain) => {
+        const sampledRows = 65_536;
+        const seen = Math.round(domain * -Math.expm1(-sampledRows / domain));
+        const estimate = distinctKeys(sample(50_000_000, sampledRows, seen));
+        expect(Math.abs(estimate / domain - 1)).toBeLessThan(0.1);
+    });
+});
+
+describe("estimates", () => {
+    const orders = inputNode({ k: new Int32(), c: new Int32() }, { rows: 100_000, name: "orders" });
+    const lines = inputNode({ k: new Int32(), t: new Utf8() }, { rows: 400_000, name: "lines", textBytes: 30 });
+    const node = join(orders, lines, { on: "k" });
+
+    test("without a sample each row of the larger side finds one partner", () => {
+        expect(new Estimator(node, new Map(), defaultPolicy).of(node).rows).toBe(100_000);
+    });
+
+    test("with samples: |L| |R| / most distinct keys", () => {
+        const wanted = wantedStatistics(node, defaultPolicy);
+        expect(wanted.map(({ input }) => input.name)).toEqual(["orders", "lines"]);
+        const statistics = new Map(
+            wanted.map(({ id, input }) => [
+                id,
+                sample(input.rows, input.rows, input.name === "orders" ? 100_000 : 90_000)
+            ])
+        );
+        expect(new Estimator(node, statistics, defaultPolicy).of(node).rows).toBe(400_000);
+    });
+
+    test("of the join types and hints", () => {
+        const rows = (options: object): number => {
+            const other = join(orders, lines, { on: "k", ...options });
+            return new Estimator(other, new Map(), defaultPolicy).of(other).rows;
+        };
+        expect(rows({ type: "right" })).toBe(400_000);
+        expect(rows({ type: "semi" })).toBe(100_000);
+        expect(rows({ hints: { resultRows: 7 } })).toBe(7);
+    });
+
+    test("of groups: distinct keys, traced through joins to their relation", () => {
+        const grouped = group(node, { keys: ["c"], aggregates: { n: { count: "*" } } });
+        const wanted = wantedStatistics(grouped, defaultPolicy);
+        expect(wanted).toHaveLength(3);
+        const [first] = wanted;
+        expect(first!.id).toBe(statisticsId(inputsOf(grouped), first!.input, first!.keys));
+        const statistics = new Map([[first!.id, sample(100_000, 100_000, 500)]]);
+        expect(new Estimator(grouped, statistics, defaultPolicy).of(grouped).rows).toBe(500);
+        expect(new Estimator(grouped, statistics, defaultPolicy, true).of(grouped).rows).toBeGreaterThan(500);
+        const all = group(node, { aggregates: { n: { count: "*" } } });
+        expect(new Estimator(all, new Map(), defaultPolicy).of(all)).toMatchObject({ rows: 1, exact: true });
+    });
+
+    test("small relations and streams are not sampled", () => {
+        const few = inputNode({ k: new Int32() }, { rows: 100 });
+        const stream = inputNode({ k: new Int32() }, { rows: 1e6, streamed: true });
+        expect(wantedStatistics(join(few, stream, { on: "k" }), defaultPolicy)).toEqual([]);
+    });
+});
+
+test("row widths follow the row format", () => {
+    const node = inputNode({ k: new Int32(), v: new Int64(), t: new Utf8() }, { nullable: true });
+    const types = node.columns.map((column) => column.type);
+    const widths = [4, 8, 8].map((fixed, i) => ({ fixed, heap: i === 2 ? 10 : 0 }));
+    const key = { column: 0, kind: "integer", kindOfValue: "integer", width: 4 } as const;
+    expect(rowWidth(types, widths, [key], [], "drop")).toEqual({ fixed: 8, heap: 0 });
+    // A carried key is in the key word; value, reference and NULL bits behind it.
+    expect(rowWidth(types, widths, [key], [0, 1, 2], "keep")).toEqual({ fixed: 32, heap: 10 });
+    const text = { column: 2, kind: "bytes", kindOfValue: "bytes", width: 0 } as const;
+    expect(rowWidth(types, widths, [text], [], "drop")).toEqual({ fixed: 16, heap: 10 });
+});

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// A binding without an engine: notes every call, keeps count of open handles, answers with made-up sizes.
+import type { Binding, NativeOutputBatch, NativePartitionSpec } from "../../src/native/binding.js";
+import { machine } from "./planning.js";
+
+type Calls = Partial<Record<keyof Binding, (...args: never[]) => unknown>>;
+
+interface FakeHandle {
+    kind: string;
+    cancelled?: boolean;
+    spec?: NativePartitionSpec;
+}
+
+export class FakeBinding {
+    readonly calls: string[] = [];
+    readonly open = new Set<FakeHandle>();
+    readonly jobs: FakeHandle[] = [];
+    /** Batches that a queue delivers. */
+    batches: NativeOutputBatch[] = [];
+    usedBytes = 0;
+
+    constructor(private readonly overrides: Calls = {}) {}
+
+    #make(kind: string, more: Partial<FakeHandle> = {}): never {
+        const handle: FakeHandle = { kind, ...more };
+        this.open.add(handle);
+        return handle as never;
+    }
+
+    /** Kinds of the handles that nobody closed. */
+    get leftOpen(): string[] {
+        return [...this.open].map((handle) => handle.kind);
+    }
+
+    get binding(): Binding {
+        const methods = { ...this.#methods(), ...this.overrides };
+        const noted = Object.entries(methods).map(([name, method]) => [
+            name,
+            (...args: never[]): unknown => {
+                this.calls.push(name);
+                return method(...args);
+            }
+        ]);
+        return Object.fromEntries(noted) as Binding;
+    }
+
+    #sizes(spec: NativePartitionSpec) {
+        const partitions = 2 ** spec.radixBits + 1;
+        const rows = new Float64Array(partitions).fill(10);
+        const bytes = rows.map((count) => count * 16);
+        return { rows, bytes, spilledBytes: new Float64Array(partitions), rowBytes: 16, totalRows: partitions * 10 };
+    }
+
+    #methods(): Calls {
+        const close = (handle: FakeHandle): void => {
+            if (!this.open.delete(handle)) throw new Error(`${handle.kind} closed twice`);
+        };
+        const rows = (): Promise<number> => Promise.resolve(42);
+        const nothing = (): Promise<void> => Promise.resolve();
+        return {
+            machine: () => machine,
+            createEngine: () => this.#make("engine"),
+            engineMemory: () => ({ limitBytes: 2 ** 28, usedBytes: this.usedBytes, peakBytes: 5 }),
+            closeEngine: close,
+            drainEngine: nothing,
+            createJob: () => {
+                this.jobs.push({ kind: "job" });
+                return this.jobs.at(-1);
+            },
+            cancelJob: (job: FakeHandle) => (job.cancelled = true),
+            waitForJob: () => undefined,
+            jobProgress: () => ({
+                ...{ rowsIn: 0, bytesIn: 0, rowsOut: 0, bytesOut: 0 },
+                ...{ spilledBytes: 0, unspilledBytes: 0, partitionsDone: 0 }
+            }),
+            openSource: () => Promise.resolve(this.#make("source")),
+            closeSource: close,
+            keyStatistics: () =>
+                Promise.resolve({
+                    ...{ rows: 1e6, nulls: 0, min: 0n, max: 10n },
+                    ...{ sampledRows: 1000, sampledDistinct: 1000, heaviestShare: 0 }
+                }),
+            createPartitions: (_: unknown, spec: NativePartitionSpec) => this.#make("partitions", { spec }),
+            partitionSource: nothing,
+            finishPartitions: (_: unknown, handle: FakeHandle) => Promise.resolve(this.#sizes(handle.spec!)),
+            closePartitions: close,
+            joinPartitions: rows,
+            joinStreaming: rows,
+            groupPartitions: rows,
+            groupSource: rows,
+            createCountSink: () => this.#make("sink"),
+            createQueueSink: () => this.#make("sink"),
+            nextBatch: () => Promise.resolve(this.batches.shift() ?? null),
+            createFileSink: () => this.#make("sink"),
+            fileBlocks: () => ({ dictionaries: [], records: [] }),
+            finishFileSink: nothing,
+            createPartitionSink: () => this.#make("sink"),
+            closeSink: close
+        };
+    }
+}
