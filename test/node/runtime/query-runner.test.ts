@@ -1,35 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of queries over a binding without an engine: which calls are made, and that every handle is closed.
-import { Field, Int32, makeData, RecordBatch, Schema, Struct, tableFromArrays } from "apache-arrow";
+import { tableFromArrays, type RecordBatch } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { loadProfile } from "../../../src/machine/profile.js";
-import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import type { Progress } from "../../../src/model/progress.js";
 import type { NativeOutputBatch } from "../../../src/native/binding.js";
-import { QueryRunner } from "../../../src/runtime/query-runner.js";
-import { Runtime } from "../../../src/runtime/runtime.js";
-import { FakeBinding } from "../../support/fake-binding.js";
-import { machine } from "../../support/planning.js";
-
-type Overrides = ConstructorParameters<typeof FakeBinding>[0];
-
-function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}) {
-    const fake = new FakeBinding(overrides);
-    const runner = new QueryRunner({
-        binding: fake.binding,
-        machine,
-        profile: loadProfile(),
-        memoryBytes: 2 ** 28,
-        spillDirectory: "/tmp",
-        threads: 2,
-        debug
-    });
-    const runtime = new Runtime({ runner, machine, devices: [], spillDirectory: "/tmp" });
-    const rows = Int32Array.from({ length: 1000 }, (_, i) => i);
-    const left = runtime.fromTable(tableFromArrays({ k: rows, a: rows }));
-    const right = runtime.fromTable(tableFromArrays({ k: rows, b: rows }));
-    return { fake, runtime, left, right, join: runtime.join({ left, right, on: "k" }) };
-}
+import type { FakeBinding } from "../../support/fake-binding.js";
+import { fakeRuntime } from "../../support/fake-runtime.js";
 
 const radix = { algorithm: "radix" } as const;
 const failure = Object.assign(new Error("no space"), { code: "DISK_FULL", details: { path: "/tmp" } });
@@ -196,73 +172,6 @@ describe("a table", () => {
         const { join } = fakeRuntime();
         const table = await join.toTable();
         expect([table.numRows, table.schema.fields.length]).toEqual([0, 3]);
-    });
-});
-
-describe("streams", () => {
-    const schema = new Schema([new Field("k", new Int32(), true)]);
-    const rowsOf = (length: number): RecordBatch =>
-        new RecordBatch(
-            schema,
-            makeData({
-                type: new Struct(schema.fields),
-                length,
-                children: [makeData({ type: new Int32(), data: new Int32Array(length) })]
-            })
-        );
-
-    test("are pushed in groups, with row numbers that go on", async () => {
-        const numbers: number[] = [];
-        const { fake, runtime, right } = fakeRuntime({
-            partitionSource: (...args: unknown[]) => {
-                if (args.length > 3) numbers.push(args[3] as number);
-                return Promise.resolve();
-            }
-        });
-        const stream = runtime.fromBatches(schema, async function* () {
-            for (let i = 0; i < 5; i++) yield rowsOf(2 ** 20);
-        });
-        await runtime.join({ left: stream, right, on: "k" }).count();
-        expect(numbers.length).toBeGreaterThan(1);
-        expect(numbers[1]).toBe(2 * 2 ** 20);
-        expect(fake.leftOpen).toEqual(["engine"]);
-    });
-
-    test("that fail are closed and their error is the query's", async () => {
-        let closed = false;
-        const broken = new RangeError("broken pipe");
-        const { fake, runtime, right } = fakeRuntime();
-        const stream = runtime.fromBatches(schema, async function* () {
-            try {
-                yield rowsOf(10);
-                throw broken;
-            } finally {
-                closed = true;
-            }
-        });
-        await expect(runtime.join({ left: stream, right, on: "k" }).count()).rejects.toBe(broken);
-        expect(closed).toBe(true);
-        expect(fake.leftOpen).toEqual(["engine"]);
-    });
-
-    test("are closed when the engine fails", async () => {
-        let closed = false;
-        const { fake, runtime, right } = fakeRuntime({
-            // Of the stream alone: it states the row that each group begins with.
-            partitionSource: (...args: unknown[]) => (args.length > 3 ? Promise.reject(failure) : Promise.resolve())
-        });
-        const stream = runtime.fromBatches(schema, async function* () {
-            try {
-                for (;;) yield rowsOf(2 ** 21);
-            } finally {
-                closed = true;
-            }
-        });
-        await expect(runtime.join({ left: stream, right, on: "k" }).count()).rejects.toMatchObject({
-            code: "DISK_FULL"
-        });
-        expect(closed).toBe(true);
-        expect(fake.leftOpen).toEqual(["engine"]);
     });
 });
 

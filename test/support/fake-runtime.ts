@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runtime over a binding without an engine, with two relations of a thousand rows and their join.
+import { tableFromArrays } from "apache-arrow";
+import { loadProfile } from "../../src/machine/profile.js";
+import type { DebugKnobs } from "../../src/model/debug-knobs.js";
+import { QueryRunner } from "../../src/runtime/query-runner.js";
+import { Runtime } from "../../src/runtime/runtime.js";
+import { FakeBinding } from "./fake-binding.js";
+import { machine } from "./planning.js";
+
+type Overrides = ConstructorParameters<typeof FakeBinding>[0];
+
+export function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}) {
+    const fake = new FakeBinding(overrides);
+    const runner = new QueryRunner({
+        binding: fake.binding,
+        machine,
+        profile: loadProfile(),
+        memoryBytes: 2 ** 28,
+        spillDirectory: "/tmp",
+        threads: 2,
+        debug
+    });
+    const runtime = new Runtime({ runner, machine, devices: [], spillDirectory: "/tmp" });
+    const rows = Int32Array.from({ length: 1000 }, (_, i) => i);
+    const left = runtime.fromTable(tableFromArrays({ k: rows, a: rows }));
+    const right = runtime.fromTable(tableFromArrays({ k: rows, b: rows }));
+    return { fake, runtime, left, right, join: runtime.join({ left, right, on: "k" }) };
+}
