@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "addon/addon_error.hpp"
 #include "addon/calls.hpp"
 #include "addon/decode.hpp"
@@ -7,6 +11,7 @@
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
 #include "executor/key_statistics.hpp"
+#include "transfer/file_table.hpp"
 
 namespace spillway::addon {
 
@@ -28,6 +33,54 @@ Napi::Value open_source(const Napi::CallbackInfo& info) {
 Napi::Value close_source(const Napi::CallbackInfo& info) {
     close_handle<SourceHandle>(info[0]);
     return info.Env().Undefined();
+}
+
+// What one readRanges may ask for: the caller groups its ranges, and one Arrow message may take 256 MiB.
+constexpr int64_t kRangeBytesMax = int64_t{1} << 30;
+
+struct ByteRange {
+    int64_t offset = 0;
+    int64_t bytes = 0;
+};
+
+std::vector<ByteRange> decode_ranges(const Field& offsets, const Field& lengths) {
+    const std::vector<int64_t> starts = offsets.counts(1);
+    const std::vector<int64_t> sizes = lengths.counts(1);
+    if (starts.size() != sizes.size()) throw lengths.error("as long as 'offsets'");
+    std::vector<ByteRange> ranges(starts.size());
+    int64_t total = 0;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+        if (sizes[i] > kRangeBytesMax - total) throw lengths.error("at most 1 GiB in all");
+        total += sizes[i];
+        ranges[i] = {starts[i], sizes[i]};
+    }
+    return ranges;
+}
+
+// The pieces of a file one behind the other, on one thread of the engine: a read that finds its page in memory takes
+// 1 us, the way through libuv's pool and back 50 us.
+Napi::Value read_ranges(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    const std::string path = Field(info[1], "path").string();
+    const auto ranges = decode_ranges(Field(info[2], "offsets"), Field(info[3], "lengths"));
+    const auto job = std::make_shared<Job>(engine);
+    return start_stage(info.Env(), job, [job, path, ranges]() -> Encode {
+        const FileTable files({path});
+        int64_t total = 0;
+        for (const ByteRange& range : ranges) total += range.bytes;
+        auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(total));
+        uint8_t* out = bytes->data();
+        for (const ByteRange& range : ranges) {
+            job->control.check();
+            files.read(0, range.offset, out, range.bytes);
+            out += range.bytes;
+        }
+        return [bytes](Napi::Env env) -> Napi::Value {
+            auto copy = Napi::Uint8Array::New(env, bytes->size());
+            std::copy(bytes->begin(), bytes->end(), copy.Data());
+            return copy;
+        };
+    });
 }
 
 Napi::Value source_dictionary(const Napi::CallbackInfo& info) {
@@ -70,6 +123,7 @@ Napi::Value key_statistics_call(const Napi::CallbackInfo& info) {
 void export_source_calls(Napi::Object exports) {
     export_async<open_source>(exports, "openSource");
     export_sync<close_source>(exports, "closeSource");
+    export_async<read_ranges>(exports, "readRanges");
     export_async<source_dictionary>(exports, "sourceDictionary");
     export_async<key_statistics_call>(exports, "keyStatistics");
 }

@@ -10,7 +10,7 @@ import { invalidArgument } from "../model/arguments.js";
 import type { SourceLayout } from "../model/column-type.js";
 import { columnTypeOf } from "./column-type-of.js";
 import { fileLayout, type FileLayout } from "./file-layout.js";
-import { corruptFile, readContents } from "./ipc-messages.js";
+import { corruptFile, readContents, type RangeReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "./source-facts.js";
 
@@ -50,7 +50,12 @@ function fileError(path: string, error: unknown): SpillwayError {
     return corruptFile(path, error instanceof Error ? error.message : String(error), error);
 }
 
-async function openFile(path: string, file: number, firstDictionary: number): Promise<FileLayout> {
+async function openFile(
+    path: string,
+    file: number,
+    firstDictionary: number,
+    readRanges: RangeReader
+): Promise<FileLayout> {
     let handle;
     try {
         handle = await open(path, "r");
@@ -59,7 +64,7 @@ async function openFile(path: string, file: number, firstDictionary: number): Pr
             const what = status.isDirectory() ? "a folder" : "not a regular file";
             throw new SpillwayError("FILE_UNREADABLE", `'${path}' is ${what}; name an Arrow file`, { path });
         }
-        const contents = await readContents(handle, path, status.size);
+        const contents = await readContents(handle, path, status.size, readRanges);
         if (contents.facts.bigEndian) {
             throw new SpillwayError(
                 "UNSUPPORTED_TYPE",
@@ -111,13 +116,16 @@ function mergeSchemas(schemas: readonly Schema[]): Schema {
     return new Schema(fields, first.metadata, first.dictionaries);
 }
 
-/** Opens one or several Arrow IPC files as one relation: footers and message headers are read, rows are not. */
-export async function openArrowFiles(path: unknown): Promise<OpenedFiles> {
+/**
+ * Opens one or several Arrow IPC files as one relation: footers and message headers are read, rows are not.
+ * `readRanges` reads many small pieces of a file.
+ */
+export async function openArrowFiles(path: unknown, readRanges: RangeReader): Promise<OpenedFiles> {
     const paths = checkPaths(path);
     const files: FileLayout[] = [];
     let dictionaries = 0;
     for (const [index, name] of paths.entries()) {
-        const file = await openFile(name, index, dictionaries);
+        const file = await openFile(name, index, dictionaries, readRanges);
         dictionaries += file.dictionaries.length;
         const first = files[0];
         const difference = first === undefined ? undefined : schemaDifference(first.schema, file.schema);

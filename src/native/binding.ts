@@ -193,6 +193,8 @@ export interface Binding {
     /** Opens and checks files; memory batches are referenced until closeSource. */
     openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
     closeSource(source: SourceHandle): void;
+    /** Bytes [offset, offset + length) of a file for each range, one behind the other; at most 1 GiB in all. */
+    readRanges(engine: EngineHandle, path: string, offsets: Float64Array, lengths: Float64Array): Promise<Uint8Array>;
     /** Unified dictionary of a node as a one-column batch of its values. path: column, then child indices. */
     sourceDictionary(job: JobHandle, source: SourceHandle, path: number[]): Promise<NativeOutputBatch>;
     keyStatistics(

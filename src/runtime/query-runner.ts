@@ -64,6 +64,7 @@ export class QueryRunner {
     public readonly statistics = new StatisticsCache();
     readonly #engine: EngineHandle;
     readonly #running = new Map<Job, Promise<unknown>>();
+    readonly #opened = new Set<Promise<unknown>>();
     #closing: Promise<void> | undefined;
 
     public constructor(parts: RunnerParts) {
@@ -98,12 +99,29 @@ export class QueryRunner {
 
     /** Lets native code check that every buffer lies inside its file, before any query is made. */
     public async checkSource(layout: SourceLayout): Promise<void> {
-        try {
-            const { binding } = this.parts;
+        const { binding } = this.parts;
+        await this.#opening(async () => {
             binding.closeSource(await binding.openSource(this.#engine, layout));
             await binding.drainEngine(this.#engine);
+        });
+    }
+
+    /** Bytes [offset, offset + length) of a file for each range, one behind the other. */
+    public async readRanges(path: string, offsets: Float64Array, lengths: Float64Array): Promise<Uint8Array> {
+        return await this.#opening(() => this.parts.binding.readRanges(this.#engine, path, offsets, lengths));
+    }
+
+    /** Engine calls that make a relation; close() waits for them. */
+    async #opening<T>(work: () => Promise<T>): Promise<T> {
+        this.checkOpen();
+        const done = work();
+        this.#opened.add(done);
+        try {
+            return await done;
         } catch (error) {
             throw toSpillwayError(error);
+        } finally {
+            this.#opened.delete(done);
         }
     }
 
@@ -117,7 +135,7 @@ export class QueryRunner {
         this.admission.close(new SpillwayError("CLOSED", "The runtime was closed while the query waited"));
         const running = [...this.#running];
         for (const [job] of running) job.close();
-        await Promise.allSettled(running.map(([, done]) => done));
+        await Promise.allSettled([...running.map(([, done]) => done), ...this.#opened]);
         forgotten.unregister(this);
         const { binding } = this.parts;
         await binding.drainEngine(this.#engine);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { describe, expect, test } from "vitest";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
 import type { NativeColumnType, NativeSourceSpec } from "../../../src/native/binding.js";
 import { binding, integerKey, int64Column, memorySource, openEngine, partitionSpec } from "./support.js";
 
@@ -99,5 +102,30 @@ describe("a dictionary", () => {
             code: "INVALID_ARGUMENT",
             details: { field: expect.stringMatching(/^path/) }
         });
+    });
+});
+
+describe("ranges of a file", () => {
+    const folder = mkdtempSync(join(tmpdir(), "spillway-ranges-"));
+    afterAll(() => rmSync(folder, { recursive: true, force: true }));
+    const path = join(folder, "ranges.bin");
+    writeFileSync(path, "0123456789");
+    const read = (offsets: number[], lengths: number[], name = path): Promise<Uint8Array> =>
+        binding.readRanges(engine, name, Float64Array.from(offsets), Float64Array.from(lengths));
+
+    test("come one behind the other, in the order asked for", async () => {
+        expect(Buffer.from(await read([7, 0, 4, 2], [3, 2, 0, 2])).toString()).toBe("7890123");
+        expect(await read([], [])).toHaveLength(0);
+    });
+
+    test("behind the end, of no file or of impossible sizes are errors", async () => {
+        await expect(read([8], [3])).rejects.toMatchObject({ code: "FILE_TRUNCATED", details: { path } });
+        await expect(read([0], [1], join(folder, "none"))).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+        await expect(read([0], [1], folder)).rejects.toMatchObject({ code: "FILE_UNREADABLE" });
+        const refused = { code: "INVALID_ARGUMENT" };
+        await expect(read([0, 1], [1])).rejects.toMatchObject(refused);
+        await expect(read([-1], [1])).rejects.toMatchObject(refused);
+        await expect(read([0], [0.5])).rejects.toMatchObject(refused);
+        await expect(read([0, 0], [2 ** 30, 1])).rejects.toMatchObject(refused);
     });
 });
