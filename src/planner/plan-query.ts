@@ -1,128 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
-import type { MachineInfo } from "../machine/machine.js";
-import type { MachineProfile } from "../machine/profile.js";
 import type { ColumnType } from "../model/column-type.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
-import { bytesOption, clamp, formatBytes, parseBytes } from "../model/sizes.js";
-import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
-import { freezePlan, type PartitionSet, type Plan, type PlanInput, type SinkKind } from "../plan/plan.js";
-import { compileNode } from "./compile-node.js";
-import { PlanDraft, type StageDraft } from "./compile.js";
+import { bytesOption, formatBytes, parseBytes } from "../model/sizes.js";
+import type { InputInfo } from "../plan/logical.js";
+import { freezePlan, type PartitionSet, type Plan, type PlanInput } from "../plan/plan.js";
+import type { StageDraft } from "./compile.js";
 import { stageCost, type CostContext } from "./cost.js";
-import { arrowRowBytes, Estimator, type ValueWidth } from "./estimates.js";
-import { limitLadder } from "./limits.js";
-import { defaultPolicy, type Policy } from "./policy.js";
-import { assignPools, leastMemory, mostMemory, type Phase } from "./pools.js";
-import type { StatisticsById } from "./statistics.js";
+import { arrowRowBytes, type ValueWidth } from "./estimates.js";
+import { PlanSearch, type Attempt, type PlanQuery } from "./plan-search.js";
+import { assignPools } from "./pools.js";
 
-export interface PlanQuery {
-    root: LogicalNode;
-    sink: SinkKind;
-    statistics: StatisticsById;
-    machine: MachineInfo;
-    profile: MachineProfile;
-    budgetBytes: number;
-    threads: number;
-    debug: DebugKnobs;
-    /** The tables of a hash group-by overflowed: plan for as many groups as rows. */
-    manyGroups?: boolean;
-    /** Result batch rows that the user asked for. */
-    batchRows?: number;
-    policy?: Policy;
-}
+export type { PlanQuery } from "./plan-search.js";
 
-interface Attempt {
-    draft: PlanDraft;
-    phases: Phase[];
+/** Bytes that a query needs at least, and could use at most. */
+export interface MemoryNeeds {
     minimumBytes: number;
     wantedBytes: number;
-    fixedBytes: number;
-}
-
-/** Sets that are alive while each stage runs: from the stage that fills them to the one that consumes them. */
-function livePhases(stages: readonly StageDraft[]): Phase[] {
-    const born = new Map<number, number>();
-    const died = new Map<number, number>();
-    stages.forEach((stage, i) => {
-        if (stage.kind === "partition") born.set(stage.set, i);
-        else {
-            if (stage.output.to === "set") born.set(stage.output.set, i);
-            if (stage.kind === "group") died.set(stage.set, i);
-            else if (stage.kind !== "hashGroup") died.set(stage.build, i);
-            if (stage.kind === "join") died.set(stage.probe, i);
-        }
-    });
-    return stages.map((stage, i) => ({
-        workingBytes: stage.memory.inputBytes + stage.memory.tableBytes + stage.memory.outputBytes,
-        live: [...born].filter(([set, at]) => at <= i && (died.get(set) ?? i) >= i).map(([set]) => set)
-    }));
-}
-
-function dictionaryBytes(inputs: readonly InputInfo[], policy: Policy): number {
-    const values = inputs.reduce((sum, input) => sum + input.dictionaryBytes.reduce((a, b) => a + b, 0), 0);
-    return values * policy.dictionaryFactor;
-}
-
-/** Held through the whole query, whatever its stages do. */
-function constantBytes(inputs: readonly InputInfo[], workers: number, policy: Policy): number {
-    return dictionaryBytes(inputs, policy) + policy.overheadBytes + workers * policy.overheadBytesPerWorker;
-}
-
-function neededColumns(root: LogicalNode, sink: SinkKind): number[] {
-    return sink === "count" ? [] : root.columns.map((_, i) => i);
-}
-
-/** The plan at the first rung of the ladder that the budget can hold; the last rung if none does. */
-function attempt(query: PlanQuery, policy: Policy, budgetBytes: number): Attempt {
-    const { root, sink, machine, debug } = query;
-    const inputs = inputsOf(root);
-    const estimator = new Estimator(root, query.statistics, policy, query.manyGroups);
-    const threads = debug.workers ?? query.threads;
-    const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
-    const useful = debug.workers ?? clamp(Math.ceil(rows / policy.rowsPerWorkerMin), 1, threads);
-    const batchBytes =
-        sink === "file" ? policy.fileBatchBytes : sink === "table" ? policy.tableBatchBytes : policy.batchBytes;
-    let last: Attempt | undefined;
-    for (const limits of limitLadder(policy, useful, batchBytes)) {
-        const context = { limits, policy, machine, debug, budgetBytes };
-        const draft = new PlanDraft({ ...context, root, estimator, inputs, sink, batchRows: query.batchRows });
-        compileNode(draft, root, neededColumns(root, sink), { to: "sink" });
-        const phases = livePhases(draft.stages);
-        const needs = draft.sets.map((set) => set.needs);
-        const constant = constantBytes(inputs, limits.workers, policy);
-        last = {
-            draft,
-            phases,
-            fixedBytes: Math.ceil(budgetBytes * policy.headroomShare) + constant,
-            minimumBytes: Math.ceil((leastMemory(phases, needs) + constant) / (1 - policy.headroomShare)),
-            wantedBytes: Math.ceil((mostMemory(phases, needs) + constant) / (1 - policy.headroomShare))
-        };
-        if (last.minimumBytes <= budgetBytes) return last;
-    }
-    return last as Attempt;
-}
-
-/** Memory that a query needs at least and could use at most, before it is admitted. */
-export function memoryNeeds(query: PlanQuery): { minimumBytes: number; wantedBytes: number } {
-    const policy = query.policy ?? defaultPolicy;
-    const best = attempt(query, policy, query.budgetBytes);
-    // The least memory is that of the last rung, whatever rung the whole budget allows.
-    return { minimumBytes: leastBudget(query, policy), wantedBytes: best.wantedBytes };
-}
-
-/**
- * The smallest budget with which the query can run. Some decisions depend on the budget (a share of it goes to tables),
- * so it is approached from below, with a little more each time so that it ends.
- */
-function leastBudget(query: PlanQuery, policy: Policy): number {
-    let budget = attempt(query, policy, 0).minimumBytes;
-    for (let i = 0; i < 32; i++) {
-        const needed = attempt(query, policy, budget).minimumBytes;
-        if (needed <= budget) break;
-        budget = Math.ceil(needed * 1.01);
-    }
-    return budget;
 }
 
 export function budgetTooSmall(minimumBytes: number, freeBytes: number, why: string): SpillwayError {
@@ -173,17 +66,11 @@ function stageInputWidths(stage: StageDraft, best: Attempt): readonly ValueWidth
     return best.draft.request.estimator.of({ kind: "input", input, columns: input.columns }).widths;
 }
 
-/** Plans a query: pure, from descriptions, statistics and the machine to a frozen plan. */
-export function planQuery(query: PlanQuery): Plan {
-    const policy = query.policy ?? defaultPolicy;
-    const best = attempt(query, policy, query.budgetBytes);
-    if (best.minimumBytes > query.budgetBytes) {
-        throw budgetTooSmall(leastBudget(query, policy), query.budgetBytes, "are allowed");
-    }
+function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimumBytes: number): Plan {
     const { draft, phases, fixedBytes } = best;
     const { root, sink } = query;
     const poolBytes = assignPools(
-        query.budgetBytes - fixedBytes,
+        budgetBytes - fixedBytes,
         phases,
         draft.sets.map((set) => set.needs)
     );
@@ -228,11 +115,45 @@ export function planQuery(query: PlanQuery): Plan {
         streamGroupBytes: draft.request.limits.streamGroupBytes,
         threads: draft.workers,
         memory: {
-            budgetBytes: query.budgetBytes,
-            minimumBytes: leastBudget(query, policy),
+            budgetBytes,
+            minimumBytes,
             wantedBytes: best.wantedBytes,
             fixedBytes
         },
         predictedMs: stages.reduce((sum, stage) => sum + stage.predictedMs, 0)
     });
+}
+
+/** Plans one query: pure, from descriptions, statistics and the machine to a frozen plan. */
+export class QueryPlanner {
+    readonly #search: PlanSearch;
+
+    public constructor(public readonly query: PlanQuery) {
+        this.#search = new PlanSearch(query);
+    }
+
+    /** Memory that the query needs at least and could use at most, before it is admitted. */
+    public memoryNeeds(): MemoryNeeds {
+        const { wantedBytes } = this.#search.at(this.query.budgetBytes);
+        // The least memory is that of the last rung, whatever rung the whole budget allows.
+        return { minimumBytes: this.#search.leastBudget(), wantedBytes };
+    }
+
+    /** The plan for a budget in bytes. Throws BUDGET_TOO_SMALL when the query cannot run with it. */
+    public plan(budgetBytes: number): Plan {
+        const best = this.#search.at(budgetBytes);
+        const minimumBytes = this.#search.leastBudget();
+        if (best.minimumBytes > budgetBytes) throw budgetTooSmall(minimumBytes, budgetBytes, "are allowed");
+        return finishPlan(this.query, best, budgetBytes, minimumBytes);
+    }
+}
+
+/** QueryPlanner.memoryNeeds of a query that is not planned with them. */
+export function memoryNeeds(query: PlanQuery): MemoryNeeds {
+    return new QueryPlanner(query).memoryNeeds();
+}
+
+/** QueryPlanner.plan with the budget that the query states. */
+export function planQuery(query: PlanQuery): Plan {
+    return new QueryPlanner(query).plan(query.budgetBytes);
 }

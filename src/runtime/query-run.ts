@@ -7,7 +7,7 @@ import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import type { Plan, SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
-import { planQuery, type PlanQuery } from "../planner/plan-query.js";
+import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { isTableFull, PlanRun } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -51,7 +51,8 @@ export class QueryRun {
     public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
         const { runner, job } = this;
         const request = runner.planRequest(this.node, this.sinkKind, this.debug, this.request.batchRows);
-        let grant = await runner.admit(job, request);
+        let planner = new QueryPlanner(request);
+        let grant = await runner.admit(job, planner);
         await this.#openSources();
         const statistics = await runner.statistics.collect(
             job,
@@ -64,12 +65,12 @@ export class QueryRun {
         if (statistics.size > 0) {
             // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
             grant.release();
-            grant = await runner.admit(job, { ...request, statistics });
+            planner = new QueryPlanner({ ...request, statistics });
+            grant = await runner.admit(job, planner);
         }
-        const query: PlanQuery = { ...request, statistics, budgetBytes: grant.bytes };
-        const plan = planQuery(query);
+        const plan = planner.plan(grant.bytes);
         if (sink instanceof FileSink) sink.prepare(plan.batchRows);
-        const { rows, ran } = await this.#runPlan(plan, query, sink);
+        const { rows, ran } = await this.#runPlan(plan, planner.query, sink);
         await sink.finish();
         const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
         this.#tracker.end(true);
@@ -97,11 +98,8 @@ export class QueryRun {
             const hashed = plan.stages.some((stage) => stage.kind === "hashGroup");
             if (!hashed || !isTableFull(error)) throw error;
             // There were more groups than the sample showed. The engine says so before it sends the first one.
-            const again = planQuery({
-                ...query,
-                manyGroups: true,
-                debug: { ...query.debug, algorithm: "partitioned" }
-            });
+            const debug = { ...query.debug, algorithm: "partitioned" } as const;
+            const again = new QueryPlanner({ ...query, manyGroups: true, debug }).plan(plan.memory.budgetBytes);
             return { rows: await this.#stages(again, sink), ran: again };
         }
     }

@@ -12,7 +12,7 @@ import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
 import { inputsOf, type LogicalNode } from "../plan/logical.js";
 import { Explanation } from "../plan/plan-text.js";
 import type { SinkKind } from "../plan/plan.js";
-import { memoryNeeds, planQuery, type PlanQuery } from "../planner/plan-query.js";
+import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
 import { defaultPolicy, type Policy } from "../planner/policy.js";
 import { Admission } from "./admission.js";
 import { BatchStream } from "./batch-stream.js";
@@ -185,8 +185,9 @@ export class QueryRunner {
     }
 
     /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
-    public async admit(job: Job, query: PlanQuery): Promise<{ bytes: number; release: () => void }> {
-        const needs = memoryNeeds(query);
+    public async admit(job: Job, planner: QueryPlanner): Promise<{ bytes: number; release: () => void }> {
+        const { query } = planner;
+        const needs = planner.memoryNeeds();
         const streamed = inputsOf(query.root).some((input) => input.streamed);
         const waitsForUser = query.sink === "batches" || streamed;
         const grant = await this.admission.admit({ ...needs, waitsForUser }, (cancel) => job.onCancel(cancel));
@@ -198,9 +199,8 @@ export class QueryRunner {
     public async explain(node: LogicalNode, debug: DebugKnobs): Promise<Explanation> {
         return await this.runJob(undefined, async (job) => {
             const query = this.planRequest(node, "batches", debug);
-            memoryNeeds(query);
             const statistics = await this.statistics.collect(job, node, this.policy, this.threads);
-            return new Explanation(planQuery({ ...query, statistics }));
+            return new Explanation(new QueryPlanner({ ...query, statistics }).plan(query.budgetBytes));
         });
     }
 

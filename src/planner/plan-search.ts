@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MachineInfo } from "../machine/machine.js";
+import type { MachineProfile } from "../machine/profile.js";
+import type { DebugKnobs } from "../model/debug-knobs.js";
+import { clamp } from "../model/sizes.js";
+import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
+import type { SinkKind } from "../plan/plan.js";
+import { compileNode } from "./compile-node.js";
+import { PlanDraft, type StageDraft } from "./compile.js";
+import { Estimator } from "./estimates.js";
+import { limitLadder, type PlanLimits } from "./limits.js";
+import { defaultPolicy, type Policy } from "./policy.js";
+import { leastMemory, mostMemory, type Phase } from "./pools.js";
+import type { StatisticsById } from "./statistics.js";
+
+export interface PlanQuery {
+    root: LogicalNode;
+    sink: SinkKind;
+    statistics: StatisticsById;
+    machine: MachineInfo;
+    profile: MachineProfile;
+    budgetBytes: number;
+    threads: number;
+    debug: DebugKnobs;
+    /** The tables of a hash group-by overflowed: plan for as many groups as rows. */
+    manyGroups?: boolean;
+    /** Result batch rows that the user asked for. */
+    batchRows?: number;
+    policy?: Policy;
+}
+
+/** A query compiled with the limits of one rung. Sizes in bytes. */
+export interface Attempt {
+    draft: PlanDraft;
+    phases: Phase[];
+    minimumBytes: number;
+    wantedBytes: number;
+    fixedBytes: number;
+}
+
+/** Sets that are alive while each stage runs: from the stage that fills them to the one that consumes them. */
+function livePhases(stages: readonly StageDraft[]): Phase[] {
+    const born = new Map<number, number>();
+    const died = new Map<number, number>();
+    stages.forEach((stage, i) => {
+        if (stage.kind === "partition") born.set(stage.set, i);
+        else {
+            if (stage.output.to === "set") born.set(stage.output.set, i);
+            if (stage.kind === "group") died.set(stage.set, i);
+            else if (stage.kind !== "hashGroup") died.set(stage.build, i);
+            if (stage.kind === "join") died.set(stage.probe, i);
+        }
+    });
+    return stages.map((stage, i) => ({
+        workingBytes: stage.memory.inputBytes + stage.memory.tableBytes + stage.memory.outputBytes,
+        live: [...born].filter(([set, at]) => at <= i && (died.get(set) ?? i) >= i).map(([set]) => set)
+    }));
+}
+
+function dictionaryBytes(inputs: readonly InputInfo[], policy: Policy): number {
+    const values = inputs.reduce((sum, input) => sum + input.dictionaryBytes.reduce((a, b) => a + b, 0), 0);
+    return values * policy.dictionaryFactor;
+}
+
+/** Held through the whole query, whatever its stages do. */
+function constantBytes(inputs: readonly InputInfo[], workers: number, policy: Policy): number {
+    return dictionaryBytes(inputs, policy) + policy.overheadBytes + workers * policy.overheadBytesPerWorker;
+}
+
+function neededColumns(root: LogicalNode, sink: SinkKind): number[] {
+    return sink === "count" ? [] : root.columns.map((_, i) => i);
+}
+
+/** From full speed down to the least memory; relations of few rows do not pay for all threads. */
+function ladderOf(query: PlanQuery, policy: Policy, inputs: readonly InputInfo[]): PlanLimits[] {
+    const { sink, debug } = query;
+    const threads = debug.workers ?? query.threads;
+    const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
+    const useful = debug.workers ?? clamp(Math.ceil(rows / policy.rowsPerWorkerMin), 1, threads);
+    const batchBytes =
+        sink === "file" ? policy.fileBatchBytes : sink === "table" ? policy.tableBatchBytes : policy.batchBytes;
+    return limitLadder(policy, useful, batchBytes);
+}
+
+/**
+ * Rungs that may need the least memory, the likeliest first: the last one of each fan-out, with and without streaming.
+ * Nearly always it is the very last; for 3 queries in 1,000 it is another one, because fewer partitions want larger
+ * tables.
+ */
+function leastRungs(ladder: readonly PlanLimits[]): PlanLimits[] {
+    const lastOfKind = new Map<string, PlanLimits>();
+    for (const limits of ladder) lastOfKind.set(`${limits.radixBitsMax}/${limits.streaming}`, limits);
+    return [...lastOfKind.values()].reverse();
+}
+
+/** Compiles one query for budgets of any size. Estimates and limits, which depend on no budget, are made once. */
+export class PlanSearch {
+    public readonly policy: Policy;
+    readonly #query: PlanQuery;
+    readonly #inputs: readonly InputInfo[];
+    readonly #needed: readonly number[];
+    readonly #estimator: Estimator;
+    readonly #ladder: readonly PlanLimits[];
+    #leastBudget: number | undefined;
+
+    public constructor(query: PlanQuery) {
+        this.#query = query;
+        this.policy = query.policy ?? defaultPolicy;
+        this.#inputs = inputsOf(query.root);
+        this.#needed = neededColumns(query.root, query.sink);
+        this.#estimator = new Estimator(query.root, query.statistics, this.policy, query.manyGroups);
+        this.#ladder = ladderOf(query, this.policy, this.#inputs);
+    }
+
+    /** The plan at the first rung of the ladder that the budget can hold; the last rung if none does. */
+    public at(budgetBytes: number): Attempt {
+        let last: Attempt | undefined;
+        for (const limits of this.#ladder) {
+            last = this.#attempt(limits, budgetBytes);
+            if (last.minimumBytes <= budgetBytes) break;
+        }
+        return last as Attempt;
+    }
+
+    /**
+     * The smallest budget in bytes with which the query can run. Some decisions depend on the budget (a share of it goes
+     * to tables), so it is approached from below, with a little more each time so that it ends.
+     */
+    public leastBudget(): number {
+        this.#leastBudget ??= this.#approach();
+        return this.#leastBudget;
+    }
+
+    #approach(): number {
+        const [last, ...others] = leastRungs(this.#ladder) as [PlanLimits, ...PlanLimits[]];
+        let budget = this.#attempt(last, 0).minimumBytes;
+        for (let i = 0; i < 32; i++) {
+            const needed = this.#attempt(last, budget).minimumBytes;
+            if (needed <= budget) break;
+            const fits = (limits: PlanLimits): boolean => this.#attempt(limits, budget).minimumBytes <= budget;
+            if (others.some(fits)) break;
+            budget = Math.ceil(needed * 1.01);
+        }
+        return budget;
+    }
+
+    #attempt(limits: PlanLimits, budgetBytes: number): Attempt {
+        const { root, sink, machine, debug, batchRows } = this.#query;
+        const policy = this.policy;
+        const context = { limits, policy, machine, debug, budgetBytes };
+        const [inputs, estimator] = [this.#inputs, this.#estimator];
+        const draft = new PlanDraft({ ...context, root, estimator, inputs, sink, batchRows });
+        compileNode(draft, root, this.#needed, { to: "sink" });
+        const phases = livePhases(draft.stages);
+        const needs = draft.sets.map((set) => set.needs);
+        const constant = constantBytes(inputs, limits.workers, policy);
+        return {
+            draft,
+            phases,
+            fixedBytes: Math.ceil(budgetBytes * policy.headroomShare) + constant,
+            minimumBytes: Math.ceil((leastMemory(phases, needs) + constant) / (1 - policy.headroomShare)),
+            wantedBytes: Math.ceil((mostMemory(phases, needs) + constant) / (1 - policy.headroomShare))
+        };
+    }
+}
