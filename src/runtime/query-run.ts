@@ -14,6 +14,7 @@ import { ProgressTracker } from "../execute/progress-tracker.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
+import { settleAll } from "./settle-all.js";
 
 /** The layout of an input, with dictionaries that agree with those of the columns it shares a result column with. */
 function linkedLayout(input: InputInfo, layout: SourceLayout, groups: readonly Origin[][]): SourceLayout {
@@ -79,16 +80,17 @@ export class QueryRun {
     }
 
     async #openSources(): Promise<void> {
-        const { job } = this;
         const links = dictionaryLinks(this.node);
-        for (const input of inputsOf(this.node)) {
-            if (input.source.kind !== "layout") continue;
-            const layout = linkedLayout(input, input.source.layout, links);
-            const source = await job.binding.openSource(job.engine, layout);
-            job.onEnd(() => job.binding.closeSource(source));
-            this.#sources.set(input, source);
-            job.check();
-        }
+        await settleAll(inputsOf(this.node).map((input) => this.#openSource(input, links)));
+        this.job.check();
+    }
+
+    async #openSource(input: InputInfo, links: readonly Origin[][]): Promise<void> {
+        const { job } = this;
+        if (input.source.kind !== "layout") return;
+        const source = await job.binding.openSource(job.engine, linkedLayout(input, input.source.layout, links));
+        job.onEnd(() => job.binding.closeSource(source));
+        this.#sources.set(input, source);
     }
 
     async #runPlan(plan: Plan, query: PlanQuery, sink: ResultSink): Promise<{ rows: number; ran: Plan }> {

@@ -5,6 +5,7 @@ import type { InputInfo, LogicalNode } from "../plan/logical.js";
 import type { Policy } from "../planner/policy.js";
 import { wantedStatistics, type KeyStatistics, type WantedStatistics } from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
+import { settleAll } from "./settle-all.js";
 
 function keyOf(wanted: WantedStatistics): string {
     return wanted.keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",");
@@ -14,7 +15,7 @@ function keyOf(wanted: WantedStatistics): string {
 export class StatisticsCache {
     readonly #known = new WeakMap<InputInfo, Map<string, KeyStatistics>>();
 
-    /** Statistics for a query. `open`: sources that are open already. */
+    /** Statistics for a query, of all its relations side by side. `open`: sources that are open already. */
     public async collect(
         job: Job,
         root: LogicalNode,
@@ -22,11 +23,13 @@ export class StatisticsCache {
         workers: number,
         open: ReadonlyMap<InputInfo, SourceHandle> = new Map()
     ): Promise<Map<string, KeyStatistics>> {
+        const wanted = wantedStatistics(root, policy);
+        const found = await settleAll(wanted.map((one) => this.#one(job, one, policy, workers, open.get(one.input))));
         const statistics = new Map<string, KeyStatistics>();
-        for (const wanted of wantedStatistics(root, policy)) {
-            const found = await this.#one(job, wanted, policy, workers, open.get(wanted.input));
-            if (found !== undefined) statistics.set(wanted.id, found);
-        }
+        wanted.forEach(({ id }, i) => {
+            const sample = found[i];
+            if (sample !== undefined) statistics.set(id, sample);
+        });
         return statistics;
     }
 
