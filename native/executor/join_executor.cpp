@@ -31,7 +31,12 @@ class PartitionedJoin {
   public:
     PartitionedJoin(PartitionedRows& build, PartitionedRows& probe, const JoinSpec& spec, BatchSink& sink,
                     JobControl& control)
-        : build_(build), probe_(probe), spec_(spec), sink_(sink), control_(control) {}
+        : build_(build),
+          probe_(probe),
+          spec_(spec),
+          sink_(sink),
+          control_(control),
+          use_(table_use(spec, !sink.wants_columns())) {}
 
     uint64_t run() {
         for (int i = 0; i < spec_.workers; ++i) {
@@ -58,7 +63,7 @@ class PartitionedJoin {
     uint64_t memory_for(int32_t p) const {
         const uint64_t rows = build_.partition(p).rows;
         const uint64_t numbers = rows + rows / 2;  // row numbers have gaps at page ends
-        return build_.load_bytes(p) + JoinTable::bytes_for(spec_.scheme, rows, numbers) +
+        return build_.load_bytes(p) + JoinTable::bytes_for(spec_.scheme, use_, rows, numbers) +
                (marks_build_rows(spec_) ? numbers : 0);
     }
 
@@ -68,7 +73,8 @@ class PartitionedJoin {
         const uint64_t probe_rows = probe_.partition(p).rows;
         const uint64_t sub_rows = 2 * (build_rows >> spec_.second_radix_bits) + 1;
         return build_.load_bytes(p) + probe_.load_bytes(p) + build_rows * build_.layout().row_bytes +
-               probe_rows * probe_.layout().row_bytes + JoinTable::bytes_for(spec_.scheme, sub_rows, 2 * sub_rows);
+               probe_rows * probe_.layout().row_bytes +
+               JoinTable::bytes_for(spec_.scheme, use_, sub_rows, 2 * sub_rows);
     }
 
     bool takes_second_pass(int32_t p) const {
@@ -153,7 +159,7 @@ class PartitionedJoin {
     }
 
     std::unique_ptr<JoinTable> make_table(const BuildRows& rows) {
-        return JoinTable::build(spec_.scheme, rows, probe_.layout(), spec_.perfect_range_max, spec_.hash_mask,
+        return JoinTable::build(spec_.scheme, use_, rows, probe_.layout(), spec_.perfect_range_max, spec_.hash_mask,
                                 build_.budget());
     }
 
@@ -208,7 +214,7 @@ class PartitionedJoin {
         for (; end < pages.size(); ++end) {
             rows += pages[end].rows;
             loaded += pages[end].data == nullptr ? pages[end].capacity_bytes : 0;
-            const uint64_t bytes = loaded + JoinTable::bytes_for(spec_.scheme, rows, rows + rows / 2);
+            const uint64_t bytes = loaded + JoinTable::bytes_for(spec_.scheme, use_, rows, rows + rows / 2);
             if (end > begin && bytes > spec_.build_chunk_bytes) break;
         }
         return end;
@@ -281,6 +287,7 @@ class PartitionedJoin {
     const JoinSpec& spec_;
     BatchSink& sink_;
     JobControl& control_;
+    const TableUse use_;
     std::vector<std::unique_ptr<JoinWorker>> workers_;
 };
 

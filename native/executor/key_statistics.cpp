@@ -2,9 +2,9 @@
 #include "executor/key_statistics.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <mutex>
-#include <unordered_map>
 
 #include "base/hash.hpp"
 #include "base/parallel.hpp"
@@ -45,6 +45,33 @@ struct Range {
     }
 };
 
+// How often each of at most `rows` words was seen: open addressing at a load of at most 1/2. A node-based map spent
+// 8 ms on a sample of 64 Ki rows, more than the join of a million rows; this one 0.5 ms.
+class WordCounts {
+  public:
+    explicit WordCounts(int64_t rows) : slots_(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(rows, 8)) * 2)) {}
+
+    void add(uint64_t word) {
+        const uint64_t mask = slots_.size() - 1;
+        uint64_t at = word & mask;  // words are mixed already
+        while (slots_[at].count != 0 && slots_[at].word != word) at = (at + 1) & mask;
+        slots_[at].word = word;
+        if (slots_[at].count++ == 0) ++distinct_;
+        most_ = std::max(most_, slots_[at].count);
+    }
+    uint64_t distinct() const { return distinct_; }
+    uint64_t most() const { return most_; }
+
+  private:
+    struct Slot {
+        uint64_t word = 0;
+        uint64_t count = 0;
+    };
+    std::vector<Slot> slots_;
+    uint64_t distinct_ = 0;
+    uint64_t most_ = 0;
+};
+
 class StatisticsReader {
   public:
     StatisticsReader(Source& source, const std::vector<KeySpec>& keys, MemoryBudget& budget, JobControl& control)
@@ -61,7 +88,7 @@ class StatisticsReader {
     }
 
     void sample(int64_t rows_wanted, KeyStatistics& out) {
-        std::unordered_map<uint64_t, uint64_t> counts;
+        WordCounts counts(std::min(rows_wanted + kPieceRows, source_.rows()));
         SourceReader reader(source_, columns_, budget_, control_);
         RowEncoder encoder(layout_, columns_);
         const int64_t pieces = std::max<int64_t>(1, rows_wanted / kPieceRows);
@@ -78,14 +105,12 @@ class StatisticsReader {
                 std::min({kPieceRows, source_.batch_rows(batch) - begin, static_cast<int64_t>(step) + 1});
             const EncodedRows& encoded = encoder.encode(reader.read(batch, begin, count), 0, count, 0);
             add(encoded, count, range_);
-            for (int64_t r = 0; r < encoded.rows; ++r) ++counts[encoded.hash(r)];
+            for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r));
             out.sampled_rows += static_cast<uint64_t>(encoded.rows);
         }
-        uint64_t most = 0;
-        for (const auto& [word, count] : counts) most = std::max(most, count);
-        out.sampled_distinct = counts.size();
+        out.sampled_distinct = counts.distinct();
         if (out.sampled_rows > 0)
-            out.heaviest_share = static_cast<double>(most) / static_cast<double>(out.sampled_rows);
+            out.heaviest_share = static_cast<double>(counts.most()) / static_cast<double>(out.sampled_rows);
     }
 
     void exact_range(int workers) {

@@ -67,8 +67,8 @@ class StreamingJoin {
     void build_table(int32_t p) {
         ResidentTable& resident = tables_[static_cast<size_t>(p)];
         resident.rows = std::make_unique<BuildRows>(build_.load(p, resident.memory), build_.layout());
-        resident.table = JoinTable::build(spec_.scheme, *resident.rows, layout_, spec_.perfect_range_max,
-                                          spec_.hash_mask, build_.budget());
+        resident.table = JoinTable::build(spec_.scheme, table_use(spec_, !sink_.wants_columns()), *resident.rows,
+                                          layout_, spec_.perfect_range_max, spec_.hash_mask, build_.budget());
         if (marks_build_rows(spec_)) {
             resident.matched =
                 Buffer::allocate(build_.budget(), std::max<uint64_t>(resident.rows->numbers(), 1), "match flags", true);

@@ -95,4 +95,11 @@ struct RowLayout {
                           const std::vector<int32_t>& carry, NullKeys null_keys);
 };
 
+// Mixed key or hash: the first 8 bytes of every row.
+inline uint64_t first_word(const uint8_t* row) {
+    uint64_t word;
+    __builtin_memcpy(&word, row, 8);
+    return word;
+}
+
 }  // namespace spillway

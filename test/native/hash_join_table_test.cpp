@@ -44,7 +44,7 @@ void check(const std::vector<uint64_t>& build_keys, const std::vector<uint64_t>&
     for (uint64_t key : build_keys) ++counts[key];
     MemoryBudget budget(64 << 20);
     for (HashingScheme scheme : kSchemes) {
-        auto table = JoinTable::build(scheme, rows, layout, 1 << 20, hash_mask, budget);
+        auto table = JoinTable::build(scheme, TableUse::kFindAndCount, rows, layout, 1 << 20, hash_mask, budget);
         uint64_t expected = 0;
         for (size_t i = 0; i < probe_keys.size(); ++i) {
             const auto* row = reinterpret_cast<const uint8_t*>(&probe.words[i]);
@@ -62,6 +62,8 @@ void check(const std::vector<uint64_t>& build_keys, const std::vector<uint64_t>&
         std::vector<const uint8_t*> all;
         for (const uint64_t& word : probe.words) all.push_back(reinterpret_cast<const uint8_t*>(&word));
         EXPECT_EQ(table->count_matches(all.data(), static_cast<int64_t>(all.size())), expected);
+        const auto counter = JoinTable::build(scheme, TableUse::kCount, rows, layout, 1 << 20, hash_mask, budget);
+        EXPECT_EQ(counter->count_matches(all.data(), static_cast<int64_t>(all.size())), expected);
     }
 }
 
@@ -96,9 +98,9 @@ TEST(hash_join_perfect_table_is_used_for_dense_signed_keys_only) {
     EXPECT_EQ(range->span, 99u);
     MemoryBudget budget(1 << 20);
     const BuildRows build(rows.spans, layout);
-    const auto table = JoinTable::build(HashingScheme::kPerfect, build, layout, 100, ~0ULL, budget);
+    const auto table = JoinTable::build(HashingScheme::kPerfect, TableUse::kFind, build, layout, 100, ~0ULL, budget);
     EXPECT(dynamic_cast<const PerfectTable*>(table.get()) != nullptr);
-    const auto refused = JoinTable::build(HashingScheme::kPerfect, build, layout, 99, ~0ULL, budget);
+    const auto refused = JoinTable::build(HashingScheme::kPerfect, TableUse::kFind, build, layout, 99, ~0ULL, budget);
     EXPECT(dynamic_cast<const PerfectTable*>(refused.get()) == nullptr);
 }
 
@@ -108,12 +110,21 @@ TEST(hash_join_table_stays_within_its_stated_bytes) {
     const WordRows rows(keys, 64);
     const RowLayout layout = one_key_layout();
     const BuildRows build(rows.spans, layout);
-    for (HashingScheme scheme : kSchemes) {
-        MemoryBudget budget(64 << 20);
-        const auto table = JoinTable::build(scheme, build, layout, 1 << 20, ~0ULL, budget);
-        const uint64_t stated = JoinTable::bytes_for(scheme, build.rows(), build.numbers());
-        EXPECT(budget.used() <= stated + stated / 8 + 8192);  // blocks are rounded to size classes
+    for (const TableUse use : {TableUse::kFind, TableUse::kCount, TableUse::kFindAndCount}) {
+        for (HashingScheme scheme : kSchemes) {
+            MemoryBudget budget(64 << 20);
+            const auto table = JoinTable::build(scheme, use, build, layout, 1 << 20, ~0ULL, budget);
+            const uint64_t stated = JoinTable::bytes_for(scheme, use, build.rows(), build.numbers());
+            EXPECT(budget.used() <= stated + stated / 8 + 8192);  // blocks are rounded to size classes
+        }
     }
+}
+
+TEST(hash_join_linear_probing_keeps_the_word_that_marks_free_slots) {
+    // Words are mixed keys: these keys mix to the first marker of free slots and to the one that replaces it.
+    const uint64_t first = unmix64(~0ULL);
+    const uint64_t second = unmix64(mix64(0));
+    check({first, second, 1, 2, first}, {first, second, 1, 3}, ~0ULL);
 }
 
 }  // namespace spillway::test

@@ -47,10 +47,4 @@ class BuildRows {
     uint32_t mask_ = 0;
 };
 
-inline uint64_t first_word(const uint8_t* row) {
-    uint64_t word;
-    __builtin_memcpy(&word, row, 8);
-    return word;
-}
-
 }  // namespace spillway

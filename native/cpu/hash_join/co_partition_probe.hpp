@@ -26,6 +26,11 @@ inline bool emits_lone_probe(const JoinSpec& spec) {
     return spec.emit == JoinEmit::kProbeOnce ? spec.anti : spec.emit == JoinEmit::kPairs && spec.keep_unmatched_probe;
 }
 
+inline TableUse table_use(const JoinSpec& spec, bool counting) {
+    if (!counting || spec.emit != JoinEmit::kPairs) return TableUse::kFind;
+    return marks_build_rows(spec) || decides_probe_rows(spec) ? TableUse::kFindAndCount : TableUse::kCount;
+}
+
 // What the workers on one co-partition (or one build chunk of it) share.
 struct ProbeTarget {
     const JoinSpec* spec = nullptr;

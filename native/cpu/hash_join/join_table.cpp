@@ -6,16 +6,20 @@
 #include "cpu/hash_join/bucket_chaining_table.hpp"
 #include "cpu/hash_join/linear_probing_table.hpp"
 #include "cpu/hash_join/perfect_table.hpp"
+#include "cpu/hash_join/vector_probing_table.hpp"
 
 namespace spillway {
 
-uint64_t JoinTable::bytes_for(HashingScheme scheme, uint64_t rows, uint64_t numbers) {
+uint64_t JoinTable::bytes_for(HashingScheme scheme, TableUse use, uint64_t rows, uint64_t numbers) {
     if (scheme == HashingScheme::kBucketChaining) return BucketChainingTable::bytes_for(rows, numbers);
-    return LinearProbingTable::bytes_for(rows, numbers);  // kPerfect: what it may fall back to
+    // What these rows take depends on their layout; kPerfect may fall back to either.
+    return std::max(LinearProbingTable::bytes_for(use, rows, numbers),
+                    VectorProbingTable::bytes_for(use, rows, numbers));
 }
 
-std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, const BuildRows& rows, const RowLayout& probe_layout,
-                                            uint64_t range_max, uint64_t hash_mask, MemoryBudget& budget) {
+std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, TableUse use, const BuildRows& rows,
+                                            const RowLayout& probe_layout, uint64_t range_max, uint64_t hash_mask,
+                                            MemoryBudget& budget) {
     if (scheme == HashingScheme::kBucketChaining) {
         return std::make_unique<BucketChainingTable>(rows, probe_layout, hash_mask, budget);
     }
@@ -23,12 +27,13 @@ std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, const BuildRow
         const auto range = key_range(rows);
         // Never more memory than linear probing of the same rows, which is what was reserved.
         const uint64_t affordable =
-            std::min(range_max, LinearProbingTable::bytes_for(rows.rows(), 0) / sizeof(uint32_t));
+            std::min(range_max, VectorProbingTable::bytes_for(use, rows.rows(), 0) / sizeof(uint32_t));
         if (range && range->span < affordable) {
             return std::make_unique<PerfectTable>(rows, probe_layout, *range, budget);
         }
     }
-    return std::make_unique<LinearProbingTable>(rows, probe_layout, hash_mask, budget);
+    if (VectorProbingTable::usable(rows)) return std::make_unique<VectorProbingTable>(rows, use, hash_mask, budget);
+    return std::make_unique<LinearProbingTable>(rows, probe_layout, use, hash_mask, budget);
 }
 
 }  // namespace spillway

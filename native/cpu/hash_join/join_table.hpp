@@ -14,14 +14,27 @@ namespace spillway {
 // scratch arrays (8 KiB of pointers) all fit the L1 cache.
 constexpr int64_t kProbeBlockRows = 1024;
 
+// What a table is asked for. A table for kCount need not remember rows: less memory, fewer cache misses.
+enum class TableUse : uint8_t {
+    kFind,          // find() and next_equal()
+    kCount,         // count_matches()
+    kFindAndCount,  // all of them
+};
+inline bool finds(TableUse use) {
+    return use != TableUse::kCount;
+}
+inline bool counts(TableUse use) {
+    return use != TableUse::kFind;
+}
+
 // Hash table over the build rows of one co-partition. Read-only after construction, so several workers may probe it.
 class JoinTable {
   public:
     virtual ~JoinTable() = default;
 
-    // For each probe row: number of one build row with an equal key, or kNoRow.
+    // For each probe row: number of one build row with an equal key, or kNoRow. Only if finds(use).
     virtual void find(const uint8_t* const* probe_rows, int64_t count, uint32_t* first) const = 0;
-    // Number of matches of all probe rows together; never enumerates equal keys.
+    // Number of matches of all probe rows together; never enumerates equal keys. Only if counts(use).
     virtual uint64_t count_matches(const uint8_t* const* probe_rows, int64_t count) const = 0;
     // The next build row with the same key as `number`, or kNoRow.
     virtual uint32_t next_equal(uint32_t number) const = 0;
@@ -29,11 +42,12 @@ class JoinTable {
     virtual bool unique() const = 0;
 
     // Bytes a table of `rows` build rows takes at most; for the planner's reservation and the split into chunks.
-    static uint64_t bytes_for(HashingScheme scheme, uint64_t rows, uint64_t numbers);
+    static uint64_t bytes_for(HashingScheme scheme, TableUse use, uint64_t rows, uint64_t numbers);
     // Builds the table; kPerfect falls back to linear probing when the keys of these rows are not one integer or
     // spread over more than range_max values.
-    static std::unique_ptr<JoinTable> build(HashingScheme scheme, const BuildRows& rows, const RowLayout& probe_layout,
-                                            uint64_t range_max, uint64_t hash_mask, MemoryBudget& budget);
+    static std::unique_ptr<JoinTable> build(HashingScheme scheme, TableUse use, const BuildRows& rows,
+                                            const RowLayout& probe_layout, uint64_t range_max, uint64_t hash_mask,
+                                            MemoryBudget& budget);
 };
 
 }  // namespace spillway

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/hash_join/linear_probing_table.hpp"
 
-#include <bit>
+#include <algorithm>
 #include <cstring>
 
+#include "base/hash.hpp"
+#include "cpu/hash_join/vector_probing_kernels.hpp"
 #include "cpu/row/column_builder.hpp"
 
 namespace spillway {
@@ -12,30 +14,56 @@ namespace {
 
 // Above this size a slot is likely a cache miss and worth a prefetch loop of its own (half of a common 1 MiB L2).
 constexpr uint64_t kPrefetchTableBytes = 512 * 1024;
+constexpr const char* kPurpose = "join hash table";
 
 uint64_t slots_for(uint64_t rows) {
-    return std::bit_ceil(rows < 8 ? uint64_t{16} : rows * 2);
+    return std::max<uint64_t>(rows * 3, 16);
+}
+
+bool numbered(TableUse use, bool wide) {
+    return finds(use) || wide;
 }
 
 }  // namespace
 
-uint64_t LinearProbingTable::bytes_for(uint64_t rows, uint64_t numbers) {
-    return slots_for(rows) * sizeof(Slot) + numbers * sizeof(uint32_t);
+uint64_t LinearProbingTable::bytes_for(TableUse use, uint64_t rows, uint64_t numbers) {
+    // Wide keys need row numbers for any use.
+    const uint64_t slot_bytes = sizeof(uint64_t) + sizeof(uint32_t) + (counts(use) ? sizeof(uint32_t) : 0);
+    return slots_for(rows) * slot_bytes + (finds(use) ? numbers * sizeof(uint32_t) : 0);
 }
 
-LinearProbingTable::LinearProbingTable(const BuildRows& rows, const RowLayout& probe_layout, uint64_t hash_mask,
-                                       MemoryBudget& budget)
-    : rows_(rows), probe_layout_(probe_layout), wide_(rows.layout().mode != KeyMode::kWord) {
+LinearProbingTable::LinearProbingTable(const BuildRows& rows, const RowLayout& probe_layout, TableUse use,
+                                       uint64_t hash_mask, MemoryBudget& budget)
+    : rows_(rows),
+      probe_layout_(probe_layout),
+      wide_(rows.layout().mode != KeyMode::kWord),
+      numbered_(numbered(use, wide_)),
+      chained_(finds(use)),
+      counted_(counts(use)),
+      hash_mask_(hash_mask) {
     slot_count_ = slots_for(rows.rows());
-    mask_ = (slot_count_ - 1) & hash_mask;
-    slots_buffer_ = Buffer::allocate(budget, slot_count_ * sizeof(Slot), "join hash table");
-    slots_ = reinterpret_cast<Slot*>(slots_buffer_.data());
-    std::memset(static_cast<void*>(slots_), 0xff, slot_count_ * sizeof(Slot));
-    prefetch_ = slot_count_ * sizeof(Slot) > kPrefetchTableBytes;
-    insert_all(budget);
+    words_buffer_ = Buffer::allocate(budget, slot_count_ * sizeof(uint64_t), kPurpose);
+    words_ = reinterpret_cast<uint64_t*>(words_buffer_.data());
+    if (numbered_) {
+        first_buffer_ = Buffer::allocate(budget, slot_count_ * sizeof(uint32_t), kPurpose);
+        first_ = reinterpret_cast<uint32_t*>(first_buffer_.data());
+    }
+    prefetch_ = slot_count_ * sizeof(uint64_t) > kPrefetchTableBytes;
+    do {
+        clear_slots();
+    } while (!(wide_ ? insert_all<true>(budget) : insert_all<false>(budget)));
 }
 
-void LinearProbingTable::insert_all(MemoryBudget& budget) {
+void LinearProbingTable::clear_slots() {
+    std::fill_n(words_, slot_count_, free_word_);
+    counts_ = nullptr;
+    next_ = nullptr;
+}
+
+// False: a build row's word is the one that marks free slots (one in 2^64, or an adversary's); it has been changed and
+// the slots must be filled anew.
+template <bool kWide>
+bool LinearProbingTable::insert_all(MemoryBudget& budget) {
     const uint32_t row_bytes = rows_.layout().row_bytes;
     for (size_t s = 0; s < rows_.spans().size(); ++s) {
         const RowSpan& span = rows_.spans()[s];
@@ -44,87 +72,97 @@ void LinearProbingTable::insert_all(MemoryBudget& budget) {
         constexpr uint32_t kAhead = 16;
         for (uint32_t i = 0; i < span.count; ++i, row += row_bytes) {
             if (prefetch_ && i + kAhead < span.count) {
-                __builtin_prefetch(&slots_[first_word(row + kAhead * row_bytes) & mask_], 1);
+                __builtin_prefetch(&words_[slot_of(first_word(row + kAhead * row_bytes))], 1);
             }
-            insert(first_word(row), first + i, row, budget);
+            const uint64_t word = first_word(row);
+            if (word == free_word_) {
+                free_word_ = mix64(free_word_ + 1);
+                return false;
+            }
+            uint64_t at = slot_of(word);
+            for (; words_[at] != free_word_; at = after(at)) {
+                if (words_[at] != word) continue;
+                if (!kWide || wide_keys_equal(rows_.layout(), rows_.row(first_[at]), rows_.layout(), row)) break;
+            }
+            if (words_[at] == word) {
+                insert_equal(at, first + i, budget);
+                continue;
+            }
+            words_[at] = word;
+            if (numbered_) first_[at] = first + i;
         }
     }
+    return true;
 }
 
-void LinearProbingTable::insert(uint64_t word, uint32_t number, const uint8_t* row, MemoryBudget& budget) {
-    for (uint64_t at = word & mask_;; at = (at + 1) & (slot_count_ - 1)) {
-        Slot& slot = slots_[at];
-        if (slot.first == kNoRow) {
-            slot = {word, number, 1};
-            if (next_ != nullptr) next_[number] = kNoRow;
-            return;
+void LinearProbingTable::insert_equal(uint64_t at, uint32_t number, MemoryBudget& budget) {
+    if (counted_) {
+        if (counts_ == nullptr) {
+            if (counts_buffer_.empty()) {
+                counts_buffer_ = Buffer::allocate(budget, slot_count_ * sizeof(uint32_t), kPurpose);
+            }
+            counts_ = reinterpret_cast<uint32_t*>(counts_buffer_.data());
+            std::fill_n(counts_, slot_count_, 1u);
         }
-        if (slot.word != word) continue;
-        if (wide_ && !wide_keys_equal(rows_.layout(), rows_.row(slot.first), rows_.layout(), row)) continue;
-        if (next_ == nullptr) start_chains(budget);
-        next_[number] = slot.first;
-        slot.first = number;
-        if (slot.count != 0xffffffffu) ++slot.count;
-        return;
+        ++counts_[at];  // below 2^32: row numbers are
     }
-}
-
-void LinearProbingTable::start_chains(MemoryBudget& budget) {
-    next_buffer_ =
-        Buffer::allocate(budget, static_cast<uint64_t>(rows_.numbers()) * sizeof(uint32_t), "join hash table");
-    next_ = reinterpret_cast<uint32_t*>(next_buffer_.data());
-    std::memset(next_, 0xff, static_cast<size_t>(rows_.numbers()) * sizeof(uint32_t));
+    if (!chained_) return;
+    if (next_ == nullptr) {
+        const uint64_t bytes = static_cast<uint64_t>(rows_.numbers()) * sizeof(uint32_t);
+        if (next_buffer_.empty()) next_buffer_ = Buffer::allocate(budget, bytes, kPurpose);
+        next_ = reinterpret_cast<uint32_t*>(next_buffer_.data());
+        std::memset(next_, 0xff, bytes);
+    }
+    next_[number] = first_[at];
+    first_[at] = number;
 }
 
 template <bool kWide>
-const LinearProbingTable::Slot* LinearProbingTable::lookup(uint64_t word, const uint8_t* probe_row) const {
-    for (uint64_t at = word & mask_;; at = (at + 1) & (slot_count_ - 1)) {
-        const Slot& slot = slots_[at];
-        if (slot.first == kNoRow) return nullptr;
-        if (slot.word != word) continue;
+uint64_t LinearProbingTable::lookup(uint64_t word, const uint8_t* probe_row) const {
+    const uint64_t free_word = free_word_;
+    for (uint64_t at = slot_of(word);; at = after(at)) {
+        const uint64_t found = words_[at];
+        if (found == free_word) return kNoSlot;
+        if (found != word) continue;
         if constexpr (kWide) {
-            if (!wide_keys_equal(rows_.layout(), rows_.row(slot.first), probe_layout_, probe_row)) continue;
+            if (!wide_keys_equal(rows_.layout(), rows_.row(first_[at]), probe_layout_, probe_row)) continue;
         }
-        return &slot;
+        return at;
     }
 }
 
 void LinearProbingTable::prefetch(const uint8_t* const* probe_rows, int64_t count) const {
-    for (int64_t i = 0; i < count; ++i) __builtin_prefetch(&slots_[first_word(probe_rows[i]) & mask_]);
+    for (int64_t i = 0; i < count; ++i) __builtin_prefetch(&words_[slot_of(first_word(probe_rows[i]))]);
 }
 
-void LinearProbingTable::find(const uint8_t* const* probe_rows, int64_t count, uint32_t* first) const {
-    // Prefetch in groups: a core tracks some tens of outstanding misses, more would only evict each other.
+// Calls body(index of the probe row, slot or kNoSlot). Prefetches in groups: a core tracks some tens of outstanding
+// misses, more would only evict each other.
+template <class Body>
+void LinearProbingTable::each_match(const uint8_t* const* probe_rows, int64_t count, Body&& body) const {
     constexpr int64_t kGroup = 64;
     for (int64_t begin = 0; begin < count; begin += kGroup) {
-        const int64_t end = begin + kGroup < count ? begin + kGroup : count;
+        const int64_t end = std::min(begin + kGroup, count);
         if (prefetch_) prefetch(probe_rows + begin, end - begin);
-        for (int64_t i = begin; i < end; ++i) {
-            const uint64_t word = first_word(probe_rows[i]);
-            const Slot* slot = wide_ ? lookup<true>(word, probe_rows[i]) : lookup<false>(word, probe_rows[i]);
-            first[i] = slot == nullptr ? kNoRow : slot->first;
+        if (wide_) {
+            for (int64_t i = begin; i < end; ++i) body(i, lookup<true>(first_word(probe_rows[i]), probe_rows[i]));
+        } else {
+            for (int64_t i = begin; i < end; ++i) body(i, lookup<false>(first_word(probe_rows[i]), probe_rows[i]));
         }
     }
 }
 
-uint64_t LinearProbingTable::count_of(const Slot& slot) const {
-    if (slot.count != 0xffffffffu) return slot.count;
-    uint64_t count = 0;
-    for (uint32_t number = slot.first; number != kNoRow; number = next_[number]) ++count;
-    return count;
+void LinearProbingTable::find(const uint8_t* const* probe_rows, int64_t count, uint32_t* first) const {
+    SPILLWAY_CHECK(chained_);
+    each_match(probe_rows, count, [&](int64_t i, uint64_t at) { first[i] = at == kNoSlot ? kNoRow : first_[at]; });
 }
 
 uint64_t LinearProbingTable::count_matches(const uint8_t* const* probe_rows, int64_t count) const {
-    constexpr int64_t kGroup = 64;
+    SPILLWAY_CHECK(counted_);
     uint64_t matches = 0;
-    for (int64_t begin = 0; begin < count; begin += kGroup) {
-        const int64_t end = begin + kGroup < count ? begin + kGroup : count;
-        if (prefetch_) prefetch(probe_rows + begin, end - begin);
-        for (int64_t i = begin; i < end; ++i) {
-            const uint64_t word = first_word(probe_rows[i]);
-            const Slot* slot = wide_ ? lookup<true>(word, probe_rows[i]) : lookup<false>(word, probe_rows[i]);
-            if (slot != nullptr) matches += count_of(*slot);
-        }
+    if (counts_ == nullptr) {
+        each_match(probe_rows, count, [&](int64_t, uint64_t at) { matches += at != kNoSlot; });
+    } else {
+        each_match(probe_rows, count, [&](int64_t, uint64_t at) { matches += at == kNoSlot ? 0 : counts_[at]; });
     }
     return matches;
 }

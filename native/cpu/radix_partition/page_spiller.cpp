@@ -47,23 +47,38 @@ uint8_t* PageSpiller::acquire(std::vector<uint8_t>& scratch) {
     }
 }
 
+void PageSpiller::add(int32_t partition, Page&& page) {
+    Partition& target = rows_.mutable_partition(partition);
+    target.rows += page.rows;
+    target.bytes += page.content_bytes;
+    if (page.data != nullptr) {
+        ++resident_pages_[partition];
+        highest_resident_ = std::max(highest_resident_, partition);
+    }
+    target.pages.push_back(std::move(page));
+}
+
 void PageSpiller::hand_in(int32_t partition, Page&& page, std::vector<uint8_t>& scratch) {
-    const uint64_t rows = page.rows;
-    const bool resident = page.data != nullptr;
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        Partition& target = rows_.mutable_partition(partition);
-        target.rows += rows;
-        target.bytes += page.content_bytes;
-        target.pages.push_back(std::move(page));
-        if (resident) {
-            ++resident_pages_[partition];
-            highest_resident_ = std::max(highest_resident_, partition);
-        }
+        add(partition, std::move(page));
     }
+    spill_if_forced(scratch);
+}
+
+void PageSpiller::hand_in_all(std::vector<PartitionPage>&& pages, std::vector<uint8_t>& scratch) {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        for (PartitionPage& each : pages) add(each.partition, std::move(each.page));
+    }
+    spill_if_forced(scratch);
+}
+
+void PageSpiller::spill_if_forced(std::vector<uint8_t>& scratch) {
     if (!rows_.spec().force_spill) return;
-    std::vector<Victim> victims = take_victims();
-    if (!victims.empty()) write_victims(victims, scratch);
+    for (std::vector<Victim> victims = take_victims(); !victims.empty(); victims = take_victims()) {
+        write_victims(victims, scratch);
+    }
 }
 
 std::vector<PageSpiller::Victim> PageSpiller::take_victims() {

@@ -19,14 +19,21 @@ class PageSpiller {
 
     // A page from the pool; spills others when there is none left. Throws kBudgetTooSmall when nothing can be spilled.
     uint8_t* acquire(std::vector<uint8_t>& scratch);
-    // Hands in a full page (or the last, partly filled one).
+    // Hands in a full page.
     void hand_in(int32_t partition, Page&& page, std::vector<uint8_t>& scratch);
 
-  private:
-    struct Victim {
+    struct PartitionPage {
         int32_t partition;
         Page page;
     };
+    // Hands in the last, partly filled pages of a worker under one lock: there are as many as partitions, and all
+    // workers come at the same time.
+    void hand_in_all(std::vector<PartitionPage>&& pages, std::vector<uint8_t>& scratch);
+
+  private:
+    using Victim = PartitionPage;
+    void add(int32_t partition, Page&& page);
+    void spill_if_forced(std::vector<uint8_t>& scratch);
     std::vector<Victim> take_victims();
     void write_victims(std::vector<Victim>& victims, std::vector<uint8_t>& scratch);
     void encode(Page& page, std::vector<uint8_t>& scratch, SpillExtent& extent);

@@ -30,7 +30,7 @@ class RadixPartitioner {
     Worker& worker(int index);
     // Adds encoded rows (layout of the PartitionedRows).
     void append(int worker, const EncodedRows& encoded);
-    // Flushes every worker's buffers and open pages into the partitions. No append() afterwards.
+    // Flushes every worker's buffers and open pages into the partitions, side by side. No append() afterwards.
     void finish();
 
   private:

@@ -143,6 +143,13 @@ void ColumnBuilder::append_fixed_field(const RowField& field, const uint8_t* con
     }
     uint8_t* out = data_.data() + static_cast<uint64_t>(length_) * width_;
     if (field.in_key_word) {
+        if (width_ == 8 && field.key_shift == 0) {
+            for (int64_t i = 0; i < count; ++i) {
+                const uint64_t word = unmix64(first_word(at(i)));
+                std::memcpy(out + i * 8, &word, 8);
+            }
+            return;
+        }
         for (int64_t i = 0; i < count; ++i, out += width_) {
             uint64_t word;
             std::memcpy(&word, at(i), 8);

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu/hash_join/vector_probing_table.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.hpp"
+
+namespace spillway {
+
+namespace {
+
+// Above this size a bucket is likely a cache miss and worth a prefetch loop of its own (half of a common 1 MiB L2).
+constexpr uint64_t kPrefetchTableBytes = 512 * 1024;
+constexpr uint32_t kBlockRows = 1024;
+constexpr const char* kPurpose = "join hash table";
+
+uint64_t buckets_for(uint64_t rows) {
+    return (rows * 5 / 2 + 2 * kBucketWords) / kBucketWords;
+}
+
+}  // namespace
+
+const VectorProbingKernels* vector_probing_kernels() {
+#if defined(__x86_64__)
+    static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+    return has_avx2 ? avx2_probing_kernels() : nullptr;
+#else
+    return nullptr;
+#endif
+}
+
+bool VectorProbingTable::usable(const BuildRows& rows) {
+    return rows.layout().mode == KeyMode::kWord && vector_probing_kernels() != nullptr;
+}
+
+uint64_t VectorProbingTable::bytes_for(TableUse use, uint64_t rows, uint64_t numbers) {
+    const uint64_t arrays = static_cast<uint64_t>(finds(use)) + static_cast<uint64_t>(counts(use));
+    return buckets_for(rows) * kBucketWords * (sizeof(uint64_t) + arrays * sizeof(uint32_t)) +
+           (finds(use) ? numbers * sizeof(uint32_t) : 0);
+}
+
+VectorProbingTable::VectorProbingTable(const BuildRows& rows, TableUse use, uint64_t hash_mask, MemoryBudget& budget)
+    : rows_(rows), use_(use), kernels_(*vector_probing_kernels()) {
+    buckets_.count = buckets_for(rows.rows());
+    buckets_.hash_mask = hash_mask;
+    buckets_.free_word = ~0ULL;
+    const uint64_t slots = buckets_.count * kBucketWords;
+    words_buffer_ = Buffer::allocate(budget, slots * sizeof(uint64_t), kPurpose);
+    buckets_.words = reinterpret_cast<uint64_t*>(words_buffer_.data());
+    buckets_.prefetch = slots * sizeof(uint64_t) > kPrefetchTableBytes;
+    if (finds(use)) {
+        first_buffer_ = Buffer::allocate(budget, slots * sizeof(uint32_t), kPurpose);
+        first_ = reinterpret_cast<uint32_t*>(first_buffer_.data());
+    }
+    do {
+        clear_slots();
+    } while (!insert_all(budget));
+}
+
+void VectorProbingTable::clear_slots() {
+    std::fill_n(buckets_.words, buckets_.count * kBucketWords, buckets_.free_word);
+    counts_ = nullptr;
+    next_ = nullptr;
+}
+
+// False: a build row's word is the one that marks free slots (one in 2^64, or an adversary's); that has been changed
+// and the slots must be filled anew.
+bool VectorProbingTable::insert_all(MemoryBudget& budget) {
+    const uint32_t row_bytes = rows_.layout().row_bytes;
+    for (size_t s = 0; s < rows_.spans().size(); ++s) {
+        const RowSpan& span = rows_.spans()[s];
+        for (uint32_t done = 0; done < span.count; done += kBlockRows) {
+            const uint32_t count = std::min(span.count - done, kBlockRows);
+            const uint8_t* rows = span.rows + static_cast<uint64_t>(done) * row_bytes;
+            if (!insert_rows(rows, count, rows_.first_number(s) + done, budget)) return false;
+        }
+    }
+    return true;
+}
+
+bool VectorProbingTable::insert_rows(const uint8_t* rows, uint32_t count, uint32_t first_number, MemoryBudget& budget) {
+    const uint32_t row_bytes = rows_.layout().row_bytes;
+    uint64_t slots[kBlockRows];
+    for (uint32_t done = 0; done < count;) {
+        const uint8_t* row = rows + static_cast<uint64_t>(done) * row_bytes;
+        uint64_t equal_slot = 0;
+        const uint32_t inserted =
+            kernels_.insert(buckets_, row, row_bytes, count - done, first_ == nullptr ? nullptr : slots, &equal_slot);
+        if (first_ != nullptr) {
+            for (uint32_t i = 0; i < inserted; ++i) first_[slots[i]] = first_number + done + i;
+        }
+        done += inserted;
+        if (done == count) break;
+        if (first_word(row + static_cast<uint64_t>(inserted) * row_bytes) == buckets_.free_word) {
+            buckets_.free_word = mix64(buckets_.free_word + 1);
+            return false;
+        }
+        insert_equal(equal_slot, first_number + done, budget);
+        ++done;
+    }
+    return true;
+}
+
+void VectorProbingTable::insert_equal(uint64_t slot, uint32_t number, MemoryBudget& budget) {
+    if (counts(use_)) {
+        if (counts_ == nullptr) {
+            const uint64_t all = buckets_.count * kBucketWords;
+            if (counts_buffer_.empty()) {
+                counts_buffer_ = Buffer::allocate(budget, all * sizeof(uint32_t), kPurpose);
+            }
+            counts_ = reinterpret_cast<uint32_t*>(counts_buffer_.data());
+            std::fill_n(counts_, all, 1u);
+        }
+        ++counts_[slot];  // below 2^32: row numbers are
+    }
+    if (!finds(use_)) return;
+    if (next_ == nullptr) {
+        const uint64_t bytes = static_cast<uint64_t>(rows_.numbers()) * sizeof(uint32_t);
+        if (next_buffer_.empty()) next_buffer_ = Buffer::allocate(budget, bytes, kPurpose);
+        next_ = reinterpret_cast<uint32_t*>(next_buffer_.data());
+        std::memset(next_, 0xff, bytes);
+    }
+    next_[number] = first_[slot];
+    first_[slot] = number;
+}
+
+void VectorProbingTable::find(const uint8_t* const* probe_rows, int64_t count, uint32_t* first) const {
+    SPILLWAY_CHECK(finds(use_));
+    uint64_t slots[kBlockRows];
+    for (int64_t done = 0; done < count; done += kBlockRows) {
+        const auto block = static_cast<uint32_t>(std::min<int64_t>(count - done, kBlockRows));
+        kernels_.find(buckets_, probe_rows + done, block, slots);
+        for (uint32_t i = 0; i < block; ++i) first[done + i] = slots[i] == kNoSlot ? kNoRow : first_[slots[i]];
+    }
+}
+
+uint64_t VectorProbingTable::count_matches(const uint8_t* const* probe_rows, int64_t count) const {
+    SPILLWAY_CHECK(counts(use_));
+    uint64_t matches = 0;
+    uint64_t slots[kBlockRows];
+    for (int64_t done = 0; done < count; done += kBlockRows) {
+        const auto block = static_cast<uint32_t>(std::min<int64_t>(count - done, kBlockRows));
+        if (counts_ == nullptr) {
+            matches += kernels_.count(buckets_, probe_rows + done, block);
+            continue;
+        }
+        kernels_.find(buckets_, probe_rows + done, block, slots);
+        for (uint32_t i = 0; i < block; ++i) matches += slots[i] == kNoSlot ? 0 : counts_[slots[i]];
+    }
+    return matches;
+}
+
+}  // namespace spillway
