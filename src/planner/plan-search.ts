@@ -134,14 +134,19 @@ export class PlanSearch {
     #approach(): number {
         const [last, ...others] = leastRungs(this.#ladder) as [PlanLimits, ...PlanLimits[]];
         let budget = this.#attempt(last, 0).minimumBytes;
+        const budgets = [budget];
         for (let i = 0; i < 32; i++) {
             const needed = this.#attempt(last, budget).minimumBytes;
             if (needed <= budget) break;
-            const fits = (limits: PlanLimits): boolean => this.#attempt(limits, budget).minimumBytes <= budget;
-            if (others.some(fits)) break;
             budget = Math.ceil(needed * 1.01);
+            budgets.push(budget);
         }
-        return budget;
+        const fits = (bytes: number): boolean =>
+            others.some((limits) => this.#attempt(limits, bytes).minimumBytes <= bytes);
+        // What does not fit the largest budget that was too small for the last rung fits no smaller one.
+        const tooSmall = budgets.at(-2);
+        if (tooSmall === undefined || !fits(tooSmall)) return budget;
+        return budgets.find(fits) ?? budget;
     }
 
     #attempt(limits: PlanLimits, budgetBytes: number): Attempt {
