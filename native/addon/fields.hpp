@@ -73,6 +73,7 @@ class Fields {
     Napi::Object object_;
     std::string path_;
     std::vector<const char*> known_;
+    uint32_t found_ = 0;  // by operator[]
 };
 
 }  // namespace spillway::addon
