@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "addon/encode.hpp"
+#include "addon/job_registry.hpp"
 
 namespace spillway::addon {
 
@@ -20,35 +22,48 @@ Napi::Value copied(Napi::Env env, const Buffer& buffer) {
     return copy;
 }
 
-void free_external(napi_env env, void* data, void* capacity) {
-    const auto bytes = reinterpret_cast<uintptr_t>(capacity);
-    Buffer::free_block({static_cast<uint8_t*>(data), bytes});
+// What the finalizer of an external ArrayBuffer needs.
+struct External {
+    Buffer::Block block;
+    int64_t slack;  // bytes of the block beyond the ArrayBuffer
+    std::shared_ptr<BlockDisposer> disposer;
+};
+
+// V8 counts an external ArrayBuffer by its length; it hears of the rest of the block only from us. (Counting all of it
+// a second time doubles the number of collections.)
+void adjust_slack(napi_env env, int64_t bytes) {
     int64_t now = 0;
-    napi_adjust_external_memory(env, -static_cast<int64_t>(bytes), &now);
+    if (bytes != 0) napi_adjust_external_memory(env, bytes, &now);
+}
+
+void free_external(napi_env env, void*, void* hint) {
+    const std::unique_ptr<External> external(static_cast<External*>(hint));
+    adjust_slack(env, -external->slack);
+    external->disposer->free(external->block);
 }
 
 Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer) {
     if (buffer.size() <= kCopyBytesMax || buffer.size() > kExternalBytesMax) return copied(env, buffer);
     const uint64_t size = buffer.size();
-    const Buffer::Block block = buffer.detach();
+    auto external = std::make_unique<External>();
+    external->disposer = registry_of(env)->block_disposer();
+    external->slack = static_cast<int64_t>(buffer.capacity() - size);
+    external->block = buffer.detach();
+    uint8_t* data = external->block.data;
     napi_value value = nullptr;
-    const napi_status status = napi_create_external_arraybuffer(env, block.data, size, free_external,
-                                                                reinterpret_cast<void*>(block.capacity), &value);
+    const napi_status status = napi_create_external_arraybuffer(env, data, size, free_external, external.get(), &value);
     if (status == napi_ok) {
-        // Tells V8 what it cannot see. Without it gigabytes of dead batches pile up before a collection is thought
-        // worth while, because the JS heap itself hardly grows.
-        int64_t now = 0;
-        napi_adjust_external_memory(env, static_cast<int64_t>(block.capacity), &now);
+        adjust_slack(env, external.release()->slack);
         return Napi::Value(env, value);
     }
     struct Free {
         Buffer::Block block;
         ~Free() { Buffer::free_block(block); }
-    } const free_at_end{block};
+    } const free_at_end{external->block};
     if (status == napi_pending_exception) throw Napi::Error::New(env);
     // Electron forbids external buffers (pointer compression cage).
     auto copy = Napi::ArrayBuffer::New(env, size);
-    std::memcpy(copy.Data(), block.data, size);
+    std::memcpy(copy.Data(), data, size);
     return copy;
 }
 

@@ -65,6 +65,7 @@ void JobRegistry::shutdown() {
     // The jobs' captures may be the last owners of other objects; those are freed at once now that ended_ is set.
     for (const auto& job : jobs_) job->join();
     jobs_.clear();
+    block_disposer_->shutdown();
 }
 
 const std::shared_ptr<JobRegistry>& registry_of(Napi::Env env) {

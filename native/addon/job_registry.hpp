@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 
+#include "addon/block_disposer.hpp"
 #include "addon/js_thread.hpp"
 #include "addon/stage_job.hpp"
 
@@ -31,6 +32,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     explicit JobRegistry(Napi::Env env) : js_thread_(std::make_shared<JsThread>(env)) {}
 
     const std::shared_ptr<JsThread>& js_thread() const { return js_thread_; }
+    const std::shared_ptr<BlockDisposer>& block_disposer() const { return block_disposer_; }
     void start(const std::shared_ptr<StageJob>& job);
     void remove(const StageJob* job);
     // Frees in the background; later stages of the engine wait for it, so memory that was closed counts as free.
@@ -53,6 +55,8 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
 
   private:
     std::shared_ptr<JsThread> js_thread_;
+    // Shared with the delivered blocks: some are collected after the registry has gone.
+    std::shared_ptr<BlockDisposer> block_disposer_ = std::make_shared<BlockDisposer>();
     std::list<std::shared_ptr<StageJob>> jobs_;
     bool ended_ = false;
 };

@@ -69,6 +69,15 @@ describe("a process", () => {
         });
     });
 
+    test("may end while blocks of dropped batches are freed in the background", async () => {
+        expect(await run("droppedExit")).toEqual({ code: 7, signal: null, output: "", errors: "" });
+        expect(await run("droppedIdle")).toEqual({ code: 0, signal: null, output: "", errors: "" });
+    });
+
+    test("may drop batches after their engine was closed and after the shutdown", async () => {
+        expect(await run("droppedLate")).toEqual({ code: 0, signal: null, output: "", errors: "" });
+    });
+
     test("leaves no unfinished file behind", async () => {
         expect(await run("partialFile")).toEqual({ code: 0, signal: null, output: "false 0\n", errors: "" });
         expect(readdirSync(folder)).toEqual([]);
@@ -82,6 +91,10 @@ describe("a worker thread", () => {
 
     test("may be terminated at any point of its jobs", async () => {
         expect(await run("terminateAnywhere")).toEqual({ code: 0, signal: null, output: "terminated\n", errors: "" });
+    });
+
+    test("may be terminated while blocks of dropped batches are freed in the background", async () => {
+        expect(await run("terminateDropped")).toEqual({ code: 0, signal: null, output: "terminated\n", errors: "" });
     });
 
     test("may exit by itself or by an error in the middle of jobs", async () => {

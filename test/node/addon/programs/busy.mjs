@@ -2,6 +2,9 @@
 // Jobs in every state a process can end in: used by the programs beside this file.
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
+import { setImmediate as turn } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 
 export const binding = createRequire(import.meta.url)(process.env["SPILLWAY_TEST_ADDON"]);
 
@@ -57,4 +60,30 @@ export async function makeBusy() {
     ignored(binding.partitionSource(reading, large, source));
     ignored(binding.nextBatch(binding.createQueueSink(reading, columns, { batchRows: 1, maxBatches: 1 })));
     return { engine, queue, waiting };
+}
+
+/**
+ * Takes `rows` rows in batches, drops all but the last batch and has them collected: their blocks are being freed in
+ * the background when this returns.
+ */
+export async function dropBatches(rows = 2e6) {
+    const engine = openEngine();
+    const job = binding.createJob(engine);
+    const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 4 });
+    const done = generate(job, queue, rows);
+    let last = null;
+    for (let batch = await binding.nextBatch(queue); batch !== null; batch = await binding.nextBatch(queue)) {
+        last = batch;
+    }
+    await done;
+    binding.closeSink(queue);
+    await collect();
+    return { engine, last };
+}
+
+/** The finalizers of what is garbage have run when this returns. */
+export async function collect() {
+    setFlagsFromString("--expose-gc");
+    runInNewContext("gc")();
+    await turn();
 }

@@ -4,7 +4,7 @@ import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { Worker, isMainThread, parentPort, threadId, workerData } from "node:worker_threads";
 import { fileURLToPath } from "node:url";
-import { binding, columns, generate, makeBusy, openEngine } from "./busy.mjs";
+import { binding, collect, columns, dropBatches, generate, makeBusy, openEngine } from "./busy.mjs";
 
 const folder = process.argv[3];
 
@@ -68,6 +68,25 @@ const ways = {
         await makeBusy();
         throw new Error("on purpose");
     },
+    // Blocks of dropped batches are being freed in the background, one batch is still held.
+    async droppedExit() {
+        const held = await dropBatches();
+        process.exit(held.last.rows > 0 ? 7 : 1);
+    },
+    async droppedIdle() {
+        await dropBatches();
+    },
+    // Blocks that are dropped after their engine was closed, and after the shutdown.
+    async droppedLate() {
+        const first = await dropBatches(1e5);
+        const second = await dropBatches(1e5);
+        binding.closeEngine(first.engine);
+        first.last = null;
+        await collect();
+        binding.shutdown();
+        second.last = null;
+        await collect();
+    },
     async partialFile() {
         const job = binding.createJob(openEngine());
         const schemaMessage = new Uint8Array(Int32Array.of(-1, 8, 0, 0).buffer); // the file is never finished
@@ -94,6 +113,12 @@ const ways = {
                 await new Promise((resolve) => setTimeout(resolve, 2 * round));
                 await worker.terminate();
             });
+        }
+        console.log("terminated");
+    },
+    async terminateDropped() {
+        for (let round = 0; round < 8; ++round) {
+            await runWorker("dropped", (worker) => worker.terminate());
         }
         console.log("terminated");
     },
@@ -127,6 +152,11 @@ const workerWays = {
             await rows;
             binding.closeSink(queue);
         }
+    },
+    async dropped() {
+        const held = await dropBatches();
+        parentPort.postMessage("running");
+        while (held.last !== null) await dropBatches();
     },
     async busyExit() {
         await makeBusy();
