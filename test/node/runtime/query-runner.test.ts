@@ -120,6 +120,19 @@ describe("batches", () => {
         expect(join.report()?.rowsOut).toBe(42);
     });
 
+    test("leave the event loop its turns while a slow reader takes one after the other", async () => {
+        const { fake, join } = fakeRuntime();
+        fake.batches = Array.from({ length: 20 }, () => batch(1));
+        let turns = 0;
+        const timer = setInterval(() => turns++, 1);
+        for await (const _ of join.batches()) {
+            for (const end = performance.now() + 2; performance.now() < end;);
+        }
+        clearInterval(timer);
+        // Two timers of 1 ms may fall into one turn.
+        expect(turns).toBeGreaterThanOrEqual(10);
+    });
+
     test("that nobody reads start nothing", () => {
         const { fake, join } = fakeRuntime();
         const before = fake.calls.length;
