@@ -123,8 +123,8 @@ export class PlanSearch {
     }
 
     /**
-     * The smallest budget in bytes with which the query can run. Some decisions depend on the budget (a share of it goes
-     * to tables), so it is approached from below, with a little more each time so that it ends.
+     * The smallest budget in bytes with which the query can run. Some decisions depend on the budget (a share of it
+     * goes to tables), so it is approached from below, with a little more each time so that it ends.
      */
     public leastBudget(): number {
         this.#leastBudget ??= this.#approach();
