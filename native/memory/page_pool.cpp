@@ -52,6 +52,14 @@ uint8_t* PagePool::try_acquire() {
     }
 }
 
+void PagePool::try_acquire_more(size_t count, std::vector<uint8_t*>& out) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    count = std::min(count, free_pages_.size());
+    out.insert(out.end(), free_pages_.end() - static_cast<std::ptrdiff_t>(count), free_pages_.end());
+    free_pages_.resize(free_pages_.size() - count);
+    pages_in_use_ += count;
+}
+
 // Bytes of the next slab, counted before it is mapped, so that the limit holds without the lock.
 uint64_t PagePool::claim_slab() {
     const uint64_t rest = (pool_bytes_ - claimed_bytes_) / page_bytes_ * page_bytes_;

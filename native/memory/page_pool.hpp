@@ -24,6 +24,8 @@ class PagePool : private Reclaimable {
 
     // nullptr when the limit (or the budget) is reached: the caller spills and tries again.
     uint8_t* try_acquire();
+    // Appends up to `count` pages that are free at once (nothing is mapped for them): one lock for many pages.
+    void try_acquire_more(size_t count, std::vector<uint8_t*>& out);
     void release(uint8_t* page);
 
     uint64_t page_bytes() const { return page_bytes_; }

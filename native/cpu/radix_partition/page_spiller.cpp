@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/hash.hpp"
+#include "cpu/radix_partition/write_combining.hpp"
 #include "memory/page_packing.hpp"
 
 namespace spillway {
@@ -28,11 +29,23 @@ void unmix_word(uint8_t* row) {
 PageSpiller::PageSpiller(PartitionedRows& rows)
     : rows_(rows), resident_pages_(static_cast<size_t>(rows.null_partition()) + 1) {}
 
-uint8_t* PageSpiller::acquire(std::vector<uint8_t>& scratch) {
+size_t PageSpiller::batch_pages() const {
+    // 32 pages: with 16 workers and pages of 4 KiB, two locks per page cost as much as filling it.
+    constexpr uint64_t kPagesMax = 32;
+    const PartitionSpec& spec = rows_.spec();
+    const auto workers = static_cast<uint64_t>(std::max(spec.workers, 1));
+    const uint64_t pages = std::min(spec.pool_bytes, rows_.budget().limit()) / spec.page_bytes;
+    const uint64_t open = workers * (static_cast<uint64_t>(rows_.null_partition()) + 1);
+    const uint64_t surplus = pages > open ? pages - open : 0;
+    return static_cast<size_t>(std::clamp<uint64_t>(surplus / (2 * workers), 1, kPagesMax));
+}
+
+uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, std::vector<uint8_t>& scratch) {
     for (;;) {
         if (uint8_t* page = rows_.pool().try_acquire()) return page;
         rows_.control().check();
         if (!rows_.spec().spill) throw nothing_to_spill();
+        hand_in(pending, scratch);
         std::vector<Victim> victims = take_victims();
         if (!victims.empty()) {
             write_victims(victims, scratch);
@@ -58,23 +71,14 @@ void PageSpiller::add(int32_t partition, Page&& page) {
     target.pages.push_back(std::move(page));
 }
 
-void PageSpiller::hand_in(int32_t partition, Page&& page, std::vector<uint8_t>& scratch) {
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        add(partition, std::move(page));
-    }
-    spill_if_forced(scratch);
-}
-
-void PageSpiller::hand_in_all(std::vector<PartitionPage>&& pages, std::vector<uint8_t>& scratch) {
+void PageSpiller::hand_in(std::vector<PartitionPage>& pages, std::vector<uint8_t>& scratch) {
+    if (pages.empty()) return;
+    stream_fence();  // other workers may read the pages from now on
     {
         std::lock_guard<std::mutex> lock(mutex_);
         for (PartitionPage& each : pages) add(each.partition, std::move(each.page));
     }
-    spill_if_forced(scratch);
-}
-
-void PageSpiller::spill_if_forced(std::vector<uint8_t>& scratch) {
+    pages.clear();
     if (!rows_.spec().force_spill) return;
     for (std::vector<Victim> victims = take_victims(); !victims.empty(); victims = take_victims()) {
         write_victims(victims, scratch);

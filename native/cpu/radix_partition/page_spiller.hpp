@@ -17,23 +17,23 @@ class PageSpiller {
   public:
     explicit PageSpiller(PartitionedRows& rows);
 
-    // A page from the pool; spills others when there is none left. Throws kBudgetTooSmall when nothing can be spilled.
-    uint8_t* acquire(std::vector<uint8_t>& scratch);
-    // Hands in a full page.
-    void hand_in(int32_t partition, Page&& page, std::vector<uint8_t>& scratch);
-
     struct PartitionPage {
         int32_t partition;
         Page page;
     };
-    // Hands in the last, partly filled pages of a worker under one lock: there are as many as partitions, and all
-    // workers come at the same time.
-    void hand_in_all(std::vector<PartitionPage>&& pages, std::vector<uint8_t>& scratch);
+    // A page from the pool. When there is none left, hands in `pending` (full pages that the caller still holds) and
+    // spills. Throws kBudgetTooSmall when nothing can be spilled.
+    uint8_t* acquire(std::vector<PartitionPage>& pending, std::vector<uint8_t>& scratch);
+    // Hands in full pages (or the last, partly filled ones) and clears the list.
+    void hand_in(std::vector<PartitionPage>& pages, std::vector<uint8_t>& scratch);
+    // How many pages a worker may take from the pool or hold back at a time, so that locks are rare: all workers
+    // together at most the surplus of the pool over one open page per worker and partition, which alone must always
+    // find a page.
+    size_t batch_pages() const;
 
   private:
     using Victim = PartitionPage;
     void add(int32_t partition, Page&& page);
-    void spill_if_forced(std::vector<uint8_t>& scratch);
     std::vector<Victim> take_victims();
     void write_victims(std::vector<Victim>& victims, std::vector<uint8_t>& scratch);
     void encode(Page& page, std::vector<uint8_t>& scratch, SpillExtent& extent);

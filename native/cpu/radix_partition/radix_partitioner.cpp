@@ -32,6 +32,7 @@ class RadixPartitioner::Worker {
           spiller_(spiller),
           row_bytes_(rows.layout().row_bytes),
           page_bytes_(rows.spec().page_bytes),
+          batch_pages_(spiller.batch_pages()),
           combining_(!rows.layout().has_var && row_bytes_ <= kCombinedRowBytesMax),
           slots_(static_cast<size_t>(rows.null_partition()) + 1) {
         if (combining_) {
@@ -48,6 +49,10 @@ class RadixPartitioner::Worker {
     ~Worker() {
         for (Slot& slot : slots_) {
             if (slot.page != nullptr) rows_.pool().release(slot.page);
+        }
+        for (uint8_t* page : spare_) rows_.pool().release(page);
+        for (PageSpiller::PartitionPage& each : pending_) {
+            if (each.page.own.empty()) rows_.pool().release(each.page.data);
         }
     }
 
@@ -83,13 +88,10 @@ class RadixPartitioner::Worker {
             slot.rows += buffered_[p];
             buffered_[p] = 0;
         }
-        stream_fence();
-        std::vector<PageSpiller::PartitionPage> pages;
-        pages.reserve(slots_.size());
         for (size_t p = 0; p < slots_.size(); ++p) {
-            if (slots_[p].page != nullptr) pages.push_back({static_cast<int32_t>(p), take_page(slots_[p])});
+            if (slots_[p].page != nullptr) pending_.push_back({static_cast<int32_t>(p), take_page(slots_[p])});
         }
-        spiller_.hand_in_all(std::move(pages), scratch_);
+        spiller_.hand_in(pending_, scratch_);
         buffers_ = Buffer();
     }
 
@@ -182,11 +184,17 @@ class RadixPartitioner::Worker {
         page.rows = 1;
         page.content_bytes = page.capacity_bytes = static_cast<uint32_t>(bytes);
         place_row(encoded, i, page.data, page.data + row_bytes_);
-        spiller_.hand_in(p, std::move(page), scratch_);
+        pending_.push_back({p, std::move(page)});
+        spiller_.hand_in(pending_, scratch_);  // at once: its memory is the budget's and may be large
     }
 
     void open_page(Slot& slot) {
-        slot.page = spiller_.acquire(scratch_);
+        if (spare_.empty()) {
+            spare_.push_back(spiller_.acquire(pending_, scratch_));
+            if (batch_pages_ > 1) rows_.pool().try_acquire_more(batch_pages_ - 1, spare_);
+        }
+        slot.page = spare_.back();
+        spare_.pop_back();
         slot.rows = 0;
         slot.heap_begin = static_cast<uint32_t>(page_bytes_);
         slot.heap_bytes = 0;
@@ -202,30 +210,37 @@ class RadixPartitioner::Worker {
         return page;
     }
 
-    void close_page(int32_t p) {
-        stream_fence();
-        spiller_.hand_in(p, take_page(slots_[p]), scratch_);
+    void close_page(int32_t p) { hold(p, take_page(slots_[p])); }
+
+    void hold(int32_t p, Page&& page) {
+        pending_.push_back({p, std::move(page)});
+        if (pending_.size() >= batch_pages_) spiller_.hand_in(pending_, scratch_);
     }
 
     PartitionedRows& rows_;
     PageSpiller& spiller_;
     const uint32_t row_bytes_;
     const uint64_t page_bytes_;
+    const size_t batch_pages_;
     const bool combining_;
     uint32_t rows_per_page_ = 0;
     Buffer buffers_;                       // write-combining: kBufferRows rows per partition
     uint8_t* lines_ = nullptr;             // their bytes
     std::unique_ptr<uint8_t[]> buffered_;  // rows in each of them
     std::vector<Slot> slots_;
+    std::vector<uint8_t*> spare_;                      // pages taken from the pool ahead of need
+    std::vector<PageSpiller::PartitionPage> pending_;  // full pages not handed in yet
     std::vector<uint8_t> scratch_;
 };
 
-RadixPartitioner::RadixPartitioner(PartitionedRows& rows) : rows_(rows), shared_(std::make_unique<Shared>(rows)) {}
+RadixPartitioner::RadixPartitioner(PartitionedRows& rows)
+    : rows_(rows),
+      shared_(std::make_unique<Shared>(rows)),
+      workers_(static_cast<size_t>(std::max(rows.spec().workers, 1))) {}
 RadixPartitioner::~RadixPartitioner() = default;
 
 RadixPartitioner::Worker& RadixPartitioner::worker(int index) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (static_cast<size_t>(index) >= workers_.size()) workers_.resize(static_cast<size_t>(index) + 1);
+    SPILLWAY_CHECK(static_cast<size_t>(index) < workers_.size());
     if (!workers_[index]) workers_[index] = std::make_unique<Worker>(rows_, shared_->spiller);
     return *workers_[index];
 }
@@ -235,7 +250,6 @@ void RadixPartitioner::append(int worker_index, const EncodedRows& encoded) {
 }
 
 void RadixPartitioner::finish() {
-    if (workers_.empty()) return;
     parallel_run(
         static_cast<int>(workers_.size()),
         [this](int worker) {
@@ -243,7 +257,6 @@ void RadixPartitioner::finish() {
             workers_[worker].reset();
         },
         [this] { rows_.control().cancelled.store(true, std::memory_order_relaxed); });
-    workers_.clear();
 }
 
 }  // namespace spillway

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "cpu/radix_partition/partitioned_rows.hpp"
@@ -26,7 +25,7 @@ class RadixPartitioner {
     ~RadixPartitioner();
 
     class Worker;
-    // One per worker thread, created on first use, alive until finish().
+    // One per worker thread (index below PartitionSpec::workers), created on first use, alive until finish().
     Worker& worker(int index);
     // Adds encoded rows (layout of the PartitionedRows).
     void append(int worker, const EncodedRows& encoded);
@@ -38,7 +37,6 @@ class RadixPartitioner {
     struct Shared;
     PartitionedRows& rows_;
     std::unique_ptr<Shared> shared_;
-    std::mutex mutex_;
     std::vector<std::unique_ptr<Worker>> workers_;
 };
 
