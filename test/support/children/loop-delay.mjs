@@ -17,6 +17,7 @@ let found = 0;
 async function run() {
     if (action === "count") found = await query.count();
     else if (action === "file") found = await query.toArrowFile(output);
+    else if (action === "table") found = (await query.toTable()).numRows;
     else for await (const batch of query.batches()) found += batch.numRows;
 }
 
