@@ -62,8 +62,9 @@ test("10,000 small joins do not make the process grow", { timeout: 180_000 }, as
     expect(usedBytes).toBe(0);
 });
 
-// Medians of 20 runs on two cores: count 2.9, file 1.7, batches 3.8, table 4.0; single runs reach 8, because V8 marks its
-// heap for every 16 MiB delivered, on threads that take turns with the event loop's.
+// Medians of 20 runs on two cores: batches 3.8 and table 4.0 on a calm machine; with compilers running beside, count
+// 2.9, file 1.7, batches 5.1 and table 4.1, single runs up to 9. V8 marks its heap for every 16 MiB delivered, on threads
+// that take turns with the event loop's.
 test.each([
     ["count", "256MiB"],
     ["file", "256MiB"],
