@@ -63,8 +63,8 @@ test("10,000 small joins do not make the process grow", { timeout: 180_000 }, as
 });
 
 // Medians of 20 runs on two cores: batches 3.8 and table 4.0 on a calm machine; with compilers running beside, count
-// 2.9, file 1.7, batches 5.1 and table 4.1, single runs up to 9. V8 marks its heap for every 16 MiB delivered, on threads
-// that take turns with the event loop's.
+// 2.9, file 1.7, batches 5.1 and table 4.1, single runs up to 9. V8 marks its heap for every 16 MiB delivered, on
+// threads that take turns with the event loop's.
 test.each([
     ["count", "256MiB"],
     ["file", "256MiB"],
