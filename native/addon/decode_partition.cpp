@@ -8,7 +8,7 @@ namespace spillway::addon {
 namespace {
 
 constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
-constexpr uint64_t kPageBytesMin = 4096;  // limits of PagePool
+constexpr uint64_t kPageBytesMin = 1024;  // limits of PagePool
 constexpr uint64_t kPageBytesMax = 2 << 20;
 
 KeyKind decode_key_kind(const Field& field, bool of_value) {
@@ -87,7 +87,7 @@ uint64_t decode_page_bytes(const Field& field) {
     const auto bytes = static_cast<uint64_t>(field.integer(0, kSafeInteger));
     const bool power_of_two = (bytes & (bytes - 1)) == 0;
     if (!power_of_two || bytes < kPageBytesMin || bytes > kPageBytesMax) {
-        throw field.error("a power of two from 4096 to 2097152");
+        throw field.error("a power of two from 1024 to 2097152");
     }
     return bytes;
 }
@@ -114,6 +114,7 @@ PartitionPlan decode_partition(const Napi::Value& value, const std::string& name
     spec.radix_bits = fields["radixBits"].int32(0, kRadixBitsMax);
     spec.page_bytes = decode_page_bytes(fields["pageBytes"]);
     spec.pool_bytes = static_cast<uint64_t>(fields["poolBytes"].integer(0, kSafeInteger));
+    spec.spill_run_bytes = static_cast<uint64_t>(fields["spillRunBytes"].integer(0, kPageBytesMax));
     spec.spill = fields["spill"].boolean();
     spec.pack_spilled = fields["packSpilled"].boolean();
     spec.force_spill = fields["forceSpill"].boolean();

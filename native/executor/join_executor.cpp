@@ -9,6 +9,7 @@
 #include "base/parallel.hpp"
 #include "cpu/hash_join/co_partition_probe.hpp"
 #include "cpu/radix_partition/second_pass.hpp"
+#include "executor/join_memory.hpp"
 
 namespace spillway {
 
@@ -36,7 +37,9 @@ class PartitionedJoin {
           spec_(spec),
           sink_(sink),
           control_(control),
-          use_(table_use(spec, !sink.wants_columns())) {}
+          use_(table_use(spec, !sink.wants_columns())),
+          memory_(build, probe, spec, use_),
+          gate_(spec.table_bytes, control) {}
 
     uint64_t run() {
         for (int i = 0; i < spec_.workers; ++i) {
@@ -44,7 +47,7 @@ class PartitionedJoin {
         }
         std::vector<int32_t> single;
         std::vector<int32_t> shared;
-        for (int32_t p : spec_.schedule) (needs_all_workers(p) ? shared : single).push_back(p);
+        for (int32_t p : spec_.schedule) (memory_.needs_all_workers(p) ? shared : single).push_back(p);
         run_single(single);
         for (int32_t p : shared) run_shared(p);
         run_null_partitions();
@@ -57,38 +60,6 @@ class PartitionedJoin {
   private:
     std::function<void()> stop() {
         return [this] { control_.cancelled.store(true, std::memory_order_relaxed); };
-    }
-
-    // Build rows read back, their numbers, the table and the match flags of a co-partition.
-    uint64_t memory_for(int32_t p) const {
-        const uint64_t rows = build_.partition(p).rows;
-        const uint64_t numbers = rows + rows / 2;  // row numbers have gaps at page ends
-        return build_.load_bytes(p) + JoinTable::bytes_for(spec_.scheme, use_, rows, numbers) +
-               (marks_build_rows(spec_) ? numbers : 0);
-    }
-
-    // Both sides read back and copied once, and one sub-partition's table (twice the average: they vary).
-    uint64_t memory_for_second_pass(int32_t p) const {
-        const uint64_t build_rows = build_.partition(p).rows;
-        const uint64_t probe_rows = probe_.partition(p).rows;
-        const uint64_t sub_rows = 2 * (build_rows >> spec_.second_radix_bits) + 1;
-        return build_.load_bytes(p) + probe_.load_bytes(p) + build_rows * build_.layout().row_bytes +
-               probe_rows * probe_.layout().row_bytes +
-               JoinTable::bytes_for(spec_.scheme, use_, sub_rows, 2 * sub_rows);
-    }
-
-    bool takes_second_pass(int32_t p) const {
-        return spec_.second_radix_bits > 0 && !build_.layout().has_var && !probe_.layout().has_var &&
-               memory_for_second_pass(p) <= spec_.table_bytes / static_cast<uint64_t>(spec_.workers);
-    }
-
-    bool needs_all_workers(int32_t p) const {
-        if (takes_second_pass(p) && static_cast<int64_t>(probe_.partition(p).rows) <= spec_.probe_split_rows)
-            return false;
-        if (spec_.workers == 1) return memory_for(p) > spec_.build_chunk_bytes;
-        return memory_for(p) >
-                   std::min(spec_.build_chunk_bytes, spec_.table_bytes / static_cast<uint64_t>(spec_.workers)) ||
-               static_cast<int64_t>(probe_.partition(p).rows) > spec_.probe_split_rows;
     }
 
     // Nothing to do for this co-partition but to free it?
@@ -129,7 +100,9 @@ class PartitionedJoin {
     }
 
     void join_single(JoinWorker& worker, int32_t p) {
-        if (takes_second_pass(p)) return join_sub_partitions(worker, p);
+        const bool second_pass = memory_.takes_second_pass(p);
+        const TableGate::Pass pass(gate_, second_pass ? memory_.second_pass(p) : memory_.table(p));
+        if (second_pass) return join_sub_partitions(worker, p);
         std::vector<Buffer> memory;
         const BuildRows rows(build_.load(p, memory), build_.layout());
         auto table = make_table(rows);
@@ -205,21 +178,6 @@ class PartitionedJoin {
             stop());
     }
 
-    // Pages [begin, end) of the build side that fit one chunk.
-    size_t chunk_end(int32_t p, size_t begin) const {
-        const auto& pages = build_.partition(p).pages;
-        uint64_t rows = 0;
-        uint64_t loaded = 0;
-        size_t end = begin;
-        for (; end < pages.size(); ++end) {
-            rows += pages[end].rows;
-            loaded += pages[end].data == nullptr ? pages[end].capacity_bytes : 0;
-            const uint64_t bytes = loaded + JoinTable::bytes_for(spec_.scheme, use_, rows, rows + rows / 2);
-            if (end > begin && bytes > spec_.build_chunk_bytes) break;
-        }
-        return end;
-    }
-
     void run_shared(int32_t p) {
         control_.check();
         if (!empty(p)) join_shared(p);
@@ -229,14 +187,14 @@ class PartitionedJoin {
     void join_shared(int32_t p) {
         const size_t pages = build_.partition(p).pages.size();
         Buffer probe_flags;
-        const bool chunked = chunk_end(p, 0) < pages;
+        const bool chunked = memory_.chunk_end(p, 0) < pages;
         if (chunked && decides_probe_rows(spec_)) {
             probe_flags =
                 Buffer::allocate(build_.budget(), std::max<uint64_t>(probe_.partition(p).rows, 1), "match flags", true);
         }
         size_t begin = 0;
         do {  // once even when the build side is empty: probe rows may be output without a partner
-            const size_t end = chunk_end(p, begin);
+            const size_t end = memory_.chunk_end(p, begin);
             join_chunk(p, begin, end, probe_flags.data());
             begin = end;
         } while (begin < pages);
@@ -288,6 +246,8 @@ class PartitionedJoin {
     BatchSink& sink_;
     JobControl& control_;
     const TableUse use_;
+    const JoinMemory memory_;
+    TableGate gate_;
     std::vector<std::unique_ptr<JoinWorker>> workers_;
 };
 

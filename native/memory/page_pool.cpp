@@ -8,7 +8,7 @@ namespace spillway {
 
 namespace {
 
-constexpr uint64_t kPageBytesMin = uint64_t{4} << 10;
+constexpr uint64_t kPageBytesMin = uint64_t{1} << 10;
 // Slabs are one huge page, so that a freed one is soon a whole huge page again; pools of many GiB take larger ones
 // because a process may have only 65530 mappings.
 constexpr uint64_t kSlabsPerPool = 1024;

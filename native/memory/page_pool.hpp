@@ -12,11 +12,11 @@
 namespace spillway {
 
 // Pages of one size for the partitions of a job, taken from the budget in slabs and kept below pool_bytes.
-// Page addresses are 4096-byte aligned. Thread-safe. Under pressure on the budget, slabs whose pages are all free go
+// Page addresses are multiples of the page size up to 4096. Thread-safe. Under pressure on the budget, slabs whose pages are all free go
 // back to it.
 class PagePool : private Reclaimable {
   public:
-    // page_bytes: power of two, 4 KiB .. 2 MiB. pool_bytes: hard limit of all pages together.
+    // page_bytes: power of two, 1 KiB .. 2 MiB. pool_bytes: hard limit of all pages together.
     PagePool(MemoryBudget& budget, uint64_t page_bytes, uint64_t pool_bytes);
     ~PagePool();  // every page must be back
     PagePool(const PagePool&) = delete;

@@ -58,20 +58,31 @@ int open_unnamed(const std::string& directory) {
 
 }  // namespace
 
-SpillFile::SpillFile(std::string directory, JobControl& control) : directory_(std::move(directory)), control_(control) {
+SpillFile::SpillFile(std::string directory, JobControl& control, int shards)
+    : directory_(std::move(directory)), control_(control), shard_count_(std::clamp(shards, 1, kShardsMax)) {
     if (!directory_.empty()) check_directory(directory_);
+    struct rlimit limit {};
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) size_limit_ = limit.rlim_cur;
 }
 
 SpillFile::~SpillFile() {
-    const int descriptor = descriptor_.load();
-    if (descriptor >= 0) close(descriptor);
+    for (Shard& shard : shards_) {
+        const int descriptor = shard.descriptor.load();
+        if (descriptor >= 0) close(descriptor);
+    }
 }
 
-int SpillFile::descriptor() {
-    int descriptor = descriptor_.load(std::memory_order_acquire);
+uint64_t SpillFile::bytes_written() const {
+    uint64_t bytes = 0;
+    for (const Shard& shard : shards_) bytes += shard.cursor.load(std::memory_order_relaxed);
+    return bytes;
+}
+
+int SpillFile::descriptor(Shard& shard) {
+    int descriptor = shard.descriptor.load(std::memory_order_acquire);
     if (descriptor >= 0) return descriptor;
     std::lock_guard<std::mutex> lock(create_mutex_);
-    descriptor = descriptor_.load(std::memory_order_relaxed);
+    descriptor = shard.descriptor.load(std::memory_order_relaxed);
     if (descriptor >= 0) return descriptor;
     if (directory_.empty()) {
         throw Error(ErrorCode::kInvalidArgument,
@@ -81,15 +92,15 @@ int SpillFile::descriptor() {
     descriptor = open_unnamed(directory_);
     if (descriptor < 0) descriptor = create_unlinked_spill_file(directory_);
     if (descriptor < 0) throw write_failed(errno, 0);
-    struct rlimit limit {};
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) size_limit_ = limit.rlim_cur;
-    descriptor_.store(descriptor, std::memory_order_release);
+    shard.descriptor.store(descriptor, std::memory_order_release);
     return descriptor;
 }
 
-int64_t SpillFile::write(const void* data, uint64_t bytes) {
-    const int file = descriptor();
-    const uint64_t offset = cursor_.fetch_add(bytes, std::memory_order_relaxed);
+SpillFile::Position SpillFile::write(const void* data, uint64_t bytes) {
+    const uint32_t index = next_shard_.fetch_add(1, std::memory_order_relaxed) % static_cast<uint32_t>(shard_count_);
+    Shard& shard = shards_[index];
+    const int file = descriptor(shard);
+    const uint64_t offset = shard.cursor.fetch_add(bytes, std::memory_order_relaxed);
     // Beyond the size limit of the process the kernel sends SIGXFSZ, whose default action ends Node: stop before.
     if (offset + bytes > size_limit_) throw write_failed(EFBIG, bytes);
     const auto* from = static_cast<const char*>(data);
@@ -108,7 +119,7 @@ int64_t SpillFile::write(const void* data, uint64_t bytes) {
         done += static_cast<uint64_t>(written);
     }
     control_.spilled_bytes.fetch_add(bytes, std::memory_order_relaxed);
-    return static_cast<int64_t>(offset);
+    return {static_cast<int64_t>(offset), static_cast<uint8_t>(index)};
 }
 
 Error SpillFile::write_failed(int error_number, uint64_t bytes) const {
@@ -135,8 +146,9 @@ Error SpillFile::write_failed(int error_number, uint64_t bytes) const {
                   {"option", kOption}});
 }
 
-void SpillFile::read(int64_t offset, void* data, uint64_t bytes) {
-    const int file = descriptor_.load(std::memory_order_acquire);
+void SpillFile::read(Position from, void* data, uint64_t bytes) {
+    const int64_t offset = from.offset;
+    const int file = shards_[from.shard].descriptor.load(std::memory_order_acquire);
     auto* to = static_cast<char*>(data);
     for (uint64_t done = 0; done < bytes;) {
         const ssize_t got =
@@ -157,10 +169,10 @@ void SpillFile::read(int64_t offset, void* data, uint64_t bytes) {
     control_.unspilled_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-void SpillFile::prefetch(int64_t offset, uint64_t bytes) {
-    const int file = descriptor_.load(std::memory_order_acquire);
+void SpillFile::prefetch(Position from, uint64_t bytes) {
+    const int file = shards_[from.shard].descriptor.load(std::memory_order_acquire);
     // A hint: when it fails the read itself will say what is wrong.
-    if (file >= 0) posix_fadvise(file, offset, static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
+    if (file >= 0) posix_fadvise(file, from.offset, static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);
 }
 
 }  // namespace spillway

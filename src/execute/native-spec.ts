@@ -12,6 +12,7 @@ export function nativePartitionSpec(spec: PartitionDescription, poolBytes: numbe
         radixBits: spec.radixBits,
         pageBytes: spec.pageBytes,
         poolBytes,
+        spillRunBytes: spec.spillRunBytes,
         spill: spec.spill,
         packSpilled: spec.packSpilled,
         forceSpill: spec.forceSpill,

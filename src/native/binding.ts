@@ -47,6 +47,8 @@ export interface NativePartitionSpec {
     radixBits: number;
     pageBytes: number;
     poolBytes: number;
+    /** Rows of one partition that are written and read back together. */
+    spillRunBytes: number;
     spill: boolean;
     packSpilled: boolean;
     forceSpill: boolean;

@@ -24,6 +24,8 @@ export interface PartitionDescription {
     readonly nullKeys: NullKeys;
     readonly radixBits: number;
     readonly pageBytes: number;
+    /** Rows of one partition that are spilled (and read back) together, in bytes. */
+    readonly spillRunBytes: number;
     readonly spill: boolean;
     readonly packSpilled: boolean;
     readonly forceSpill: boolean;

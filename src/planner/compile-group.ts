@@ -5,7 +5,7 @@ import type { GroupNode } from "../plan/logical.js";
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
 import { compileNode } from "./compile-node.js";
 import { hashMaskText, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
-import { radixBits } from "./partitioning.js";
+import { fanout } from "./partitioning.js";
 
 // Widest common state: row number, value and flag of `first`; a compensated sum with its count.
 const stateBytes = 24;
@@ -122,7 +122,7 @@ function compilePartitioned(draft: PlanDraft, plan: GroupPlan, output: StageOutp
     const bits =
         node.keys.length === 0
             ? 0
-            : radixBits(draft.request, plan.groups * plan.recordBytes * 2, pass.feed.rows, draft.widthOf(pass).fixed);
+            : fanout(draft.request, plan.groups * plan.recordBytes * 2, pass.feed.rows, draft.widthOf(pass).fixed).first;
     const set = draft.addSet({ ...pass, bits, spill: true });
     if (node.child.kind === "input") draft.addPass(set, pass.feed, "partition groups");
     else {

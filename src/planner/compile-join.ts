@@ -7,7 +7,7 @@ import type { JoinDescription, JoinOutput, StageOutput } from "../plan/plan.js";
 import { compileNode } from "./compile-node.js";
 import { hashMaskText, type Feed, type PlanDraft, type SetDraft, type SetRequest } from "./compile.js";
 import { carriedColumns, joinSides, type JoinSides, type Side } from "./join-sides.js";
-import { radixBits } from "./partitioning.js";
+import { fanout, spillReadBytes } from "./partitioning.js";
 import { keyRange } from "./statistics.js";
 
 type PassRequest = Omit<SetRequest, "bits" | "spill">;
@@ -59,7 +59,10 @@ function planJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[]): 
     const width = draft.widthOf(build);
     const buildRows = build.feed.rows;
     const buildBytes = buildRows * (width.fixed + width.heap);
-    return { node, needed, sides, build, probe, buildRows, buildBytes, tableBytes: buildRows * policy.slotBytesPerRow };
+    // native/cpu/hash_join/join_table.hpp: a table that only counts remembers no rows.
+    const counts = draft.request.sink === "count" && node === draft.request.root && node.type === "inner";
+    const slotBytes = counts ? policy.slotBytesPerCountedRow : policy.slotBytesPerRow;
+    return { node, needed, sides, build, probe, buildRows, buildBytes, tableBytes: buildRows * slotBytes };
 }
 
 /** One table for the whole build side, with the probe rows streaming past it? */
@@ -118,7 +121,13 @@ function outputs(join: JoinPlan): JoinOutput[] {
     });
 }
 
-function describe(draft: PlanDraft, join: JoinPlan, streaming: boolean, tableBytes: number): JoinDescription {
+function describe(
+    draft: PlanDraft,
+    join: JoinPlan,
+    streaming: boolean,
+    tableBytes: number,
+    secondRadixBits = 0
+): JoinDescription {
     const { limits, policy, debug } = draft.request;
     const { scheme, range } = hashingScheme(draft, join, streaming);
     const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = join.sides;
@@ -129,7 +138,7 @@ function describe(draft: PlanDraft, join: JoinPlan, streaming: boolean, tableByt
         keepUnmatchedProbe,
         scheme,
         outputs: outputs(join),
-        secondRadixBits: debug.secondRadixBits ?? 0,
+        secondRadixBits,
         tableBytes,
         buildChunkBytes: Math.min(debug.buildChunkBytes ?? tableBytes, tableBytes),
         perfectRangeMax: range,
@@ -150,7 +159,7 @@ function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput): vo
     const { limits, policy, budgetBytes } = draft.request;
     const rows = Math.max(join.buildRows, join.probe.feed.rows);
     const widest = Math.max(draft.widthOf(join.build).fixed, draft.widthOf(join.probe).fixed);
-    const bits = radixBits(draft.request, join.buildBytes + join.tableBytes, rows, widest);
+    const { first: bits, second } = fanout(draft.request, join.buildBytes + join.tableBytes, rows, widest);
     const build = draft.addSet({ ...join.build, bits, spill: true });
     const probe = draft.addSet({ ...join.probe, bits, spill: true });
     const buildSide = join.sides.build;
@@ -165,8 +174,7 @@ function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput): vo
     const wanted = Math.ceil(limits.workers * perPartition * policy.partitionSlack);
     const least = limits.workers * limits.tableBytesMin;
     const tableBytes = clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));
-    // A spilled page that is read back: raw and packed, per worker.
-    const cursors = limits.workers * 2 * (draft.sets[probe] as SetDraft).spec.pageBytes;
+    const cursors = limits.workers * spillReadBytes((draft.sets[probe] as SetDraft).spec);
     const widths = join.needed.map(
         (column) => draft.request.estimator.of(join.node).widths[column] ?? { fixed: 8, heap: 0 }
     );
@@ -180,7 +188,7 @@ function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput): vo
         memory: { inputBytes: cursors, tableBytes, outputBytes: draft.outputBytes(widths, output) },
         build,
         probe,
-        spec: describe(draft, join, false, tableBytes),
+        spec: describe(draft, join, false, tableBytes, second),
         output
     });
 }

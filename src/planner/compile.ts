@@ -12,7 +12,7 @@ import type {
 } from "../plan/plan.js";
 import type { Estimator } from "./estimates.js";
 import { rowWidth, type ValueWidth } from "./estimates.js";
-import { combiningBytes, pageBytes, type PartitionContext } from "./partitioning.js";
+import { combiningBytes, pageBytes, type PartitionContext, spillRunBytes } from "./partitioning.js";
 import { columnsRead, outputMemory, poolNeeds, readMemory, type OutputMemory, type PoolNeeds } from "./stage-memory.js";
 
 /** Where a join side or a group-by gets its rows. */
@@ -143,13 +143,15 @@ export class PlanDraft {
             limits,
             policy
         );
+        const page = pageBytes(this.request, { rows: feed.rows, width }, bits);
         const spec: PartitionDescription = {
             columns: feed.types,
             keys,
             carry,
             nullKeys,
             radixBits: bits,
-            pageBytes: pageBytes(this.request, { rows: feed.rows, width }, bits),
+            pageBytes: page,
+            spillRunBytes: spillRunBytes(this.request, page, bits),
             spill,
             packSpilled: true,
             forceSpill: debug.forceSpill ?? false,

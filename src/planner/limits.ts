@@ -48,12 +48,15 @@ export function limitLadder(policy: Policy, threads: number, batchBytes: number)
         pageBytesMax: policy.pageBytesMax / 8
     });
     step({
-        radixBitsMax: 8,
+        openPagesShare: 2 / 3,
+        radixBitsMax: 10,
         queuedBatches: 2,
         streamGroupBytes: policy.streamGroupBytes / 8,
-        pageBytesMax: 2 * policy.pageBytesMin
+        pageBytesMax: 2 * policy.pageBytesGood
     });
-    step({ openPagesShare: 0.5, radixBitsMax: 6, pageBytesMax: policy.pageBytesMin, batchRowsMin: 256 });
+    // A bit less of fan-out doubles the co-partitions: fewer workers hold tables at a time, or join in chunks.
+    for (const radixBitsMax of [9, 8, 7]) step({ radixBitsMax, pageBytesMax: policy.pageBytesGood / 2 });
+    step({ radixBitsMax: 6, pageBytesMax: policy.pageBytesMin, batchRowsMin: 256 });
     step({ morselBytes: policy.morselBytes / 16, morselRowsMin: 256, batchBytes: policy.batchBytes / 16 });
     for (let workers = Math.floor(threads / 2); workers >= 1; workers = Math.floor(workers / 2)) step({ workers });
     step({

@@ -43,16 +43,26 @@ function openBytesOfSide({ budgetBytes, limits }: PartitionContext): number {
     return (budgetBytes * limits.openPagesShare) / (2 * limits.workers);
 }
 
+/** Bits of both partition passes. */
+export interface Fanout {
+    /** Of the pass over the inputs. */
+    first: number;
+    /** Of the pass inside each co-partition, in memory; 0 = none. */
+    second: number;
+}
+
+// native/addon/decode_stage.cpp
+const secondBitsLargest = 8;
+
 /**
- * Bits of the partition pass. `tableBytes`: rows and tables of the side (or groups) that must be in memory per
+ * Fan-out of the partition passes. `tableBytes`: rows and tables of the side (or groups) that must be in memory per
  * partition; `widest`: the wider row of both sides.
  */
-export function radixBits(context: PartitionContext, tableBytes: number, rows: number, widestRowBytes: number): number {
+export function fanout(context: PartitionContext, tableBytes: number, rows: number, widestRowBytes: number): Fanout {
     const { limits, policy, machine, debug, budgetBytes } = context;
-    if (debug.radixBits !== undefined) return debug.radixBits;
-    // Into the cache: what partitioning is for.
-    const cached = bitsFor(tableBytes, machine.l2Bytes * policy.cacheShare);
-    // Into a worker's share of the table memory: else a partition is joined in chunks, its probe rows read per chunk.
+    // Into the cache: what partitioning is for. Rounded, not up: half a cache more or less shows little.
+    const cached = Math.max(0, Math.round(Math.log2(tableBytes / (machine.l2Bytes * policy.cacheShare))));
+    // Into a worker's share of the table memory: else fewer workers join at a time, or in chunks.
     const share = (budgetBytes * policy.tableShare) / limits.workers;
     const fitting = bitsFor(tableBytes * policy.partitionSlack, share);
     // Enough of them to keep unequal ones from leaving a worker alone.
@@ -65,7 +75,11 @@ export function radixBits(context: PartitionContext, tableBytes: number, rows: n
     // Write-combining buffers beyond the L2 cache would be worse than none.
     const combinedRow = Math.min(widestRowBytes, combinedRowBytesMax);
     const combining = Math.floor(Math.log2((machine.l2Bytes * 0.75) / (combinedRows * combinedRow)));
-    return Math.max(Math.min(bits, combining), Math.min(needed, radixBitsLargest));
+    const first = debug.radixBits ?? Math.max(Math.min(bits, combining), Math.min(needed, radixBitsLargest));
+    // What the first pass leaves too large for the cache is worth another one: rows move once more, inside a cache.
+    const left = Math.min(cached, worthwhile) - first;
+    const second = left >= policy.secondPassBitsMin ? Math.min(left, secondBitsLargest) : 0;
+    return { first, second: debug.secondRadixBits ?? second };
 }
 
 /** Page size at which a worker fills several pages per partition. */
@@ -74,11 +88,29 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
     if (debug.pageBytes !== undefined) return debug.pageBytes;
     const perPartition = loadBytes(load) / (limits.workers * 2 ** bits);
     const open = Math.max(1, openBytesOfSide(context) / 2 ** bits);
-    const wanted = powerOfTwoAtMost(Math.min(perPartition / policy.pagesPerPartition, open));
+    const filled = Math.max(perPartition / policy.pagesPerPartition, policy.pageBytesGood);
+    const wanted = powerOfTwoAtMost(Math.min(filled, open));
     // Some rows per page in any case; a row that is larger than a page still gets one of its own.
     const several = powerOfTwoAtLeast(combinedRows * (load.width.fixed + load.width.heap));
     const least = Math.min(Math.max(policy.pageBytesMin, several), pageBytesLargest);
     return clamp(wanted, least, Math.max(least, limits.pageBytesMax));
+}
+
+/**
+ * Rows of one partition that are spilled together. Larger runs are read back with fewer calls, but until a run is full
+ * its rows wait in memory: with all partitions spilling, an eighth of the side's memory.
+ */
+export function spillRunBytes(context: PartitionContext, page: number, bits: number): number {
+    const { policy, budgetBytes } = context;
+    const wanted = powerOfTwoAtMost(Math.max(1, budgetBytes / (12 * 2 ** bits)));
+    return clamp(wanted, page, Math.max(page, policy.spillRunBytesMax));
+}
+
+/** Memory of one worker that reads spilled rows back: a run, and the calls that read several at once. */
+export function spillReadBytes(spec: { pageBytes: number; spillRunBytes: number }): number {
+    const run = Math.max(spec.pageBytes, spec.spillRunBytes);
+    // native/cpu/radix_partition/partitioned_rows.cpp
+    return run + Math.max(run, Math.min(64 * 1024, 4 * spec.spillRunBytes));
 }
 
 /** One open page per worker and partition (and one for NULL keys), as far as there are rows for them. */

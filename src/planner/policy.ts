@@ -18,9 +18,10 @@ export interface Policy {
     readonly streamingRatio: number;
     /** ... as long as its tables stay below this: beyond, every probe is a TLB miss too. */
     readonly streamingTableBytesMax: number;
-    /** Bytes of hash table per build row: 16-byte slots at a load between 1/4 and 1/2, 40 on average ... */
+    /** Bytes of hash table per build row: 5/2 slots of 12 bytes; of 8 when matches are only counted ... */
     readonly slotBytesPerRow: number;
-    /** ... and at most, with a chain (row numbers have gaps) and match flags: what memory is reserved for. */
+    readonly slotBytesPerCountedRow: number;
+    /** ... and at most, with counts, a chain (row numbers have gaps) and match flags: what memory is reserved for. */
     readonly slotBytesPerRowMax: number;
     /** Widest first pass: 2^11 write-combining buffers of 128 to 512 bytes are what an L2 cache and TLB hold. */
     readonly firstPassBitsMax: number;
@@ -30,9 +31,14 @@ export interface Policy {
     readonly partitionsPerWorker: number;
     /** Open pages (one per worker and partition) take at most this share of a partition set's memory. */
     readonly openPagesShare: number;
-    /** Pages: from what a disk transfers well down to the smallest the pool has. */
+    /** A partition this many times (as a power of two) larger than the cache gets a second pass. */
+    readonly secondPassBitsMin: number;
+    /** Pages: from what a disk transfers well, past what costs little to hand over, down to the pool's smallest. */
     readonly pageBytesMax: number;
+    readonly pageBytesGood: number;
     readonly pageBytesMin: number;
+    /** Rows of a partition that are spilled together: beyond, one call costs little against its copy. */
+    readonly spillRunBytesMax: number;
     /** Pages are small enough that each worker fills this many per partition; else half of the memory is open ends. */
     readonly pagesPerPartition: number;
     /** Input that a worker reads at a time; two such buffers overlap reading and work. */
@@ -96,14 +102,18 @@ export const defaultPolicy: Policy = Object.freeze({
     lastLevelShare: 0.5,
     streamingRatio: 8,
     streamingTableBytesMax: 64 * 1024 * 1024,
-    slotBytesPerRow: 40,
-    slotBytesPerRowMax: 72,
+    slotBytesPerRow: 30,
+    slotBytesPerCountedRow: 20,
+    slotBytesPerRowMax: 56,
     firstPassBitsMax: 11,
     partitionRowsMin: 2048,
     partitionsPerWorker: 8,
     openPagesShare: 0.25,
+    secondPassBitsMin: 2,
     pageBytesMax: 256 * 1024,
-    pageBytesMin: 4096,
+    pageBytesGood: 4096,
+    pageBytesMin: 1024,
+    spillRunBytesMax: 64 * 1024,
     pagesPerPartition: 4,
     morselBytes: 512 * 1024,
     morselRowsMin: 1024,
@@ -119,9 +129,9 @@ export const defaultPolicy: Policy = Object.freeze({
     queuedBatches: 4,
     builderGrowth: 2,
     outputShare: 0.125,
-    tableShare: 0.25,
+    tableShare: 0.3,
     tableBytesMin: 256 * 1024,
-    partitionSlack: 1.5,
+    partitionSlack: 1.25,
     probeSplitRows: 512 * 1024,
     sampleRows: 64 * 1024,
     sampledFromRows: 16 * 1024,

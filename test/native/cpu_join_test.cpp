@@ -40,6 +40,7 @@ struct Trial {
     int32_t workers = 2;
     uint64_t page_bytes = 4096;
     uint64_t pool_bytes = 64 << 20;
+    uint64_t run_bytes = 0;
     uint64_t table_bytes = 16 << 20;
     uint64_t chunk_bytes = 16 << 20;
     int64_t split_rows = 1 << 20;
@@ -80,6 +81,7 @@ std::unique_ptr<PartitionedRows> partition(const Side& side, const Trial& trial,
     spec.radix_bits = trial.bits;
     spec.page_bytes = trial.page_bytes;
     spec.pool_bytes = trial.pool_bytes;
+    spec.spill_run_bytes = trial.run_bytes;
     spec.spill = true;
     spec.force_spill = trial.force_spill;
     spec.workers = trial.workers;
@@ -226,8 +228,12 @@ Trial random_trial(std::mt19937_64& random) {
     if (random() % 3 == 0) trial.second_bits = 1 + static_cast<int32_t>(random() % 4);
     trial.workers = 1 + static_cast<int32_t>(random() % 3);
     trial.force_spill = random() % 3 == 0;
-    if (random() % 3 == 0)
-        trial.pool_bytes = (uint64_t{1} << trial.bits) * 4096 * static_cast<uint64_t>(trial.workers) + 65536;
+    trial.page_bytes = uint64_t{1024} << (random() % 3);
+    trial.run_bytes = random() % 3 * 6000;
+    if (random() % 3 == 0) {
+        const uint64_t open = ((uint64_t{1} << trial.bits) + 1) * static_cast<uint64_t>(trial.workers);
+        trial.pool_bytes = (open + random() % 50) * trial.page_bytes;
+    }
     if (random() % 3 == 0) trial.chunk_bytes = 2000;
     if (random() % 3 == 0) trial.split_rows = 10;
     if (random() % 4 == 0) trial.hash_mask = 0;

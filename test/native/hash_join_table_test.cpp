@@ -114,7 +114,7 @@ TEST(hash_join_table_stays_within_its_stated_bytes) {
         for (HashingScheme scheme : kSchemes) {
             MemoryBudget budget(64 << 20);
             const auto table = JoinTable::build(scheme, use, build, layout, 1 << 20, ~0ULL, budget);
-            const uint64_t stated = JoinTable::bytes_for(scheme, use, build.rows(), build.numbers());
+            const uint64_t stated = JoinTable::bytes_for(scheme, use, layout, build.rows(), build.numbers());
             EXPECT(budget.used() <= stated + stated / 8 + 8192);  // blocks are rounded to size classes
         }
     }

@@ -51,7 +51,7 @@ TEST(memory_page_pool_gives_every_page_once) {
 
 TEST(memory_page_pool_refuses_page_sizes_outside_its_range) {
     MemoryBudget budget(kMiB);
-    EXPECT_ERROR(kInternal, PagePool(budget, 2048, kMiB));
+    EXPECT_ERROR(kInternal, PagePool(budget, 512, kMiB));
     EXPECT_ERROR(kInternal, PagePool(budget, 96 * kKiB, kMiB));
     EXPECT_ERROR(kInternal, PagePool(budget, 4 * kMiB, 8 * kMiB));
 }

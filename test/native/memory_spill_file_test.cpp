@@ -95,7 +95,7 @@ int fill_small_file_system(const std::string& folder) {
         JobControl control;
         SpillFile file(folder, control);
         const auto data = bytes_of(1, 400 << 10);
-        const int64_t first = file.write(data.data(), data.size());
+        const SpillFile::Position first = file.write(data.data(), data.size());
         file.write(data.data(), data.size());
         expect_disk_full([&] { file.write(data.data(), data.size()); }, folder, data.size());
         std::vector<uint8_t> back(data.size());
@@ -127,8 +127,8 @@ TEST(memory_spill_file_reads_back_what_it_wrote) {
         EXPECT_EQ(file.bytes_written(), 0u);
         const auto a = bytes_of(1, 100'000);
         const auto b = bytes_of(2, 7);
-        const int64_t at_a = file.write(a.data(), a.size());
-        const int64_t at_b = file.write(b.data(), b.size());
+        const SpillFile::Position at_a = file.write(a.data(), a.size());
+        const SpillFile::Position at_b = file.write(b.data(), b.size());
         EXPECT(folder.empty());  // has no name
         file.prefetch(at_a, a.size());
         std::vector<uint8_t> back(b.size());
@@ -141,7 +141,7 @@ TEST(memory_spill_file_reads_back_what_it_wrote) {
         EXPECT_EQ(control.spilled_bytes.load(), a.size() + b.size());
         EXPECT_EQ(control.unspilled_bytes.load(), a.size() + b.size());
         EXPECT_ERROR(kFileTruncated, file.read(at_b, back.data(), 8));
-        EXPECT_ERROR(kFileTruncated, file.read(1 << 30, back.data(), 8));
+        EXPECT_ERROR(kFileTruncated, file.read({1 << 30, 0}, back.data(), 8));
     }
     EXPECT(folder.empty());
 }
@@ -149,20 +149,20 @@ TEST(memory_spill_file_reads_back_what_it_wrote) {
 TEST(memory_spill_file_is_safe_for_many_threads) {
     const TemporaryFolder folder;
     JobControl control;
-    SpillFile file(folder.path, control);
+    SpillFile file(folder.path, control, 4);
     std::atomic<int> faults{0};
     std::vector<std::thread> threads;
     for (uint64_t t = 0; t < 6; ++t) {
         threads.emplace_back([&, t] {
-            std::vector<std::pair<int64_t, std::vector<uint8_t>>> extents;
+            std::vector<std::pair<SpillFile::Position, std::vector<uint8_t>>> extents;
             for (uint64_t i = 0; i < 40; ++i) {
                 auto data = bytes_of(t * 1000 + i, 1000 + (i * 7919) % 70'000);
-                const int64_t offset = file.write(data.data(), data.size());
-                extents.emplace_back(offset, std::move(data));
+                const SpillFile::Position position = file.write(data.data(), data.size());
+                extents.emplace_back(position, std::move(data));
             }
-            for (const auto& [offset, data] : extents) {
+            for (const auto& [position, data] : extents) {
                 std::vector<uint8_t> back(data.size());
-                file.read(offset, back.data(), back.size());
+                file.read(position, back.data(), back.size());
                 if (back != data) ++faults;
             }
         });
@@ -211,7 +211,7 @@ TEST(memory_spill_file_stops_at_the_file_size_limit) {
         expect_disk_full([&] { file.write(data.data(), data.size()); }, folder.path, data.size());
     });
     SpillFile file(folder.path, control);
-    const int64_t first = file.write(data.data(), data.size());
+    const SpillFile::Position first = file.write(data.data(), data.size());
     with_file_size_limit(kMiB + 1000, [&] {  // found out by the kernel after a short write: EFBIG
         expect_disk_full([&] { file.write(data.data(), data.size()); }, folder.path, data.size());
     });

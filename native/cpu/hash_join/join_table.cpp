@@ -10,11 +10,12 @@
 
 namespace spillway {
 
-uint64_t JoinTable::bytes_for(HashingScheme scheme, TableUse use, uint64_t rows, uint64_t numbers) {
+uint64_t JoinTable::bytes_for(HashingScheme scheme, TableUse use, const RowLayout& build, uint64_t rows,
+                              uint64_t numbers) {
     if (scheme == HashingScheme::kBucketChaining) return BucketChainingTable::bytes_for(rows, numbers);
-    // What these rows take depends on their layout; kPerfect may fall back to either.
-    return std::max(LinearProbingTable::bytes_for(use, rows, numbers),
-                    VectorProbingTable::bytes_for(use, rows, numbers));
+    // kPerfect: what it may fall back to.
+    return VectorProbingTable::usable(build) ? VectorProbingTable::bytes_for(use, rows, numbers)
+                                             : LinearProbingTable::bytes_for(use, rows, numbers);
 }
 
 std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, TableUse use, const BuildRows& rows,
@@ -26,13 +27,14 @@ std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, TableUse use, 
     if (scheme == HashingScheme::kPerfect) {
         const auto range = key_range(rows);
         // Never more memory than linear probing of the same rows, which is what was reserved.
-        const uint64_t affordable =
-            std::min(range_max, VectorProbingTable::bytes_for(use, rows.rows(), 0) / sizeof(uint32_t));
+        const uint64_t affordable = std::min(
+            range_max, bytes_for(HashingScheme::kLinearProbing, use, rows.layout(), rows.rows(), 0) / sizeof(uint32_t));
         if (range && range->span < affordable) {
             return std::make_unique<PerfectTable>(rows, probe_layout, *range, budget);
         }
     }
-    if (VectorProbingTable::usable(rows)) return std::make_unique<VectorProbingTable>(rows, use, hash_mask, budget);
+    if (VectorProbingTable::usable(rows.layout()))
+        return std::make_unique<VectorProbingTable>(rows, use, hash_mask, budget);
     return std::make_unique<LinearProbingTable>(rows, probe_layout, use, hash_mask, budget);
 }
 

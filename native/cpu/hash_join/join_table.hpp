@@ -42,7 +42,8 @@ class JoinTable {
     virtual bool unique() const = 0;
 
     // Bytes a table of `rows` build rows takes at most; for the planner's reservation and the split into chunks.
-    static uint64_t bytes_for(HashingScheme scheme, TableUse use, uint64_t rows, uint64_t numbers);
+    static uint64_t bytes_for(HashingScheme scheme, TableUse use, const RowLayout& build, uint64_t rows,
+                              uint64_t numbers);
     // Builds the table; kPerfect falls back to linear probing when the keys of these rows are not one integer or
     // spread over more than range_max values.
     static std::unique_ptr<JoinTable> build(HashingScheme scheme, TableUse use, const BuildRows& rows,

@@ -30,8 +30,8 @@ const VectorProbingKernels* vector_probing_kernels() {
 #endif
 }
 
-bool VectorProbingTable::usable(const BuildRows& rows) {
-    return rows.layout().mode == KeyMode::kWord && vector_probing_kernels() != nullptr;
+bool VectorProbingTable::usable(const RowLayout& build) {
+    return build.mode == KeyMode::kWord && vector_probing_kernels() != nullptr;
 }
 
 uint64_t VectorProbingTable::bytes_for(TableUse use, uint64_t rows, uint64_t numbers) {

@@ -14,7 +14,7 @@ namespace spillway {
 // After Polychroniou et al., "Rethinking SIMD vectorization for in-memory databases" (SIGMOD 2015), section 5.
 class VectorProbingTable final : public JoinTable {
   public:
-    static bool usable(const BuildRows& rows);
+    static bool usable(const RowLayout& build);
     VectorProbingTable(const BuildRows& rows, TableUse use, uint64_t hash_mask, MemoryBudget& budget);
     void find(const uint8_t* const* probe_rows, int64_t count, uint32_t* first) const override;
     uint64_t count_matches(const uint8_t* const* probe_rows, int64_t count) const override;

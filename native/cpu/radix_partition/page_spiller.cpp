@@ -17,17 +17,25 @@ namespace {
 // system call (about 1 us) is noise against the copy (about 100 us).
 constexpr uint64_t kWriteBytes = 256 * 1024;
 
-void unmix_word(uint8_t* row) {
-    uint64_t word;
-    std::memcpy(&word, row, 8);
-    word = unmix64(word);
-    std::memcpy(row, &word, 8);
-}
+// Less than this is not worth a write of its own while whole partitions can still go.
+constexpr uint64_t kRunsBytesMin = kWriteBytes / 4;
+// Keys that do not pack (random 64-bit ones) are not tried for ever: unmixing and looking at them costs as much as the
+// write. After this many runs in a row the rest of the set goes as it is.
+constexpr int kFutileRunsMax = 8;
 
 }  // namespace
 
 PageSpiller::PageSpiller(PartitionedRows& rows)
-    : rows_(rows), resident_pages_(static_cast<size_t>(rows.null_partition()) + 1) {}
+    : rows_(rows),
+      resident_pages_(static_cast<size_t>(rows.null_partition()) + 1),
+      spilling_from_(rows.null_partition() + 1) {}
+
+size_t PageSpiller::run_pages() const {
+    const PartitionSpec& spec = rows_.spec();
+    // Pages with byte strings are written one by one: VarRefs are distances inside a page.
+    if (rows_.layout().has_var || spec.force_spill) return 1;
+    return std::max<size_t>(1, spec.spill_run_bytes / spec.page_bytes);
+}
 
 size_t PageSpiller::batch_pages() const {
     // 32 pages: with 16 workers and pages of 4 KiB, two locks per page cost as much as filling it.
@@ -40,13 +48,13 @@ size_t PageSpiller::batch_pages() const {
     return static_cast<size_t>(std::clamp<uint64_t>(surplus / (2 * workers), 1, kPagesMax));
 }
 
-uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, std::vector<uint8_t>& scratch) {
+uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, SpillScratch& scratch) {
     for (;;) {
         if (uint8_t* page = rows_.pool().try_acquire()) return page;
         rows_.control().check();
         if (!rows_.spec().spill) throw nothing_to_spill();
         hand_in(pending, scratch);
-        std::vector<Victim> victims = take_victims();
+        std::vector<Run> victims = take_victims();
         if (!victims.empty()) {
             write_victims(victims, scratch);
             continue;
@@ -60,118 +68,168 @@ uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, std::vector<u
     }
 }
 
-void PageSpiller::add(int32_t partition, Page&& page) {
+void PageSpiller::place(int32_t partition, Page&& page) {
     Partition& target = rows_.mutable_partition(partition);
     target.rows += page.rows;
     target.bytes += page.content_bytes;
-    if (page.data != nullptr) {
-        ++resident_pages_[partition];
-        highest_resident_ = std::max(highest_resident_, partition);
-    }
+    if (page.data != nullptr) ++resident_pages_[partition];
     target.pages.push_back(std::move(page));
 }
 
-void PageSpiller::hand_in(std::vector<PartitionPage>& pages, std::vector<uint8_t>& scratch) {
+void PageSpiller::hand_in(std::vector<PartitionPage>& pages, SpillScratch& scratch) {
     if (pages.empty()) return;
     stream_fence();  // other workers may read the pages from now on
     {
         std::lock_guard<std::mutex> lock(mutex_);
-        for (PartitionPage& each : pages) add(each.partition, std::move(each.page));
+        for (PartitionPage& each : pages) place(each.partition, std::move(each.page));
     }
     pages.clear();
+    spill_if_forced(scratch);
+}
+
+void PageSpiller::spill_if_forced(SpillScratch& scratch) {
     if (!rows_.spec().force_spill) return;
-    for (std::vector<Victim> victims = take_victims(); !victims.empty(); victims = take_victims()) {
+    for (std::vector<Run> victims = take_victims(); !victims.empty(); victims = take_victims()) {
         write_victims(victims, scratch);
     }
 }
 
-std::vector<PageSpiller::Victim> PageSpiller::take_victims() {
-    std::vector<Victim> victims;
+std::vector<PageSpiller::Run> PageSpiller::take_victims() {
+    std::vector<Run> runs;
+    const size_t run = run_pages();
     std::lock_guard<std::mutex> lock(mutex_);
     uint64_t bytes = 0;
-    while (bytes < kWriteBytes && highest_resident_ >= 0) {
-        const int32_t p = highest_resident_;
-        if (resident_pages_[p] == 0) {
-            --highest_resident_;
-            continue;
-        }
-        auto& pages = rows_.mutable_partition(p).pages;
-        for (size_t i = pages.size(); i-- > 0 && bytes < kWriteBytes && resident_pages_[p] > 0;) {
-            if (pages[i].data == nullptr) continue;
-            bytes += pages[i].capacity_bytes;
-            victims.push_back({p, std::move(pages[i])});
-            pages[i] = std::move(pages.back());
-            pages.pop_back();
-            --resident_pages_[p];
-        }
+    for (int32_t p = rows_.null_partition(); p >= spilling_from_ && bytes < kWriteBytes; --p) {
+        bytes += take_pages(p, resident_pages_[p] / run * run, runs);
     }
-    if (!victims.empty()) writing_.fetch_add(1, std::memory_order_acq_rel);
-    return victims;
+    while (bytes < kRunsBytesMin && spilling_from_ > 0) {
+        --spilling_from_;
+        bytes += take_pages(spilling_from_, resident_pages_[spilling_from_], runs);
+    }
+    // Every partition spills and none has a whole run.
+    for (int32_t p = rows_.null_partition(); p >= 0 && bytes == 0; --p) {
+        bytes += take_pages(p, resident_pages_[p], runs);
+    }
+    if (!runs.empty()) writing_.fetch_add(1, std::memory_order_acq_rel);
+    return runs;
 }
 
-void PageSpiller::encode(Page& page, std::vector<uint8_t>& scratch, SpillExtent& extent) {
+// Moves `count` pages of the partition that are in memory to `runs`; returns their bytes.
+uint64_t PageSpiller::take_pages(int32_t partition, size_t count, std::vector<Run>& runs) {
+    uint64_t bytes = 0;
+    const size_t run = run_pages();
+    auto& pages = rows_.mutable_partition(partition).pages;
+    for (size_t i = pages.size(); i-- > 0 && count > 0;) {
+        Page& page = pages[i];
+        if (page.data == nullptr) continue;
+        const bool follows = !runs.empty() && runs.back().partition == partition && runs.back().pages.size() < run &&
+                             page.own == nullptr && runs.back().pages.back().own == nullptr;
+        if (!follows) runs.push_back({partition, {}, {}});
+        bytes += page.capacity_bytes;
+        runs.back().pages.push_back(std::move(page));
+        pages[i] = std::move(pages.back());
+        pages.pop_back();
+        --resident_pages_[partition];
+        --count;
+    }
+    return bytes;
+}
+
+void PageSpiller::encode(Run& run, SpillScratch& scratch) {
+    const uint32_t row_bytes = rows_.layout().row_bytes;
+    Page& spilled = run.spilled;
+    for (const Page& page : run.pages) {
+        spilled.rows += page.rows;
+        spilled.content_bytes += page.content_bytes;
+    }
+    const bool var = rows_.layout().has_var;
+    spilled.capacity_bytes = var ? run.pages[0].capacity_bytes : spilled.rows * row_bytes;
+    spilled.spill.raw_bytes = spilled.capacity_bytes;
+    if (rows_.spec().pack_spilled && !var && futile_.load(std::memory_order_relaxed) < kFutileRunsMax &&
+        encode_packed(run, scratch)) {
+        return;
+    }
+    // With byte strings in the heap a page goes as it is.
+    for (const Page& page : run.pages) {
+        const uint64_t bytes = var ? page.capacity_bytes : static_cast<uint64_t>(page.rows) * row_bytes;
+        scratch.encoded.insert(scratch.encoded.end(), page.data, page.data + bytes);
+    }
+    spilled.spill.bytes = spilled.capacity_bytes;
+}
+
+bool PageSpiller::encode_packed(Run& run, SpillScratch& scratch) {
     const RowLayout& layout = rows_.layout();
-    const uint64_t rows_bytes = static_cast<uint64_t>(page.rows) * layout.row_bytes;
-    // With byte strings in the heap the page goes as it is: VarRefs are distances inside it.
-    const uint64_t raw_bytes = layout.has_var ? page.capacity_bytes : rows_bytes;
-    extent.raw_bytes = static_cast<uint32_t>(raw_bytes);
-    extent.encoding = 0;
-    const size_t begin = scratch.size();
-    if (rows_.spec().pack_spilled && !layout.has_var) {
-        if (layout.mode == KeyMode::kWord) {
-            // Mixed keys use all 64 bits; the keys themselves are often dense and pack to a third.
-            for (uint64_t at = 0; at < rows_bytes; at += layout.row_bytes) unmix_word(page.data + at);
-            extent.encoding |= kSpillUnmixed;
-        }
-        scratch.resize(begin + packed_bytes_max(page.rows, layout.row_bytes));
-        const uint64_t packed = pack_rows(page.data, page.rows, layout.row_bytes, scratch.data() + begin);
-        if (packed > 0) {
-            scratch.resize(begin + packed);
-            extent.encoding |= kSpillPacked;
-            extent.bytes = static_cast<uint32_t>(packed);
-            return;
-        }
+    Page& spilled = run.spilled;
+    scratch.rows.resize(spilled.capacity_bytes);
+    uint8_t* at = scratch.rows.data();
+    for (const Page& page : run.pages) {
+        const uint64_t bytes = static_cast<uint64_t>(page.rows) * layout.row_bytes;
+        std::memcpy(at, page.data, bytes);
+        at += bytes;
     }
-    scratch.resize(begin + raw_bytes);
-    std::memcpy(scratch.data() + begin, page.data, raw_bytes);
-    extent.bytes = static_cast<uint32_t>(raw_bytes);
+    if (layout.mode == KeyMode::kWord) {
+        // Mixed keys use all 64 bits; the keys themselves are often dense and pack to a third.
+        for (uint8_t* row = scratch.rows.data(); row < at; row += layout.row_bytes) {
+            const uint64_t word = unmix64(first_word(row));
+            std::memcpy(row, &word, 8);
+        }
+        spilled.spill.encoding |= kSpillUnmixed;
+    }
+    const size_t begin = scratch.encoded.size();
+    scratch.encoded.resize(begin + packed_bytes_max(spilled.rows, layout.row_bytes));
+    const uint64_t packed =
+        pack_rows(scratch.rows.data(), spilled.rows, layout.row_bytes, scratch.encoded.data() + begin);
+    scratch.encoded.resize(begin + packed);
+    if (packed == 0) {
+        spilled.spill.encoding = 0;
+        futile_.fetch_add(1, std::memory_order_relaxed);
+        return false;
+    }
+    futile_.store(0, std::memory_order_relaxed);
+    spilled.spill.encoding |= kSpillPacked;
+    spilled.spill.bytes = static_cast<uint32_t>(packed);
+    return true;
 }
 
-void PageSpiller::write_victims(std::vector<Victim>& victims, std::vector<uint8_t>& scratch) {
+// The pages were not written: they go back with the PartitionedRows.
+void PageSpiller::give_back(std::vector<Run>& runs) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (Run& run : runs) {
+        auto& pages = rows_.mutable_partition(run.partition).pages;
+        for (Page& page : run.pages) pages.push_back(std::move(page));
+    }
+}
+
+void PageSpiller::write_victims(std::vector<Run>& runs, SpillScratch& scratch) {
     struct Done {
         std::atomic<int>& writing;
         ~Done() { writing.fetch_sub(1, std::memory_order_acq_rel); }
     } done{writing_};
-    scratch.clear();
-    std::vector<uint64_t> begins;
-    for (Victim& victim : victims) {
-        begins.push_back(scratch.size());
-        encode(victim.page, scratch, victim.page.spill);
-    }
-    int64_t offset = 0;
+    scratch.encoded.clear();
+    SpillFile::Position position{};
     try {
-        offset = rows_.spill_file().write(scratch.data(), scratch.size());
-    } catch (...) {
-        std::lock_guard<std::mutex> lock(mutex_);
-        for (Victim& victim : victims)
-            rows_.mutable_partition(victim.partition).pages.push_back(std::move(victim.page));
-        throw;  // the pages go back with the PartitionedRows
-    }
-    for (size_t i = 0; i < victims.size(); ++i) {
-        Page& page = victims[i].page;
-        page.spill.offset = offset + static_cast<int64_t>(begins[i]);
-        if (page.own.empty()) {
-            rows_.pool().release(page.data);
-        } else {
-            page.own = Buffer();
+        for (Run& run : runs) {
+            run.spilled.spill.offset = static_cast<int64_t>(scratch.encoded.size());
+            encode(run, scratch);
         }
-        page.data = nullptr;
+        position = rows_.spill_file().write(scratch.encoded.data(), scratch.encoded.size());
+    } catch (...) {
+        give_back(runs);
+        throw;
+    }
+    for (Run& run : runs) {
+        run.spilled.spill.offset += position.offset;
+        run.spilled.spill.shard = position.shard;
+        for (Page& page : run.pages) {
+            if (page.own == nullptr) rows_.pool().release(page.data);
+        }
+        run.pages.clear();
     }
     std::lock_guard<std::mutex> lock(mutex_);
-    for (Victim& victim : victims) {
-        Partition& target = rows_.mutable_partition(victim.partition);
-        target.spilled_bytes += victim.page.content_bytes;
-        target.pages.push_back(std::move(victim.page));
+    for (Run& run : runs) {
+        Partition& target = rows_.mutable_partition(run.partition);
+        target.spilled_bytes += run.spilled.content_bytes;
+        target.pages.push_back(std::move(run.spilled));
     }
 }
 

@@ -10,9 +10,16 @@
 
 namespace spillway {
 
+// A worker's memory for encoding spilled rows.
+struct SpillScratch {
+    std::vector<uint8_t> rows;     // of one run
+    std::vector<uint8_t> encoded;  // of one write
+};
+
 // Takes the full pages of all workers of one partition pass and decides which stay. Hybrid residency: when the pool is
-// exhausted, full pages of the highest-numbered partition that still has some go to disk, so that low-numbered
-// partitions stay resident on both sides of a join (Triton join, section 5; hybrid hash join).
+// exhausted, the highest-numbered partition that is still in memory goes to disk whole, and from then on its pages
+// follow whenever there is a run of them (PartitionSpec::spill_run_bytes), so that low-numbered partitions stay
+// resident on both sides of a join (Triton join, section 5; hybrid hash join) and what is read back lies in few pieces.
 class PageSpiller {
   public:
     explicit PageSpiller(PartitionedRows& rows);
@@ -23,27 +30,40 @@ class PageSpiller {
     };
     // A page from the pool. When there is none left, hands in `pending` (full pages that the caller still holds) and
     // spills. Throws kBudgetTooSmall when nothing can be spilled.
-    uint8_t* acquire(std::vector<PartitionPage>& pending, std::vector<uint8_t>& scratch);
+    uint8_t* acquire(std::vector<PartitionPage>& pending, SpillScratch& scratch);
     // Hands in full pages (or the last, partly filled ones) and clears the list.
-    void hand_in(std::vector<PartitionPage>& pages, std::vector<uint8_t>& scratch);
+    void hand_in(std::vector<PartitionPage>& pages, SpillScratch& scratch);
+    // A page that was still open at the end of the pass. Without a lock: whoever calls owns the partition.
+    void place(int32_t partition, Page&& page);
+    // With PartitionSpec::force_spill, everything that is in memory goes to disk.
+    void spill_if_forced(SpillScratch& scratch);
     // How many pages a worker may take from the pool or hold back at a time, so that locks are rare: all workers
     // together at most the surplus of the pool over one open page per worker and partition, which alone must always
     // find a page.
     size_t batch_pages() const;
 
   private:
-    using Victim = PartitionPage;
-    void add(int32_t partition, Page&& page);
-    std::vector<Victim> take_victims();
-    void write_victims(std::vector<Victim>& victims, std::vector<uint8_t>& scratch);
-    void encode(Page& page, std::vector<uint8_t>& scratch, SpillExtent& extent);
+    // Pages of one partition that are written as one.
+    struct Run {
+        int32_t partition;
+        std::vector<Page> pages;
+        Page spilled;
+    };
+    std::vector<Run> take_victims();
+    uint64_t take_pages(int32_t partition, size_t count, std::vector<Run>& runs);
+    void write_victims(std::vector<Run>& runs, SpillScratch& scratch);
+    void encode(Run& run, SpillScratch& scratch);
+    bool encode_packed(Run& run, SpillScratch& scratch);
+    void give_back(std::vector<Run>& runs);
+    size_t run_pages() const;
     Error nothing_to_spill() const;
 
     PartitionedRows& rows_;
     std::mutex mutex_;
     std::vector<size_t> resident_pages_;  // full pages in memory, per partition
-    int32_t highest_resident_ = -1;       // upper bound of the partitions that have some
+    int32_t spilling_from_;               // partitions from here on go to disk
     std::atomic<int> writing_{0};         // workers that are writing victims right now
+    std::atomic<int> futile_{0};          // runs in a row that packing did not shrink
 };
 
 }  // namespace spillway

@@ -12,26 +12,54 @@ namespace spillway {
 
 namespace {
 
-void read_page(PartitionedRows& rows, const Page& page, uint8_t* out, Buffer& packed) {
-    const SpillExtent& extent = page.spill;
-    const uint32_t row_bytes = rows.layout().row_bytes;
-    if ((extent.encoding & kSpillPacked) != 0) {
-        if (packed.capacity() < extent.bytes) packed.grow(rows.budget(), extent.bytes, "spilled pages read back");
-        rows.spill_file().read(extent.offset, packed.data(), extent.bytes);
-        unpack_rows(packed.data(), extent.bytes, page.rows, row_bytes, out);
-    } else {
-        rows.spill_file().read(extent.offset, out, extent.bytes);
-    }
-    if ((extent.encoding & kSpillUnmixed) == 0) return;
-    for (uint64_t i = 0; i < page.rows; ++i) {
-        uint64_t word;
-        std::memcpy(&word, out + i * row_bytes, 8);
-        word = mix64(word);
-        std::memcpy(out + i * row_bytes, &word, 8);
+// One read call carries at most this much beyond a single extent, a few runs when those are large.
+constexpr uint64_t kReadBytesMax = 64 * 1024;
+
+void mix_first_words(uint8_t* rows, uint32_t count, uint32_t row_bytes) {
+    for (uint32_t i = 0; i < count; ++i, rows += row_bytes) {
+        const uint64_t word = mix64(first_word(rows));
+        std::memcpy(rows, &word, 8);
     }
 }
 
 }  // namespace
+
+void SpillReader::fetch(const std::vector<Page>& pages, size_t i, size_t end) {
+    const SpillExtent& first = pages[i].spill;
+    if (first.shard == shard_ && first.offset >= begin_ && first.offset + first.bytes <= end_) return;
+    const uint64_t most = std::max<uint64_t>(first.bytes, std::min(kReadBytesMax, 4 * rows_.spec().spill_run_bytes));
+    uint64_t bytes = first.bytes;
+    for (size_t next = i + 1; next < end; ++next) {
+        const SpillExtent& extent = pages[next].spill;
+        const bool follows = extent.present() && extent.shard == first.shard &&
+                             extent.offset == first.offset + static_cast<int64_t>(bytes);
+        if (!follows || bytes + extent.bytes > most) break;
+        bytes += extent.bytes;
+    }
+    if (buffer_.capacity() < bytes) {
+        buffer_ = Buffer();
+        buffer_ = Buffer::allocate(rows_.budget(), bytes, "spilled pages read back");
+    }
+    begin_ = end_ = 0;  // nothing, should the read fail
+    rows_.spill_file().read({first.offset, first.shard}, buffer_.data(), bytes);
+    shard_ = first.shard;
+    begin_ = first.offset;
+    end_ = first.offset + static_cast<int64_t>(bytes);
+}
+
+void SpillReader::read(const std::vector<Page>& pages, size_t i, size_t end, uint8_t* out) {
+    const Page& page = pages[i];
+    const SpillExtent& extent = page.spill;
+    fetch(pages, i, end);
+    const uint8_t* const stored = buffer_.data() + (extent.offset - begin_);
+    const uint32_t row_bytes = rows_.layout().row_bytes;
+    if ((extent.encoding & kSpillPacked) != 0) {
+        unpack_rows(stored, extent.bytes, page.rows, row_bytes, out);
+    } else {
+        std::memcpy(out, stored, extent.bytes);
+    }
+    if ((extent.encoding & kSpillUnmixed) != 0) mix_first_words(out, page.rows, row_bytes);
+}
 
 PartitionedRows::PartitionedRows(PartitionSpec spec, RowLayout layout, MemoryBudget& budget,
                                  const std::string& spill_directory, JobControl& control)
@@ -40,7 +68,7 @@ PartitionedRows::PartitionedRows(PartitionSpec spec, RowLayout layout, MemoryBud
       budget_(budget),
       control_(control),
       pool_(budget, spec_.page_bytes, spec_.pool_bytes),
-      spill_(spill_directory, control),
+      spill_(spill_directory, control, spec_.workers),
       partitions_(static_cast<size_t>(partition_count()) + 1) {}
 
 PartitionedRows::~PartitionedRows() {
@@ -55,13 +83,13 @@ uint64_t PartitionedRows::total_rows() const {
 
 uint64_t PartitionedRows::load_bytes(int32_t p) const {
     uint64_t bytes = 0;
-    uint64_t packed_max = 0;
+    uint64_t extent_max = std::min(kReadBytesMax, 4 * spec_.spill_run_bytes);
     for (const Page& page : partitions_[p].pages) {
         if (page.data != nullptr) continue;
         bytes += page.capacity_bytes;
-        packed_max = std::max<uint64_t>(packed_max, page.spill.bytes);
+        extent_max = std::max<uint64_t>(extent_max, page.spill.bytes);
     }
-    return bytes + packed_max;
+    return bytes == 0 ? 0 : bytes + extent_max;
 }
 
 std::vector<RowSpan> PartitionedRows::load(int32_t p, std::vector<Buffer>& memory) {
@@ -80,7 +108,7 @@ std::vector<RowSpan> PartitionedRows::load_pages(int32_t p, size_t begin_page, s
         memory.push_back(Buffer::allocate(budget_, bytes, "spilled pages read back"));
         at = memory.back().data();
     }
-    Buffer packed;
+    SpillReader reader(*this);
     std::vector<RowSpan> spans;
     spans.reserve(end_page - begin_page);
     for (size_t i = begin_page; i < end_page; ++i) {
@@ -89,7 +117,7 @@ std::vector<RowSpan> PartitionedRows::load_pages(int32_t p, size_t begin_page, s
             spans.push_back({page.data, page.rows});
             continue;
         }
-        read_page(*this, page, at, packed);
+        reader.read(pages, i, end_page, at);
         spans.push_back({at, page.rows});
         at += page.capacity_bytes;
     }
@@ -98,34 +126,39 @@ std::vector<RowSpan> PartitionedRows::load_pages(int32_t p, size_t begin_page, s
 
 void PartitionedRows::prefetch(int32_t p) {
     // Extents of one flush lie side by side: one request for each run of neighbours.
-    int64_t begin = -1;
+    SpillFile::Position begin{-1, 0};
     int64_t end = -1;
+    const auto request = [&] {
+        if (begin.offset >= 0) spill_.prefetch(begin, static_cast<uint64_t>(end - begin.offset));
+    };
     for (const Page& page : partitions_[p].pages) {
-        if (!page.spill.present()) continue;
-        if (page.spill.offset != end) {
-            if (begin >= 0) spill_.prefetch(begin, static_cast<uint64_t>(end - begin));
-            begin = page.spill.offset;
+        const SpillExtent& extent = page.spill;
+        if (!extent.present()) continue;
+        if (extent.offset != end || extent.shard != begin.shard) {
+            request();
+            begin = {extent.offset, extent.shard};
         }
-        end = page.spill.offset + page.spill.bytes;
+        end = extent.offset + extent.bytes;
     }
-    if (begin >= 0) spill_.prefetch(begin, static_cast<uint64_t>(end - begin));
+    request();
 }
 
 void PartitionedRows::free_partition(int32_t p) {
     for (Page& page : partitions_[p].pages) {
-        if (page.data != nullptr && page.own.empty()) pool_.release(page.data);
+        if (page.data != nullptr && page.own == nullptr) pool_.release(page.data);
     }
     partitions_[p].pages.clear();
     partitions_[p].pages.shrink_to_fit();
 }
 
 PageCursor::PageCursor(PartitionedRows& rows, int32_t partition, size_t begin_page, size_t end_page)
-    : rows_(rows), partition_(rows.partition(partition)), page_(begin_page), end_(end_page) {}
+    : rows_(rows), partition_(rows.partition(partition)), page_(begin_page), end_(end_page), reader_(rows) {}
 
 bool PageCursor::next(RowSpan& span) {
     while (page_ < end_ && partition_.pages[page_].rows == 0) ++page_;
     if (page_ >= end_) return false;
-    const Page& page = partition_.pages[page_++];
+    const size_t at = page_++;
+    const Page& page = partition_.pages[at];
     if (page.data != nullptr) {
         span = {page.data, page.rows};
         return true;
@@ -134,7 +167,7 @@ bool PageCursor::next(RowSpan& span) {
         buffer_ = Buffer();
         buffer_ = Buffer::allocate(rows_.budget(), page.capacity_bytes, "spilled pages read back");
     }
-    read_page(rows_, page, buffer_.data(), packed_);
+    reader_.read(partition_.pages, at, end_, buffer_.data());
     span = {buffer_.data(), page.rows};
     return true;
 }

@@ -14,13 +14,14 @@
 namespace spillway {
 
 // Unit of a partition: rows from the front, heap of byte strings from the back (VarRefs point upwards, so a page can
-// be moved whole). Either in memory (data) or in the spill file.
+// be moved whole). Either in memory (data) or in the spill file; there it may be several pages that were written as
+// one.
 struct Page {
     uint8_t* data = nullptr;
     uint32_t rows = 0;
     uint32_t content_bytes = 0;   // rows and heap
-    uint32_t capacity_bytes = 0;  // page size, or more for a row larger than a page (then `own` holds it)
-    Buffer own;
+    uint32_t capacity_bytes = 0;  // of memory that holds it: page size, or what its rows take
+    std::unique_ptr<Buffer> own;  // a row larger than a page: memory of its own, straight from the budget
     SpillExtent spill;
 };
 
@@ -79,6 +80,24 @@ class PartitionedRows {
     std::vector<Partition> partitions_;
 };
 
+// Reads spilled pages of one partition in their order. Extents that lie side by side (a partition is mostly evicted in
+// one go) come with one system call.
+class SpillReader {
+  public:
+    explicit SpillReader(PartitionedRows& rows) : rows_(rows) {}
+    // Rows of pages[i], which is in the spill file, to `out` (capacity_bytes of it). Reads ahead up to pages[end].
+    void read(const std::vector<Page>& pages, size_t i, size_t end, uint8_t* out);
+
+  private:
+    void fetch(const std::vector<Page>& pages, size_t i, size_t end);
+
+    PartitionedRows& rows_;
+    Buffer buffer_;
+    uint8_t shard_ = 0;
+    int64_t begin_ = 0;  // of the file range in buffer_
+    int64_t end_ = 0;
+};
+
 // Reads the rows of one partition page by page with one page of buffer, for sides that need not be resident.
 // pages [begin, end) of the partition; several cursors may read disjoint ranges at once.
 class PageCursor {
@@ -92,7 +111,7 @@ class PageCursor {
     size_t page_;
     size_t end_;
     Buffer buffer_;
-    Buffer packed_;
+    SpillReader reader_;
 };
 
 }  // namespace spillway

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/join_memory.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "cpu/hash_join/co_partition_probe.hpp"
+
+namespace spillway {
+
+namespace {
+
+// How late a waiting worker may notice that its job was cancelled: JobControl has no condition to wait on.
+constexpr std::chrono::milliseconds kCancelPoll{20};
+
+// Row numbers have gaps at the ends of pages.
+uint64_t numbers_of(uint64_t rows) {
+    return rows + rows / 2;
+}
+
+}  // namespace
+
+uint64_t JoinMemory::table(int32_t p) const {
+    const uint64_t rows = build_.partition(p).rows;
+    return build_.load_bytes(p) + JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers_of(rows)) +
+           (marks_build_rows(spec_) ? numbers_of(rows) : 0);
+}
+
+uint64_t JoinMemory::second_pass(int32_t p) const {
+    const uint64_t build_rows = build_.partition(p).rows;
+    const uint64_t probe_rows = probe_.partition(p).rows;
+    const uint64_t sub_rows = 2 * (build_rows >> spec_.second_radix_bits) + 1;
+    return build_.load_bytes(p) + probe_.load_bytes(p) + build_rows * build_.layout().row_bytes +
+           probe_rows * probe_.layout().row_bytes +
+           JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), sub_rows, 2 * sub_rows);
+}
+
+size_t JoinMemory::chunk_end(int32_t p, size_t begin) const {
+    const auto& pages = build_.partition(p).pages;
+    uint64_t rows = 0;
+    uint64_t loaded = 0;
+    size_t end = begin;
+    for (; end < pages.size(); ++end) {
+        rows += pages[end].rows;
+        loaded += pages[end].data == nullptr ? pages[end].capacity_bytes : 0;
+        const uint64_t bytes =
+            loaded + JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers_of(rows));
+        if (end > begin && bytes > spec_.build_chunk_bytes) break;
+    }
+    return end;
+}
+
+bool JoinMemory::takes_second_pass(int32_t p) const {
+    return spec_.second_radix_bits > 0 && !build_.layout().has_var && !probe_.layout().has_var &&
+           second_pass(p) <= spec_.table_bytes / static_cast<uint64_t>(spec_.workers);
+}
+
+bool JoinMemory::needs_all_workers(int32_t p) const {
+    const bool splits = static_cast<int64_t>(probe_.partition(p).rows) > spec_.probe_split_rows && spec_.workers > 1;
+    if (takes_second_pass(p) && !splits) return false;
+    return splits || table(p) > std::min(spec_.build_chunk_bytes, spec_.table_bytes);
+}
+
+uint64_t TableGate::enter(uint64_t bytes) {
+    const uint64_t wanted = std::min(bytes, bytes_);  // alone, anyone may enter
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (free_ < wanted) {
+        control_.check();
+        left_.wait_for(lock, kCancelPoll);
+    }
+    free_ -= wanted;
+    return wanted;
+}
+
+void TableGate::leave(uint64_t bytes) {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        free_ += bytes;
+    }
+    left_.notify_all();
+}
+
+}  // namespace spillway

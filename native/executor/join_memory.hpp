@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "base/job_control.hpp"
+#include "cpu/hash_join/join_table.hpp"
+#include "cpu/radix_partition/partitioned_rows.hpp"
+#include "model/stage_spec.hpp"
+
+namespace spillway {
+
+// What joining a co-partition takes beyond the pages that are in memory already, in bytes.
+class JoinMemory {
+  public:
+    JoinMemory(const PartitionedRows& build, const PartitionedRows& probe, const JoinSpec& spec, TableUse use)
+        : build_(build), probe_(probe), spec_(spec), use_(use) {}
+
+    // Build rows read back, their numbers, the table and the match flags.
+    uint64_t table(int32_t p) const;
+    // Both sides read back and copied once, and one sub-partition's table (twice the average: they vary).
+    uint64_t second_pass(int32_t p) const;
+    // First page behind those from `begin` on that fit one chunk of the build side.
+    size_t chunk_end(int32_t p, size_t begin) const;
+
+    bool takes_second_pass(int32_t p) const;
+    // Too large for one worker, or more probe rows than one should work through alone?
+    bool needs_all_workers(int32_t p) const;
+
+  private:
+    const PartitionedRows& build_;
+    const PartitionedRows& probe_;
+    const JoinSpec& spec_;
+    const TableUse use_;
+};
+
+// Lets workers into co-partitions as long as their tables fit the memory of the stage together: when partitions are
+// large for the budget, fewer workers join at a time.
+class TableGate {
+  public:
+    TableGate(uint64_t bytes, JobControl& control) : free_(bytes), bytes_(bytes), control_(control) {}
+
+    class Pass {
+      public:
+        Pass(TableGate& gate, uint64_t bytes) : gate_(gate), bytes_(gate.enter(bytes)) {}
+        ~Pass() { gate_.leave(bytes_); }
+        Pass(const Pass&) = delete;
+        Pass& operator=(const Pass&) = delete;
+
+      private:
+        TableGate& gate_;
+        const uint64_t bytes_;
+    };
+
+  private:
+    uint64_t enter(uint64_t bytes);
+    void leave(uint64_t bytes);
+
+    std::mutex mutex_;
+    std::condition_variable left_;
+    uint64_t free_;
+    const uint64_t bytes_;
+    JobControl& control_;
+};
+
+}  // namespace spillway
