@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/block_disposer.hpp"
 
+#include <unistd.h>
+
 #include <exception>
 #include <utility>
 
@@ -8,20 +10,37 @@
 
 namespace spillway::addon {
 
-void BlockDisposer::free(Buffer::Block block) noexcept {
+void BlockDisposer::free(Buffer::Block block, std::weak_ptr<Engine> engine) noexcept {
+    queue_or_dispose({block, std::move(engine)});
+}
+
+void BlockDisposer::close_file(int descriptor) noexcept {
+    if (descriptor >= 0) queue_or_dispose({{}, {}, descriptor});
+}
+
+void BlockDisposer::queue_or_dispose(Dropped dropped) noexcept {
     try {
-        if (enqueue(block)) return;
+        if (enqueue(dropped)) return;
     } catch (const std::exception&) {
         // The system has no memory for the queue, or no thread.
     }
-    Buffer::free_block(block);
+    dispose(dropped);
 }
 
-bool BlockDisposer::enqueue(Buffer::Block block) {
+void BlockDisposer::dispose(const Dropped& dropped) noexcept {
+    if (dropped.descriptor >= 0) ::close(dropped.descriptor);
+    if (const auto engine = dropped.engine.lock()) {
+        Buffer::free_block(dropped.block, engine->budget);
+    } else {
+        Buffer::free_block(dropped.block);
+    }
+}
+
+bool BlockDisposer::enqueue(Dropped dropped) {
     std::lock_guard<std::mutex> lock(mutex_);
     if (ended_) return false;
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-    queue_.push_back(block);
+    queue_.push_back(std::move(dropped));
     // Waking is a system call; a thread that still has work looks again by itself.
     if (queue_.size() == 1) wake_.notify_one();
     return true;
@@ -33,9 +52,9 @@ void BlockDisposer::run() noexcept {
     for (;;) {
         wake_.wait(lock, [this] { return ended_ || !queue_.empty(); });
         if (queue_.empty()) return;
-        const std::vector<Buffer::Block> blocks = std::exchange(queue_, {});
+        const std::vector<Dropped> blocks = std::exchange(queue_, {});
         lock.unlock();
-        for (const Buffer::Block block : blocks) Buffer::free_block(block);
+        for (const Dropped& dropped : blocks) dispose(dropped);
         lock.lock();
     }
 }

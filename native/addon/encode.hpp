@@ -3,8 +3,11 @@
 
 #include <napi.h>
 
+#include <memory>
+#include <utility>
 #include <vector>
 
+#include "addon/engine.hpp"
 #include "base/cuda_plugin.hpp"
 #include "base/job_control.hpp"
 #include "base/machine.hpp"
@@ -18,9 +21,24 @@ namespace spillway::addon {
 
 // Native structs -> JS objects of src/native/binding.ts.
 
-// The buffers become external ArrayBuffers (no copy) that free their block when they are collected; copied where the
+// Where the blocks of batches go when JS drops them, and what V8 hears of them meanwhile.
+struct BatchTarget {
+    std::weak_ptr<Engine> engine;
+    // Every batch stays alive until the result is complete (a table): V8 hears of the bytes only then. It would collect
+    // garbage for every few batches, find none and take the cores that the join needs (a fifth of its time).
+    bool kept = false;
+    int64_t untold_bytes = 0;  // of those, so far
+
+    void tell(napi_env env) {
+        int64_t now = 0;
+        if (untold_bytes != 0) napi_adjust_external_memory(env, std::exchange(untold_bytes, 0), &now);
+    }
+};
+
+// The buffers become external ArrayBuffers (no copy) that give their block back
+// (to the engine if it still lives) when they are collected; copied where the
 // embedder forbids external buffers, where they are small, and above 4 GiB, where Node has no external buffers.
-Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch);
+Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, BatchTarget& target);
 
 Napi::Value encode_count(Napi::Env env, uint64_t count);
 Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows);

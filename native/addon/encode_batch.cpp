@@ -27,25 +27,27 @@ struct External {
     Buffer::Block block;
     int64_t slack;  // bytes of the block beyond the ArrayBuffer
     std::shared_ptr<BlockDisposer> disposer;
+    std::weak_ptr<Engine> engine;
 };
 
 // V8 counts an external ArrayBuffer by its length; it hears of the rest of the block only from us. (Counting all of it
 // a second time doubles the number of collections.)
-void adjust_slack(napi_env env, int64_t bytes) {
+void adjust_external(napi_env env, int64_t bytes) {
     int64_t now = 0;
     if (bytes != 0) napi_adjust_external_memory(env, bytes, &now);
 }
 
 void free_external(napi_env env, void*, void* hint) {
     const std::unique_ptr<External> external(static_cast<External*>(hint));
-    adjust_slack(env, -external->slack);
-    external->disposer->free(external->block);
+    adjust_external(env, -external->slack);
+    external->disposer->free(external->block, std::move(external->engine));
 }
 
-Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer) {
+Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer, BatchTarget& target) {
     if (buffer.size() <= kCopyBytesMax || buffer.size() > kExternalBytesMax) return copied(env, buffer);
     const uint64_t size = buffer.size();
     auto external = std::make_unique<External>();
+    external->engine = target.engine;
     external->disposer = registry_of(env)->block_disposer();
     external->slack = static_cast<int64_t>(buffer.capacity() - size);
     external->block = buffer.detach();
@@ -53,7 +55,13 @@ Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer) {
     napi_value value = nullptr;
     const napi_status status = napi_create_external_arraybuffer(env, data, size, free_external, external.get(), &value);
     if (status == napi_ok) {
-        adjust_slack(env, external.release()->slack);
+        const int64_t slack = external.release()->slack;
+        if (target.kept) {
+            adjust_external(env, -static_cast<int64_t>(size));
+            target.untold_bytes += static_cast<int64_t>(size) + slack;
+        } else {
+            adjust_external(env, slack);
+        }
         return Napi::Value(env, value);
     }
     struct Free {
@@ -68,14 +76,14 @@ Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer) {
 }
 
 // Arrow wants length + 1 offsets even for no rows; the engine leaves the buffer of an empty column out.
-Napi::Value encode_offsets(Napi::Env env, OutputColumn& column, uint64_t width) {
-    if (column.offsets.size() > 0) return encode_buffer(env, std::move(column.offsets));
+Napi::Value encode_offsets(Napi::Env env, OutputColumn& column, uint64_t width, BatchTarget& target) {
+    if (column.offsets.size() > 0) return encode_buffer(env, std::move(column.offsets), target);
     return Napi::ArrayBuffer::New(env, width);
 }
 
 class BatchEncoder {
   public:
-    explicit BatchEncoder(Napi::Env env) : env_(env), buffers_(Napi::Array::New(env)) {}
+    BatchEncoder(Napi::Env env, BatchTarget& target) : env_(env), target_(target), buffers_(Napi::Array::New(env)) {}
 
     void add(OutputColumn& column) {
         nodes_.push_back(static_cast<double>(column.length));
@@ -83,25 +91,26 @@ class BatchEncoder {
         const ColumnType& type = *column.type;
         const bool is_union = type.layout == Layout::kUnionSparse || type.layout == Layout::kUnionDense;
         if (type.layout == Layout::kNull) return;
-        if (!is_union) push(column.null_count == 0 ? env_.Null() : encode_buffer(env_, std::move(column.validity)));
+        if (!is_union)
+            push(column.null_count == 0 ? env_.Null() : encode_buffer(env_, std::move(column.validity), target_));
         switch (type.layout) {
             case Layout::kBinary:
             case Layout::kView:
-                push(encode_offsets(env_, column, type.layout == Layout::kBinary ? type.byte_width : 4));
-                push(encode_buffer(env_, std::move(column.data)));
+                push(encode_offsets(env_, column, type.layout == Layout::kBinary ? type.byte_width : 4, target_));
+                push(encode_buffer(env_, std::move(column.data), target_));
                 break;
             case Layout::kList:
-                push(encode_offsets(env_, column, type.byte_width));
+                push(encode_offsets(env_, column, type.byte_width, target_));
                 break;
             case Layout::kUnionDense:
-                push(encode_buffer(env_, std::move(column.data)));
-                push(encode_buffer(env_, std::move(column.offsets)));
+                push(encode_buffer(env_, std::move(column.data), target_));
+                push(encode_buffer(env_, std::move(column.offsets), target_));
                 break;
             case Layout::kStruct:
             case Layout::kFixedList:
                 break;
             default:
-                push(encode_buffer(env_, std::move(column.data)));
+                push(encode_buffer(env_, std::move(column.data), target_));
                 break;
         }
         for (auto& child : column.children) add(child);
@@ -121,6 +130,7 @@ class BatchEncoder {
     void push(Napi::Value value) { buffers_.Set(count_++, value); }
 
     Napi::Env env_;
+    BatchTarget& target_;
     Napi::Array buffers_;
     uint32_t count_ = 0;
     std::vector<double> nodes_;
@@ -128,8 +138,8 @@ class BatchEncoder {
 
 }  // namespace
 
-Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch) {
-    BatchEncoder encoder(env);
+Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, BatchTarget& target) {
+    BatchEncoder encoder(env, target);
     for (auto& column : batch.columns) encoder.add(column);
     return encoder.finish(batch.rows);
 }

@@ -56,8 +56,9 @@ bool QueueDelivery::answer_first(Napi::Env env) {
     const Napi::Promise::Deferred deferred = waiting_.front();
     waiting_.pop_front();
     js_thread_->release();
+    if (!batch) target_.tell(env);
     try {
-        deferred.Resolve(batch ? encode_batch(env, std::move(*batch)) : env.Null());
+        deferred.Resolve(batch ? encode_batch(env, std::move(*batch), target_) : env.Null());
     } catch (const Napi::Error& error) {
         deferred.Reject(error.Value());
     } catch (...) {
@@ -68,11 +69,13 @@ bool QueueDelivery::answer_first(Napi::Env env) {
 
 void QueueDelivery::abandon(Napi::Env env) {
     queue_->abandon();
+    target_.tell(env);
     deliver(env);
 }
 
 void QueueDelivery::detach() noexcept {
     queue_ = nullptr;
+    target_.tell(env_);
     for (size_t i = 0; i < waiting_.size(); ++i) js_thread_->release();
     waiting_.clear();
 }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 
+#include "addon/encode.hpp"
 #include "addon/js_thread.hpp"
 #include "executor/sinks/queue_sink.hpp"
 
@@ -16,7 +17,8 @@ namespace spillway::addon {
 // All methods on the JS thread.
 class QueueDelivery : public std::enable_shared_from_this<QueueDelivery> {
   public:
-    explicit QueueDelivery(std::shared_ptr<JsThread> js_thread) : js_thread_(std::move(js_thread)) {}
+    QueueDelivery(Napi::Env env, std::shared_ptr<JsThread> js_thread, BatchTarget target)
+        : env_(env), js_thread_(std::move(js_thread)), target_(std::move(target)) {}
 
     void attach(QueueSink& queue);
     Napi::Value next(Napi::Env env);
@@ -31,7 +33,9 @@ class QueueDelivery : public std::enable_shared_from_this<QueueDelivery> {
   private:
     bool answer_first(Napi::Env env);
 
+    Napi::Env env_;
     std::shared_ptr<JsThread> js_thread_;
+    BatchTarget target_;
     QueueSink* queue_ = nullptr;
     std::deque<Napi::Promise::Deferred> waiting_;
     // One wake-up on its way is enough for any number of announcements.

@@ -31,10 +31,12 @@ Napi::Value create_queue_sink(const Napi::CallbackInfo& info) {
     Fields options(info[2], "options");
     const int64_t batch_rows = options["batchRows"].integer(1, kSafeInteger);
     const auto batches = static_cast<size_t>(options["maxBatches"].integer(1, kBatchesMax));
+    const bool kept = options["kept"].boolean();
     options.finish();
     auto queue = std::make_unique<QueueSink>(batch_rows, batches, handle->job->control);
     handle->queue = queue.get();
-    handle->delivery = std::make_shared<QueueDelivery>(registry_of(info.Env())->js_thread());
+    handle->delivery = std::make_shared<QueueDelivery>(info.Env(), registry_of(info.Env())->js_thread(),
+                                                       BatchTarget{handle->job->engine, kept});
     handle->delivery->attach(*queue);
     handle->sink = std::move(queue);
     return share_sink(info.Env(), std::move(handle));
@@ -92,8 +94,11 @@ Napi::Value finish_file_sink(const Napi::CallbackInfo& info) {
     const auto footer = Field(info[2], "footer").bytes();
     sink->file_sink();
     const auto lease = Lease::take(sink, "sink");
+    const auto disposer = registry_of(info.Env())->block_disposer();
     return start_stage(info.Env(), job, [=]() -> Encode {
-        sink->file_sink().writer().finish(footer);
+        ArrowFileWriter& writer = sink->file_sink().writer();
+        writer.finish(footer);
+        disposer->close_file(writer.take_replaced());
         return undefined_result;
     });
 }

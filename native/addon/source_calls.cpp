@@ -89,7 +89,10 @@ Napi::Value source_dictionary(const Napi::CallbackInfo& info) {
     const auto path = decode_dictionary_path(info[2], source->source->columns());
     return start_stage(info.Env(), job, [job, source, path]() -> Encode {
         auto batch = std::make_shared<OutputBatch>(dictionary_of(*source, path, *job));
-        return [batch](Napi::Env env) { return encode_batch(env, std::move(*batch)); };
+        return [batch, engine = job->engine](Napi::Env env) {
+            BatchTarget target{engine};
+            return encode_batch(env, std::move(*batch), target);
+        };
     });
 }
 

@@ -122,6 +122,14 @@ Buffer::Block Buffer::detach() {
     return block;
 }
 
+void Buffer::free_block(Block block, MemoryBudget& budget) {
+    if (block.data != nullptr && is_mapped(block.capacity)) {
+        budget.adopt_block({block.data, block.capacity});
+    } else {
+        free_block(block);
+    }
+}
+
 void Buffer::free_block(Block block) {
     if (block.data == nullptr) return;
     if (is_mapped(block.capacity)) {

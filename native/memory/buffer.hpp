@@ -44,6 +44,8 @@ class Buffer {
     };
     Block detach();
     static void free_block(Block block);
+    // The same for a block of some budget that still exists: its memory is used again rather than given back.
+    static void free_block(Block block, MemoryBudget& budget);
 
   private:
     Buffer(uint8_t* data, uint64_t size, uint64_t capacity, Reservation reservation)

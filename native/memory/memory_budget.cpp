@@ -175,6 +175,21 @@ void MemoryBudget::return_block(MappedBlock block, Reservation reservation) noex
     unmap_block(block);
 }
 
+void MemoryBudget::adopt_block(MappedBlock block) noexcept {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        try {
+            if (block.bytes <= limit_ && used_ + cache_.bytes() <= limit_ - block.bytes) {
+                cache_.put(block);
+                return;
+            }
+        } catch (const std::bad_alloc&) {
+            // No memory for the node of the cache: the block goes to the system below.
+        }
+    }
+    unmap_block(block);
+}
+
 bool MemoryBudget::take(uint64_t bytes, MappedBlock* reused) {
     EvictedBlocks evicted;  // unmapped after the lock is gone; nobody touches the new bytes before this returns
     std::lock_guard<std::mutex> lock(mutex_);

@@ -83,6 +83,8 @@ class MemoryBudget {
     std::optional<ReservedBlock> try_reserve_block(uint64_t bytes);
     // The same with bytes reserved before; reservation.bytes() is the size of the block.
     ReservedBlock map_reserved(Reservation reservation, const char* purpose);
+    // A block that left the budget (Buffer::detach) and is free now: into the cache if there is room, else unmapped.
+    void adopt_block(MappedBlock block) noexcept;
     // Into the cache; unmapped when the reservation does not cover the block.
     void return_block(MappedBlock block, Reservation reservation) noexcept;
 

@@ -12,7 +12,8 @@
 namespace spillway {
 
 // Pages of one size for the partitions of a job, taken from the budget in slabs and kept below pool_bytes.
-// Page addresses are multiples of the page size up to 4096. Thread-safe. Under pressure on the budget, slabs whose pages are all free go
+// Page addresses are multiples of the page size, up to 4096. Thread-safe. Under pressure on the budget, slabs whose
+// pages are all free go
 // back to it.
 class PagePool : private Reclaimable {
   public:

@@ -259,4 +259,8 @@ void ArrowFileWriter::finish(const std::vector<uint8_t>& footer) {
     state_->file.publish();
 }
 
+int ArrowFileWriter::take_replaced() {
+    return state_->file.take_replaced();
+}
+
 }  // namespace spillway

@@ -40,6 +40,8 @@ class ArrowFileWriter {
     uint64_t bytes_written() const;
     // footer: flatbuffer bytes; adds end-of-stream marker, length and magic, makes the file durable in name.
     void finish(const std::vector<uint8_t>& footer);
+    // After finish(): descriptor of the file that was replaced, to be closed by the caller when it has time; else -1.
+    int take_replaced();
 
   private:
     struct State;

@@ -73,6 +73,7 @@ PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming)
 
 PartialFile::~PartialFile() {
     if (descriptor_ >= 0) close(descriptor_);
+    if (replaced_ >= 0) close(replaced_);
     if (!hidden_name_.empty()) unlinkat(folder_, hidden_name_.c_str(), 0);
     close(folder_);
 }
@@ -196,6 +197,7 @@ void PartialFile::rename_hidden(bool replace) {
         if (!done && errno != EINVAL && errno != ENOSYS) throw failure(errno, "naming");
     }
 #endif
+    if (replace) replaced_ = openat(folder_, name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (!done && !replace) check_target(false);  // file systems that cannot refuse atomically: best effort
     if (!done && renameat(folder_, hidden_name_.c_str(), folder_, name_.c_str()) != 0) throw failure(errno, "naming");
     hidden_name_.clear();

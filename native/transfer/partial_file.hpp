@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/job_control.hpp"
@@ -30,6 +31,9 @@ class PartialFile {
     void write(int64_t offset, std::vector<iovec>& pieces, const JobControl& control);
     // Gives the file its name; atomic. Without overwrite, throws kOutputExists when the name was taken meanwhile.
     void publish();
+    // Descriptor of the file that publish() replaced, or -1; the caller closes it. Its pages go with the last
+    // descriptor, which for a file of 160 MB takes 50 ms that nobody need wait for.
+    int take_replaced() { return std::exchange(replaced_, -1); }
 
   private:
     void check_target(bool overwrite) const;
@@ -47,6 +51,7 @@ class PartialFile {
     const bool overwrite_;
     int folder_ = -1;  // every later call is relative to it: the process may change its working directory
     int descriptor_ = -1;
+    int replaced_ = -1;
 };
 
 }  // namespace spillway

@@ -116,7 +116,8 @@ export class QueueSink implements ResultSink {
         this.#dictionaries = await loadDictionaries(job, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
         this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
             batchRows: Math.max(1, plan.batchRows),
-            maxBatches: plan.queuedBatches
+            maxBatches: plan.queuedBatches,
+            kept: plan.sink === "table"
         });
         return this.#handle;
     }

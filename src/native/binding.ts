@@ -259,7 +259,8 @@ export interface Binding {
     createQueueSink(
         job: JobHandle,
         columns: NativeColumnType[],
-        options: { batchRows: number; maxBatches: number }
+        /** kept: every batch stays alive until the last has come (V8 hears of their bytes only then). */
+        options: { batchRows: number; maxBatches: number; kept: boolean }
     ): SinkHandle;
     /** Next batch, or null when the stage has ended (call closeSink's owner stage promise for its error). */
     nextBatch(sink: SinkHandle): Promise<NativeOutputBatch | null>;

@@ -119,10 +119,9 @@ function tableMemory(draft: PlanDraft, plan: GroupPlan, copies: number): number 
 
 function compilePartitioned(draft: PlanDraft, plan: GroupPlan, output: StageOutput, outputWidths: number[]): void {
     const { node, pass } = plan;
-    const bits =
-        node.keys.length === 0
-            ? 0
-            : fanout(draft.request, plan.groups * plan.recordBytes * 2, pass.feed.rows, draft.widthOf(pass).fixed).first;
+    const allBytes = plan.groups * plan.recordBytes * 2;
+    const rowBytes = draft.widthOf(pass).fixed;
+    const bits = node.keys.length === 0 ? 0 : fanout(draft.request, allBytes, pass.feed.rows, rowBytes).first;
     const set = draft.addSet({ ...pass, bits, spill: true });
     if (node.child.kind === "input") draft.addPass(set, pass.feed, "partition groups");
     else {

@@ -72,8 +72,10 @@ export interface Policy {
     readonly partitionSlack: number;
     /** Probe sides above this many rows are shared by several workers, so that one heavy key keeps none alone busy. */
     readonly probeSplitRows: number;
-    /** Rows sampled for distinct keys and heavy hitters: 3 ms per side. */
+    /** Rows sampled for the number of groups: 1 ms. */
     readonly sampleRows: number;
+    /** Rows sampled for the keys of a join: unique or not, dense or not, skewed or not. */
+    readonly joinSampleRows: number;
     /** Relations of fewer rows are not sampled: no choice matters for them. */
     readonly sampledFromRows: number;
     /** Perfect hashing takes at most this many slots (of 4 bytes) per row; linear probing takes 32 to 64 bytes. */
@@ -134,6 +136,7 @@ export const defaultPolicy: Policy = Object.freeze({
     partitionSlack: 1.25,
     probeSplitRows: 512 * 1024,
     sampleRows: 64 * 1024,
+    joinSampleRows: 16 * 1024,
     sampledFromRows: 16 * 1024,
     perfectSlotsPerRow: 2,
     rowsPerGroupMin: 16,

@@ -19,6 +19,7 @@ export interface WantedStatistics {
     readonly id: string;
     readonly input: InputInfo;
     readonly keys: readonly KeySpec[];
+    readonly sampleRows: number;
 }
 
 export type StatisticsById = ReadonlyMap<string, KeyStatistics>;
@@ -55,26 +56,29 @@ export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, key
 export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStatistics[] {
     const inputs = inputsOf(root);
     const wanted = new Map<string, WantedStatistics>();
-    const add = (node: LogicalNode, keys: readonly KeySpec[]): void => {
+    const add = (node: LogicalNode, keys: readonly KeySpec[], sampleRows: number): void => {
         const traced = traceKeys(node, keys);
         if (traced === undefined || traced.input.streamed || traced.input.rows < policy.sampledFromRows) return;
         const id = statisticsId(inputs, traced.input, traced.keys);
-        wanted.set(id, { id, input: traced.input, keys: traced.keys });
+        const most = Math.max(sampleRows, wanted.get(id)?.sampleRows ?? 0);
+        wanted.set(id, { id, input: traced.input, keys: traced.keys, sampleRows: most });
     };
     const visit = (node: LogicalNode): void => {
         if (node.kind === "join") {
             add(
                 node.left,
-                node.keys.map((key) => key.left)
+                node.keys.map((key) => key.left),
+                policy.joinSampleRows
             );
             add(
                 node.right,
-                node.keys.map((key) => key.right)
+                node.keys.map((key) => key.right),
+                policy.joinSampleRows
             );
             visit(node.left);
             visit(node.right);
         } else if (node.kind === "group") {
-            if (node.keys.length > 0) add(node.child, node.keys);
+            if (node.keys.length > 0) add(node.child, node.keys, policy.sampleRows);
             visit(node.child);
         }
     };

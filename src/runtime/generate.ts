@@ -108,9 +108,10 @@ function rowBytes(request: GenerateRequest): number {
     return request.payload.reduce<number>((sum, column) => sum + column.width + 4, request.key.width);
 }
 
-// A record batch of about this size reads well and keeps all workers' batches small next to any budget.
-const batchBytes = 4 * 1024 * 1024;
-const batchRowsRange = [1024, 256 * 1024] as const;
+// Each batch costs its reader a message to decode (50 us in Arrow JS), which at this size is nothing, and the batches of
+// all workers are still small next to most budgets.
+const batchBytes = 16 * 1024 * 1024;
+const batchRowsRange = [1024, 512 * 1024] as const;
 
 interface Size {
     batchRows: number;
@@ -194,7 +195,11 @@ export async function generateToMemory(
         const schema = generatedSchema(request);
         const columns = resultColumns(schema);
         const size = await admit(runner, job, request);
-        const sink = binding.createQueueSink(handle, columns, { batchRows: size.batchRows, maxBatches: 2 });
+        const sink = binding.createQueueSink(handle, columns, {
+            batchRows: size.batchRows,
+            maxBatches: 2,
+            kept: true
+        });
         job.onEnd(() => binding.closeSink(sink));
         const done = generateInto(job, request, size, sink);
         done.catch(() => undefined); // reported below, after the queue has ended

@@ -8,7 +8,7 @@ import type { Job } from "../execute/job.js";
 import { settleAll } from "./settle-all.js";
 
 function keyOf(wanted: WantedStatistics): string {
-    return wanted.keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",");
+    return `${wanted.sampleRows}:${wanted.keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",")}`;
 }
 
 /** Samples of key columns, taken once per relation. */
@@ -24,7 +24,7 @@ export class StatisticsCache {
         open: ReadonlyMap<InputInfo, SourceHandle> = new Map()
     ): Promise<Map<string, KeyStatistics>> {
         const wanted = wantedStatistics(root, policy);
-        const found = await settleAll(wanted.map((one) => this.#one(job, one, policy, workers, open.get(one.input))));
+        const found = await settleAll(wanted.map((one) => this.#one(job, one, workers, open.get(one.input))));
         const statistics = new Map<string, KeyStatistics>();
         wanted.forEach(({ id }, i) => {
             const sample = found[i];
@@ -36,7 +36,6 @@ export class StatisticsCache {
     async #one(
         job: Job,
         wanted: WantedStatistics,
-        policy: Policy,
         workers: number,
         open: SourceHandle | undefined
     ): Promise<KeyStatistics | undefined> {
@@ -50,7 +49,7 @@ export class StatisticsCache {
         const handle = open ?? (await job.binding.openSource(job.engine, source.layout));
         try {
             const keys = wanted.keys.map((spec) => ({ ...spec }));
-            const options = { sampleRows: policy.sampleRows, exactRange: false, workers };
+            const options = { sampleRows: wanted.sampleRows, exactRange: false, workers };
             const found = await job.binding.keyStatistics(job.handle, handle, keys, options);
             perInput.set(key, found);
             return found;

@@ -64,7 +64,7 @@ describe("a field that is", () => {
         ["hashMask", allBits + 1n, "'spec.hashMask' must be a bigint from 0n to 2n ** 64n - 1n, got a bigint"],
         ["nullKeys", "drip", "'spec.nullKeys' must be one of 'drop', 'keep', 'equal', got 'drip'"],
         ["nullKeys", null, "'spec.nullKeys' must be one of 'drop', 'keep', 'equal', got null"],
-        ["pageBytes", 5000, "'spec.pageBytes' must be a power of two from 4096 to 2097152, got 5000"],
+        ["pageBytes", 5000, "'spec.pageBytes' must be a power of two from 1024 to 2097152, got 5000"],
         ["carry", [2], "'spec.carry[0]' must be an integer from -1 to 1, got 2"],
         ["morselRows", 0, "'spec.morselRows' must be an integer from 1 to 9007199254740991, got 0"],
         ["workers", Infinity, "'spec.workers' must be an integer from 1 to 4096, got Infinity"]

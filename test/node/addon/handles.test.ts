@@ -86,7 +86,7 @@ describe("a closed handle", () => {
 describe("an engine", () => {
     const started = (engine: EngineHandle): [JobHandle, SinkHandle, Promise<number>] => {
         const job = binding.createJob(engine);
-        const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 1 });
+        const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 1, kept: false });
         return [job, sink, binding.generate(job, generateSpec(1_000_000), sink)];
     };
 

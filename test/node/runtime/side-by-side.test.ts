@@ -20,7 +20,7 @@ function largeJoin(overrides: Overrides) {
     const rows = Int32Array.from({ length: 20_000 }, (_, i) => i);
     const left = runtime.fromTable(tableFromArrays({ k: rows, a: rows }));
     const right = runtime.fromTable(tableFromArrays({ k: rows, b: rows }));
-    return { fake, join: runtime.join({ left, right, on: "k" }) as Query };
+    return { fake, join: runtime.join({ left, right, on: "k" }) as unknown as Query };
 }
 
 test("sources of all relations are opened, and then sampled, side by side", async () => {

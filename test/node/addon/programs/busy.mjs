@@ -33,14 +33,15 @@ export async function makeBusy() {
     const ignored = (promise) => void promise.catch(() => {});
 
     const waiting = binding.createJob(engine);
-    const queue = binding.createQueueSink(waiting, columns, { batchRows: 2 ** 14, maxBatches: 1 });
+    const queue = binding.createQueueSink(waiting, columns, { batchRows: 2 ** 14, maxBatches: 1, kept: false });
     ignored(generate(waiting, queue, 1e8));
     await binding.nextBatch(queue);
 
     const computing = binding.createJob(engine);
     const spec = {
         ...{ columns, carry: [0, 1], nullKeys: "drop", radixBits: 6, pageBytes: 65536, poolBytes: 2 ** 28 },
-        ...{ keys: [{ column: 0, kind: "integer", kindOfValue: "integer", width: 8 }], spillRunBytes: 8192, spill: true, packSpilled: true },
+        ...{ keys: [{ column: 0, kind: "integer", kindOfValue: "integer", width: 8 }] },
+        ...{ spillRunBytes: 8192, spill: true, packSpilled: true },
         ...{ forceSpill: false, morselRows: 4096, workers: 2, hashMask: 2n ** 64n - 1n }
     };
     const partitions = binding.createPartitions(computing, spec);
@@ -58,7 +59,7 @@ export async function makeBusy() {
     const reading = binding.createJob(engine);
     const large = binding.createPartitions(reading, spec);
     ignored(binding.partitionSource(reading, large, source));
-    ignored(binding.nextBatch(binding.createQueueSink(reading, columns, { batchRows: 1, maxBatches: 1 })));
+    ignored(binding.nextBatch(binding.createQueueSink(reading, columns, { batchRows: 1, maxBatches: 1, kept: false })));
     return { engine, queue, waiting };
 }
 
@@ -69,7 +70,7 @@ export async function makeBusy() {
 export async function dropBatches(rows = 2e6) {
     const engine = openEngine();
     const job = binding.createJob(engine);
-    const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 4 });
+    const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 4, kept: false });
     const done = generate(job, queue, rows);
     let last = null;
     for (let batch = await binding.nextBatch(queue); batch !== null; batch = await binding.nextBatch(queue)) {

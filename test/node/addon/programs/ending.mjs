@@ -25,7 +25,7 @@ const ways = {
     async idle() {
         const engine = openEngine();
         const job = binding.createJob(engine);
-        binding.createQueueSink(job, columns, { batchRows: 1, maxBatches: 1 });
+        binding.createQueueSink(job, columns, { batchRows: 1, maxBatches: 1, kept: false });
         await generate(job, binding.createCountSink(job), 1000);
     },
     // A running job keeps it alive until its promise is settled.
@@ -36,7 +36,7 @@ const ways = {
     // A job that nobody waits for any more (its reader has paused for good) does not.
     async unwaited() {
         const job = binding.createJob(openEngine());
-        const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 1 });
+        const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 1, kept: false });
         void generate(job, queue, 1e8);
         await binding.nextBatch(queue);
         for (const waited of [false, false, true, false]) binding.waitForJob(job, waited);
@@ -146,7 +146,7 @@ const workerWays = {
         const engine = openEngine();
         for (;;) {
             const job = binding.createJob(engine);
-            const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 2 });
+            const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 2, kept: false });
             const rows = generate(job, queue, 200_000);
             while ((await binding.nextBatch(queue)) !== null);
             await rows;
