@@ -115,6 +115,7 @@ PartitionPlan decode_partition(const Napi::Value& value, const std::string& name
     spec.page_bytes = decode_page_bytes(fields["pageBytes"]);
     spec.pool_bytes = static_cast<uint64_t>(fields["poolBytes"].integer(0, kSafeInteger));
     spec.spill_run_bytes = static_cast<uint64_t>(fields["spillRunBytes"].integer(0, kPageBytesMax));
+    spec.spill_write_bytes = static_cast<uint64_t>(fields["spillWriteBytes"].integer(0, kPageBytesMax));
     spec.spill = fields["spill"].boolean();
     spec.pack_spilled = fields["packSpilled"].boolean();
     spec.force_spill = fields["forceSpill"].boolean();

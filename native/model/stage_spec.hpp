@@ -18,9 +18,10 @@ struct PartitionSpec {
     NullKeys null_keys = NullKeys::kDrop;
     int32_t radix_bits = 0;  // 0 .. 14: fan-out 2^bits, taken from the top of the hash
     uint64_t page_bytes = 0;
-    uint64_t pool_bytes = 0;       // pages kept in memory by this partitioner
-    uint64_t spill_run_bytes = 0;  // rows of one partition that are written (and read back) together, raw
-    bool spill = false;            // false: running out of pool_bytes is an error (the plan was wrong)
+    uint64_t pool_bytes = 0;         // pages kept in memory by this partitioner
+    uint64_t spill_run_bytes = 0;    // rows of one partition that are written (and read back) together, raw
+    uint64_t spill_write_bytes = 0;  // encoded rows that one system call writes, about
+    bool spill = false;              // false: running out of pool_bytes is an error (the plan was wrong)
     bool pack_spilled = true;
     bool force_spill = false;  // tests: every full page goes to disk
     int64_t morsel_rows = 0;

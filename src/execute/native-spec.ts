@@ -13,6 +13,7 @@ export function nativePartitionSpec(spec: PartitionDescription, poolBytes: numbe
         pageBytes: spec.pageBytes,
         poolBytes,
         spillRunBytes: spec.spillRunBytes,
+        spillWriteBytes: spec.spillWriteBytes,
         spill: spec.spill,
         packSpilled: spec.packSpilled,
         forceSpill: spec.forceSpill,

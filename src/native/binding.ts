@@ -49,6 +49,8 @@ export interface NativePartitionSpec {
     poolBytes: number;
     /** Rows of one partition that are written and read back together. */
     spillRunBytes: number;
+    /** Packed rows that one system call writes, about. */
+    spillWriteBytes: number;
     spill: boolean;
     packSpilled: boolean;
     forceSpill: boolean;

@@ -26,6 +26,8 @@ export interface PartitionDescription {
     readonly pageBytes: number;
     /** Rows of one partition that are spilled (and read back) together, in bytes. */
     readonly spillRunBytes: number;
+    /** Bytes of spilled rows that a worker gathers for one write. */
+    readonly spillWriteBytes: number;
     readonly spill: boolean;
     readonly packSpilled: boolean;
     readonly forceSpill: boolean;

@@ -12,7 +12,14 @@ import type {
 } from "../plan/plan.js";
 import type { Estimator } from "./estimates.js";
 import { rowWidth, type ValueWidth } from "./estimates.js";
-import { combiningBytes, pageBytes, type PartitionContext, spillRunBytes } from "./partitioning.js";
+import {
+    combiningBytes,
+    pageBytes,
+    type PartitionContext,
+    spillRunBytes,
+    spillScratchBytes,
+    spillWriteBytes
+} from "./partitioning.js";
 import { columnsRead, outputMemory, poolNeeds, readMemory, type OutputMemory, type PoolNeeds } from "./stage-memory.js";
 
 /** Where a join side or a group-by gets its rows. */
@@ -152,6 +159,7 @@ export class PlanDraft {
             radixBits: bits,
             pageBytes: page,
             spillRunBytes: spillRunBytes(this.request, page, bits),
+            spillWriteBytes: spillWriteBytes(this.request),
             spill,
             packSpilled: true,
             forceSpill: debug.forceSpill ?? false,
@@ -178,7 +186,7 @@ export class PlanDraft {
             rows: feed.rows,
             width,
             needs: { min: needs.min, wanted: Math.ceil(needs.wanted * variable) },
-            combiningBytes: combiningBytes(limits.workers, bits, width),
+            combiningBytes: combiningBytes(limits.workers, bits, width) + spillScratchBytes(spec),
             readBytes
         });
         return this.sets.length - 1;

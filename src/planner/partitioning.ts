@@ -43,6 +43,12 @@ function openBytesOfSide({ budgetBytes, limits }: PartitionContext): number {
     return (budgetBytes * limits.openPagesShare) / (2 * limits.workers);
 }
 
+interface SpillSizes {
+    pageBytes: number;
+    spillRunBytes: number;
+    spillWriteBytes: number;
+}
+
 /** Bits of both partition passes. */
 export interface Fanout {
     /** Of the pass over the inputs. */
@@ -106,8 +112,20 @@ export function spillRunBytes(context: PartitionContext, page: number, bits: num
     return clamp(wanted, page, Math.max(page, policy.spillRunBytesMax));
 }
 
+/** Bytes that a worker gathers for one write: large enough to make the call cheap, little of a small budget. */
+export function spillWriteBytes({ policy, limits, budgetBytes }: PartitionContext): number {
+    const share = powerOfTwoAtMost(Math.max(1, budgetBytes / (32 * limits.workers)));
+    return clamp(share, policy.spillWriteBytesMin, policy.spillWriteBytesMax);
+}
+
+/** Memory of all workers that pack and write spilled rows; native/cpu/radix_partition/page_spiller.cpp. */
+export function spillScratchBytes(spec: SpillSizes & { workers: number; spill: boolean }): number {
+    const run = Math.max(spec.pageBytes, spec.spillRunBytes);
+    return spec.spill ? spec.workers * (spec.spillWriteBytes + 2 * run) : 0;
+}
+
 /** Memory of one worker that reads spilled rows back: a run, and the calls that read several at once. */
-export function spillReadBytes(spec: { pageBytes: number; spillRunBytes: number }): number {
+export function spillReadBytes(spec: Pick<SpillSizes, "pageBytes" | "spillRunBytes">): number {
     const run = Math.max(spec.pageBytes, spec.spillRunBytes);
     // native/cpu/radix_partition/partitioned_rows.cpp
     return run + Math.max(run, Math.min(64 * 1024, 4 * spec.spillRunBytes));

@@ -82,6 +82,7 @@ std::unique_ptr<PartitionedRows> partition(const Side& side, const Trial& trial,
     spec.page_bytes = trial.page_bytes;
     spec.pool_bytes = trial.pool_bytes;
     spec.spill_run_bytes = trial.run_bytes;
+    spec.spill_write_bytes = 16 << 10;
     spec.spill = true;
     spec.force_spill = trial.force_spill;
     spec.workers = trial.workers;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <thread>
 
-#include "base/hash.hpp"
+#include "base/mix_kernels.hpp"
 #include "cpu/radix_partition/write_combining.hpp"
 #include "memory/page_packing.hpp"
 
@@ -13,17 +13,17 @@ namespace spillway {
 
 namespace {
 
-// One write call carries this many bytes: small enough to come from a worker's scratch in cache, large enough that the
-// system call (about 1 us) is noise against the copy (about 100 us).
-constexpr uint64_t kWriteBytes = 256 * 1024;
-
-// Less than this is not worth a write of its own while whole partitions can still go.
-constexpr uint64_t kRunsBytesMin = kWriteBytes / 4;
 // Keys that do not pack (random 64-bit ones) are not tried for ever: unmixing and looking at them costs as much as the
 // write. After this many runs in a row the rest of the set goes as it is.
 constexpr int kFutileRunsMax = 8;
 
 }  // namespace
+
+SpillScratch::SpillScratch(const PartitionSpec& spec, MemoryBudget& budget) {
+    if (!spec.spill) return;
+    const uint64_t run_bytes = std::max(spec.spill_run_bytes, spec.page_bytes);
+    reservation = budget.reserve(spec.spill_write_bytes + 2 * run_bytes, "buffers for spilled rows");
+}
 
 PageSpiller::PageSpiller(PartitionedRows& rows)
     : rows_(rows),
@@ -97,12 +97,14 @@ void PageSpiller::spill_if_forced(SpillScratch& scratch) {
 std::vector<PageSpiller::Run> PageSpiller::take_victims() {
     std::vector<Run> runs;
     const size_t run = run_pages();
+    const uint64_t write_bytes = std::max(rows_.spec().spill_write_bytes, rows_.spec().page_bytes);
     std::lock_guard<std::mutex> lock(mutex_);
     uint64_t bytes = 0;
-    for (int32_t p = rows_.null_partition(); p >= spilling_from_ && bytes < kWriteBytes; --p) {
+    for (int32_t p = rows_.null_partition(); p >= spilling_from_ && bytes < write_bytes; --p) {
         bytes += take_pages(p, resident_pages_[p] / run * run, runs);
     }
-    while (bytes < kRunsBytesMin && spilling_from_ > 0) {
+    // Less is not worth a write of its own while whole partitions can still go.
+    while (bytes < write_bytes / 4 && spilling_from_ > 0) {
         --spilling_from_;
         bytes += take_pages(spilling_from_, resident_pages_[spilling_from_], runs);
     }
@@ -169,10 +171,7 @@ bool PageSpiller::encode_packed(Run& run, SpillScratch& scratch) {
     }
     if (layout.mode == KeyMode::kWord) {
         // Mixed keys use all 64 bits; the keys themselves are often dense and pack to a third.
-        for (uint8_t* row = scratch.rows.data(); row < at; row += layout.row_bytes) {
-            const uint64_t word = unmix64(first_word(row));
-            std::memcpy(row, &word, 8);
-        }
+        unmix_first_words(scratch.rows.data(), spilled.rows, layout.row_bytes);
         spilled.spill.encoding |= kSpillUnmixed;
     }
     const size_t begin = scratch.encoded.size();

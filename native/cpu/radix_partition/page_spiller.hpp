@@ -12,6 +12,10 @@ namespace spillway {
 
 // A worker's memory for encoding spilled rows.
 struct SpillScratch {
+    SpillScratch() = default;
+    SpillScratch(const PartitionSpec& spec, MemoryBudget& budget);
+
+    Reservation reservation;       // of both; a row larger than a page may make them larger for a moment
     std::vector<uint8_t> rows;     // of one run
     std::vector<uint8_t> encoded;  // of one write
 };

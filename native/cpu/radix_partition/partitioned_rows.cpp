@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "base/hash.hpp"
+#include "base/mix_kernels.hpp"
 #include "memory/page_packing.hpp"
 
 namespace spillway {
@@ -14,13 +14,6 @@ namespace {
 
 // One read call carries at most this much beyond a single extent, a few runs when those are large.
 constexpr uint64_t kReadBytesMax = 64 * 1024;
-
-void mix_first_words(uint8_t* rows, uint32_t count, uint32_t row_bytes) {
-    for (uint32_t i = 0; i < count; ++i, rows += row_bytes) {
-        const uint64_t word = mix64(first_word(rows));
-        std::memcpy(rows, &word, 8);
-    }
-}
 
 }  // namespace
 

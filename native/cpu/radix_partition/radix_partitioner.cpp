@@ -34,6 +34,7 @@ class RadixPartitioner::Worker {
           spiller_(spiller),
           row_bytes_(rows.layout().row_bytes),
           page_bytes_(rows.spec().page_bytes),
+          scratch_(rows.spec(), rows.budget()),
           batch_pages_(spiller.batch_pages()),
           combining_(!rows.layout().has_var && row_bytes_ <= kCombinedRowBytesMax),
           slots_(static_cast<size_t>(rows.null_partition()) + 1) {
@@ -227,6 +228,7 @@ class RadixPartitioner::Worker {
     PageSpiller& spiller_;
     const uint32_t row_bytes_;
     const uint64_t page_bytes_;
+    SpillScratch scratch_;
     const size_t batch_pages_;
     const bool combining_;
     uint32_t rows_per_page_ = 0;
@@ -236,7 +238,6 @@ class RadixPartitioner::Worker {
     std::vector<Slot> slots_;
     std::vector<uint8_t*> spare_;                      // pages taken from the pool ahead of need
     std::vector<PageSpiller::PartitionPage> pending_;  // full pages not handed in yet
-    SpillScratch scratch_;
 };
 
 RadixPartitioner::RadixPartitioner(PartitionedRows& rows)

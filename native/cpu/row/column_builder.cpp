@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/mix_kernels.hpp"
 #include "cpu/row/strided_copy.hpp"
 
 namespace spillway {
@@ -144,10 +145,9 @@ void ColumnBuilder::append_fixed_field(const RowField& field, const uint8_t* con
     uint8_t* out = data_.data() + static_cast<uint64_t>(length_) * width_;
     if (field.in_key_word) {
         if (width_ == 8 && field.key_shift == 0) {
-            for (int64_t i = 0; i < count; ++i) {
-                const uint64_t word = unmix64(first_word(at(i)));
-                std::memcpy(out + i * 8, &word, 8);
-            }
+            for (int64_t i = 0; i < count; ++i) std::memcpy(out + i * 8, at(i), 8);
+            auto* words = reinterpret_cast<uint64_t*>(out);  // blocks are aligned to 64 bytes
+            unmix_words(words, static_cast<uint64_t>(count), words);
             return;
         }
         for (int64_t i = 0; i < count; ++i, out += width_) {

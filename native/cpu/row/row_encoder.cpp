@@ -6,6 +6,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "base/mix_kernels.hpp"
 #include "cpu/row/nested_codec.hpp"
 #include "cpu/row/strided_copy.hpp"
 
@@ -100,13 +101,22 @@ bool RowEncoder::encode_plain_keys(const std::vector<ColumnView>& views) {
     const bool plain = spec.kind == KeyKind::kInteger && spec.width == 8 && column.type->layout == Layout::kFixed &&
                        column.type->byte_width == 8 && column.validity == nullptr;
     if (!plain) return false;
-    const uint8_t* value = column.data + selection_.begin * 8;
-    uint8_t* row = rows_.data();
-    for (int64_t i = 0; i < selection_.count; ++i, value += 8, row += layout_.row_bytes) {
-        const uint64_t mixed = mix64(first_word(value));
-        std::memcpy(row, &mixed, 8);
-    }
+    // Values need not be aligned: a copy that stays in L1, and at 8 bytes a row the rows themselves.
+    const auto count = static_cast<uint64_t>(selection_.count);
+    uint64_t* words = words_.data();
+    std::memcpy(words, column.data + selection_.begin * 8, count * 8);
+    mix_words(words, count, words);
+    scatter_words(words);
     return true;
+}
+
+void RowEncoder::scatter_words(const uint64_t* words) {
+    uint8_t* row = rows_.data();
+    if (layout_.row_bytes == 8) {
+        std::memcpy(row, words, static_cast<size_t>(selection_.count) * 8);
+        return;
+    }
+    for (int64_t i = 0; i < selection_.count; ++i, row += layout_.row_bytes) std::memcpy(row, &words[i], 8);
 }
 
 void RowEncoder::encode_word_keys(const std::vector<ColumnView>& views) {
@@ -128,11 +138,8 @@ void RowEncoder::encode_word_keys(const std::vector<ColumnView>& views) {
             }
         }
     }
-    uint8_t* row = rows_.data();
-    for (int64_t i = 0; i < rows; ++i, row += layout_.row_bytes) {
-        const uint64_t mixed = mix64(words[i]);
-        std::memcpy(row, &mixed, 8);
-    }
+    mix_words(words, static_cast<uint64_t>(rows), words);
+    scatter_words(words);
 }
 
 void RowEncoder::encode_wide_keys(const std::vector<ColumnView>& views) {

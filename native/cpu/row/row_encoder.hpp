@@ -49,6 +49,7 @@ class RowEncoder {
     };
     const ColumnView& view(const std::vector<ColumnView>& views, int32_t column) const;
     void select(const std::vector<ColumnView>& views, int64_t begin, int64_t rows);
+    void scatter_words(const uint64_t* words);
     bool encode_plain_keys(const std::vector<ColumnView>& views);
     void encode_word_keys(const std::vector<ColumnView>& views);
     void encode_wide_keys(const std::vector<ColumnView>& views);

@@ -57,7 +57,7 @@ export function generateSpec(rows: number, batchRows = 1 << 14): NativeGenerateS
 export function partitionSpec(change: Partial<NativePartitionSpec> = {}): NativePartitionSpec {
     return {
         ...{ columns: twoColumns, keys: [integerKey], carry: [0, 1], nullKeys: "drop", radixBits: 3 },
-        ...{ pageBytes: 1 << 16, poolBytes: 1 << 28, spillRunBytes: 8192 },
+        ...{ pageBytes: 1 << 16, poolBytes: 1 << 28, spillRunBytes: 8192, spillWriteBytes: 65536 },
         ...{ spill: false, packSpilled: true, forceSpill: false },
         ...{ morselRows: 1 << 14, workers: 2, hashMask: allBits },
         ...change

@@ -41,7 +41,7 @@ export async function makeBusy() {
     const spec = {
         ...{ columns, carry: [0, 1], nullKeys: "drop", radixBits: 6, pageBytes: 65536, poolBytes: 2 ** 28 },
         ...{ keys: [{ column: 0, kind: "integer", kindOfValue: "integer", width: 8 }] },
-        ...{ spillRunBytes: 8192, spill: true, packSpilled: true },
+        ...{ spillRunBytes: 8192, spillWriteBytes: 65536, spill: true, packSpilled: true },
         ...{ forceSpill: false, morselRows: 4096, workers: 2, hashMask: 2n ** 64n - 1n }
     };
     const partitions = binding.createPartitions(computing, spec);
