@@ -21,8 +21,13 @@ const MixKernels* kernels() {
 
 using Kernel = void (*)(const uint64_t*, uint64_t, uint64_t*);
 
-// Rows of several words: their first words are gathered, changed side by side and put back, a block in L1 at a time.
+// Rows of one word are an array of words. Of wider rows the first words are gathered, changed side by side and put
+// back, a block in L1 at a time.
 void change_first_words(uint8_t* rows, uint64_t count, uint32_t row_bytes, Kernel change) {
+    if (row_bytes == 8) {
+        auto* words = reinterpret_cast<uint64_t*>(rows);
+        return change(words, count, words);
+    }
     constexpr uint64_t kBlock = 512;
     uint64_t words[kBlock];
     for (uint64_t done = 0; done < count; done += kBlock, rows += kBlock * row_bytes) {

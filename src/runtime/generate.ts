@@ -108,8 +108,8 @@ function rowBytes(request: GenerateRequest): number {
     return request.payload.reduce<number>((sum, column) => sum + column.width + 4, request.key.width);
 }
 
-// Each batch costs its reader a message to decode (50 us in Arrow JS), which at this size is nothing, and the batches of
-// all workers are still small next to most budgets.
+// Each batch costs its reader a message to decode (50 us in Arrow JS), which at this size is nothing, and the batches
+// of all workers are still small next to most budgets.
 const batchBytes = 16 * 1024 * 1024;
 const batchRowsRange = [1024, 512 * 1024] as const;
 
