@@ -102,6 +102,13 @@ void PagePool::release(uint8_t* page) {
     ++released_since_scan_;
 }
 
+void PagePool::release(const std::vector<uint8_t*>& pages) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    free_pages_.insert(free_pages_.end(), pages.begin(), pages.end());
+    pages_in_use_ -= pages.size();
+    released_since_scan_ += pages.size();
+}
+
 uint64_t PagePool::pages_in_use() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return pages_in_use_;

@@ -28,6 +28,7 @@ class PagePool : private Reclaimable {
     // Appends up to `count` pages that are free at once (nothing is mapped for them): one lock for many pages.
     void try_acquire_more(size_t count, std::vector<uint8_t*>& out);
     void release(uint8_t* page);
+    void release(const std::vector<uint8_t*>& pages);
 
     uint64_t page_bytes() const { return page_bytes_; }
     uint64_t pool_bytes() const { return pool_bytes_; }

@@ -48,7 +48,7 @@ export function limitLadder(policy: Policy, threads: number, batchBytes: number)
         pageBytesMax: policy.pageBytesMax / 8
     });
     step({
-        openPagesShare: 2 / 3,
+        openPagesShare: 0.8,
         radixBitsMax: 10,
         queuedBatches: 2,
         streamGroupBytes: policy.streamGroupBytes / 8,

@@ -33,6 +33,8 @@ export interface Policy {
     readonly openPagesShare: number;
     /** A partition this many times (as a power of two) larger than the cache gets a second pass. */
     readonly secondPassBitsMin: number;
+    /** Memory of a set that spills nearly everything, in open pages: some full ones must wait for their run. */
+    readonly spareOpenPages: number;
     /** Pages: from what a disk transfers well, past what costs little to hand over, down to the pool's smallest. */
     readonly pageBytesMax: number;
     readonly pageBytesGood: number;
@@ -115,6 +117,7 @@ export const defaultPolicy: Policy = Object.freeze({
     partitionsPerWorker: 8,
     openPagesShare: 0.25,
     secondPassBitsMin: 2,
+    spareOpenPages: 1.25,
     pageBytesMax: 256 * 1024,
     pageBytesGood: 4096,
     pageBytesMin: 1024,

@@ -88,7 +88,7 @@ export function poolNeeds(
     const slack = exact ? 1 : policy.estimateSlack;
     const wanted = Math.ceil(bytes * slack * 1.02) + open + pageBytes;
     const roomy = Math.min(open / limits.openPagesShare, wanted);
-    const bare = open * 1.5 + 4 * pageBytes;
+    const bare = open * policy.spareOpenPages + 4 * pageBytes;
     // Everything fits: nothing will be spilled and nothing more is needed, if the number of rows is right.
     const min = exact ? Math.min(Math.max(roomy, bare), wanted) : Math.max(roomy, bare);
     return { min: Math.ceil(min), wanted: Math.ceil(Math.max(wanted, min)) };

@@ -54,7 +54,7 @@ uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, SpillScratch&
         rows_.control().check();
         if (!rows_.spec().spill) throw nothing_to_spill();
         hand_in(pending, scratch);
-        std::vector<Run> victims = take_victims();
+        std::vector<Run> victims = take_victims(scratch);
         if (!victims.empty()) {
             write_victims(victims, scratch);
             continue;
@@ -72,16 +72,16 @@ void PageSpiller::place(int32_t partition, Page&& page) {
     Partition& target = rows_.mutable_partition(partition);
     target.rows += page.rows;
     target.bytes += page.content_bytes;
-    if (page.data != nullptr) ++resident_pages_[partition];
+    if (page.data != nullptr) resident_pages_[partition].fetch_add(1, std::memory_order_release);
     target.pages.push_back(std::move(page));
 }
 
 void PageSpiller::hand_in(std::vector<PartitionPage>& pages, SpillScratch& scratch) {
     if (pages.empty()) return;
     stream_fence();  // other workers may read the pages from now on
-    {
-        std::lock_guard<std::mutex> lock(mutex_);
-        for (PartitionPage& each : pages) place(each.partition, std::move(each.page));
+    for (PartitionPage& each : pages) {
+        std::lock_guard<std::mutex> lock(lock_of(each.partition));
+        place(each.partition, std::move(each.page));
     }
     pages.clear();
     spill_if_forced(scratch);
@@ -89,35 +89,48 @@ void PageSpiller::hand_in(std::vector<PartitionPage>& pages, SpillScratch& scrat
 
 void PageSpiller::spill_if_forced(SpillScratch& scratch) {
     if (!rows_.spec().force_spill) return;
-    for (std::vector<Run> victims = take_victims(); !victims.empty(); victims = take_victims()) {
+    for (std::vector<Run> victims = take_victims(scratch); !victims.empty(); victims = take_victims(scratch)) {
         write_victims(victims, scratch);
     }
 }
 
-std::vector<PageSpiller::Run> PageSpiller::take_victims() {
+std::vector<PageSpiller::Run> PageSpiller::take_victims(SpillScratch& scratch) {
     std::vector<Run> runs;
-    const size_t run = run_pages();
-    const uint64_t write_bytes = std::max(rows_.spec().spill_write_bytes, rows_.spec().page_bytes);
-    std::lock_guard<std::mutex> lock(mutex_);
-    uint64_t bytes = 0;
-    for (int32_t p = rows_.null_partition(); p >= spilling_from_ && bytes < write_bytes; --p) {
-        bytes += take_pages(p, resident_pages_[p] / run * run, runs);
-    }
+    const uint64_t wanted = std::max(rows_.spec().spill_write_bytes, rows_.spec().page_bytes);
+    uint64_t bytes = take_runs(scratch, wanted, runs);
     // Less is not worth a write of its own while whole partitions can still go.
-    while (bytes < write_bytes / 4 && spilling_from_ > 0) {
-        --spilling_from_;
-        bytes += take_pages(spilling_from_, resident_pages_[spilling_from_], runs);
+    while (bytes < wanted / 4) {
+        int32_t from = spilling_from_.load(std::memory_order_relaxed);
+        if (from == 0) break;
+        if (!spilling_from_.compare_exchange_weak(from, from - 1, std::memory_order_relaxed)) continue;
+        bytes += take_pages(from - 1, 1, runs);
     }
     // Every partition spills and none has a whole run.
-    for (int32_t p = rows_.null_partition(); p >= 0 && bytes == 0; --p) {
-        bytes += take_pages(p, resident_pages_[p], runs);
-    }
-    if (!runs.empty()) writing_.fetch_add(1, std::memory_order_acq_rel);
+    for (int32_t p = rows_.null_partition(); p >= 0 && bytes == 0; --p) bytes += take_pages(p, 1, runs);
     return runs;
 }
 
-// Moves `count` pages of the partition that are in memory to `runs`; returns their bytes.
-uint64_t PageSpiller::take_pages(int32_t partition, size_t count, std::vector<Run>& runs) {
+// Whole runs of partitions that spill already.
+uint64_t PageSpiller::take_runs(SpillScratch& scratch, uint64_t wanted, std::vector<Run>& runs) {
+    const int32_t from = spilling_from_.load(std::memory_order_relaxed);
+    const int32_t count = rows_.null_partition() + 1 - from;
+    uint64_t bytes = 0;
+    for (int32_t i = 0; i < count && bytes < wanted; ++i, ++scratch.turn) {
+        bytes +=
+            take_pages(from + static_cast<int32_t>(scratch.turn % static_cast<uint32_t>(count)), run_pages(), runs);
+    }
+    return bytes;
+}
+
+// Moves pages of the partition that are in memory to `runs`, as many as are a multiple of `multiple`; returns their
+// bytes. Who finds a partition empty has seen writing_ raised by whoever took its pages.
+uint64_t PageSpiller::take_pages(int32_t partition, size_t multiple, std::vector<Run>& runs) {
+    if (resident_pages_[partition].load(std::memory_order_acquire) < multiple) return 0;
+    std::lock_guard<std::mutex> lock(lock_of(partition));
+    size_t count = resident_pages_[partition].load(std::memory_order_relaxed) / multiple * multiple;
+    if (count == 0) return 0;
+    if (runs.empty()) writing_.fetch_add(1, std::memory_order_acq_rel);
+    resident_pages_[partition].fetch_sub(static_cast<uint32_t>(count), std::memory_order_release);
     uint64_t bytes = 0;
     const size_t run = run_pages();
     auto& pages = rows_.mutable_partition(partition).pages;
@@ -131,7 +144,6 @@ uint64_t PageSpiller::take_pages(int32_t partition, size_t count, std::vector<Ru
         runs.back().pages.push_back(std::move(page));
         pages[i] = std::move(pages.back());
         pages.pop_back();
-        --resident_pages_[partition];
         --count;
     }
     return bytes;
@@ -192,8 +204,8 @@ bool PageSpiller::encode_packed(Run& run, SpillScratch& scratch) {
 
 // The pages were not written: they go back with the PartitionedRows.
 void PageSpiller::give_back(std::vector<Run>& runs) {
-    std::lock_guard<std::mutex> lock(mutex_);
     for (Run& run : runs) {
+        std::lock_guard<std::mutex> lock(lock_of(run.partition));
         auto& pages = rows_.mutable_partition(run.partition).pages;
         for (Page& page : run.pages) pages.push_back(std::move(page));
     }
@@ -220,12 +232,14 @@ void PageSpiller::write_victims(std::vector<Run>& runs, SpillScratch& scratch) {
         run.spilled.spill.offset += position.offset;
         run.spilled.spill.shard = position.shard;
         for (Page& page : run.pages) {
-            if (page.own == nullptr) rows_.pool().release(page.data);
+            if (page.own == nullptr) scratch.freed.push_back(page.data);
         }
         run.pages.clear();
     }
-    std::lock_guard<std::mutex> lock(mutex_);
+    rows_.pool().release(scratch.freed);
+    scratch.freed.clear();
     for (Run& run : runs) {
+        std::lock_guard<std::mutex> lock(lock_of(run.partition));
         Partition& target = rows_.mutable_partition(run.partition);
         target.spilled_bytes += run.spilled.content_bytes;
         target.pages.push_back(std::move(run.spilled));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -18,6 +19,8 @@ struct SpillScratch {
     Reservation reservation;       // of both; a row larger than a page may make them larger for a moment
     std::vector<uint8_t> rows;     // of one run
     std::vector<uint8_t> encoded;  // of one write
+    std::vector<uint8_t*> freed;   // pages of one write
+    uint32_t turn = 0;             // where the worker looks for runs next, so that workers take different partitions
 };
 
 // Takes the full pages of all workers of one partition pass and decides which stay. Hybrid residency: when the pool is
@@ -53,8 +56,9 @@ class PageSpiller {
         std::vector<Page> pages;
         Page spilled;
     };
-    std::vector<Run> take_victims();
-    uint64_t take_pages(int32_t partition, size_t count, std::vector<Run>& runs);
+    std::vector<Run> take_victims(SpillScratch& scratch);
+    uint64_t take_runs(SpillScratch& scratch, uint64_t wanted, std::vector<Run>& runs);
+    uint64_t take_pages(int32_t partition, size_t multiple, std::vector<Run>& runs);
     void write_victims(std::vector<Run>& runs, SpillScratch& scratch);
     void encode(Run& run, SpillScratch& scratch);
     bool encode_packed(Run& run, SpillScratch& scratch);
@@ -62,12 +66,19 @@ class PageSpiller {
     size_t run_pages() const;
     Error nothing_to_spill() const;
 
+    // One lock for every 64th partition: with 16 workers and pages of 1 KiB a single one took longer than the pass.
+    static constexpr int32_t kLocks = 64;
+    struct alignas(64) Lock {
+        std::mutex mutex;
+    };
+    std::mutex& lock_of(int32_t partition) { return locks_[static_cast<size_t>(partition % kLocks)].mutex; }
+
     PartitionedRows& rows_;
-    std::mutex mutex_;
-    std::vector<size_t> resident_pages_;  // full pages in memory, per partition
-    int32_t spilling_from_;               // partitions from here on go to disk
-    std::atomic<int> writing_{0};         // workers that are writing victims right now
-    std::atomic<int> futile_{0};          // runs in a row that packing did not shrink
+    std::array<Lock, kLocks> locks_;                     // of a partition's list of pages
+    std::vector<std::atomic<uint32_t>> resident_pages_;  // full pages in memory, per partition
+    std::atomic<int32_t> spilling_from_;                 // partitions from here on go to disk
+    std::atomic<int> writing_{0};                        // workers that are writing victims right now
+    std::atomic<int> futile_{0};                         // runs in a row that packing did not shrink
 };
 
 }  // namespace spillway
