@@ -39,6 +39,7 @@ async function* groups(
     }
     const dictionaries = new StreamDictionaries(schema);
     let group: RecordBatch[] = [];
+    let yielded = false;
     for await (const batch of iterable as AsyncIterable<unknown>) {
         job.check();
         if (!isBatch(batch)) throw invalidArgument("open", "an async iterable of Arrow record batches", batch);
@@ -54,10 +55,12 @@ async function* groups(
         group.push(dictionaries.unify(batch));
         if (groupBytes(group) >= bytesPerGroup) {
             yield group;
+            yielded = true;
             group = [];
         }
     }
-    yield group;
+    // The source of the last group gives the result its dictionaries: an empty one behind others would have none.
+    if (group.length > 0 || !yielded) yield group;
 }
 
 /**
