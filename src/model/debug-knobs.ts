@@ -17,7 +17,7 @@ export interface DebugKnobs {
     hashMask?: bigint;
     /** Every full page goes to disk. */
     forceSpill?: boolean;
-    /** Page size, a power of two from 4096 to 2097152. */
+    /** Page size, a power of two from 1024 to 2097152. */
     pageBytes?: number;
     /** Bits of the first partition pass, 0 .. 14. */
     radixBits?: number;
@@ -50,7 +50,7 @@ export const debugKnobNames = [
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
 const largestRadixBits = 14; // native/model/stage_spec.hpp
-const pageBytesRange = [4096, 2 * 1024 * 1024] as const; // native/memory/page_pool.hpp
+const pageBytesRange = [1024, 2 * 1024 * 1024] as const; // native/memory/page_pool.hpp
 
 export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     const given = checkOptions(value, where, debugKnobNames);

@@ -112,14 +112,25 @@ export class PlanSearch {
         this.#ladder = ladderOf(query, this.policy, this.#inputs);
     }
 
-    /** The plan at the first rung of the ladder that the budget can hold; the last rung if none does. */
+    /**
+     * The plan at the first rung of the ladder that the budget can hold. Sizes that are powers of two jump as the budget
+     * grows, so a budget may hold no plan made for it but hold the one for the least budget. If it does not hold that
+     * either, the plan needs more than the budget.
+     */
     public at(budgetBytes: number): Attempt {
-        let last: Attempt | undefined;
+        const fitting = this.#firstFitting(budgetBytes);
+        if (fitting !== undefined) return fitting;
+        const least = this.leastBudget();
+        const smaller = least < budgetBytes ? this.#firstFitting(least) : undefined;
+        return smaller ?? this.#attempt(this.#ladder[this.#ladder.length - 1] as PlanLimits, budgetBytes);
+    }
+
+    #firstFitting(budgetBytes: number): Attempt | undefined {
         for (const limits of this.#ladder) {
-            last = this.#attempt(limits, budgetBytes);
-            if (last.minimumBytes <= budgetBytes) break;
+            const attempt = this.#attempt(limits, budgetBytes);
+            if (attempt.minimumBytes <= budgetBytes) return attempt;
         }
-        return last as Attempt;
+        return undefined;
     }
 
     /**

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Planning near the least budget, where page sizes and runs that are powers of two jump as the budget grows.
+import { Int32, Int64, Utf8, type DataType } from "apache-arrow";
+import { expect, test } from "vitest";
+import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import { memoryNeeds, planQuery } from "../../../src/planner/plan-query.js";
+import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
+import { forSeeds, type Random } from "../../support/random.js";
+
+const columns = (random: Random): Record<string, DataType> =>
+    Object.fromEntries([
+        ["k", new Int64()] as const,
+        ...Array.from({ length: random.below(6) }, (_, i) => [`c${i}`, random.pick([new Int32(), new Utf8()])] as const)
+    ]);
+
+function knobs(random: Random): DebugKnobs {
+    const debug: DebugKnobs = { algorithm: random.pick(["radix", "partitioned"]) };
+    if (random.chance(0.5)) debug.radixBits = random.below(8);
+    if (random.chance(0.3)) debug.pageBytes = random.pick([1024, 4096]);
+    if (random.chance(0.3)) debug.forceSpill = true;
+    return debug;
+}
+
+test("every budget above the least has a plan that keeps to it", async () => {
+    await forSeeds(2000, 100, async (random) => {
+        const input = () =>
+            inputNode(columns(random), {
+                rows: Math.round(10 ** (random.unit() * 7)),
+                textBytes: random.pick([1, 20, 300]),
+                streamed: random.chance(0.2)
+            });
+        const root = random.chance(0.5)
+            ? join(input(), input(), { on: "k", suffix: "_2" })
+            : group(input(), { keys: ["k"], aggregates: { n: { count: "*" } } });
+        const more = { threads: random.pick([1, 4]), debug: random.chance(0.3) ? {} : knobs(random) };
+        const least = memoryNeeds(planQueryOf(root, { ...more, budgetBytes: 2 ** 40 })).minimumBytes;
+        for (let step = 0; step < 40; ++step) {
+            const budgetBytes = Math.ceil(least * (1 + step / 50));
+            const plan = planQuery(planQueryOf(root, { ...more, budgetBytes }));
+            for (const { live, memory } of plan.stages) {
+                const pools = live.reduce((sum, set) => sum + plan.sets[set]!.poolBytes, 0);
+                const bytes = pools + memory.inputBytes + memory.tableBytes + memory.outputBytes;
+                expect(bytes + plan.memory.fixedBytes, `of ${budgetBytes}`).toBeLessThanOrEqual(budgetBytes);
+            }
+        }
+        await Promise.resolve();
+    });
+});
