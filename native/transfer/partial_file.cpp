@@ -20,6 +20,9 @@ namespace {
 // One system call writes at most this much: an abort is noticed after tens of milliseconds even on a slow disk.
 constexpr size_t kBytesPerCall = size_t{32} << 20;
 constexpr size_t kPiecesPerCall = 1024;  // IOV_MAX of Linux
+// Files up to this size are not worth allocating ahead; larger ones grow by half.
+constexpr int64_t kAllocationMin = int64_t{16} << 20;
+constexpr int64_t kAllocationMax = int64_t{256} << 20;
 constexpr int kHiddenNameAttempts = 1000;
 constexpr mode_t kFileMode = 0666;  // less the umask, as any other new file
 
@@ -118,7 +121,29 @@ void PartialFile::open_hidden() {
     throw failure(EEXIST, "creating a hidden file beside");
 }
 
+// Gives the file its disk blocks ahead of the writes. ext4 allocates blocks late, and renaming over an existing file
+// makes it catch up at once (so that a crash leaves the one or the other): 150 ms for 800 MB, all in the last step.
+void PartialFile::allocate(int64_t end) noexcept {
+    if (end <= std::max(allocated_.load(std::memory_order_relaxed), kAllocationMin)) return;
+    std::lock_guard<std::mutex> lock(allocation_mutex_);
+    const int64_t allocated = allocated_.load(std::memory_order_relaxed);
+    if (end <= allocated) return;
+    const int64_t until = end + std::clamp(end / 2, kAllocationMin, kAllocationMax);
+    const bool done = fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, allocated, until - allocated) == 0;
+    allocated_.store(done ? until : INT64_MAX, std::memory_order_relaxed);  // no space ahead: the writes will tell
+}
+
+void PartialFile::free_unused() noexcept {
+    struct stat status {};
+    if (allocated_.load(std::memory_order_relaxed) == 0 || fstat(descriptor_, &status) != 0) return;
+    // To the size that it has: frees the blocks behind its end. Should it fail, they stay until the file goes.
+    if (ftruncate(descriptor_, status.st_size) != 0) return;
+}
+
 void PartialFile::write(int64_t offset, std::vector<iovec>& pieces, const JobControl& control) {
+    int64_t end = offset;
+    for (const iovec& piece : pieces) end += static_cast<int64_t>(piece.iov_len);
+    allocate(end);
     size_t first = 0;
     while (first < pieces.size()) {
         if (pieces[first].iov_len == 0) {
@@ -158,6 +183,7 @@ void PartialFile::write(int64_t offset, std::vector<iovec>& pieces, const JobCon
 // No fsync anywhere: what is promised is that the name never shows half a file while the system runs. Surviving a
 // power cut would cost the time of writing the result to the platter, for data that can be computed again.
 void PartialFile::publish() {
+    free_unused();
     hidden_name_.empty() ? publish_unnamed() : publish_hidden();
 }
 

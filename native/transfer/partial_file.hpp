@@ -3,7 +3,9 @@
 
 #include <sys/uio.h>
 
+#include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,6 +44,8 @@ class PartialFile {
     void publish_unnamed();
     void publish_hidden();
     void rename_hidden(bool replace);
+    void allocate(int64_t end) noexcept;
+    void free_unused() noexcept;
     Error failure(int error_number, const char* doing) const;
     Error exists() const;
 
@@ -52,6 +56,8 @@ class PartialFile {
     int folder_ = -1;  // every later call is relative to it: the process may change its working directory
     int descriptor_ = -1;
     int replaced_ = -1;
+    std::mutex allocation_mutex_;
+    std::atomic<int64_t> allocated_{0};  // bytes that have disk blocks; INT64_MAX: the file system does not do it
 };
 
 }  // namespace spillway
