@@ -109,8 +109,8 @@ Napi::Value create_partition_sink(const Napi::CallbackInfo& info) {
     PartitionsHandle& partitions = *handle->partitions;
     partitions.expect(PartitionsHandle::State::kFilling);
     // A batch of the one stage is a morsel of the other.
-    handle->sink =
-        std::make_unique<PartitionSink>(*partitions.partitioner, *partitions.rows, partitions.rows->spec().morsel_rows);
+    handle->sink = std::make_unique<PartitionSink>(*partitions.partitioner, *partitions.rows, partitions.columns,
+                                                   partitions.rows->spec().morsel_rows);
     return share_sink(info.Env(), std::move(handle));
 }
 

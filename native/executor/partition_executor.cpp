@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "cpu/radix_partition/write_combining.hpp"
 #include "executor/morsel_reader.hpp"
@@ -60,18 +61,26 @@ void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Sour
                  [&] { control.cancelled.store(true, std::memory_order_relaxed); });
 }
 
-PartitionSink::PartitionSink(RadixPartitioner& partitioner, PartitionedRows& rows, int64_t batch_rows)
-    : partitioner_(partitioner), rows_(rows), batch_rows_(batch_rows) {}
+PartitionSink::PartitionSink(RadixPartitioner& partitioner, PartitionedRows& rows, std::vector<TypePtr> columns,
+                             int64_t batch_rows)
+    : partitioner_(partitioner), rows_(rows), columns_(std::move(columns)), batch_rows_(batch_rows) {}
 PartitionSink::~PartitionSink() = default;
+
+// Once per sink: one stage makes all of its batches, and rows of another layout would be read as if they had this one.
+void PartitionSink::learn_types(const OutputBatch& batch) {
+    SPILLWAY_CHECK(batch.columns.size() == columns_.size());
+    std::vector<TypePtr> types;
+    for (size_t i = 0; i < columns_.size(); ++i) {
+        types.push_back(batch.columns[i].type);
+        SPILLWAY_CHECK(has_planned_layout(*columns_[i], *types.back()));
+    }
+    adopt_types(rows_.mutable_layout(), types);
+    types_known_ = true;
+}
 
 RowEncoder& PartitionSink::encoder(int worker, const OutputBatch& batch) {
     std::lock_guard<std::mutex> lock(mutex_);
-    if (!types_known_) {
-        std::vector<TypePtr> types;
-        for (const OutputColumn& column : batch.columns) types.push_back(column.type);
-        adopt_types(rows_.mutable_layout(), types);
-        types_known_ = true;
-    }
+    if (!types_known_) learn_types(batch);
     const auto index = static_cast<size_t>(worker);
     if (index >= encoders_.size()) encoders_.resize(index + 1);
     if (!encoders_[index]) {

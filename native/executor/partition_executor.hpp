@@ -22,7 +22,9 @@ void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Sour
 // The batches of one stage become the rows of the next stage's partitioner, inside the same process and threads.
 class PartitionSink final : public BatchSink {
   public:
-    PartitionSink(RadixPartitioner& partitioner, PartitionedRows& rows, int64_t batch_rows);
+    // columns: of every batch, as planned.
+    PartitionSink(RadixPartitioner& partitioner, PartitionedRows& rows, std::vector<TypePtr> columns,
+                  int64_t batch_rows);
     ~PartitionSink() override;
     bool wants_columns() const override { return true; }
     void add_rows(int, uint64_t) override {}
@@ -31,9 +33,11 @@ class PartitionSink final : public BatchSink {
 
   private:
     RowEncoder& encoder(int worker, const OutputBatch& batch);
+    void learn_types(const OutputBatch& batch);
 
     RadixPartitioner& partitioner_;
     PartitionedRows& rows_;
+    const std::vector<TypePtr> columns_;
     const int64_t batch_rows_;
     std::mutex mutex_;
     bool types_known_ = false;

@@ -31,4 +31,19 @@ ColumnView view_of(const OutputColumn& column) {
     return view;
 }
 
+bool has_planned_layout(const ColumnType& planned, const ColumnType& actual) {
+    const Layout layout = planned.layout == Layout::kView ? Layout::kBinary : planned.layout;
+    if (layout != actual.layout || planned.children.size() != actual.children.size()) return false;
+    // The index width of a dictionary type is the one of the source; rows always carry int32 indices.
+    const bool width_matters = layout == Layout::kFixed || layout == Layout::kBinary || layout == Layout::kList;
+    const int32_t width = planned.layout == Layout::kView ? 4 : planned.byte_width;
+    if (width_matters && width != actual.byte_width) return false;
+    if (layout == Layout::kFixedList && planned.list_size != actual.list_size) return false;
+    if (layout == Layout::kDictionary) return true;
+    for (size_t i = 0; i < planned.children.size(); ++i) {
+        if (!has_planned_layout(planned.children[i], actual.children[i])) return false;
+    }
+    return true;
+}
+
 }  // namespace spillway

@@ -32,4 +32,7 @@ struct OutputBatch {
 
 ColumnView view_of(const OutputColumn& column);  // borrowed; valid while the column lives
 
+// Does a column of a result batch have the layout that the plan says? Views are planned but come out as kBinary.
+bool has_planned_layout(const ColumnType& planned, const ColumnType& actual);
+
 }  // namespace spillway

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/parallel.hpp"
+#include "executor/partition_executor.hpp"
 #include "executor/sinks/count_sink.hpp"
 #include "executor/sinks/file_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"
@@ -172,4 +173,29 @@ TEST(file_sink_writes_and_counts) {
     EXPECT_EQ(budget.used(), uint64_t{0});
     sink.writer().finish({});
     EXPECT_EQ(folder.entries(), size_t{1});
+}
+
+TEST(partition_sink_refuses_batches_of_other_columns) {
+    MemoryBudget budget(1 << 24);
+    JobControl control;
+    PartitionSpec spec;
+    spec.keys = {KeySpec{0, KeyKind::kInteger, KeyKind::kBytes, 8}};
+    spec.carry = {0, 1};
+    spec.page_bytes = 4096;
+    spec.pool_bytes = 1 << 20;
+    spec.morsel_rows = 1024;
+    const std::vector<TypePtr> columns = {column_type(Layout::kFixed, 8), column_type(Layout::kView, 4)};
+    PartitionedRows rows(spec, RowLayout::make(columns, spec.keys, spec.carry, spec.null_keys), budget, "/tmp",
+                         control);
+    RadixPartitioner partitioner(rows);
+    PartitionSink sink(partitioner, rows, columns, spec.morsel_rows);
+    const auto numbers = [&] { return fixed_column<int64_t>(budget, {1, 2}); };
+    const auto texts = [&] { return text_column(budget, {"a", "b"}); };
+    EXPECT_ERROR(kInternal, sink.push(0, batch_of(numbers())));
+    EXPECT_ERROR(kInternal, sink.push(0, batch_of(numbers(), texts(), texts())));
+    EXPECT_ERROR(kInternal, sink.push(0, batch_of(texts(), numbers())));
+    EXPECT_ERROR(kInternal, sink.push(0, batch_of(fixed_column<int32_t>(budget, {1, 2}), texts())));
+    sink.push(0, batch_of(numbers(), texts()));  // views are planned, and come out as plain texts
+    partitioner.finish();
+    EXPECT_EQ(rows.total_rows(), uint64_t{2});
 }

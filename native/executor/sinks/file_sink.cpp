@@ -5,26 +5,6 @@
 
 namespace spillway {
 
-namespace {
-
-// View columns leave the engine as plain ones with 4-byte offsets; see output_batch.hpp.
-bool same_layout(const ColumnType& expected, const ColumnType& actual) {
-    const Layout layout = expected.layout == Layout::kView ? Layout::kBinary : expected.layout;
-    if (layout != actual.layout || expected.children.size() != actual.children.size()) return false;
-    // The index width of a dictionary type is the one of the source; rows always carry int32 indices.
-    const bool width_matters = layout == Layout::kFixed || layout == Layout::kBinary || layout == Layout::kList;
-    const int32_t width = expected.layout == Layout::kView ? 4 : expected.byte_width;
-    if (width_matters && width != actual.byte_width) return false;
-    if (layout == Layout::kFixedList && expected.list_size != actual.list_size) return false;
-    if (layout == Layout::kDictionary) return true;
-    for (size_t i = 0; i < expected.children.size(); ++i) {
-        if (!same_layout(expected.children[i], actual.children[i])) return false;
-    }
-    return true;
-}
-
-}  // namespace
-
 FileSink::FileSink(std::unique_ptr<ArrowFileWriter> writer, std::vector<TypePtr> columns, int64_t batch_rows,
                    JobControl& control)
     : writer_(std::move(writer)), columns_(std::move(columns)), batch_rows_(batch_rows), control_(control) {
@@ -40,7 +20,7 @@ void FileSink::push(int, OutputBatch&& batch) {
     const OutputBatch owned = std::move(batch);
     SPILLWAY_CHECK(owned.columns.size() == columns_.size());
     for (size_t i = 0; i < columns_.size(); ++i) {
-        SPILLWAY_CHECK(same_layout(*columns_[i], *owned.columns[i].type));
+        SPILLWAY_CHECK(has_planned_layout(*columns_[i], *owned.columns[i].type));
     }
     writer_->write(owned);
     control_.rows_out.fetch_add(static_cast<uint64_t>(owned.rows), std::memory_order_relaxed);
