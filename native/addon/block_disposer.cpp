@@ -29,7 +29,8 @@ void BlockDisposer::queue_or_dispose(Dropped dropped) noexcept {
 
 void BlockDisposer::dispose(const Dropped& dropped) noexcept {
     if (dropped.descriptor >= 0) ::close(dropped.descriptor);
-    if (const auto engine = dropped.engine.lock()) {
+    const auto engine = dropped.engine.lock();
+    if (engine && engine->keeps_dropped.load(std::memory_order_relaxed)) {
         Buffer::free_block(dropped.block, engine->budget);
     } else {
         Buffer::free_block(dropped.block);

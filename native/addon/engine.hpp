@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,9 @@ struct Engine {
         : budget(memory_bytes), spill_directory(std::move(directory)), threads(thread_count) {}
 
     MemoryBudget budget;
+    // Blocks of dropped results are kept for the next ones; not while the runtime is idle and has given its memory
+    // back.
+    std::atomic<bool> keeps_dropped{true};
     const std::string spill_directory;
     const int threads;
     int64_t running_jobs = 0;  // JS thread only
@@ -55,6 +59,7 @@ struct Job {
         control.cancelled.store(true, std::memory_order_relaxed);
     }
     void stage_begins() {
+        engine->keeps_dropped.store(true, std::memory_order_relaxed);
         ++running_;
         ++engine->running_jobs;
     }

@@ -185,6 +185,8 @@ export interface Binding {
     engineMemory(engine: EngineHandle): NativeMemory;
     /** Resolves when the memory and files of every handle closed so far are gone: they are freed in the background. */
     drainEngine(engine: EngineHandle): Promise<void>;
+    /** Gives memory that no job uses back to the system, in the background. */
+    trimEngine(engine: EngineHandle): Promise<void>;
     /** Throws when jobs still run. */
     closeEngine(engine: EngineHandle): void;
 

@@ -16,6 +16,7 @@ import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
 import { defaultPolicy, type Policy } from "../planner/policy.js";
 import { Admission } from "./admission.js";
 import { BatchStream } from "./batch-stream.js";
+import { IdleTrim } from "./idle-trim.js";
 import { Job } from "../execute/job.js";
 import { QueryRun } from "./query-run.js";
 import { CountSink, FileSink } from "../execute/result-sink.js";
@@ -64,6 +65,7 @@ export class QueryRunner {
     public readonly statistics = new StatisticsCache();
     readonly #engine: EngineHandle;
     readonly #running = new Map<Job, Promise<unknown>>();
+    readonly #idle: IdleTrim;
     readonly #opened = new Set<Promise<unknown>>();
     #closing: Promise<void> | undefined;
 
@@ -77,6 +79,8 @@ export class QueryRunner {
         } catch (error) {
             throw toSpillwayError(error);
         }
+        const engine = this.#engine;
+        this.#idle = new IdleTrim(async () => await binding.trimEngine(engine));
         forgotten.register(this, { binding, engine: this.#engine }, this);
     }
 
@@ -137,6 +141,7 @@ export class QueryRunner {
         for (const [job] of running) job.close();
         await Promise.allSettled([...running.map(([, done]) => done), ...this.#opened]);
         forgotten.unregister(this);
+        await this.#idle.close();
         const { binding } = this.parts;
         await binding.drainEngine(this.#engine);
         binding.closeEngine(this.#engine);
@@ -158,12 +163,14 @@ export class QueryRunner {
                 await this.parts.binding.drainEngine(this.#engine);
             }
         };
+        this.#idle.stop();
         const done = run();
         this.#running.set(job, done);
         try {
             return await done;
         } finally {
             this.#running.delete(job);
+            if (this.#running.size === 0 && !this.closed) this.#idle.start();
         }
     }
 

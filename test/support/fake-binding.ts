@@ -63,6 +63,7 @@ export class FakeBinding {
             engineMemory: () => ({ limitBytes: 2 ** 28, usedBytes: this.usedBytes, peakBytes: 5 }),
             closeEngine: close,
             drainEngine: nothing,
+            trimEngine: nothing,
             createJob: () => {
                 this.jobs.push({ kind: "job" });
                 return this.jobs.at(-1);
