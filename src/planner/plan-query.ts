@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { DataType } from "apache-arrow";
 import { SpillwayError } from "../errors.js";
 import type { ColumnType } from "../model/column-type.js";
 import { bytesOption, formatBytes, parseBytes } from "../model/sizes.js";
@@ -104,7 +105,7 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         result: {
             columns: root.columns.map(({ name, field }) => ({
                 name,
-                type: typeText(field.type),
+                type: typeText(field.type as DataType),
                 nullable: field.nullable
             })),
             rows: estimate.rows,

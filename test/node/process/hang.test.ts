@@ -113,6 +113,7 @@ async function runTrial({ text, abortAfter, run }: Trial, seed: number): Promise
 }
 
 test("queries side by side all end, whoever is aborted", async () => {
+    let aborted = 0;
     await forSeeds(60_000, 8, async (random, seed) => {
         using sandbox = new Sandbox();
         const host = random.pick(["8MiB", "16MiB", "48MiB"]);
@@ -126,10 +127,11 @@ test("queries side by side all end, whoever is aborted", async () => {
         for (const outcome of outcomes) if (outcome.status === "rejected") throw outcome.reason;
         await inTime(`seed ${seed}: memory given back`, usedNothing(runtime));
         await inTime(`seed ${seed}: closing the runtime`, runtime.close());
-        const ended = outcomes.filter((outcome) => outcome.status === "fulfilled" && outcome.value).length;
-        expect(ended).toBeGreaterThanOrEqual(trials.filter((trial) => trial.abortAfter === undefined).length);
+        aborted += outcomes.filter((outcome) => outcome.status === "fulfilled" && !outcome.value).length;
         await sandbox.expectClean();
     });
+    // Aborts that all come too late would test nothing.
+    if (process.env["SPILLWAY_SEED"] === undefined) expect(aborted).toBeGreaterThan(0);
 });
 
 async function usedNothing(runtime: Runtime): Promise<void> {
