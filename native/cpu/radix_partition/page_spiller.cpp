@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <thread>
 
 #include "base/mix_kernels.hpp"
@@ -28,6 +29,7 @@ SpillScratch::SpillScratch(const PartitionSpec& spec, MemoryBudget& budget) {
 PageSpiller::PageSpiller(PartitionedRows& rows)
     : rows_(rows),
       resident_pages_(static_cast<size_t>(rows.null_partition()) + 1),
+      spilled_(static_cast<size_t>(rows.null_partition()) + 1),
       spilling_from_(rows.null_partition() + 1) {}
 
 size_t PageSpiller::run_pages() const {
@@ -103,10 +105,10 @@ std::vector<PageSpiller::Run> PageSpiller::take_victims(SpillScratch& scratch) {
         int32_t from = spilling_from_.load(std::memory_order_relaxed);
         if (from == 0) break;
         if (!spilling_from_.compare_exchange_weak(from, from - 1, std::memory_order_relaxed)) continue;
-        bytes += take_pages(from - 1, 1, runs);
+        bytes += take_pages(from - 1, 1, wanted - bytes, runs);
     }
     // Every partition spills and none has a whole run.
-    for (int32_t p = rows_.null_partition(); p >= 0 && bytes == 0; --p) bytes += take_pages(p, 1, runs);
+    for (int32_t p = rows_.null_partition(); p >= 0 && bytes == 0; --p) bytes += take_pages(p, 1, wanted, runs);
     return runs;
 }
 
@@ -116,35 +118,35 @@ uint64_t PageSpiller::take_runs(SpillScratch& scratch, uint64_t wanted, std::vec
     const int32_t count = rows_.null_partition() + 1 - from;
     uint64_t bytes = 0;
     for (int32_t i = 0; i < count && bytes < wanted; ++i, ++scratch.turn) {
-        bytes +=
-            take_pages(from + static_cast<int32_t>(scratch.turn % static_cast<uint32_t>(count)), run_pages(), runs);
+        const int32_t p = from + static_cast<int32_t>(scratch.turn % static_cast<uint32_t>(count));
+        bytes += take_pages(p, run_pages(), wanted - bytes, runs);
     }
     return bytes;
 }
 
-// Moves pages of the partition that are in memory to `runs`, as many as are a multiple of `multiple`; returns their
-// bytes. Who finds a partition empty has seen writing_ raised by whoever took its pages.
-uint64_t PageSpiller::take_pages(int32_t partition, size_t multiple, std::vector<Run>& runs) {
+// Moves pages of the partition that are in memory to `runs`: a multiple of `multiple`, and no more than reach `wanted`
+// bytes (a partition with a frequent key may fill the memory). Returns their bytes. Who finds a partition empty has
+// seen writing_ raised by whoever took its pages.
+uint64_t PageSpiller::take_pages(int32_t partition, size_t multiple, uint64_t wanted, std::vector<Run>& runs) {
     if (resident_pages_[partition].load(std::memory_order_acquire) < multiple) return 0;
     std::lock_guard<std::mutex> lock(lock_of(partition));
+    const size_t enough = wanted / rows_.spec().page_bytes / multiple * multiple + multiple;
     size_t count = resident_pages_[partition].load(std::memory_order_relaxed) / multiple * multiple;
+    count = std::min(count, enough);
     if (count == 0) return 0;
     if (runs.empty()) writing_.fetch_add(1, std::memory_order_acq_rel);
     resident_pages_[partition].fetch_sub(static_cast<uint32_t>(count), std::memory_order_release);
     uint64_t bytes = 0;
     const size_t run = run_pages();
     auto& pages = rows_.mutable_partition(partition).pages;
-    for (size_t i = pages.size(); i-- > 0 && count > 0;) {
-        Page& page = pages[i];
-        if (page.data == nullptr) continue;
+    for (; count > 0; --count) {
+        Page& page = pages.back();
         const bool follows = !runs.empty() && runs.back().partition == partition && runs.back().pages.size() < run &&
                              page.own == nullptr && runs.back().pages.back().own == nullptr;
         if (!follows) runs.push_back({partition, {}, {}});
         bytes += page.capacity_bytes;
         runs.back().pages.push_back(std::move(page));
-        pages[i] = std::move(pages.back());
         pages.pop_back();
-        --count;
     }
     return bytes;
 }
@@ -240,10 +242,16 @@ void PageSpiller::write_victims(std::vector<Run>& runs, SpillScratch& scratch) {
     scratch.freed.clear();
     for (Run& run : runs) {
         std::lock_guard<std::mutex> lock(lock_of(run.partition));
-        Partition& target = rows_.mutable_partition(run.partition);
-        target.spilled_bytes += run.spilled.content_bytes;
-        target.pages.push_back(std::move(run.spilled));
+        rows_.mutable_partition(run.partition).spilled_bytes += run.spilled.content_bytes;
+        spilled_[run.partition].push_back(std::move(run.spilled));
     }
+}
+
+void PageSpiller::gather(int32_t partition) {
+    auto& spilled = spilled_[partition];
+    auto& pages = rows_.mutable_partition(partition).pages;
+    pages.insert(pages.end(), std::make_move_iterator(spilled.begin()), std::make_move_iterator(spilled.end()));
+    std::vector<Page>().swap(spilled);
 }
 
 Error PageSpiller::nothing_to_spill() const {

@@ -44,6 +44,8 @@ class PageSpiller {
     void place(int32_t partition, Page&& page);
     // With PartitionSpec::force_spill, everything that is in memory goes to disk.
     void spill_if_forced(SpillScratch& scratch);
+    // At the end of the pass: what was spilled joins the partition's other pages. Whoever calls owns the partition.
+    void gather(int32_t partition);
     // How many pages a worker may take from the pool or hold back at a time, so that locks are rare: all workers
     // together at most the surplus of the pool over one open page per worker and partition, which alone must always
     // find a page.
@@ -58,7 +60,7 @@ class PageSpiller {
     };
     std::vector<Run> take_victims(SpillScratch& scratch);
     uint64_t take_runs(SpillScratch& scratch, uint64_t wanted, std::vector<Run>& runs);
-    uint64_t take_pages(int32_t partition, size_t multiple, std::vector<Run>& runs);
+    uint64_t take_pages(int32_t partition, size_t multiple, uint64_t wanted, std::vector<Run>& runs);
     void write_victims(std::vector<Run>& runs, SpillScratch& scratch);
     void encode(Run& run, SpillScratch& scratch);
     bool encode_packed(Run& run, SpillScratch& scratch);
@@ -76,9 +78,11 @@ class PageSpiller {
     PartitionedRows& rows_;
     std::array<Lock, kLocks> locks_;                     // of a partition's list of pages
     std::vector<std::atomic<uint32_t>> resident_pages_;  // full pages in memory, per partition
-    std::atomic<int32_t> spilling_from_;                 // partitions from here on go to disk
-    std::atomic<int> writing_{0};                        // workers that are writing victims right now
-    std::atomic<int> futile_{0};                         // runs in a row that packing did not shrink
+    // Spilled runs, apart from the pages in memory while those are still taken from the end of their list.
+    std::vector<std::vector<Page>> spilled_;
+    std::atomic<int32_t> spilling_from_;  // partitions from here on go to disk
+    std::atomic<int> writing_{0};         // workers that are writing victims right now
+    std::atomic<int> futile_{0};          // runs in a row that packing did not shrink
 };
 
 }  // namespace spillway
