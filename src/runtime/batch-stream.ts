@@ -113,6 +113,9 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
             };
             this.#running = this.runner.runJob(this.request.signal, work).catch((error: unknown) => {
                 this.#failure = { error };
+                // A stage that was cancelled before it began, or that was to run again, has not ended the queue; a
+                // reader that waits for a batch would wait for ever.
+                this.#sink?.queue.close();
                 reject(error);
             });
         });

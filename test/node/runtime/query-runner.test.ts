@@ -160,6 +160,33 @@ describe("batches", () => {
         expect(fake.leftOpen).toEqual(["engine"]);
     });
 
+    test("of a stage that never began, and so never ended its queue, end when the query does", async () => {
+        // An abort between the opening of the queue and the first step of the stage: the reader hung for ever.
+        const controller = new AbortController();
+        let endQueue: (end: null) => void = () => undefined;
+        const queueEnd = new Promise<null>((resolve) => {
+            endQueue = resolve;
+        });
+        const aborted = Object.assign(new Error("aborted"), { code: "ABORTED", details: {} });
+        const { fake, join } = fakeRuntime(
+            {
+                joinPartitions: async () => {
+                    await new Promise((resolve) => setTimeout(resolve, 20)); // the reader waits for its first batch
+                    controller.abort();
+                    throw aborted;
+                },
+                nextBatch: () => queueEnd,
+                closeSink: (queue: never) => {
+                    fake.open.delete(queue);
+                    endQueue(null);
+                }
+            },
+            radix
+        );
+        await expect(join.toTable({ signal: controller.signal })).rejects.toBe(controller.signal.reason);
+        expect(fake.leftOpen).toEqual(["engine"]);
+    });
+
     test("asked for several at a time come in order", async () => {
         const { fake, join } = fakeRuntime();
         fake.batches = [batch(1), batch(2), batch(3)];
