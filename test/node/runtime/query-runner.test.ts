@@ -163,6 +163,7 @@ describe("batches", () => {
     test("of a stage that never began, and so never ended its queue, end when the query does", async () => {
         // An abort between the opening of the queue and the first step of the stage: the reader hung for ever.
         const controller = new AbortController();
+        const reason = new Error("no longer wanted");
         let endQueue: (end: null) => void = () => undefined;
         const queueEnd = new Promise<null>((resolve) => {
             endQueue = resolve;
@@ -172,7 +173,7 @@ describe("batches", () => {
             {
                 joinPartitions: async () => {
                     await new Promise((resolve) => setTimeout(resolve, 20)); // the reader waits for its first batch
-                    controller.abort();
+                    controller.abort(reason);
                     throw aborted;
                 },
                 nextBatch: () => queueEnd,
@@ -183,7 +184,7 @@ describe("batches", () => {
             },
             radix
         );
-        await expect(join.toTable({ signal: controller.signal })).rejects.toBe(controller.signal.reason);
+        await expect(join.toTable({ signal: controller.signal })).rejects.toBe(reason);
         expect(fake.leftOpen).toEqual(["engine"]);
     });
 
