@@ -12,9 +12,11 @@ const seedsPerMode = 25;
 
 const modes: Record<string, RuntimeOptions> = {
     ...Object.fromEntries(Object.entries(suiteModes).filter(([, { debug }]) => debug?.algorithm === undefined)),
-    hash: { debug: { algorithm: "hash" } },
-    partitioned: { debug: { algorithm: "partitioned" } },
-    "partitioned and spilled": { debug: { algorithm: "partitioned", forceSpill: true, pageBytes: 4096, radixBits: 5 } }
+    hash: { debug: { algorithm: "hash", workers: 4, morselRows: 50 } },
+    partitioned: { debug: { algorithm: "partitioned", workers: 4, morselRows: 50 } },
+    "partitioned and spilled": {
+        debug: { algorithm: "partitioned", forceSpill: true, pageBytes: 1024, radixBits: 5, workers: 2 }
+    }
 };
 
 async function checkGroups(groups: GroupCase, options: RuntimeOptions): Promise<void> {
