@@ -64,7 +64,8 @@ function dictionaryBytes(inputs: readonly InputInfo[], policy: Policy): number {
 
 /** Held through the whole query, whatever its stages do. */
 function constantBytes(inputs: readonly InputInfo[], workers: number, policy: Policy): number {
-    return dictionaryBytes(inputs, policy) + policy.overheadBytes + workers * policy.overheadBytesPerWorker;
+    const threads = Math.max(0, workers - 2) * policy.threadBytes;
+    return dictionaryBytes(inputs, policy) + policy.overheadBytes + workers * policy.overheadBytesPerWorker + threads;
 }
 
 function neededColumns(root: LogicalNode, sink: SinkKind): number[] {

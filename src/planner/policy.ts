@@ -10,6 +10,8 @@ export interface Policy {
     /** The same where a share would be next to nothing: blocks are rounded up to whole pages of the system. */
     readonly overheadBytes: number;
     readonly overheadBytesPerWorker: number;
+    /** Stack and arena of the C allocator of each worker beyond the second; Node's 128 MiB have room for two. */
+    readonly threadBytes: number;
     /** Share of the L2 cache for a co-partition's table; the rest holds the probe rows and output that stream by. */
     readonly cacheShare: number;
     /** Share of the last-level cache, divided among the workers, up to which one big table is as good as small ones. */
@@ -105,6 +107,7 @@ export const defaultPolicy: Policy = Object.freeze({
     headroomShare: 1 / 16,
     overheadBytes: 256 * 1024,
     overheadBytesPerWorker: 64 * 1024,
+    threadBytes: 192 * 1024,
     cacheShare: 0.5,
     lastLevelShare: 0.5,
     streamingRatio: 8,
