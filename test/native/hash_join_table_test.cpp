@@ -127,4 +127,33 @@ TEST(hash_join_linear_probing_keeps_the_word_that_marks_free_slots) {
     check({first, second, 1, 2, first}, {first, second, 1, 3}, ~0ULL);
 }
 
+TEST(build_rows_are_numbered_without_large_gaps) {
+    // Runs that were spilled together among single small pages: as numbers of a span go on behind those of the longest
+    // one, there were 64 times as many numbers (and memory for them) as rows.
+    const RowLayout layout = one_key_layout();
+    const std::vector<std::vector<uint32_t>> shapes = {{}, {0, 0}, {1}, {129}, {8192, 1}, {1, 1, 1, 4096, 3, 0, 1}};
+    for (std::vector<uint32_t> counts : shapes) {
+        for (int i = 0; i < 100; ++i) counts.push_back(counts.empty() ? 128 : counts.back());
+        std::vector<uint64_t> words;
+        for (uint32_t count : counts) words.resize(words.size() + count, 0);
+        for (size_t i = 0; i < words.size(); ++i) words[i] = i;
+        std::vector<RowSpan> spans;
+        const uint64_t* next = words.data();
+        for (uint32_t count : counts) {
+            spans.push_back({reinterpret_cast<const uint8_t*>(next), count});
+            next += count;
+        }
+        const BuildRows rows(spans, layout);
+        EXPECT_EQ(rows.rows(), words.size());
+        EXPECT(rows.numbers() <= words.size() + words.size() / 2);
+        uint64_t expected = 0;
+        for (size_t s = 0; s < rows.spans().size(); ++s) {
+            for (uint32_t i = 0; i < rows.spans()[s].count; ++i) {
+                EXPECT_EQ(first_word(rows.row(rows.first_number(s) + i)), expected++);
+            }
+        }
+        EXPECT_EQ(expected, words.size());
+    }
+}
+
 }  // namespace spillway::test
