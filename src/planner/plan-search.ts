@@ -114,9 +114,9 @@ export class PlanSearch {
     }
 
     /**
-     * The plan at the first rung of the ladder that the budget can hold. Sizes that are powers of two jump as the budget
-     * grows, so a budget may hold no plan made for it but hold the one for the least budget. If it does not hold that
-     * either, the plan needs more than the budget.
+     * The plan at the first rung of the ladder that the budget can hold. Sizes that are powers of two jump as the
+     * budget grows, so a budget may hold no plan made for it but hold the one for the least budget. If it does not
+     * hold that either, the plan needs more than the budget.
      */
     public at(budgetBytes: number): Attempt {
         const fitting = this.#firstFitting(budgetBytes);
