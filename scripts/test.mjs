@@ -3,15 +3,17 @@
 // node scripts/test.mjs native [NAME]      native unit tests only (those whose name contains NAME)
 // node scripts/test.mjs node [FILTER ...]  vitest only, with its own arguments
 // node scripts/test.mjs sanitize           native unit tests under ASan + UBSan, then under TSan
-// The last line is always "N passed, N failed", the sum of everything that ran.
+// The last line is always "N passed, N failed", the sum of everything that ran; a line "failed: ..." for each failure
+// comes before it, so that the end of a long log says what went wrong.
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const sum = { passed: 0, failed: 0 };
+const failures = [];
 const quiet = "--log-level=WARNING";
 
 function run(command, args, options = {}) {
@@ -26,6 +28,7 @@ function exists(command) {
 
 function fail(what) {
     console.error(what);
+    failures.push(what);
     sum.failed += 1;
 }
 
@@ -89,6 +92,7 @@ function runNative(name, sanitize, filter = []) {
         }
     });
     const lines = result.stdout.trimEnd().split("\n");
+    failures.push(...lines.filter((line) => line.startsWith("FAILED ")).map((line) => `${name}: ${line.slice(7)}`));
     const counts = /^(\d+) passed, (\d+) failed$/.exec(lines.at(-1) ?? "");
     for (const line of counts ? lines.slice(0, -1) : lines) console.log(line);
     const passed = Number(counts?.[1] ?? 0);
@@ -99,6 +103,19 @@ function runNative(name, sanitize, filter = []) {
     if (result.status !== 0 && failed === 0) {
         fail(`${name} ended with ${result.signal ?? `exit code ${result.status}`}: a crash or a sanitizer report.`);
     }
+}
+
+/** One line for each test that failed, and for each file that failed outside its tests. */
+function vitestFailures({ testResults = [] }) {
+    const oneLine = (text) => text.split("\n    at ")[0].replaceAll(/\s+/g, " ").trim().slice(0, 500);
+    return testResults.flatMap(({ name, message, status, assertionResults }) => {
+        const failed = assertionResults.filter((result) => result.status === "failed");
+        const told = failed.map(
+            ({ fullName, failureMessages }) => `${fullName}: ${oneLine(failureMessages.join(" "))}`
+        );
+        if (told.length === 0 && status === "failed") told.push(oneLine(message));
+        return told.map((text) => `${relative(root, name)}: ${text}`);
+    });
 }
 
 function runVitest(filters) {
@@ -117,6 +134,7 @@ function runVitest(filters) {
         }
         sum.passed += counts.numPassedTests;
         sum.failed += counts.numFailedTests;
+        failures.push(...vitestFailures(counts));
         if (result.status !== 0 && counts.numFailedTests === 0) {
             fail(`vitest ended with ${result.signal ?? `exit code ${result.status}`} outside a test; see above.`);
         }
@@ -140,6 +158,7 @@ function main([part = "all", ...rest]) {
         if (part === "all") runNative("native tests", "");
         runVitest(rest);
     }
+    for (const failure of failures) console.log(`failed: ${failure}`);
     console.log(`${sum.passed} passed, ${sum.failed} failed`);
     process.exitCode = sum.failed === 0 && sum.passed > 0 ? 0 : 1;
 }
