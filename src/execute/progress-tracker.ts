@@ -54,6 +54,8 @@ export class ProgressTracker {
 
     public stageBegins(stage: PlanStage): void {
         this.#current = { stage, startedMs: performance.now(), before: this.read(), partitions: 0 };
+        // A stage that is over before the next interval is seen all the same.
+        this.#report(false);
     }
 
     public stageVisits(partitions: number): void {

@@ -8,6 +8,8 @@ import { numericTable, writeNumeric } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 const rows = 2_000_000;
+// Every key has several partners: writing the result takes several intervals of progress.
+const keys = rows / 4;
 const on = { lkey: "rkey" } as const;
 let sandbox: Sandbox;
 let runtime: Runtime;
@@ -16,8 +18,8 @@ let right: string;
 
 beforeAll(() => {
     sandbox = new Sandbox();
-    left = writeNumeric(sandbox.path("left.arrow"), { rows, keys: rows, prefix: "l" });
-    right = writeNumeric(sandbox.path("right.arrow"), { rows: 2 * rows, keys: rows, prefix: "r" });
+    left = writeNumeric(sandbox.path("left.arrow"), { rows, keys, prefix: "l" });
+    right = writeNumeric(sandbox.path("right.arrow"), { rows: 2 * rows, keys, prefix: "r" });
 });
 afterAll(() => sandbox[Symbol.dispose]());
 beforeEach(async () => {

@@ -5,13 +5,15 @@ import { readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import { openRuntime } from "spillway";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startChild } from "../../support/child.js";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { runChild, startChild } from "../../support/child.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 
 const rows = 2_000_000;
+// Every key has eight partners: writing the result takes several intervals of progress.
+const keys = rows / 8;
 const on = { lkey: "rkey" };
 let sandbox: Sandbox;
 let left: string;
@@ -25,32 +27,20 @@ const runtime = () => ({
 
 beforeAll(() => {
     sandbox = new Sandbox();
-    left = writeNumeric(sandbox.path("left.arrow"), { rows, keys: rows, prefix: "l" });
-    right = writeNumeric(sandbox.path("right.arrow"), { rows, keys: rows, prefix: "r", payloads: 2 });
+    left = writeNumeric(sandbox.path("left.arrow"), { rows, keys, prefix: "l" });
+    right = writeNumeric(sandbox.path("right.arrow"), { rows, keys, prefix: "r", payloads: 2 });
 });
 afterAll(() => sandbox[Symbol.dispose]());
+// One failure is one failure: the next test starts without its result.
+afterEach(() => rmSync(output(), { force: true }));
 
 describe("SIGKILL", () => {
-    // The first state of the process in which to kill it.
-    const states: Record<string, (progress: { spilledBytes: number; rowsOut: number }) => boolean> = {
-        "while partitions spill": ({ spilledBytes }) => spilledBytes > 0,
-        "while results are written": ({ rowsOut }) => rowsOut > 0
-    };
-    test.each(Object.entries(states))("%s leaves neither spill nor output files", async (_, reached) => {
-        const child = startChild("query", { runtime: runtime(), left, right, on, action: "file", output: output() });
-        let killed = false;
-        child.process.stdout!.on("data", (text: Buffer) => {
-            for (const line of text.toString().split("\n")) {
-                if (!line.startsWith("progress {") || !line.endsWith("}") || killed) continue;
-                killed = reached(
-                    JSON.parse(line.slice("progress ".length)) as { spilledBytes: number; rowsOut: number }
-                );
-                if (killed) child.process.kill("SIGKILL");
-            }
-        });
-        const result = await child.result;
-        expect(killed, "the query ended before it could be killed").toBe(true);
-        expect(result.signal).toBe("SIGKILL");
+    test.each(["spilling", "writing"])("while %s leaves neither spill nor output files", async (killAt) => {
+        // One thread, small pages and everything through the disk: slow enough to be met in both states.
+        const slow = { ...runtime(), threads: 1, debug: { forceSpill: true, pageBytes: 4096, morselRows: 512 } };
+        const argument = { runtime: slow, left, right, on, action: "file", output: output(), killAt };
+        const result = await runChild("query", argument);
+        expect(result.signal, "the query ended before it could be killed").toBe("SIGKILL");
         // The next runtime in the same folder removes what a file system without unnamed files may have kept.
         await (await openRuntime(runtime())).close();
         expect(sandbox.leftovers()).toEqual([]);
@@ -89,7 +79,6 @@ describe("a process that ends with an open runtime", () => {
         if (way === "throw") expect(result.stderr).toContain("on purpose");
         // A query that nobody waits for still runs to its end.
         expect(sandbox.leftovers(way === "running" ? [output()] : [])).toEqual([]);
-        rmSync(output(), { force: true });
     });
 });
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One join in a process of its own. Argument: { runtime, left, right, on, type, action, output, groupBy }.
+// One join in a process of its own. Argument: { runtime, left, right, on, type, action, output, groupBy, killAt }.
+// killAt: "spilling" or "writing", the state in which the process kills itself, as SIGKILL from outside would.
 // Says "progress {...}" as it goes, then "result {...}" with the rows and the peak memory of the process,
 // or "error {...}".
 import { readFileSync } from "node:fs";
@@ -19,7 +20,13 @@ try {
     const right = await runtime.fromArrowFile(options.right);
     let query = runtime.join({ left, right, on: options.on, type: options.type ?? "inner" });
     if (options.groupBy !== undefined) query = query.groupBy(options.groupBy);
-    const onProgress = (progress) => say("progress", progress);
+    // From inside, since a signal that another process sends may come after the work is done.
+    const onProgress = (progress) => {
+        const { done, rowsOut, spilledBytes } = progress;
+        const reached = { spilling: spilledBytes > 0, writing: rowsOut > 0 }[options.killAt] ?? false;
+        if (reached && !done) process.kill(process.pid, "SIGKILL");
+        say("progress", progress);
+    };
     let rows = 0;
     if (options.action === "file") rows = await query.toArrowFile(options.output, { onProgress });
     else if (options.action === "count") rows = await query.count({ onProgress });
