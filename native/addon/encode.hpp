@@ -4,9 +4,9 @@
 #include <napi.h>
 
 #include <memory>
-#include <utility>
 #include <vector>
 
+#include "addon/delivered_memory.hpp"
 #include "addon/engine.hpp"
 #include "base/cuda_plugin.hpp"
 #include "base/job_control.hpp"
@@ -21,18 +21,13 @@ namespace spillway::addon {
 
 // Native structs -> JS objects of src/native/binding.ts.
 
-// Where the blocks of batches go when JS drops them, and what V8 hears of them meanwhile.
+// Where the blocks of batches go when JS drops them.
 struct BatchTarget {
     std::weak_ptr<Engine> engine;
+    std::shared_ptr<DeliveredMemory> delivered;
     // Every batch stays alive until the result is complete (a table): V8 hears of the bytes only then. It would collect
     // garbage for every few batches, find none and take the cores that the join needs (a fifth of its time).
     bool kept = false;
-    int64_t untold_bytes = 0;  // of those, so far
-
-    void tell(napi_env env) {
-        int64_t now = 0;
-        if (untold_bytes != 0) napi_adjust_external_memory(env, std::exchange(untold_bytes, 0), &now);
-    }
 };
 
 // The buffers become external ArrayBuffers (no copy) that give their block back

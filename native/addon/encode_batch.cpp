@@ -25,21 +25,15 @@ Napi::Value copied(Napi::Env env, const Buffer& buffer) {
 // What the finalizer of an external ArrayBuffer needs.
 struct External {
     Buffer::Block block;
-    int64_t slack;  // bytes of the block beyond the ArrayBuffer
+    uint64_t length;  // of the ArrayBuffer; the block may be longer
+    std::shared_ptr<DeliveredMemory> delivered;
     std::shared_ptr<BlockDisposer> disposer;
     std::weak_ptr<Engine> engine;
 };
 
-// V8 counts an external ArrayBuffer by its length; it hears of the rest of the block only from us. (Counting all of it
-// a second time doubles the number of collections.)
-void adjust_external(napi_env env, int64_t bytes) {
-    int64_t now = 0;
-    if (bytes != 0) napi_adjust_external_memory(env, bytes, &now);
-}
-
 void free_external(napi_env env, void*, void* hint) {
     const std::unique_ptr<External> external(static_cast<External*>(hint));
-    adjust_external(env, -external->slack);
+    external->delivered->dropped(env, external->length, external->block.capacity);
     external->disposer->free(external->block, std::move(external->engine));
 }
 
@@ -48,22 +42,19 @@ Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer, BatchTarget& target) {
     const uint64_t size = buffer.size();
     auto external = std::make_unique<External>();
     external->engine = target.engine;
+    external->delivered = target.delivered;
     external->disposer = registry_of(env)->block_disposer();
-    external->slack = static_cast<int64_t>(buffer.capacity() - size);
+    external->length = size;
     external->block = buffer.detach();
     uint8_t* data = external->block.data;
+    external->delivered->before_delivery(env, size, external->block.capacity, target.kept);
     napi_value value = nullptr;
     const napi_status status = napi_create_external_arraybuffer(env, data, size, free_external, external.get(), &value);
     if (status == napi_ok) {
-        const int64_t slack = external.release()->slack;
-        if (target.kept) {
-            adjust_external(env, -static_cast<int64_t>(size));
-            target.untold_bytes += static_cast<int64_t>(size) + slack;
-        } else {
-            adjust_external(env, slack);
-        }
+        external.release();
         return Napi::Value(env, value);
     }
+    external->delivered->dropped(env, size, external->block.capacity);
     struct Free {
         Buffer::Block block;
         ~Free() { Buffer::free_block(block); }

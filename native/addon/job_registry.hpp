@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "addon/block_disposer.hpp"
+#include "addon/delivered_memory.hpp"
 #include "addon/js_thread.hpp"
 #include "addon/stage_job.hpp"
 
@@ -33,6 +34,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
 
     const std::shared_ptr<JsThread>& js_thread() const { return js_thread_; }
     const std::shared_ptr<BlockDisposer>& block_disposer() const { return block_disposer_; }
+    const std::shared_ptr<DeliveredMemory>& delivered_memory() const { return delivered_memory_; }
     void start(const std::shared_ptr<StageJob>& job);
     void remove(const StageJob* job);
     // Frees in the background; later stages of the engine wait for it, so memory that was closed counts as free.
@@ -57,6 +59,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     std::shared_ptr<JsThread> js_thread_;
     // Shared with the delivered blocks: some are collected after the registry has gone.
     std::shared_ptr<BlockDisposer> block_disposer_ = std::make_shared<BlockDisposer>();
+    std::shared_ptr<DeliveredMemory> delivered_memory_ = std::make_shared<DeliveredMemory>();
     std::list<std::shared_ptr<StageJob>> jobs_;
     bool ended_ = false;
 };

@@ -56,7 +56,7 @@ bool QueueDelivery::answer_first(Napi::Env env) {
     const Napi::Promise::Deferred deferred = waiting_.front();
     waiting_.pop_front();
     js_thread_->release();
-    if (!batch) target_.tell(env);
+    if (!batch) tell(env);
     try {
         deferred.Resolve(batch ? encode_batch(env, std::move(*batch), target_) : env.Null());
     } catch (const Napi::Error& error) {
@@ -67,15 +67,19 @@ bool QueueDelivery::answer_first(Napi::Env env) {
     return true;
 }
 
+void QueueDelivery::tell(Napi::Env env) const {
+    if (target_.kept) target_.delivered->tell(env);
+}
+
 void QueueDelivery::abandon(Napi::Env env) {
     queue_->abandon();
-    target_.tell(env);
+    tell(env);
     deliver(env);
 }
 
 void QueueDelivery::detach() noexcept {
     queue_ = nullptr;
-    target_.tell(env_);
+    tell(env_);
     for (size_t i = 0; i < waiting_.size(); ++i) js_thread_->release();
     waiting_.clear();
 }

@@ -32,6 +32,8 @@ class QueueDelivery : public std::enable_shared_from_this<QueueDelivery> {
 
   private:
     bool answer_first(Napi::Env env);
+    // A kept result is complete, or nobody waits for the rest.
+    void tell(Napi::Env env) const;
 
     Napi::Env env_;
     std::shared_ptr<JsThread> js_thread_;

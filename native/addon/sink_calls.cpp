@@ -35,8 +35,9 @@ Napi::Value create_queue_sink(const Napi::CallbackInfo& info) {
     options.finish();
     auto queue = std::make_unique<QueueSink>(batch_rows, batches, handle->job->control);
     handle->queue = queue.get();
-    handle->delivery = std::make_shared<QueueDelivery>(info.Env(), registry_of(info.Env())->js_thread(),
-                                                       BatchTarget{handle->job->engine, kept});
+    const auto& registry = registry_of(info.Env());
+    handle->delivery = std::make_shared<QueueDelivery>(
+        info.Env(), registry->js_thread(), BatchTarget{handle->job->engine, registry->delivered_memory(), kept});
     handle->delivery->attach(*queue);
     handle->sink = std::move(queue);
     return share_sink(info.Env(), std::move(handle));

@@ -8,6 +8,7 @@
 #include "addon/decode.hpp"
 #include "addon/encode.hpp"
 #include "addon/handle_types.hpp"
+#include "addon/job_registry.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
 #include "executor/key_statistics.hpp"
@@ -57,6 +58,35 @@ std::vector<ByteRange> decode_ranges(const Field& offsets, const Field& lengths)
     return ranges;
 }
 
+Napi::Value copied_bytes(Napi::Env env, const std::vector<uint8_t>& bytes) {
+    auto copy = Napi::Uint8Array::New(env, bytes.size());
+    std::copy(bytes.begin(), bytes.end(), copy.Data());
+    return copy;
+}
+
+Napi::Value read_ends(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    const std::string path = Field(info[1], "path").string();
+    const int64_t head_bytes = Field(info[2], "headBytes").integer(0, kRangeBytesMax);
+    const int64_t tail_bytes = Field(info[3], "tailBytes").integer(0, kRangeBytesMax);
+    return start_stage(info.Env(), std::make_shared<Job>(engine), [path, head_bytes, tail_bytes]() -> Encode {
+        const FileTable files({path});
+        const int64_t file_bytes = files.bytes(0);
+        std::vector<uint8_t> head(static_cast<size_t>(std::min(file_bytes, head_bytes)));
+        std::vector<uint8_t> tail(static_cast<size_t>(std::min(file_bytes, tail_bytes)));
+        const auto tail_size = static_cast<int64_t>(tail.size());
+        files.read(0, 0, head.data(), static_cast<int64_t>(head.size()));
+        files.read(0, file_bytes - tail_size, tail.data(), tail_size);
+        return [file_bytes, head = std::move(head), tail = std::move(tail)](Napi::Env env) -> Napi::Value {
+            auto ends = Napi::Object::New(env);
+            ends.Set("fileBytes", static_cast<double>(file_bytes));
+            ends.Set("head", copied_bytes(env, head));
+            ends.Set("tail", copied_bytes(env, tail));
+            return ends;
+        };
+    });
+}
+
 // The pieces of a file one behind the other, on one thread of the engine: a read that finds its page in memory takes
 // 1 us, the way through libuv's pool and back 50 us.
 Napi::Value read_ranges(const Napi::CallbackInfo& info) {
@@ -68,18 +98,14 @@ Napi::Value read_ranges(const Napi::CallbackInfo& info) {
         const FileTable files({path});
         int64_t total = 0;
         for (const ByteRange& range : ranges) total += range.bytes;
-        auto bytes = std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(total));
-        uint8_t* out = bytes->data();
+        std::vector<uint8_t> bytes(static_cast<size_t>(total));
+        uint8_t* out = bytes.data();
         for (const ByteRange& range : ranges) {
             job->control.check();
             files.read(0, range.offset, out, range.bytes);
             out += range.bytes;
         }
-        return [bytes](Napi::Env env) -> Napi::Value {
-            auto copy = Napi::Uint8Array::New(env, bytes->size());
-            std::copy(bytes->begin(), bytes->end(), copy.Data());
-            return copy;
-        };
+        return [bytes = std::move(bytes)](Napi::Env env) { return copied_bytes(env, bytes); };
     });
 }
 
@@ -90,7 +116,7 @@ Napi::Value source_dictionary(const Napi::CallbackInfo& info) {
     return start_stage(info.Env(), job, [job, source, path]() -> Encode {
         auto batch = std::make_shared<OutputBatch>(dictionary_of(*source, path, *job));
         return [batch, engine = job->engine](Napi::Env env) {
-            BatchTarget target{engine};
+            BatchTarget target{engine, registry_of(env)->delivered_memory()};
             return encode_batch(env, std::move(*batch), target);
         };
     });
@@ -126,6 +152,7 @@ Napi::Value key_statistics_call(const Napi::CallbackInfo& info) {
 void export_source_calls(Napi::Object exports) {
     export_async<open_source>(exports, "openSource");
     export_sync<close_source>(exports, "closeSource");
+    export_async<read_ends>(exports, "readEnds");
     export_async<read_ranges>(exports, "readRanges");
     export_async<source_dictionary>(exports, "sourceDictionary");
     export_async<key_statistics_call>(exports, "keyStatistics");

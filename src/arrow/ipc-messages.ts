@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FileHandle } from "node:fs/promises";
-
 import type { Schema } from "apache-arrow";
 import { Footer } from "apache-arrow/ipc/metadata/file";
 import { Message } from "apache-arrow/ipc/metadata/message";
@@ -32,10 +30,21 @@ export interface LocatedMessage {
 }
 
 /**
- * Reads pieces of a file: bytes [offset, offset + length) of each range, one piece behind the other. Rejects with a
- * SpillwayError when the file cannot be read or is shorter.
+ * Reads files by their paths, without keeping them open: an open that is under way when its worker thread is terminated
+ * would leave its descriptor behind. Both reject with a SpillwayError when the file cannot be read.
  */
-export type RangeReader = (path: string, offsets: Float64Array, lengths: Float64Array) => Promise<Uint8Array>;
+export interface FileReader {
+    /** The size of a regular file, and its first and last bytes: as many as asked for, or all there are. */
+    ends(path: string, headBytes: number, tailBytes: number): Promise<FileEnds>;
+    /** Bytes [offset, offset + length) of each range, one behind the other. */
+    ranges(path: string, offsets: Float64Array, lengths: Float64Array): Promise<Uint8Array>;
+}
+
+export interface FileEnds {
+    fileBytes: number;
+    head: Uint8Array;
+    tail: Uint8Array;
+}
 
 const magic = "ARROW1";
 const headBytes = 8; // magic and padding
@@ -56,15 +65,8 @@ export function truncatedFile(path: string, reason: string): SpillwayError {
     return new SpillwayError("FILE_TRUNCATED", `'${path}' ends too early: ${reason}; write it again`, { path });
 }
 
-async function readAt(file: FileHandle, path: string, offset: number, bytes: number): Promise<Uint8Array> {
-    const buffer = Buffer.alloc(bytes);
-    let done = 0;
-    while (done < bytes) {
-        const { bytesRead } = await file.read(buffer, done, bytes - done, offset + done);
-        if (bytesRead === 0) throw truncatedFile(path, `${bytes} bytes at ${offset} are not there`);
-        done += bytesRead;
-    }
-    return buffer;
+async function readAt(reader: FileReader, path: string, offset: number, bytes: number): Promise<Uint8Array> {
+    return await reader.ranges(path, Float64Array.of(offset), Float64Array.of(bytes));
 }
 
 function text(bytes: Uint8Array): string {
@@ -113,7 +115,7 @@ async function readMessages(
     path: string,
     size: number,
     blocks: readonly Block[],
-    readRanges: RangeReader
+    reader: FileReader
 ): Promise<LocatedMessage[]> {
     blocks.forEach((block, index) => checkBlock(path, size, block, index));
     const messages: LocatedMessage[] = [];
@@ -121,7 +123,7 @@ async function readMessages(
         const group = headGroup(blocks, messages.length);
         const offsets = Float64Array.from(group, (block) => block.offset);
         const lengths = Float64Array.from(group, (block) => block.metadataBytes);
-        const heads = await readRanges(path, offsets, lengths);
+        const heads = await reader.ranges(path, offsets, lengths);
         let begin = 0;
         for (const block of group) {
             const head = heads.subarray(begin, (begin += block.metadataBytes));
@@ -131,13 +133,8 @@ async function readMessages(
     return messages;
 }
 
-async function readFileFormat(
-    file: FileHandle,
-    path: string,
-    size: number,
-    readRanges: RangeReader
-): Promise<FileContents> {
-    const tail = await readAt(file, path, Math.max(0, size - tailReadBytes), Math.min(size, tailReadBytes));
+async function readFileFormat(reader: FileReader, path: string, ends: FileEnds): Promise<FileContents> {
+    const { fileBytes: size, tail } = ends;
     const end = tail.byteLength;
     if (size < headBytes + tailBytes || text(tail.subarray(end - magic.length)) !== magic) {
         throw truncatedFile(path, "the footer is missing, as if its writer had not finished");
@@ -149,7 +146,7 @@ async function readFileFormat(
     const bytes =
         footerBytes + tailBytes <= end
             ? tail.subarray(end - tailBytes - footerBytes, end - tailBytes)
-            : await readAt(file, path, size - tailBytes - footerBytes, footerBytes);
+            : await readAt(reader, path, size - tailBytes - footerBytes, footerBytes);
     // Arrow JS views type ids of unions in place: a flatbuffer must begin at an aligned address, wherever it lay.
     const aligned = new Uint8Array(bytes);
     const facts = checkFooter(aligned);
@@ -160,25 +157,25 @@ async function readFileFormat(
         bodyBytes: block.bodyLength
     });
     const blocks = [...footer.dictionaryBatches(), ...footer.recordBatches()].map(toBlock);
-    const messages = await readMessages(path, size, blocks, readRanges);
+    const messages = await readMessages(path, size, blocks, reader);
     return { schema: footer.schema, facts, format: "file", messages };
 }
 
 /** Stream format: each message tells where the next begins, so the scan reads one head after the other. */
-async function readStreamFormat(file: FileHandle, path: string, size: number): Promise<FileContents> {
+async function readStreamFormat(reader: FileReader, path: string, size: number): Promise<FileContents> {
     let schema: Schema | undefined;
     let facts: SchemaFacts | undefined;
     const messages: LocatedMessage[] = [];
     let offset = 0;
     while (offset + 8 <= size) {
-        const head = await readAt(file, path, offset, 8);
+        const head = await readAt(reader, path, offset, 8);
         const length = uint32(head, 4);
         if (uint32(head, 0) !== continuation) throw corruptFile(path, `there is no message at byte ${offset}`);
         if (length === 0) break; // end of stream
         if (length > metadataBytesMax)
             throw corruptFile(path, `the message at byte ${offset} has an impossible length`);
         if (offset + 8 + length > size) throw truncatedFile(path, `the message at byte ${offset} is incomplete`);
-        const decoded = decodeMessage(await readAt(file, path, offset, 8 + length));
+        const decoded = decodeMessage(await readAt(reader, path, offset, 8 + length));
         const { message } = decoded;
         if (message.isSchema()) {
             if (schema !== undefined) throw corruptFile(path, "it has two schemas");
@@ -196,23 +193,16 @@ async function readStreamFormat(file: FileHandle, path: string, size: number): P
     return { schema, facts, format: "stream", messages };
 }
 
-/**
- * Schema and message headers of an open file, by small positional reads; row data is never touched. `readRanges` reads
- * the heads of all messages, where the footer tells where they lie.
- */
-export async function readContents(
-    file: FileHandle,
-    path: string,
-    size: number,
-    readRanges: RangeReader
-): Promise<FileContents> {
-    if (size === 0) throw truncatedFile(path, "it is empty");
-    const head = await readAt(file, path, 0, Math.min(size, headBytes));
+/** Schema and message headers of a file, by small positional reads; row data is never touched. */
+export async function readContents(reader: FileReader, path: string): Promise<FileContents> {
+    const ends = await reader.ends(path, headBytes, tailReadBytes);
+    const { fileBytes, head } = ends;
+    if (fileBytes === 0) throw truncatedFile(path, "it is empty");
     const start = text(head);
-    if (start.startsWith(magic)) return await readFileFormat(file, path, size, readRanges);
-    if (magic.startsWith(start)) throw truncatedFile(path, `it has ${size} bytes`);
+    if (start.startsWith(magic)) return await readFileFormat(reader, path, ends);
+    if (magic.startsWith(start)) throw truncatedFile(path, `it has ${fileBytes} bytes`);
     if (head.byteLength === headBytes && uint32(head, 0) === continuation) {
-        return await readStreamFormat(file, path, size);
+        return await readStreamFormat(reader, path, fileBytes);
     }
     if (start.startsWith("PAR1")) {
         throw corruptFile(path, "it is a Parquet file; convert it, for instance with DuckDB or pyarrow.feather");

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-import { open } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 
 import type { Field } from "apache-arrow";
 import { Schema, type DataType } from "apache-arrow";
 
-import { SpillwayError, toSpillwayError } from "../errors.js";
+import { SpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
 import type { SourceLayout } from "../model/column-type.js";
 import { columnTypeOf } from "./column-type-of.js";
 import { fileLayout, type FileLayout } from "./file-layout.js";
-import { corruptFile, readContents, type RangeReader } from "./ipc-messages.js";
+import { corruptFile, readContents, type FileReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "./source-facts.js";
 
@@ -43,28 +42,13 @@ function fileError(path: string, error: unknown): SpillwayError {
         if ("path" in error.details) return error;
         return new SpillwayError(error.code, `'${path}': ${error.message}`, { ...error.details, path }, error);
     }
-    const errno = (error as NodeJS.ErrnoException | undefined)?.code;
-    if (typeof errno === "string" && (error as NodeJS.ErrnoException).syscall !== undefined)
-        return toSpillwayError(error);
     // Whatever else Arrow JS throws means metadata that it cannot make sense of.
     return corruptFile(path, error instanceof Error ? error.message : String(error), error);
 }
 
-async function openFile(
-    path: string,
-    file: number,
-    firstDictionary: number,
-    readRanges: RangeReader
-): Promise<FileLayout> {
-    let handle;
+async function openFile(path: string, file: number, firstDictionary: number, reader: FileReader): Promise<FileLayout> {
     try {
-        handle = await open(path, "r");
-        const status = await handle.stat();
-        if (!status.isFile()) {
-            const what = status.isDirectory() ? "a folder" : "not a regular file";
-            throw new SpillwayError("FILE_UNREADABLE", `'${path}' is ${what}; name an Arrow file`, { path });
-        }
-        const contents = await readContents(handle, path, status.size, readRanges);
+        const contents = await readContents(reader, path);
         if (contents.facts.bigEndian) {
             throw new SpillwayError(
                 "UNSUPPORTED_TYPE",
@@ -75,8 +59,6 @@ async function openFile(
         return fileLayout(contents, path, file, firstDictionary);
     } catch (error) {
         throw fileError(path, error);
-    } finally {
-        await handle?.close();
     }
 }
 
@@ -116,16 +98,13 @@ function mergeSchemas(schemas: readonly Schema[]): Schema {
     return new Schema(fields, first.metadata, first.dictionaries);
 }
 
-/**
- * Opens one or several Arrow IPC files as one relation: footers and message headers are read, rows are not.
- * `readRanges` reads many small pieces of a file.
- */
-export async function openArrowFiles(path: unknown, readRanges: RangeReader): Promise<OpenedFiles> {
+/** Opens one or several Arrow IPC files as one relation: footers and message headers are read, rows are not. */
+export async function openArrowFiles(path: unknown, reader: FileReader): Promise<OpenedFiles> {
     const paths = checkPaths(path);
     const files: FileLayout[] = [];
     let dictionaries = 0;
     for (const [index, name] of paths.entries()) {
-        const file = await openFile(name, index, dictionaries, readRanges);
+        const file = await openFile(name, index, dictionaries, reader);
         dictionaries += file.dictionaries.length;
         const first = files[0];
         const difference = first === undefined ? undefined : schemaDifference(first.schema, file.schema);

@@ -199,6 +199,13 @@ export interface Binding {
     /** Opens and checks files; memory batches are referenced until closeSource. */
     openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
     closeSource(source: SourceHandle): void;
+    /** Size, first and last bytes of a regular file: fewer when it is shorter; each at most 1 GiB. */
+    readEnds(
+        engine: EngineHandle,
+        path: string,
+        headBytes: number,
+        tailBytes: number
+    ): Promise<{ fileBytes: number; head: Uint8Array; tail: Uint8Array }>;
     /** Bytes [offset, offset + length) of a file for each range, one behind the other; at most 1 GiB in all. */
     readRanges(engine: EngineHandle, path: string, offsets: Float64Array, lengths: Float64Array): Promise<Uint8Array>;
     /** Unified dictionary of a node as a one-column batch of its values. path: column, then child indices. */

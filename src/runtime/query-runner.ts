@@ -2,6 +2,7 @@
 import type { Table } from "apache-arrow";
 import { type RecordBatch } from "apache-arrow";
 
+import type { FileReader } from "../arrow/ipc-messages.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
@@ -84,6 +85,12 @@ export class QueryRunner {
         forgotten.register(this, { binding, engine: this.#engine }, this);
     }
 
+    /** Reads headers of files that become relations. */
+    public readonly files: FileReader = {
+        ends: async (...wanted) => await this.#opening(() => this.parts.binding.readEnds(this.#engine, ...wanted)),
+        ranges: async (...wanted) => await this.#opening(() => this.parts.binding.readRanges(this.#engine, ...wanted))
+    };
+
     public get threads(): number {
         return this.parts.threads;
     }
@@ -108,11 +115,6 @@ export class QueryRunner {
             binding.closeSource(await binding.openSource(this.#engine, layout));
             await binding.drainEngine(this.#engine);
         });
-    }
-
-    /** Bytes [offset, offset + length) of a file for each range, one behind the other. */
-    public async readRanges(path: string, offsets: Float64Array, lengths: Float64Array): Promise<Uint8Array> {
-        return await this.#opening(() => this.parts.binding.readRanges(this.#engine, path, offsets, lengths));
     }
 
     /** Engine calls that make a relation; close() waits for them. */

@@ -58,7 +58,7 @@ export class Runtime {
         const { runner } = this.#parts;
         runner.checkOpen();
         const name = nameOption(options);
-        const files = await openArrowFiles(path, (...ranges) => runner.readRanges(...ranges));
+        const files = await openArrowFiles(path, runner.files);
         await runner.checkSource(files.layout);
         return new Relation<T>(runner, fileInput(files, name));
     }

@@ -118,6 +118,19 @@ describe("ranges of a file", () => {
         expect(await read([], [])).toHaveLength(0);
     });
 
+    test("at both ends come with the size of the file", async () => {
+        const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
+        const ends = await binding.readEnds(engine, path, 3, 4);
+        expect([ends.fileBytes, text(ends.head), text(ends.tail)]).toEqual([10, "012", "6789"]);
+        const whole = await binding.readEnds(engine, path, 64, 64);
+        expect([text(whole.head), text(whole.tail)]).toEqual(["0123456789", "0123456789"]);
+        await expect(binding.readEnds(engine, folder, 1, 1)).rejects.toMatchObject({ code: "FILE_UNREADABLE" });
+        await expect(binding.readEnds(engine, join(folder, "none"), 1, 1)).rejects.toMatchObject({
+            code: "FILE_NOT_FOUND"
+        });
+        await expect(binding.readEnds(engine, path, -1, 1)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    });
+
     test("behind the end, of no file or of impossible sizes are errors", async () => {
         await expect(read([8], [3])).rejects.toMatchObject({ code: "FILE_TRUNCATED", details: { path } });
         await expect(read([0], [1], join(folder, "none"))).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });

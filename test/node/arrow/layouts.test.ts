@@ -27,7 +27,7 @@ import { cellTable } from "../../support/cells.js";
 import { hasViews, randomType, randomValue } from "../../support/domains.js";
 import { layoutCells } from "../../support/layout-cells.js";
 import { forSeeds, type Random } from "../../support/random.js";
-import { readRanges } from "../../support/read-ranges.js";
+import { fileReader } from "../../support/file-reader.js";
 import { buildTable, randomShape, type PlainColumn } from "../../support/relations.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -73,7 +73,7 @@ test.each(["file", "stream"] as const)("files of every type, %s format", async (
         );
         const path = sandbox.path(`every-${format}.arrow`);
         writeFileSync(path, tableToIPC(table, format));
-        const opened = await openArrowFiles(path, readRanges);
+        const opened = await openArrowFiles(path, fileReader);
         expect(String(opened.schema)).toBe(String(table.schema));
         expect(layoutCells(opened.layout, typesOf(table))).toEqual(cellTable(table).cells);
         expect(opened.facts.rows).toBe(rows);
@@ -89,11 +89,11 @@ describe("files", () => {
     test("several of one schema follow each other; a difference is named", async () => {
         const first = sandbox.write(table, "first.arrow");
         const second = sandbox.write(table, "second.arrow");
-        const opened = await openArrowFiles([first, second], readRanges);
+        const opened = await openArrowFiles([first, second], fileReader);
         expect(opened.facts.rows).toBe(6);
         expect(layoutCells(opened.layout, typesOf(table))[0]).toEqual(["1", "2", "3", "1", "2", "3"]);
         const other = sandbox.write(new Table({ a: table.getChild("a")!, b: table.getChild("a")! }), "other.arrow");
-        await expect(openArrowFiles([first, other], readRanges)).rejects.toMatchObject({
+        await expect(openArrowFiles([first, other], fileReader)).rejects.toMatchObject({
             code: "INVALID_ARGUMENT",
             message: expect.stringMatching(/`b`.*Utf8.*Int32/) as string
         });
@@ -110,13 +110,13 @@ describe("files", () => {
         const writer = RecordBatchStreamWriter.writeAll([batchOf(["a", "b"]), batchOf(["c", "d"])]);
         const path = sandbox.path("replaced.arrows");
         writeFileSync(path, await writer.toUint8Array());
-        const opened = await openArrowFiles(path, readRanges);
+        const opened = await openArrowFiles(path, fileReader);
         expect(layoutCells(opened.layout, [type])).toEqual([['"a"', '"b"', '"c"', '"d"'].map(String)]);
         expect(opened.layout.dictionaries).toHaveLength(2);
     });
 
     test("sizes and NULLs come from the headers", async () => {
-        const opened = await openArrowFiles(sandbox.write(table, "facts.arrow"), readRanges);
+        const opened = await openArrowFiles(sandbox.write(table, "facts.arrow"), fileReader);
         expect(opened.layout.columns.map((column) => column.nullable)).toEqual([false, true]);
         expect(opened.facts.columnBytes[0]).toBeGreaterThanOrEqual(12);
         expect(opened.facts.largestBatchRows).toBe(3);

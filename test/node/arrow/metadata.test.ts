@@ -7,7 +7,7 @@ import { DamagedMetadata, FlatbufferChecker } from "../../../src/arrow/flatbuffe
 import { openArrowFiles } from "../../../src/arrow/open-files.js";
 import { SpillwayError } from "../../../src/errors.js";
 import { forSeeds } from "../../support/random.js";
-import { readRanges } from "../../support/read-ranges.js";
+import { fileReader } from "../../support/file-reader.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 const sandbox = new Sandbox();
@@ -26,7 +26,7 @@ const codes = ["FILE_CORRUPT", "FILE_TRUNCATED", "UNSUPPORTED_TYPE", "DUPLICATE_
 
 async function outcome(path: string): Promise<string> {
     try {
-        await openArrowFiles(path, readRanges);
+        await openArrowFiles(path, fileReader);
         return "opened";
     } catch (error) {
         expect(error).toBeInstanceOf(SpillwayError);
@@ -71,7 +71,7 @@ describe.each(["file", "stream"] as const)("a damaged %s", (format) => {
 
 test("no row data is read: zeros in place of all bodies do not matter", async () => {
     const path = sandbox.write(table, "zeros.arrow");
-    const before = await openArrowFiles(path, readRanges);
+    const before = await openArrowFiles(path, fileReader);
     const bytes = new Uint8Array(readFileSync(path));
     for (const batch of before.layout.batches) {
         for (let i = 0; i < batch.buffers.length; i += 2) {
@@ -79,7 +79,7 @@ test("no row data is read: zeros in place of all bodies do not matter", async ()
         }
     }
     writeFileSync(path, bytes);
-    expect((await openArrowFiles(path, readRanges)).layout).toEqual(before.layout);
+    expect((await openArrowFiles(path, fileReader)).layout).toEqual(before.layout);
 });
 
 describe("the bounds checker", () => {

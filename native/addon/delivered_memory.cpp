@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/delivered_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace spillway::addon {
+
+namespace {
+
+void adjust(napi_env env, int64_t bytes) {
+    int64_t now = 0;
+    if (bytes != 0) napi_adjust_external_memory(env, bytes, &now);
+}
+
+}  // namespace
+
+// V8 adds `length` by itself when it takes the ArrayBuffer over, and subtracts it when it drops it.
+void DeliveredMemory::before_delivery(napi_env env, uint64_t length, uint64_t capacity, bool kept) {
+    alive_ += static_cast<int64_t>(capacity);
+    untold_ += static_cast<int64_t>(capacity);
+    adjust(env, -static_cast<int64_t>(length));
+    if (!kept && alive_ > kUntoldBytesMax) tell(env);
+}
+
+void DeliveredMemory::dropped(napi_env env, uint64_t length, uint64_t capacity) {
+    const auto bytes = static_cast<int64_t>(capacity);
+    const int64_t was_untold = std::min(bytes, untold_);
+    alive_ -= bytes;
+    untold_ -= was_untold;
+    adjust(env, static_cast<int64_t>(length) - (bytes - was_untold));
+}
+
+void DeliveredMemory::tell(napi_env env) {
+    adjust(env, std::exchange(untold_, 0));
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <napi.h>
+
+#include <cstdint>
+
+namespace spillway::addon {
+
+// What V8 hears of the memory of delivered batches. V8 counts external ArrayBuffers towards its old generation and,
+// with a heap as small as ours, marks all of it for every 8 MiB delivered: 15 ms of marking in steps of up to 10 ms on
+// the event loop. Most batches are dropped before the next ones come, and for those a young collection is enough: 0.5
+// ms, which V8 makes anyway for every 32 MiB of young ArrayBuffers (2 x the largest semi-space; seen in V8 11.3). So
+// bytes stay untold until more are alive than such collections leave; from then on V8 hears of all of them. One per
+// environment; on its JS thread. V8's number is at all times: bytes alive - bytes untold.
+class DeliveredMemory {
+  public:
+    // Before V8 takes over an ArrayBuffer of `length` bytes of a block of `capacity`.
+    // kept: it stays alive until the result is complete (a table): never told before tell().
+    void before_delivery(napi_env env, uint64_t length, uint64_t capacity, bool kept);
+    // The delivery failed, or V8 has dropped the ArrayBuffer.
+    void dropped(napi_env env, uint64_t length, uint64_t capacity);
+    void tell(napi_env env);
+
+  private:
+    // 32 MiB young ones, one batch in the reader's hands and one in the next reader's: 16 MiB each at most.
+    static constexpr int64_t kUntoldBytesMax = int64_t{64} << 20;
+
+    int64_t alive_ = 0;
+    int64_t untold_ = 0;
+};
+
+}  // namespace spillway::addon
