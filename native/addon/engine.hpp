@@ -9,32 +9,45 @@
 
 #include "base/job_control.hpp"
 #include "memory/memory_budget.hpp"
+#include "memory/spill_space.hpp"
 
 namespace spillway::addon {
 
 // What the handles of one runtime share.
 struct Engine {
     Engine(uint64_t memory_bytes, std::string directory, int thread_count)
-        : budget(memory_bytes), spill_directory(std::move(directory)), threads(thread_count) {}
+        : budget(memory_bytes),
+          spill_space(std::make_shared<SpillSpace>(std::move(directory))),
+          threads(thread_count) {}
 
     MemoryBudget budget;
     // Blocks of dropped results are kept for the next ones; not while the runtime is idle and has given its memory
     // back.
     std::atomic<bool> keeps_dropped{true};
-    const std::string spill_directory;
+    const std::shared_ptr<SpillSpace> spill_space;
     const int threads;
     int64_t running_jobs = 0;  // JS thread only
 
     // Closed handles give their memory back on a background thread; a stage that starts meanwhile must not find the
-    // budget still taken by them.
+    // budget still taken by them. Their files go afterwards: the system needs 50 ms for 1 GB of a spill file.
     void disposal_begins() {
         std::lock_guard<std::mutex> lock(mutex_);
+        ++memory_disposals_;
         ++disposals_;
+    }
+    void memory_disposed() {
+        std::lock_guard<std::mutex> lock(mutex_);
+        --memory_disposals_;
+        disposed_.notify_all();
     }
     void disposal_ended() {
         std::lock_guard<std::mutex> lock(mutex_);
         --disposals_;
         disposed_.notify_all();
+    }
+    void wait_for_memory() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        disposed_.wait(lock, [this] { return memory_disposals_ == 0; });
     }
     void wait_for_disposals() {
         std::unique_lock<std::mutex> lock(mutex_);
@@ -44,6 +57,7 @@ struct Engine {
   private:
     std::mutex mutex_;
     std::condition_variable disposed_;
+    int64_t memory_disposals_ = 0;
     int64_t disposals_ = 0;
 };
 

@@ -75,18 +75,22 @@ Napi::Value close_engine(const Napi::CallbackInfo& info) {
     return info.Env().Undefined();
 }
 
-// Every stage waits for handles that were closed before it: a stage without work resolves when they are gone.
 Napi::Value drain_engine(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
-    return start_stage(info.Env(), std::make_shared<Job>(engine), []() -> Encode { return undefined_result; });
+    const auto wait = [engine]() -> Encode {
+        engine->wait_for_disposals();
+        return undefined_result;
+    };
+    return start_stage(info.Env(), std::make_shared<Job>(engine), wait, StageMemory::kNone);
 }
 
-// Gives the memory that no job uses back to the system, on a thread of its own: 80 us per MiB.
+// Gives memory and spill files that no job uses back to the system, on a thread of its own: 80 us per MiB.
 Napi::Value trim_engine(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
     return start_stage(info.Env(), std::make_shared<Job>(engine), [engine]() -> Encode {
         engine->keeps_dropped.store(false, std::memory_order_relaxed);
         engine->budget.trim_cache();
+        engine->spill_space->trim();
         return undefined_result;
     });
 }

@@ -51,8 +51,10 @@ struct PartitionsHandle : Disposable {
         : Disposable(of_job->engine), job(std::move(of_job)), columns(std::move(column_types)) {}
     void free_memory() noexcept override {
         partitioner.reset();
+        if (rows) spill_file = rows->take_spill_file();
         rows.reset();
     }
+    void close_files() noexcept override { spill_file.reset(); }
     // Throws kInvalidArgument naming what is wrong.
     void expect(State wanted) const;
 
@@ -60,6 +62,7 @@ struct PartitionsHandle : Disposable {
     const std::vector<TypePtr> columns;
     std::unique_ptr<PartitionedRows> rows;
     std::unique_ptr<RadixPartitioner> partitioner;
+    std::unique_ptr<SpillFile> spill_file;  // of rows that are gone
     State state = State::kFilling;
     bool busy = false;
 };

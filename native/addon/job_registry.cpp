@@ -41,6 +41,8 @@ void JobRegistry::dispose(std::unique_ptr<Disposable> object) {
     shared->engine->disposal_begins();
     run_in_background([shared] {
         shared->free_memory();
+        shared->engine->memory_disposed();
+        shared->close_files();
         shared->engine->disposal_ended();
     });
 }

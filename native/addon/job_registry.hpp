@@ -22,6 +22,8 @@ struct Disposable {
     virtual void before_free() noexcept {}
     // Any thread, once, when nobody uses the object any more. What refers to JS values stays for the destructor.
     virtual void free_memory() noexcept = 0;
+    // Right after it: files may take the system long to free, and no stage waits for them.
+    virtual void close_files() noexcept {}
 
     const std::shared_ptr<Engine> engine;
 };

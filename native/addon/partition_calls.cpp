@@ -20,7 +20,7 @@ Napi::Value create_partitions(const Napi::CallbackInfo& info) {
     const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
     auto handle = std::make_unique<PartitionsHandle>(job, std::move(plan.columns));
     handle->rows = std::make_unique<PartitionedRows>(std::move(plan.spec), layout, job->engine->budget,
-                                                     job->engine->spill_directory, job->control);
+                                                     job->engine->spill_space, job->control);
     handle->partitioner = std::make_unique<RadixPartitioner>(*handle->rows);
     return make_handle(info.Env(), registry_of(info.Env())->share(std::move(handle)));
 }

@@ -96,12 +96,13 @@ Napi::Value finish_file_sink(const Napi::CallbackInfo& info) {
     sink->file_sink();
     const auto lease = Lease::take(sink, "sink");
     const auto disposer = registry_of(info.Env())->block_disposer();
-    return start_stage(info.Env(), job, [=]() -> Encode {
+    const auto finish = [=]() -> Encode {
         ArrowFileWriter& writer = sink->file_sink().writer();
         writer.finish(footer);
         disposer->close_file(writer.take_replaced());
         return undefined_result;
-    });
+    };
+    return start_stage(info.Env(), job, finish, StageMemory::kNone);
 }
 
 Napi::Value create_partition_sink(const Napi::CallbackInfo& info) {

@@ -31,6 +31,17 @@ Napi::Value open_source(const Napi::CallbackInfo& info) {
     });
 }
 
+Napi::Value check_source(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    std::vector<Napi::Value> references;
+    auto spec = std::make_shared<SourceSpec>(decode_source(info[1], references));
+    const auto check = [spec]() -> Encode {
+        const Source source(std::move(*spec));
+        return undefined_result;
+    };
+    return start_stage(info.Env(), std::make_shared<Job>(engine), check, StageMemory::kNone);
+}
+
 Napi::Value close_source(const Napi::CallbackInfo& info) {
     close_handle<SourceHandle>(info[0]);
     return info.Env().Undefined();
@@ -69,7 +80,7 @@ Napi::Value read_ends(const Napi::CallbackInfo& info) {
     const std::string path = Field(info[1], "path").string();
     const int64_t head_bytes = Field(info[2], "headBytes").integer(0, kRangeBytesMax);
     const int64_t tail_bytes = Field(info[3], "tailBytes").integer(0, kRangeBytesMax);
-    return start_stage(info.Env(), std::make_shared<Job>(engine), [path, head_bytes, tail_bytes]() -> Encode {
+    const auto read = [path, head_bytes, tail_bytes]() -> Encode {
         const FileTable files({path});
         const int64_t file_bytes = files.bytes(0);
         std::vector<uint8_t> head(static_cast<size_t>(std::min(file_bytes, head_bytes)));
@@ -84,7 +95,8 @@ Napi::Value read_ends(const Napi::CallbackInfo& info) {
             ends.Set("tail", copied_bytes(env, tail));
             return ends;
         };
-    });
+    };
+    return start_stage(info.Env(), std::make_shared<Job>(engine), read, StageMemory::kNone);
 }
 
 // The pieces of a file one behind the other, on one thread of the engine: a read that finds its page in memory takes
@@ -94,7 +106,7 @@ Napi::Value read_ranges(const Napi::CallbackInfo& info) {
     const std::string path = Field(info[1], "path").string();
     const auto ranges = decode_ranges(Field(info[2], "offsets"), Field(info[3], "lengths"));
     const auto job = std::make_shared<Job>(engine);
-    return start_stage(info.Env(), job, [job, path, ranges]() -> Encode {
+    const auto read = [job, path, ranges]() -> Encode {
         const FileTable files({path});
         int64_t total = 0;
         for (const ByteRange& range : ranges) total += range.bytes;
@@ -106,7 +118,8 @@ Napi::Value read_ranges(const Napi::CallbackInfo& info) {
             out += range.bytes;
         }
         return [bytes = std::move(bytes)](Napi::Env env) { return copied_bytes(env, bytes); };
-    });
+    };
+    return start_stage(info.Env(), job, read, StageMemory::kNone);
 }
 
 Napi::Value source_dictionary(const Napi::CallbackInfo& info) {
@@ -152,6 +165,7 @@ Napi::Value key_statistics_call(const Napi::CallbackInfo& info) {
 void export_source_calls(Napi::Object exports) {
     export_async<open_source>(exports, "openSource");
     export_sync<close_source>(exports, "closeSource");
+    export_async<check_source>(exports, "checkSource");
     export_async<read_ends>(exports, "readEnds");
     export_async<read_ranges>(exports, "readRanges");
     export_async<source_dictionary>(exports, "sourceDictionary");

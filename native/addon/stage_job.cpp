@@ -27,8 +27,8 @@ class CompleteTask : public JsTask {
 
 }  // namespace
 
-StageJob::StageJob(std::shared_ptr<JobRegistry> registry, std::shared_ptr<Job> job, Work work)
-    : registry_(std::move(registry)), job_(std::move(job)), work_(std::move(work)) {}
+StageJob::StageJob(std::shared_ptr<JobRegistry> registry, std::shared_ptr<Job> job, Work work, StageMemory memory)
+    : registry_(std::move(registry)), job_(std::move(job)), work_(std::move(work)), memory_(memory) {}
 
 StageJob::~StageJob() {
     if (thread_.joinable()) thread_.join();
@@ -57,7 +57,7 @@ void StageJob::run() noexcept {
     yield_to_event_loop();
     try {
         if (job_) {
-            job_->engine->wait_for_disposals();
+            if (memory_ == StageMemory::kFromBudget) job_->engine->wait_for_memory();
             job_->control.check();
         }
         encode_ = work_();
@@ -107,9 +107,9 @@ void StageJob::join() {
     work_ = nullptr;
 }
 
-Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work) {
+Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work, StageMemory memory) {
     const auto& registry = registry_of(env);
-    const auto stage = std::make_shared<StageJob>(registry, job, std::move(work));
+    const auto stage = std::make_shared<StageJob>(registry, job, std::move(work), memory);
     const Napi::Promise promise = stage->promise(env);
     registry->start(stage);
     job->stage_begins();

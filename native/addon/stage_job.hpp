@@ -20,12 +20,17 @@ using Encode = std::function<Napi::Value(Napi::Env)>;
 // closed meanwhile live on in it. It is destroyed on the JS thread.
 using Work = std::function<Encode()>;
 
+// Does a stage take memory from the budget? Then it waits until closed handles have given theirs back; opening a file
+// or naming a finished one need not wait for that.
+enum class StageMemory : uint8_t { kFromBudget, kNone };
+
 // One stage on a std::thread of its own: libuv's four workers stay free for the files and name look-ups of the user,
 // and an hour-long join holds none of them.
 class StageJob : public std::enable_shared_from_this<StageJob> {
   public:
     // job: cancellation and engine; nullptr for background work that nobody waits for.
-    StageJob(std::shared_ptr<JobRegistry> registry, std::shared_ptr<Job> job, Work work);
+    StageJob(std::shared_ptr<JobRegistry> registry, std::shared_ptr<Job> job, Work work,
+             StageMemory memory = StageMemory::kNone);
     ~StageJob();
     StageJob(const StageJob&) = delete;
 
@@ -42,6 +47,7 @@ class StageJob : public std::enable_shared_from_this<StageJob> {
     std::shared_ptr<JobRegistry> registry_;
     std::shared_ptr<Job> job_;
     Work work_;
+    const StageMemory memory_;
     std::thread thread_;
     Encode encode_;
     std::optional<Error> error_;
@@ -50,7 +56,8 @@ class StageJob : public std::enable_shared_from_this<StageJob> {
 
 // Starts `work` as a stage of `job`; the promise resolves with what its Encode makes. While it is pending the process
 // stays alive and the engine cannot be closed.
-Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work);
+Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work,
+                        StageMemory memory = StageMemory::kFromBudget);
 
 // For stages without a result.
 Napi::Value undefined_result(Napi::Env env);

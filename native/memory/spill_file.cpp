@@ -2,17 +2,19 @@
 #include "memory/spill_file.hpp"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "memory/memory_budget.hpp"
-#include "memory/spill_name.hpp"
 
 namespace spillway {
 
@@ -46,21 +48,17 @@ void check_directory(const std::string& directory) {
     }
 }
 
-// -1 where kernel (EISDIR) or file system (EOPNOTSUPP) lack O_TMPFILE. An error that a named file would meet as well is
-// reported by create_unlinked_spill_file().
-int open_unnamed(const std::string& directory) {
-#ifdef O_TMPFILE
-    return open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-#else
-    return -1;
-#endif
+constexpr uint64_t kSystemPage = 4096;
+
+uint64_t whole_pages(uint64_t bytes) {
+    return (bytes + kSystemPage - 1) / kSystemPage * kSystemPage;
 }
 
 }  // namespace
 
-SpillFile::SpillFile(std::string directory, JobControl& control, int shards)
-    : directory_(std::move(directory)), control_(control), shard_count_(std::clamp(shards, 1, kShardsMax)) {
-    if (!directory_.empty()) check_directory(directory_);
+SpillFile::SpillFile(std::shared_ptr<SpillSpace> space, JobControl& control, int shards)
+    : space_(std::move(space)), control_(control), shard_count_(std::clamp(shards, 1, kShardsMax)) {
+    if (!space_->directory().empty()) check_directory(space_->directory());
     struct rlimit limit {};
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) size_limit_ = limit.rlim_cur;
 }
@@ -68,14 +66,15 @@ SpillFile::SpillFile(std::string directory, JobControl& control, int shards)
 SpillFile::~SpillFile() {
     for (Shard& shard : shards_) {
         const int descriptor = shard.descriptor.load();
-        if (descriptor >= 0) close(descriptor);
+        if (descriptor < 0) continue;
+        // A disk that is full needs the space now; a query that was stopped is mostly not the first of many.
+        if (failed_.load() || control_.cancelled.load()) {
+            close(descriptor);
+        } else {
+            space_->give_back({descriptor, std::max(shard.cursor.load(), shard.bytes_before)});
+        }
     }
-}
-
-uint64_t SpillFile::bytes_written() const {
-    uint64_t bytes = 0;
-    for (const Shard& shard : shards_) bytes += shard.cursor.load(std::memory_order_relaxed);
-    return bytes;
+    if (failed_.load()) space_->trim();
 }
 
 int SpillFile::descriptor(Shard& shard) {
@@ -84,69 +83,113 @@ int SpillFile::descriptor(Shard& shard) {
     std::lock_guard<std::mutex> lock(create_mutex_);
     descriptor = shard.descriptor.load(std::memory_order_relaxed);
     if (descriptor >= 0) return descriptor;
-    if (directory_.empty()) {
+    if (space_->directory().empty()) {
         throw Error(ErrorCode::kInvalidArgument,
                     std::string("the job must spill to disk, but there is no spill folder; set ") + kOption,
                     {{"option", kOption}});
     }
-    descriptor = open_unnamed(directory_);
-    if (descriptor < 0) descriptor = create_unlinked_spill_file(directory_);
-    if (descriptor < 0) throw write_failed(errno, 0);
-    shard.descriptor.store(descriptor, std::memory_order_release);
-    return descriptor;
+    const SpillSpace::File file = space_->take();
+    if (file.descriptor < 0) throw write_failed(errno, 0);
+    shard.bytes_before = file.bytes;
+    shard.descriptor.store(file.descriptor, std::memory_order_release);
+    return file.descriptor;
 }
 
-SpillFile::Position SpillFile::write(const void* data, uint64_t bytes) {
+SpillFile::Position SpillFile::write(const std::vector<SpillPiece>& pieces) {
+    uint64_t bytes = 0;
+    for (const SpillPiece& piece : pieces) bytes += piece.bytes;
     const uint32_t index = next_shard_.fetch_add(1, std::memory_order_relaxed) % static_cast<uint32_t>(shard_count_);
     Shard& shard = shards_[index];
     const int file = descriptor(shard);
-    const uint64_t offset = shard.cursor.fetch_add(bytes, std::memory_order_relaxed);
+    // Whole pages of the system: to write over a part of one, the system would have to read the rest first, and two
+    // writers would meet in it.
+    const uint64_t offset = shard.cursor.fetch_add(whole_pages(bytes), std::memory_order_relaxed);
     // Beyond the size limit of the process the kernel sends SIGXFSZ, whose default action ends Node: stop before.
-    if (offset + bytes > size_limit_) throw write_failed(EFBIG, bytes);
-    const auto* from = static_cast<const char*>(data);
-    // Plain writes: extents are written once and whole, so there is nothing to preallocate, and a full file system
-    // shows right here. Early write-back (sync_file_range every 8 MiB) measured the same 1.2 GB/s for 6 GiB with 24 GiB
-    // of memory; dropping written pages (POSIX_FADV_DONTNEED) made writing 2.7 times faster but reading back 6 to 10
-    // times slower (0.6 - 1.2 GB/s instead of 5 - 8), and every page is read back once.
-    for (uint64_t done = 0; done < bytes;) {
-        const ssize_t written =
-            pwrite(file, from + done, std::min(bytes - done, kCallBytesMax), static_cast<off_t>(offset + done));
-        if (written < 0) {
-            if (errno == EINTR) continue;
-            throw write_failed(errno, bytes);
-        }
-        if (written == 0) throw write_failed(ENOSPC, bytes);
-        done += static_cast<uint64_t>(written);
-    }
+    if (offset + whole_pages(bytes) > size_limit_) throw write_failed(EFBIG, bytes);
+    write_whole(file, offset, pieces, bytes);
     control_.spilled_bytes.fetch_add(bytes, std::memory_order_relaxed);
     return {static_cast<int64_t>(offset), static_cast<uint8_t>(index)};
 }
 
-Error SpillFile::write_failed(int error_number, uint64_t bytes) const {
+// Plain writes: extents are written once and whole, so there is nothing to preallocate, and a full file system shows
+// right here. Early write-back (sync_file_range every 8 MiB) measured the same 1.2 GB/s for 6 GiB with 24 GiB of
+// memory; dropping written pages (POSIX_FADV_DONTNEED) made writing 2.7 times faster but reading back 6 to 10 times
+// slower (0.6 - 1.2 GB/s instead of 5 - 8), and every page is read back once.
+void SpillFile::write_whole(int file, uint64_t offset, const std::vector<SpillPiece>& pieces, uint64_t bytes) {
+    static constexpr char kPadding[kSystemPage] = {};
+    std::vector<iovec> parts;
+    parts.reserve(pieces.size() + 1);
+    for (const SpillPiece& piece : pieces) {
+        if (piece.bytes > 0) parts.push_back({const_cast<void*>(piece.data), piece.bytes});
+    }
+    const uint64_t total = whole_pages(bytes);
+    if (total > bytes) parts.push_back({const_cast<char*>(kPadding), total - bytes});
+    size_t next = 0;
+    bool trimmed = false;
+    for (uint64_t done = 0; done < total;) {
+        const auto count = static_cast<int>(std::min<size_t>(parts.size() - next, IOV_MAX));
+        const ssize_t written = pwritev(file, &parts[next], count, static_cast<off_t>(offset + done));
+        if (written < 0) {
+            if (errno == EINTR) continue;
+            const bool full = errno == ENOSPC || errno == EDQUOT;
+            if (!full || trimmed) throw write_failed(errno, bytes);
+            space_->trim();  // files that only wait for the next job
+            trimmed = true;
+            continue;
+        }
+        if (written == 0) throw write_failed(ENOSPC, bytes);
+        done += static_cast<uint64_t>(written);
+        for (auto left = static_cast<uint64_t>(written); left > 0;) {
+            iovec& part = parts[next];
+            const uint64_t of_part = std::min<uint64_t>(left, part.iov_len);
+            part.iov_base = static_cast<char*>(part.iov_base) + of_part;
+            part.iov_len -= of_part;
+            left -= of_part;
+            if (part.iov_len == 0) ++next;
+        }
+    }
+}
+
+Error SpillFile::write_failed(int error_number, uint64_t bytes) {
+    failed_.store(true);
+    const std::string& directory = space_->directory();
     if (error_number != ENOSPC && error_number != EDQUOT && error_number != EFBIG) {
-        const Error error = system_error(error_number, ErrorCode::kOutputFailed, "writing a spill file in", directory_);
+        const Error error = system_error(error_number, ErrorCode::kOutputFailed, "writing a spill file in", directory);
         auto details = error.details();
         details.emplace_back("option", kOption);
         return Error(error.code(), error.message(), std::move(details));
     }
-    const uint64_t free_bytes = free_bytes_of(directory_);
+    const uint64_t free_bytes = free_bytes_of(directory);
     const uint64_t spilled = control_.spilled_bytes.load(std::memory_order_relaxed);
     std::string why = "the disk of the spill folder is full";
     if (error_number == EDQUOT) why = "the disk quota of the spill folder is used up";
     if (error_number == EFBIG) why = "the spill file reached the largest size that the system allows";
     return Error(ErrorCode::kDiskFull,
-                 why + ": wanted " + bytes_text(bytes) + " more in '" + directory_ + "' after " + bytes_text(spilled) +
+                 why + ": wanted " + bytes_text(bytes) + " more in '" + directory + "' after " + bytes_text(spilled) +
                      " of this job, " + bytes_text(free_bytes) + " are free; free space there, set " + kOption +
                      " to another folder, or raise memory.host so that less is spilled",
                  {{"tier", "disk"},
-                  {"path", directory_},
+                  {"path", directory},
                   {"wantedBytes", std::to_string(bytes)},
                   {"freeBytes", std::to_string(free_bytes)},
                   {"spilledBytes", std::to_string(spilled)},
                   {"option", kOption}});
 }
 
+// A prefetch of data that is in memory costs as much as reading it (2 us), and spilled data mostly is: reading ahead
+// begins with a read that had to wait for the disk, and goes on for a while after each.
 void SpillFile::read(Position from, void* data, uint64_t bytes) {
+    using Clock = std::chrono::steady_clock;
+    constexpr int kPrefetches = 256;
+    const Clock::time_point begin = Clock::now();
+    read_whole(from, data, bytes);
+    // From memory: 3 us and 5 to 10 GB/s. From a disk: 50 us and more before the first byte.
+    const auto patience = std::chrono::microseconds(40) + std::chrono::nanoseconds(bytes);
+    if (Clock::now() - begin > patience) prefetches_left_.store(kPrefetches, std::memory_order_relaxed);
+}
+
+void SpillFile::read_whole(Position from, void* data, uint64_t bytes) {
+    const std::string& directory = space_->directory();
     const int64_t offset = from.offset;
     const int file = shards_[from.shard].descriptor.load(std::memory_order_acquire);
     auto* to = static_cast<char*>(data);
@@ -155,14 +198,14 @@ void SpillFile::read(Position from, void* data, uint64_t bytes) {
             pread(file, to + done, std::min(bytes - done, kCallBytesMax), offset + static_cast<off_t>(done));
         if (got < 0) {
             if (errno == EINTR) continue;
-            throw system_error(errno, ErrorCode::kFileUnreadable, "reading back a spill file in", directory_);
+            throw system_error(errno, ErrorCode::kFileUnreadable, "reading back a spill file in", directory);
         }
         if (got == 0) {
             throw Error(ErrorCode::kFileTruncated,
-                        "a spill file in '" + directory_ + "' ends at " + std::to_string(offset + done) + ", but " +
+                        "a spill file in '" + directory + "' ends at " + std::to_string(offset + done) + ", but " +
                             std::to_string(bytes - done) +
                             " bytes more were written; check the disk and the file system of " + kOption,
-                        {{"path", directory_}, {"offset", std::to_string(offset)}, {"option", kOption}});
+                        {{"path", directory}, {"offset", std::to_string(offset)}, {"option", kOption}});
         }
         done += static_cast<uint64_t>(got);
     }
@@ -170,6 +213,8 @@ void SpillFile::read(Position from, void* data, uint64_t bytes) {
 }
 
 void SpillFile::prefetch(Position from, uint64_t bytes) {
+    if (prefetches_left_.load(std::memory_order_relaxed) <= 0) return;
+    prefetches_left_.fetch_sub(1, std::memory_order_relaxed);
     const int file = shards_[from.shard].descriptor.load(std::memory_order_acquire);
     // A hint: when it fails the read itself will say what is wrong.
     if (file >= 0) posix_fadvise(file, from.offset, static_cast<off_t>(bytes), POSIX_FADV_WILLNEED);

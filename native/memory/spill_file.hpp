@@ -4,10 +4,13 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "base/job_control.hpp"
+#include "memory/spill_space.hpp"
 
 namespace spillway {
 
@@ -25,17 +28,23 @@ struct SpillExtent {
     bool present() const { return offset >= 0; }
 };
 
+// A piece of one write.
+struct SpillPiece {
+    const void* data;
+    uint64_t bytes;
+};
+
 // The spill files of a partition set (shards: the kernel lets one writer at a time into a file, so workers that spill
-// at the same time should find different ones), each created at its first write and invisible: O_TMPFILE where the file
-// system has it, else created as spillway-spill-<pid>-<start time>-<n> and unlinked at once, so that nothing is left
-// behind even after SIGKILL. Thread-safe: extents are taken from atomic cursors, writes and reads are positional.
-// Extents are never reused inside a job; the files go with it.
+// at the same time should find different ones), each taken from the runtime's spill space at its first write and
+// invisible: O_TMPFILE where the file system has it, else created as spillway-spill-<pid>-<start time>-<n> and unlinked
+// at once, so that nothing is left behind even after SIGKILL. Thread-safe: extents are taken from atomic cursors,
+// writes and reads are positional. Extents are never reused inside a job; the files go back to the space with it.
 class SpillFile {
   public:
-    // directory must exist and be writable (checked here: throws kInvalidArgument naming option memory.spillDirectory).
-    // Empty: there is no spill folder, and write() says so.
+    // The folder of the space must exist and be writable (checked here: throws kInvalidArgument naming option
+    // memory.spillDirectory). Empty: there is no spill folder, and write() says so.
     // shards: files at most, 1 .. 16.
-    SpillFile(std::string directory, JobControl& control, int shards = 1);
+    SpillFile(std::shared_ptr<SpillSpace> space, JobControl& control, int shards = 1);
     ~SpillFile();
     SpillFile(const SpillFile&) = delete;
     SpillFile& operator=(const SpillFile&) = delete;
@@ -44,13 +53,12 @@ class SpillFile {
         int64_t offset;
         uint8_t shard;
     };
-    // Writes `bytes` and returns where. Throws kDiskFull (path, wanted) or kOutputFailed. One system call per write:
-    // callers gather 256 KiB and more.
-    Position write(const void* data, uint64_t bytes);
+    // Writes the pieces one behind the other and returns where. Throws kDiskFull (path, wanted) or kOutputFailed. One
+    // system call per write: callers gather 256 KiB and more.
+    Position write(const std::vector<SpillPiece>& pieces);
     void read(Position from, void* data, uint64_t bytes);
-    // Asks the system to read ahead in the background.
+    // Asks the system to read ahead in the background, unless what was written is still in its memory.
     void prefetch(Position from, uint64_t bytes);
-    uint64_t bytes_written() const;
 
     static constexpr int kShardsMax = 16;
 
@@ -58,16 +66,21 @@ class SpillFile {
     struct Shard {
         std::atomic<int> descriptor{-1};
         std::atomic<uint64_t> cursor{0};
+        uint64_t bytes_before = 0;  // of the file when it was taken
     };
     int descriptor(Shard& shard);
-    Error write_failed(int error_number, uint64_t bytes) const;
+    void read_whole(Position from, void* data, uint64_t bytes);
+    void write_whole(int file, uint64_t offset, const std::vector<SpillPiece>& pieces, uint64_t bytes);
+    Error write_failed(int error_number, uint64_t bytes);
 
-    const std::string directory_;
+    const std::shared_ptr<SpillSpace> space_;
     JobControl& control_;
     std::mutex create_mutex_;
     const int shard_count_;
     std::array<Shard, kShardsMax> shards_;
     std::atomic<uint32_t> next_shard_{0};
+    std::atomic<int> prefetches_left_{0};
+    std::atomic<bool> failed_{false};
     uint64_t size_limit_ = UINT64_MAX;  // RLIMIT_FSIZE when the set was made
 };
 

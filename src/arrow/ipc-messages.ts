@@ -4,6 +4,7 @@ import { Footer } from "apache-arrow/ipc/metadata/file";
 import { Message } from "apache-arrow/ipc/metadata/message";
 
 import { SpillwayError } from "../errors.js";
+import type { FileEnds } from "../model/file-ends.js";
 import { DamagedMetadata } from "./flatbuffer-check.js";
 import { checkFooter, checkMessage, type SchemaFacts } from "./metadata-check.js";
 
@@ -34,16 +35,9 @@ export interface LocatedMessage {
  * would leave its descriptor behind. Both reject with a SpillwayError when the file cannot be read.
  */
 export interface FileReader {
-    /** The size of a regular file, and its first and last bytes: as many as asked for, or all there are. */
     ends(path: string, headBytes: number, tailBytes: number): Promise<FileEnds>;
     /** Bytes [offset, offset + length) of each range, one behind the other. */
     ranges(path: string, offsets: Float64Array, lengths: Float64Array): Promise<Uint8Array>;
-}
-
-export interface FileEnds {
-    fileBytes: number;
-    head: Uint8Array;
-    tail: Uint8Array;
 }
 
 const magic = "ARROW1";

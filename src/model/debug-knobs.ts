@@ -17,6 +17,8 @@ export interface DebugKnobs {
     hashMask?: bigint;
     /** Every full page goes to disk. */
     forceSpill?: boolean;
+    /** Spilled rows are packed, where that makes them smaller. */
+    packSpilled?: boolean;
     /** Page size, a power of two from 1024 to 2097152. */
     pageBytes?: number;
     /** Bits of the first partition pass, 0 .. 14. */
@@ -38,6 +40,7 @@ export interface DebugKnobs {
 export const debugKnobNames = [
     "hashMask",
     "forceSpill",
+    "packSpilled",
     "pageBytes",
     "radixBits",
     "secondRadixBits",
@@ -81,7 +84,9 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
     }
-    if (given["forceSpill"] !== undefined) knobs.forceSpill = checkBoolean(given["forceSpill"], option("forceSpill"));
+    for (const name of ["forceSpill", "packSpilled"] as const) {
+        if (given[name] !== undefined) knobs[name] = checkBoolean(given[name], option(name));
+    }
     if (given["algorithm"] !== undefined) {
         knobs.algorithm = checkOneOf(given["algorithm"], option("algorithm"), algorithms);
     }

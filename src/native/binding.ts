@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineInfo } from "../machine/machine.js";
 import type { BatchLayout, ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
+import type { FileEnds } from "../model/file-ends.js";
 import type { PartitionSizes } from "../plan/decisions.js";
 import type { AggregateKind } from "../plan/logical.js";
 import type { NativeGenerateSpec } from "./generate-spec.js";
@@ -199,13 +200,10 @@ export interface Binding {
     /** Opens and checks files; memory batches are referenced until closeSource. */
     openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
     closeSource(source: SourceHandle): void;
+    /** Rejects as openSource does, and keeps nothing. */
+    checkSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<void>;
     /** Size, first and last bytes of a regular file: fewer when it is shorter; each at most 1 GiB. */
-    readEnds(
-        engine: EngineHandle,
-        path: string,
-        headBytes: number,
-        tailBytes: number
-    ): Promise<{ fileBytes: number; head: Uint8Array; tail: Uint8Array }>;
+    readEnds(engine: EngineHandle, path: string, headBytes: number, tailBytes: number): Promise<FileEnds>;
     /** Bytes [offset, offset + length) of a file for each range, one behind the other; at most 1 GiB in all. */
     readRanges(engine: EngineHandle, path: string, offsets: Float64Array, lengths: Float64Array): Promise<Uint8Array>;
     /** Unified dictionary of a node as a one-column batch of its values. path: column, then child indices. */

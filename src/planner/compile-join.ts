@@ -21,7 +21,9 @@ interface JoinPlan {
     /** Rows of the build side, and rows with their table. */
     buildRows: number;
     buildBytes: number;
+    /** Of all hash tables: as they mostly are, and at most. */
     tableBytes: number;
+    tableBytesMax: number;
 }
 
 function otherSide(side: Side): Side {
@@ -62,7 +64,9 @@ function planJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[]): 
     // native/cpu/hash_join/join_table.hpp: a table that only counts remembers no rows.
     const counts = draft.request.sink === "count" && node === draft.request.root && node.type === "inner";
     const slotBytes = counts ? policy.slotBytesPerCountedRow : policy.slotBytesPerRow;
-    return { node, needed, sides, build, probe, buildRows, buildBytes, tableBytes: buildRows * slotBytes };
+    const slotBytesMax = counts ? policy.slotBytesPerCountedRow : policy.slotBytesPerRowMax;
+    const tables = { tableBytes: buildRows * slotBytes, tableBytesMax: buildRows * slotBytesMax };
+    return { node, needed, sides, build, probe, buildRows, buildBytes, ...tables };
 }
 
 /** One table for the whole build side, with the probe rows streaming past it? */
@@ -170,7 +174,7 @@ function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput): vo
             : [buildSide, otherSide(buildSide)];
     for (const side of order) compileChild(draft, join, side, side === buildSide ? build : probe);
 
-    const perPartition = (join.buildBytes + join.buildRows * policy.slotBytesPerRowMax) / 2 ** bits;
+    const perPartition = (join.buildBytes + join.tableBytesMax) / 2 ** bits;
     const wanted = Math.ceil(limits.workers * perPartition * policy.partitionSlack);
     const least = limits.workers * limits.tableBytesMin;
     const tableBytes = clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));

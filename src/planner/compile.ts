@@ -14,6 +14,7 @@ import type { Estimator } from "./estimates.js";
 import { rowWidth, type ValueWidth } from "./estimates.js";
 import {
     combiningBytes,
+    packsSpilled,
     pageBytes,
     type PartitionContext,
     spillRunBytes,
@@ -161,7 +162,7 @@ export class PlanDraft {
             spillRunBytes: spillRunBytes(this.request, page, bits),
             spillWriteBytes: spillWriteBytes(this.request),
             spill,
-            packSpilled: true,
+            packSpilled: packsSpilled(this.request, feed.rows * rowBytes),
             forceSpill: debug.forceSpill ?? false,
             morselRows: debug.morselRows ?? read.morselRows,
             workers: limits.workers,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { MachineInfo } from "../machine/machine.js";
+import { usableMemory, type MachineInfo } from "../machine/machine.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../model/sizes.js";
 import type { ValueWidth } from "./estimates.js";
@@ -108,7 +108,7 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
  */
 export function spillRunBytes(context: PartitionContext, page: number, bits: number): number {
     const { policy, budgetBytes } = context;
-    const wanted = powerOfTwoAtMost(Math.max(1, budgetBytes / (12 * 2 ** bits)));
+    const wanted = powerOfTwoAtMost(Math.max(1, budgetBytes / (3 * 2 ** bits)));
     return clamp(wanted, page, Math.max(page, policy.spillRunBytesMax));
 }
 
@@ -118,17 +118,29 @@ export function spillWriteBytes({ policy, limits, budgetBytes }: PartitionContex
     return clamp(share, policy.spillWriteBytesMin, policy.spillWriteBytesMax);
 }
 
-/** Memory of all workers that pack and write spilled rows; native/cpu/radix_partition/page_spiller.cpp. */
-export function spillScratchBytes(spec: SpillSizes & { workers: number; spill: boolean }): number {
-    const run = Math.max(spec.pageBytes, spec.spillRunBytes);
-    return spec.spill ? spec.workers * (spec.spillWriteBytes + 2 * run) : 0;
+/**
+ * Are spilled rows packed? Packing costs 0.3 ns per byte, as much as writing and reading the byte in the system's page
+ * cache. It pays where that overflows and the disk's speed counts. `bytes`: of all rows of the set.
+ */
+export function packsSpilled({ machine, policy, debug }: PartitionContext, bytes: number): boolean {
+    return debug.packSpilled ?? bytes > usableMemory(machine) * policy.cachedSpillShare;
 }
 
-/** Memory of one worker that reads spilled rows back: a run, and the calls that read several at once. */
-export function spillReadBytes(spec: Pick<SpillSizes, "pageBytes" | "spillRunBytes">): number {
+/** Memory of all workers that pack and write spilled rows; native/cpu/radix_partition/page_spiller.cpp. */
+export function spillScratchBytes(
+    spec: SpillSizes & { workers: number; spill: boolean; packSpilled: boolean }
+): number {
+    const run = Math.max(spec.pageBytes, spec.spillRunBytes);
+    return spec.spill && spec.packSpilled ? spec.workers * (spec.spillWriteBytes + 2 * run) : 0;
+}
+
+/** Memory of one worker that reads spilled rows back: calls that read several runs at once, and a run unpacked. */
+export function spillReadBytes(
+    spec: Pick<SpillSizes, "pageBytes" | "spillRunBytes"> & { packSpilled: boolean }
+): number {
     const run = Math.max(spec.pageBytes, spec.spillRunBytes);
     // native/cpu/radix_partition/partitioned_rows.cpp
-    return run + Math.max(run, Math.min(64 * 1024, 4 * spec.spillRunBytes));
+    return (spec.packSpilled ? run : 0) + Math.max(run, Math.min(32 * 1024, 2 * spec.spillRunBytes));
 }
 
 /** One open page per worker and partition (and one for NULL keys), as far as there are rows for them. */

@@ -46,6 +46,11 @@ export interface Policy {
     /** One write of spilled rows: the call (about 1 us) is noise against the copy (100 us for 256 KiB). */
     readonly spillWriteBytesMin: number;
     readonly spillWriteBytesMax: number;
+    /**
+     * Share of the usable memory up to which the rows of a set are expected to stay in the page cache when they spill:
+     * Linux starts writing back at a tenth of the memory, and holds writers up at a fifth.
+     */
+    readonly cachedSpillShare: number;
     /** Pages are small enough that each worker fills this many per partition; else half of the memory is open ends. */
     readonly pagesPerPartition: number;
     /** Input that a worker reads at a time; two such buffers overlap reading and work. */
@@ -127,6 +132,7 @@ export const defaultPolicy: Policy = Object.freeze({
     spillRunBytesMax: 64 * 1024,
     spillWriteBytesMin: 16 * 1024,
     spillWriteBytesMax: 256 * 1024,
+    cachedSpillShare: 1 / 16,
     pagesPerPartition: 4,
     morselBytes: 512 * 1024,
     morselRowsMin: 1024,

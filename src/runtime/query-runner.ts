@@ -110,11 +110,7 @@ export class QueryRunner {
 
     /** Lets native code check that every buffer lies inside its file, before any query is made. */
     public async checkSource(layout: SourceLayout): Promise<void> {
-        const { binding } = this.parts;
-        await this.#opening(async () => {
-            binding.closeSource(await binding.openSource(this.#engine, layout));
-            await binding.drainEngine(this.#engine);
-        });
+        await this.#opening(() => this.parts.binding.checkSource(this.#engine, layout));
     }
 
     /** Engine calls that make a relation; close() waits for them. */
@@ -146,6 +142,8 @@ export class QueryRunner {
         await this.#idle.close();
         const { binding } = this.parts;
         await binding.drainEngine(this.#engine);
+        // Handles that wait for the garbage collector keep the engine alive, but not its memory and spill files.
+        await binding.trimEngine(this.#engine);
         binding.closeEngine(this.#engine);
     }
 

@@ -88,7 +88,7 @@ std::unique_ptr<PartitionedRows> partition(const Side& side, const Trial& trial,
     spec.workers = trial.workers;
     spec.hash_mask = trial.hash_mask;
     auto layout = RowLayout::make(side.types(), spec.keys, spec.carry, spec.null_keys);
-    auto rows = std::make_unique<PartitionedRows>(spec, layout, budget, "/tmp", control);
+    auto rows = std::make_unique<PartitionedRows>(spec, layout, budget, std::make_shared<SpillSpace>("/tmp"), control);
     RadixPartitioner partitioner(*rows);
     std::vector<ColumnView> views;
     for (const Column& column : side.columns) views.push_back(column.view());

@@ -9,10 +9,12 @@
 #include "executor/sinks/file_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"
 #include "support/output_columns.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/test.hpp"
 
 using namespace spillway;
 using namespace spillway::test::batches;
+using spillway::test::TemporaryFolder;
 
 namespace {
 
@@ -185,8 +187,8 @@ TEST(partition_sink_refuses_batches_of_other_columns) {
     spec.pool_bytes = 1 << 20;
     spec.morsel_rows = 1024;
     const std::vector<TypePtr> columns = {column_type(Layout::kFixed, 8), column_type(Layout::kView, 4)};
-    PartitionedRows rows(spec, RowLayout::make(columns, spec.keys, spec.carry, spec.null_keys), budget, "/tmp",
-                         control);
+    PartitionedRows rows(spec, RowLayout::make(columns, spec.keys, spec.carry, spec.null_keys), budget,
+                         std::make_shared<SpillSpace>("/tmp"), control);
     RadixPartitioner partitioner(rows);
     PartitionSink sink(partitioner, rows, columns, spec.morsel_rows);
     const auto numbers = [&] { return fixed_column<int64_t>(budget, {1, 2}); };

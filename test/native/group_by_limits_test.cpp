@@ -55,7 +55,7 @@ TEST(group_by_decimal256_and_half_float) {
     JobControl control;
     PartitionedRows rows(
         spec, RowLayout::make({trial.columns[0].type, trial.columns[1].type}, {}, spec.carry, spec.null_keys), budget,
-        "/tmp", control);
+        std::make_shared<SpillSpace>("/tmp"), control);
     RadixPartitioner partitioner(rows);
     RowEncoder encoder(rows.layout(), {0, 1});
     partitioner.append(0, encoder.encode({trial.columns[0].view(), trial.columns[1].view()}, 0, 4, 0));

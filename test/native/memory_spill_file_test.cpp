@@ -19,6 +19,7 @@
 
 #include "memory/spill_file.hpp"
 #include "memory/spill_name.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/test.hpp"
 
 namespace spillway {
@@ -26,20 +27,8 @@ namespace spillway {
 namespace {
 
 namespace fs = std::filesystem;
+using test::TemporaryFolder;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-struct TemporaryFolder {
-    TemporaryFolder() {
-        std::string name = (fs::temp_directory_path() / "spillway-test-XXXXXX").string();
-        path = mkdtemp(name.data());
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        fs::remove_all(path, ignored);
-    }
-    bool empty() const { return fs::is_empty(path); }
-    std::string path;
-};
 
 std::vector<uint8_t> bytes_of(uint64_t seed, size_t count) {
     std::mt19937_64 random(seed);
@@ -86,6 +75,10 @@ void expect_disk_full(const std::function<void()>& body, const std::string& path
     EXPECT(false);
 }
 
+std::shared_ptr<SpillSpace> space_in(const std::string& folder) {
+    return std::make_shared<SpillSpace>(folder);
+}
+
 // Fills a tmpfs of 1 MiB in a mount namespace of a child. Exit code: 0 right, 1 wrong, 77 not permitted here.
 int fill_small_file_system(const std::string& folder) {
     if (unshare(geteuid() == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) return 77;
@@ -93,11 +86,11 @@ int fill_small_file_system(const std::string& folder) {
     if (mount("none", folder.c_str(), "tmpfs", 0, "size=1m,mode=0777") != 0) return 77;
     try {
         JobControl control;
-        SpillFile file(folder, control);
+        SpillFile file(space_in(folder), control);
         const auto data = bytes_of(1, 400 << 10);
-        const SpillFile::Position first = file.write(data.data(), data.size());
-        file.write(data.data(), data.size());
-        expect_disk_full([&] { file.write(data.data(), data.size()); }, folder, data.size());
+        const SpillFile::Position first = file.write({{data.data(), data.size()}});
+        file.write({{data.data(), data.size()}});
+        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder, data.size());
         std::vector<uint8_t> back(data.size());
         file.read(first, back.data(), back.size());
         return back == data ? 0 : 1;
@@ -106,30 +99,18 @@ int fill_small_file_system(const std::string& folder) {
     }
 }
 
-pid_t ended_process() {
-    const pid_t child = fork();
-    if (child == 0) _exit(0);
-    waitpid(child, nullptr, 0);
-    return child;
-}
-
-void touch(const std::string& path) {
-    std::ofstream(path) << "x";
-}
-
 }  // namespace
 
 TEST(memory_spill_file_reads_back_what_it_wrote) {
     const TemporaryFolder folder;
     JobControl control;
     {
-        SpillFile file(folder.path, control);
-        EXPECT_EQ(file.bytes_written(), 0u);
+        SpillFile file(space_in(folder.path()), control);
         const auto a = bytes_of(1, 100'000);
         const auto b = bytes_of(2, 7);
-        const SpillFile::Position at_a = file.write(a.data(), a.size());
-        const SpillFile::Position at_b = file.write(b.data(), b.size());
-        EXPECT(folder.empty());  // has no name
+        const SpillFile::Position at_a = file.write({{a.data(), a.size()}});
+        const SpillFile::Position at_b = file.write({{b.data(), b.size()}});
+        EXPECT(folder.entries() == 0);  // has no name
         file.prefetch(at_a, a.size());
         std::vector<uint8_t> back(b.size());
         file.read(at_b, back.data(), back.size());
@@ -137,27 +118,83 @@ TEST(memory_spill_file_reads_back_what_it_wrote) {
         back.resize(a.size());
         file.read(at_a, back.data(), back.size());
         EXPECT(back == a);
-        EXPECT_EQ(file.bytes_written(), a.size() + b.size());
         EXPECT_EQ(control.spilled_bytes.load(), a.size() + b.size());
         EXPECT_EQ(control.unspilled_bytes.load(), a.size() + b.size());
-        EXPECT_ERROR(kFileTruncated, file.read(at_b, back.data(), 8));
+        EXPECT_ERROR(kFileTruncated, file.read({at_b.offset + 4096, at_b.shard}, back.data(), 8));
         EXPECT_ERROR(kFileTruncated, file.read({1 << 30, 0}, back.data(), 8));
     }
-    EXPECT(folder.empty());
+    EXPECT(folder.entries() == 0);
+}
+
+TEST(memory_spill_file_writes_pieces_as_one) {
+    const TemporaryFolder folder;
+    JobControl control;
+    SpillFile file(space_in(folder.path()), control);
+    std::vector<uint8_t> wanted;
+    std::vector<std::vector<uint8_t>> parts;
+    std::vector<SpillPiece> pieces;
+    for (uint64_t i = 0; i < 3000; ++i) parts.push_back(bytes_of(i, i % 97));  // more than one call takes, empty ones
+    for (const auto& part : parts) {
+        wanted.insert(wanted.end(), part.begin(), part.end());
+        pieces.push_back({part.data(), part.size()});
+    }
+    file.write({{wanted.data(), 100}});
+    const SpillFile::Position position = file.write(pieces);
+    std::vector<uint8_t> back(wanted.size());
+    file.read(position, back.data(), back.size());
+    EXPECT(back == wanted);
+}
+
+TEST(memory_spill_space_gives_files_to_the_next_job) {
+    const TemporaryFolder folder;
+    const auto space = space_in(folder.path());
+    const auto large = bytes_of(1, 3 * kMiB);
+    const auto small = bytes_of(2, 5000);
+    const auto run = [&](const std::vector<uint8_t>& data, JobControl& control) {
+        SpillFile file(space, control);
+        const SpillFile::Position position = file.write({{data.data(), data.size()}});
+        EXPECT_EQ(position.offset, 0);
+        std::vector<uint8_t> back(data.size());
+        file.read(position, back.data(), back.size());
+        EXPECT(back == data);
+    };
+    JobControl control;
+    run(large, control);
+    EXPECT_EQ(space->kept_bytes(), 3 * kMiB);
+    run(small, control);  // over the larger one: it stays as large as it was
+    EXPECT_EQ(space->kept_bytes(), 3 * kMiB);
+    {
+        SpillFile both(space, control, 2);
+        both.write({{small.data(), small.size()}});
+        both.write({{small.data(), small.size()}});
+        EXPECT_EQ(space->kept_bytes(), 0u);
+    }
+    EXPECT_EQ(space->kept_bytes(), 3 * kMiB + 8192);
+    space->trim();
+    EXPECT_EQ(space->kept_bytes(), 0u);
+    JobControl stopped;
+    {
+        SpillFile file(space, stopped);
+        file.write({{small.data(), small.size()}});
+        stopped.cancelled = true;
+    }
+    EXPECT_EQ(space->kept_bytes(), 0u);
 }
 
 TEST(memory_spill_file_is_safe_for_many_threads) {
     const TemporaryFolder folder;
     JobControl control;
-    SpillFile file(folder.path, control, 4);
+    SpillFile file(space_in(folder.path()), control, 4);
     std::atomic<int> faults{0};
+    std::atomic<uint64_t> written{0};
     std::vector<std::thread> threads;
     for (uint64_t t = 0; t < 6; ++t) {
         threads.emplace_back([&, t] {
             std::vector<std::pair<SpillFile::Position, std::vector<uint8_t>>> extents;
             for (uint64_t i = 0; i < 40; ++i) {
                 auto data = bytes_of(t * 1000 + i, 1000 + (i * 7919) % 70'000);
-                const SpillFile::Position position = file.write(data.data(), data.size());
+                const SpillFile::Position position = file.write({{data.data(), data.size()}});
+                written += data.size();
                 extents.emplace_back(position, std::move(data));
             }
             for (const auto& [position, data] : extents) {
@@ -169,32 +206,32 @@ TEST(memory_spill_file_is_safe_for_many_threads) {
     }
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(faults.load(), 0);
-    EXPECT_EQ(control.spilled_bytes.load(), file.bytes_written());
-    EXPECT_EQ(control.unspilled_bytes.load(), file.bytes_written());
+    EXPECT_EQ(control.spilled_bytes.load(), written.load());
+    EXPECT_EQ(control.unspilled_bytes.load(), written.load());
 }
 
 TEST(memory_spill_file_checks_its_folder) {
     const TemporaryFolder folder;
     JobControl control;
-    EXPECT_ERROR(kInvalidArgument, SpillFile(folder.path + "/missing", control));
-    touch(folder.path + "/file");
-    EXPECT_ERROR(kInvalidArgument, SpillFile(folder.path + "/file", control));
+    EXPECT_ERROR(kInvalidArgument, SpillFile(space_in(folder.path() + "/missing"), control));
+    std::ofstream(folder.path() + "/file") << "x";
+    EXPECT_ERROR(kInvalidArgument, SpillFile(space_in(folder.path() + "/file"), control));
     if (geteuid() != 0) {  // the superuser may write everywhere
-        chmod(folder.path.c_str(), 0500);
-        EXPECT_ERROR(kInvalidArgument, SpillFile(folder.path, control));
-        chmod(folder.path.c_str(), 0700);
+        chmod(folder.path().c_str(), 0500);
+        EXPECT_ERROR(kInvalidArgument, SpillFile(space_in(folder.path()), control));
+        chmod(folder.path().c_str(), 0700);
     }
-    SpillFile none("", control);  // no spill folder: an error only when the job must spill
-    EXPECT_ERROR(kInvalidArgument, none.write("x", 1));
-    SpillFile removed(folder.path, control);
-    fs::remove_all(folder.path);
-    EXPECT_ERROR(kFileNotFound, removed.write("x", 1));
+    SpillFile none(space_in(""), control);  // no spill folder: an error only when the job must spill
+    EXPECT_ERROR(kInvalidArgument, none.write({{"x", 1}}));
+    SpillFile removed(space_in(folder.path()), control);
+    fs::remove_all(folder.path());
+    EXPECT_ERROR(kFileNotFound, removed.write({{"x", 1}}));
 }
 
 TEST(memory_spill_file_says_when_the_disk_is_full) {
     const TemporaryFolder folder;
     const pid_t child = fork();
-    if (child == 0) _exit(fill_small_file_system(folder.path));
+    if (child == 0) _exit(fill_small_file_system(folder.path()));
     int status = 0;
     waitpid(child, &status, 0);
     EXPECT(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
@@ -205,76 +242,19 @@ TEST(memory_spill_file_stops_at_the_file_size_limit) {
     JobControl control;
     const auto data = bytes_of(3, kMiB);
     with_file_size_limit(kMiB + 1000, [&] {  // known before the write: no signal is raised
-        SpillFile file(folder.path, control);
+        SpillFile file(space_in(folder.path()), control);
         signal(SIGXFSZ, SIG_DFL);
-        file.write(data.data(), data.size());
-        expect_disk_full([&] { file.write(data.data(), data.size()); }, folder.path, data.size());
+        file.write({{data.data(), data.size()}});
+        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder.path(), data.size());
     });
-    SpillFile file(folder.path, control);
-    const SpillFile::Position first = file.write(data.data(), data.size());
+    SpillFile file(space_in(folder.path()), control);
+    const SpillFile::Position first = file.write({{data.data(), data.size()}});
     with_file_size_limit(kMiB + 1000, [&] {  // found out by the kernel after a short write: EFBIG
-        expect_disk_full([&] { file.write(data.data(), data.size()); }, folder.path, data.size());
+        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder.path(), data.size());
     });
     std::vector<uint8_t> back(data.size());
     file.read(first, back.data(), back.size());
     EXPECT(back == data);
-}
-
-TEST(memory_spill_file_without_tmpfile_leaves_no_name) {
-    const TemporaryFolder folder;
-    const int file = create_unlinked_spill_file(folder.path);
-    EXPECT(file >= 0);
-    EXPECT(folder.empty());
-    EXPECT_EQ(write(file, "rows", 4), 4);
-    struct stat status {};
-    EXPECT_EQ(fstat(file, &status), 0);
-    EXPECT(status.st_size == 4 && status.st_nlink == 0);
-    close(file);
-    EXPECT_EQ(create_unlinked_spill_file(folder.path + "/missing"), -1);
-    EXPECT(next_spill_name() != next_spill_name());
-}
-
-TEST(memory_spill_file_removes_only_stale_files) {
-    const TemporaryFolder folder;
-    const std::string dead = std::to_string(ended_process());
-    const std::string self = next_spill_name();                                              // alive, right start time
-    const std::string self_earlier = "spillway-spill-" + std::to_string(getpid()) + "-1-0";  // pid was used again
-    const std::vector<std::string> stale = {"spillway-spill-" + dead + "-123-0", "spillway-spill-" + dead + "-0-17",
-                                            self_earlier};
-    const std::string locked = "spillway-spill-" + dead + "-123-99";  // alive in another pid namespace
-    const std::vector<std::string> foreign = {
-        self,
-        locked,
-        "spillway-spill-1-0-0",
-        "spillway-spill-" + dead,
-        "spillway-spill-" + dead + "-1",
-        "spillway-spill-" + dead + "-1-",
-        "spillway-spill-" + dead + "-1-2.arrow",
-        "spillway-spill-" + dead + "--1-2",
-        "spillway-spill-x-1-2",
-        "spillway-spill-99999999999999999999999-1-2",
-        "my-spillway-spill-" + dead + "-1-2",
-        ".spillway-" + dead + "-0.partial",
-        "orders.arrow",
-    };
-    for (const auto& name : stale) touch(folder.path + "/" + name);
-    for (const auto& name : foreign) touch(folder.path + "/" + name);
-    const std::string directory = folder.path + "/spillway-spill-" + dead + "-5-5";
-    fs::create_directory(directory);
-    const std::string link = folder.path + "/spillway-spill-" + dead + "-6-6";
-    fs::create_symlink(folder.path + "/orders.arrow", link);
-    const int lock = open((folder.path + "/" + locked).c_str(), O_RDWR | O_CLOEXEC);
-    EXPECT_EQ(flock(lock, LOCK_EX), 0);
-
-    remove_stale_spill_files(folder.path);
-    for (const auto& name : stale) EXPECT(!fs::exists(folder.path + "/" + name));
-    for (const auto& name : foreign) EXPECT(fs::exists(folder.path + "/" + name));
-    EXPECT(fs::exists(directory) && fs::is_symlink(link));
-    close(lock);
-    remove_stale_spill_files(folder.path);
-    EXPECT(!fs::exists(folder.path + "/" + locked));
-    remove_stale_spill_files(folder.path + "/missing");
-    remove_stale_spill_files("");
 }
 
 }  // namespace spillway

@@ -12,11 +12,13 @@
 #include "base/parallel.hpp"
 #include "support/flat_table.hpp"
 #include "support/output_columns.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/test.hpp"
 #include "transfer/arrow_file_writer.hpp"
 
 using namespace spillway;
 using namespace spillway::test::batches;
+using spillway::test::TemporaryFolder;
 
 namespace {
 

@@ -4,11 +4,13 @@
 #include <iterator>
 
 #include "support/output_columns.hpp"
+#include "support/temporary_folder.hpp"
 #include "support/test.hpp"
 #include "transfer/partial_file.hpp"
 
 using namespace spillway;
 using namespace spillway::test::batches;
+using spillway::test::TemporaryFolder;
 
 namespace {
 

@@ -11,7 +11,8 @@ import { keyTexts, referenceGroupBy, referenceJoin, type ReferenceGroup } from "
  */
 export const suiteModes: Record<string, RuntimeOptions> = {
     default: {},
-    "forced spill": { debug: { forceSpill: true, pageBytes: 4096, workers: 2 } },
+    "forced spill": { debug: { forceSpill: true, packSpilled: false, pageBytes: 4096, workers: 2 } },
+    "forced spill, packed": { debug: { forceSpill: true, packSpilled: true, pageBytes: 4096, workers: 2 } },
     "hash always 0": { debug: { hashMask: 0n, workers: 2, morselRows: 50 } },
     "hash of two bits": { debug: { hashMask: 0x8000000000000001n, radixBits: 3 } },
     "tiny pages and morsels": { debug: { pageBytes: 1024, morselRows: 37, radixBits: 4, workers: 4 } },

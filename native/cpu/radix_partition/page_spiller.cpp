@@ -21,7 +21,8 @@ constexpr int kFutileRunsMax = 8;
 }  // namespace
 
 SpillScratch::SpillScratch(const PartitionSpec& spec, MemoryBudget& budget) {
-    if (!spec.spill) return;
+    // Rows that are not packed are written from their pages.
+    if (!spec.spill || !spec.pack_spilled) return;
     const uint64_t run_bytes = std::max(spec.spill_run_bytes, spec.page_bytes);
     reservation = budget.reserve(spec.spill_write_bytes + 2 * run_bytes, "buffers for spilled rows");
 }
@@ -161,16 +162,11 @@ void PageSpiller::encode(Run& run, SpillScratch& scratch) {
     const bool var = rows_.layout().has_var;
     spilled.capacity_bytes = var ? run.pages[0].capacity_bytes : spilled.rows * row_bytes;
     spilled.spill.raw_bytes = spilled.capacity_bytes;
-    if (rows_.spec().pack_spilled && !var && futile_.load(std::memory_order_relaxed) < kFutileRunsMax &&
-        encode_packed(run, scratch)) {
-        return;
-    }
-    // With byte strings in the heap a page goes as it is.
-    for (const Page& page : run.pages) {
-        const uint64_t bytes = var ? page.capacity_bytes : static_cast<uint64_t>(page.rows) * row_bytes;
-        scratch.encoded.insert(scratch.encoded.end(), page.data, page.data + bytes);
-    }
     spilled.spill.bytes = spilled.capacity_bytes;
+    // With byte strings in the heap a page goes as it is.
+    if (rows_.spec().pack_spilled && !var && futile_.load(std::memory_order_relaxed) < kFutileRunsMax) {
+        run.packed = encode_packed(run, scratch);
+    }
 }
 
 bool PageSpiller::encode_packed(Run& run, SpillScratch& scratch) {
@@ -189,6 +185,7 @@ bool PageSpiller::encode_packed(Run& run, SpillScratch& scratch) {
         spilled.spill.encoding |= kSpillUnmixed;
     }
     const size_t begin = scratch.encoded.size();
+    run.encoded_at = begin;
     scratch.encoded.resize(begin + packed_bytes_max(spilled.rows, layout.row_bytes));
     const uint64_t packed =
         pack_rows(scratch.rows.data(), spilled.rows, layout.row_bytes, scratch.encoded.data() + begin);
@@ -218,21 +215,13 @@ void PageSpiller::write_victims(std::vector<Run>& runs, SpillScratch& scratch) {
         std::atomic<int>& writing;
         ~Done() { writing.fetch_sub(1, std::memory_order_acq_rel); }
     } done{writing_};
-    scratch.encoded.clear();
-    SpillFile::Position position{};
     try {
-        for (Run& run : runs) {
-            run.spilled.spill.offset = static_cast<int64_t>(scratch.encoded.size());
-            encode(run, scratch);
-        }
-        position = rows_.spill_file().write(scratch.encoded.data(), scratch.encoded.size());
+        write_runs(runs, scratch);
     } catch (...) {
         give_back(runs);
         throw;
     }
     for (Run& run : runs) {
-        run.spilled.spill.offset += position.offset;
-        run.spilled.spill.shard = position.shard;
         for (Page& page : run.pages) {
             if (page.own == nullptr) scratch.freed.push_back(page.data);
         }
@@ -244,6 +233,32 @@ void PageSpiller::write_victims(std::vector<Run>& runs, SpillScratch& scratch) {
         std::lock_guard<std::mutex> lock(lock_of(run.partition));
         rows_.mutable_partition(run.partition).spilled_bytes += run.spilled.content_bytes;
         spilled_[run.partition].push_back(std::move(run.spilled));
+    }
+}
+
+// One write for all: packed runs from the scratch memory, others straight from their pages.
+void PageSpiller::write_runs(std::vector<Run>& runs, SpillScratch& scratch) {
+    scratch.encoded.clear();
+    for (Run& run : runs) encode(run, scratch);
+    const bool var = rows_.layout().has_var;
+    const uint32_t row_bytes = rows_.layout().row_bytes;
+    scratch.pieces.clear();
+    for (const Run& run : runs) {
+        if (run.packed) {
+            scratch.pieces.push_back({scratch.encoded.data() + run.encoded_at, run.spilled.spill.bytes});
+            continue;
+        }
+        for (const Page& page : run.pages) {
+            const uint64_t bytes = var ? page.capacity_bytes : static_cast<uint64_t>(page.rows) * row_bytes;
+            scratch.pieces.push_back({page.data, bytes});
+        }
+    }
+    const SpillFile::Position position = rows_.spill_file().write(scratch.pieces);
+    int64_t offset = position.offset;
+    for (Run& run : runs) {
+        run.spilled.spill.offset = offset;
+        run.spilled.spill.shard = position.shard;
+        offset += run.spilled.spill.bytes;
     }
 }
 

@@ -18,9 +18,10 @@ struct SpillScratch {
 
     Reservation reservation;       // of both; a row larger than a page may make them larger for a moment
     std::vector<uint8_t> rows;     // of one run
-    std::vector<uint8_t> encoded;  // of one write
-    std::vector<uint8_t*> freed;   // pages of one write
-    uint32_t turn = 0;             // where the worker looks for runs next, so that workers take different partitions
+    std::vector<uint8_t> encoded;  // packed runs of one write
+    std::vector<SpillPiece> pieces;
+    std::vector<uint8_t*> freed;  // pages of one write
+    uint32_t turn = 0;            // where the worker looks for runs next, so that workers take different partitions
 };
 
 // Takes the full pages of all workers of one partition pass and decides which stay. Hybrid residency: when the pool is
@@ -57,11 +58,14 @@ class PageSpiller {
         int32_t partition;
         std::vector<Page> pages;
         Page spilled;
+        bool packed = false;
+        uint64_t encoded_at = 0;  // packed: where in SpillScratch::encoded
     };
     std::vector<Run> take_victims(SpillScratch& scratch);
     uint64_t take_runs(SpillScratch& scratch, uint64_t wanted, std::vector<Run>& runs);
     uint64_t take_pages(int32_t partition, size_t multiple, uint64_t wanted, std::vector<Run>& runs);
     void write_victims(std::vector<Run>& runs, SpillScratch& scratch);
+    void write_runs(std::vector<Run>& runs, SpillScratch& scratch);
     void encode(Run& run, SpillScratch& scratch);
     bool encode_packed(Run& run, SpillScratch& scratch);
     void give_back(std::vector<Run>& runs);

@@ -41,7 +41,7 @@ struct RowSpan {
 // (NullKeys::kKeep). A partition is a list of pages, in no particular order (workers append independently).
 class PartitionedRows {
   public:
-    PartitionedRows(PartitionSpec spec, RowLayout layout, MemoryBudget& budget, const std::string& spill_directory,
+    PartitionedRows(PartitionSpec spec, RowLayout layout, MemoryBudget& budget, std::shared_ptr<SpillSpace> spill_space,
                     JobControl& control);
     ~PartitionedRows();
 
@@ -54,7 +54,9 @@ class PartitionedRows {
     Partition& mutable_partition(int32_t p) { return partitions_[p]; }
     uint64_t total_rows() const;
     PagePool& pool() { return pool_; }
-    SpillFile& spill_file() { return spill_; }
+    SpillFile& spill_file() { return *spill_; }
+    // For whoever wants to close it later than the rows are freed.
+    std::unique_ptr<SpillFile> take_spill_file() { return std::move(spill_); }
     MemoryBudget& budget() { return budget_; }
     JobControl& control() { return control_; }
 
@@ -76,7 +78,7 @@ class PartitionedRows {
     MemoryBudget& budget_;
     JobControl& control_;
     PagePool pool_;
-    SpillFile spill_;
+    std::unique_ptr<SpillFile> spill_;
     std::vector<Partition> partitions_;
 };
 
@@ -85,8 +87,12 @@ class PartitionedRows {
 class SpillReader {
   public:
     explicit SpillReader(PartitionedRows& rows) : rows_(rows) {}
-    // Rows of pages[i], which is in the spill file, to `out` (capacity_bytes of it). Reads ahead up to pages[end].
-    void read(const std::vector<Page>& pages, size_t i, size_t end, uint8_t* out);
+    // Rows of pages[i], which is in the spill file. Those stored as they are lie in the reader's buffer until its next
+    // call, others are decoded to `out` (capacity_bytes of it). Reads ahead up to pages[end].
+    const uint8_t* read(const std::vector<Page>& pages, size_t i, size_t end, uint8_t* out);
+    // Rows of pages[i] and of the pages behind it that lie side by side in the file as in memory, to `out`. Returns the
+    // first page (up to `end`) that was not read.
+    size_t read_into(const std::vector<Page>& pages, size_t i, size_t end, uint8_t* out);
 
   private:
     void fetch(const std::vector<Page>& pages, size_t i, size_t end);

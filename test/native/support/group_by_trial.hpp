@@ -160,8 +160,8 @@ inline void run_partitioned(const Trial& trial) {
     }
     {
         const PartitionSpec spec = partition_spec(trial);
-        PartitionedRows rows(spec, RowLayout::make(types, spec.keys, spec.carry, spec.null_keys), budget, "/tmp",
-                             control);
+        PartitionedRows rows(spec, RowLayout::make(types, spec.keys, spec.carry, spec.null_keys), budget,
+                             std::make_shared<SpillSpace>("/tmp"), control);
         RadixPartitioner partitioner(rows);
         RowEncoder encoder(rows.layout(), numbers);
         const auto total = static_cast<int64_t>(trial.rows);

@@ -91,7 +91,7 @@ async function checkJoin(joinCase: JoinCase, host: number, debug: Debug): Promis
 describe("joins that are short of memory equal the reference:", () => {
     test("pages of 1 KiB that are spilled in runs of several", async () => {
         await forSeeds(80_000, 6, async (random) => {
-            const joinCase = tightCase(random, 20_000, false);
+            const joinCase = tightCase(random, 60_000, false);
             const debug = { pageBytes: 1024, radixBits: random.pick([2, 4, 5]) };
             const inRuns = ({ sets, threads: used }: Plan): boolean =>
                 used === threads && sets.every(({ spec }) => spec.spillRunBytes >= 4 * spec.pageBytes);
@@ -103,7 +103,7 @@ describe("joins that are short of memory equal the reference:", () => {
     test("tables of which few fit at a time, so that workers wait for each other", async () => {
         await forSeeds(81_000, 6, async (random) => {
             const joinCase = tightCase(random, 40_000);
-            const debug = { radixBits: 2, forceSpill: random.chance(0.5) };
+            const debug = { radixBits: 2, forceSpill: random.chance(0.5), packSpilled: random.chance(0.5) };
             const host = await leastBudget(joinCase, debug, (plan) => plan.threads === threads);
             const { sets, stages } = (await withJoin(joinCase, host, debug, (query) => query.explain())).plan;
             const build = sets.find(({ role }) => role === "build")!;
@@ -121,6 +121,7 @@ describe("joins that are short of memory equal the reference:", () => {
                 radixBits: random.pick([0, 1, 3]),
                 secondRadixBits: random.pick([1, 4, 8]),
                 forceSpill: random.chance(0.3),
+                packSpilled: random.chance(0.5),
                 ...(random.chance(0.3) ? { hashMask: 0xf00000000000000fn } : {})
             };
             const host = await leastBudget(joinCase, debug, (plan) => plan.threads === threads);

@@ -41,6 +41,7 @@ function tightKnobs(random: Random) {
         secondRadixBits: random.pick([0, 0, 3]),
         pageBytes: random.pick([1024, 4096]),
         forceSpill: random.chance(0.3),
+        packSpilled: random.chance(0.5),
         buildChunkBytes: random.pick([4096, 65_536, 2 ** 24]),
         probeSplitRows: random.pick([256, 2 ** 20]),
         morselRows: random.pick([100, 1000])

@@ -24,12 +24,13 @@ async function collect() {
 }
 
 const before = await externalBytes();
-let held = await collect();
-const heldBytes = held.reduce((sum, batch) => sum + batch.data.children.reduce((s, c) => s + c.byteLength, 0), 0);
+const held = { result: await collect() };
+const bytesOf = (batch) => batch.data.children.reduce((sum, column) => sum + column.byteLength, 0);
+const heldBytes = held.result.reduce((sum, batch) => sum + bytesOf(batch), 0);
 const during = await externalBytes();
-held = await query.toTable();
+held.result = await query.toTable();
 const table = await externalBytes();
-held = null;
+held.result = null;
 for await (const batch of query.batches()) if (batch.numRows === 0) throw new Error("an empty batch");
 const after = await externalBytes();
 await runtime.close();

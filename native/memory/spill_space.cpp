@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory/spill_space.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "memory/spill_name.hpp"
+
+namespace spillway {
+
+namespace {
+
+// -1 where kernel (EISDIR) or file system (EOPNOTSUPP) lack O_TMPFILE. An error that a named file would meet as well is
+// reported by create_unlinked_spill_file().
+int open_unnamed(const std::string& directory) {
+#ifdef O_TMPFILE
+    return open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+#else
+    return -1;
+#endif
+}
+
+}  // namespace
+
+SpillSpace::File SpillSpace::take() {
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (!kept_.empty()) {
+            const File file = kept_.back();
+            kept_.pop_back();
+            kept_bytes_ -= file.bytes;
+            return file;
+        }
+    }
+    const int descriptor = open_unnamed(directory_);
+    return {descriptor >= 0 ? descriptor : create_unlinked_spill_file(directory_), 0};
+}
+
+void SpillSpace::give_back(File file) noexcept {
+    try {
+        std::lock_guard<std::mutex> lock(mutex_);
+        if (kept_bytes_ + file.bytes <= kKeptBytesMax && kept_.size() < kKeptFilesMax) {
+            const auto at = std::lower_bound(kept_.begin(), kept_.end(), file.bytes,
+                                             [](const File& kept, uint64_t bytes) { return kept.bytes < bytes; });
+            kept_.insert(at, file);
+            kept_bytes_ += file.bytes;
+            return;
+        }
+    } catch (const std::exception&) {
+        // No memory for the list.
+    }
+    close(file.descriptor);
+}
+
+void SpillSpace::trim() noexcept {
+    std::vector<File> files;
+    {
+        std::lock_guard<std::mutex> lock(mutex_);
+        files.swap(kept_);
+        kept_bytes_ = 0;
+    }
+    for (const File& file : files) close(file.descriptor);
+}
+
+uint64_t SpillSpace::kept_bytes() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return kept_bytes_;
+}
+
+}  // namespace spillway
