@@ -95,10 +95,10 @@ int SpillFile::descriptor(Shard& shard) {
     return file.descriptor;
 }
 
-SpillFile::Position SpillFile::write(const std::vector<SpillPiece>& pieces) {
+SpillFile::Position SpillFile::write(const std::vector<SpillPiece>& pieces, uint64_t writer) {
     uint64_t bytes = 0;
     for (const SpillPiece& piece : pieces) bytes += piece.bytes;
-    const uint32_t index = next_shard_.fetch_add(1, std::memory_order_relaxed) % static_cast<uint32_t>(shard_count_);
+    const uint64_t index = writer % static_cast<uint64_t>(shard_count_);
     Shard& shard = shards_[index];
     const int file = descriptor(shard);
     // Whole pages of the system: to write over a part of one, the system would have to read the rest first, and two

@@ -54,8 +54,9 @@ class SpillFile {
         uint8_t shard;
     };
     // Writes the pieces one behind the other and returns where. Throws kDiskFull (path, wanted) or kOutputFailed. One
-    // system call per write: callers gather 256 KiB and more.
-    Position write(const std::vector<SpillPiece>& pieces);
+    // system call per write: callers gather 256 KiB and more. writer: a number of the calling worker; workers of
+    // different numbers (modulo shards) do not meet in a file.
+    Position write(const std::vector<SpillPiece>& pieces, uint64_t writer = 0);
     void read(Position from, void* data, uint64_t bytes);
     // Asks the system to read ahead in the background, unless what was written is still in its memory.
     void prefetch(Position from, uint64_t bytes);
@@ -78,7 +79,6 @@ class SpillFile {
     std::mutex create_mutex_;
     const int shard_count_;
     std::array<Shard, kShardsMax> shards_;
-    std::atomic<uint32_t> next_shard_{0};
     std::atomic<int> prefetches_left_{0};
     std::atomic<bool> failed_{false};
     uint64_t size_limit_ = UINT64_MAX;  // RLIMIT_FSIZE when the set was made

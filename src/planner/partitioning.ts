@@ -49,6 +49,8 @@ interface SpillSizes {
     spillWriteBytes: number;
 }
 
+type PartitionSizing = SpillSizes & { workers: number; radixBits: number };
+
 /** Bits of both partition passes. */
 export interface Fanout {
     /** Of the pass over the inputs. */
@@ -74,7 +76,7 @@ export function fanout(context: PartitionContext, tableBytes: number, rows: numb
     // Enough of them to keep unequal ones from leaving a worker alone.
     const balanced = limits.workers > 1 ? Math.ceil(Math.log2(limits.workers * policy.partitionsPerWorker)) : 0;
     const worthwhile = Math.max(0, Math.floor(Math.log2(Math.max(1, rows) / policy.partitionRowsMin)));
-    const affordable = Math.floor(Math.log2(Math.max(1, openBytesOfSide(context) / policy.pageBytesMin)));
+    const affordable = Math.floor(Math.log2(Math.max(1, openBytesOfSide(context) / policy.pageBytesAffordable)));
     const wanted = Math.min(Math.max(cached, balanced), worthwhile, affordable, limits.radixBitsMax);
     const needed = limits.radixBitsMax === policy.firstPassBitsMax ? fitting : Math.min(fitting, limits.radixBitsMax);
     const bits = Math.min(Math.max(wanted, needed), radixBitsLargest);
@@ -103,13 +105,20 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
 }
 
 /**
- * Rows of one partition that are spilled together. Larger runs are read back with fewer calls, but until a run is full
- * its rows wait in memory: with all partitions spilling, an eighth of the side's memory.
+ * Rows of one partition that are spilled together, at most. Larger runs are read back with fewer calls (each costs as
+ * much as copying 12 KiB), but until a run is full its rows wait in memory.
  */
 export function spillRunBytes(context: PartitionContext, page: number, bits: number): number {
     const { policy, budgetBytes } = context;
     const wanted = powerOfTwoAtMost(Math.max(1, budgetBytes / (3 * 2 ** bits)));
     return clamp(wanted, page, Math.max(page, policy.spillRunBytesMax));
+}
+
+/** The same in a pool whose size is known: on average half a run waits per partition, beside the open pages. */
+export function runBytesInPool(spec: PartitionSizing, rows: number, poolBytes: number): number {
+    const { workers, radixBits, pageBytes: page, spillRunBytes: most } = spec;
+    const spare = poolBytes - openPageBytes(workers, radixBits, page, rows);
+    return clamp(powerOfTwoAtMost(Math.max(1, (2 * spare) / 2 ** radixBits)), Math.min(page, most), most);
 }
 
 /** Bytes that a worker gathers for one write: large enough to make the call cheap, little of a small budget. */

@@ -10,6 +10,7 @@ import type { StageDraft } from "./compile.js";
 import { stageCost, type CostContext } from "./cost.js";
 import { arrowRowBytes, type ValueWidth } from "./estimates.js";
 import { PlanSearch, type Attempt, type PlanQuery } from "./plan-search.js";
+import { runBytesInPool } from "./partitioning.js";
 import { assignPools } from "./pools.js";
 
 export type { PlanQuery } from "./plan-search.js";
@@ -46,7 +47,7 @@ function finishSets(best: Attempt, poolBytes: readonly number[]): PartitionSet[]
     return best.draft.sets.map((set, id) => ({
         id,
         role: set.role,
-        spec: set.spec,
+        spec: { ...set.spec, spillRunBytes: runBytesInPool(set.spec, set.rows, poolBytes[id] ?? 0) },
         estimatedRows: set.rows,
         rowBytes: set.width.fixed,
         estimatedBytes: Math.ceil(set.rows * (set.width.fixed + set.width.heap)),

@@ -41,6 +41,8 @@ export interface Policy {
     readonly pageBytesMax: number;
     readonly pageBytesGood: number;
     readonly pageBytesMin: number;
+    /** Partitions are not made so many that pages would have to be smaller: each costs two locks. */
+    readonly pageBytesAffordable: number;
     /** Rows of a partition that are spilled together: beyond, one call costs little against its copy. */
     readonly spillRunBytesMax: number;
     /** One write of spilled rows: the call (about 1 us) is noise against the copy (100 us for 256 KiB). */
@@ -129,6 +131,7 @@ export const defaultPolicy: Policy = Object.freeze({
     pageBytesMax: 256 * 1024,
     pageBytesGood: 4096,
     pageBytesMin: 1024,
+    pageBytesAffordable: 2048,
     spillRunBytesMax: 64 * 1024,
     spillWriteBytesMin: 16 * 1024,
     spillWriteBytesMax: 256 * 1024,

@@ -165,8 +165,8 @@ TEST(memory_spill_space_gives_files_to_the_next_job) {
     EXPECT_EQ(space->kept_bytes(), 3 * kMiB);
     {
         SpillFile both(space, control, 2);
-        both.write({{small.data(), small.size()}});
-        both.write({{small.data(), small.size()}});
+        both.write({{small.data(), small.size()}}, 6);
+        both.write({{small.data(), small.size()}}, 7);
         EXPECT_EQ(space->kept_bytes(), 0u);
     }
     EXPECT_EQ(space->kept_bytes(), 3 * kMiB + 8192);
@@ -193,7 +193,7 @@ TEST(memory_spill_file_is_safe_for_many_threads) {
             std::vector<std::pair<SpillFile::Position, std::vector<uint8_t>>> extents;
             for (uint64_t i = 0; i < 40; ++i) {
                 auto data = bytes_of(t * 1000 + i, 1000 + (i * 7919) % 70'000);
-                const SpillFile::Position position = file.write({{data.data(), data.size()}});
+                const SpillFile::Position position = file.write({{data.data(), data.size()}}, t);
                 written += data.size();
                 extents.emplace_back(position, std::move(data));
             }
