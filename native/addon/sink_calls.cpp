@@ -59,7 +59,8 @@ Napi::Value create_file_sink(const Napi::CallbackInfo& info) {
     const int64_t batch_rows = options["batchRows"].integer(1, kSafeInteger);
     options.finish();
     JobControl& control = handle->job->control;
-    auto writer = std::make_unique<ArrowFileWriter>(path, std::move(schema_message), overwrite, control);
+    const auto make_room = [space = handle->job->engine->spill_space] { return space->trim() > 0; };
+    auto writer = std::make_unique<ArrowFileWriter>(path, std::move(schema_message), overwrite, control, make_room);
     auto file = std::make_unique<FileSink>(std::move(writer), std::move(columns), batch_rows, control);
     handle->file = file.get();
     handle->sink = std::move(file);

@@ -125,17 +125,15 @@ void SpillFile::write_whole(int file, uint64_t offset, const std::vector<SpillPi
     const uint64_t total = whole_pages(bytes);
     if (total > bytes) parts.push_back({const_cast<char*>(kPadding), total - bytes});
     size_t next = 0;
-    bool trimmed = false;
     for (uint64_t done = 0; done < total;) {
         const auto count = static_cast<int>(std::min<size_t>(parts.size() - next, IOV_MAX));
         const ssize_t written = pwritev(file, &parts[next], count, static_cast<off_t>(offset + done));
         if (written < 0) {
             if (errno == EINTR) continue;
-            const bool full = errno == ENOSPC || errno == EDQUOT;
-            if (!full || trimmed) throw write_failed(errno, bytes);
-            space_->trim();  // files that only wait for the next job
-            trimmed = true;
-            continue;
+            const int reason = errno;
+            // Files that only wait for the next job go first.
+            if ((reason == ENOSPC || reason == EDQUOT) && space_->trim() > 0) continue;
+            throw write_failed(reason, bytes);
         }
         if (written == 0) throw write_failed(ENOSPC, bytes);
         done += static_cast<uint64_t>(written);

@@ -56,14 +56,16 @@ void SpillSpace::give_back(File file) noexcept {
     close(file.descriptor);
 }
 
-void SpillSpace::trim() noexcept {
+uint64_t SpillSpace::trim() noexcept {
     std::vector<File> files;
+    uint64_t bytes = 0;
     {
         std::lock_guard<std::mutex> lock(mutex_);
         files.swap(kept_);
-        kept_bytes_ = 0;
+        bytes = std::exchange(kept_bytes_, 0);
     }
     for (const File& file : files) close(file.descriptor);
+    return bytes;
 }
 
 uint64_t SpillSpace::kept_bytes() const {

@@ -28,8 +28,8 @@ class SpillSpace {
     File take();
     // Kept for the next job, or closed when much is kept already.
     void give_back(File file) noexcept;
-    // Closes what is kept: the system frees it (50 ms for 1 GB).
-    void trim() noexcept;
+    // Closes what is kept: the system frees it (50 ms for 1 GB). Returns how many bytes that were.
+    uint64_t trim() noexcept;
     uint64_t kept_bytes() const;
 
   private:

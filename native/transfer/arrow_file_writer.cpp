@@ -139,7 +139,8 @@ void BodyPlan::add_raw(const void* data, int64_t bytes) {
 }  // namespace
 
 struct ArrowFileWriter::State {
-    State(const std::string& path, bool overwrite, JobControl& job) : file(path, overwrite), control(job) {}
+    State(const std::string& path, bool overwrite, JobControl& job, std::function<bool()> make_room)
+        : file(path, overwrite, PartialFile::Naming::kUnnamedIfPossible, std::move(make_room)), control(job) {}
 
     // A place in the file and in the footer; the bytes are written after the lock, next to those of other workers.
     int64_t take_range(std::vector<FileBlock>& blocks, int64_t metadata_bytes, int64_t body_bytes) {
@@ -180,10 +181,10 @@ struct ArrowFileWriter::State {
 };
 
 ArrowFileWriter::ArrowFileWriter(std::string path, std::vector<uint8_t> schema_message, bool overwrite,
-                                 JobControl& control) {
+                                 JobControl& control, std::function<bool()> make_room) {
     const auto head_bytes = static_cast<int64_t>(kFileHead.size());
     align_message_end(schema_message, head_bytes);
-    state_ = std::make_unique<State>(path, overwrite, control);
+    state_ = std::make_unique<State>(path, overwrite, control, std::move(make_room));
     state_->cursor = head_bytes + static_cast<int64_t>(schema_message.size());
     std::vector<iovec> pieces = {piece(kFileHead.data(), head_bytes),
                                  piece(schema_message.data(), static_cast<int64_t>(schema_message.size()))};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,8 +27,9 @@ struct FileBlock {
 class ArrowFileWriter {
   public:
     // schema_message: encapsulated schema message (with its length prefix), written after the magic.
-    // Throws kOutputFailed / kOutputExists (when overwrite is false).
-    ArrowFileWriter(std::string path, std::vector<uint8_t> schema_message, bool overwrite, JobControl& control);
+    // make_room: see PartialFile. Throws kOutputFailed / kOutputExists (when overwrite is false).
+    ArrowFileWriter(std::string path, std::vector<uint8_t> schema_message, bool overwrite, JobControl& control,
+                    std::function<bool()> make_room = nullptr);
     ~ArrowFileWriter();  // not finished: nothing is left
     ArrowFileWriter(const ArrowFileWriter&) = delete;
 

@@ -45,7 +45,8 @@ std::string resolve_link(const std::string& path) {
 
 }  // namespace
 
-PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming) : path_(path), overwrite_(overwrite) {
+PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming, MakeRoom make_room)
+    : path_(path), overwrite_(overwrite), make_room_(std::move(make_room)) {
     const std::string target = resolve_link(path);
     const size_t slash = target.rfind('/');
     const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
@@ -165,6 +166,7 @@ void PartialFile::write(int64_t offset, std::vector<iovec>& pieces, const JobCon
         last.iov_len = whole;
         if (written < 0) {
             if (reason == EINTR || reason == EAGAIN) continue;
+            if ((reason == ENOSPC || reason == EDQUOT) && make_room_ && make_room_()) continue;
             throw failure(reason, "writing");
         }
         if (written == 0) throw failure(EIO, "writing");

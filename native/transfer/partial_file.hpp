@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -21,9 +22,13 @@ class PartialFile {
   public:
     enum class Naming { kUnnamedIfPossible, kHidden /* tests */ };
 
+    // make_room: called when the disk is full; true when it has freed some of it, and the write is tried again.
+    using MakeRoom = std::function<bool()>;
+
     // Throws kOutputExists (target there, overwrite false) or kOutputFailed (folder missing or not writable, target not
     // a regular file), kDiskFull.
-    PartialFile(const std::string& path, bool overwrite, Naming naming = Naming::kUnnamedIfPossible);
+    PartialFile(const std::string& path, bool overwrite, Naming naming = Naming::kUnnamedIfPossible,
+                MakeRoom make_room = nullptr);
     ~PartialFile();
     PartialFile(const PartialFile&) = delete;
     PartialFile& operator=(const PartialFile&) = delete;
@@ -53,6 +58,7 @@ class PartialFile {
     std::string name_;         // inside the folder
     std::string hidden_name_;  // empty = none on disk
     const bool overwrite_;
+    const MakeRoom make_room_;
     int folder_ = -1;  // every later call is relative to it: the process may change its working directory
     int descriptor_ = -1;
     int replaced_ = -1;

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/parallel.hpp"
+#include "memory/spill_file.hpp"
 #include "support/flat_table.hpp"
 #include "support/output_columns.hpp"
 #include "support/temporary_folder.hpp"
@@ -249,6 +250,16 @@ int write_until_full(const std::string& mount_point) {
         }
         EXPECT(std::filesystem::is_empty(mount_point));
         EXPECT_EQ(std::filesystem::space(mount_point).available, std::filesystem::space(mount_point).capacity);
+        // Spill files that are kept for the next job make room.
+        const auto space = std::make_shared<SpillSpace>(mount_point);
+        const std::vector<uint8_t> rows(600 << 10);
+        SpillFile(space, control).write({{rows.data(), rows.size()}});
+        EXPECT_EQ(space->kept_bytes(), uint64_t{600 << 10});
+        ArrowFileWriter writer(mount_point + "/out.arrow", schema_message(), false, control,
+                               [space] { return space->trim() > 0; });
+        writer.write(batch_of(fixed_column(budget, std::vector<int64_t>(1 << 16))));
+        EXPECT_EQ(space->kept_bytes(), 0u);
+        writer.finish(std::vector<uint8_t>(8));
     } catch (const std::exception&) {
         return 1;
     }
