@@ -15,11 +15,17 @@ namespace spillway {
 
 namespace {
 
+// Rows that a worker's builders have room for from the start: its share and a quarter, since no share is exact and
+// growing means copying all of it into memory that nobody has touched yet.
+int64_t expected_rows(uint64_t share) {
+    return static_cast<int64_t>(share + share / 4) + 1;
+}
+
 // One worker's state over the whole stage.
 struct JoinWorker {
     JoinWorker(const JoinSpec& spec, PartitionedRows& build, PartitionedRows& probe, BatchSink& sink, int index)
         : out(spec.outputs, build.layout(), probe.layout(), build.budget(), sink, index,
-              static_cast<int64_t>(probe.total_rows() / static_cast<uint64_t>(spec.workers)) + 1),
+              expected_rows(probe.total_rows() / static_cast<uint64_t>(spec.workers))),
           probe_rows(out) {
         addresses.resize(kProbeBlockRows);
     }
