@@ -10,6 +10,7 @@
 #include "addon/job_registry.hpp"
 #include "addon/js_memory.hpp"
 #include "addon/queue_delivery.hpp"
+#include "base/parallel.hpp"
 #include "cpu/radix_partition/radix_partitioner.hpp"
 #include "executor/sinks/file_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"
@@ -46,15 +47,23 @@ struct SourceHandle : Disposable {
 
 struct PartitionsHandle : Disposable {
     enum class State : uint8_t { kFilling, kFinished, kConsumed };
+    // Lists of their pages take a mebibyte.
+    static constexpr uint64_t kManyRows = uint64_t{1} << 22;
 
     PartitionsHandle(std::shared_ptr<Job> of_job, std::vector<TypePtr> column_types)
         : Disposable(of_job->engine), job(std::move(of_job)), columns(std::move(column_types)) {}
     void free_memory() noexcept override {
         partitioner.reset();
-        if (rows) spill_file = rows->take_spill_file();
+        if (rows) {
+            spill_file = rows->take_spill_file();
+            large = rows->total_rows() > kManyRows;
+        }
         rows.reset();
     }
-    void close_files() noexcept override { spill_file.reset(); }
+    void close_files() noexcept override {
+        spill_file.reset();
+        if (large) give_back_free_memory();
+    }
     // Throws kInvalidArgument naming what is wrong.
     void expect(State wanted) const;
 
@@ -63,6 +72,7 @@ struct PartitionsHandle : Disposable {
     std::unique_ptr<PartitionedRows> rows;
     std::unique_ptr<RadixPartitioner> partitioner;
     std::unique_ptr<SpillFile> spill_file;  // of rows that are gone
+    bool large = false;                     // were they many?
     State state = State::kFilling;
     bool busy = false;
 };

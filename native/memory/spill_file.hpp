@@ -21,10 +21,9 @@ constexpr uint8_t kSpillUnmixed = 2;  // first word of each row stored as unmix6
 // Where one page lies in the spill files.
 struct SpillExtent {
     int64_t offset = -1;
-    uint32_t bytes = 0;      // bytes in the file
-    uint32_t raw_bytes = 0;  // bytes of the page content
-    uint8_t encoding = 0;    // kSpill flags; 0 = raw bytes
-    uint8_t shard = 0;       // which of the job's files
+    uint32_t bytes = 0;    // bytes in the file
+    uint8_t encoding = 0;  // kSpill flags; 0 = raw bytes
+    uint8_t shard = 0;     // which of the job's files
     bool present() const { return offset >= 0; }
 };
 

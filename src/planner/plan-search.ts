@@ -63,8 +63,9 @@ function dictionaryBytes(inputs: readonly InputInfo[], policy: Policy): number {
 }
 
 /** Held through the whole query, whatever its stages do. */
-function constantBytes(inputs: readonly InputInfo[], workers: number, policy: Policy): number {
-    const threads = Math.max(0, workers - 2) * policy.threadBytes;
+function constantBytes(inputs: readonly InputInfo[], workers: number, policy: Policy, budgetBytes: number): number {
+    const perThread = clamp(budgetBytes * policy.threadBudgetShare, policy.threadBytes, policy.threadBytesMax);
+    const threads = Math.ceil(Math.max(0, workers - 2) * perThread);
     return dictionaryBytes(inputs, policy) + policy.overheadBytes + workers * policy.overheadBytesPerWorker + threads;
 }
 
@@ -170,7 +171,7 @@ export class PlanSearch {
         compileNode(draft, root, this.#needed, { to: "sink" });
         const phases = livePhases(draft.stages);
         const needs = draft.sets.map((set) => set.needs);
-        const constant = constantBytes(inputs, limits.workers, policy);
+        const constant = constantBytes(inputs, limits.workers, policy, budgetBytes);
         return {
             draft,
             phases,

@@ -10,8 +10,13 @@ export interface Policy {
     /** The same where a share would be next to nothing: blocks are rounded up to whole pages of the system. */
     readonly overheadBytes: number;
     readonly overheadBytesPerWorker: number;
-    /** Stack and arena of the C allocator of each worker beyond the second; Node's 128 MiB have room for two. */
+    /**
+     * Stack and arena of the C allocator of each worker beyond the second; Node's 128 MiB have room for two. Arenas
+     * hold lists of pages, so they grow with the budget: 0.2 MB each at 38 MiB, 1.2 MB at 190 MiB (16 workers).
+     */
     readonly threadBytes: number;
+    readonly threadBudgetShare: number;
+    readonly threadBytesMax: number;
     /** Share of the L2 cache for a co-partition's table; the rest holds the probe rows and output that stream by. */
     readonly cacheShare: number;
     /** Share of the last-level cache, divided among the workers, up to which one big table is as good as small ones. */
@@ -115,6 +120,8 @@ export const defaultPolicy: Policy = Object.freeze({
     overheadBytes: 256 * 1024,
     overheadBytesPerWorker: 64 * 1024,
     threadBytes: 192 * 1024,
+    threadBudgetShare: 1 / 200,
+    threadBytesMax: 2 * 1024 * 1024,
     cacheShare: 0.5,
     lastLevelShare: 0.5,
     streamingRatio: 8,

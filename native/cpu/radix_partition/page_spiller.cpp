@@ -9,11 +9,24 @@
 
 namespace spillway {
 
+namespace {
+
+// Of a partition in memory; a pool that is larger than its rows says nothing, so not too many.
+size_t expected_pages(PartitionedRows& rows) {
+    constexpr uint64_t kPagesMax = 64;
+    const uint64_t pages = rows.pool().pool_bytes() / rows.spec().page_bytes;
+    const auto partitions = static_cast<uint64_t>(rows.null_partition()) + 1;
+    return static_cast<size_t>(std::min(pages / partitions * 5 / 4 + 1, kPagesMax));
+}
+
+}  // namespace
+
 PageSpiller::PageSpiller(PartitionedRows& rows)
     : rows_(rows),
       writer_(rows),
       resident_pages_(static_cast<size_t>(rows.null_partition()) + 1),
       spilled_(static_cast<size_t>(rows.null_partition()) + 1),
+      pages_expected_(expected_pages(rows)),
       spilling_from_(rows.null_partition() + 1) {}
 
 size_t PageSpiller::run_pages() const {
@@ -58,6 +71,7 @@ uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, SpillScratch&
 
 void PageSpiller::place(int32_t partition, Page&& page) {
     Partition& target = rows_.mutable_partition(partition);
+    if (target.pages.capacity() == 0) target.pages.reserve(pages_expected_);
     target.rows += page.rows;
     target.bytes += page.content_bytes;
     if (page.data != nullptr) resident_pages_[partition].fetch_add(1, std::memory_order_release);

@@ -63,6 +63,9 @@ class PageSpiller {
     std::vector<std::atomic<uint32_t>> resident_pages_;  // full pages in memory, per partition
     // Spilled runs, apart from the pages in memory while those are still taken from the end of their list.
     std::vector<std::vector<Page>> spilled_;
+    // Pages that the list of a partition has room for from the start: one that doubles, now in this and now in that
+    // worker, leaves each of its sizes in some arena of the C allocator.
+    const size_t pages_expected_;
     // Partitions that spill and had a whole run in memory when they were put here, once for each run. Looking through
     // the counters of 1,000 partitions, which all workers change, took a third of the time of a write.
     std::mutex ready_mutex_;

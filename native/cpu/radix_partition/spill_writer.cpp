@@ -33,7 +33,6 @@ void SpillWriter::encode(SpillRun& run, SpillScratch& scratch) {
     }
     const bool var = rows_.layout().has_var;
     spilled.capacity_bytes = var ? run.pages[0].capacity_bytes : spilled.rows * row_bytes;
-    spilled.spill.raw_bytes = spilled.capacity_bytes;
     spilled.spill.bytes = spilled.capacity_bytes;
     // With byte strings in the heap a page goes as it is.
     if (rows_.spec().pack_spilled && !var && futile_.load(std::memory_order_relaxed) < kFutileRunsMax) {
