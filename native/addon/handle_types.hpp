@@ -60,8 +60,8 @@ struct PartitionsHandle : Disposable {
         }
         rows.reset();
     }
-    void close_files() noexcept override {
-        spill_file.reset();
+    void close_files() noexcept override { spill_file.reset(); }
+    void tidy_up() noexcept override {
         if (large) give_back_free_memory();
     }
     // Throws kInvalidArgument naming what is wrong.

@@ -44,6 +44,7 @@ void JobRegistry::dispose(std::unique_ptr<Disposable> object) {
         shared->engine->memory_disposed();
         shared->close_files();
         shared->engine->disposal_ended();
+        shared->tidy_up();
     });
 }
 

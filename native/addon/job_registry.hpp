@@ -24,6 +24,8 @@ struct Disposable {
     virtual void free_memory() noexcept = 0;
     // Right after it: files may take the system long to free, and no stage waits for them.
     virtual void close_files() noexcept {}
+    // After both, when nobody waits for the object any more.
+    virtual void tidy_up() noexcept {}
 
     const std::shared_ptr<Engine> engine;
 };

@@ -50,6 +50,8 @@ const tailReadBytes = 64 * 1024;
 const metadataBytesMax = 256 * 1024 * 1024;
 // Message heads that are read and then decoded at a time: 800 of two columns, for which the event loop waits 3 ms.
 const headGroupBytes = 256 * 1024;
+// Of a message in a stream: mostly all of its metadata.
+const streamHeadBytes = 4 * 1024;
 
 export function corruptFile(path: string, reason: string, cause?: unknown): SpillwayError {
     return new SpillwayError("FILE_CORRUPT", `'${path}' is not a sound Arrow IPC file: ${reason}`, { path }, cause);
@@ -162,14 +164,16 @@ async function readStreamFormat(reader: FileReader, path: string, size: number):
     const messages: LocatedMessage[] = [];
     let offset = 0;
     while (offset + 8 <= size) {
-        const head = await readAt(reader, path, offset, 8);
+        const head = await readAt(reader, path, offset, Math.min(streamHeadBytes, size - offset));
         const length = uint32(head, 4);
         if (uint32(head, 0) !== continuation) throw corruptFile(path, `there is no message at byte ${offset}`);
         if (length === 0) break; // end of stream
         if (length > metadataBytesMax)
             throw corruptFile(path, `the message at byte ${offset} has an impossible length`);
         if (offset + 8 + length > size) throw truncatedFile(path, `the message at byte ${offset} is incomplete`);
-        const decoded = decodeMessage(await readAt(reader, path, offset, 8 + length));
+        const whole = 8 + length <= head.byteLength;
+        const metadata = whole ? head.slice(0, 8 + length) : await readAt(reader, path, offset, 8 + length);
+        const decoded = decodeMessage(metadata);
         const { message } = decoded;
         if (message.isSchema()) {
             if (schema !== undefined) throw corruptFile(path, "it has two schemas");

@@ -105,8 +105,8 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
 }
 
 /**
- * Rows of one partition that are spilled together, at most. Larger runs are read back with fewer calls (each costs as
- * much as copying 12 KiB), but until a run is full its rows wait in memory.
+ * Rows of one partition that are spilled together, at most. Larger runs are read back with fewer calls, but until
+ * a run is full its rows wait in memory.
  */
 export function spillRunBytes(context: PartitionContext, page: number, bits: number): number {
     const { policy, budgetBytes } = context;

@@ -12,7 +12,7 @@ export interface Policy {
     readonly overheadBytesPerWorker: number;
     /**
      * Stack and arena of the C allocator of each worker beyond the second; Node's 128 MiB have room for two. Arenas
-     * hold lists of pages, so they grow with the budget: 0.2 MB each at 38 MiB, 1.2 MB at 190 MiB (16 workers).
+     * hold lists of pages, so they grow with the budget: 1.2 MB each at 190 MiB (16 workers).
      */
     readonly threadBytes: number;
     readonly threadBudgetShare: number;

@@ -66,8 +66,8 @@ class PageSpiller {
     // Pages that the list of a partition has room for from the start: one that doubles, now in this and now in that
     // worker, leaves each of its sizes in some arena of the C allocator.
     const size_t pages_expected_;
-    // Partitions that spill and had a whole run in memory when they were put here, once for each run. Looking through
-    // the counters of 1,000 partitions, which all workers change, took a third of the time of a write.
+    // Partitions that spill and had a whole run in memory when they were put here, once for each run: all workers
+    // change the counters of all partitions, so looking through 1,000 of them for every write is dear.
     std::mutex ready_mutex_;
     std::vector<int32_t> ready_;
     std::atomic<uint64_t> handed_in_{0};  // counts hand-ins
