@@ -69,6 +69,7 @@ void JobRegistry::shutdown() {
     for (const auto& job : jobs_) job->join();
     jobs_.clear();
     block_disposer_->shutdown();
+    threads_.reset();
 }
 
 const std::shared_ptr<JobRegistry>& registry_of(Napi::Env env) {

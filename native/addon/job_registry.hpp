@@ -4,11 +4,13 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 
 #include "addon/block_disposer.hpp"
 #include "addon/delivered_memory.hpp"
 #include "addon/js_thread.hpp"
 #include "addon/stage_job.hpp"
+#include "base/thread_cache.hpp"
 
 namespace spillway::addon {
 
@@ -65,6 +67,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     std::shared_ptr<BlockDisposer> block_disposer_ = std::make_shared<BlockDisposer>();
     std::shared_ptr<DeliveredMemory> delivered_memory_ = std::make_shared<DeliveredMemory>();
     std::list<std::shared_ptr<StageJob>> jobs_;
+    std::optional<ThreadCache::Use> threads_{std::in_place};  // until shutdown
     bool ended_ = false;
 };
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/stage_job.hpp"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include <system_error>
 
 #include "addon/engine.hpp"
 #include "addon/job_registry.hpp"
-#include "base/parallel.hpp"
+#include "base/thread_cache.hpp"
 
 namespace spillway::addon {
 
@@ -31,7 +28,7 @@ StageJob::StageJob(std::shared_ptr<JobRegistry> registry, std::shared_ptr<Job> j
     : registry_(std::move(registry)), job_(std::move(job)), work_(std::move(work)), memory_(memory) {}
 
 StageJob::~StageJob() {
-    if (thread_.joinable()) thread_.join();
+    if (done_.valid()) done_.wait();
 }
 
 Napi::Promise StageJob::promise(Napi::Env env) {
@@ -41,7 +38,7 @@ Napi::Promise StageJob::promise(Napi::Env env) {
 
 void StageJob::start() {
     try {
-        thread_ = std::thread([this] { run(); });
+        done_ = ThreadCache::instance().run([this] { run(); });
     } catch (const std::system_error& error) {
         throw Error(ErrorCode::kOutOfMemory, std::string("could not start the thread of a job: ") + error.what() +
                                                  "; run fewer jobs at once or raise the process limit");
@@ -53,8 +50,6 @@ void StageJob::cancel() const {
 }
 
 void StageJob::run() noexcept {
-    // As the workers of parallel_run: the event loop is scheduled before a stage.
-    yield_to_event_loop();
     try {
         if (job_) {
             if (memory_ == StageMemory::kFromBudget) job_->engine->wait_for_memory();
@@ -90,7 +85,7 @@ void StageJob::settle(Napi::Env env) {
 
 void StageJob::complete(Napi::Env env) {
     const auto self = shared_from_this();
-    thread_.join();  // its last act was to post this completion
+    done_.wait();  // the last act of its thread was to post this completion
     registry_->remove(this);
     if (job_) {
         job_->stage_ended();
@@ -102,7 +97,7 @@ void StageJob::complete(Napi::Env env) {
 }
 
 void StageJob::join() {
-    if (thread_.joinable()) thread_.join();
+    if (done_.valid()) done_.wait();
     encode_ = nullptr;
     work_ = nullptr;
 }

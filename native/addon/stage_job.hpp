@@ -2,9 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
-#include <thread>
 
 #include "addon/addon_error.hpp"
 #include "addon/js_thread.hpp"
@@ -24,7 +24,7 @@ using Work = std::function<Encode()>;
 // or naming a finished one need not wait for that.
 enum class StageMemory : uint8_t { kFromBudget, kNone };
 
-// One stage on a std::thread of its own: libuv's four workers stay free for the files and name look-ups of the user,
+// One stage on a thread of its own: libuv's four workers stay free for the files and name look-ups of the user,
 // and an hour-long join holds none of them.
 class StageJob : public std::enable_shared_from_this<StageJob> {
   public:
@@ -48,7 +48,7 @@ class StageJob : public std::enable_shared_from_this<StageJob> {
     std::shared_ptr<Job> job_;
     Work work_;
     const StageMemory memory_;
-    std::thread thread_;
+    std::future<void> done_;
     Encode encode_;
     std::optional<Error> error_;
     std::optional<Napi::Promise::Deferred> deferred_;

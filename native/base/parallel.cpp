@@ -9,12 +9,13 @@
 #include <unistd.h>
 
 #include <exception>
+#include <future>
 #include <mutex>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/thread_cache.hpp"
 
 namespace spillway {
 
@@ -49,23 +50,23 @@ void parallel_run(int workers, const std::function<void(int)>& body, const std::
             if (report && on_error) on_error();
         }
     };
-    std::vector<std::thread> threads;
-    threads.reserve(workers > 1 ? workers - 1 : 0);
+    std::vector<std::future<void>> others;
+    others.reserve(workers > 1 ? static_cast<size_t>(workers) - 1 : 0);
+    const auto wait = [&others] {
+        for (const auto& other : others) other.wait();
+    };
     try {
         for (int worker = 1; worker < workers; ++worker) {
-            threads.emplace_back([&guarded, worker] {
-                yield_to_event_loop();
-                guarded(worker);
-            });
+            others.push_back(ThreadCache::instance().run([&guarded, worker] { guarded(worker); }));
         }
-        guarded(0);
     } catch (const std::system_error& error) {
         if (on_error) on_error();
-        for (auto& thread : threads) thread.join();
+        wait();
         throw Error(ErrorCode::kOutOfMemory,
                     std::string("could not start a worker thread: ") + error.what() + "; lower the option 'threads'");
     }
-    for (auto& thread : threads) thread.join();
+    guarded(0);
+    wait();
     if (first) std::rethrow_exception(first);
 }
 

@@ -7,9 +7,7 @@ namespace spillway {
 
 // Runs body(0) .. body(workers - 1), each on a thread of its own (worker 0 on the caller), and returns when all have
 // ended. The first exception is rethrown after that; `on_error` (may be empty) is called once as soon as one is
-// caught, so that the other workers can be cancelled. Threads live for one call: a stage lasts from milliseconds to
-// hours and may block on a slow consumer, so a shared pool would let one paused job starve another; starting a thread
-// costs about 15 us. Every worker yields_to_event_loop().
+// caught, so that the other workers can be cancelled. Threads come from the ThreadCache.
 void parallel_run(int workers, const std::function<void(int worker)>& body, const std::function<void()>& on_error = {});
 
 // Lowers the scheduling weight of the calling thread, so that the event loop's thread, when it wakes, need not wait for

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/thread_cache.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/parallel.hpp"
+
+namespace spillway {
+
+ThreadCache& ThreadCache::instance() {
+    static auto* const cache = new ThreadCache;
+    return *cache;
+}
+
+std::future<void> ThreadCache::run(std::function<void()> task) {
+    std::packaged_task<void()> packaged(std::move(task));
+    std::future<void> done = packaged.get_future();
+    std::lock_guard<std::mutex> lock(mutex_);
+    running_.reserve(running_.size() + waiting_.size() + 1);  // what follows must not fail half-way
+    waiting_.reserve(running_.size() + waiting_.size() + 1);
+    if (!waiting_.empty()) {
+        running_.push_back(std::move(waiting_.back()));
+        waiting_.pop_back();
+        running_.back()->task = std::move(packaged);
+        running_.back()->wake.notify_one();
+        return done;
+    }
+    auto thread = std::make_unique<Thread>();
+    thread->task = std::move(packaged);
+    thread->handle = std::thread([this, self = thread.get()] { serve(*self); });
+    running_.push_back(std::move(thread));
+    return done;
+}
+
+void ThreadCache::serve(Thread& self) noexcept {
+    yield_to_event_loop();
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+        std::packaged_task<void()> task = std::move(self.task);
+        lock.unlock();
+        task();
+        task = {};
+        lock.lock();
+        const auto mine = std::find_if(running_.begin(), running_.end(),
+                                       [&self](const std::unique_ptr<Thread>& each) { return each.get() == &self; });
+        waiting_.push_back(std::move(*mine));
+        running_.erase(mine);
+        if (running_.empty()) all_wait_.notify_all();
+        self.wake.wait(lock, [&self] { return self.task.valid() || self.ends; });
+        if (self.ends) return;
+    }
+}
+
+void ThreadCache::trim() noexcept {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (!waiting_.empty()) {
+        const std::unique_ptr<Thread> thread = std::move(waiting_.back());
+        waiting_.pop_back();
+        thread->ends = true;
+        thread->wake.notify_one();
+        lock.unlock();
+        thread->handle.join();
+        lock.lock();
+    }
+}
+
+void ThreadCache::begin_use() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    ++users_;
+}
+
+void ThreadCache::end_use() noexcept {
+    {
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (--users_ > 0) return;
+        all_wait_.wait(lock, [this] { return running_.empty(); });
+    }
+    trim();
+}
+
+ThreadCache::Use::Use() {
+    instance().begin_use();
+}
+
+ThreadCache::Use::~Use() {
+    instance().end_use();
+}
+
+}  // namespace spillway

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/parallel.hpp"
+#include "base/system_file.hpp"
+#include "base/thread_cache.hpp"
+#include "support/test.hpp"
+
+namespace spillway::test {
+
+namespace {
+
+size_t threads_of_process() {
+    return folder_names("/proc/self/task").size();
+}
+
+// The system lists a thread for a moment after it was joined.
+bool soon(size_t threads) {
+    for (int i = 0; i < 2000 && threads_of_process() != threads; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return threads_of_process() == threads;
+}
+
+}  // namespace
+
+TEST(thread_cache_uses_a_thread_again) {
+    ThreadCache& cache = ThreadCache::instance();
+    cache.trim();
+    std::mutex mutex;
+    std::set<std::thread::id> seen;
+    for (int i = 0; i < 200; ++i) {
+        cache
+            .run([&] {
+                std::lock_guard<std::mutex> lock(mutex);
+                seen.insert(std::this_thread::get_id());
+            })
+            .wait();
+    }
+    // The future is ready a moment before the thread waits again: then another one is started.
+    EXPECT(seen.size() <= 3);
+    EXPECT(seen.count(std::this_thread::get_id()) == 0);
+}
+
+TEST(thread_cache_never_puts_a_task_behind_another) {
+    ThreadCache& cache = ThreadCache::instance();
+    constexpr int kTasks = 40;
+    std::atomic<int> arrived{0};
+    std::vector<std::future<void>> done;
+    for (int i = 0; i < kTasks; ++i) {
+        done.push_back(cache.run([&] {
+            ++arrived;
+            while (arrived < kTasks) std::this_thread::yield();  // for ever, if one of them waited for another
+        }));
+    }
+    for (auto& each : done) each.wait();
+    EXPECT_EQ(arrived.load(), kTasks);
+}
+
+TEST(thread_cache_hands_on_exceptions) {
+    auto done = ThreadCache::instance().run([] { throw Error(ErrorCode::kDiskFull, "full"); });
+    EXPECT_ERROR(kDiskFull, done.get());
+    ThreadCache::instance().run([] {}).get();
+}
+
+TEST(thread_cache_trims_threads_that_wait) {
+    ThreadCache& cache = ThreadCache::instance();
+    cache.trim();
+    const size_t before = threads_of_process();
+    parallel_run(8, [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+    EXPECT(threads_of_process() > before);
+    for (int i = 0; i < 2000 && threads_of_process() != before; ++i) cache.trim();  // the last ones are on their way
+    EXPECT(soon(before));
+    int sum = 0;
+    parallel_run(1, [&](int worker) { sum += worker + 1; });
+    EXPECT_EQ(sum, 1);
+}
+
+TEST(thread_cache_is_trimmed_and_used_at_once) {
+    std::atomic<bool> stop{false};
+    std::atomic<int64_t> ran{0};
+    std::thread trimmer([&] {
+        while (!stop) ThreadCache::instance().trim();
+    });
+    for (int i = 0; i < 200; ++i) parallel_run(6, [&](int) { ++ran; });
+    stop = true;
+    trimmer.join();
+    EXPECT_EQ(ran.load(), 200 * 6);
+}
+
+}  // namespace spillway::test
