@@ -88,9 +88,12 @@ Napi::Value read_ends(const Napi::CallbackInfo& info) {
         const auto tail_size = static_cast<int64_t>(tail.size());
         files.read(0, 0, head.data(), static_cast<int64_t>(head.size()));
         files.read(0, file_bytes - tail_size, tail.data(), tail_size);
-        return [file_bytes, head = std::move(head), tail = std::move(tail)](Napi::Env env) -> Napi::Value {
+        // After the reads: a file that changed under them is not the one that a later look finds.
+        const std::string identity = files.identity(0);
+        return [file_bytes, identity, head = std::move(head), tail = std::move(tail)](Napi::Env env) -> Napi::Value {
             auto ends = Napi::Object::New(env);
             ends.Set("fileBytes", static_cast<double>(file_bytes));
+            ends.Set("identity", identity.empty() ? env.Null() : Napi::String::New(env, identity));
             ends.Set("head", copied_bytes(env, head));
             ends.Set("tail", copied_bytes(env, tail));
             return ends;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <ctime>
 
 #include "base/error.hpp"
 
@@ -16,6 +17,7 @@ namespace {
 
 // The system cuts single reads at 2^31 - 4096 bytes; 1 GiB keeps every request aligned the same way.
 constexpr int64_t kReadMax = int64_t{1} << 30;
+constexpr int64_t kNanoseconds = 1'000'000'000;
 
 int open_file(const std::string& path) {
     // O_NONBLOCK: opening a pipe by mistake must fail below and not wait for a writer; regular files ignore it.
@@ -72,6 +74,25 @@ FileTable::~FileTable() {
 void FileTable::close_all() {
     for (File& file : files_) ::close(file.descriptor);
     files_.clear();
+}
+
+std::string FileTable::identity(int32_t file) const {
+    const File& source = files_[static_cast<size_t>(file)];
+    struct stat status {};
+    timespec now{};
+    if (::fstat(source.descriptor, &status) != 0) {
+        throw system_error(errno, ErrorCode::kFileUnreadable, "examining", source.path);
+    }
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    for (const timespec& changed : {status.st_mtim, status.st_ctim}) {
+        // The system's clock for files ticks every 1 to 10 ms, that of a file system without fractions every 2 s.
+        const int64_t tick = changed.tv_nsec == 0 ? 2 * kNanoseconds : kNanoseconds / 10;
+        const int64_t age = (now.tv_sec - changed.tv_sec) * kNanoseconds + now.tv_nsec - changed.tv_nsec;
+        if (age < 2 * tick) return "";
+    }
+    const auto time = [](const timespec& at) { return std::to_string(at.tv_sec) + "." + std::to_string(at.tv_nsec); };
+    return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" + std::to_string(status.st_size) +
+           ":" + time(status.st_mtim) + ":" + time(status.st_ctim);
 }
 
 void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const {

@@ -19,6 +19,9 @@ class FileTable {
     int32_t count() const { return static_cast<int32_t>(files_.size()); }
     const std::string& path(int32_t file) const { return files_[static_cast<size_t>(file)].path; }
     int64_t bytes(int32_t file) const { return files_[static_cast<size_t>(file)].bytes; }
+    // Equal as long as nobody wrote to the file or put another one in its place: device, inode, size and times. Empty
+    // when it changed so lately that the next change may leave no other times.
+    std::string identity(int32_t file) const;
     // Exactly [offset, offset + bytes); throws kFileTruncated when the file has become shorter since it was opened.
     void read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const;
 

@@ -191,9 +191,14 @@ async function readStreamFormat(reader: FileReader, path: string, size: number):
     return { schema, facts, format: "stream", messages };
 }
 
+/** The first and last bytes of a file, as many as tell what it is and mostly all of its footer. */
+export async function readEnds(reader: FileReader, path: string): Promise<FileEnds> {
+    return await reader.ends(path, headBytes, tailReadBytes);
+}
+
 /** Schema and message headers of a file, by small positional reads; row data is never touched. */
 export async function readContents(reader: FileReader, path: string): Promise<FileContents> {
-    const ends = await reader.ends(path, headBytes, tailReadBytes);
+    const ends = await readEnds(reader, path);
     const { fileBytes, head } = ends;
     if (fileBytes === 0) throw truncatedFile(path, "it is empty");
     const start = text(head);

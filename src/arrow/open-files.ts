@@ -21,7 +21,8 @@ export interface OpenedFiles {
     facts: SourceFacts;
 }
 
-function checkPaths(value: unknown): string[] {
+/** One path or several, as strings. */
+export function checkPaths(value: unknown): string[] {
     const list: unknown[] = Array.isArray(value) ? value : [value];
     if (list.length === 0) throw invalidArgument("path", "at least one file", value);
     return list.map((path, index) => {

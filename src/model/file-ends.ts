@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** The size of a regular file in bytes, and its first and last bytes: as many as asked for, or all there are. */
+/**
+ * The size of a regular file in bytes, which one it is, and its first and last bytes: as many as asked for, or all there
+ * are.
+ */
 export interface FileEnds {
     fileBytes: number;
+    /**
+     * Equal as long as nobody wrote to the file or put another one in its place: device, inode, size and times. Null
+     * when it changed so lately that the next change may leave no other times.
+     */
+    identity: string | null;
     head: Uint8Array;
     tail: Uint8Array;
 }

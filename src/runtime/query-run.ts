@@ -50,26 +50,9 @@ export class QueryRun {
 
     /** Resolves with the number of result rows. */
     public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
-        const { runner, job } = this;
-        const request = runner.planRequest(this.node, this.sinkKind, this.debug, this.request.batchRows);
-        let planner = new QueryPlanner(request);
-        let grant = await runner.admit(job, planner);
-        await this.#openSources();
-        const statistics = await runner.statistics.collect(
-            job,
-            this.node,
-            runner.policy,
-            runner.threads,
-            this.#sources
-        );
-        job.check();
-        if (statistics.size > 0) {
-            // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
-            grant.release();
-            planner = new QueryPlanner({ ...request, statistics });
-            grant = await runner.admit(job, planner);
-        }
-        const plan = planner.plan(grant.bytes);
+        const { runner } = this;
+        const { planner, budgetBytes } = await this.#plannerWithMemory();
+        const plan = planner.plan(budgetBytes);
         if (sink instanceof FileSink) sink.prepare(plan.batchRows);
         const { rows, ran } = await this.#runPlan(plan, planner.query, sink);
         await sink.finish();
@@ -77,6 +60,25 @@ export class QueryRun {
         this.#tracker.end(true);
         report(this.#tracker.runReport(ran, rows, peakBytes));
         return rows;
+    }
+
+    /** A planner with all statistics and the memory it may use; opens the sources. */
+    async #plannerWithMemory(): Promise<{ planner: QueryPlanner; budgetBytes: number }> {
+        const { runner, job, node } = this;
+        const { policy, threads } = runner;
+        const request = runner.planRequest(node, this.sinkKind, this.debug, this.request.batchRows);
+        const known = runner.statistics.known(node, policy);
+        const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known });
+        const grant = await runner.admit(job, planner);
+        await this.#openSources();
+        if (known !== undefined) return { planner, budgetBytes: grant.bytes };
+        const statistics = await runner.statistics.collect(job, node, policy, threads, this.#sources);
+        job.check();
+        if (statistics.size === 0) return { planner, budgetBytes: grant.bytes };
+        // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
+        grant.release();
+        const informed = new QueryPlanner({ ...request, statistics });
+        return { planner: informed, budgetBytes: (await runner.admit(job, informed)).bytes };
     }
 
     async #openSources(): Promise<void> {

@@ -3,10 +3,10 @@ import type { Table } from "apache-arrow";
 import { type RecordBatch } from "apache-arrow";
 
 import type { FileReader } from "../arrow/ipc-messages.js";
+import { OpenedFilesCache } from "../arrow/opened-files-cache.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
-import type { SourceLayout } from "../model/column-type.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
 import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
@@ -81,15 +81,21 @@ export class QueryRunner {
             throw toSpillwayError(error);
         }
         const engine = this.#engine;
+        const reader: FileReader = {
+            ends: async (...wanted) => await this.#opening(() => binding.readEnds(engine, ...wanted)),
+            ranges: async (...wanted) => await this.#opening(() => binding.readRanges(engine, ...wanted))
+        };
+        // Native code sees that every buffer lies inside its file, before any query is made.
+        this.files = new OpenedFilesCache(
+            reader,
+            async ({ layout }) => await this.#opening(() => binding.checkSource(engine, layout))
+        );
         this.#idle = new IdleTrim(async () => await binding.trimEngine(engine));
         forgotten.register(this, { binding, engine: this.#engine }, this);
     }
 
-    /** Reads headers of files that become relations. */
-    public readonly files: FileReader = {
-        ends: async (...wanted) => await this.#opening(() => this.parts.binding.readEnds(this.#engine, ...wanted)),
-        ranges: async (...wanted) => await this.#opening(() => this.parts.binding.readRanges(this.#engine, ...wanted))
-    };
+    /** Opens files that become relations. */
+    public readonly files: OpenedFilesCache;
 
     public get threads(): number {
         return this.parts.threads;
@@ -106,11 +112,6 @@ export class QueryRunner {
     public memory(): NativeMemory {
         this.checkOpen();
         return this.parts.binding.engineMemory(this.#engine);
-    }
-
-    /** Lets native code check that every buffer lies inside its file, before any query is made. */
-    public async checkSource(layout: SourceLayout): Promise<void> {
-        await this.#opening(() => this.parts.binding.checkSource(this.#engine, layout));
     }
 
     /** Engine calls that make a relation; close() waits for them. */

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
 
-import { openArrowFiles } from "../arrow/open-files.js";
 import { memoryInput, streamInput } from "./inputs.js";
 import { generateToFile, generateToMemory } from "./generate.js";
 import type { QueryRunner } from "./query-runner.js";
@@ -58,8 +57,7 @@ export class Runtime {
         const { runner } = this.#parts;
         runner.checkOpen();
         const name = nameOption(options);
-        const files = await openArrowFiles(path, runner.files);
-        await runner.checkSource(files.layout);
+        const files = await runner.files.open(path);
         return new Relation<T>(runner, fileInput(files, name));
     }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { toSpillwayError } from "../errors.js";
+import type { SourceLayout } from "../model/column-type.js";
 import type { SourceHandle } from "../native/binding.js";
 import type { InputInfo, LogicalNode } from "../plan/logical.js";
 import type { Policy } from "../planner/policy.js";
@@ -11,9 +12,25 @@ function keyOf(wanted: WantedStatistics): string {
     return `${wanted.sampleRows}:${wanted.keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",")}`;
 }
 
-/** Samples of key columns, taken once per relation. */
+/** Samples of key columns, taken once per relation; files that did not change are the same relation. */
 export class StatisticsCache {
-    readonly #known = new WeakMap<InputInfo, Map<string, KeyStatistics>>();
+    readonly #known = new WeakMap<SourceLayout, Map<string, KeyStatistics>>();
+
+    /** Statistics for a query, if none has to be sampled first. */
+    public known(root: LogicalNode, policy: Policy): Map<string, KeyStatistics> | undefined {
+        const statistics = new Map<string, KeyStatistics>();
+        for (const wanted of wantedStatistics(root, policy)) {
+            const sample = this.#find(wanted);
+            if (sample === undefined) return undefined;
+            statistics.set(wanted.id, sample);
+        }
+        return statistics;
+    }
+
+    #find(wanted: WantedStatistics): KeyStatistics | undefined {
+        const { source } = wanted.input;
+        return source.kind === "layout" ? this.#known.get(source.layout)?.get(keyOf(wanted)) : undefined;
+    }
 
     /** Statistics for a query, of all its relations side by side. `open`: sources that are open already. */
     public async collect(
@@ -39,19 +56,18 @@ export class StatisticsCache {
         workers: number,
         open: SourceHandle | undefined
     ): Promise<KeyStatistics | undefined> {
-        const perInput = this.#known.get(wanted.input) ?? new Map<string, KeyStatistics>();
-        this.#known.set(wanted.input, perInput);
-        const key = keyOf(wanted);
-        const known = perInput.get(key);
-        if (known !== undefined) return known;
         const { source } = wanted.input;
         if (source.kind !== "layout") return undefined;
+        const known = this.#find(wanted);
+        if (known !== undefined) return known;
+        const perLayout = this.#known.get(source.layout) ?? new Map<string, KeyStatistics>();
+        this.#known.set(source.layout, perLayout);
         const handle = open ?? (await job.binding.openSource(job.engine, source.layout));
         try {
             const keys = wanted.keys.map((spec) => ({ ...spec }));
             const options = { sampleRows: wanted.sampleRows, exactRange: false, workers };
             const found = await job.binding.keyStatistics(job.handle, handle, keys, options);
-            perInput.set(key, found);
+            perLayout.set(keyOf(wanted), found);
             return found;
         } catch (error) {
             // Without a sample the plan is made from row counts alone; only memory pressure is a reason for that.

@@ -22,6 +22,7 @@ export const fileReader: FileReader = {
         Promise.resolve(
             withFile(path, (read, fileBytes) => ({
                 fileBytes,
+                identity: null,
                 head: read(0, Math.min(fileBytes, headBytes)),
                 tail: read(Math.max(0, fileBytes - tailBytes), Math.min(fileBytes, tailBytes))
             }))

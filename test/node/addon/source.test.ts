@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { afterAll, describe, expect, test } from "vitest";
 import type { NativeColumnType, NativeSourceSpec } from "../../../src/native/binding.js";
 import { binding, integerKey, int64Column, memorySource, openEngine, partitionSpec } from "./support.js";
@@ -122,6 +123,15 @@ describe("ranges of a file", () => {
         const text = (bytes: Uint8Array) => Buffer.from(bytes).toString();
         const ends = await binding.readEnds(engine, path, 3, 4);
         expect([ends.fileBytes, text(ends.head), text(ends.tail)]).toEqual([10, "012", "6789"]);
+        const old = join(folder, "old.bin");
+        writeFileSync(old, "0123456789");
+        utimesSync(old, 1e9, 1e9);
+        await setTimeout(250); // the time of the change of its times must be over, too
+        const { identity } = await binding.readEnds(engine, old, 0, 0);
+        expect(identity).toMatch(/^\d+:\d+:10:1000000000\.0:\d+\.\d+$/);
+        expect((await binding.readEnds(engine, old, 1, 1)).identity).toBe(identity);
+        writeFileSync(old, "9876543210");
+        expect((await binding.readEnds(engine, old, 0, 0)).identity).toBeNull();
         const whole = await binding.readEnds(engine, path, 64, 64);
         expect([text(whole.head), text(whole.tail)]).toEqual(["0123456789", "0123456789"]);
         await expect(binding.readEnds(engine, folder, 1, 1)).rejects.toMatchObject({ code: "FILE_UNREADABLE" });

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+import { renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
+import { Int32, Table, tableToIPC, vectorFromArray } from "apache-arrow";
+import { openRuntime } from "spillway";
+import { afterAll, describe, expect, test } from "vitest";
+import type { FileReader } from "../../../src/arrow/ipc-messages.js";
+import { OpenedFilesCache } from "../../../src/arrow/opened-files-cache.js";
+import { fileReader } from "../../support/file-reader.js";
+import { Sandbox } from "../../support/sandbox.js";
+
+const sandbox = new Sandbox();
+afterAll(() => sandbox[Symbol.dispose]());
+
+const numbers = (...values: (number | null)[]) => new Table({ n: vectorFromArray(values, new Int32()) });
+
+/** A cache whose files have the identities given here, and what it did. */
+function cacheOf(identities: Record<string, string | null> = {}) {
+    const did = { reads: 0, checks: 0 };
+    const reader: FileReader = {
+        ends: async (path, ...bytes) => {
+            const ends = await fileReader.ends(path, ...bytes);
+            return { ...ends, identity: identities[path] ?? null };
+        },
+        ranges: async (...wanted) => {
+            did.reads++;
+            return await fileReader.ranges(...wanted);
+        }
+    };
+    const cache = new OpenedFilesCache(reader, async () => {
+        did.checks++;
+        return await Promise.resolve();
+    });
+    return { cache, did };
+}
+
+describe("files that were opened before", () => {
+    const first = sandbox.write(numbers(1, 2, 3), "first.arrow");
+    const second = sandbox.write(numbers(4, 5), "second.arrow");
+
+    test("are the same relation as long as all of them are unchanged", async () => {
+        const identities = { [first]: "a", [second]: "b" };
+        const { cache, did } = cacheOf(identities);
+        const opened = await cache.open([first, second]);
+        expect(opened.facts.rows).toBe(5);
+        const before = { ...did };
+        expect(await cache.open([first, second])).toBe(opened);
+        expect(did).toEqual(before);
+        expect(await cache.open([second, first])).not.toBe(opened); // another order, other rows
+        identities[second] = "c";
+        expect(await cache.open([first, second])).not.toBe(opened);
+        expect(did.checks).toBe(3);
+    });
+
+    test("are read again while nothing tells whether they changed", async () => {
+        const { cache, did } = cacheOf();
+        const opened = await cache.open(first);
+        expect(await cache.open(first)).not.toBe(opened);
+        expect(did.checks).toBe(2);
+    });
+
+    test("are read again when their ends differ, whatever their times say", async () => {
+        const path = sandbox.path("rewritten.arrow");
+        const bytes = tableToIPC(numbers(1, 2, 3), "file");
+        writeFileSync(path, bytes);
+        const { cache } = cacheOf({ [path]: "same" });
+        expect((await cache.open(path)).facts.rows).toBe(3);
+        writeFileSync(path, tableToIPC(numbers(1, 2, 3, 4), "file"));
+        expect((await cache.open(path)).facts.rows).toBe(4);
+    });
+
+    test("and are gone, or broken, are errors as for the first time", async () => {
+        const path = sandbox.write(numbers(7), "gone.arrow");
+        const { cache } = cacheOf({ [path]: "same" });
+        await cache.open(path);
+        writeFileSync(path, tableToIPC(numbers(7), "file").subarray(0, -3));
+        await expect(cache.open(path)).rejects.toMatchObject({ code: "FILE_TRUNCATED" });
+        rmSync(path);
+        await expect(cache.open(path)).rejects.toThrow(/gone\.arrow/);
+        await expect(cache.open([])).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    });
+
+    test("are forgotten when many others were opened since", async () => {
+        const paths = Array.from({ length: 40 }, (_, i) => sandbox.write(numbers(i), `many-${i}.arrow`));
+        const { cache, did } = cacheOf(Object.fromEntries(paths.map((path) => [path, path])));
+        for (const path of paths) await cache.open(path);
+        await cache.open(paths[39]);
+        expect(did.checks).toBe(40);
+        await cache.open(paths[0]);
+        expect(did.checks).toBe(41);
+    });
+
+    test("are not kept when the check refuses them", async () => {
+        let refuses = true;
+        const reader: FileReader = {
+            ends: async (...wanted) => ({ ...(await fileReader.ends(...wanted)), identity: "same" }),
+            ranges: async (...wanted) => await fileReader.ranges(...wanted)
+        };
+        const cache = new OpenedFilesCache(reader, async () => {
+            if (refuses) throw new Error("a buffer lies behind the end");
+            return await Promise.resolve();
+        });
+        await expect(cache.open(first)).rejects.toThrow("behind the end");
+        refuses = false;
+        expect((await cache.open(first)).facts.rows).toBe(3);
+    });
+});
+
+test("a runtime sees files that were replaced, rewritten or touched between queries", async () => {
+    await using runtime = await openRuntime({ threads: 2 });
+    const path = sandbox.path("changing.arrow");
+    const write = (table: Table, at = path) => writeFileSync(at, tableToIPC(table, "file"));
+    // Files that changed just now are always read again.
+    const age = async () => {
+        utimesSync(path, 1_000_000_000, 1_000_000_000);
+        await setTimeout(250);
+    };
+    const rows = async () => await (await runtime.fromArrowFile(path)).groupBy({ keys: ["n"] }).count();
+    write(numbers(1, 2, 3));
+    await age();
+    for (let i = 0; i < 3; i++) expect(await rows()).toBe(3);
+    const bytes = statSync(path).size;
+    write(numbers(1, 1, 2));
+    expect(statSync(path).size).toBe(bytes);
+    await age();
+    expect(await rows()).toBe(2);
+    write(numbers(1, 2, 3, 4), `${path}.new`);
+    renameSync(`${path}.new`, path);
+    expect(await rows()).toBe(4);
+    rmSync(path);
+    await expect(rows()).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+});
