@@ -10,6 +10,7 @@
 #include "cpu/hash_join/co_partition_probe.hpp"
 #include "cpu/radix_partition/second_pass.hpp"
 #include "executor/join_memory.hpp"
+#include "executor/join_tables.hpp"
 
 namespace spillway {
 
@@ -45,7 +46,11 @@ class PartitionedJoin {
           control_(control),
           use_(table_use(spec, !sink.wants_columns())),
           memory_(build, probe, spec, use_),
-          gate_(spec.table_bytes, control) {}
+          tables_(build, probe.layout(), spec, use_, control),
+          gate_(spec.table_bytes, control),
+          tight_(memory_.is_tight()),
+          // Other tables than those of linear probing do not tell whether they had to do with equal keys.
+          equal_keys_(spec.scheme != HashingScheme::kLinearProbing) {}
 
     uint64_t run() {
         for (int i = 0; i < spec_.workers; ++i) {
@@ -58,8 +63,12 @@ class PartitionedJoin {
         for (int32_t p : shared) run_shared(p);
         run_null_partitions();
         std::atomic<uint64_t> rows{0};
-        parallel_run(
-            spec_.workers, [&](int worker) { rows += workers_[worker]->out.finish(); }, stop());
+        const auto finish = [&](int worker) { rows += workers_[worker]->out.finish(); };
+        if (sink_.wants_columns()) {
+            parallel_run(spec_.workers, finish, stop());
+        } else {  // nothing to write
+            for (int i = 0; i < spec_.workers; ++i) finish(i);
+        }
         return rows;
     }
 
@@ -106,16 +115,27 @@ class PartitionedJoin {
     }
 
     void join_single(JoinWorker& worker, int32_t p) {
-        const bool second_pass = memory_.takes_second_pass(p);
-        const TableGate::Pass pass(gate_, second_pass ? memory_.second_pass(p) : memory_.table(p));
-        if (second_pass) return join_sub_partitions(worker, p);
-        std::vector<Buffer> memory;
-        const BuildRows rows(build_.load(p, memory), build_.layout());
-        auto table = make_table(rows);
-        Buffer flags = build_flags(rows);
-        const ProbeTarget target{&spec_, &rows, table.get(), flags.data(), nullptr};
+        if (memory_.takes_second_pass(p)) {
+            const TableGate::Pass pass(gate_, memory_.second_pass(p));
+            return join_sub_partitions(worker, p);
+        }
+        // The first partition with equal keys tells all that follow that there are some.
+        if (!equal_keys_.load(std::memory_order_relaxed)) {
+            if (join_whole(worker, p, {false, tight_})) return;
+            equal_keys_.store(true, std::memory_order_relaxed);
+        }
+        SPILLWAY_CHECK(join_whole(worker, p, {true, tight_}));
+    }
+
+    // False: there are build rows of equal keys, but no room for them.
+    bool join_whole(JoinWorker& worker, int32_t p, TableRoom room) {
+        const TableGate::Pass pass(gate_, memory_.table(p, room));
+        const auto built = tables_.of_partition(p, room);
+        if (built == nullptr) return false;
+        const ProbeTarget target = built->target(spec_);
         probe_pages(worker, target, p, 0, probe_.partition(p).pages.size(), 0);
         if (marks_build_rows(spec_)) worker.probe_rows.emit_build_rows(target);
+        return true;
     }
 
     void join_sub_partitions(JoinWorker& worker, int32_t p) {
@@ -128,23 +148,11 @@ class PartitionedJoin {
         const SecondPass probe = pass(probe_);
         for (int32_t sub = 0; sub < (1 << spec_.second_radix_bits); ++sub) {
             control_.check();
-            const BuildRows rows({build.sub_partition(sub)}, build_.layout());
-            auto table = make_table(rows);
-            Buffer flags = build_flags(rows);
-            const ProbeTarget target{&spec_, &rows, table.get(), flags.data(), nullptr};
+            const auto built = tables_.of_rows(build.sub_partition(sub));
+            const ProbeTarget target = built->target(spec_);
             probe_span(worker, target, probe.sub_partition(sub), 0);
             if (marks_build_rows(spec_)) worker.probe_rows.emit_build_rows(target);
         }
-    }
-
-    std::unique_ptr<JoinTable> make_table(const BuildRows& rows) {
-        return JoinTable::build(spec_.scheme, use_, rows, probe_.layout(), spec_.perfect_range_max, spec_.hash_mask,
-                                build_.budget());
-    }
-
-    Buffer build_flags(const BuildRows& rows) {
-        if (!marks_build_rows(spec_)) return Buffer();
-        return Buffer::allocate(build_.budget(), std::max<uint64_t>(rows.numbers(), 1), "match flags", true);
     }
 
     void probe_pages(JoinWorker& worker, const ProbeTarget& target, int32_t p, size_t begin, size_t end,
@@ -215,11 +223,8 @@ class PartitionedJoin {
 
     void join_chunk(int32_t p, size_t begin, size_t end, uint8_t* probe_flags) {
         control_.check();
-        std::vector<Buffer> memory;
-        const BuildRows rows(build_.load_pages(p, begin, end, memory), build_.layout());
-        auto table = make_table(rows);
-        Buffer flags = build_flags(rows);
-        const ProbeTarget target{&spec_, &rows, table.get(), flags.data(), probe_flags};
+        const auto built = tables_.of_pages(p, begin, end);
+        const ProbeTarget target = built->target(spec_, probe_flags);
         share_probe_pages(p, [&](JoinWorker& worker, size_t first, size_t last, uint64_t ordinal) {
             probe_pages(worker, target, p, first, last, ordinal);
         });
@@ -253,7 +258,10 @@ class PartitionedJoin {
     JobControl& control_;
     const TableUse use_;
     const JoinMemory memory_;
+    const JoinTables tables_;
     TableGate gate_;
+    const bool tight_;
+    std::atomic<bool> equal_keys_;
     std::vector<std::unique_ptr<JoinWorker>> workers_;
 };
 

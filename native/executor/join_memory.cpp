@@ -20,10 +20,12 @@ uint64_t numbers_of(uint64_t rows) {
 
 }  // namespace
 
-uint64_t JoinMemory::table(int32_t p) const {
+uint64_t JoinMemory::table(int32_t p, TableRoom room) const {
     const uint64_t rows = build_.partition(p).rows;
-    return build_.load_bytes(p) + JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers_of(rows)) +
-           (marks_build_rows(spec_) ? numbers_of(rows) : 0);
+    const uint64_t numbers = numbers_of(rows);
+    return (streams_build_rows() ? build_.cursor_bytes(p) : build_.load_bytes(p)) +
+           JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers, room) +
+           (marks_build_rows(spec_) ? numbers : 0);
 }
 
 uint64_t JoinMemory::second_pass(int32_t p) const {
@@ -33,6 +35,13 @@ uint64_t JoinMemory::second_pass(int32_t p) const {
     return build_.load_bytes(p) + probe_.load_bytes(p) + build_rows * build_.layout().row_bytes +
            probe_rows * probe_.layout().row_bytes +
            JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), sub_rows, 2 * sub_rows);
+}
+
+bool JoinMemory::is_tight() const {
+    uint64_t all = 0;
+    for (const int32_t p : spec_.schedule) all += table(p, {.equal_keys = false});
+    const auto workers = static_cast<uint64_t>(spec_.workers);
+    return !spec_.schedule.empty() && all / spec_.schedule.size() * workers > spec_.table_bytes;
 }
 
 size_t JoinMemory::chunk_end(int32_t p, size_t begin) const {

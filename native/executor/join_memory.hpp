@@ -19,7 +19,11 @@ class JoinMemory {
         : build_(build), probe_(probe), spec_(spec), use_(use) {}
 
     // Build rows read back, their numbers, the table and the match flags.
-    uint64_t table(int32_t p) const;
+    uint64_t table(int32_t p, TableRoom room = {}) const;
+    // Would tables with plenty of slots let in fewer workers than there are?
+    bool is_tight() const;
+    // Is the table of a partition filled from pages that are read one after the other?
+    bool streams_build_rows() const { return JoinTable::counts_streamed(spec_.scheme, use_, build_.layout()); }
     // Both sides read back and copied once, and one sub-partition's table (twice the average: they vary).
     uint64_t second_pass(int32_t p) const;
     // First page behind those from `begin` on that fit one chunk of the build side.

@@ -120,6 +120,71 @@ TEST(hash_join_table_stays_within_its_stated_bytes) {
     }
 }
 
+TEST(hash_join_table_without_room_for_equal_keys_gives_up_at_the_first) {
+    const RowLayout layout = one_key_layout();
+    std::vector<uint64_t> keys;
+    for (uint64_t i = 0; i < 3000; ++i) keys.push_back(i * 7);
+    for (const bool equal : {false, true}) {
+        if (equal) keys.push_back(7 * 1234);
+        const WordRows rows(keys, 100);
+        const BuildRows build(rows.spans, layout);
+        for (const TableUse use : {TableUse::kFind, TableUse::kCount, TableUse::kFindAndCount}) {
+            for (const bool tight : {false, true}) {
+                const TableRoom room{false, tight};
+                MemoryBudget budget(64 << 20);
+                const auto table =
+                    JoinTable::build(HashingScheme::kLinearProbing, use, build, layout, 0, ~0ULL, budget, room);
+                const bool gives_up =
+                    JoinTable::counts_streamed(HashingScheme::kLinearProbing, TableUse::kCount, layout);
+                EXPECT_EQ(table == nullptr, equal && gives_up);
+                const uint64_t stated = JoinTable::bytes_for(HashingScheme::kLinearProbing, use, layout, build.rows(),
+                                                             build.numbers(), room);
+                EXPECT(budget.used() <= stated + stated / 8 + 8192);
+                EXPECT(stated <=
+                       JoinTable::bytes_for(HashingScheme::kLinearProbing, use, layout, build.rows(), build.numbers()));
+            }
+        }
+    }
+}
+
+TEST(hash_join_counter_is_filled_from_rows_that_do_not_stay) {
+    const RowLayout layout = one_key_layout();
+    if (!JoinTable::counts_streamed(HashingScheme::kLinearProbing, TableUse::kCount, layout)) return;  // no kernels
+    std::mt19937_64 random(12);
+    // The words that mark free slots are among the keys: then all rows have to come once more.
+    std::vector<uint64_t> keys = {unmix64(~0ULL), unmix64(mix64(0)), 5, 5, 5};
+    for (int i = 0; i < 5000; ++i) keys.push_back(random() % 3000);
+    std::map<uint64_t, uint64_t> counts;
+    for (uint64_t key : keys) ++counts[key];
+    int rounds = 0;
+    const EachSpan each = [&](const std::function<bool(const RowSpan&)>& body) {
+        ++rounds;
+        std::vector<uint64_t> page;
+        for (size_t i = 0; i < keys.size(); i += 33) {
+            page.clear();
+            for (size_t j = i; j < std::min(keys.size(), i + 33); ++j) page.push_back(mix64(keys[j]));
+            if (!body({reinterpret_cast<const uint8_t*>(page.data()), static_cast<uint32_t>(page.size())})) return;
+            std::fill(page.begin(), page.end(), 0);  // whoever still reads it counts wrongly
+        }
+    };
+    MemoryBudget budget(64 << 20);
+    EXPECT(JoinTable::build_counter(keys.size(), 8, each, ~0ULL, budget, {false, false}) == nullptr);
+    rounds = 0;
+    for (const bool tight : {false, true}) {
+        const auto table = JoinTable::build_counter(keys.size(), 8, each, ~0ULL, budget, {true, tight});
+        std::vector<uint64_t> words;
+        uint64_t expected = 0;
+        for (uint64_t key = 0; key < 6000; ++key) {
+            words.push_back(mix64(key));
+            expected += counts.count(key) != 0 ? counts[key] : 0;
+        }
+        std::vector<const uint8_t*> rows;
+        for (const uint64_t& word : words) rows.push_back(reinterpret_cast<const uint8_t*>(&word));
+        EXPECT_EQ(table->count_matches(rows.data(), static_cast<int64_t>(rows.size())), expected);
+    }
+    EXPECT(rounds > 2);
+}
+
 TEST(hash_join_linear_probing_keeps_the_word_that_marks_free_slots) {
     // Words are mixed keys: these keys mix to the first marker of free slots and to the one that replaces it.
     const uint64_t first = unmix64(~0ULL);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "cpu/hash_join/build_rows.hpp"
@@ -27,6 +28,19 @@ inline bool counts(TableUse use) {
     return use != TableUse::kFind;
 }
 
+// Which memory does a table get?
+struct TableRoom {
+    // For rows of equal keys (chains, counts), which most build sides, being primary keys, have none of. Without it a
+    // table gives up at the first two that are equal.
+    bool equal_keys = true;
+    // Slots that are hardly enough: probes take longer, but more workers join at a time.
+    bool tight = false;
+};
+
+// Calls back with the rows of a co-partition, span by span, until the callback returns false. Spans live for the call;
+// every time the same rows come.
+using EachSpan = std::function<void(const std::function<bool(const RowSpan&)>&)>;
+
 // Hash table over the build rows of one co-partition. Read-only after construction, so several workers may probe it.
 class JoinTable {
   public:
@@ -43,12 +57,17 @@ class JoinTable {
 
     // Bytes a table of `rows` build rows takes at most; for the planner's reservation and the split into chunks.
     static uint64_t bytes_for(HashingScheme scheme, TableUse use, const RowLayout& build, uint64_t rows,
-                              uint64_t numbers);
+                              uint64_t numbers, TableRoom room = {});
     // Builds the table; kPerfect falls back to linear probing when the keys of these rows are not one integer or
-    // spread over more than range_max values.
+    // spread over more than range_max values. nullptr: equal keys, but no room for them.
     static std::unique_ptr<JoinTable> build(HashingScheme scheme, TableUse use, const BuildRows& rows,
                                             const RowLayout& probe_layout, uint64_t range_max, uint64_t hash_mask,
-                                            MemoryBudget& budget);
+                                            MemoryBudget& budget, TableRoom room = {});
+    // Can a table for kCount be filled from rows that do not stay in memory?
+    static bool counts_streamed(HashingScheme scheme, TableUse use, const RowLayout& build);
+    // ... and that table. nullptr: equal keys, but no room for them.
+    static std::unique_ptr<JoinTable> build_counter(uint64_t rows, uint32_t row_bytes, const EachSpan& each,
+                                                    uint64_t hash_mask, MemoryBudget& budget, TableRoom room);
 };
 
 }  // namespace spillway

@@ -24,7 +24,6 @@ size_t expected_pages(PartitionedRows& rows) {
 PageSpiller::PageSpiller(PartitionedRows& rows)
     : rows_(rows),
       writer_(rows),
-      resident_pages_(static_cast<size_t>(rows.null_partition()) + 1),
       spilled_(static_cast<size_t>(rows.null_partition()) + 1),
       pages_expected_(expected_pages(rows)),
       spilling_from_(rows.null_partition() + 1) {}
@@ -74,7 +73,7 @@ void PageSpiller::place(int32_t partition, Page&& page) {
     if (target.pages.capacity() == 0) target.pages.reserve(pages_expected_);
     target.rows += page.rows;
     target.bytes += page.content_bytes;
-    if (page.data != nullptr) resident_pages_[partition].fetch_add(1, std::memory_order_release);
+    if (page.data != nullptr) target.resident_pages.fetch_add(1, std::memory_order_release);
     target.pages.push_back(std::move(page));
 }
 
@@ -83,10 +82,13 @@ void PageSpiller::hand_in(std::vector<PartitionPage>& pages, SpillScratch& scrat
     stream_fence();  // other workers may read the pages from now on
     const auto run = static_cast<uint32_t>(run_pages());
     const int32_t spilling_from = rows_.spec().spill ? spilling_from_.load(std::memory_order_relaxed) : INT32_MAX;
+    // The lines of the partitions come from other cores' caches: all at once instead of one after the other.
+    for (const PartitionPage& each : pages) __builtin_prefetch(&rows_.partition(each.partition), 1);
     for (PartitionPage& each : pages) {
-        std::lock_guard<std::mutex> lock(lock_of(each.partition));
+        std::lock_guard<Partition> lock(rows_.mutable_partition(each.partition));
         place(each.partition, std::move(each.page));
-        const bool whole = resident_pages_[each.partition].load(std::memory_order_relaxed) % run == 0;
+        const bool whole =
+            rows_.mutable_partition(each.partition).resident_pages.load(std::memory_order_relaxed) % run == 0;
         if (whole && each.partition >= spilling_from) scratch.ready.push_back(each.partition);
     }
     pages.clear();
@@ -112,7 +114,8 @@ std::vector<SpillRun> PageSpiller::take_victims(SpillScratch& scratch) {
         if (from == 0) break;
         if (!spilling_from_.compare_exchange_weak(from, from - 1, std::memory_order_relaxed)) continue;
         bytes += take_pages(from - 1, 1, wanted - bytes, runs);
-        const size_t left = resident_pages_[from - 1].load(std::memory_order_relaxed) / run_pages();
+        const size_t left =
+            rows_.mutable_partition(from - 1).resident_pages.load(std::memory_order_relaxed) / run_pages();
         scratch.ready.assign(left, from - 1);
         announce_runs(scratch);
     }
@@ -150,17 +153,18 @@ uint64_t PageSpiller::take_runs(SpillScratch& scratch, uint64_t wanted, std::vec
 // bytes (a partition with a frequent key may fill the memory). Returns their bytes. Who finds a partition empty has
 // seen writing_ raised by whoever took its pages.
 uint64_t PageSpiller::take_pages(int32_t partition, size_t multiple, uint64_t wanted, std::vector<SpillRun>& runs) {
-    if (resident_pages_[partition].load(std::memory_order_acquire) < multiple) return 0;
-    std::lock_guard<std::mutex> lock(lock_of(partition));
+    Partition& from = rows_.mutable_partition(partition);
+    if (from.resident_pages.load(std::memory_order_acquire) < multiple) return 0;
+    std::lock_guard<Partition> lock(from);
     const size_t enough = wanted / rows_.spec().page_bytes / multiple * multiple + multiple;
-    size_t count = resident_pages_[partition].load(std::memory_order_relaxed) / multiple * multiple;
+    size_t count = from.resident_pages.load(std::memory_order_relaxed) / multiple * multiple;
     count = std::min(count, enough);
     if (count == 0) return 0;
     if (runs.empty()) writing_.fetch_add(1, std::memory_order_acq_rel);
-    resident_pages_[partition].fetch_sub(static_cast<uint32_t>(count), std::memory_order_release);
+    from.resident_pages.fetch_sub(static_cast<uint32_t>(count), std::memory_order_release);
     uint64_t bytes = 0;
     const size_t run = run_pages();
-    auto& pages = rows_.mutable_partition(partition).pages;
+    auto& pages = from.pages;
     for (; count > 0; --count) {
         Page& page = pages.back();
         const bool follows = !runs.empty() && runs.back().partition == partition && runs.back().pages.size() < run &&
@@ -176,9 +180,9 @@ uint64_t PageSpiller::take_pages(int32_t partition, size_t multiple, uint64_t wa
 // The pages were not written: they go back with the PartitionedRows.
 void PageSpiller::give_back(std::vector<SpillRun>& runs) {
     for (SpillRun& run : runs) {
-        std::lock_guard<std::mutex> lock(lock_of(run.partition));
-        auto& pages = rows_.mutable_partition(run.partition).pages;
-        for (Page& page : run.pages) pages.push_back(std::move(page));
+        Partition& from = rows_.mutable_partition(run.partition);
+        std::lock_guard<Partition> lock(from);
+        for (Page& page : run.pages) from.pages.push_back(std::move(page));
     }
 }
 
@@ -202,8 +206,9 @@ void PageSpiller::write_victims(std::vector<SpillRun>& runs, SpillScratch& scrat
     rows_.pool().release(scratch.freed);
     scratch.freed.clear();
     for (SpillRun& run : runs) {
-        std::lock_guard<std::mutex> lock(lock_of(run.partition));
-        rows_.mutable_partition(run.partition).spilled_bytes += run.spilled.content_bytes;
+        Partition& from = rows_.mutable_partition(run.partition);
+        std::lock_guard<Partition> lock(from);
+        from.spilled_bytes += run.spilled.content_bytes;
         spilled_[run.partition].push_back(std::move(run.spilled));
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -50,17 +49,8 @@ class PageSpiller {
     size_t run_pages() const;
     Error nothing_to_spill() const;
 
-    // One lock for every 64th partition: with 16 workers and pages of 1 KiB a single one took longer than the pass.
-    static constexpr int32_t kLocks = 64;
-    struct alignas(64) Lock {
-        std::mutex mutex;
-    };
-    std::mutex& lock_of(int32_t partition) { return locks_[static_cast<size_t>(partition % kLocks)].mutex; }
-
     PartitionedRows& rows_;
     SpillWriter writer_;
-    std::array<Lock, kLocks> locks_;                     // of a partition's list of pages
-    std::vector<std::atomic<uint32_t>> resident_pages_;  // full pages in memory, per partition
     // Spilled runs, apart from the pages in memory while those are still taken from the end of their list.
     std::vector<std::vector<Page>> spilled_;
     // Pages that the list of a partition has room for from the start: one that doubles, now in this and now in that

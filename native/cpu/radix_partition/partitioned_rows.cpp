@@ -115,6 +115,17 @@ uint64_t PartitionedRows::load_bytes(int32_t p) const {
     return bytes == 0 ? 0 : bytes + extent_max;
 }
 
+uint64_t PartitionedRows::cursor_bytes(int32_t p) const {
+    uint64_t decoded = 0;
+    uint64_t extent_max = 0;
+    for (const Page& page : partitions_[p].pages) {
+        if (page.data != nullptr) continue;
+        extent_max = std::max<uint64_t>(extent_max, page.spill.bytes);
+        if (page.spill.encoding != 0) decoded = std::max<uint64_t>(decoded, page.capacity_bytes);
+    }
+    return extent_max == 0 ? 0 : std::max(extent_max, std::min(kReadBytesMax, 2 * spec_.spill_run_bytes)) + decoded;
+}
+
 std::vector<RowSpan> PartitionedRows::load(int32_t p, std::vector<Buffer>& memory) {
     return load_pages(p, 0, partitions_[p].pages.size(), memory);
 }
