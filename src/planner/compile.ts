@@ -217,10 +217,10 @@ export class PlanDraft {
             const next = this.sets[output.set];
             // A batch of a partition sink has as many rows as a morsel of its set.
             const rows = next?.spec.morselRows ?? policy.morselRowsMax;
-            return outputMemory(widths, limits, policy, 0, rows).bytes + (next?.combiningBytes ?? 0);
+            return outputMemory(widths, limits, policy, undefined, rows).bytes + (next?.combiningBytes ?? 0);
         }
         if (sink === "count") return 0;
-        const queued = sink === "file" ? 0 : limits.queuedBatches + 1;
+        const queued = sink === "file" ? undefined : limits.queuedBatches + 1;
         this.output = outputMemory(widths, limits, policy, queued, this.request.batchRows);
         return this.output.bytes;
     }

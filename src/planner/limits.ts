@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { SinkKind } from "../plan/plan.js";
 import type { Policy } from "./policy.js";
 
 /** What a plan may use at most; the planner goes down a ladder of these until the budget suffices. */
@@ -22,7 +23,15 @@ export interface PlanLimits {
  * From full speed down to the least memory. First buffers shrink (costs a few per cent), then pages and fan-out (more
  * co-partitions have to be joined in chunks), then workers.
  */
-export function limitLadder(policy: Policy, threads: number, batchBytes: number): PlanLimits[] {
+export function limitLadder(policy: Policy, threads: number, sink: SinkKind): PlanLimits[] {
+    const batchBytes = {
+        count: policy.batchBytes,
+        batches: policy.batchBytes,
+        table: policy.tableBatchBytes,
+        file: policy.fileBatchBytes
+    }[sink];
+    // A file takes one write at a time: 16 workers with batches of 128 KiB spend a fifth of it on taking turns.
+    const leastBatches = sink === "file" ? 2 : 1;
     const first: PlanLimits = {
         workers: threads,
         streaming: true,
@@ -41,10 +50,13 @@ export function limitLadder(policy: Policy, threads: number, batchBytes: number)
     const step = (change: Partial<PlanLimits>): void => {
         ladder.push({ ...(ladder[ladder.length - 1] as PlanLimits), ...change });
     };
-    step({ pageBytesMax: policy.pageBytesMax / 4, batchBytes: Math.min(batchBytes, policy.batchBytes / 2) });
+    step({
+        pageBytesMax: policy.pageBytesMax / 4,
+        batchBytes: Math.min(batchBytes, (policy.batchBytes / 2) * leastBatches)
+    });
     step({
         morselBytes: policy.morselBytes / 4,
-        batchBytes: policy.batchBytes / 4,
+        batchBytes: (policy.batchBytes / 4) * leastBatches,
         pageBytesMax: policy.pageBytesMax / 8
     });
     step({

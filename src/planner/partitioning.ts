@@ -77,7 +77,12 @@ export function fanout(context: PartitionContext, tableBytes: number, rows: numb
     const balanced = limits.workers > 1 ? Math.ceil(Math.log2(limits.workers * policy.partitionsPerWorker)) : 0;
     const worthwhile = Math.max(0, Math.floor(Math.log2(Math.max(1, rows) / policy.partitionRowsMin)));
     const affordable = Math.floor(Math.log2(Math.max(1, openBytesOfSide(context) / policy.pageBytesAffordable)));
-    const wanted = Math.min(Math.max(cached, balanced), worthwhile, affordable, limits.radixBitsMax);
+    // What spills is written and read in runs of rows of one partition: the more partitions, the shorter they are.
+    const spills = 2 * rows * widestRowBytes > budgetBytes;
+    const readable = spills
+        ? Math.floor(Math.log2(Math.max(1, budgetBytes / policy.bytesPerSpilledPartition)))
+        : Infinity;
+    const wanted = Math.min(Math.max(cached, balanced), worthwhile, affordable, readable, limits.radixBitsMax);
     const needed = limits.radixBitsMax === policy.firstPassBitsMax ? fitting : Math.min(fitting, limits.radixBitsMax);
     const bits = Math.min(Math.max(wanted, needed), radixBitsLargest);
     // Write-combining buffers beyond the L2 cache would be worse than none.
@@ -110,7 +115,7 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
  */
 export function spillRunBytes(context: PartitionContext, page: number, bits: number): number {
     const { policy, budgetBytes } = context;
-    const wanted = powerOfTwoAtMost(Math.max(1, budgetBytes / (3 * 2 ** bits)));
+    const wanted = powerOfTwoAtMost(Math.max(1, budgetBytes / 2 ** bits));
     return clamp(wanted, page, Math.max(page, policy.spillRunBytesMax));
 }
 

@@ -79,9 +79,7 @@ function ladderOf(query: PlanQuery, policy: Policy, inputs: readonly InputInfo[]
     const threads = debug.workers ?? query.threads;
     const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
     const useful = debug.workers ?? clamp(Math.ceil(rows / policy.rowsPerWorkerMin), 1, threads);
-    const batchBytes =
-        sink === "file" ? policy.fileBatchBytes : sink === "table" ? policy.tableBatchBytes : policy.batchBytes;
-    return limitLadder(policy, useful, batchBytes);
+    return limitLadder(policy, useful, sink);
 }
 
 /**

@@ -51,20 +51,24 @@ export interface OutputMemory {
     bytes: number;
 }
 
-/** Rows per result batch, and the memory of batches that are built and wait. */
+/**
+ * Rows per result batch, and the memory of batches that are built and wait. `queued`: how many wait for a reader;
+ * undefined where a worker itself brings each batch to its place (a file, the next partition set).
+ */
 export function outputMemory(
     widths: readonly ValueWidth[],
     limits: PlanLimits,
     policy: Policy,
-    queued: number,
+    queued: number | undefined,
     batchRowsWanted: number | undefined
 ): OutputMemory {
-    const bytesPerRow = Math.max(1, arrowRowBytes(widths) + widths.length / 8);
-    const fitting = powerOfTwoAtMost(limits.batchBytes / bytesPerRow);
+    const valueBytes = arrowRowBytes(widths);
+    const bytesPerRow = Math.max(1, valueBytes + widths.length / 8);
+    const fitting = powerOfTwoAtMost(limits.batchBytes / Math.max(1, valueBytes));
     const batchRows = batchRowsWanted ?? clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
     const growth = widths.some((width) => width.heap > 0) ? policy.builderGrowth : 1;
-    // Each worker fills one batch while its last one is handed on.
-    const batches = limits.workers * (growth + 1) + queued;
+    // With a queue each worker fills one batch while its last one waits for a place in it.
+    const batches = queued === undefined ? limits.workers * growth : limits.workers * (growth + 1) + queued;
     return { batchRows, bytes: Math.ceil(batches * batchRows * bytesPerRow) };
 }
 

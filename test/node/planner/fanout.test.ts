@@ -14,7 +14,7 @@ import { forSeeds } from "../../support/random.js";
 
 const kibibyte = 2 ** 10;
 const gibibyte = 2 ** 30;
-const [roomy] = limitLadder(policy, 4, policy.batchBytes);
+const [roomy] = limitLadder(policy, 4, "batches");
 const rows = 4_000_000;
 const tableBytes = rows * 64;
 const rowBytes = 24;
@@ -49,6 +49,14 @@ describe("the fan-out", () => {
         }
     });
 
+    test("of what spills leaves room for runs that are worth a read", () => {
+        const l2Bytes = 256 * kibibyte;
+        const both = 2 * rows * rowBytes;
+        const few = fanoutOn({ l2Bytes }, {}, both / 4).first;
+        expect(2 ** few).toBeLessThanOrEqual(both / 4 / policy.bytesPerSpilledPartition);
+        expect(fanoutOn({ l2Bytes }, {}, both).first).toBeGreaterThan(few);
+    });
+
     test("is what the knobs say", () => {
         const debug = { radixBits: 3, secondRadixBits: 5 };
         expect(fanoutOn({}, debug)).toEqual({ first: 3, second: 5 });
@@ -59,7 +67,7 @@ describe("the fan-out", () => {
         await forSeeds(3000, 500, async (random) => {
             const l2Bytes = Math.round(2 ** (12 + random.unit() * 12));
             const many = Math.round(10 ** (random.unit() * 10));
-            const limits = random.pick(limitLadder(policy, random.pick([1, 4, 64]), policy.batchBytes));
+            const limits = random.pick(limitLadder(policy, random.pick([1, 4, 64]), "batches"));
             const budgetBytes = Math.round(2 ** (20 + random.unit() * 20));
             const context = { limits, policy, machine: { ...machine, l2Bytes }, debug: {}, budgetBytes };
             const bits = fanout(context, many * random.between(8, 300), many, random.between(8, 300));
