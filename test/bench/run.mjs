@@ -60,7 +60,7 @@ function readOptions() {
 
 function runWorker(job) {
     return new Promise((resolve, reject) => {
-        const child = spawn(process.execPath, ["--expose-gc", join(here, "worker.mjs"), JSON.stringify(job)], {
+        const child = spawn(process.execPath, [join(here, "worker.mjs"), JSON.stringify(job)], {
             stdio: ["ignore", "pipe", "inherit"]
         });
         let text = "";
