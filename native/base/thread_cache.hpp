@@ -22,8 +22,8 @@ class ThreadCache {
     // One for the process; never destroyed, since threads may still be waiting when the process exits.
     static ThreadCache& instance();
 
-    // Runs the task at once. The future is ready when it has returned, and holds what it threw. Throws
-    // std::system_error when the system gives no thread.
+    // Runs the task, which must not throw, at once. The future is ready when it has returned. Throws std::system_error
+    // when the system gives no thread.
     std::future<void> run(std::function<void()> task);
 
     // Ends the threads that wait.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /**
- * The size of a regular file in bytes, which one it is, and its first and last bytes: as many as asked for, or all there
- * are.
+ * The size of a regular file in bytes, which one it is, and its first and last bytes: as many as asked for, or all that
+ * there are.
  */
 export interface FileEnds {
     fileBytes: number;
