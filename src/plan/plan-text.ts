@@ -74,7 +74,7 @@ export function planText(plan: Plan): string {
     lines.push(
         "memory",
         `  budget ${formatBytes(memory.budgetBytes)}, ${plan.threads} thread${plan.threads === 1 ? "" : "s"}; ` +
-            `this plan needs ${formatBytes(memory.minimumBytes)} at least, ` +
+            (memory.minimumBytes === null ? "" : `this plan needs ${formatBytes(memory.minimumBytes)} at least, `) +
             `${formatBytes(memory.wantedBytes)} to keep everything in memory`,
         "result",
         `  about ${formatCount(result.rows)} rows x ${formatCount(result.rowBytes)} B: ` +

@@ -164,8 +164,8 @@ export type PlanStage = PartitionStage | JoinStage | StreamingJoinStage | GroupS
 export interface PlanMemory {
     /** What the query may use. */
     readonly budgetBytes: number;
-    /** The smallest budget with which it can run. */
-    readonly minimumBytes: number;
+    /** The smallest budget with which it can run; null where nobody asked. */
+    readonly minimumBytes: number | null;
     /** What it would use at most if everything were to stay in memory. */
     readonly wantedBytes: number;
     /** Held through the whole query: dictionaries and headroom. */

@@ -69,7 +69,7 @@ function stageInputWidths(stage: StageDraft, best: Attempt): readonly ValueWidth
     return best.draft.request.estimator.of({ kind: "input", input, columns: input.columns }).widths;
 }
 
-function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimumBytes: number): Plan {
+function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimumBytes: number | null): Plan {
     const { draft, phases, fixedBytes } = best;
     const { root, sink } = query;
     const poolBytes = assignPools(
@@ -135,25 +135,31 @@ export class QueryPlanner {
         this.#search = new PlanSearch(query);
     }
 
-    /** Memory that the query needs at least and could use at most, before it is admitted. */
-    public memoryNeeds(): MemoryNeeds {
-        const { wantedBytes } = this.#search.at(this.query.budgetBytes);
-        // The least memory is that of the last rung, whatever rung the whole budget allows.
-        return { minimumBytes: this.#search.leastBudget(), wantedBytes };
+    /** Memory that the query could use at most. */
+    public wantedBytes(): number {
+        return this.#search.at(this.query.budgetBytes).wantedBytes;
     }
 
-    /** The plan for a budget in bytes. Throws BUDGET_TOO_SMALL when the query cannot run with it. */
-    public plan(budgetBytes: number): Plan {
+    /** Memory that the query needs at least: that of the last rung, whatever rung the whole budget allows. */
+    public minimumBytes(): number {
+        return this.#search.leastBudget();
+    }
+
+    /**
+     * The plan for a budget in bytes. Throws BUDGET_TOO_SMALL when the query cannot run with it. `forReading`: somebody
+     * will look at it; the plan of a run does not say how little memory would have done.
+     */
+    public plan(budgetBytes: number, forReading = true): Plan {
         const best = this.#search.at(budgetBytes);
-        const minimumBytes = this.#search.leastBudget();
-        if (best.minimumBytes > budgetBytes) throw budgetTooSmall(minimumBytes, budgetBytes, "are allowed");
-        return finishPlan(this.query, best, budgetBytes, minimumBytes);
+        if (best.minimumBytes > budgetBytes) throw budgetTooSmall(this.minimumBytes(), budgetBytes, "are allowed");
+        return finishPlan(this.query, best, budgetBytes, forReading ? this.minimumBytes() : null);
     }
 }
 
-/** QueryPlanner.memoryNeeds of a query that is not planned with them. */
+/** What a query needs, without a plan. */
 export function memoryNeeds(query: PlanQuery): MemoryNeeds {
-    return new QueryPlanner(query).memoryNeeds();
+    const planner = new QueryPlanner(query);
+    return { minimumBytes: planner.minimumBytes(), wantedBytes: planner.wantedBytes() };
 }
 
 /** QueryPlanner.plan with the budget that the query states. */

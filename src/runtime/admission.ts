@@ -3,7 +3,8 @@ import { SpillwayError } from "../errors.js";
 import { budgetTooSmall } from "../planner/plan-query.js";
 
 export interface MemoryRequest {
-    minimumBytes: number;
+    /** At most wantedBytes. Asked only when memory is short: working it out takes the planner as long as a plan. */
+    minimumBytes: () => number;
     wantedBytes: number;
     /**
      * The query may wait for user code: its reader, or the iterator of a stream it reads. That code may run queries of
@@ -18,9 +19,14 @@ interface Grant {
 }
 
 interface Waiter {
-    request: MemoryRequest;
+    request: Omit<MemoryRequest, "minimumBytes"> & { minimumBytes: number };
     resolve: (grant: Grant) => void;
     reject: (error: SpillwayError) => void;
+}
+
+/** With estimates that may be wrong, more than wanted is better than spilling next to free memory. */
+function wishedBytes(wantedBytes: number): number {
+    return wantedBytes * 2;
 }
 
 /**
@@ -43,10 +49,32 @@ export class Admission {
         request: MemoryRequest,
         onCancel: (cancel: () => void) => void
     ): Promise<{ bytes: number; release: () => void }> {
+        const grant = this.#grantPlenty(request) ?? (await this.#waitFor(request, onCancel));
+        return {
+            bytes: grant.bytes,
+            release: () => {
+                this.#grants.delete(grant);
+                this.#serve();
+            }
+        };
+    }
+
+    /** When memory is free for all that the query could use. */
+    #grantPlenty({ wantedBytes, waitsForUser }: MemoryRequest): Grant | undefined {
+        const free = this.limitBytes - this.#held(() => true);
+        const wished = wishedBytes(wantedBytes);
+        if (this.#waiting.length > 0 || wished > (waitsForUser ? free / 2 : free)) return undefined;
+        const grant = { bytes: Math.floor(wished), waitsForUser };
+        this.#grants.add(grant);
+        return grant;
+    }
+
+    async #waitFor(asked: MemoryRequest, onCancel: (cancel: () => void) => void): Promise<Grant> {
+        const request = { ...asked, minimumBytes: asked.minimumBytes() };
         if (request.minimumBytes > this.limitBytes) {
             throw budgetTooSmall(request.minimumBytes, this.limitBytes, "are allowed");
         }
-        const grant = await new Promise<Grant>((resolve, reject) => {
+        return await new Promise<Grant>((resolve, reject) => {
             const waiter = { request, resolve, reject };
             this.#waiting.push(waiter);
             this.#serve();
@@ -58,13 +86,6 @@ export class Admission {
                 this.#serve();
             });
         });
-        return {
-            bytes: grant.bytes,
-            release: () => {
-                this.#grants.delete(grant);
-                this.#serve();
-            }
-        };
     }
 
     /** Refuses everybody who still waits. */
@@ -82,8 +103,7 @@ export class Admission {
         for (let waiter = this.#waiting[0]; waiter !== undefined; waiter = this.#waiting[0]) {
             const { request } = waiter;
             const free = this.limitBytes - this.#held(() => true);
-            // With estimates that may be wrong, more than wanted is better than spilling next to free memory.
-            const wished = Math.max(request.minimumBytes, request.wantedBytes * 2);
+            const wished = Math.max(request.minimumBytes, wishedBytes(request.wantedBytes));
             const most = request.waitsForUser ? Math.max(request.minimumBytes, free / 2) : free;
             const others = this.#held((grant) => !grant.waitsForUser);
             const enough = Math.min(wished, (request.minimumBytes + request.wantedBytes) / 2);
@@ -100,7 +120,7 @@ export class Admission {
         }
     }
 
-    #refuse(request: MemoryRequest, freeBytes: number): SpillwayError {
+    #refuse(request: Waiter["request"], freeBytes: number): SpillwayError {
         const error = budgetTooSmall(
             request.minimumBytes + this.limitBytes - freeBytes,
             this.limitBytes,

@@ -52,7 +52,7 @@ export class QueryRun {
     public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
         const { runner } = this;
         const { planner, budgetBytes } = await this.#plannerWithMemory();
-        const plan = planner.plan(budgetBytes);
+        const plan = planner.plan(budgetBytes, false);
         if (sink instanceof FileSink) sink.prepare(plan.batchRows);
         const { rows, ran } = await this.#runPlan(plan, planner.query, sink);
         await sink.finish();

@@ -195,10 +195,14 @@ export class QueryRunner {
     /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
     public async admit(job: Job, planner: QueryPlanner): Promise<{ bytes: number; release: () => void }> {
         const { query } = planner;
-        const needs = planner.memoryNeeds();
         const streamed = inputsOf(query.root).some((input) => input.streamed);
         const waitsForUser = query.sink === "batches" || streamed;
-        const grant = await this.admission.admit({ ...needs, waitsForUser }, (cancel) => job.onCancel(cancel));
+        const request = {
+            wantedBytes: planner.wantedBytes(),
+            minimumBytes: () => planner.minimumBytes(),
+            waitsForUser
+        };
+        const grant = await this.admission.admit(request, (cancel) => job.onCancel(cancel));
         job.onEnd(grant.release);
         job.check();
         return grant;

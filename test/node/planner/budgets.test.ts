@@ -33,7 +33,9 @@ test("every budget above the least has a plan that keeps to it", async () => {
             ? join(input(), input(), { on: "k", suffix: "_2" })
             : group(input(), { keys: ["k"], aggregates: { n: { count: "*" } } });
         const more = { threads: random.pick([1, 4]), debug: random.chance(0.3) ? {} : knobs(random) };
-        const least = memoryNeeds(planQueryOf(root, { ...more, budgetBytes: 2 ** 40 })).minimumBytes;
+        const { minimumBytes: least, wantedBytes } = memoryNeeds(planQueryOf(root, { ...more, budgetBytes: 2 ** 40 }));
+        expect(least).toBeLessThanOrEqual(wantedBytes); // admission counts on that
+        planQuery(planQueryOf(root, { ...more, budgetBytes: 2 * wantedBytes }));
         for (let step = 0; step < 40; ++step) {
             const budgetBytes = Math.ceil(least * (1 + step / 50));
             const plan = planQuery(planQueryOf(root, { ...more, budgetBytes }));

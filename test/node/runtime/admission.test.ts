@@ -5,7 +5,7 @@ import { SpillwayError } from "../../../src/errors.js";
 import { Admission, type MemoryRequest } from "../../../src/runtime/admission.js";
 
 const request = (minimumBytes: number, wantedBytes: number, waitsForUser = false): MemoryRequest => ({
-    minimumBytes,
+    minimumBytes: () => minimumBytes,
     wantedBytes,
     waitsForUser
 });
