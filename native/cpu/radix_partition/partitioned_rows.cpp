@@ -105,6 +105,7 @@ uint64_t PartitionedRows::total_rows() const {
 }
 
 uint64_t PartitionedRows::load_bytes(int32_t p) const {
+    if (partitions_[p].spilled_bytes == 0) return 0;  // mostly; there may be 100,000 pages in all
     uint64_t bytes = 0;
     uint64_t extent_max = std::min(kReadBytesMax, 2 * spec_.spill_run_bytes);
     for (const Page& page : partitions_[p].pages) {
@@ -116,6 +117,7 @@ uint64_t PartitionedRows::load_bytes(int32_t p) const {
 }
 
 uint64_t PartitionedRows::cursor_bytes(int32_t p) const {
+    if (partitions_[p].spilled_bytes == 0) return 0;
     uint64_t decoded = 0;
     uint64_t extent_max = 0;
     for (const Page& page : partitions_[p].pages) {
