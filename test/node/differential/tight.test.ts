@@ -102,7 +102,7 @@ describe("joins that are short of memory equal the reference:", () => {
 
     test("tables of which few fit at a time, so that workers wait for each other", async () => {
         await forSeeds(81_000, 6, async (random) => {
-            const joinCase = tightCase(random, 40_000);
+            const joinCase = tightCase(random, 60_000);
             const debug = { radixBits: 2, forceSpill: random.chance(0.5), packSpilled: random.chance(0.5) };
             const host = await leastBudget(joinCase, debug, (plan) => plan.threads === threads);
             const { sets, stages } = (await withJoin(joinCase, host, debug, (query) => query.explain())).plan;
