@@ -32,11 +32,13 @@ function spilled(context: CostContext, set: number): number {
     return Math.max(0, bytes - (context.poolBytes[set] ?? 0));
 }
 
-/** Time of a table access that may leave the caches. */
+/** Mean time of a table access beyond one in the L2 cache: each level of the caches holds its share of the table. */
 function missNs(context: CostContext, tableBytes: number): number {
     const { machine, profile } = context;
-    if (tableBytes <= machine.l2Bytes) return 0;
-    return tableBytes <= machine.l3Bytes ? profile.l3MissNs : profile.memoryMissNs;
+    const bytes = Math.max(1, tableBytes);
+    const inL2 = Math.min(1, machine.l2Bytes / bytes);
+    const inL3 = Math.min(1, Math.max(machine.l2Bytes, machine.l3Bytes) / bytes);
+    return (inL3 - inL2) * profile.l3MissNs + (1 - inL3) * profile.memoryMissNs;
 }
 
 function encodeNs(context: CostContext, rows: number, rowBytes: number): number {
@@ -82,7 +84,9 @@ function joinCost(
     const build = context.sets[stage.build];
     const buildRows = build?.rows ?? 0;
     const partitions = 2 ** (build?.spec.radixBits ?? 0);
-    const perRow = (build?.width.fixed ?? 16) + (build?.width.heap ?? 0) + 40;
+    // Slots, and row numbers unless matches are only counted.
+    const slotBytes = stage.output.to === "sink" && context.sink === "count" ? 20 : 40;
+    const perRow = (build?.width.fixed ?? 16) + (build?.width.heap ?? 0) + slotBytes;
     const streaming = stage.kind === "streamingJoin";
     const table = (buildRows * perRow) / (streaming ? 1 : partitions);
     const miss = missNs(context, table);
