@@ -15,10 +15,10 @@ namespace spillway::addon {
 // environment; on its JS thread. V8's number is at all times: bytes alive - bytes untold.
 class DeliveredMemory {
   public:
-    // Before V8 takes over an ArrayBuffer of `length` bytes of a block of `capacity`.
+    // V8 has taken over an ArrayBuffer of `length` bytes of a block of `capacity`.
     // kept: it stays alive until the result is complete (a table): never told before tell().
-    void before_delivery(napi_env env, uint64_t length, uint64_t capacity, bool kept);
-    // The delivery failed, or V8 has dropped the ArrayBuffer.
+    void delivered(napi_env env, uint64_t length, uint64_t capacity, bool kept);
+    // V8 has dropped the ArrayBuffer.
     void dropped(napi_env env, uint64_t length, uint64_t capacity);
     void tell(napi_env env);
 

@@ -47,14 +47,13 @@ Napi::Value encode_buffer(Napi::Env env, Buffer&& buffer, BatchTarget& target) {
     external->length = size;
     external->block = buffer.detach();
     uint8_t* data = external->block.data;
-    external->delivered->before_delivery(env, size, external->block.capacity, target.kept);
     napi_value value = nullptr;
     const napi_status status = napi_create_external_arraybuffer(env, data, size, free_external, external.get(), &value);
     if (status == napi_ok) {
-        external.release();
+        const External& taken = *external.release();
+        taken.delivered->delivered(env, size, taken.block.capacity, target.kept);
         return Napi::Value(env, value);
     }
-    external->delivered->dropped(env, size, external->block.capacity);
     struct Free {
         Buffer::Block block;
         ~Free() { Buffer::free_block(block); }

@@ -75,6 +75,16 @@ test("V8 hears of result batches that stay, and of none once they are dropped", 
     expect(Math.abs(after - before) / mebibyte).toBeLessThan(4);
 });
 
+test("a large table makes V8 collect its heap once or twice, not for every batch", { timeout: 120_000 }, async () => {
+    const [left, right] = ["left", "right"].map((name) => sandbox.path(`collections-${name}.arrow`));
+    const argument = { runtime: { threads: 2 }, left, right, rows: 10_000_000 };
+    const { collectionsPerTable } = resultOf<{ collectionsPerTable: number }>(
+        await runChild("table-collections", argument)
+    );
+    for (const path of [left, right]) rmSync(path!, { force: true });
+    expect(collectionsPerTable).toBeLessThanOrEqual(3); // it was nine
+});
+
 // On two cores, calm: count 3.8, file 2, batches 3.9 and table 3.6 in the median; with two other processes that never
 // rest, batches 5.8 to 6.3: what is left then is waiting for a core.
 test.each([
