@@ -89,6 +89,7 @@ Napi::Value drain_engine(const Napi::CallbackInfo& info) {
 Napi::Value trim_engine(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
     return start_stage(info.Env(), std::make_shared<Job>(engine), [engine]() -> Encode {
+        engine->wait_for_disposals();  // they hand their spill files in
         engine->keeps_dropped.store(false, std::memory_order_relaxed);
         engine->budget.trim_cache();
         engine->spill_space->trim();

@@ -81,6 +81,12 @@ struct SinkHandle : Disposable {
     explicit SinkHandle(std::shared_ptr<Job> of_job) : Disposable(of_job->engine), job(std::move(of_job)) {}
     void before_free() noexcept override {
         if (delivery) delivery->detach();
+        if (partitions) {
+            // Now, so that their disposal begins before that of the sink has ended: whoever drains the engine must not
+            // find it idle in between.
+            sink.reset();
+            partitions.reset();
+        }
     }
     void free_memory() noexcept override { sink.reset(); }
 

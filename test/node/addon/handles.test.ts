@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { describe, expect, test } from "vitest";
 import type { EngineHandle, JobHandle, SinkHandle } from "../../../src/native/binding.js";
+import { Sandbox } from "../../support/sandbox.js";
 import {
     binding,
     drain,
@@ -125,6 +126,23 @@ describe("an engine", () => {
         binding.closePartitions(partitions);
         await binding.drainEngine(engine);
         expect(binding.engineMemory(engine).usedBytes).toBe(0);
+    });
+
+    test("has no spill file open once it is drained and trimmed, whoever held the partitions last", async () => {
+        using sandbox = new Sandbox();
+        for (let run = 0; run < 60; run++) {
+            const engine = binding.createEngine({ memoryBytes: 1 << 28, spillDirectory: sandbox.spill, threads: 2 });
+            const job = binding.createJob(engine);
+            const partitions = binding.createPartitions(job, partitionSpec({ spill: true, forceSpill: true }));
+            const sink = binding.createPartitionSink(job, partitions);
+            await binding.generate(job, generateSpec(200_000), sink);
+            binding.closeSink(sink);
+            binding.closePartitions(partitions); // the sink, which is freed in the background, refers to them
+            await binding.drainEngine(engine);
+            await binding.trimEngine(engine);
+            expect(sandbox.openFiles(), `run ${run}`).toEqual([]);
+            binding.closeEngine(engine);
+        }
     });
 
     test("cancels a job that waits for its consumer", async () => {
