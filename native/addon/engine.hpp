@@ -22,7 +22,7 @@ struct Engine {
 
     MemoryBudget budget;
     // Blocks of dropped results are kept for the next ones; not while the runtime is idle and has given its memory
-    // back.
+    // back. Written on the JS thread: a job of the caller raises it, a trim lowers it.
     std::atomic<bool> keeps_dropped{true};
     const std::shared_ptr<SpillSpace> spill_space;
     const int threads;
@@ -73,7 +73,6 @@ struct Job {
         control.cancelled.store(true, std::memory_order_relaxed);
     }
     void stage_begins() {
-        engine->keeps_dropped.store(true, std::memory_order_relaxed);
         ++running_;
         ++engine->running_jobs;
     }

@@ -41,11 +41,14 @@ Napi::Value shutdown(const Napi::CallbackInfo& info) {
     return info.Env().Undefined();
 }
 
-// The cache of freed blocks goes with the engine; unmapping it may take a while.
+// The cache of freed blocks goes with the engine; unmapping it may take a while, so not on the JS thread. The last
+// owner may be the thread that disposes of dropped blocks, and the registry belongs to the JS thread.
 std::shared_ptr<Engine> share_engine(Napi::Env env, std::unique_ptr<Engine> engine) {
     return std::shared_ptr<Engine>(engine.release(), [registry = registry_of(env)](Engine* last) {
         const auto holder = std::make_shared<std::unique_ptr<Engine>>(last);
-        if (!registry->ended()) registry->run_in_background([holder] { holder->reset(); });
+        if (registry->on_js_thread() && !registry->ended()) {
+            registry->run_in_background([holder] { holder->reset(); });
+        }
     });
 }
 
@@ -88,9 +91,9 @@ Napi::Value drain_engine(const Napi::CallbackInfo& info) {
 // Gives memory, spill files and threads that no job uses back to the system, on a thread of its own: 80 us per MiB.
 Napi::Value trim_engine(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
+    engine->keeps_dropped.store(false, std::memory_order_relaxed);
     return start_stage(info.Env(), std::make_shared<Job>(engine), [engine]() -> Encode {
         engine->wait_for_disposals();  // they hand their spill files in
-        engine->keeps_dropped.store(false, std::memory_order_relaxed);
         engine->budget.trim_cache();
         engine->spill_space->trim();
         ThreadCache::instance().trim();
@@ -99,7 +102,9 @@ Napi::Value trim_engine(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value create_job(const Napi::CallbackInfo& info) {
-    return make_handle(info.Env(), std::make_shared<Job>(get_handle<Engine>(info[0])));
+    const auto engine = get_handle<Engine>(info[0]);
+    engine->keeps_dropped.store(true, std::memory_order_relaxed);
+    return make_handle(info.Env(), std::make_shared<Job>(engine));
 }
 
 Napi::Value cancel_job(const Napi::CallbackInfo& info) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/job_registry.hpp"
 
-#include <algorithm>
+#include <exception>
 
 #include "addon/engine.hpp"
 
@@ -55,7 +55,7 @@ void JobRegistry::run_in_background(std::function<void()> work) {
     };
     try {
         start(std::make_shared<StageJob>(shared_from_this(), nullptr, stage));
-    } catch (const Error&) {
+    } catch (const std::exception&) {
         work();
     }
 }

@@ -5,6 +5,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "addon/block_disposer.hpp"
 #include "addon/delivered_memory.hpp"
@@ -49,6 +50,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     // down (worker terminated, end of the process) and on the process event 'exit'.
     void shutdown();
     bool ended() const { return ended_; }
+    bool on_js_thread() const { return std::this_thread::get_id() == thread_; }  // may be asked on any thread
 
     // For what takes long and nobody waits for; runs at once when no thread can be had.
     void run_in_background(std::function<void()> work);
@@ -62,6 +64,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     }
 
   private:
+    const std::thread::id thread_ = std::this_thread::get_id();
     std::shared_ptr<JsThread> js_thread_;
     // Shared with the delivered blocks: some are collected after the registry has gone.
     std::shared_ptr<BlockDisposer> block_disposer_ = std::make_shared<BlockDisposer>();

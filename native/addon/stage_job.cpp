@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/stage_job.hpp"
 
-#include <system_error>
+#include <exception>
 
 #include "addon/engine.hpp"
 #include "addon/job_registry.hpp"
@@ -39,7 +39,7 @@ Napi::Promise StageJob::promise(Napi::Env env) {
 void StageJob::start() {
     try {
         done_ = ThreadCache::instance().run([this] { run(); });
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
         throw Error(ErrorCode::kOutOfMemory, std::string("could not start the thread of a job: ") + error.what() +
                                                  "; run fewer jobs at once or raise the process limit");
     }

@@ -11,7 +11,6 @@
 #include <exception>
 #include <future>
 #include <mutex>
-#include <system_error>
 #include <vector>
 
 #include "base/error.hpp"
@@ -59,7 +58,8 @@ void parallel_run(int workers, const std::function<void(int)>& body, const std::
         for (int worker = 1; worker < workers; ++worker) {
             others.push_back(ThreadCache::instance().run([&guarded, worker] { guarded(worker); }));
         }
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
+        // No thread, or no memory for one. Those that have started use this frame.
         if (on_error) on_error();
         wait();
         throw Error(ErrorCode::kOutOfMemory,

@@ -46,7 +46,7 @@ void ThreadCache::serve(Thread& self) noexcept {
                                        [&self](const std::unique_ptr<Thread>& each) { return each.get() == &self; });
         waiting_.push_back(std::move(*mine));
         running_.erase(mine);
-        if (running_.empty()) all_wait_.notify_all();
+        if (running_.empty()) ended_.notify_all();
         self.wake.wait(lock, [&self] { return self.task.valid() || self.ends; });
         if (self.ends) return;
     }
@@ -68,23 +68,26 @@ void ThreadCache::trim() noexcept {
 void ThreadCache::begin_use() {
     std::lock_guard<std::mutex> lock(mutex_);
     ++users_;
+    ended_.notify_all();
 }
 
 void ThreadCache::end_use() noexcept {
     {
         std::unique_lock<std::mutex> lock(mutex_);
         if (--users_ > 0) return;
-        all_wait_.wait(lock, [this] { return running_.empty(); });
+        // A use that begins meanwhile may keep threads running for ever; its own end waits for them.
+        ended_.wait(lock, [this] { return running_.empty() || users_ > 0; });
+        if (users_ > 0) return;
     }
     trim();
 }
 
-ThreadCache::Use::Use() {
-    instance().begin_use();
+ThreadCache::Use::Use(ThreadCache& cache) : cache_(cache) {
+    cache_.begin_use();
 }
 
 ThreadCache::Use::~Use() {
-    instance().end_use();
+    cache_.end_use();
 }
 
 }  // namespace spillway

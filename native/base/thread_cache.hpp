@@ -23,20 +23,23 @@ class ThreadCache {
     static ThreadCache& instance();
 
     // Runs the task, which must not throw, at once. The future is ready when it has returned. Throws std::system_error
-    // when the system gives no thread.
+    // or std::bad_alloc, having started nothing, when the system gives no thread or no memory for one.
     std::future<void> run(std::function<void()> task);
 
     // Ends the threads that wait.
     void trim() noexcept;
 
-    // As long as there is one, threads stay. The end of the last waits for tasks that still run and ends all threads;
-    // without any, threads wait for the next task until somebody trims.
+    // As long as there is one, threads stay. The end of the last waits for tasks that still run and ends all threads,
+    // unless another use begins meanwhile. Without any, threads wait for the next task until somebody trims.
     class Use {
       public:
-        Use();
+        explicit Use(ThreadCache& cache = instance());
         ~Use();
         Use(const Use&) = delete;
         Use& operator=(const Use&) = delete;
+
+      private:
+        ThreadCache& cache_;
     };
 
   private:
@@ -51,7 +54,7 @@ class ThreadCache {
     void end_use() noexcept;
 
     std::mutex mutex_;
-    std::condition_variable all_wait_;
+    std::condition_variable ended_;  // the last task, or the wait for it
     std::vector<std::unique_ptr<Thread>> waiting_;  // the last is the next: its stack is still in the caches
     std::vector<std::unique_ptr<Thread>> running_;
     int users_ = 0;

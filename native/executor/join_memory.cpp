@@ -18,6 +18,11 @@ uint64_t numbers_of(uint64_t rows) {
     return rows + rows / 2;
 }
 
+// Row numbers and the counters of equal keys have 32 bits; what does not fit is built in chunks.
+bool outnumbers_table(uint64_t rows) {
+    return numbers_of(rows) >= kNoRow;
+}
+
 }  // namespace
 
 uint64_t JoinMemory::table(int32_t p, TableRoom room) const {
@@ -54,7 +59,7 @@ size_t JoinMemory::chunk_end(int32_t p, size_t begin) const {
         loaded += pages[end].data == nullptr ? pages[end].capacity_bytes : 0;
         const uint64_t bytes =
             loaded + JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers_of(rows));
-        if (end > begin && bytes > spec_.build_chunk_bytes) break;
+        if (end > begin && (bytes > spec_.build_chunk_bytes || outnumbers_table(rows))) break;
     }
     return end;
 }
@@ -67,7 +72,8 @@ bool JoinMemory::takes_second_pass(int32_t p) const {
 bool JoinMemory::needs_all_workers(int32_t p) const {
     const bool splits = static_cast<int64_t>(probe_.partition(p).rows) > spec_.probe_split_rows && spec_.workers > 1;
     if (takes_second_pass(p) && !splits) return false;
-    return splits || table(p) > std::min(spec_.build_chunk_bytes, spec_.table_bytes);
+    return splits || outnumbers_table(build_.partition(p).rows) ||
+           table(p) > std::min(spec_.build_chunk_bytes, spec_.table_bytes);
 }
 
 uint64_t TableGate::enter(uint64_t bytes) {

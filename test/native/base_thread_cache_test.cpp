@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <chrono>
+#include <future>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <set>
 #include <thread>
 
 #include "base/parallel.hpp"
 #include "base/system_file.hpp"
 #include "base/thread_cache.hpp"
+#include "support/failing_new.hpp"
 #include "support/test.hpp"
 
 namespace spillway::test {
@@ -85,6 +89,51 @@ TEST(thread_cache_is_trimmed_and_used_at_once) {
     stop = true;
     trimmer.join();
     EXPECT_EQ(ran.load(), 200 * 6);
+}
+
+TEST(thread_cache_end_of_a_use_does_not_wait_for_tasks_of_the_next) {
+    ThreadCache cache;
+    std::promise<void> release_first;
+    std::promise<void> release_second;
+    auto first_use = std::make_unique<ThreadCache::Use>(cache);
+    const auto first = cache.run([released = release_first.get_future().share()] { released.wait(); });
+    std::thread ending([&] { first_use.reset(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it waits for the first task now
+    auto second_use = std::make_unique<ThreadCache::Use>(cache);
+    const auto second = cache.run([released = release_second.get_future().share()] { released.wait(); });
+    release_first.set_value();
+    ending.join();  // for ever, if it waited for the second task
+    EXPECT(second.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+    release_second.set_value();
+    second_use.reset();
+    EXPECT(first.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+    EXPECT(second.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+}
+
+TEST(parallel_run_leaves_no_worker_behind_when_memory_ends) {
+    ThreadCache& cache = ThreadCache::instance();
+    bool failed = true;
+    for (int64_t allocation = 0; failed; ++allocation) {
+        cache.trim();  // so that threads must be made
+        std::atomic<int> inside{0};
+        std::atomic<bool> stop{false};
+        const auto body = [&](int worker) {
+            ++inside;
+            while (worker > 0 && !stop) std::this_thread::sleep_for(std::chrono::microseconds(100));
+            --inside;
+        };
+        const FailingNew failing(allocation);
+        try {
+            parallel_run(
+                4, [&](int worker) { worker == 0 ? stop.store(true) : body(worker); }, [&] { stop = true; });
+        } catch (const Error& error) {
+            EXPECT(error.code() == ErrorCode::kOutOfMemory);
+        } catch (const std::bad_alloc&) {
+            // Before the first worker.
+        }
+        failed = failing.failed();
+        EXPECT_EQ(inside.load(), 0);
+    }
 }
 
 }  // namespace spillway::test

@@ -75,6 +75,7 @@ std::unique_ptr<VectorProbingTable> VectorProbingTable::make(const BuildRows& ro
 std::unique_ptr<VectorProbingTable> VectorProbingTable::make_counter(uint64_t rows, uint32_t row_bytes,
                                                                      const EachSpan& each, TableRoom room,
                                                                      uint64_t hash_mask, MemoryBudget& budget) {
+    SPILLWAY_CHECK(rows < kNoRow);
     std::unique_ptr<VectorProbingTable> table(
         new VectorProbingTable(rows, 0, row_bytes, TableUse::kCount, room, hash_mask, budget));
     Filled filled;
@@ -142,7 +143,7 @@ void VectorProbingTable::insert_equal(uint64_t slot, uint32_t number, MemoryBudg
             counts_ = reinterpret_cast<uint32_t*>(counts_buffer_.data());
             std::fill_n(counts_, all, 1u);
         }
-        ++counts_[slot];  // below 2^32: row numbers are
+        ++counts_[slot];  // below 2^32: there are no more rows
     }
     if (!finds(use_)) return;
     if (next_ == nullptr) {

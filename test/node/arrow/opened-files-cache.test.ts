@@ -41,21 +41,21 @@ describe("files that were opened before", () => {
     test("are the same relation as long as all of them are unchanged", async () => {
         const identities = { [first]: "a", [second]: "b" };
         const { cache, did } = cacheOf(identities);
-        const opened = await cache.open([first, second]);
-        expect(opened.facts.rows).toBe(5);
+        const { facts, layout } = await cache.open([first, second]);
+        expect(facts.rows).toBe(5);
         const before = { ...did };
-        expect(await cache.open([first, second])).toBe(opened);
+        expect((await cache.open([first, second])).layout).toBe(layout);
         expect(did).toEqual(before);
-        expect(await cache.open([second, first])).not.toBe(opened); // another order, other rows
+        expect((await cache.open([second, first])).layout).not.toBe(layout); // another order, other rows
         identities[second] = "c";
-        expect(await cache.open([first, second])).not.toBe(opened);
+        expect((await cache.open([first, second])).layout).not.toBe(layout);
         expect(did.checks).toBe(3);
     });
 
     test("are read again while nothing tells whether they changed", async () => {
         const { cache, did } = cacheOf();
-        const opened = await cache.open(first);
-        expect(await cache.open(first)).not.toBe(opened);
+        const { layout } = await cache.open(first);
+        expect((await cache.open(first)).layout).not.toBe(layout);
         expect(did.checks).toBe(2);
     });
 
@@ -80,14 +80,35 @@ describe("files that were opened before", () => {
         await expect(cache.open([])).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
     });
 
-    test("are forgotten when many others were opened since", async () => {
-        const paths = Array.from({ length: 40 }, (_, i) => sandbox.write(numbers(i), `many-${i}.arrow`));
+    test("are forgotten when others that take more memory than is granted were opened since", async () => {
+        const large = tableToIPC(numbers(...Array<number>(20_000).fill(1)), "file"); // the last 64 KiB of each are kept
+        const paths = Array.from({ length: 300 }, (_, i) => sandbox.path(`many-${i}.arrow`));
+        for (const path of paths) writeFileSync(path, large);
         const { cache, did } = cacheOf(Object.fromEntries(paths.map((path) => [path, path])));
         for (const path of paths) await cache.open(path);
-        await cache.open(paths[39]);
-        expect(did.checks).toBe(40);
+        expect(did.checks).toBe(300);
+        for (const path of paths.slice(-200)) await cache.open(path);
+        expect(did.checks).toBe(300);
         await cache.open(paths[0]);
-        expect(did.checks).toBe(41);
+        expect(did.checks).toBe(301);
+        await cache.open(paths); // too much for the cache, and nothing else is forgotten for it
+        await cache.open(paths[299]);
+        expect(did.checks).toBe(302);
+        await cache.open(paths);
+        expect(did.checks).toBe(303);
+        for (const path of paths) rmSync(path);
+    });
+
+    test("keep their schema when a user writes to that of a relation", async () => {
+        const { cache } = cacheOf({ [first]: "same" });
+        for (let i = 0; i < 3; i++) {
+            const { schema } = await cache.open(first);
+            expect(schema.fields.map(({ name }) => name)).toEqual(["n"]);
+            expect(schema.metadata.size + (schema.fields[0]?.metadata.size ?? 0)).toBe(0);
+            schema.metadata.set("mine", "1");
+            schema.fields[0]?.metadata.set("mine", "2");
+            Object.assign(schema.fields[0] ?? {}, { name: "renamed" });
+        }
     });
 
     test("are not kept when the check refuses them", async () => {

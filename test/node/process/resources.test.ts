@@ -75,6 +75,13 @@ test("V8 hears of result batches that stay, and of none once they are dropped", 
     expect(Math.abs(after - before) / mebibyte).toBeLessThan(4);
 });
 
+test("a table that is dropped while a runtime is idle goes back to the system, also if a file was opened", async () => {
+    const argument = { runtime: runtime("512MiB"), left, right, on, idleMs: 3500 };
+    const child = await runChild("idle-drop", argument, { nodeOptions: ["--expose-gc"] });
+    const { holding, dropped } = resultOf<{ holding: number; dropped: number }>(child);
+    expect((holding - dropped) / mebibyte).toBeGreaterThan(60);
+});
+
 test("a large table makes V8 collect its heap once or twice, not for every batch", { timeout: 120_000 }, async () => {
     const [left, right] = ["left", "right"].map((name) => sandbox.path(`collections-${name}.arrow`));
     const argument = { runtime: { threads: 2 }, left, right, rows: 10_000_000 };
