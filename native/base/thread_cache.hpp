@@ -54,7 +54,7 @@ class ThreadCache {
     void end_use() noexcept;
 
     std::mutex mutex_;
-    std::condition_variable ended_;  // the last task, or the wait for it
+    std::condition_variable ended_;                 // the last task, or the wait for it
     std::vector<std::unique_ptr<Thread>> waiting_;  // the last is the next: its stack is still in the caches
     std::vector<std::unique_ptr<Thread>> running_;
     int users_ = 0;
