@@ -19,6 +19,11 @@ Napi::Value share_sink(Napi::Env env, std::unique_ptr<SinkHandle> handle) {
     return make_handle(env, registry_of(env)->share(std::move(handle)));
 }
 
+BatchSize decode_batch_size(Fields& options) {
+    const int64_t rows = options["batchRows"].integer(1, kSafeInteger);
+    return {rows, static_cast<uint64_t>(options["batchBytes"].integer(1, kSafeInteger))};
+}
+
 Napi::Value create_count_sink(const Napi::CallbackInfo& info) {
     auto handle = std::make_unique<SinkHandle>(get_handle<Job>(info[0]));
     handle->sink = std::make_unique<CountSink>(handle->job->control);
@@ -29,11 +34,11 @@ Napi::Value create_queue_sink(const Napi::CallbackInfo& info) {
     auto handle = std::make_unique<SinkHandle>(get_handle<Job>(info[0]));
     decode_columns(Field(info[1], "columns"));
     Fields options(info[2], "options");
-    const int64_t batch_rows = options["batchRows"].integer(1, kSafeInteger);
+    const BatchSize size = decode_batch_size(options);
     const auto batches = static_cast<size_t>(options["maxBatches"].integer(1, kBatchesMax));
     const bool kept = options["kept"].boolean();
     options.finish();
-    auto queue = std::make_unique<QueueSink>(batch_rows, batches, handle->job->control);
+    auto queue = std::make_unique<QueueSink>(size, batches, handle->job->control);
     handle->queue = queue.get();
     const auto& registry = registry_of(info.Env());
     handle->delivery = std::make_shared<QueueDelivery>(
@@ -56,12 +61,12 @@ Napi::Value create_file_sink(const Napi::CallbackInfo& info) {
     const std::string path = options["path"].string();
     auto schema_message = options["schemaMessage"].bytes();
     const bool overwrite = options["overwrite"].boolean();
-    const int64_t batch_rows = options["batchRows"].integer(1, kSafeInteger);
+    const BatchSize size = decode_batch_size(options);
     options.finish();
     JobControl& control = handle->job->control;
     const auto make_room = [space = handle->job->engine->spill_space] { return space->trim() > 0; };
     auto writer = std::make_unique<ArrowFileWriter>(path, std::move(schema_message), overwrite, control, make_room);
-    auto file = std::make_unique<FileSink>(std::move(writer), std::move(columns), batch_rows, control);
+    auto file = std::make_unique<FileSink>(std::move(writer), std::move(columns), size, control);
     handle->file = file.get();
     handle->sink = std::move(file);
     return share_sink(info.Env(), std::move(handle));
@@ -112,8 +117,9 @@ Napi::Value create_partition_sink(const Napi::CallbackInfo& info) {
     PartitionsHandle& partitions = *handle->partitions;
     partitions.expect(PartitionsHandle::State::kFilling);
     // A batch of the one stage is a morsel of the other.
-    handle->sink = std::make_unique<PartitionSink>(*partitions.partitioner, *partitions.rows, partitions.columns,
-                                                   partitions.rows->spec().morsel_rows);
+    const BatchSize size{partitions.rows->spec().morsel_rows,
+                         static_cast<uint64_t>(Field(info[2], "batchBytes").integer(1, kSafeInteger))};
+    handle->sink = std::make_unique<PartitionSink>(*partitions.partitioner, *partitions.rows, partitions.columns, size);
     return share_sink(info.Env(), std::move(handle));
 }
 

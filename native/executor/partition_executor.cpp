@@ -62,8 +62,8 @@ void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Sour
 }
 
 PartitionSink::PartitionSink(RadixPartitioner& partitioner, PartitionedRows& rows, std::vector<TypePtr> columns,
-                             int64_t batch_rows)
-    : partitioner_(partitioner), rows_(rows), columns_(std::move(columns)), batch_rows_(batch_rows) {}
+                             BatchSize batch_size)
+    : partitioner_(partitioner), rows_(rows), columns_(std::move(columns)), batch_size_(batch_size) {}
 PartitionSink::~PartitionSink() = default;
 
 // Once per sink: one stage makes all of its batches, and rows of another layout would be read as if they had this one.

@@ -24,12 +24,12 @@ class PartitionSink final : public BatchSink {
   public:
     // columns: of every batch, as planned.
     PartitionSink(RadixPartitioner& partitioner, PartitionedRows& rows, std::vector<TypePtr> columns,
-                  int64_t batch_rows);
+                  BatchSize batch_size);
     ~PartitionSink() override;
     bool wants_columns() const override { return true; }
     void add_rows(int, uint64_t) override {}
     void push(int worker, OutputBatch&& batch) override;
-    int64_t batch_rows() const override { return batch_rows_; }
+    BatchSize batch_size() const override { return batch_size_; }
 
   private:
     RowEncoder& encoder(int worker, const OutputBatch& batch);
@@ -38,7 +38,7 @@ class PartitionSink final : public BatchSink {
     RadixPartitioner& partitioner_;
     PartitionedRows& rows_;
     const std::vector<TypePtr> columns_;
-    const int64_t batch_rows_;
+    const BatchSize batch_size_;
     std::mutex mutex_;
     bool types_known_ = false;
     std::atomic<uint64_t> next_row_number_{0};

@@ -1,16 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Field } from "apache-arrow";
 import {
     Binary,
+    Bool,
     DataType,
+    Date_,
+    Decimal,
     Dictionary,
+    Duration,
+    Field,
+    FixedSizeBinary,
     FixedSizeList,
+    Float,
+    Int,
     Int32,
+    Interval,
+    LargeBinary,
     LargeList,
+    LargeUtf8,
     List,
     Map_,
+    Null,
     Schema,
     Struct,
+    Time,
+    Timestamp,
     Union,
     Utf8
 } from "apache-arrow";
@@ -23,8 +36,33 @@ class DictionaryIds {
     }
 }
 
+/** A type without children of this copy of the library: its functions know no classes but their own. */
+function ownScalar(type: DataType): DataType {
+    if (type instanceof DataType) return type;
+    const foreign: DataType = type;
+    if (DataType.isNull(foreign)) return new Null();
+    if (DataType.isBool(foreign)) return new Bool();
+    if (DataType.isInt(foreign)) return new Int(foreign.isSigned, foreign.bitWidth);
+    if (DataType.isFloat(foreign)) return new Float(foreign.precision);
+    if (DataType.isDecimal(foreign)) return new Decimal(foreign.scale, foreign.precision, foreign.bitWidth);
+    if (DataType.isDate(foreign)) return new Date_(foreign.unit);
+    if (DataType.isTime(foreign)) return new Time(foreign.unit, foreign.bitWidth);
+    if (DataType.isTimestamp(foreign)) return new Timestamp(foreign.unit, foreign.timezone);
+    if (DataType.isInterval(foreign)) return new Interval(foreign.unit);
+    if (DataType.isDuration(foreign)) return new Duration(foreign.unit);
+    if (DataType.isFixedSizeBinary(foreign)) return new FixedSizeBinary(foreign.byteWidth);
+    if (DataType.isUtf8(foreign)) return new Utf8();
+    if (DataType.isLargeUtf8(foreign)) return new LargeUtf8();
+    if (DataType.isBinary(foreign)) return new Binary();
+    return new LargeBinary();
+}
+
+function withType({ name, nullable, metadata }: Field, type: DataType): Field {
+    return new Field(name, type, nullable, metadata);
+}
+
 function resultType(type: DataType, ids: DictionaryIds): DataType {
-    const child = (field: Field): Field => field.clone({ type: resultType(field.type as DataType, ids) });
+    const child = (field: Field): Field => withType(field, resultType(field.type as DataType, ids));
     const first = (): Field => child(type.children[0] as Field);
     if (DataType.isUtf8View(type)) return new Utf8();
     if (DataType.isBinaryView(type)) return new Binary();
@@ -39,7 +77,7 @@ function resultType(type: DataType, ids: DictionaryIds): DataType {
     if (DataType.isFixedSizeList(type)) return new FixedSizeList(type.listSize, first());
     if (DataType.isStruct(type)) return new Struct(type.children.map(child));
     if (DataType.isUnion(type)) return new Union(type.mode, Array.from(type.typeIds), type.children.map(child));
-    return type;
+    return ownScalar(type);
 }
 
 /**
@@ -48,5 +86,5 @@ function resultType(type: DataType, ids: DictionaryIds): DataType {
  */
 export function resultSchema(fields: readonly Field[]): Schema {
     const ids = new DictionaryIds();
-    return new Schema(fields.map((field) => field.clone({ type: resultType(field.type as DataType, ids) })));
+    return new Schema(fields.map((field) => withType(field, resultType(field.type as DataType, ids))));
 }

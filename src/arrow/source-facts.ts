@@ -7,6 +7,8 @@ export interface SourceFacts {
     rows: number;
     columnBytes: number[];
     dictionaryBytes: number[];
+    /** Entries of the dictionaries of each column. */
+    dictionaryRows: number[];
     largestBatchRows: number;
 }
 
@@ -26,12 +28,17 @@ function dictionaryTotal(dictionary: DictionaryLayout | undefined): number {
     return dictionary?.batches.reduce((sum, batch) => sum + bufferTotal(batch), 0) ?? 0;
 }
 
+function dictionaryRows(dictionary: DictionaryLayout | undefined): number {
+    return dictionary?.batches.reduce((sum, batch) => sum + batch.rows, 0) ?? 0;
+}
+
 /** Bytes per column and the largest batch. A slice of a big table in memory counts what its views cover. */
 export function sourceFacts(layout: SourceLayout): SourceFacts {
     const facts: SourceFacts = {
         rows: 0,
         columnBytes: layout.columns.map(() => 0),
         dictionaryBytes: layout.columns.map(() => 0),
+        dictionaryRows: layout.columns.map(() => 0),
         largestBatchRows: 0
     };
     const counted = new Set<number>();
@@ -51,8 +58,9 @@ export function sourceFacts(layout: SourceLayout): SourceFacts {
                 const index = batch.dictionaries[dictionary++] ?? -1;
                 if (counted.has(index)) return;
                 counted.add(index);
-                facts.dictionaryBytes[i] =
-                    (facts.dictionaryBytes[i] ?? 0) + dictionaryTotal(layout.dictionaries[index]);
+                const entries = layout.dictionaries[index];
+                facts.dictionaryBytes[i] = (facts.dictionaryBytes[i] ?? 0) + dictionaryTotal(entries);
+                facts.dictionaryRows[i] = (facts.dictionaryRows[i] ?? 0) + dictionaryRows(entries);
             });
         });
     }

@@ -44,7 +44,8 @@ export class Job {
 
     /** Cancels because of an error outside of the engine (a stream's iterator, for instance), which is what counts. */
     public fail(error: unknown): void {
-        this.#failure ??= { error };
+        // What a query was cancelled for comes first: a stream that was cut off then fails as well.
+        if (this.#closed === undefined) this.#failure ??= { error };
         this.cancel();
     }
 

@@ -38,10 +38,13 @@ export interface PlanRunParts {
     openSink: () => Promise<SinkHandle>;
 }
 
-/** The engine asks for a plan without hash group-by: the groups did not fit its tables. */
-export function isTableFull(error: unknown): boolean {
-    const details = (error as { details?: { reason?: unknown } } | null)?.details;
-    return details?.reason === "tableFull";
+/**
+ * The engine asks for another plan: the groups did not fit the tables of a hash group-by, or the rows of a set that
+ * does not spill were longer than estimated. No result row was sent yet.
+ */
+export function wrongEstimate(error: unknown): "tableFull" | "setFull" | undefined {
+    const reason = (error as { details?: { reason?: unknown } } | null)?.details?.reason;
+    return reason === "tableFull" || reason === "setFull" ? reason : undefined;
 }
 
 /** Runs the stages of a plan one after the other; decides from true sizes what the plan left open. */
@@ -161,7 +164,7 @@ export class PlanRun {
         const { job } = this.parts;
         if (output.to === "sink") return await run(await this.parts.openSink());
         const live = this.#createSet(output.set);
-        const sink = job.binding.createPartitionSink(job.handle, live.handle);
+        const sink = job.binding.createPartitionSink(job.handle, live.handle, this.#description(output.set).batchBytes);
         let rows: number;
         try {
             rows = await run(sink);

@@ -21,6 +21,10 @@ export interface ResultSink {
     finish(): Promise<void>;
 }
 
+function batchSize({ batchRows, batchBytes }: Plan): { batchRows: number; batchBytes: number } {
+    return { batchRows: Math.max(1, batchRows), batchBytes: Math.max(1, batchBytes) };
+}
+
 export class CountSink implements ResultSink {
     readonly #handle: SinkHandle;
 
@@ -41,6 +45,7 @@ export class FileSink implements ResultSink {
     readonly #schema: Schema;
     readonly #node: LogicalNode;
     #handle: SinkHandle | undefined;
+    #plan: Plan | undefined;
 
     public constructor(
         private readonly job: Job,
@@ -52,22 +57,28 @@ export class FileSink implements ResultSink {
         this.#schema = logicalSchema(node);
     }
 
-    /** Creates the (still unnamed) file. */
-    public prepare(batchRows: number): void {
-        if (this.#handle !== undefined) return;
+    /** Creates the (still unnamed) file, again if another plan wants batches of other sizes. */
+    public prepare(plan: Plan): void {
+        const { batchRows, batchBytes } = plan;
+        if (this.#handle !== undefined) {
+            if (this.#plan?.batchRows === batchRows && this.#plan.batchBytes === batchBytes) return;
+            this.job.binding.closeSink(this.#handle);
+            this.#handle = undefined;
+        }
+        this.#plan = plan;
         const { job } = this;
         const handle = job.binding.createFileSink(job.handle, resultColumns(this.#schema), {
             path: this.path,
             schemaMessage: encodeSchemaMessage(this.#schema),
             overwrite: this.overwrite,
-            batchRows: Math.max(1, batchRows)
+            ...batchSize(plan)
         });
         job.onEnd(() => job.binding.closeSink(handle));
         this.#handle = handle;
     }
 
     public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
-        this.prepare(plan.batchRows);
+        this.prepare(plan);
         const handle = this.#handle as SinkHandle;
         await writeDictionaries(this.job, handle, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
         return handle;
@@ -115,7 +126,7 @@ export class QueueSink implements ResultSink {
         const { job } = this;
         this.#dictionaries = await loadDictionaries(job, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
         this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
-            batchRows: Math.max(1, plan.batchRows),
+            ...batchSize(plan),
             maxBatches: plan.queuedBatches,
             kept: plan.sink === "table"
         });

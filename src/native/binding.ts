@@ -269,21 +269,21 @@ export interface Binding {
         job: JobHandle,
         columns: NativeColumnType[],
         /** kept: every batch stays alive until the last has come (V8 hears of their bytes only then). */
-        options: { batchRows: number; maxBatches: number; kept: boolean }
+        options: { batchRows: number; batchBytes: number; maxBatches: number; kept: boolean }
     ): SinkHandle;
     /** Next batch, or null when the stage has ended (call closeSink's owner stage promise for its error). */
     nextBatch(sink: SinkHandle): Promise<NativeOutputBatch | null>;
     createFileSink(
         job: JobHandle,
         columns: NativeColumnType[],
-        options: { path: string; schemaMessage: Uint8Array; overwrite: boolean; batchRows: number }
+        options: { path: string; schemaMessage: Uint8Array; overwrite: boolean; batchRows: number; batchBytes: number }
     ): SinkHandle;
     /** Writes the unified dictionary of a source node (see sourceDictionary) as dictionary batch `id`. */
     writeDictionary(job: JobHandle, sink: SinkHandle, source: SourceHandle, path: number[], id: number): Promise<void>;
     fileBlocks(sink: SinkHandle): { dictionaries: NativeFileBlock[]; records: NativeFileBlock[] };
     finishFileSink(job: JobHandle, sink: SinkHandle, footer: Uint8Array): Promise<void>;
     /** Rows become input of `partitions` (a following join or group-by) without a copy through JS. */
-    createPartitionSink(job: JobHandle, partitions: PartitionsHandle): SinkHandle;
+    createPartitionSink(job: JobHandle, partitions: PartitionsHandle, batchBytes: number): SinkHandle;
     /** Drops what has not been delivered; a file that was not finished disappears. */
     closeSink(sink: SinkHandle): void;
 

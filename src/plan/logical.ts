@@ -20,6 +20,8 @@ export interface InputInfo {
     readonly columnBytes: readonly number[];
     /** Bytes of the dictionaries of each column (0 for other columns). */
     readonly dictionaryBytes: readonly number[];
+    /** Entries of those dictionaries. */
+    readonly dictionaryRows: readonly number[];
     /** Largest record batch, in rows. */
     readonly largestBatchRows: number;
     readonly inMemory: boolean;

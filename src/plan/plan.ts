@@ -46,6 +46,8 @@ export interface PartitionSet {
     readonly rowBytes: number;
     /** Rows and byte strings. */
     readonly estimatedBytes: number;
+    /** Most bytes of a batch that an earlier stage brings (its rows: a morsel); 0 when an input fills the set. */
+    readonly batchBytes: number;
     /** Pages it must have at least, and would like to have, in memory. */
     readonly poolBytesMin: number;
     readonly poolBytesWanted: number;
@@ -185,7 +187,9 @@ export interface Plan {
     };
     /** Types of the columns the sink receives; empty for a count. */
     readonly outputColumns: readonly ColumnType[];
+    /** Most rows and bytes of a result batch; one row is a batch whatever its size. */
     readonly batchRows: number;
+    readonly batchBytes: number;
     readonly queuedBatches: number;
     /** Batches of a stream are partitioned in groups of this size. */
     readonly streamGroupBytes: number;

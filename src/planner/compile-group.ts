@@ -73,9 +73,10 @@ function hashes(draft: PlanDraft, plan: GroupPlan): boolean {
     const distinct = plan.node.aggregates.some(
         (aggregate, i) => aggregate.kind === "countDistinct" && plan.needed.includes(plan.node.keys.length + i)
     );
-    if (feed.input === undefined || draft.isStreamed(feed) || distinct || debug.algorithm === "partitioned")
-        return false;
+    if (feed.input === undefined || draft.isStreamed(feed) || distinct) return false;
+    if (debug.algorithm === "partitioned" || draft.request.tableFull) return false;
     if (debug.algorithm === "hash") return true;
+    if (!draft.canRunAgain) return false;
     const perWorker = plan.groups * plan.recordBytes * 2;
     if (perWorker * limits.workers > budgetBytes * policy.tableShare) return false;
     const small = perWorker <= Math.max(machine.l2Bytes, (machine.l3Bytes * policy.lastLevelShare) / limits.workers);

@@ -78,7 +78,8 @@ function streams(draft: PlanDraft, join: JoinPlan): boolean {
         build.feed.exact &&
         build.feed.input !== undefined &&
         probe.feed.input !== undefined &&
-        !draft.isStreamed(probe.feed);
+        !draft.isStreamed(probe.feed) &&
+        (join.buildBytes === join.buildRows * draft.widthOf(build).fixed || draft.canRunAgain);
     const bytesMax = join.buildBytes * policy.partitionSlack + join.buildRows * policy.slotBytesPerRowMax;
     if (!possible || !limits.streaming || debug.algorithm === "radix" || bytesMax > budgetBytes * policy.tableShare * 2)
         return false;

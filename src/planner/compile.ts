@@ -61,6 +61,8 @@ export interface SetDraft {
     needs: PoolNeeds;
     combiningBytes: number;
     readBytes: number;
+    /** Of a batch that an earlier stage brings. */
+    batchBytes: number;
 }
 
 export interface CompileRequest extends PartitionContext {
@@ -69,6 +71,8 @@ export interface CompileRequest extends PartitionContext {
     inputs: readonly InputInfo[];
     sink: SinkKind;
     batchRows: number | undefined;
+    /** The tables of a hash group-by have overflowed. */
+    tableFull: boolean;
 }
 
 export function hashMaskText(mask: bigint | undefined): string {
@@ -79,7 +83,7 @@ export function hashMaskText(mask: bigint | undefined): string {
 export class PlanDraft {
     public readonly stages: StageDraft[] = [];
     public readonly sets: SetDraft[] = [];
-    public output: OutputMemory = { batchRows: 0, bytes: 0 };
+    public output: OutputMemory = { batchRows: 0, batchBytes: 0, bytes: 0 };
 
     public constructor(public readonly request: CompileRequest) {}
 
@@ -116,6 +120,11 @@ export class PlanDraft {
 
     public isStreamed(feed: Feed): boolean {
         return feed.input !== undefined && (this.request.inputs[feed.input]?.streamed ?? false);
+    }
+
+    /** After a wrong estimate. Streams cannot be read again: an iterable may come to its end only once. */
+    public get canRunAgain(): boolean {
+        return !this.request.inputs.some((input) => input.streamed);
     }
 
     public isInMemory(feed: Feed): boolean {
@@ -188,7 +197,8 @@ export class PlanDraft {
             width,
             needs: { min: needs.min, wanted: Math.ceil(needs.wanted * variable) },
             combiningBytes: combiningBytes(limits.workers, bits, width) + spillScratchBytes(spec),
-            readBytes
+            readBytes,
+            batchBytes: 0
         });
         return this.sets.length - 1;
     }
@@ -217,7 +227,9 @@ export class PlanDraft {
             const next = this.sets[output.set];
             // A batch of a partition sink has as many rows as a morsel of its set.
             const rows = next?.spec.morselRows ?? policy.morselRowsMax;
-            return outputMemory(widths, limits, policy, undefined, rows).bytes + (next?.combiningBytes ?? 0);
+            const batches = outputMemory(widths, limits, policy, undefined, rows);
+            if (next !== undefined) next.batchBytes = batches.batchBytes;
+            return batches.bytes + (next?.combiningBytes ?? 0);
         }
         if (sink === "count") return 0;
         const queued = sink === "file" ? undefined : limits.queuedBatches + 1;

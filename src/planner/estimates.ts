@@ -4,10 +4,12 @@ import { inputsOf, type InputInfo, type JoinNode, type LogicalNode } from "../pl
 import type { Policy } from "./policy.js";
 import { distinctKeys, statisticsId, traceKeys, type KeyStatistics, type StatisticsById } from "./statistics.js";
 
-/** Mean bytes of one value: in the row, and in the heap behind the rows. */
+/** Mean bytes of one value: in the row, and in the heap behind the rows (above 0 for values of variable length). */
 export interface ValueWidth {
     fixed: number;
     heap: number;
+    /** Dictionaries: of the heap where a key stands for its value. */
+    decodedHeap?: number;
 }
 
 export interface Estimate {
@@ -40,10 +42,15 @@ function descriptorBytes(type: ColumnType): number {
 
 function inputWidths(input: InputInfo, policy: Policy): ValueWidth[] {
     return input.columns.map(({ type }, i) => {
+        if (type.layout === "dictionary") {
+            // Entries may be used unequally often: a plan that relies on this must have a way out.
+            const mean = (input.dictionaryBytes[i] ?? 0) / Math.max(1, input.dictionaryRows[i] ?? 0);
+            return { ...fixedWidth(type), decodedHeap: input.streamed ? policy.unknownValueBytes : mean };
+        }
         if (!isVariable(type)) return fixedWidth(type);
         if (input.streamed) return { fixed: reference, heap: policy.unknownValueBytes };
         const mean = (input.columnBytes[i] ?? 0) / Math.max(1, input.rows);
-        return { fixed: reference, heap: Math.max(0, mean - descriptorBytes(type)) };
+        return { fixed: reference, heap: Math.max(1, mean - descriptorBytes(type)) };
     });
 }
 
@@ -99,7 +106,7 @@ export class Estimator {
         const child = this.of(node.child);
         const widths = node.columns.map((column, i) => {
             const from = i < node.keys.length ? node.keys[i]?.column : node.aggregates[i - node.keys.length]?.column;
-            return isVariable(column.type)
+            return isVariable(column.type) || column.type.layout === "dictionary"
                 ? (child.widths[from ?? -1] ?? fixedWidth(column.type))
                 : fixedWidth(column.type);
         });
@@ -174,7 +181,8 @@ export function rowWidth(
         for (const key of keys) {
             const isBytes = key.kind === "bytes" || (key.kind === "dictionaryValue" && key.kindOfValue === "bytes");
             fixed += isBytes ? reference : key.width;
-            if (isBytes) heap += widths[key.column]?.heap ?? 0;
+            const width = widths[key.column];
+            if (isBytes) heap += (key.kind === "bytes" ? width?.heap : width?.decodedHeap) ?? 0;
         }
         fixed = Math.ceil(fixed / 8) * 8;
     }

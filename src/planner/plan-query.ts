@@ -51,6 +51,7 @@ function finishSets(best: Attempt, poolBytes: readonly number[]): PartitionSet[]
         estimatedRows: set.rows,
         rowBytes: set.width.fixed,
         estimatedBytes: Math.ceil(set.rows * (set.width.fixed + set.width.heap)),
+        batchBytes: set.batchBytes,
         poolBytesMin: set.needs.min,
         poolBytesWanted: set.needs.wanted,
         poolBytes: poolBytes[id] ?? 0
@@ -114,6 +115,7 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
         },
         outputColumns,
         batchRows: draft.output.batchRows,
+        batchBytes: draft.output.batchBytes,
         queuedBatches: draft.request.limits.queuedBatches,
         streamGroupBytes: draft.request.limits.streamGroupBytes,
         threads: draft.workers,

@@ -23,7 +23,9 @@ export interface PlanQuery {
     threads: number;
     debug: DebugKnobs;
     /** The tables of a hash group-by overflowed: plan for as many groups as rows. */
-    manyGroups?: boolean;
+    tableFull?: boolean;
+    /** A set of rows that was to stay in memory overflowed: plan sets that can spill. */
+    setFull?: boolean;
     /** Result batch rows that the user asked for. */
     batchRows?: number;
     policy?: Policy;
@@ -79,7 +81,8 @@ function ladderOf(query: PlanQuery, policy: Policy, inputs: readonly InputInfo[]
     const threads = debug.workers ?? query.threads;
     const rows = inputs.reduce((most, input) => Math.max(most, input.rows), 0);
     const useful = debug.workers ?? clamp(Math.ceil(rows / policy.rowsPerWorkerMin), 1, threads);
-    return limitLadder(policy, useful, sink);
+    const ladder = limitLadder(policy, useful, sink);
+    return query.setFull === true ? ladder.filter(({ streaming }) => !streaming) : ladder;
 }
 
 /**
@@ -108,7 +111,7 @@ export class PlanSearch {
         this.policy = query.policy ?? defaultPolicy;
         this.#inputs = inputsOf(query.root);
         this.#needed = neededColumns(query.root, query.sink);
-        this.#estimator = new Estimator(query.root, query.statistics, this.policy, query.manyGroups);
+        this.#estimator = new Estimator(query.root, query.statistics, this.policy, query.tableFull);
         this.#ladder = ladderOf(query, this.policy, this.#inputs);
     }
 
@@ -161,11 +164,11 @@ export class PlanSearch {
     }
 
     #attempt(limits: PlanLimits, budgetBytes: number): Attempt {
-        const { root, sink, machine, debug, batchRows } = this.#query;
+        const { root, sink, machine, debug, batchRows, tableFull = false } = this.#query;
         const policy = this.policy;
         const context = { limits, policy, machine, debug, budgetBytes };
         const [inputs, estimator] = [this.#inputs, this.#estimator];
-        const draft = new PlanDraft({ ...context, root, estimator, inputs, sink, batchRows });
+        const draft = new PlanDraft({ ...context, root, estimator, inputs, sink, batchRows, tableFull });
         compileNode(draft, root, this.#needed, { to: "sink" });
         const phases = livePhases(draft.stages);
         const needs = draft.sets.map((set) => set.needs);

@@ -84,6 +84,9 @@ export interface Policy {
     /** Table batches: columns of several huge pages; small ones cost a page fault per 4 KiB (505 -> see commit). */
     readonly tableBatchBytes: number;
     readonly batchRowsMin: number;
+    /** Variable-length values: no batch ends before it has this many bytes, and none has more than this. */
+    readonly batchBytesMin: number;
+    readonly batchBytesMax: number;
     readonly batchRowsMax: number;
     /** Batches that wait for JavaScript. */
     readonly queuedBatches: number;
@@ -163,6 +166,8 @@ export const defaultPolicy: Policy = Object.freeze({
     fileBatchBytes: 2 * 1024 * 1024,
     tableBatchBytes: 32 * 1024 * 1024,
     batchRowsMin: 1024,
+    batchBytesMin: 16 * 1024,
+    batchBytesMax: 64 * 1024 * 1024,
     batchRowsMax: 1024 * 1024,
     queuedBatches: 4,
     builderGrowth: 2,

@@ -48,6 +48,8 @@ export function readMemory(
 
 export interface OutputMemory {
     batchRows: number;
+    /** A batch whose values are longer than estimated ends at this size. */
+    batchBytes: number;
     bytes: number;
 }
 
@@ -66,10 +68,14 @@ export function outputMemory(
     const bytesPerRow = Math.max(1, valueBytes + widths.length / 8);
     const fitting = powerOfTwoAtMost(limits.batchBytes / Math.max(1, valueBytes));
     const batchRows = batchRowsWanted ?? clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
-    const growth = widths.some((width) => width.heap > 0) ? policy.builderGrowth : 1;
+    const variable = widths.some(({ heap }) => heap > 0);
+    const growth = variable ? policy.builderGrowth : 1;
     // With a queue each worker fills one batch while its last one waits for a place in it.
     const batches = queued === undefined ? limits.workers * growth : limits.workers * (growth + 1) + queued;
-    return { batchRows, bytes: Math.ceil(batches * batchRows * bytesPerRow) };
+    const planned = Math.ceil(batchRows * bytesPerRow);
+    // Batches of a row or two, because values are longer than all estimates, would be all overhead.
+    const batchBytes = variable ? clamp(planned, policy.batchBytesMin, policy.batchBytesMax) : planned;
+    return { batchRows, batchBytes, bytes: batches * batchBytes };
 }
 
 export interface PoolNeeds {

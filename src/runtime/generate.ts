@@ -169,7 +169,8 @@ export async function generateToFile(
             path,
             schemaMessage: encodeSchemaMessage(schema),
             overwrite: run.overwrite ?? false,
-            batchRows: size.batchRows
+            batchRows: size.batchRows,
+            batchBytes: size.bytes
         });
         job.onEnd(() => binding.closeSink(sink));
         const stop = watch(job, request, run);
@@ -197,6 +198,7 @@ export async function generateToMemory(
         const size = await admit(runner, job, request);
         const sink = binding.createQueueSink(handle, columns, {
             batchRows: size.batchRows,
+            batchBytes: size.bytes,
             maxBatches: 2,
             kept: true
         });

@@ -91,6 +91,7 @@ export function streamInput(
         rows: rows ?? defaultPolicy.unknownRows,
         columnBytes: none,
         dictionaryBytes: none,
+        dictionaryRows: none,
         largestBatchRows: 0
     };
     return makeInput(name, schema, types, facts, { inMemory: false, streamed: true }, { kind: "stream", schema, open });

@@ -9,7 +9,7 @@ import type { Plan, SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
-import { isTableFull, PlanRun } from "../execute/plan-run.js";
+import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
@@ -53,7 +53,7 @@ export class QueryRun {
         const { runner } = this;
         const { planner, budgetBytes } = await this.#plannerWithMemory();
         const plan = planner.plan(budgetBytes, false);
-        if (sink instanceof FileSink) sink.prepare(plan.batchRows);
+        if (sink instanceof FileSink) sink.prepare(plan);
         const { rows, ran } = await this.#runPlan(plan, planner.query, sink);
         await sink.finish();
         const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
@@ -95,16 +95,15 @@ export class QueryRun {
         this.#sources.set(input, source);
     }
 
+    /** Each kind of estimate can be found wrong once: the next plan does not rely on it. */
     async #runPlan(plan: Plan, query: PlanQuery, sink: ResultSink): Promise<{ rows: number; ran: Plan }> {
         try {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
-            const hashed = plan.stages.some((stage) => stage.kind === "hashGroup");
-            if (!hashed || !isTableFull(error)) throw error;
-            // There were more groups than the sample showed. The engine says so before it sends the first one.
-            const debug = { ...query.debug, algorithm: "partitioned" } as const;
-            const again = new QueryPlanner({ ...query, manyGroups: true, debug }).plan(plan.memory.budgetBytes);
-            return { rows: await this.#stages(again, sink), ran: again };
+            const wrong = wrongEstimate(error);
+            if (wrong === undefined || query[wrong] === true) throw error;
+            const again = new QueryPlanner({ ...query, [wrong]: true });
+            return await this.#runPlan(again.plan(plan.memory.budgetBytes, false), again.query, sink);
         }
     }
 

@@ -43,7 +43,7 @@ TEST(count_sink_adds_up_over_workers) {
 TEST(queue_sink_holds_producers_back) {
     MemoryBudget budget(1 << 24);
     JobControl control;
-    QueueSink queue(1024, 2, control);
+    QueueSink queue({1024}, 2, control);
     std::atomic<int> pushed{0};
     std::thread producer([&] {
         for (int i = 1; i <= 5; ++i) {
@@ -70,7 +70,7 @@ TEST(queue_sink_holds_producers_back) {
 TEST(queue_sink_takes_popped_batches_out_of_the_budget) {
     MemoryBudget budget(1 << 20);
     JobControl control;
-    QueueSink queue(1024, 4, control);
+    QueueSink queue({1024}, 4, control);
     queue.push(0, one_column(budget, 1000));
     const uint64_t waiting = budget.used();
     EXPECT(waiting >= 8000);
@@ -82,7 +82,7 @@ TEST(queue_sink_takes_popped_batches_out_of_the_budget) {
 TEST(queue_sink_announces_batches_and_the_end) {
     MemoryBudget budget(1 << 20);
     JobControl control;
-    QueueSink queue(1024, 4, control);
+    QueueSink queue({1024}, 4, control);
     int calls = 0;
     // The consumer may look into the queue from the callback: no lock of the queue is held.
     queue.set_on_ready([&] {
@@ -103,7 +103,7 @@ TEST(queue_sink_announces_batches_and_the_end) {
 TEST(queue_sink_notices_an_abort_while_blocked) {
     MemoryBudget budget(1 << 20);
     JobControl control;
-    QueueSink queue(1024, 1, control);
+    QueueSink queue({1024}, 1, control);
     queue.push(0, one_column(budget, 1));
     std::thread aborter([&] {
         sleep_ms(20);
@@ -119,7 +119,7 @@ TEST(queue_sink_notices_an_abort_while_blocked) {
 TEST(queue_sink_abandoned_refuses_and_frees) {
     MemoryBudget budget(1 << 20);
     JobControl control;
-    QueueSink queue(1024, 1, control);
+    QueueSink queue({1024}, 1, control);
     queue.push(0, one_column(budget, 100));
     std::thread consumer([&] {
         sleep_ms(10);
@@ -136,7 +136,7 @@ TEST(queue_sink_abandoned_refuses_and_frees) {
 TEST(queue_sink_carries_every_row_between_threads) {
     MemoryBudget budget(1 << 24);
     JobControl control;
-    QueueSink queue(1024, 3, control);
+    QueueSink queue({1024}, 3, control);
     std::atomic<int> ready{0};
     queue.set_on_ready([&] { ++ready; });
     std::thread stage([&] {
@@ -162,7 +162,7 @@ TEST(file_sink_writes_and_counts) {
     std::memset(schema.data(), 0xff, 4);
     schema[4] = 56;
     auto writer = std::make_unique<ArrowFileWriter>(folder.file("out.arrow"), schema, false, control);
-    FileSink sink(std::move(writer), {column_type(Layout::kFixed, 8)}, 1024, control);
+    FileSink sink(std::move(writer), {column_type(Layout::kFixed, 8)}, {1024}, control);
     parallel_run(2, [&](int worker) {
         for (int i = 0; i < 10; ++i) sink.push(worker, one_column(budget, 100));
     });
@@ -190,7 +190,7 @@ TEST(partition_sink_refuses_batches_of_other_columns) {
     PartitionedRows rows(spec, RowLayout::make(columns, spec.keys, spec.carry, spec.null_keys), budget,
                          std::make_shared<SpillSpace>("/tmp"), control);
     RadixPartitioner partitioner(rows);
-    PartitionSink sink(partitioner, rows, columns, spec.morsel_rows);
+    PartitionSink sink(partitioner, rows, columns, {.rows = spec.morsel_rows});
     const auto numbers = [&] { return fixed_column<int64_t>(budget, {1, 2}); };
     const auto texts = [&] { return text_column(budget, {"a", "b"}); };
     EXPECT_ERROR(kInternal, sink.push(0, batch_of(numbers())));

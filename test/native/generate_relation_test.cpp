@@ -81,7 +81,7 @@ TEST(generate_within_a_budget_of_few_batches) {
     spec.workers = 8;
     MemoryBudget budget(40 << 10);  // two batches of 1000 rows and 16 bytes
     JobControl control;
-    QueueSink queue(1000, 4, control);
+    QueueSink queue({1000}, 4, control);
     int64_t rows = 0;
     const auto run = [&](int worker) {
         if (worker == 1) {
@@ -107,7 +107,7 @@ TEST(generate_stops_on_abort_and_on_a_failing_sink) {
         void push(int, OutputBatch&&) override {
             if (++pushes == 3) throw Error(ErrorCode::kDiskFull, "full");
         }
-        int64_t batch_rows() const override { return 1; }
+        BatchSize batch_size() const override { return {.rows = 1}; }
         int pushes = 0;
     };
     GenerateSpec spec = primary(1000000);
@@ -119,7 +119,7 @@ TEST(generate_stops_on_abort_and_on_a_failing_sink) {
     EXPECT_EQ(failing.pushes, 3);
     EXPECT_EQ(budget.used(), uint64_t{0});
 
-    QueueSink queue(1000, 1, control);
+    QueueSink queue({1000}, 1, control);
     std::thread aborter([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(30));
         control.cancelled = true;

@@ -50,12 +50,14 @@ export function inputNode(types: Record<string, DataType>, shape: InputShape = {
     const columns: LogicalColumn[] = [];
     const isText = (type: DataType): boolean =>
         ["binary", "view", "list"].includes(columnTypeOf(new Field("x", type)).layout);
+    const isDictionary = (type: DataType): boolean => columnTypeOf(new Field("x", type)).layout === "dictionary";
     const input: InputInfo = {
         name,
         columns,
         rows,
         columnBytes: schema.fields.map(({ type }) => rows * (isText(type) ? textBytes + 4 : fixedBytes(type))),
-        dictionaryBytes: schema.fields.map(() => 0),
+        dictionaryBytes: schema.fields.map(({ type }) => (isDictionary(type) ? 100 * textBytes : 0)),
+        dictionaryRows: schema.fields.map(({ type }) => (isDictionary(type) ? 100 : 0)),
         largestBatchRows: rows,
         inMemory,
         streamed,

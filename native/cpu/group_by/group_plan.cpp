@@ -118,8 +118,11 @@ class PlanMaker {
             plan.state = StateKind::kNull;
             return;
         }
+        if (is_unknown_dictionary(*plan.value_type)) {
+            plan.state = StateKind::kNull;
+            return;
+        }
         if (plan.value_type->layout == Layout::kDictionary) {
-            SPILLWAY_CHECK(plan.value_type->dictionary != nullptr);
             const ColumnView& values = plan.value_type->dictionary->values;
             plan.decode = values.data;
             plan.value_type = values.type;
@@ -138,6 +141,11 @@ class PlanMaker {
         }
     }
 
+    // The input has no rows, so an outer join makes all values NULL.
+    static bool is_unknown_dictionary(const ColumnType& type) {
+        return type.layout == Layout::kDictionary && type.dictionary == nullptr;
+    }
+
     static bool values_are_fixed(const AggregatePlan& plan) { return plan.value_type->layout == Layout::kFixed; }
 
     // min, max, first, any: the result is one of the values, its type the column's.
@@ -145,7 +153,7 @@ class PlanMaker {
         plan.result_type = plan.field->type;
         const bool bytes = plan.field->kind == FieldKind::kBytes || plan.field->kind == FieldKind::kNested;
         plan_.has_bytes_state = plan_.has_bytes_state || bytes;
-        if (plan.field->kind == FieldKind::kNull) {
+        if (plan.field->kind == FieldKind::kNull || is_unknown_dictionary(*plan.value_type)) {
             plan.state = StateKind::kNull;
         } else if (plan.kind == AggregateKind::kFirst) {
             plan.state = bytes ? StateKind::kFirstBytes : StateKind::kFirstFixed;
@@ -154,7 +162,6 @@ class PlanMaker {
         } else {
             const bool min = plan.kind == AggregateKind::kMin;
             if (plan.value_type->layout == Layout::kDictionary) {
-                SPILLWAY_CHECK(plan.value_type->dictionary != nullptr);
                 plan.order = order_of(*plan.value_type->dictionary);
                 plan.number = NumberKind::kI32;
             }

@@ -11,8 +11,6 @@ namespace {
 
 // Addresses and results of a slice fit the L1/L2 caches.
 constexpr int64_t kSliceRows = 1024;
-// Byte strings in a batch: far below the 2 GiB that 32-bit offsets address, and a batch waits in memory for its reader.
-constexpr uint64_t kBatchBytesMax = 16 << 20;
 
 uint64_t bytes_of(const GroupPlan& plan, const uint8_t* record) {
     uint64_t bytes = 0;
@@ -44,13 +42,16 @@ uint64_t bytes_of(const GroupPlan& plan, const uint8_t* record) {
 }  // namespace
 
 GroupWriter::GroupWriter(const GroupPlan& plan, BatchSink& sink, MemoryBudget& budget, int worker)
-    : plan_(plan), sink_(sink), worker_(worker), batch_rows_(std::max<int64_t>(1, sink.batch_rows())) {
+    : plan_(plan),
+      sink_(sink),
+      worker_(worker),
+      batch_size_{std::max<int64_t>(1, sink.batch_size().rows), sink.batch_size().bytes} {
     if (!sink.wants_columns()) return;
     for (const GroupPlan::KeyOutput& key : plan.key_outputs) {
-        columns_.emplace_back(key.field.type, budget, std::min(batch_rows_, kSliceRows));
+        columns_.emplace_back(key.field.type, budget, std::min(batch_size_.rows, kSliceRows));
     }
     for (const AggregatePlan& aggregate : plan.aggregates) {
-        columns_.emplace_back(aggregate.result_type, budget, std::min(batch_rows_, kSliceRows));
+        columns_.emplace_back(aggregate.result_type, budget, std::min(batch_size_.rows, kSliceRows));
     }
 }
 
@@ -72,28 +73,33 @@ void GroupWriter::append(const uint8_t* const* records, uint64_t count) {
         return;
     }
     while (count > 0) {
-        const int64_t room = std::min<int64_t>(batch_rows_ - rows_, kSliceRows);
+        const int64_t room = std::min<int64_t>(batch_size_.rows - rows_, kSliceRows);
         const int64_t slice = slice_length(records, std::min<int64_t>(room, static_cast<int64_t>(count)));
+        if (slice == 0) {
+            flush();
+            continue;
+        }
         append_slice(records, slice);
         records += slice;
         count -= static_cast<uint64_t>(slice);
     }
 }
 
-// As many of the records as keep the byte strings of a slice small, at least one.
+// How many of the records the batch has room for; 0 when it is full, but never when it is empty.
 int64_t GroupWriter::slice_length(const uint8_t* const* records, int64_t count) const {
     if (plan_.var_copies.empty() && !plan_.has_bytes_state) return count;
+    const uint64_t room = batch_size_.bytes > bytes_ ? batch_size_.bytes - bytes_ : 0;
     uint64_t bytes = 0;
     for (int64_t i = 0; i < count; ++i) {
         bytes += bytes_of(plan_, records[i]);
-        if (bytes > kBatchBytesMax) return std::max<int64_t>(i, 1);
+        if (bytes > room) return std::max<int64_t>(i, rows_ == 0 ? 1 : 0);
     }
     return count;
 }
 
 void GroupWriter::append_slice(const uint8_t* const* records, int64_t count) {
     size_t at = 0;
-    uint64_t bytes = 0;
+    bytes_ = 0;
     for (const GroupPlan::KeyOutput& key : plan_.key_outputs) {
         ColumnBuilder& column = columns_[at++];
         if (key.var_slot < 0) {
@@ -110,15 +116,15 @@ void GroupWriter::append_slice(const uint8_t* const* records, int64_t count) {
             std::memcpy(&value, records[i] + offset, sizeof value);
             column.append_bytes(value.bytes, value.length);
         }
-        bytes += column.bytes();
+        bytes_ += column.bytes();
     }
     for (const AggregatePlan& aggregate : plan_.aggregates) {
         ColumnBuilder& column = columns_[at++];
         append_aggregate(aggregate, records, count, column);
-        bytes += column.bytes();
+        bytes_ += column.bytes();
     }
     rows_ += count;
-    if (rows_ >= batch_rows_ || bytes > kBatchBytesMax) flush();
+    if (rows_ >= batch_size_.rows || bytes_ >= batch_size_.bytes) flush();
 }
 
 void GroupWriter::flush() {
@@ -127,6 +133,7 @@ void GroupWriter::flush() {
     batch.rows = rows_;
     for (ColumnBuilder& column : columns_) batch.columns.push_back(column.finish());
     rows_ = 0;
+    bytes_ = 0;
     sink_.push(worker_, std::move(batch));
 }
 

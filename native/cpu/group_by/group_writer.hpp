@@ -27,9 +27,10 @@ class GroupWriter {
     const GroupPlan& plan_;
     BatchSink& sink_;
     const int worker_;
-    const int64_t batch_rows_;
+    const BatchSize batch_size_;
     std::vector<ColumnBuilder> columns_;
     int64_t rows_ = 0;
+    uint64_t bytes_ = 0;  // of the rows gathered so far
     uint64_t groups_ = 0;
 };
 

@@ -7,8 +7,7 @@ namespace spillway {
 
 namespace {
 
-// A batch with byte strings is handed on at this size whatever its rows: it bounds what queues and files hold.
-constexpr uint64_t kBatchBytesMax = 64ULL << 20;
+constexpr int64_t kStepRows = 1024;
 
 const RowField& output_field(const JoinOutput& output, const RowLayout& build, const RowLayout& probe) {
     if (output.side == OutputSide::kProbe) return probe.fields[static_cast<size_t>(output.probe_field)];
@@ -29,13 +28,15 @@ ResultWriter::ResultWriter(const std::vector<JoinOutput>& outputs, const RowLayo
       sink_(sink),
       worker_(worker),
       columns_wanted_(sink.wants_columns()),
-      batch_rows_(std::max<int64_t>(sink.batch_rows(), 1)) {
+      batch_size_{std::max<int64_t>(sink.batch_size().rows, 1), sink.batch_size().bytes} {
     if (!columns_wanted_) return;
     builders_.reserve(outputs.size());
     for (const JoinOutput& output : outputs) {
         const RowField& field = output_field(output, build, probe);
-        builders_.emplace_back(field.type, budget, std::min(expected_rows, batch_rows_));
-        var_width_ = var_width_ || field.kind == FieldKind::kBytes || field.kind == FieldKind::kNested;
+        builders_.emplace_back(field.type, budget, std::min(expected_rows, batch_size_.rows));
+        const bool is_var = field.kind == FieldKind::kBytes || field.kind == FieldKind::kNested;
+        if (is_var) var_outputs_.push_back(&output);
+        fixed_row_bytes_ += is_var ? sizeof(int32_t) : field.width;
     }
 }
 
@@ -49,27 +50,55 @@ void ResultWriter::probe_only(const uint8_t* const* probe_rows, int64_t count) {
     append(nullptr, probe_rows, count);
 }
 
+bool ResultWriter::from_probe(const JoinOutput& output, bool has_probe_rows) {
+    return output.side == OutputSide::kProbe || (output.side == OutputSide::kEither && has_probe_rows);
+}
+
 void ResultWriter::append(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count) {
-    static const std::vector<const uint8_t*> kAbsent(1024, nullptr);
-    for (int64_t done = 0; done < count;) {
-        const int64_t step = std::min({count - done, batch_rows_ - buffered_rows_, int64_t{1024}});
-        rows_ += static_cast<uint64_t>(step);
-        if (columns_wanted_) {
-            for (size_t i = 0; i < outputs_.size(); ++i) {
-                const JoinOutput& output = outputs_[i];
-                const bool from_probe =
-                    output.side == OutputSide::kProbe || (output.side == OutputSide::kEither && probe_rows != nullptr);
-                const uint8_t* const* side = from_probe ? probe_rows : build_rows;
-                const RowLayout& layout = from_probe ? probe_ : build_;
-                const int32_t field = from_probe ? output.probe_field : output.build_field;
-                const uint8_t* const* rows = side == nullptr ? kAbsent.data() : side + done;
-                builders_[i].append(layout.fields[static_cast<size_t>(field)], layout, rows, step, side == nullptr);
-            }
-            buffered_rows_ += step;
-            if (buffered_rows_ >= batch_rows_ || (var_width_ && buffered_bytes() >= kBatchBytesMax)) flush();
-        }
-        done += step;
+    static const std::vector<const uint8_t*> kAbsent(kStepRows, nullptr);
+    if (!columns_wanted_) {
+        rows_ += static_cast<uint64_t>(count);
+        return;
     }
+    for (int64_t done = 0; done < count;) {
+        const uint8_t* const* build = build_rows == nullptr ? nullptr : build_rows + done;
+        const uint8_t* const* probe = probe_rows == nullptr ? nullptr : probe_rows + done;
+        const int64_t most = std::min({count - done, batch_size_.rows - buffered_rows_, kStepRows});
+        const int64_t step = var_outputs_.empty() ? most : rows_that_fit(build, probe, most);
+        for (size_t i = 0; i < outputs_.size(); ++i) {
+            const JoinOutput& output = outputs_[i];
+            const bool of_probe = from_probe(output, probe != nullptr);
+            const uint8_t* const* side = of_probe ? probe : build;
+            const RowLayout& layout = of_probe ? probe_ : build_;
+            const RowField& field =
+                layout.fields[static_cast<size_t>(of_probe ? output.probe_field : output.build_field)];
+            builders_[i].append(field, layout, side == nullptr ? kAbsent.data() : side, step, side == nullptr);
+        }
+        rows_ += static_cast<uint64_t>(step);
+        buffered_rows_ += step;
+        done += step;
+        if (step < most || buffered_rows_ >= batch_size_.rows) flush();
+    }
+}
+
+// How many of the rows the batch has room for; 0 when it is full, but never when it is empty.
+int64_t ResultWriter::rows_that_fit(const uint8_t* const* build_rows, const uint8_t* const* probe_rows,
+                                    int64_t count) const {
+    const uint64_t buffered = buffered_bytes();
+    const uint64_t room = batch_size_.bytes > buffered ? batch_size_.bytes - buffered : 0;
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < count; ++i) {
+        bytes += fixed_row_bytes_;
+        for (const JoinOutput* output : var_outputs_) {
+            const bool of_probe = from_probe(*output, probe_rows != nullptr);
+            const uint8_t* const* side = of_probe ? probe_rows : build_rows;
+            if (side == nullptr || side[i] == nullptr) continue;
+            const auto field = static_cast<size_t>(of_probe ? output->probe_field : output->build_field);
+            bytes += var_ref(side[i], (of_probe ? probe_ : build_).fields[field].offset).length;
+        }
+        if (bytes > room) return std::max<int64_t>(i, buffered_rows_ == 0 ? 1 : 0);
+    }
+    return count;
 }
 
 uint64_t ResultWriter::buffered_bytes() const {

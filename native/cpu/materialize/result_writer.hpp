@@ -11,7 +11,8 @@
 namespace spillway {
 
 // Matches -> Arrow batches of one worker: gathers the output fields of build and probe rows column by column and hands
-// full batches to the sink. Rows are given by address; a side that is absent (outer joins) comes out as NULLs.
+// batches to the sink when they are full, in rows or in bytes. Rows are given by address; a side that is absent (outer
+// joins) comes out as NULLs.
 class ResultWriter {
   public:
     ResultWriter(const std::vector<JoinOutput>& outputs, const RowLayout& build, const RowLayout& probe,
@@ -26,7 +27,9 @@ class ResultWriter {
     uint64_t finish();
 
   private:
+    static bool from_probe(const JoinOutput& output, bool has_probe_rows);
     void append(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
+    int64_t rows_that_fit(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count) const;
     void flush();
     uint64_t buffered_bytes() const;
 
@@ -36,10 +39,11 @@ class ResultWriter {
     BatchSink& sink_;
     const int worker_;
     const bool columns_wanted_;
-    const int64_t batch_rows_;
+    const BatchSize batch_size_;
     std::vector<ColumnBuilder> builders_;
     int64_t buffered_rows_ = 0;
-    bool var_width_ = false;
+    std::vector<const JoinOutput*> var_outputs_;
+    uint64_t fixed_row_bytes_ = 0;  // of all columns, without the values of var_outputs_
     uint64_t rows_ = 0;
 };
 

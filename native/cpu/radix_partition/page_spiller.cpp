@@ -50,7 +50,7 @@ uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, SpillScratch&
     for (;;) {
         if (uint8_t* page = rows_.pool().try_acquire()) return page;
         rows_.control().check();
-        if (!rows_.spec().spill) throw nothing_to_spill();
+        if (!rows_.spec().spill) throw set_full();
         hand_in(pending, scratch);
         const uint64_t before = handed_in_.load(std::memory_order_acquire);
         std::vector<SpillRun> victims = take_victims(scratch);
@@ -218,6 +218,14 @@ void PageSpiller::gather(int32_t partition) {
     auto& pages = rows_.mutable_partition(partition).pages;
     pages.insert(pages.end(), std::make_move_iterator(spilled.begin()), std::make_move_iterator(spilled.end()));
     std::vector<Page>().swap(spilled);
+}
+
+Error PageSpiller::set_full() const {
+    const PagePool& pool = rows_.pool();
+    return Error(ErrorCode::kBudgetTooSmall,
+                 "rows that are to stay in memory need more than the " + std::to_string(pool.pool_bytes() >> 10) +
+                     " KiB planned for them",
+                 {{"reason", "setFull"}, {"poolBytes", std::to_string(pool.pool_bytes())}});
 }
 
 Error PageSpiller::nothing_to_spill() const {

@@ -47,6 +47,8 @@ class PageSpiller {
     void write_victims(std::vector<SpillRun>& runs, SpillScratch& scratch);
     void give_back(std::vector<SpillRun>& runs);
     size_t run_pages() const;
+    // For the planner, which makes another plan.
+    Error set_full() const;
     Error nothing_to_spill() const;
 
     PartitionedRows& rows_;

@@ -79,9 +79,8 @@ void ColumnBuilder::reserve_bytes(uint64_t bytes) {
                         "', the most that 32-bit offsets address; lower the option 'batchRows'",
                     {{"column", type_->name}, {"option", "batchRows"}});
     }
-    if (wanted + 64 > data_.capacity()) {
-        data_.grow(budget_, padded(std::max(wanted + 64, data_.capacity() * 2)), kPurpose);
-    }
+    // Doubles while the budget allows it, and takes what is needed when it does not.
+    if (wanted + 64 > data_.capacity()) data_.grow(budget_, padded(wanted + 64), kPurpose);
 }
 
 void ColumnBuilder::write_offset(int64_t row, uint64_t offset) {

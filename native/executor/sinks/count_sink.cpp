@@ -12,8 +12,8 @@ void CountSink::push(int worker, OutputBatch&& batch) {
     add_rows(worker, static_cast<uint64_t>(batch.rows));
 }
 
-int64_t CountSink::batch_rows() const {
-    return 1 << 16;  // never used to gather rows; small enough that arithmetic on it cannot overflow
+BatchSize CountSink::batch_size() const {
+    return {.rows = 1 << 16};  // never used to gather rows; small enough that arithmetic on it cannot overflow
 }
 
 uint64_t CountSink::total() const {

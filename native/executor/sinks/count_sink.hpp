@@ -18,7 +18,7 @@ class CountSink final : public BatchSink {
     bool wants_columns() const override { return false; }
     void add_rows(int worker, uint64_t rows) override;
     void push(int worker, OutputBatch&& batch) override;
-    int64_t batch_rows() const override;
+    BatchSize batch_size() const override;
 
     uint64_t total() const;
 

@@ -5,10 +5,10 @@
 
 namespace spillway {
 
-FileSink::FileSink(std::unique_ptr<ArrowFileWriter> writer, std::vector<TypePtr> columns, int64_t batch_rows,
+FileSink::FileSink(std::unique_ptr<ArrowFileWriter> writer, std::vector<TypePtr> columns, BatchSize batch_size,
                    JobControl& control)
-    : writer_(std::move(writer)), columns_(std::move(columns)), batch_rows_(batch_rows), control_(control) {
-    SPILLWAY_CHECK(batch_rows > 0);
+    : writer_(std::move(writer)), columns_(std::move(columns)), batch_size_(batch_size), control_(control) {
+    SPILLWAY_CHECK(batch_size.rows > 0);
 }
 
 void FileSink::add_rows(int, uint64_t) {

@@ -15,20 +15,20 @@ namespace spillway {
 class FileSink final : public BatchSink {
   public:
     // columns: types of the schema message; a batch of other layouts is refused (kInternal) before it spoils the file.
-    FileSink(std::unique_ptr<ArrowFileWriter> writer, std::vector<TypePtr> columns, int64_t batch_rows,
+    FileSink(std::unique_ptr<ArrowFileWriter> writer, std::vector<TypePtr> columns, BatchSize batch_size,
              JobControl& control);
 
     bool wants_columns() const override { return true; }
     void add_rows(int worker, uint64_t rows) override;
     void push(int worker, OutputBatch&& batch) override;
-    int64_t batch_rows() const override { return batch_rows_; }
+    BatchSize batch_size() const override { return batch_size_; }
 
     ArrowFileWriter& writer() { return *writer_; }  // dictionaries, blocks, finish
 
   private:
     std::unique_ptr<ArrowFileWriter> writer_;
     const std::vector<TypePtr> columns_;
-    const int64_t batch_rows_;
+    const BatchSize batch_size_;
     JobControl& control_;
 };
 

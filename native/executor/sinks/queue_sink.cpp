@@ -20,9 +20,9 @@ void leave_budget(OutputColumn& column) {
 
 }  // namespace
 
-QueueSink::QueueSink(int64_t batch_rows, size_t max_batches, JobControl& control)
-    : batch_rows_(batch_rows), max_batches_(max_batches), control_(control) {
-    SPILLWAY_CHECK(batch_rows > 0 && max_batches > 0);
+QueueSink::QueueSink(BatchSize batch_size, size_t max_batches, JobControl& control)
+    : batch_size_(batch_size), max_batches_(max_batches), control_(control) {
+    SPILLWAY_CHECK(batch_size.rows > 0 && max_batches > 0);
 }
 
 void QueueSink::add_rows(int, uint64_t) {

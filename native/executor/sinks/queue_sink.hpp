@@ -17,13 +17,13 @@ namespace spillway {
 // blocking. Waiting batches count in the memory budget; a popped one belongs to the consumer.
 class QueueSink final : public BatchSink {
   public:
-    QueueSink(int64_t batch_rows, size_t max_batches, JobControl& control);
+    QueueSink(BatchSize batch_size, size_t max_batches, JobControl& control);
 
     bool wants_columns() const override { return true; }
     void add_rows(int worker, uint64_t rows) override;
     // Throws kAborted when the job is cancelled or the consumer has stopped; notices either within 50 ms.
     void push(int worker, OutputBatch&& batch) override;
-    int64_t batch_rows() const override { return batch_rows_; }
+    BatchSize batch_size() const override { return batch_size_; }
 
     // Consumer side. An empty result with finished() false means: wait for on_ready.
     std::optional<OutputBatch> try_pop();
@@ -42,7 +42,7 @@ class QueueSink final : public BatchSink {
   private:
     void announce();
 
-    const int64_t batch_rows_;
+    const BatchSize batch_size_;
     const size_t max_batches_;
     JobControl& control_;
     mutable std::mutex mutex_;

@@ -50,7 +50,7 @@ class GroupSink final : public BatchSink {
             EXPECT(groups.emplace(std::move(key), std::move(cells)).second);
         }
     }
-    int64_t batch_rows() const override { return batch_rows_; }
+    BatchSize batch_size() const override { return {.rows = batch_rows_}; }
     std::map<Key, std::vector<Cell>> groups;
     uint64_t rows = 0;
 

@@ -90,7 +90,7 @@ class BatchCollector final : public BatchSink {
         std::lock_guard<std::mutex> lock(mutex_);
         batches.push_back(std::move(batch));
     }
-    int64_t batch_rows() const override { return 1024; }
+    BatchSize batch_size() const override { return {.rows = 1024}; }
 
     template <class Value>
     std::vector<Value> values(size_t column) const {

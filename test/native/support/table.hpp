@@ -165,7 +165,7 @@ class CollectSink final : public BatchSink {
             ++rows[values];
         }
     }
-    int64_t batch_rows() const override { return batch_rows_; }
+    BatchSize batch_size() const override { return {.rows = batch_rows_}; }
 
     Rows rows;
     uint64_t row_count = 0;

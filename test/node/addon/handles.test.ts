@@ -87,7 +87,12 @@ describe("a closed handle", () => {
 describe("an engine", () => {
     const started = (engine: EngineHandle): [JobHandle, SinkHandle, Promise<number>] => {
         const job = binding.createJob(engine);
-        const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 1, kept: false });
+        const sink = binding.createQueueSink(job, twoColumns, {
+            batchRows: 1 << 14,
+            batchBytes: 1 << 30,
+            maxBatches: 1,
+            kept: false
+        });
         return [job, sink, binding.generate(job, generateSpec(1_000_000), sink)];
     };
 
@@ -134,7 +139,7 @@ describe("an engine", () => {
             const engine = binding.createEngine({ memoryBytes: 1 << 28, spillDirectory: sandbox.spill, threads: 2 });
             const job = binding.createJob(engine);
             const partitions = binding.createPartitions(job, partitionSpec({ spill: true, forceSpill: true }));
-            const sink = binding.createPartitionSink(job, partitions);
+            const sink = binding.createPartitionSink(job, partitions, 1 << 30);
             await binding.generate(job, generateSpec(200_000), sink);
             binding.closeSink(sink);
             binding.closePartitions(partitions); // the sink, which is freed in the background, refers to them

@@ -17,7 +17,10 @@ import {
 
 function openQueue(maxBatches = 2, batchRows = 1 << 14): { job: JobHandle; sink: SinkHandle } {
     const job = binding.createJob(openEngine());
-    return { job, sink: binding.createQueueSink(job, twoColumns, { batchRows, maxBatches, kept: false }) };
+    return {
+        job,
+        sink: binding.createQueueSink(job, twoColumns, { batchRows, batchBytes: 1 << 30, maxBatches, kept: false })
+    };
 }
 
 describe("nextBatch", () => {
@@ -102,7 +105,12 @@ describe("closeSink", () => {
     test("after the end frees what was not taken", async () => {
         const engine = openEngine();
         const job = binding.createJob(engine);
-        const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 100, kept: false });
+        const sink = binding.createQueueSink(job, twoColumns, {
+            batchRows: 1 << 14,
+            batchBytes: 1 << 30,
+            maxBatches: 100,
+            kept: false
+        });
         await binding.generate(job, generateSpec(100_000), sink);
         expect(binding.engineMemory(engine).usedBytes).toBeGreaterThan(0);
         binding.closeSink(sink);
@@ -118,7 +126,12 @@ describe("a hash group-by whose table is full", () => {
         const job = binding.createJob(engine);
         const source = await binding.openSource(engine, memorySource(rows));
         const spec = partitionSpec({ nullKeys: "equal", carry: [0] });
-        const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 2, kept: false });
+        const sink = binding.createQueueSink(job, twoColumns, {
+            batchRows: 1 << 14,
+            batchBytes: 1 << 30,
+            maxBatches: 2,
+            kept: false
+        });
         const groups: NativeGroupBySpec = {
             keyFields: [0],
             aggregates: [{ kind: "countRows", field: -1, resultType: int64Column("count"), decimalScale: 0 }],
@@ -151,7 +164,12 @@ describe("a queue", () => {
     test("whose handle is lost does not stop its stage", async () => {
         const job = binding.createJob(openEngine());
         const stage = (() => {
-            const sink = binding.createQueueSink(job, twoColumns, { batchRows: 1 << 14, maxBatches: 100, kept: false });
+            const sink = binding.createQueueSink(job, twoColumns, {
+                batchRows: 1 << 14,
+                batchBytes: 1 << 30,
+                maxBatches: 100,
+                kept: false
+            });
             return binding.generate(job, generateSpec(10_000), sink);
         })();
         expect(await stage).toBe(10_000);

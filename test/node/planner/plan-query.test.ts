@@ -166,7 +166,7 @@ describe("a group-by", () => {
         expect(kinds(planGroup({ keys: ["k"], hints: { groups: 100 } }))).toEqual(["hashGroup"]);
         expect(kinds(planGroup({ keys: ["k"] }))).toEqual(["partition", "group"]);
         expect(kinds(planGroup({ aggregates: { n: { countDistinct: "k" } } }))).toEqual(["partition", "group"]);
-        expect(kinds(planGroup({ keys: ["k"], hints: { groups: 9 } }, { manyGroups: true }))).toEqual([
+        expect(kinds(planGroup({ keys: ["k"], hints: { groups: 9 } }, { tableFull: true }))).toEqual([
             "partition",
             "group"
         ]);

@@ -33,7 +33,12 @@ export async function makeBusy() {
     const ignored = (promise) => void promise.catch(() => {});
 
     const waiting = binding.createJob(engine);
-    const queue = binding.createQueueSink(waiting, columns, { batchRows: 2 ** 14, maxBatches: 1, kept: false });
+    const queue = binding.createQueueSink(waiting, columns, {
+        batchRows: 2 ** 14,
+        batchBytes: 2 ** 30,
+        maxBatches: 1,
+        kept: false
+    });
     ignored(generate(waiting, queue, 1e8));
     await binding.nextBatch(queue);
 
@@ -45,7 +50,7 @@ export async function makeBusy() {
         ...{ forceSpill: false, morselRows: 4096, workers: 2, hashMask: 2n ** 64n - 1n }
     };
     const partitions = binding.createPartitions(computing, spec);
-    ignored(generate(computing, binding.createPartitionSink(computing, partitions), 1e8));
+    ignored(generate(computing, binding.createPartitionSink(computing, partitions, 2 ** 30), 1e8));
 
     const counting = binding.createJob(engine);
     ignored(generate(counting, binding.createCountSink(counting), 1e9));
@@ -59,7 +64,11 @@ export async function makeBusy() {
     const reading = binding.createJob(engine);
     const large = binding.createPartitions(reading, spec);
     ignored(binding.partitionSource(reading, large, source));
-    ignored(binding.nextBatch(binding.createQueueSink(reading, columns, { batchRows: 1, maxBatches: 1, kept: false })));
+    ignored(
+        binding.nextBatch(
+            binding.createQueueSink(reading, columns, { batchRows: 1, batchBytes: 2 ** 30, maxBatches: 1, kept: false })
+        )
+    );
     return { engine, queue, waiting };
 }
 
@@ -70,7 +79,12 @@ export async function makeBusy() {
 export async function dropBatches(rows = 2e6) {
     const engine = openEngine();
     const job = binding.createJob(engine);
-    const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 4, kept: false });
+    const queue = binding.createQueueSink(job, columns, {
+        batchRows: 2 ** 14,
+        batchBytes: 2 ** 30,
+        maxBatches: 4,
+        kept: false
+    });
     const done = generate(job, queue, rows);
     let last = null;
     for (let batch = await binding.nextBatch(queue); batch !== null; batch = await binding.nextBatch(queue)) {

@@ -25,7 +25,7 @@ const ways = {
     async idle() {
         const engine = openEngine();
         const job = binding.createJob(engine);
-        binding.createQueueSink(job, columns, { batchRows: 1, maxBatches: 1, kept: false });
+        binding.createQueueSink(job, columns, { batchRows: 1, batchBytes: 2 ** 30, maxBatches: 1, kept: false });
         await generate(job, binding.createCountSink(job), 1000);
     },
     // A running job keeps it alive until its promise is settled.
@@ -36,7 +36,12 @@ const ways = {
     // A job that nobody waits for any more (its reader has paused for good) does not.
     async unwaited() {
         const job = binding.createJob(openEngine());
-        const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 1, kept: false });
+        const queue = binding.createQueueSink(job, columns, {
+            batchRows: 2 ** 14,
+            batchBytes: 2 ** 30,
+            maxBatches: 1,
+            kept: false
+        });
         void generate(job, queue, 1e8);
         await binding.nextBatch(queue);
         for (const waited of [false, false, true, false]) binding.waitForJob(job, waited);
@@ -91,7 +96,7 @@ const ways = {
         const job = binding.createJob(openEngine());
         const schemaMessage = new Uint8Array(Int32Array.of(-1, 8, 0, 0).buffer); // the file is never finished
         const options = { path: join(folder, "x.arrow"), schemaMessage, overwrite: false };
-        const sink = binding.createFileSink(job, columns, { ...options, batchRows: 2 ** 14 });
+        const sink = binding.createFileSink(job, columns, { ...options, batchRows: 2 ** 14, batchBytes: 2 ** 30 });
         void generate(job, sink, 1e9);
         while (binding.jobProgress(job).rowsOut < 1e6) await new Promise((resolve) => setTimeout(resolve, 5));
         process.once("exit", () => {
@@ -146,7 +151,12 @@ const workerWays = {
         const engine = openEngine();
         for (;;) {
             const job = binding.createJob(engine);
-            const queue = binding.createQueueSink(job, columns, { batchRows: 2 ** 14, maxBatches: 2, kept: false });
+            const queue = binding.createQueueSink(job, columns, {
+                batchRows: 2 ** 14,
+                batchBytes: 2 ** 30,
+                maxBatches: 2,
+                kept: false
+            });
             const rows = generate(job, queue, 200_000);
             while ((await binding.nextBatch(queue)) !== null);
             await rows;
