@@ -89,7 +89,15 @@ class StreamingJoin {
 
         void block(const std::vector<ColumnView>& views, int64_t begin, int64_t count) {
             const EncodedRows& encoded = encoder_.encode(views, begin, count, 0);
-            collect(encoded);
+            for (int64_t done = 0; done < encoded.rows;) {
+                done = collect(encoded, done);
+                look_up();
+            }
+        }
+        uint64_t finish() { return out_.finish(); }
+
+      private:
+        void look_up() {
             for (size_t p = 0; p < by_partition_.size(); ++p) {
                 auto& rows = by_partition_[p];
                 if (rows.empty()) continue;
@@ -101,28 +109,31 @@ class StreamingJoin {
             }
             lone_.clear();
         }
-        uint64_t finish() { return out_.finish(); }
 
-      private:
-        // Rows with byte strings are placed in a page of their own first: VarRefs must point at bytes.
-        void collect(const EncodedRows& encoded) {
+        // Rows from `begin` on, all or as many as have room; returns where the next ones begin. Rows with byte strings
+        // are placed in a page of their own first: VarRefs must point at bytes.
+        int64_t collect(const EncodedRows& encoded, int64_t begin) {
             uint8_t* heap = nullptr;
-            uint8_t* row = encoded.data;
+            uint8_t* row = encoded.data + begin * encoded.row_bytes;
             const bool var = encoded.var_fields > 0;
+            int64_t end = encoded.rows;
             if (var) {
-                uint64_t heap_bytes = 0;
-                for (int64_t i = 0; i < encoded.rows; ++i) heap_bytes += encoded.heap_bytes[i];
-                const uint64_t row_bytes = static_cast<uint64_t>(encoded.rows) * encoded.row_bytes;
-                SPILLWAY_CHECK(heap_bytes + row_bytes < 0xffffffffULL);
-                page_.set_size(0);
-                if (page_.capacity() < heap_bytes + row_bytes) {
-                    page_.grow(join_.build_.budget(), heap_bytes + row_bytes, "probe rows");
+                // Estimates know the mean length of values; a few of them may be longer than all of the others.
+                constexpr uint64_t kPageBytes = 64 << 10;
+                uint64_t bytes = 0;
+                for (end = begin; end < encoded.rows; ++end) {
+                    const uint64_t more = static_cast<uint64_t>(encoded.row_bytes) + encoded.heap_bytes[end];
+                    if (bytes > 0 && bytes + more > kPageBytes) break;
+                    bytes += more;
                 }
+                SPILLWAY_CHECK(bytes < 0xffffffffULL);
+                page_.set_size(0);
+                if (page_.capacity() < bytes) page_.grow(join_.build_.budget(), bytes, "probe rows");
                 row = page_.data();
-                heap = row + row_bytes;
+                heap = row + static_cast<uint64_t>(end - begin) * encoded.row_bytes;
             }
             const PartitionSpec& build = join_.build_.spec();
-            for (int64_t i = 0; i < encoded.rows; ++i, row += encoded.row_bytes) {
+            for (int64_t i = begin; i < end; ++i, row += encoded.row_bytes) {
                 if (var) {
                     place_row(encoded, i, row, heap);
                     heap += encoded.heap_bytes[i];
@@ -133,6 +144,7 @@ class StreamingJoin {
                     by_partition_[radix_of(first_word(row), build.hash_mask, build.radix_bits)].push_back(row);
                 }
             }
+            return end;
         }
 
         StreamingJoin& join_;

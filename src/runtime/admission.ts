@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
+import { bytesOption, formatBytes } from "../model/sizes.js";
 import { budgetTooSmall } from "../planner/plan-query.js";
 
 export interface MemoryRequest {
@@ -16,6 +17,9 @@ export interface MemoryRequest {
 interface Grant {
     bytes: number;
     waitsForUser: boolean;
+    /** What it could not do without, and what it would have liked. */
+    minimumBytes: number;
+    wishedBytes: number;
 }
 
 interface Waiter {
@@ -27,6 +31,14 @@ interface Waiter {
 /** With estimates that may be wrong, more than wanted is better than spilling next to free memory. */
 function wishedBytes(wantedBytes: number): number {
     return wantedBytes * 2;
+}
+
+/**
+ * What a query that may wait for user code gets at most: half of what is free when it is the only one, else less, so
+ * that many (a stream per request of a server, say) find room.
+ */
+function shareOf(freeBytes: number, others: number): number {
+    return freeBytes / (others === 0 ? 2 : 8);
 }
 
 /**
@@ -63,8 +75,8 @@ export class Admission {
     #grantPlenty({ wantedBytes, waitsForUser }: MemoryRequest): Grant | undefined {
         const free = this.limitBytes - this.#held(() => true);
         const wished = wishedBytes(wantedBytes);
-        if (this.#waiting.length > 0 || wished > (waitsForUser ? free / 2 : free)) return undefined;
-        const grant = { bytes: Math.floor(wished), waitsForUser };
+        if (this.#waiting.length > 0 || wished > (waitsForUser ? this.#share(free) : free)) return undefined;
+        const grant = { bytes: Math.floor(wished), waitsForUser, minimumBytes: 0, wishedBytes: wished };
         this.#grants.add(grant);
         return grant;
     }
@@ -93,6 +105,15 @@ export class Admission {
         for (const waiter of this.#waiting.splice(0)) waiter.reject(error);
     }
 
+    #share(freeBytes: number): number {
+        return shareOf(freeBytes, this.#readers().length);
+    }
+
+    /** Those that nobody waits for. */
+    #readers(): Grant[] {
+        return [...this.#grants].filter(({ waitsForUser }) => waitsForUser);
+    }
+
     #held(filter: (grant: Grant) => boolean): number {
         let bytes = 0;
         for (const grant of this.#grants) if (filter(grant)) bytes += grant.bytes;
@@ -104,12 +125,14 @@ export class Admission {
             const { request } = waiter;
             const free = this.limitBytes - this.#held(() => true);
             const wished = Math.max(request.minimumBytes, wishedBytes(request.wantedBytes));
-            const most = request.waitsForUser ? Math.max(request.minimumBytes, free / 2) : free;
+            const most = request.waitsForUser ? Math.max(request.minimumBytes, this.#share(free)) : free;
             const others = this.#held((grant) => !grant.waitsForUser);
             const enough = Math.min(wished, (request.minimumBytes + request.wantedBytes) / 2);
             if (free >= request.minimumBytes && (Math.min(free, most) >= enough || others === 0)) {
                 this.#waiting.shift();
-                const grant = { bytes: Math.floor(Math.min(wished, most)), waitsForUser: request.waitsForUser };
+                const { minimumBytes, waitsForUser } = request;
+                const bytes = Math.floor(Math.min(wished, most));
+                const grant = { bytes, waitsForUser, minimumBytes, wishedBytes: wished };
                 this.#grants.add(grant);
                 waiter.resolve(grant);
                 continue;
@@ -121,17 +144,30 @@ export class Admission {
     }
 
     #refuse(request: Waiter["request"], freeBytes: number): SpillwayError {
-        const error = budgetTooSmall(
-            request.minimumBytes + this.limitBytes - freeBytes,
-            this.limitBytes,
-            "are allowed"
-        );
-        const plural = this.#grants.size === 1 ? "" : "s";
-        const open = `${this.#grants.size} open result${plural} of this runtime hold memory`;
+        const readers = this.#readers();
+        const option = bytesOption(this.#limitFor(request, readers));
+        const which = readers.length === 1 ? "one query" : `${readers.length} queries`;
         return new SpillwayError(
             "BUDGET_TOO_SMALL",
-            `${error.message}, or read ${open} to the end first`,
-            error.details
+            `The query needs at least ${formatBytes(request.minimumBytes)} of host memory, but of the ` +
+                `${formatBytes(this.limitBytes)} of this runtime only ${formatBytes(freeBytes)} are free while ${which} ` +
+                `with an open result or a stream as input hold the rest; let them end first (read open results to ` +
+                `their end), or set \`memory.host\` to "${option}" or more`,
+            { tier: "host", wantedBytes: request.minimumBytes, freeBytes, option: "memory.host", smallest: option }
         );
+    }
+
+    /** The least limit with which the query would have got its memory after the same others. */
+    #limitFor(request: Waiter["request"], readers: readonly Grant[]): number {
+        const fits = (limit: number): boolean => {
+            let free = limit;
+            readers.forEach(({ minimumBytes, wishedBytes }, i) => {
+                free -= Math.min(wishedBytes, Math.max(minimumBytes, shareOf(free, i)));
+            });
+            return free >= request.minimumBytes;
+        };
+        let limit = this.limitBytes;
+        while (!fits(limit)) limit *= 1.05;
+        return limit;
     }
 }

@@ -51,21 +51,39 @@ uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, SpillScratch&
         if (uint8_t* page = rows_.pool().try_acquire()) return page;
         rows_.control().check();
         if (!rows_.spec().spill) throw set_full();
-        hand_in(pending, scratch);
-        const uint64_t before = handed_in_.load(std::memory_order_acquire);
-        std::vector<SpillRun> victims = take_victims(scratch);
-        if (!victims.empty()) {
-            write_victims(victims, scratch);
-            continue;
-        }
-        if (writing_.load(std::memory_order_acquire) == 0) {
-            // Another worker may have written and released between the two looks at the pool.
-            if (uint8_t* page = rows_.pool().try_acquire()) return page;
-            // Pages that were handed in behind this worker's back: to partitions that it had looked at.
-            if (handed_in_.load(std::memory_order_acquire) == before) throw nothing_to_spill();
-        }
-        std::this_thread::yield();
+        if (spill_some(pending, scratch)) continue;
+        // Another worker may have written and released between the two looks at the pool.
+        if (uint8_t* page = rows_.pool().try_acquire()) return page;
+        throw nothing_to_spill();
     }
+}
+
+Buffer PageSpiller::allocate_own(uint64_t bytes, std::vector<PartitionPage>& pending, SpillScratch& scratch) {
+    constexpr const char* kPurpose = "a row larger than a page";
+    for (;;) {
+        if (std::optional<Reservation> reserved = rows_.budget().try_reserve(bytes)) {
+            return Buffer::allocate(rows_.budget(), *reserved, bytes, kPurpose);
+        }
+        rows_.control().check();
+        if (!rows_.spec().spill) throw set_full();
+        if (!spill_some(pending, scratch)) return Buffer::allocate(rows_.budget(), bytes, kPurpose);
+    }
+}
+
+bool PageSpiller::spill_some(std::vector<PartitionPage>& pending, SpillScratch& scratch) {
+    hand_in(pending, scratch);
+    const uint64_t before = handed_in_.load(std::memory_order_acquire);
+    std::vector<SpillRun> victims = take_victims(scratch);
+    if (!victims.empty()) {
+        write_victims(victims, scratch);
+        return true;
+    }
+    // Pages that were handed in behind this worker's back: to partitions that it had looked at.
+    if (writing_.load(std::memory_order_acquire) == 0 && handed_in_.load(std::memory_order_acquire) == before) {
+        return false;
+    }
+    std::this_thread::yield();
+    return true;
 }
 
 void PageSpiller::place(int32_t partition, Page&& page) {

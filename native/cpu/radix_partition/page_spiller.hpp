@@ -26,6 +26,8 @@ class PageSpiller {
     // A page from the pool. When there is none left, hands in `pending` (full pages that the caller still holds) and
     // spills. Throws kBudgetTooSmall when nothing can be spilled.
     uint8_t* acquire(std::vector<PartitionPage>& pending, SpillScratch& scratch);
+    // Memory of its own for a row larger than a page: the budget's, not the pool's. Spills until there is enough.
+    Buffer allocate_own(uint64_t bytes, std::vector<PartitionPage>& pending, SpillScratch& scratch);
     // Hands in full pages (or the last, partly filled ones) and clears the list.
     void hand_in(std::vector<PartitionPage>& pages, SpillScratch& scratch);
     // A page that was still open at the end of the pass. Without a lock: whoever calls owns the partition.
@@ -47,6 +49,8 @@ class PageSpiller {
     void write_victims(std::vector<SpillRun>& runs, SpillScratch& scratch);
     void give_back(std::vector<SpillRun>& runs);
     size_t run_pages() const;
+    // False when no page in memory can go, now or after what other workers are writing.
+    bool spill_some(std::vector<PartitionPage>& pending, SpillScratch& scratch);
     // For the planner, which makes another plan.
     Error set_full() const;
     Error nothing_to_spill() const;

@@ -186,7 +186,7 @@ class RadixPartitioner::Worker {
     // A row larger than a page gets a page of its own size, straight from the budget.
     void append_oversized(int32_t p, const EncodedRows& encoded, int64_t i, uint64_t bytes) {
         Page page;
-        page.own = std::make_unique<Buffer>(Buffer::allocate(rows_.budget(), bytes, "a row larger than a page"));
+        page.own = std::make_unique<Buffer>(spiller_.allocate_own(bytes, pending_, scratch_));
         page.data = page.own->data();
         page.rows = 1;
         page.content_bytes = page.capacity_bytes = static_cast<uint32_t>(bytes);

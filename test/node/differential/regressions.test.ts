@@ -10,6 +10,7 @@ import {
     RecordBatch,
     Schema,
     Struct,
+    Table,
     tableFromArrays,
     Utf8,
     vectorFromArray
@@ -80,4 +81,22 @@ test("a stream whose last batch fills a group keeps its dictionaries", async () 
         '"b"': "699051",
         '"c"': "699050"
     });
+});
+
+test("aggregates of a dictionary column of a join input without rows are NULL", async () => {
+    const words = vectorFromArray(["b", "a", null], new Dictionary(new Utf8(), new Int32()));
+    const counts = vectorFromArray([2, 1, null], new Dictionary(new Int32(), new Int32()));
+    const some = new Table({ id: vectorFromArray([1, 2, 3], new Int32()), w: words, c: counts });
+    const none = some.slice(0, 0);
+    const aggregates = { least: { min: "w_right" }, sum: { sum: "c_right" }, n: { count: "*" } } as const;
+    for (const [table, type, least, sum, n] of [
+        [none, "inner", null, null, 0n],
+        [none, "left", null, null, 3n],
+        [some, "inner", "a", 3n, 3n]
+    ] as const) {
+        const join = runtime.join({ left: runtime.fromTable(some), right: runtime.fromTable(table), on: "id", type });
+        const result = await join.groupBy({ keys: [], aggregates }).toTable();
+        expect(result.get(0)?.toJSON()).toEqual({ least, sum, n });
+        expect(await join.groupBy({ keys: ["w_right"], aggregates }).count()).toBe(type === "left" ? 1 : Number(n));
+    }
 });

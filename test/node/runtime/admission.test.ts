@@ -2,6 +2,7 @@
 // Who gets how much of the budget, who waits for whom, and who is told that waiting would not help.
 import { describe, expect, test } from "vitest";
 import { SpillwayError } from "../../../src/errors.js";
+import { parseBytes } from "../../../src/model/sizes.js";
 import { Admission, type MemoryRequest } from "../../../src/runtime/admission.js";
 
 const request = (minimumBytes: number, wantedBytes: number, waitsForUser = false): MemoryRequest => ({
@@ -56,16 +57,39 @@ describe("a query", () => {
         const reading = await admission.admit(request(600, 900, true), never);
         await expect(admission.admit(request(600, 900), never)).rejects.toMatchObject({
             code: "BUDGET_TOO_SMALL",
-            message: expect.stringMatching(/open result/) as string
+            message: expect.stringMatching(/one query with an open result/) as string
         });
         reading.release();
         expect((await admission.admit(request(600, 900), never)).bytes).toBe(1000);
     });
 
-    test("that may wait for user code leaves half to others", async () => {
-        const admission = new Admission(1000);
-        expect((await admission.admit(request(10, 900, true), never)).bytes).toBe(500);
-        expect((await admission.admit(request(10, 900, true), never)).bytes).toBe(250);
+    test("that may wait for user code leaves half to others, and one of many most of it", async () => {
+        const admission = new Admission(1600);
+        expect((await admission.admit(request(10, 900, true), never)).bytes).toBe(800);
+        expect((await admission.admit(request(10, 900, true), never)).bytes).toBe(100);
+        expect((await admission.admit(request(10, 900, true), never)).bytes).toBe(87);
+    });
+
+    test("that is refused because of others that wait for user code hears of a budget that does for all", async () => {
+        const requests = Array.from({ length: 12 }, () => request(70, 900, true));
+        const admitAll = async (limit: number): Promise<string[]> => {
+            const admission = new Admission(limit);
+            const refused: string[] = [];
+            for (const each of requests) {
+                await admission.admit(each, never).catch((error: SpillwayError) => {
+                    refused.push(String(error.details["smallest"]));
+                });
+            }
+            return refused;
+        };
+        let limit = 400;
+        let steps = 0;
+        for (let refused = await admitAll(limit); refused.length > 0; refused = await admitAll(limit)) {
+            expect(++steps).toBeLessThan(10);
+            limit = parseBytes(refused.at(-1), "memory.host");
+        }
+        expect(limit).toBeLessThan(4096);
+        expect(steps).toBeGreaterThan(0);
     });
 
     test("that is cancelled while it waits leaves the line", async () => {

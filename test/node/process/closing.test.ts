@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// runtime.close() while queries run: each of them ends with CLOSED, whatever it was doing.
+import { Int32, makeData, makeVector, Table } from "apache-arrow";
+import { setTimeout } from "node:timers/promises";
+import { openRuntime, SpillwayError } from "spillway";
+import { expect, test } from "vitest";
+
+const rows = 60_000;
+const table = new Table({
+    id: makeVector(makeData({ type: new Int32(), data: Int32Array.from({ length: rows }, (_, i) => i) }))
+});
+
+test.each(["table", "stream"])("closing during a query over a %s rejects with CLOSED", async (kind) => {
+    let interrupted = 0;
+    for (let round = 0; round < 40; round++) {
+        const runtime = await openRuntime({ threads: 2, memory: { host: "24MiB" } });
+        const relation = () =>
+            kind === "table"
+                ? runtime.fromTable(table)
+                : runtime.fromBatches(table.schema, async function* () {
+                      for (let i = 0; i < rows; i += 5000) {
+                          yield* await Promise.resolve(table.slice(i, i + 5000).batches);
+                      }
+                  });
+        const counts = [1, 2, 3].map(async () => await relation().join(relation(), { on: "id" }).count());
+        const ends = Promise.allSettled(counts);
+        await setTimeout(round / 2);
+        await runtime.close();
+        for (const end of await ends) {
+            if (end.status === "fulfilled") {
+                expect(end.value).toBe(rows);
+                continue;
+            }
+            interrupted++;
+            expect(end.reason).toBeInstanceOf(SpillwayError);
+            expect(end.reason).toMatchObject({ code: "CLOSED" });
+        }
+    }
+    expect(interrupted).toBeGreaterThan(0);
+});
