@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { DataType, TimeUnit, Vector, type Data, type RecordBatch, type Timestamp } from "apache-arrow";
+import { DataType, DateUnit, UnionMode, Vector, type Data, type RecordBatch, type Timestamp } from "apache-arrow";
+import { dayText, floorDivide, timestampText } from "./calendar.js";
 
 /** Decimal text of an unscaled integer: 12345 with scale 2 is 123.45. */
 export function scaledText(unscaled: bigint, scale: number): string {
@@ -16,91 +17,132 @@ function unscaledDecimal(words: Uint32Array): bigint {
     return BigInt.asIntN(words.length * 32, value);
 }
 
-const unitsPerSecond: Record<number, bigint> = {
-    [TimeUnit.SECOND]: 1n,
-    [TimeUnit.MILLISECOND]: 1_000n,
-    [TimeUnit.MICROSECOND]: 1_000_000n,
-    [TimeUnit.NANOSECOND]: 1_000_000_000n
-};
-
-/**
- * ISO text of the exact stored integer. Arrow JS hands timestamps out as floating milliseconds, which loses the last
- * digits of nanoseconds, so the integer is read from the data buffer instead.
- */
-function timestampText(ticks: bigint, type: Timestamp): string {
-    const perSecond = unitsPerSecond[type.unit]!;
-    const fraction = ((ticks % perSecond) + perSecond) % perSecond;
-    const milliseconds = Number((ticks - fraction) / perSecond) * 1000;
-    // Outside years 0 .. 9999 (and Date's own range) a calendar text would mislead; the stored number does not.
-    if (!(milliseconds >= -62167219200000 && milliseconds <= 253402300799000)) return ticks.toString();
-    const seconds = new Date(milliseconds).toISOString().slice(0, 19);
-    const digits = perSecond === 1n ? "" : `.${fraction.toString().padStart(perSecond.toString().length - 1, "0")}`;
-    return `${seconds}${digits}${type.timezone ? "Z" : ""}`;
-}
-
 function hexText(bytes: Uint8Array): string {
     return `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}`;
 }
 
-/** A value as JSON would hold it; 64-bit integers stay bigint so that no digit is lost. */
-export type PlainValue = null | boolean | number | bigint | string | PlainValue[] | { [name: string]: PlainValue };
+/**
+ * A value as JSON would hold it; 64-bit integers stay bigint so that no digit is lost. Objects are maps: those keep
+ * the order of their names and can hold any name, `__proto__` too.
+ */
+export type PlainValue = null | boolean | number | bigint | string | PlainValue[] | ReadonlyMap<string, PlainValue>;
 
-/** Plain value of anything `Vector.get` returns for `type`. Timestamps need the buffer: see `columnReader`. */
-export function plainValue(value: unknown, type: DataType): PlainValue {
-    if (value == null) return null;
-    if (DataType.isDictionary(type)) return plainValue(value, type.dictionary as DataType);
-    if (DataType.isDecimal(type)) return scaledText(unscaledDecimal(value as Uint32Array), type.scale);
-    if (DataType.isDate(type)) return new Date(value as number).toISOString().slice(0, 10);
-    if (DataType.isTimestamp(type)) return new Date(value as number).toISOString();
-    return untypedValue(value, type);
+type Reader = (row: number) => PlainValue;
+
+const millisecondsPerDay = 86_400_000n;
+
+/**
+ * Arrow JS hands dates and timestamps out as floating milliseconds, which loses the last digits of nanoseconds and
+ * throws for what a float cannot hold, so the integers are read from the data buffer instead, at any depth.
+ */
+function timeReader(data: Data): Reader | null {
+    const { type } = data;
+    if (DataType.isTimestamp(type)) {
+        const ticks = (data as Data<Timestamp>).values;
+        return (row) => timestampText(ticks[row]!, type);
+    }
+    if (!DataType.isDate(type)) return null;
+    const stored = data.values as Int32Array | BigInt64Array;
+    if (type.unit === DateUnit.DAY) return (row) => dayText(BigInt(stored[row]!));
+    return (row) => dayText(floorDivide(BigInt(stored[row]!), millisecondsPerDay));
 }
 
-function untypedValue(value: unknown, type: DataType): PlainValue {
-    if (typeof value === "number" || typeof value === "bigint" || typeof value === "boolean") return value;
-    if (typeof value === "string") return value;
-    if (value instanceof Uint8Array) return hexText(value);
-    if (value instanceof Vector) {
-        const child = (type.children?.[0]?.type ?? value.type) as DataType;
-        return Array.from({ length: value.length }, (_, index) => plainValue(value.get(index), child));
+function listReader(data: Data): Reader {
+    const item = dataReader(data.children[0]!);
+    const items = (begin: number, end: number): PlainValue[] =>
+        Array.from({ length: end - begin }, (_, index) => item(begin + index));
+    if (DataType.isFixedSizeList(data.type)) {
+        const { listSize } = data.type;
+        return (row) => items(row * listSize, (row + 1) * listSize);
     }
-    if (ArrayBuffer.isView(value)) return Array.from(value as unknown as Iterable<number>);
-    return objectValue(value as object, type);
+    const offsets = data.valueOffsets as Int32Array | BigInt64Array;
+    return (row) => items(Number(offsets[row]), Number(offsets[row + 1]));
 }
 
-function objectValue(value: object, type: DataType): PlainValue {
-    const plain: Record<string, PlainValue> = {};
-    if (DataType.isMap(type)) {
-        const valueType = type.children[0]!.type.children[1]!.type as DataType;
-        for (const [key, item] of value as Iterable<[unknown, unknown]>)
-            plain[String(key)] = plainValue(item, valueType);
-        return plain;
+function mapReader(data: Data): Reader {
+    const [key, value] = data.children[0]!.children.map(dataReader) as [Reader, Reader];
+    const offsets = data.valueOffsets as Int32Array;
+    return (row) => {
+        const entries = new Map<string, PlainValue>();
+        for (let index = offsets[row]!; index < offsets[row + 1]!; index++)
+            entries.set(toCell(key(index)), value(index));
+        return entries;
+    };
+}
+
+function structReader(data: Data): Reader {
+    const fields = data.children.map((child, index) => ({
+        name: data.type.children[index]!.name,
+        read: dataReader(child)
+    }));
+    return (row) => new Map(fields.map(({ name, read }) => [name, read(row)]));
+}
+
+function unionReader(data: Data): Reader {
+    const { type } = data;
+    if (!DataType.isUnion(type)) throw new TypeError(`${String(type)} is no union`);
+    const children = data.children.map(dataReader);
+    const typeIds = data.typeIds as Int8Array;
+    const offsets = type.mode === UnionMode.Dense ? (data.valueOffsets as Int32Array) : null;
+    return (row) => children[type.typeIdToChildIndex[typeIds[row]!]!]!(offsets === null ? row : offsets[row]!);
+}
+
+function dictionaryReader(data: Data): Reader {
+    const chunks = data.dictionary!.data.map((chunk) => ({ length: chunk.length, read: dataReader(chunk) }));
+    const codes = data.values as Int32Array;
+    return (row) => {
+        let code = Number(codes[row]);
+        for (const { length, read } of chunks) {
+            if (code < length) return read(code);
+            code -= length;
+        }
+        return null;
+    };
+}
+
+function leafReader(data: Data): Reader {
+    const { type } = data;
+    const vector = new Vector([data]);
+    if (DataType.isDecimal(type)) {
+        return (row) => scaledText(unscaledDecimal(vector.get(row) as Uint32Array), type.scale);
     }
-    for (const field of type.children ?? []) {
-        plain[field.name] = plainValue((value as Record<string, unknown>)[field.name], field.type as DataType);
-    }
-    return plain;
+    return (row) => {
+        const value: unknown = vector.get(row);
+        if (value instanceof Uint8Array) return hexText(value);
+        if (ArrayBuffer.isView(value)) return Array.from(value as unknown as Iterable<number>);
+        return value as PlainValue;
+    };
+}
+
+function presentReader(data: Data): Reader {
+    const { type } = data;
+    if (DataType.isDictionary(type)) return dictionaryReader(data);
+    if (DataType.isList(type) || DataType.isLargeList(type) || DataType.isFixedSizeList(type)) return listReader(data);
+    if (DataType.isMap(type)) return mapReader(data);
+    if (DataType.isStruct(type)) return structReader(data);
+    return timeReader(data) ?? leafReader(data);
+}
+
+/** Reads row after row of one array. */
+function dataReader(data: Data): Reader {
+    if (DataType.isNull(data.type)) return () => null;
+    if (DataType.isUnion(data.type)) return unionReader(data); // its members say which values are NULL
+    const present = presentReader(data);
+    return (row) => (data.getValid(row) ? present(row) : null);
 }
 
 /** Reads row after row of one column of a batch. */
-export function columnReader(batch: RecordBatch, column: number): (row: number) => PlainValue {
-    const vector = batch.getChildAt(column)!;
-    const type = vector.type as DataType;
-    if (DataType.isTimestamp(type)) {
-        const data = vector.data[0] as Data<Timestamp>;
-        const ticks = data.values; // already shifted by the batch's offset
-        return (row) => (vector.isValid(row) ? timestampText(ticks[row]!, type) : null);
-    }
-    return (row) => plainValue(vector.get(row), type);
+export function columnReader(batch: RecordBatch, column: number): Reader {
+    return dataReader(batch.data.children[column]!);
 }
 
 /** JSON with 64-bit integers as plain digits, which `JSON.stringify` cannot write; NaN and infinities become null. */
 export function toJson(value: PlainValue): string {
     if (typeof value === "bigint") return value.toString();
     if (Array.isArray(value)) return `[${value.map(toJson).join(",")}]`;
-    if (value !== null && typeof value === "object") {
-        return `{${Object.entries(value)
-            .map(([name, item]) => `${JSON.stringify(name)}:${toJson(item)}`)
-            .join(",")}}`;
+    if (value instanceof Map) {
+        const members = Array.from(value as ReadonlyMap<string, PlainValue>);
+        return `{${members.map(([name, item]) => `${JSON.stringify(name)}:${toJson(item)}`).join(",")}}`;
     }
     return JSON.stringify(value);
 }
