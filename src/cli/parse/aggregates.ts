@@ -40,10 +40,10 @@ function parseAggregate(item: string): [name: string, aggregate: AggregateOf<str
 
 /** `revenue=sum:price,n=count:*`; without a name the result column is called `price_sum`. */
 export function parseAggregates(texts: readonly string[]): Record<string, AggregateOf<string>> {
-    const aggregates: Record<string, AggregateOf<string>> = {};
+    const aggregates = Object.create(null) as Record<string, AggregateOf<string>>; // `__proto__` is a name too
     for (const item of texts.flatMap((text) => text.split(","))) {
         const [name, aggregate] = parseAggregate(item.trim());
-        if (Object.hasOwn(aggregates, name)) throw new UsageError(`--aggregate names two results "${name}".`);
+        if (name in aggregates) throw new UsageError(`--aggregate names two results "${name}".`);
         aggregates[name] = aggregate;
     }
     return aggregates;

@@ -12,14 +12,14 @@ export function parseList(option: string, texts: readonly string[]): string[] {
 
 /** `left=right` or `both`, separated by commas: the key columns of a join. */
 export function parseKeys(option: string, texts: readonly string[]): Record<string, string> {
-    const keys: Record<string, string> = {};
+    const keys = Object.create(null) as Record<string, string>; // `__proto__` is a name too
     for (const item of parseList(option, texts)) {
         const [left, right, ...rest] = item.split("=").map((name) => name.trim());
         const other = right ?? left;
         if (!left || !other || rest.length > 0) {
             throw new UsageError(`--${option} needs LEFT_COLUMN=RIGHT_COLUMN (or one name for both), not "${item}".`);
         }
-        if (Object.hasOwn(keys, left)) {
+        if (left in keys) {
             throw new UsageError(`--${option} names the left column "${left}" twice.`);
         }
         keys[left] = other;
