@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { InferredOptionTypes, Options, PositionalOptions } from "yargs";
+import type { ErrorCode } from "../index.js";
 
 /** What a command may touch of the world; tests give their own. */
 export interface CommandContext {
@@ -24,7 +25,11 @@ interface CommandText {
     synopsis: string;
     describe: string;
     examples: readonly (readonly [command: string, meaning: string])[];
+    /** What to do about an error where the general advice names options that this command does not have. */
+    remedies?: Remedies;
 }
+
+export type Remedies = Readonly<Partial<Record<ErrorCode, string>>>;
 
 /** A command as plain data; `run-command-line.ts` gives it to yargs. */
 export interface Command extends CommandText {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import yargs, { type Argv, type CommandModule } from "yargs";
-import type { Command, CommandContext } from "./command.js";
+import type { Command, CommandContext, Remedies } from "./command.js";
 import { explainUsage } from "./usage-message.js";
 import { UsageError } from "./usage-error.js";
 
 export type ParsedCommandLine =
-    { kind: "help"; text: string } | { kind: "run"; json: boolean; run: (context: CommandContext) => Promise<void> };
+    | { kind: "help"; text: string }
+    | { kind: "run"; json: boolean; remedies: Remedies; run: (context: CommandContext) => Promise<void> };
 
 // Every word is taken as it stands: no dots as paths, no camel-case twins, one value per occurrence of a list option
 // (so that `--left a.arrow b.arrow` cannot swallow a positional), numbers parsed by us with our own messages.
@@ -54,7 +55,12 @@ export async function parseCommandLine(
     if (chosen == null) return { kind: "help", text: help };
     const { command, args } = chosen as { command: Command; args: Record<string, unknown> };
     refuseRepeats(command, args);
-    return { kind: "run", json: args["json"] === true, run: (context) => command.run!(args, context) };
+    return {
+        kind: "run",
+        json: args["json"] === true,
+        remedies: command.remedies ?? {},
+        run: (context) => command.run!(args, context)
+    };
 }
 
 function build(parser: Argv, command: Command, toModule: (command: Command) => CommandModule): Argv {

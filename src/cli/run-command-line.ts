@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { readFileSync } from "node:fs";
 import { SpillwayError } from "../index.js";
-import type { Command, CommandContext } from "./command.js";
+import type { Command, CommandContext, Remedies } from "./command.js";
 import { demoCommand } from "./commands/demo.js";
 import { explainCommand } from "./commands/explain.js";
 import { generateCommand } from "./commands/generate.js";
@@ -11,7 +11,7 @@ import { machineCommand } from "./commands/machine.js";
 import { exitCode, type ExitCode } from "./exit-code.js";
 import { Interruption } from "./interruption.js";
 import { parseCommandLine, type ParsedCommandLine } from "./parse-command-line.js";
-import { errorJson, errorText } from "./render/errors.js";
+import { errorJson, errorText, originalError } from "./render/errors.js";
 import { UsageError } from "./usage-error.js";
 
 export interface CommandLineWorld {
@@ -55,6 +55,7 @@ export async function runCommandLine(words: readonly string[], world: CommandLin
     };
     // Known before parsing, so that a wrong command line is reported as JSON too.
     let json = words.includes("--json");
+    let remedies: Remedies = {};
     try {
         const parsed: ParsedCommandLine = await parseCommandLine(words, commands, {
             version: packageVersion(),
@@ -64,16 +65,16 @@ export async function runCommandLine(words: readonly string[], world: CommandLin
             await context.print(`${parsed.text}\n`);
             return exitCode.ok;
         }
-        json = parsed.json;
+        ({ json, remedies } = parsed);
         context.signal.throwIfAborted();
         await parsed.run(context);
         return exitCode.ok;
     } catch (error) {
-        return await report(error, json, context);
+        return await report(originalError(error), json, remedies, context);
     }
 }
 
-async function report(error: unknown, json: boolean, context: CommandContext): Promise<ExitCode> {
+async function report(error: unknown, json: boolean, remedies: Remedies, context: CommandContext): Promise<ExitCode> {
     const reason: unknown = context.signal.reason;
     if (context.signal.aborted && reason instanceof Interruption) {
         // The reader of stdout has gone (`| head`): it has what it wanted, and nobody reads a message.
@@ -81,10 +82,21 @@ async function report(error: unknown, json: boolean, context: CommandContext): P
         return reason.exitCode;
     }
     if ((error as NodeJS.ErrnoException).code === "EPIPE") return exitCode.ok;
-    if (json) await context.print(`${errorJson(error)}\n`);
-    else context.say(errorText(error));
     // INVALID_ARGUMENT can only stem from a value on the command line, such as `--memory 12xB`.
     const isUsage =
         error instanceof UsageError || (error instanceof SpillwayError && error.code === "INVALID_ARGUMENT");
-    return isUsage ? exitCode.usageError : exitCode.operatingError;
+    const code = isUsage ? exitCode.usageError : exitCode.operatingError;
+    if (!json) {
+        context.say(errorText(error, remedies));
+        return code;
+    }
+    try {
+        await context.print(`${errorJson(error)}\n`);
+        return code;
+    } catch (failure) {
+        // A full disk under stdout must not hide what went wrong; a reader that has gone wants to hear nothing.
+        if ((failure as NodeJS.ErrnoException).code === "EPIPE") return code;
+        context.say(`${errorText(error, remedies)}\nCannot write to standard output: ${(failure as Error).message}`);
+        return exitCode.operatingError;
+    }
 }

@@ -8,6 +8,7 @@ import { defineCommand, type ArgumentsOf, type CommandContext } from "../command
 import { checkDemoResult, type DemoCheck, type DemoFiles } from "../demo/check-result.js";
 import { peakResidentBytes } from "../demo/process-memory.js";
 import { arrowBatches } from "../demo/read-arrow.js";
+import { folderError } from "../folders.js";
 import { parseNumber } from "../parse/numbers.js";
 import { progressFor } from "../render/progress.js";
 import { formatBytes, formatCount } from "../render/quantities.js";
@@ -38,8 +39,12 @@ const select = ["o_orderkey", "o_orderdate", "o_orderpriority", "l_linenumber", 
 // Both relations and the result, measured: 1.5 GiB at scale 1, and spill files of the same disk.
 const diskBytesPerScale = 2 * 2 ** 30;
 
+const purpose = "the demo's files";
+
 async function requireDisk(folder: string, scale: number): Promise<void> {
-    const { bavail, bsize } = await statfs(folder);
+    const { bavail, bsize } = await statfs(folder).catch((error: unknown) => {
+        throw folderError(folder, purpose, error);
+    });
     const [wanted, free] = [scale * diskBytesPerScale, bavail * bsize];
     if (free >= wanted) return;
     throw new SpillwayError(
@@ -122,13 +127,19 @@ export const demoCommand = defineCommand({
     synopsis: "demo [options]",
     describe: "Generate two relations, join them in less memory than they take, check the result, clean up",
     examples: [["$0 demo --scale 5 --memory 128MiB", "More rows, another budget"]],
+    remedies: {
+        OUTPUT_FAILED: "Name a folder that exists and can be written to with --folder.",
+        DISK_FULL: "Free space, or name another disk with --folder and --spill-directory."
+    },
     positionals: {},
     options: demoOptions,
     run: async (args, context) => {
         const scale = parseNumber("scale", args.scale, 0.001, 10);
         const parent = args.folder ?? tmpdir();
         await requireDisk(parent, scale);
-        const folder = await mkdtemp(join(parent, "spillway-demo-"));
+        const folder = await mkdtemp(join(parent, "spillway-demo-")).catch((error: unknown) => {
+            throw folderError(parent, purpose, error);
+        });
         const path = (name: string): string => join(folder, `${name}.arrow`);
         const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
         process.once("exit", removeFolder); // a second Ctrl-C ends the process without `finally`

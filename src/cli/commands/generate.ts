@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { GenerateOptions, Relation, Runtime } from "../../index.js";
 import { defineCommand, defineCommandGroup, type ArgumentsOf, type CommandContext } from "../command.js";
@@ -7,6 +6,8 @@ import { parseCount, parseNumber } from "../parse/numbers.js";
 import { parsePayload } from "../parse/payload.js";
 import { progressFor } from "../render/progress.js";
 import { formatBytes, formatCount } from "../render/quantities.js";
+import { UsageError } from "../usage-error.js";
+import { openTarget } from "./generate-target.js";
 import { openCommandRuntime, runtimeOptions } from "./shared-options.js";
 
 const sharedPositionals = {
@@ -51,7 +52,17 @@ interface GeneratedFile {
 /** left.arrow holds every key, right.arrow refers to them. */
 function relationFiles(args: RelationArguments): GeneratedFile[] {
     const rows = parseCount("rows", args.rows);
+    const rightRows = args["right-rows"] == null ? rows : parseCount("right-rows", args["right-rows"]);
     const duplicates = parseCount("duplicates", args.duplicates, 1);
+    if (rightRows > 0 && rows < duplicates) {
+        throw new UsageError(
+            `--rows ${rows} is less than --duplicates ${duplicates}: no key has all of its rows, ` +
+                "and right.arrow would have none to refer to. Give more --rows or fewer --duplicates."
+        );
+    }
+    if (args.sparse && args.sorted) {
+        throw new UsageError("--sparse and --sorted exclude each other: scattered keys have no order; give one.");
+    }
     const seed = parseCount("seed", args.seed);
     const key = {
         type: args["key-type"],
@@ -65,7 +76,7 @@ function relationFiles(args: RelationArguments): GeneratedFile[] {
         payload: parsePayload("payload", args.payload, "left")
     };
     const right = {
-        rows: args["right-rows"] == null ? rows : parseCount("right-rows", args["right-rows"]),
+        rows: rightRows,
         seed: seed + 1, // the same seed would pair the random numbers of both files
         key: {
             ...key,
@@ -101,18 +112,34 @@ async function generateFile(
     }
 }
 
+/** Both files or, where nothing has been replaced, none: one of them alone is of no use. */
 async function generateAll(files: GeneratedFile[], args: SharedArguments, context: CommandContext): Promise<void> {
     await using runtime = await openCommandRuntime(args);
-    await mkdir(args.folder, { recursive: true });
+    const target = await openTarget(
+        args.folder,
+        files.map(({ file }) => file)
+    );
+    if (!args.overwrite) target.refuseExisting();
     const written: { path: string; rows: number | null; bytes: number | null }[] = [];
-    for (const file of files) {
-        const { rows, bytes } = await generateFile(runtime, file, args, context);
-        const path = join(args.folder, file.file);
-        written.push({ path, rows, bytes });
-        if (!args.quiet) context.say(`${path}: ${formatCount(rows ?? 0)} rows, ${formatBytes(bytes ?? 0)}`);
+    try {
+        for (const file of files) {
+            const { rows, bytes } = await generateFile(runtime, file, args, context);
+            const path = join(args.folder, file.file);
+            written.push({ path, rows, bytes });
+            if (!args.quiet) context.say(`${path}: ${formatCount(rows ?? 0)} rows, ${formatBytes(bytes ?? 0)}`);
+        }
+    } catch (error) {
+        for (const line of await target.undo(written.map(({ path }) => path))) context.say(line);
+        throw error;
     }
     if (args.json) await context.print(`${JSON.stringify({ files: written })}\n`);
 }
+
+const remedies = {
+    OUTPUT_EXISTS: "Give --overwrite to replace it, or another folder.",
+    OUTPUT_FAILED: "Name a folder that exists or can be made, and that this user may write to.",
+    DISK_FULL: "Free space, or name a folder on another disk."
+} as const;
 
 const generateRelations = defineCommand({
     usage: "relations <folder>",
@@ -121,6 +148,7 @@ const generateRelations = defineCommand({
     examples: [["$0 generate relations data --rows 10M --right-rows 40M --zipf 1", "A skewed foreign key"]],
     positionals: sharedPositionals,
     options: relationOptions,
+    remedies,
     run: (args, context) => generateAll(relationFiles(args), args, context)
 });
 
@@ -131,6 +159,7 @@ const generateTpch = defineCommand({
     examples: [["$0 generate tpch data --scale 10", "15 M orders and about 60 M line items"]],
     positionals: sharedPositionals,
     options: tpchOptions,
+    remedies,
     run: (args, context) => {
         const scale = parseNumber("scale", args.scale, 0, 1e6);
         const seed = parseCount("seed", args.seed);

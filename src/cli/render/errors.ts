@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError, type ErrorCode } from "../../index.js";
+import type { Remedies } from "../command.js";
 import { UsageError } from "../usage-error.js";
 
 /** What to do on the command line about each error; null where the message itself says it. */
-const remedies: Record<ErrorCode, string | null> = {
+const generalRemedies: Record<ErrorCode, string | null> = {
     INVALID_ARGUMENT: null,
     UNKNOWN_COLUMN: null,
-    DUPLICATE_COLUMN: "Choose columns with --select, or another --suffix for those of the right side.",
+    DUPLICATE_COLUMN: null, // a join's own advice: see remedyOf
     KEY_TYPE_MISMATCH: "Convert one side so that both keys have the same kind of type.",
     UNSUPPORTED_TYPE: "Write the file again with a supported type; docs/troubleshooting.md has the commands.",
     FILE_NOT_FOUND: "Check the path; a pattern such as 'part-*.arrow' may be quoted.",
@@ -34,6 +35,18 @@ const flags: Readonly<Record<string, string>> = {
     aggregates: "--aggregate"
 };
 
+function remedyOf(error: SpillwayError, remedies: Remedies): string | null {
+    const { details } = error;
+    if (typeof details["smallest"] === "string") return `Give --memory ${details["smallest"]} or more.`;
+    if (error.code === "DUPLICATE_COLUMN" && details["option"] === "suffix") {
+        return "Choose columns with --select, or another --suffix for those of the right side.";
+    }
+    if (error.code === "UNSUPPORTED_TYPE" && details["aggregate"] !== undefined) {
+        return "Name another column in --aggregate, or another function: count, first and any take every type.";
+    }
+    return remedies[error.code] ?? generalRemedies[error.code] ?? flagHint(error);
+}
+
 function flagHint(error: SpillwayError): string | null {
     const flag = flags[String(error.details["option"] ?? "").replace(/^(aggregates)\..*/, "$1")];
     return flag == null ? null : `On the command line this is ${flag}.`;
@@ -43,21 +56,30 @@ function sentence(text: string): string {
     return /[.?!]$/.test(text) ? text : `${text}.`;
 }
 
-/** Message, then what to do, for people. */
-export function errorText(error: unknown): string {
+/**
+ * The error that ended the work. When closing the runtime fails too, `await using` throws a SuppressedError, whose own
+ * message tells nothing.
+ */
+export function originalError(error: unknown): unknown {
+    if (!(error instanceof Error) || error.name !== "SuppressedError" || !("suppressed" in error)) return error;
+    return originalError(error.suppressed);
+}
+
+/** Message, then what to do, for people. `remedies`: those of the command. */
+export function errorText(thrown: unknown, remedies: Remedies = {}): string {
+    const error = originalError(thrown);
     if (error instanceof UsageError) return error.message;
     if (error instanceof SpillwayError) {
-        const { smallest } = error.details;
-        const memory = typeof smallest === "string" ? `Give --memory ${smallest} or more.` : null;
-        const advice = memory ?? remedies[error.code] ?? flagHint(error);
+        const advice = remedyOf(error, remedies);
         return `${error.code}: ${sentence(error.message)}${advice == null ? "" : `\n${advice}`}`;
     }
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    return `INTERNAL: ${text}\n${remedies.INTERNAL}`;
+    return `INTERNAL: ${text}\n${generalRemedies.INTERNAL}`;
 }
 
 /** `{"error":{code,message,details}}`; a wrong command line has the code USAGE. */
-export function errorJson(error: unknown): string {
+export function errorJson(thrown: unknown): string {
+    const error = originalError(thrown);
     const { code, details } =
         error instanceof SpillwayError
             ? error

@@ -88,7 +88,7 @@ function unionReader(data: Data): Reader {
 }
 
 function dictionaryReader(data: Data): Reader {
-    const chunks = data.dictionary!.data.map((chunk) => ({ length: chunk.length, read: dataReader(chunk) }));
+    const chunks = data.dictionary!.data.map((chunk: Data) => ({ length: chunk.length, read: dataReader(chunk) }));
     const codes = data.values as Int32Array;
     return (row) => {
         let code = Number(codes[row]);
