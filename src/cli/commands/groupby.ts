@@ -3,6 +3,7 @@ import { defineCommand, type ArgumentsOf, type CommandContext } from "../command
 import { deliver } from "../deliver.js";
 import { parseAggregates } from "../parse/aggregates.js";
 import { parseList } from "../parse/lists.js";
+import { UsageError } from "../usage-error.js";
 import { groupByInput } from "./inputs.js";
 import { openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
 
@@ -29,6 +30,13 @@ export async function runGroupBy(args: GroupByArguments, context: CommandContext
     const files = groupByInput(args.input);
     const keys = args.keys == null ? [] : parseList("keys", args.keys);
     const aggregates = parseAggregates(args.aggregate ?? []);
+    const clash = keys.find((key) => key in aggregates);
+    if (clash != null) {
+        throw new UsageError(
+            `"${clash}" is a column of --keys and a result of --aggregate; ` +
+                "give the result another name: --aggregate NAME=FUNCTION:COLUMN."
+        );
+    }
     await using runtime = await openCommandRuntime(args);
     const relation = await runtime.fromArrowFile(files);
     await deliver(runtime.groupBy(relation, { keys, aggregates }), args, context);

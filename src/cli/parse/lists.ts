@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { UsageError } from "../usage-error.js";
 
-/** `a,b` given once or several times; order kept, empty items refused. */
-export function parseList(option: string, texts: readonly string[]): string[] {
+function splitItems(option: string, texts: readonly string[]): string[] {
     const items = texts.flatMap((text) => text.split(",")).map((item) => item.trim());
     if (items.some((item) => item === "")) {
         throw new UsageError(`--${option} has an empty item in "${texts.join(",")}".`);
@@ -10,10 +9,18 @@ export function parseList(option: string, texts: readonly string[]): string[] {
     return items;
 }
 
+/** `a,b` given once or several times; order kept, empty and repeated items refused. */
+export function parseList(option: string, texts: readonly string[]): string[] {
+    const items = splitItems(option, texts);
+    const twice = items.find((item, index) => items.indexOf(item) !== index);
+    if (twice != null) throw new UsageError(`--${option} names "${twice}" twice; name it once.`);
+    return items;
+}
+
 /** `left=right` or `both`, separated by commas: the key columns of a join. */
 export function parseKeys(option: string, texts: readonly string[]): Record<string, string> {
     const keys = Object.create(null) as Record<string, string>; // `__proto__` is a name too
-    for (const item of parseList(option, texts)) {
+    for (const item of splitItems(option, texts)) {
         const [left, right, ...rest] = item.split("=").map((name) => name.trim());
         const other = right ?? left;
         if (!left || !other || rest.length > 0) {
