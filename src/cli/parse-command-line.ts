@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import yargs, { type Argv, type CommandModule } from "yargs";
 import type { Command, CommandContext, Remedies } from "./command.js";
-import { explainUsage } from "./usage-message.js";
+import { splitShortOptions } from "./short-options.js";
+import { explainUsage, namedCommand, noCommand, noSubcommand } from "./usage-message.js";
 import { UsageError } from "./usage-error.js";
 
 export type ParsedCommandLine =
@@ -40,7 +41,7 @@ export async function parseCommandLine(
         .locale("en") // messages are matched in usage-message.ts
         .usage("$0 COMMAND\n\nJoins and group-bys of Arrow files larger than memory, within a memory budget.")
         .parserConfiguration(parserConfiguration)
-        .demandCommand(1, "Name a command.")
+        .demandCommand(1, noCommand)
         .strict()
         .help("help", "Show this help")
         .version(about.version)
@@ -69,7 +70,7 @@ function build(parser: Argv, command: Command, toModule: (command: Command) => C
     built = built.options(withRequiredValues(command.options));
     for (const [line, meaning] of command.examples) built = built.example(line, meaning);
     for (const subcommand of command.subcommands) built = built.command(toModule(subcommand));
-    return command.run == null ? built.demandCommand(1, `"${command.usage}" needs one of its commands.`) : built;
+    return command.run == null ? built.demandCommand(1, `"${command.usage}" ${noSubcommand}`) : built;
 }
 
 /** `--memory` without a value is a mistake, not an empty text. */
@@ -85,9 +86,14 @@ function withRequiredValues(options: Command["options"]): Command["options"] {
 async function parse(parser: Argv, words: readonly string[], commands: readonly Command[]): Promise<string> {
     let text = "";
     try {
-        await parser.parseAsync([...words], {}, (_error: unknown, _args: unknown, output: string) => {
-            text = output;
-        });
+        const { command } = namedCommand(words, commands);
+        await parser.parseAsync(
+            splitShortOptions(words, command?.options ?? {}),
+            {},
+            (_error: unknown, _args: unknown, output: string) => {
+                text = output;
+            }
+        );
     } catch (error) {
         // yargs reports a missing value as an error of its own class, everything else through `fail`.
         const isUsage = error instanceof UsageError || (error as Error).name === "YError";

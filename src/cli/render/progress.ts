@@ -18,21 +18,37 @@ export interface ProgressRenderer {
     end(): void;
 }
 
-const barWidth = 24;
+// The widest that fits: in steps, so that the bar does not tremble with every digit behind it.
+const barWidths = [24, 16, 8];
+const columnsDefault = 80;
 // A terminal is read by a person: more than ten frames a second only costs time.
 const frameMs = 100;
 
-function describe(event: ProgressEvent): string {
+/** What is going on, the most important first. */
+function describe(event: ProgressEvent): string[] {
     const parts = [event.phase];
     if (event.rows > 0) parts.push(`${formatRough(event.rows)} rows`);
     if (event.rowsOut > 0) parts.push(`${formatRough(event.rowsOut)} out`);
     if (event.spilledBytes > 0) parts.push(`${formatBytes(event.spilledBytes)} spilled`);
-    return parts.join(" · ");
+    return parts;
 }
 
-function bar(fraction: number): string {
-    const filled = Math.round(Math.min(1, Math.max(0, fraction)) * barWidth);
-    return `${"█".repeat(filled)}${"░".repeat(barWidth - filled)}`;
+function bar(fraction: number, width: number): string {
+    const filled = Math.round(Math.min(1, Math.max(0, fraction)) * width);
+    return `${"█".repeat(filled)}${"░".repeat(width - filled)}`;
+}
+
+/** One line of at most `width` characters: the bar gets shorter, then parts are left out, and none is ever cut. */
+function barLine(event: ProgressEvent, width: number): string {
+    const share = formatPercent(event.fraction).padStart(5);
+    const eta = event.etaMs == null ? [] : [`ETA ${formatDuration(event.etaMs)}`];
+    const parts = describe(event);
+    for (;;) {
+        const text = `${share}  ${[...parts, ...eta].join(" · ")}`;
+        const fitting = barWidths.find((candidate) => candidate + 1 + text.length <= width);
+        if (fitting !== undefined) return `${bar(event.fraction, fitting)} ${text}`;
+        if (parts.pop() === undefined) return text.length <= width ? text : share.slice(0, Math.max(0, width));
+    }
 }
 
 /** A bar with ETA, redrawn in place. */
@@ -43,10 +59,8 @@ export function terminalProgress(stream: ProgressStream, now: () => number = Dat
         update(event) {
             if (now() - lastFrame < frameMs) return;
             lastFrame = now();
-            const share = formatPercent(event.fraction).padStart(5);
-            const eta = event.etaMs == null ? "" : ` · ETA ${formatDuration(event.etaMs)}`;
-            const line = `${bar(event.fraction)} ${share}  ${describe(event)}${eta}`;
-            stream.write(`\r\x1b[2K${line.slice(0, (stream.columns ?? 80) - 1)}`);
+            // Some terminals say 0 columns when they do not know.
+            stream.write(`\r\x1b[2K${barLine(event, (stream.columns || columnsDefault) - 1)}`);
             drawn = true;
         },
         end() {
@@ -65,7 +79,7 @@ export function lineProgress(stream: ProgressStream): ProgressRenderer {
             if (reached <= tenths) return;
             tenths = reached;
             const eta = event.etaMs == null || reached >= 10 ? "" : ` · ETA ${formatDuration(event.etaMs)}`;
-            stream.write(`${formatPercent(reached / 10).padStart(5)}  ${describe(event)}${eta}\n`);
+            stream.write(`${formatPercent(reached / 10).padStart(5)}  ${describe(event).join(" · ")}${eta}\n`);
         },
         end() {}
     };

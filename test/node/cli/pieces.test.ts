@@ -143,6 +143,27 @@ describe("what a person reads", () => {
         expect(text.endsWith("\r\x1b[2K")).toBe(true);
     });
 
+    test("progress fits the terminal and never cuts the remaining time", () => {
+        const event = { phase: "partition left", rows: 12_345_678, rowsOut: 1_234_567, spilledBytes: 123 << 20 };
+        const lineAt = (columns: number, etaMs: number | null): string => {
+            let text = "";
+            const stream = { columns, write: (part: string) => (text += part) };
+            terminalProgress(stream).update({ ...event, fraction: 0.5, etaMs });
+            return text.slice("\r\x1b[2K".length);
+        };
+        for (let columns = 20; columns <= 140; columns++) {
+            for (const etaMs of [778, 61_000, 7_500_000]) {
+                const line = lineAt(columns, etaMs);
+                expect(line.length, line).toBeLessThan(columns);
+                if (columns > 26) expect(line.endsWith(`ETA ${formatDuration(etaMs)}`), line).toBe(true);
+            }
+        }
+        expect(lineAt(80, 778)).toMatch(/^█+░+ {2}50 % {2}partition left · 12.3 M rows · 1.23 M out · ETA 778 ms$/);
+        expect(lineAt(0, 778)).toBe(lineAt(80, 778));
+        expect(lineAt(60, null)).toMatch(/^█+░+ {2}50 % {2}partition left · 12.3 M rows/);
+        expect(lineAt(4, 778)).toBe(" 50");
+    });
+
     test("rows as JSON keep every digit", () => {
         const nanoseconds = new arrow.Timestamp(arrow.TimeUnit.NANOSECOND, "UTC");
         const ticks = BigInt64Array.of(1700000000123456789n, -1n);

@@ -102,7 +102,7 @@ describe("timestamps", () => {
 
     test("are keys of maps", () => {
         const entry = new Struct([new Field("key", nanoseconds, false), new Field("value", new Int32(), true)]);
-        const map = new Map_(new Field("entries", entry as never, false) as never);
+        const map = new Map_(new Field("entries", entry as never, false));
         expect(cells(map, [[[1n, 7]], [], [[-1n, null]]])).toEqual([
             '{"1970-01-01T00:00:00.000000001":7}',
             "{}",
