@@ -62,11 +62,16 @@ std::string cpu_model(const std::string& root) {
     return "unknown";
 }
 
-// The extensions that guarded code of the engine is compiled for; none of them needs a check at run time.
+// The extensions that the engine has code for and this processor has. Who uses those beyond the architecture's base
+// asks the processor in the same way: mix_kernels.cpp (AVX-512), vector_probing_table.cpp (AVX2).
 std::vector<std::string> simd_extensions() {
     std::vector<std::string> names;
 #if defined(__x86_64__)
     names.emplace_back("sse2");  // non-temporal stores; part of every x86-64 processor
+    if (__builtin_cpu_supports("avx2") != 0) names.emplace_back("avx2");
+    if (__builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512dq") != 0) {
+        names.insert(names.end(), {"avx512f", "avx512dq"});
+    }
 #elif defined(__aarch64__)
     names.emplace_back("neon");
 #elif defined(__powerpc64__) && defined(__VSX__)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an error says and advises, and what the process ends with.
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -54,6 +54,15 @@ describe("an error during clean-up", () => {
         }
         expect(errorText(original)).toContain("DISK_FULL: no room.");
     });
+});
+
+test.runIf(process.arch === "x64")("machine names the instructions that the processor has", async () => {
+    const flags = /^flags\s*:(.*)$/m.exec(readFileSync("/proc/cpuinfo", "utf8"))?.[1]?.split(" ") ?? [];
+    const both = flags.includes("avx512f") && flags.includes("avx512dq");
+    const wanted = ["sse2", ...flags.filter((flag) => flag === "avx2"), ...(both ? ["avx512f", "avx512dq"] : [])];
+    const { stdout } = await command(["machine", "--json"]);
+    expect((JSON.parse(stdout) as { machine: { simd: string[] } }).machine.simd).toEqual(wanted);
+    expect((await command(["machine"])).stdout).toContain(`with ${wanted.join(", ")}\n`);
 });
 
 test("a full disk under stdout hides no error and ends with 1", () => {
