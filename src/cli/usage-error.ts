@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-/** The command line itself is wrong: nothing was opened or run. Ends with exit code 2. */
+/** The command line itself is wrong: nothing was computed or written. Ends with exit code 2. */
 export class UsageError extends Error {
     override readonly name = "UsageError";
 }
