@@ -7,6 +7,7 @@ import type { BatchLayout, ColumnType, DictionaryLayout } from "../model/column-
 import { bufferCount, columnTypeOf, visitNodes } from "./column-type-of.js";
 import { DamagedMetadata } from "./flatbuffer-check.js";
 import type { Block, FileContents, LocatedMessage } from "./ipc-messages.js";
+import { withNames } from "./with-names.js";
 
 /** The batches of one file. */
 export interface FileLayout {
@@ -183,7 +184,7 @@ class LayoutBuilder {
 
 /** Turns the messages of one file into batches that the engine reads by offset and length. */
 export function fileLayout(contents: FileContents, path: string, file: number, firstDictionary: number): FileLayout {
-    const { schema } = contents;
+    const schema = withNames(contents.schema);
     const columns = schema.fields.map((field) => columnTypeOf(field));
     const builder = new LayoutBuilder(contents, path, file, firstDictionary, columns);
     contents.messages.forEach((message) => builder.add(message));

@@ -12,6 +12,7 @@ import { fileLayout, type FileLayout } from "./file-layout.js";
 import { corruptFile, readContents, type FileReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "./source-facts.js";
+import { withNames } from "./with-names.js";
 
 /** A relation in files: where each buffer of each batch lies. */
 export interface OpenedFiles {
@@ -64,7 +65,8 @@ async function openFile(path: string, file: number, firstDictionary: number, rea
 }
 
 /** The first difference between two schemas in words, or undefined. Nullability and metadata may differ. */
-export function schemaDifference(a: Schema, b: Schema): string | undefined {
+export function schemaDifference(first: Schema, second: Schema): string | undefined {
+    const [a, b] = [withNames(first), withNames(second)];
     const count = Math.max(a.fields.length, b.fields.length);
     for (let i = 0; i < count; i++) {
         const l = a.fields[i];

@@ -8,6 +8,7 @@ import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
 import { requireUniqueColumns, schemaDifference, type OpenedFiles } from "../arrow/open-files.js";
 import { streamColumnTypes } from "../arrow/stream-dictionaries.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "../arrow/source-facts.js";
+import { withNames } from "../arrow/with-names.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
 import type { ColumnType, SourceLayout } from "../model/column-type.js";
@@ -60,7 +61,8 @@ export function memoryInput(table: unknown, name: string): InputInfo {
     if (found === undefined) {
         throw invalidArgument("table", "an Arrow table, a record batch or a non-empty array of record batches", table);
     }
-    const { schema, batches } = found;
+    const { batches } = found;
+    const schema = withNames(found.schema);
     requireUniqueColumns(schema, "The table");
     for (const [index, batch] of batches.entries()) {
         const difference = schemaDifference(schema, batch.schema);
@@ -78,12 +80,13 @@ export function memoryInput(table: unknown, name: string): InputInfo {
 
 /** A relation of batches that arrive one after the other. */
 export function streamInput(
-    schema: unknown,
+    stated: unknown,
     open: () => AsyncIterable<RecordBatch>,
     name: string,
     rows: number | undefined
 ): InputInfo {
-    if (!Schema.isSchema(schema)) throw invalidArgument("schema", "an Arrow schema", schema);
+    if (!Schema.isSchema(stated)) throw invalidArgument("schema", "an Arrow schema", stated);
+    const schema = withNames(stated);
     requireUniqueColumns(schema, "The schema");
     const types = streamColumnTypes(schema);
     const none = types.map(() => 0);
