@@ -15,11 +15,13 @@ interface Physical {
     children?: ColumnType[];
 }
 
-const floatBytes: Readonly<Record<Precision, number>> = {
+const floatBytes: Readonly<Partial<Record<Precision, number>>> = {
     [Precision.HALF]: 2,
     [Precision.SINGLE]: 4,
     [Precision.DOUBLE]: 8
 };
+// Of types in one another: the engine's own limit (kDepthMax in native/addon/decode_column_type.cpp).
+const largestDepth = 64;
 const intervalBytes = [4, 8, 16]; // YEAR_MONTH, DAY_TIME, MONTH_DAY_NANO
 
 /** A type that Spillway does not read, with the way out. */
@@ -38,10 +40,20 @@ function fixed(order: ValueOrder, byteWidth: number): Physical {
     return { layout: "fixed", order, byteWidth };
 }
 
+const integerBits = [8, 16, 32, 64];
+const timeBits = [32, 64];
+const decimalBits = [32, 64, 128, 256];
+
 /** Width of a number whose type states it in bits; a damaged schema may state anything. */
-function bitsToBytes(bits: number, largest: number, type: DataType, column: string): number {
-    if ([8, 16, 32, 64, 128, 256].includes(bits) && bits <= largest) return bits / 8;
+function bitsToBytes(bits: number, known: readonly number[], type: DataType, column: string): number {
+    if (known.includes(bits)) return bits / 8;
     throw unsupportedType(column, String(type), `a width of ${bits} bits is none that Arrow has`);
+}
+
+/** Width of a number whose type names it by a unit or precision. */
+function unitToBytes(bytes: number | undefined, unit: number, type: DataType, column: string): number {
+    if (bytes !== undefined) return bytes;
+    throw unsupportedType(column, String(type), `unit or precision number ${unit} is none that Arrow has`);
 }
 
 function binary(byteWidth: 4 | 8, utf8: boolean): Physical {
@@ -52,17 +64,21 @@ function scalarLayout(type: DataType, column: string): Physical | undefined {
     if (DataType.isNull(type)) return { layout: "null", byteWidth: 0 };
     if (DataType.isBool(type)) return { layout: "bool", order: "unsigned", byteWidth: 1 };
     if (DataType.isInt(type)) {
-        return fixed(type.isSigned ? "signed" : "unsigned", bitsToBytes(type.bitWidth, 64, type, column));
+        return fixed(type.isSigned ? "signed" : "unsigned", bitsToBytes(type.bitWidth, integerBits, type, column));
     }
-    if (DataType.isFloat(type)) return fixed("float", floatBytes[type.precision]);
+    if (DataType.isFloat(type)) {
+        return fixed("float", unitToBytes(floatBytes[type.precision], type.precision, type, column));
+    }
     if (DataType.isDate(type)) return fixed("signed", type.unit === 0 ? 4 : 8);
-    if (DataType.isTime(type)) return fixed("signed", bitsToBytes(type.bitWidth, 64, type, column));
+    if (DataType.isTime(type)) return fixed("signed", bitsToBytes(type.bitWidth, timeBits, type, column));
     if (DataType.isTimestamp(type) || DataType.isDuration(type)) return fixed("signed", 8);
     // Decimals of 32 and 64 bits compare like the integers they are; the engine's decimal order starts at 128 bits.
     if (DataType.isDecimal(type)) {
-        return fixed(type.bitWidth > 64 ? "decimal" : "signed", bitsToBytes(type.bitWidth, 256, type, column));
+        return fixed(type.bitWidth > 64 ? "decimal" : "signed", bitsToBytes(type.bitWidth, decimalBits, type, column));
     }
-    if (DataType.isInterval(type)) return fixed("bytes", intervalBytes[type.unit] ?? 16);
+    if (DataType.isInterval(type)) {
+        return fixed("bytes", unitToBytes(intervalBytes[type.unit], type.unit, type, column));
+    }
     if (DataType.isFixedSizeBinary(type)) {
         if (type.byteWidth < 1) throw unsupportedType(column, String(type), "drop the column: it holds nothing");
         return fixed("bytes", type.byteWidth);
@@ -76,8 +92,15 @@ function scalarLayout(type: DataType, column: string): Physical | undefined {
     return undefined;
 }
 
-function nestedLayout(type: DataType, column: string): Physical | undefined {
-    const children = (): ColumnType[] => type.children.map((child) => columnTypeOf(child, column));
+function nestedLayout(type: DataType, column: string, depth: number): Physical | undefined {
+    const children = (): ColumnType[] => {
+        if (depth < largestDepth) return type.children.map((child) => columnTypeOf(child, column, depth + 1));
+        throw unsupportedType(
+            column,
+            typeName(type),
+            `its types are nested deeper than ${largestDepth} levels: flatten it`
+        );
+    };
     if (DataType.isList(type) || DataType.isMap(type)) return { layout: "list", byteWidth: 4, children: children() };
     if (DataType.isLargeList(type)) return { layout: "list", byteWidth: 8, children: children() };
     if (DataType.isFixedSizeList(type)) {
@@ -90,10 +113,13 @@ function nestedLayout(type: DataType, column: string): Physical | undefined {
         if (type.typeIds.length !== type.children.length) {
             throw unsupportedType(column, String(type), "it has not one type id per child");
         }
+        if (type.typeIds.some((id) => id < 0 || id > 127)) {
+            throw unsupportedType(column, String(type), "its type ids are not all from 0 to 127");
+        }
         return { layout, byteWidth: 1, typeIds: Array.from(type.typeIds), children: children() };
     }
     if (DataType.isDictionary(type)) {
-        const value = physical(type.dictionary, column);
+        const value = physical(type.dictionary, column, depth + 1);
         const values = complete("values", true, value);
         if (values.layout === "dictionary") {
             throw unsupportedType(column, String(type), "decode one level: its dictionary is dictionary-encoded again");
@@ -101,7 +127,7 @@ function nestedLayout(type: DataType, column: string): Physical | undefined {
         return {
             layout: "dictionary",
             order: values.order,
-            byteWidth: bitsToBytes(type.indices.bitWidth, 64, type, column),
+            byteWidth: bitsToBytes(type.indices.bitWidth, integerBits, type, column),
             indexSigned: type.indices.isSigned,
             children: [values]
         };
@@ -109,11 +135,14 @@ function nestedLayout(type: DataType, column: string): Physical | undefined {
     return undefined;
 }
 
-function physical(type: DataType, column: string): Physical {
-    const layout = scalarLayout(type, column) ?? nestedLayout(type, column);
+function typeName(type: DataType): string {
+    return Type[type.typeId] ?? String(type);
+}
+
+function physical(type: DataType, column: string, depth: number): Physical {
+    const layout = scalarLayout(type, column) ?? nestedLayout(type, column, depth);
     if (layout !== undefined) return layout;
-    const name = Type[type.typeId] ?? String(type);
-    throw unsupportedType(column, name, "cast it to a type that Arrow JS reads");
+    throw unsupportedType(column, typeName(type), "cast it to a type that Arrow JS reads");
 }
 
 function complete(name: string, nullable: boolean, type: Physical): ColumnType {
@@ -136,8 +165,8 @@ function complete(name: string, nullable: boolean, type: Physical): ColumnType {
  * Physical type of a field. Every column may hold NULLs as far as this function knows: Arrow files promise
  * `nullable: false` and break it, so the null counts of the batches decide (see `narrowNullability`).
  */
-export function columnTypeOf(field: Field, column: string = field.name): ColumnType {
-    return complete(field.name, true, physical(field.type as DataType, column));
+export function columnTypeOf(field: Field, column: string = field.name, depth = 0): ColumnType {
+    return complete(field.name, true, physical(field.type as DataType, column, depth));
 }
 
 /** Number of field nodes of a column in a record batch; a dictionary's values live in batches of their own. */

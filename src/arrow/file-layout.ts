@@ -75,6 +75,10 @@ function batchLayout(
         nodes[i * 3] = node.length;
         nodes[i * 3 + 1] = nullCount(node, header.buffers[first[i] ?? 0]?.length ?? 0);
     });
+    // Each stands for a buffer of its own: more of them than buffers are as wrong as fewer than none.
+    if (header.variadicBufferCounts.some((count) => count < 0 || count > header.buffers.length)) {
+        throw new DamagedMetadata("a view column has an impossible number of buffers");
+    }
     const body = block.offset + block.metadataBytes;
     const buffers = new Float64Array(header.buffers.length * 2);
     header.buffers.forEach(({ offset, length }, i) => {

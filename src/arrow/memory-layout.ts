@@ -9,6 +9,7 @@ import {
     type Vector
 } from "apache-arrow";
 
+import { SpillwayError } from "../errors.js";
 import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
 
 type Buffers = (Uint8Array | null)[];
@@ -109,6 +110,13 @@ class MemoryBatch {
         const isUnion = type.layout === "unionSparse" || type.layout === "unionDense";
         // Arrow JS says -1 where neither a count nor a bitmap was given.
         const nulls = isUnion ? 0 : Math.max(0, data.nullCount);
+        if (nulls > length) {
+            throw new SpillwayError(
+                "INVALID_ARGUMENT",
+                `The table has a column of ${length} rows with ${nulls} NULLs; make its record batch again`,
+                { option: "table" }
+            );
+        }
         this.#nodes.push(length, nulls, data.offset);
         if (type.layout === "null") return;
         if (!isUnion) this.#validity(data, nulls);

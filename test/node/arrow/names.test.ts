@@ -16,7 +16,7 @@ import {
     vectorFromArray,
     type RecordBatch
 } from "apache-arrow";
-import { openRuntime, type Runtime } from "spillway";
+import { openRuntime, type Relation, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { withNames } from "../../../src/arrow/with-names.js";
 import { Sandbox } from "../../support/sandbox.js";
@@ -36,7 +36,7 @@ const unnamed = new Struct([
     new Field("", new Int32(), true),
     new Field("list", new List(new Field("", new Utf8(), true)), true)
 ]);
-const table = new Table({
+const table: Table = new Table({
     id: vectorFromArray([1, 2], new Int32()),
     "": vectorFromArray([3, 4], new Int32()),
     nested: vectorFromArray([{ "": 5, list: ["a"] }, null], unnamed),
@@ -44,7 +44,7 @@ const table = new Table({
 });
 const rowsOf = (result: Table): unknown[] => result.toArray().map((row: { toJSON(): object }) => row.toJSON());
 
-async function expectNamed(relation: Awaited<ReturnType<Runtime["fromArrowFile"]>>): Promise<void> {
+async function expectNamed(relation: Relation): Promise<void> {
     expect(relation.schema.names).toEqual(["id", "", "nested", "coded"]);
     const result = await relation.join(relation, { on: "id", type: "semi" }).toTable();
     expect(result.schema.names).toEqual(["id", "", "nested", "coded"]);
