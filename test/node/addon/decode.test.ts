@@ -123,7 +123,6 @@ describe("a source", () => {
     const changes: [string, Loose, string][] = [
         ["a file that is not there", { file: 0 }, "spec.batches[0].file"],
         ["half a node", { nodes: new Float64Array(2) }, "spec.batches[0].nodes"],
-        ["more NULLs than rows", { nodes: Float64Array.of(1, 2, 0, 10, 0, 0) }, "spec.batches[0].nodes"],
         ["a fraction", { nodes: Float64Array.of(1.5, 0, 0, 10, 0, 0) }, "spec.batches[0].nodes[0]"],
         ["offsets for memory", { buffers: Float64Array.of(0, 8) }, "spec.batches[0].buffers"],
         ["another typed array", { memory: [null, new Int32Array(4)] }, "spec.batches[0].memory[1]"],
@@ -132,6 +131,11 @@ describe("a source", () => {
     ];
     test.each(changes)("with %s is refused", async (_, change, field) => {
         expect(await sourceError(() => change)).toMatchObject({ code: "INVALID_ARGUMENT", details: { field } });
+    });
+
+    test("with more NULLs than rows is refused by who knows the column", async () => {
+        const error = await sourceError(() => ({ nodes: Float64Array.of(10, 11, 0, 10, 0, 0) }));
+        expect(error).toMatchObject({ code: "INVALID_ARGUMENT", details: { column: "key", batch: "0" } });
     });
 
     test("with buffers too short for its rows is refused", async () => {
