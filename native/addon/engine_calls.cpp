@@ -85,14 +85,14 @@ Napi::Value drain_engine(const Napi::CallbackInfo& info) {
         engine->wait_for_disposals();
         return undefined_result;
     };
-    return start_stage(info.Env(), std::make_shared<Job>(engine), wait, StageMemory::kNone);
+    return start_stage_or_run(info.Env(), std::make_shared<Job>(engine), wait);
 }
 
 // Gives memory, spill files and threads that no job uses back to the system, on a thread of its own: 80 us per MiB.
 Napi::Value trim_engine(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
     engine->keeps_dropped.store(false, std::memory_order_relaxed);
-    return start_stage(info.Env(), std::make_shared<Job>(engine), [engine]() -> Encode {
+    return start_stage_or_run(info.Env(), std::make_shared<Job>(engine), [engine]() -> Encode {
         engine->wait_for_disposals();  // they hand their spill files in
         engine->budget.trim_cache();
         engine->spill_space->trim();

@@ -49,7 +49,7 @@ void StageJob::cancel() const {
     if (job_) job_->cancel();
 }
 
-void StageJob::run() noexcept {
+void StageJob::work() noexcept {
     try {
         if (job_) {
             if (memory_ == StageMemory::kFromBudget) job_->engine->wait_for_memory();
@@ -59,6 +59,15 @@ void StageJob::run() noexcept {
     } catch (...) {
         error_ = current_error();
     }
+}
+
+void StageJob::run_here(Napi::Env env) {
+    work();
+    settle(env);
+}
+
+void StageJob::run() noexcept {
+    work();
     // weak_from_this: nothing that this thread drops may be the last owner of the job (see JsTask).
     registry_->js_thread()->post(std::make_unique<CompleteTask>(weak_from_this()));
 }
@@ -109,6 +118,18 @@ Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work wor
     registry->start(stage);
     job->stage_begins();
     if (job->waited_for()) registry->js_thread()->hold();
+    return promise;
+}
+
+Napi::Value start_stage_or_run(Napi::Env env, const std::shared_ptr<Job>& job, Work work) {
+    try {
+        return start_stage(env, job, work, StageMemory::kNone);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kOutOfMemory) throw;
+    }
+    const auto stage = std::make_shared<StageJob>(registry_of(env), job, std::move(work));
+    const Napi::Promise promise = stage->promise(env);
+    stage->run_here(env);
     return promise;
 }
 

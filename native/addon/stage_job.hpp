@@ -36,12 +36,14 @@ class StageJob : public std::enable_shared_from_this<StageJob> {
 
     Napi::Promise promise(Napi::Env env);
     void start();  // throws kOutOfMemory when the system gives no thread
+    void run_here(Napi::Env env);  // instead of start(): on the JS thread, and settles the promise
     void cancel() const;
     void complete(Napi::Env env);  // JS thread, after the thread has posted its end
     void join();                   // JS thread, during teardown: the promise stays pending for ever
 
   private:
     void run() noexcept;
+    void work() noexcept;
     void settle(Napi::Env env);
 
     std::shared_ptr<JobRegistry> registry_;
@@ -58,6 +60,10 @@ class StageJob : public std::enable_shared_from_this<StageJob> {
 // stays alive and the engine cannot be closed.
 Napi::Value start_stage(Napi::Env env, const std::shared_ptr<Job>& job, Work work,
                         StageMemory memory = StageMemory::kFromBudget);
+
+// The same for what gives memory back: where no thread can be had it runs at once, on the JS thread, so that a runtime
+// can be closed and a query can end in a process that has no threads left.
+Napi::Value start_stage_or_run(Napi::Env env, const std::shared_ptr<Job>& job, Work work);
 
 // For stages without a result.
 Napi::Value undefined_result(Napi::Env env);

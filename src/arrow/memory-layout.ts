@@ -224,8 +224,15 @@ export function memoryLayout(columns: readonly ColumnType[], batches: readonly R
 
 /** Any table or record batches of Arrow JS, also of another copy of the library. */
 export function recordBatchesOf(value: unknown): { schema: Schema; batches: RecordBatch[] } | undefined {
+    const isSchema = (item: unknown): item is Schema =>
+        typeof item === "object" && item !== null && "fields" in item && Array.isArray(item.fields);
     const isBatch = (item: unknown): item is RecordBatch =>
-        typeof item === "object" && item !== null && "schema" in item && "data" in item && "numRows" in item;
+        typeof item === "object" &&
+        item !== null &&
+        "schema" in item &&
+        isSchema(item.schema) &&
+        "data" in item &&
+        "numRows" in item;
     if (isBatch(value) && !("batches" in value)) return { schema: value.schema, batches: [value] };
     if (Array.isArray(value)) {
         const [first] = value as unknown[];
@@ -234,7 +241,7 @@ export function recordBatchesOf(value: unknown): { schema: Schema; batches: Reco
     }
     if (typeof value === "object" && value !== null && "batches" in value && "schema" in value) {
         const { schema, batches } = value as { schema: Schema; batches: unknown };
-        if (Array.isArray(batches) && batches.every(isBatch)) return { schema, batches };
+        if (isSchema(schema) && Array.isArray(batches) && batches.every(isBatch)) return { schema, batches };
     }
     return undefined;
 }

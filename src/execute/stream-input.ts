@@ -4,7 +4,7 @@ import type { Data, RecordBatch } from "apache-arrow";
 import { memoryLayout } from "../arrow/memory-layout.js";
 import { schemaDifference } from "../arrow/open-files.js";
 import { StreamDictionaries } from "../arrow/stream-dictionaries.js";
-import { SpillwayError } from "../errors.js";
+import { SpillwayError, toSpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
 import type { PartitionsHandle, SourceHandle } from "../native/binding.js";
 import type { InputInfo } from "../plan/logical.js";
@@ -12,6 +12,20 @@ import type { Job } from "./job.js";
 
 function isBatch(value: unknown): value is RecordBatch {
     return typeof value === "object" && value !== null && "schema" in value && "data" in value && "numRows" in value;
+}
+
+/**
+ * Runs `look` on a batch of the caller's. What his iterator throws comes out as it is; what its batches make our own
+ * code throw does not.
+ */
+function looking<T>(input: InputInfo, look: () => T): T {
+    try {
+        return look();
+    } catch (error) {
+        if (error instanceof SpillwayError) throw error;
+        const message = `A batch of relation '${input.name}' cannot be read: ${toSpillwayError(error).message}`;
+        throw new SpillwayError("INVALID_ARGUMENT", message, { option: "open" }, error);
+    }
 }
 
 function groupBytes(batches: readonly RecordBatch[]): number {
@@ -43,7 +57,7 @@ async function* groups(
     for await (const batch of iterable as AsyncIterable<unknown>) {
         job.check();
         if (!isBatch(batch)) throw invalidArgument("open", "an async iterable of Arrow record batches", batch);
-        const difference = schemaDifference(schema, batch.schema);
+        const difference = looking(input, () => schemaDifference(schema, batch.schema));
         if (difference !== undefined) {
             throw new SpillwayError(
                 "INVALID_ARGUMENT",
@@ -52,8 +66,8 @@ async function* groups(
             );
         }
         if (batch.numRows === 0) continue;
-        group.push(dictionaries.unify(batch));
-        if (groupBytes(group) >= bytesPerGroup) {
+        group.push(looking(input, () => dictionaries.unify(batch)));
+        if (looking(input, () => groupBytes(group)) >= bytesPerGroup) {
             yield group;
             yielded = true;
             group = [];
@@ -86,7 +100,7 @@ export async function partitionStream(
             if (done === true) break;
             next = reader.next();
             next.catch(() => undefined); // reported by the await above, unless this group fails first
-            const layout = memoryLayout(types, batches);
+            const layout = looking(input, () => memoryLayout(types, batches));
             const source = await binding.openSource(job.engine, layout);
             if (last !== undefined) binding.closeSource(last);
             last = source;

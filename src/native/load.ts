@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { errorCodes } from "../errors.js";
+import { errorCodes, toSpillwayError } from "../errors.js";
 import type { Binding } from "./binding.js";
 import { notBuilt, notLoadable, notMatching } from "./load-failure.js";
 
@@ -25,6 +25,28 @@ function checkVersion(binding: Binding, path: string): void {
     throw notMatching(path, names === "" ? "its error codes are in another order" : `error codes differ: ${names}`);
 }
 
+/**
+ * The same binding, whose calls throw and reject with nothing but a SpillwayError. This is the edge: no caller above
+ * it has to know what a native error looks like, and none can let one out. Code of the user never runs below it.
+ */
+export function withSpillwayErrors(binding: Binding): Binding {
+    const fail = (error: unknown): never => {
+        throw toSpillwayError(error);
+    };
+    const calls = Object.entries(binding).map(([name, call]: [string, (...args: unknown[]) => unknown]) => {
+        const mapped = (...args: unknown[]): unknown => {
+            try {
+                const result = call(...args);
+                return result instanceof Promise ? result.catch(fail) : result;
+            } catch (error) {
+                return fail(error);
+            }
+        };
+        return [name, mapped];
+    });
+    return Object.fromEntries(calls) as Binding;
+}
+
 function load(): Binding {
     const path = places.find((place) => existsSync(place));
     if (path === undefined) throw notBuilt(places, existsSync(join(packageRoot, "build", "CMakeCache.txt")));
@@ -38,7 +60,7 @@ function load(): Binding {
     // process.exit() in the middle of a job: native clean-up hooks do not run then, so the jobs end here and files that
     // were being written disappear.
     process.once("exit", () => binding.shutdown());
-    return binding;
+    return withSpillwayErrors(binding);
 }
 
 let loaded: Binding | undefined;

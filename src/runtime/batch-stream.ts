@@ -133,7 +133,8 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
             if (batch !== null) return { done: false, value: batch };
             await this.#running;
         } catch (error) {
-            this.#failure ??= { error };
+            // What the query itself ended with is there already; else it is the delivery that failed.
+            this.#failure ??= { error: this.#job?.outcome(error) ?? error };
         }
         await this.#end();
         if (this.#failure !== undefined) throw this.#failure.error;

@@ -202,12 +202,24 @@ export async function generateToMemory(
             maxBatches: 2,
             kept: true
         });
-        job.onEnd(() => binding.closeSink(sink));
+        let open = true;
+        const close = (): void => {
+            if (open) binding.closeSink(sink);
+            open = false;
+        };
+        job.onEnd(close);
         const done = generateInto(job, request, size, sink);
-        done.catch(() => undefined); // reported below, after the queue has ended
+        // Reported below, after the queue has ended: a stage that failed before it began has not ended it.
+        done.catch(close);
         const batches: RecordBatch[] = [];
-        for (let batch = await binding.nextBatch(sink); batch !== null; batch = await binding.nextBatch(sink)) {
-            batches.push(recordBatchOf(schema, columns, batch, []));
+        try {
+            for (let batch = await binding.nextBatch(sink); batch !== null; batch = await binding.nextBatch(sink)) {
+                batches.push(recordBatchOf(schema, columns, batch, []));
+            }
+        } catch (error) {
+            close();
+            await done; // why the queue was closed, if the stage failed
+            throw error;
         }
         await done;
         const table = batches.length === 0 ? new Table(schema) : new Table(batches);
