@@ -24,6 +24,8 @@ constexpr size_t kPiecesPerCall = 1024;  // IOV_MAX of Linux
 constexpr int64_t kAllocationMin = int64_t{16} << 20;
 constexpr int64_t kAllocationMax = int64_t{256} << 20;
 constexpr int kHiddenNameAttempts = 1000;
+constexpr int kLinksMax = 40;  // as the kernel follows
+constexpr mode_t kPermissions = 0777;
 constexpr mode_t kFileMode = 0666;  // less the umask, as any other new file
 
 std::string descriptor_path(int descriptor) {
@@ -35,12 +37,32 @@ std::string next_hidden_name() {
     return ".spillway-" + std::to_string(getpid()) + "-" + std::to_string(counter.fetch_add(1)) + ".partial";
 }
 
-// The file behind a symbolic link: publishing replaces a name, and the link itself is to stay.
-std::string resolve_link(const std::string& path) {
+bool is_link(const std::string& path) {
     struct stat status {};
-    if (lstat(path.c_str(), &status) != 0 || !S_ISLNK(status.st_mode)) return path;
+    return lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+}
+
+// What a symbolic link says, as a path from where the process is.
+std::string link_target(const std::string& path) {
+    char text[PATH_MAX];
+    const ssize_t bytes = readlink(path.c_str(), text, sizeof text);
+    if (bytes <= 0 || bytes == static_cast<ssize_t>(sizeof text)) return path;
+    const std::string target(text, static_cast<size_t>(bytes));
+    const size_t slash = path.rfind('/');
+    return target[0] == '/' || slash == std::string::npos ? target : path.substr(0, slash + 1) + target;
+}
+
+// The file behind a symbolic link, be it there or not: publishing replaces a name, and the link itself is to stay.
+std::string resolve_link(const std::string& path) {
+    if (!is_link(path)) return path;
     const std::unique_ptr<char, decltype(&std::free)> target(realpath(path.c_str(), nullptr), &std::free);
-    return target ? std::string(target.get()) : path;
+    if (target) return target.get();
+    // Links of /proc lead to what has no path of its own (a pipe): check_target says so.
+    struct stat status {};
+    if (stat(path.c_str(), &status) == 0) return path;
+    std::string last = path;
+    for (int link = 0; link < kLinksMax && is_link(last); ++link) last = link_target(last);
+    return last;
 }
 
 }  // namespace
@@ -69,7 +91,10 @@ PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming,
     try {
         check_target(overwrite);
         if (naming == Naming::kHidden || !open_unnamed()) open_hidden();
+        keep_mode();
     } catch (...) {
+        if (descriptor_ >= 0) close(descriptor_);
+        if (!hidden_name_.empty()) unlinkat(folder_, hidden_name_.c_str(), 0);
         close(folder_);
         throw;
     }
@@ -82,7 +107,7 @@ PartialFile::~PartialFile() {
     close(folder_);
 }
 
-void PartialFile::check_target(bool overwrite) const {
+void PartialFile::check_target(bool overwrite) {
     struct stat status {};
     if (fstatat(folder_, name_.c_str(), &status, 0) != 0) {
         if (errno == ENOENT) return;
@@ -96,6 +121,14 @@ void PartialFile::check_target(bool overwrite) const {
     if (!overwrite) throw exists();
     // Replacing a name needs no right to the old file; a file that its owner made read-only is respected nevertheless.
     if (faccessat(folder_, name_.c_str(), W_OK, 0) != 0) throw failure(errno, "overwriting");
+    mode_ = status.st_mode & kPermissions;
+}
+
+// To its readers it is the same file with other contents: who was kept out stays out. Before the first row is written.
+void PartialFile::keep_mode() {
+    struct stat status {};
+    if (!mode_ || (fstat(descriptor_, &status) == 0 && (status.st_mode & kPermissions) == *mode_)) return;
+    if (fchmod(descriptor_, *mode_) != 0) throw failure(errno, "setting the permissions of");
 }
 
 // False when the file system (or a missing /proc) does not allow it; then the hidden file says what is wrong, if

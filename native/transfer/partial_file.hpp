@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,7 +44,8 @@ class PartialFile {
     int take_replaced() { return std::exchange(replaced_, -1); }
 
   private:
-    void check_target(bool overwrite) const;
+    void check_target(bool overwrite);
+    void keep_mode();
     bool open_unnamed();
     void open_hidden();
     void publish_unnamed();
@@ -59,6 +61,7 @@ class PartialFile {
     std::string hidden_name_;  // empty = none on disk
     const bool overwrite_;
     const MakeRoom make_room_;
+    std::optional<unsigned> mode_;  // of the file that will be replaced
     int folder_ = -1;  // every later call is relative to it: the process may change its working directory
     int descriptor_ = -1;
     int replaced_ = -1;

@@ -55,6 +55,40 @@ TEST(partial_file_keeps_a_symbolic_link) {
     EXPECT_EQ(read_file(folder.file("real")).size(), size_t{0});
 }
 
+TEST(partial_file_creates_the_target_of_a_dangling_link) {
+    TemporaryFolder folder;
+    std::filesystem::create_directory(folder.file("inner"));
+    const std::string link = folder.file("link");
+    std::filesystem::create_symlink("inner/second", link);
+    std::filesystem::create_symlink("real", folder.file("inner/second"));
+    for (const bool overwrite : {false, true}) {
+        PartialFile(link, overwrite).publish();
+        EXPECT(std::filesystem::is_symlink(link));
+        EXPECT(std::filesystem::is_symlink(folder.file("inner/second")));
+        EXPECT(std::filesystem::is_regular_file(folder.file("inner/real")));
+        std::filesystem::remove(folder.file("inner/real"));
+    }
+    std::filesystem::create_symlink("missing/real", folder.file("astray"));
+    EXPECT_ERROR(kOutputFailed, PartialFile(folder.file("astray"), true));
+    std::filesystem::create_symlink("ring", folder.file("ring"));
+    EXPECT_ERROR(kOutputFailed, PartialFile(folder.file("ring"), true));
+}
+
+TEST(partial_file_keeps_the_mode_of_the_file_it_replaces) {
+    using std::filesystem::perms;
+    for (const auto naming : {PartialFile::Naming::kUnnamedIfPossible, PartialFile::Naming::kHidden}) {
+        TemporaryFolder folder;
+        const std::string path = folder.file("out");
+        std::ofstream(path) << "old contents";
+        for (const perms mode : {perms{0600}, perms{0666}, perms{0640}}) {
+            std::filesystem::permissions(path, mode);
+            PartialFile(path, true, naming).publish();
+            EXPECT_EQ(read_file(path).size(), size_t{0});
+            EXPECT(std::filesystem::status(path).permissions() == mode);
+        }
+    }
+}
+
 TEST(partial_file_writes_more_pieces_than_one_call_takes) {
     TemporaryFolder folder;
     JobControl control;
