@@ -35,7 +35,7 @@ class StageJob : public std::enable_shared_from_this<StageJob> {
     StageJob(const StageJob&) = delete;
 
     Napi::Promise promise(Napi::Env env);
-    void start();  // throws kOutOfMemory when the system gives no thread
+    void start();                  // throws kOutOfMemory when the system gives no thread
     void run_here(Napi::Env env);  // instead of start(): on the JS thread, and settles the promise
     void cancel() const;
     void complete(Napi::Env env);  // JS thread, after the thread has posted its end

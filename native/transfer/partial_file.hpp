@@ -62,7 +62,7 @@ class PartialFile {
     const bool overwrite_;
     const MakeRoom make_room_;
     std::optional<unsigned> mode_;  // of the file that will be replaced
-    int folder_ = -1;  // every later call is relative to it: the process may change its working directory
+    int folder_ = -1;               // every later call is relative to it: the process may change its working directory
     int descriptor_ = -1;
     int replaced_ = -1;
     std::mutex allocation_mutex_;

@@ -54,7 +54,7 @@ describe("errors of the caller's code", () => {
     const table = tableFromArrays({ key: Int32Array.of(1, 2, 3) });
 
     test("come out as the same objects", async () => {
-        const mine = { not: "even an Error" };
+        const mine = new TypeError("mine");
         async function* broken(): AsyncGenerator<RecordBatch> {
             yield* table.batches as RecordBatch[];
             throw mine;
