@@ -3,6 +3,7 @@ import { DataType, Precision, Type, UnionMode, type Field } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
 import type { ColumnType, Layout, ValueOrder } from "../model/column-type.js";
+import { typeText } from "./type-text.js";
 
 interface Physical {
     layout: Layout;
@@ -47,13 +48,13 @@ const decimalBits = [32, 64, 128, 256];
 /** Width of a number whose type states it in bits; a damaged schema may state anything. */
 function bitsToBytes(bits: number, known: readonly number[], type: DataType, column: string): number {
     if (known.includes(bits)) return bits / 8;
-    throw unsupportedType(column, String(type), `a width of ${bits} bits is none that Arrow has`);
+    throw unsupportedType(column, typeText(type), `a width of ${bits} bits is none that Arrow has`);
 }
 
 /** Width of a number whose type names it by a unit or precision. */
 function unitToBytes(bytes: number | undefined, unit: number, type: DataType, column: string): number {
     if (bytes !== undefined) return bytes;
-    throw unsupportedType(column, String(type), `unit or precision number ${unit} is none that Arrow has`);
+    throw unsupportedType(column, typeText(type), `unit or precision number ${unit} is none that Arrow has`);
 }
 
 function binary(byteWidth: 4 | 8, utf8: boolean): Physical {
@@ -80,7 +81,7 @@ function scalarLayout(type: DataType, column: string): Physical | undefined {
         return fixed("bytes", unitToBytes(intervalBytes[type.unit], type.unit, type, column));
     }
     if (DataType.isFixedSizeBinary(type)) {
-        if (type.byteWidth < 1) throw unsupportedType(column, String(type), "drop the column: it holds nothing");
+        if (type.byteWidth < 1) throw unsupportedType(column, typeText(type), "drop the column: it holds nothing");
         return fixed("bytes", type.byteWidth);
     }
     if (DataType.isUtf8(type)) return binary(4, true);
@@ -104,17 +105,17 @@ function nestedLayout(type: DataType, column: string, depth: number): Physical |
     if (DataType.isList(type) || DataType.isMap(type)) return { layout: "list", byteWidth: 4, children: children() };
     if (DataType.isLargeList(type)) return { layout: "list", byteWidth: 8, children: children() };
     if (DataType.isFixedSizeList(type)) {
-        if (type.listSize < 0) throw unsupportedType(column, String(type), "a list size below zero is damaged");
+        if (type.listSize < 0) throw unsupportedType(column, typeText(type), "a list size below zero is damaged");
         return { layout: "fixedList", byteWidth: 0, listSize: type.listSize, children: children() };
     }
     if (DataType.isStruct(type)) return { layout: "struct", byteWidth: 0, children: children() };
     if (DataType.isUnion(type)) {
         const layout = type.mode === UnionMode.Dense ? "unionDense" : "unionSparse";
         if (type.typeIds.length !== type.children.length) {
-            throw unsupportedType(column, String(type), "it has not one type id per child");
+            throw unsupportedType(column, typeText(type), "it has not one type id per child");
         }
         if (type.typeIds.some((id) => id < 0 || id > 127)) {
-            throw unsupportedType(column, String(type), "its type ids are not all from 0 to 127");
+            throw unsupportedType(column, typeText(type), "its type ids are not all from 0 to 127");
         }
         return { layout, byteWidth: 1, typeIds: Array.from(type.typeIds), children: children() };
     }
@@ -122,7 +123,11 @@ function nestedLayout(type: DataType, column: string, depth: number): Physical |
         const value = physical(type.dictionary, column, depth + 1);
         const values = complete("values", true, value);
         if (values.layout === "dictionary") {
-            throw unsupportedType(column, String(type), "decode one level: its dictionary is dictionary-encoded again");
+            throw unsupportedType(
+                column,
+                typeText(type),
+                "decode one level: its dictionary is dictionary-encoded again"
+            );
         }
         return {
             layout: "dictionary",
@@ -136,7 +141,7 @@ function nestedLayout(type: DataType, column: string, depth: number): Physical |
 }
 
 function typeName(type: DataType): string {
-    return Type[type.typeId] ?? String(type);
+    return Type[type.typeId] ?? typeText(type);
 }
 
 function physical(type: DataType, column: string, depth: number): Physical {

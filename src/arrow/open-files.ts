@@ -12,6 +12,7 @@ import { fileLayout, type FileLayout } from "./file-layout.js";
 import { corruptFile, readContents, type FileReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "./source-facts.js";
+import { typeText } from "./type-text.js";
 import { withNames } from "./with-names.js";
 
 /** A relation in files: where each buffer of each batch lies. */
@@ -76,7 +77,8 @@ export function schemaDifference(first: Schema, second: Schema): string | undefi
         if (l.name !== r.name) return `column ${i + 1} is called \`${l.name}\` and \`${r.name}\``;
         const same =
             String(l.type) === String(r.type) && JSON.stringify(columnTypeOf(l)) === JSON.stringify(columnTypeOf(r));
-        if (!same) return `column \`${l.name}\` has type ${String(l.type)} and ${String(r.type)}`;
+        if (!same)
+            return `column \`${l.name}\` has type ${typeText(l.type as DataType)} and ${typeText(r.type as DataType)}`;
     }
     return undefined;
 }

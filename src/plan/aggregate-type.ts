@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { DataType, Decimal, Field, Float64, Int64, Uint64 } from "apache-arrow";
 
+import { typeText } from "../arrow/type-text.js";
 import { SpillwayError } from "../errors.js";
 import { isNested } from "../model/column-type.js";
 import type { AggregateKind, LogicalColumn } from "./logical.js";
@@ -8,8 +9,8 @@ import type { AggregateKind, LogicalColumn } from "./logical.js";
 function refuse(kind: AggregateKind, column: LogicalColumn, advice: string): SpillwayError {
     return new SpillwayError(
         "UNSUPPORTED_TYPE",
-        `Cannot take \`${kind}\` of column \`${column.name}\` of type ${String(column.field.type)}; ${advice}`,
-        { column: column.name, type: String(column.field.type), aggregate: kind }
+        `Cannot take \`${kind}\` of column \`${column.name}\` of type ${typeText(column.field.type as DataType)}; ${advice}`,
+        { column: column.name, type: typeText(column.field.type as DataType), aggregate: kind }
     );
 }
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { DataType } from "apache-arrow";
+
 import { resultColumnType } from "../arrow/column-type-of.js";
+import { typeText } from "../arrow/type-text.js";
 import { SpillwayError } from "../errors.js";
 import { suggestion } from "../model/arguments.js";
 import type { JoinType } from "../model/schema-types.js";
@@ -58,10 +61,14 @@ function sharedKey(request: JoinColumnsRequest, left: number, right: number): Jo
     if (!fitOneColumn(l, r)) {
         throw new SpillwayError(
             "KEY_TYPE_MISMATCH",
-            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${String(l.field.type)} ` +
-                `of the left and ${String(r.field.type)} of the right; rename one of them and join ` +
+            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${typeText(l.field.type as DataType)} ` +
+                `of the left and ${typeText(r.field.type as DataType)} of the right; rename one of them and join ` +
                 `on: { ${l.name}: "<new name>" } to keep both, or cast them to one type`,
-            { column: l.name, leftType: String(l.field.type), rightType: String(r.field.type) }
+            {
+                column: l.name,
+                leftType: typeText(l.field.type as DataType),
+                rightType: typeText(r.field.type as DataType)
+            }
         );
     }
     return outputColumn(l, l.name, nullable, { side: "either", left, right });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { DataType, DateUnit, IntervalUnit, TimeUnit } from "apache-arrow";
 
+import { typeText } from "../arrow/type-text.js";
 import { SpillwayError } from "../errors.js";
 import { isNested, type KeySpec } from "../model/column-type.js";
 import type { LogicalColumn } from "./logical.js";
@@ -22,13 +23,13 @@ function valueType(column: LogicalColumn): DataType {
 function mismatch(left: LogicalColumn, right: LogicalColumn, advice: string): SpillwayError {
     return new SpillwayError(
         "KEY_TYPE_MISMATCH",
-        `Key columns \`${left.name}\` (${String(left.field.type)}) and \`${right.name}\` ` +
-            `(${String(right.field.type)}) cannot be compared; ${advice}`,
+        `Key columns \`${left.name}\` (${typeText(left.field.type as DataType)}) and \`${right.name}\` ` +
+            `(${typeText(right.field.type as DataType)}) cannot be compared; ${advice}`,
         {
             left: left.name,
             right: right.name,
-            leftType: String(left.field.type),
-            rightType: String(right.field.type)
+            leftType: typeText(left.field.type as DataType),
+            rightType: typeText(right.field.type as DataType)
         }
     );
 }
@@ -58,11 +59,11 @@ function valueKey(column: LogicalColumn): ValueKey {
     if (DataType.isFixedSizeBinary(type)) return { kind: "fixedBytes", width: type.byteWidth };
     throw new SpillwayError(
         "UNSUPPORTED_TYPE",
-        `Column \`${column.name}\` of type ${String(column.field.type)} cannot be a key; ` +
+        `Column \`${column.name}\` of type ${typeText(column.field.type as DataType)} cannot be a key; ` +
             (isNested(column.type)
                 ? "use its fields as separate columns, or a serialized form"
                 : "a key needs numbers, dates, text or bytes"),
-        { column: column.name, type: String(column.field.type) }
+        { column: column.name, type: typeText(column.field.type as DataType) }
     );
 }
 
@@ -74,8 +75,8 @@ function matchIntegers(left: LogicalColumn, right: LogicalColumn): ValueKey | un
     const [signed, unsigned] = l.isSigned ? [l, r] : [r, l];
     // The signed type must hold every unsigned value: one size up, and there is none above 64 bits.
     if (unsigned.bitWidth === 64) {
-        const column = l.isSigned ? right : left;
-        throw mismatch(left, right, `no integer type holds both: cast \`${column.name}\` to Int64`);
+        const [column, side] = l.isSigned ? [right, "right"] : [left, "left"];
+        throw mismatch(left, right, `no integer type holds both: cast \`${column.name}\` of the ${side} to Int64`);
     }
     return { kind: "integer", width: Math.max(signed.bitWidth, unsigned.bitWidth * 2) / 8 };
 }

@@ -4,7 +4,7 @@ import { SpillwayError } from "../errors.js";
 import type { ColumnType } from "../model/column-type.js";
 import { bytesOption, formatBytes, parseBytes } from "../model/sizes.js";
 import type { InputInfo } from "../plan/logical.js";
-import { typeText } from "../plan/type-text.js";
+import { typeText } from "../arrow/type-text.js";
 import { freezePlan, type PartitionSet, type Plan, type PlanInput } from "../plan/plan.js";
 import type { StageDraft } from "./compile.js";
 import { stageCost, type CostContext } from "./cost.js";

@@ -78,14 +78,20 @@ describe("keys that compare", () => {
 describe("keys that do not", () => {
     test.each([
         ["number and text", new Int32(), new Utf8(), /cast/],
-        ["signed and unsigned 64", new Int64(), new Uint64(), /cast `r` to Int64/],
+        ["signed and unsigned 64", new Int64(), new Uint64(), /cast `r` of the right to Int64/],
+        ["unsigned and signed 64", new Uint64(), new Int64(), /cast `l` of the left to Int64/],
         ["integer and float", new Int32(), new Float64(), /cast/],
         ["text and bytes", new Utf8(), new Binary(), /cast/],
         ["dates of two units", new DateDay(), new DateMillisecond(), /units differ/],
         ["timestamps of two units", new TimestampSecond(), new TimestampMillisecond(), /units differ/],
         ["a zone and none", new TimestampSecond("UTC"), new TimestampSecond(), /time zone/],
         ["durations of two units", new DurationSecond(), new DurationMillisecond(), /units differ/],
-        ["decimals of two scales", new Decimal(2, 10, 128), new Decimal(3, 10, 128), /scales differ/],
+        [
+            "decimals of two scales",
+            new Decimal(2, 10, 128),
+            new Decimal(3, 10, 128),
+            /`l` \(Decimal128\(10, 2\)\).*scales differ/
+        ],
         ["decimals of two widths", new Decimal(2, 10, 128), new Decimal(2, 10, 256), /widths differ/],
         ["bytes of two widths", new FixedSizeBinary(5), new FixedSizeBinary(6), /widths differ/]
     ])("%s", (_, left, right, advice) => {
