@@ -7,10 +7,11 @@ import { isNested } from "../model/column-type.js";
 import type { AggregateKind, LogicalColumn } from "./logical.js";
 
 function refuse(kind: AggregateKind, column: LogicalColumn, advice: string): SpillwayError {
+    const type = typeText(column.field.type as DataType);
     return new SpillwayError(
         "UNSUPPORTED_TYPE",
-        `Cannot take \`${kind}\` of column \`${column.name}\` of type ${typeText(column.field.type as DataType)}; ${advice}`,
-        { column: column.name, type: typeText(column.field.type as DataType), aggregate: kind }
+        `Cannot take \`${kind}\` of column \`${column.name}\` of type ${type}; ${advice}`,
+        { column: column.name, type, aggregate: kind }
     );
 }
 

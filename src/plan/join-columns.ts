@@ -59,16 +59,14 @@ function sharedKey(request: JoinColumnsRequest, left: number, right: number): Jo
     if (type === "right") return outputColumn(r, l.name, false, { side: "right", left, right });
     if (type !== "full") return outputColumn(l, l.name, false, { side: "left", left, right });
     if (!fitOneColumn(l, r)) {
+        const leftType = typeText(l.field.type as DataType);
+        const rightType = typeText(r.field.type as DataType);
         throw new SpillwayError(
             "KEY_TYPE_MISMATCH",
-            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${typeText(l.field.type as DataType)} ` +
-                `of the left and ${typeText(r.field.type as DataType)} of the right; rename one of them and join ` +
+            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${leftType} ` +
+                `of the left and ${rightType} of the right; rename one of them and join ` +
                 `on: { ${l.name}: "<new name>" } to keep both, or cast them to one type`,
-            {
-                column: l.name,
-                leftType: typeText(l.field.type as DataType),
-                rightType: typeText(r.field.type as DataType)
-            }
+            { column: l.name, leftType, rightType }
         );
     }
     return outputColumn(l, l.name, nullable, { side: "either", left, right });
