@@ -2,8 +2,8 @@
 // Tables of another copy of apache-arrow: a CommonJS program has one, whatever the version.
 import { createRequire } from "node:module";
 import type * as Arrow from "apache-arrow";
-import { type RecordBatch, Table } from "apache-arrow";
-import { openRuntime, type Runtime } from "spillway";
+import { type RecordBatch, type Schema, Table } from "apache-arrow";
+import { openRuntime, type Relation, type Runtime } from "spillway";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
 
@@ -52,10 +52,10 @@ test.each(types)("a column of type %s comes back", async (_, type, values) => {
     const before = cellTable(table).cells[1];
     const sources = [
         runtime.fromTable(table),
-        runtime.fromBatches(table.schema as never, async function* () {
+        runtime.fromBatches(table.schema, async function* () {
             yield* await Promise.resolve(table.batches as unknown as RecordBatch[]);
         })
-    ];
+    ] as Relation[];
     for (const relation of sources) {
         const joined = await relation.join(relation, { on: "id", type: "semi" }).toTable();
         expect(joined).toBeInstanceOf(Table);
