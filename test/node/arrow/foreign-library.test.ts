@@ -2,7 +2,7 @@
 // Tables of another copy of apache-arrow: a CommonJS program has one, whatever the version.
 import { createRequire } from "node:module";
 import type * as Arrow from "apache-arrow";
-import { type RecordBatch, type Schema, Table } from "apache-arrow";
+import { type RecordBatch, Table } from "apache-arrow";
 import { openRuntime, type Relation, type Runtime } from "spillway";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
