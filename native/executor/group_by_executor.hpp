@@ -16,8 +16,9 @@ namespace spillway {
 //  - A partition with far more rows than a worker's fair share (hot key, no keys) is aggregated by all workers into
 //    tables of their own, which are merged; aggregation makes a hot key small, so that this needs no more memory.
 //  - A partition whose groups do not fit is worked through in ranges of the key hash, its pages being read once per
-//    range; the values of count distinct are split by their own hash in the same way. Only a group whose byte strings
-//    alone exceed spec.table_bytes fails (kBudgetTooSmall).
+//    range. Only a group whose byte strings alone exceed spec.table_bytes fails (kBudgetTooSmall).
+//  - Values of count distinct that do not fit beside the groups are partitioned and spilled (DistinctPairs): one more
+//    pass over the rows for each such aggregate, then one over its values.
 uint64_t group_partitions(PartitionedRows& rows, const GroupBySpec& spec, BatchSink& sink, JobControl& control);
 
 // Group-by of a source without a partition pass: a table per worker, merged at the end. Throws kBudgetTooSmall with

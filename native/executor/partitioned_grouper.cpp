@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/parallel.hpp"
+#include "executor/group_collector.hpp"
 #include "executor/shared_groups.hpp"
 
 namespace spillway {
@@ -34,10 +35,7 @@ uint64_t finish_writers(const std::vector<std::unique_ptr<GroupWriter>>& writers
 
 // One worker's memory and table while run_tasks() lasts.
 struct PartitionedGrouper::Worker {
-    Worker(const GroupPlan& plan, MemoryBudget& budget, uint64_t limit, int32_t radix_bits, GroupWriter& writer)
-        : memory(budget, limit), groups(plan, memory, 0, radix_bits), writer(writer) {}
-    TableMemory memory;
-    GroupAggregator groups;
+    GroupCollector collector;
     GroupWriter& writer;
 };
 
@@ -95,6 +93,9 @@ bool PartitionedGrouper::run_shared(int32_t partition) {
     SharedGroups groups(*plan_, rows_.budget(), control_, spec_.table_bytes, workers_, rows_.spec().radix_bits);
     std::atomic<size_t> next{0};
     std::atomic<uint64_t> counted{0};
+    const auto rows = static_cast<double>(rows_.partition(partition).rows);
+    const double read_share = plan_->has_distinct ? GroupCollector::kReadShare : 1;
+    const auto progress = [&](double share) { count_progress(partition, share); };
     rows_.prefetch(partition);
     const bool fits = groups.aggregate([&](int, GroupAggregator& aggregator) {
         for (size_t begin = next.fetch_add(piece); begin < pages; begin = next.fetch_add(piece)) {
@@ -102,19 +103,17 @@ bool PartitionedGrouper::run_shared(int32_t partition) {
             for (RowSpan span; !groups.stopped() && cursor.next(span);) {
                 control_.check();
                 aggregator.cutter().cut(span, HashRange{}, [&](RowBlock& block) { aggregator.add_states(block); });
-                control_.rows_in.fetch_add(span.count, std::memory_order_relaxed);
-                counted.fetch_add(span.count, std::memory_order_relaxed);
+                const uint64_t read = counted.fetch_add(span.count, std::memory_order_relaxed) + span.count;
+                progress(static_cast<double>(read) / rows * read_share);
             }
         }
     });
-    const auto read_pages = [&](const std::function<void(const RowSpan&)>& body) {
-        PageCursor cursor(rows_, partition, 0, pages);
-        for (RowSpan span; cursor.next(span);) body(span);
-    };
-    if (!fits || !groups.merge() || (plan_->has_distinct && !groups.count_distinct(read_pages))) {
-        control_.rows_in.fetch_sub(counted.load(), std::memory_order_relaxed);  // they will be read again
+    if (!fits || !groups.merge() || (plan_->has_distinct && !groups.count_distinct(rows_, partition, progress))) {
+        // They will be read again.
+        control_.rows_in.fetch_sub(rows_counted_[static_cast<size_t>(partition)].exchange(0));
         return false;
     }
+    progress(1);
     groups.write(writers_);
     return true;
 }
@@ -127,8 +126,7 @@ void PartitionedGrouper::run_tasks(const std::vector<Task>& tasks) {
     parallel_run(
         workers,
         [&](int index) {
-            Worker worker(*plan_, rows_.budget(), share, rows_.spec().radix_bits,
-                          *writers_[static_cast<size_t>(index)]);
+            Worker worker{{*plan_, rows_, control_, share}, *writers_[static_cast<size_t>(index)]};
             // The following task is claimed before it is read ahead: its partition cannot be freed meanwhile.
             for (size_t mine = next++; mine < tasks.size();) {
                 control_.check();
@@ -149,9 +147,9 @@ void PartitionedGrouper::run_tasks(const std::vector<Task>& tasks) {
 // Single groups larger than a worker's share, one after the other with all of the memory.
 void PartitionedGrouper::run_deferred() {
     if (deferred_.empty()) return;
-    Worker worker(*plan_, rows_.budget(), spec_.table_bytes, rows_.spec().radix_bits, *writers_[0]);
+    Worker worker{{*plan_, rows_, control_, spec_.table_bytes}, *writers_[0]};
     for (const Task& task : deferred_) {
-        run_task(worker, task, [&](const Task&) { throw too_small(worker.memory.wanted()); });
+        run_task(worker, task, [&](const Task&) { throw too_small(worker.collector.memory().wanted()); });
         task_done(task.partition);
     }
 }
@@ -164,10 +162,11 @@ void PartitionedGrouper::run_task(Worker& worker, const Task& task, Defer&& defe
         const HashRange keys{first, all.last - first <= span ? all.last : first + span};
         bool done = true;
         try {
-            collect(worker, task.partition, keys);
+            worker.collector.collect(task.partition, keys,
+                                     [&](double share) { count_progress(task.partition, share); });
         } catch (const TableFull&) {
-            const uint64_t groups = worker.groups.table().groups();
-            worker.groups.release();
+            const uint64_t groups = worker.collector.groups().table().groups();
+            worker.collector.groups().release();
             done = groups <= 1 || keys.first == keys.last;
             if (done) {
                 defer(Task{task.partition, keys});
@@ -180,68 +179,14 @@ void PartitionedGrouper::run_task(Worker& worker, const Task& task, Defer&& defe
         if (keys.last == all.last) return;
         first = keys.last + 1;
         // One crowded range need not make the others small.
-        if (worker.memory.used() < worker.memory.limit() / 4) span = span > ~0ULL / 2 ? ~0ULL : span * 2 + 1;
-    }
-}
-
-// Reads the partition once: the groups with keys in the range. Adds further passes for count distinct when its pairs
-// fill the memory before the groups do.
-void PartitionedGrouper::collect(Worker& worker, int32_t partition, const HashRange& keys) {
-    GroupAggregator& groups = worker.groups;
-    HashRange values;
-    for (;;) {
-        groups.clear();
-        try {
-            scan(worker, partition, keys, [&](RowBlock& block) {
-                groups.add_states(block);
-                if (plan_->has_distinct) groups.add_distinct(block, values);
-            });
-            break;
-        } catch (const TableFull&) {
-            const uint64_t pair_bytes = groups.distinct().bytes();
-            if (pair_bytes * 2 < worker.memory.used() || groups.distinct().pairs() <= 1) throw;
-            values.last /= 2;
-        }
-    }
-    if (values.last != ~0ULL) collect_distinct_rest(worker, partition, keys, values.last);
-    groups.distinct().clear();
-}
-
-void PartitionedGrouper::collect_distinct_rest(Worker& worker, int32_t partition, const HashRange& keys,
-                                               uint64_t last_value) {
-    GroupAggregator& groups = worker.groups;
-    uint64_t span = last_value;
-    for (uint64_t first = last_value + 1;;) {
-        groups.distinct().clear();
-        const HashRange values{first, ~0ULL - first <= span ? ~0ULL : first + span};
-        try {
-            scan(worker, partition, keys, [&](RowBlock& block) { groups.add_distinct_again(block, values); });
-        } catch (const TableFull&) {
-            const uint64_t pair_bytes = groups.distinct().bytes();
-            if (pair_bytes * 2 < worker.memory.used() || groups.distinct().pairs() <= 1) throw;
-            groups.distinct().undo();
-            span /= 2;
-            continue;
-        }
-        if (values.last == ~0ULL) return;
-        first = values.last + 1;
-    }
-}
-
-template <class Body>
-void PartitionedGrouper::scan(Worker& worker, int32_t partition, const HashRange& keys, Body&& body) {
-    PageCursor cursor(rows_, partition, 0, rows_.partition(partition).pages.size());
-    uint64_t position = 0;
-    for (RowSpan span; cursor.next(span);) {
-        control_.check();
-        worker.groups.cutter().cut(span, keys, body);
-        position += span.count;
-        count_progress(partition, position);
+        if (worker.collector.memory().used() < worker.collector.memory().limit() / 4)
+            span = span > ~0ULL / 2 ? ~0ULL : span * 2 + 1;
     }
 }
 
 // A partition may be read several times, by several workers: its progress is the furthest of them.
-void PartitionedGrouper::count_progress(int32_t partition, uint64_t position) {
+void PartitionedGrouper::count_progress(int32_t partition, double share) {
+    const auto position = static_cast<uint64_t>(static_cast<double>(rows_.partition(partition).rows) * share);
     std::atomic<uint64_t>& counted = rows_counted_[static_cast<size_t>(partition)];
     uint64_t seen = counted.load(std::memory_order_relaxed);
     while (position > seen) {
@@ -252,11 +197,12 @@ void PartitionedGrouper::count_progress(int32_t partition, uint64_t position) {
 }
 
 void PartitionedGrouper::write_groups(Worker& worker) {
-    worker.groups.table().for_each_chunk([&](const uint8_t* record, uint64_t count) {
+    GroupAggregator& groups = worker.collector.groups();
+    groups.table().for_each_chunk([&](const uint8_t* record, uint64_t count) {
         control_.check();
         worker.writer.append_chunk(record, count);
     });
-    worker.groups.clear();
+    groups.clear();
 }
 
 void PartitionedGrouper::task_done(int32_t partition) {

@@ -37,11 +37,7 @@ class PartitionedGrouper {
     // Groups that do not fit `worker`'s memory one by one are handed to `defer`.
     template <class Defer>
     void run_task(Worker& worker, const Task& task, Defer&& defer);
-    void collect(Worker& worker, int32_t partition, const HashRange& keys);
-    void collect_distinct_rest(Worker& worker, int32_t partition, const HashRange& keys, uint64_t last_value);
-    template <class Body>
-    void scan(Worker& worker, int32_t partition, const HashRange& keys, Body&& body);
-    void count_progress(int32_t partition, uint64_t position);
+    void count_progress(int32_t partition, double share);
     void write_groups(Worker& worker);
     void task_done(int32_t partition);
     Error too_small(uint64_t wanted) const;

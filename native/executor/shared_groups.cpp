@@ -77,56 +77,6 @@ void SharedGroups::find_merged(RowBlock& block) const {
     block.one_group = false;
 }
 
-bool SharedGroups::count_distinct_range(const HashRange& range, uint64_t limit, const ReadPages& read_pages,
-                                        int worker) {
-    // With more parts of its range a worker would read the rows too often: smaller key ranges serve better.
-    constexpr uint64_t kSplitsMax = 64;
-    GroupAggregator& scratch = *aggregators_[static_cast<size_t>(worker)];
-    FieldGather& gather = scratch.gather();
-    TableMemory memory(budget_, limit);
-    DistinctSets sets(plan_, memory, true);
-    uint64_t span = range.last - range.first;
-    const uint64_t span_min = span / kSplitsMax;
-    for (uint64_t first = range.first;;) {
-        const HashRange part{first, range.last - first <= span ? range.last : first + span};
-        try {
-            read_pages([&](const RowSpan& rows) {
-                control_.check();
-                if (stopped()) throw TableFull{};
-                scratch.cutter().cut(rows, HashRange{}, [&](RowBlock& block) {
-                    find_merged(block);
-                    gather.start(block);
-                    sets.add(block, gather, part);
-                });
-            });
-        } catch (const TableFull&) {
-            if (span <= span_min || stopped()) throw;
-            sets.undo();
-            sets.clear();
-            span /= 2;
-            continue;
-        }
-        sets.clear();
-        if (part.last == range.last) return true;
-        first = part.last + 1;
-    }
-}
-
-bool SharedGroups::count_distinct(const ReadPages& read_pages) {
-    SPILLWAY_CHECK(workers_ > 1);
-    uint64_t used = 0;
-    for (const auto& memory : memories_) used += memory->used();
-    // The groups themselves fill the memory: better to split them first.
-    if (used > table_bytes_ / 2) return false;
-    const uint64_t limit = (table_bytes_ - used) / static_cast<uint64_t>(workers_);
-    const uint64_t step = ~0ULL / static_cast<uint64_t>(workers_);
-    return run([&](int worker) {
-        const uint64_t first = step * static_cast<uint64_t>(worker);
-        const uint64_t last = worker + 1 == workers_ ? ~0ULL : first + step - 1;
-        count_distinct_range({first, last}, limit, read_pages, worker);
-    });
-}
-
 void SharedGroups::write(const std::vector<std::unique_ptr<GroupWriter>>& writers) {
     run([&](int worker) {
         GroupWriter& writer = *writers[static_cast<size_t>(worker)];

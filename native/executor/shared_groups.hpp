@@ -24,9 +24,9 @@ class SharedGroups {
     bool aggregate(const std::function<void(int, GroupAggregator&)>& feed);
     bool stopped() const { return full_.load(std::memory_order_relaxed); }
     bool merge();
-    // Counts the distinct values of every row in all of `pages`: workers take ranges of the values' hash.
-    using ReadPages = std::function<void(const std::function<void(const RowSpan&)>& body)>;
-    bool count_distinct(const ReadPages& read_pages);
+    // Counts the distinct values of all rows of the partition: those that were aggregated.
+    using Progress = std::function<void(double share)>;
+    bool count_distinct(PartitionedRows& rows, int32_t partition, const Progress& progress);
     // Everything that was merged; writers[worker] is used by that worker.
     void write(const std::vector<std::unique_ptr<GroupWriter>>& writers);
 
@@ -34,7 +34,11 @@ class SharedGroups {
 
   private:
     bool run(const std::function<void(int)>& body);
-    bool count_distinct_range(const HashRange& range, uint64_t limit, const ReadPages& read_pages, int worker);
+    struct DistinctInput;
+    bool count_in_ranges(const DistinctInput& input);
+    void count_range(const DistinctInput& input, const HashRange& range, int worker);
+    bool count_pairs(const DistinctInput& input, const AggregatePlan& aggregate, double done, double share);
+    void forget_counts(const AggregatePlan& aggregate);
     void find_merged(RowBlock& block) const;
 
     const GroupPlan& plan_;

@@ -60,6 +60,8 @@ class SpillFile {
     // Asks the system to read ahead in the background, unless what was written is still in its memory.
     void prefetch(Position from, uint64_t bytes);
 
+    const std::shared_ptr<SpillSpace>& space() const { return space_; }
+
     static constexpr int kShardsMax = 16;
 
   private:

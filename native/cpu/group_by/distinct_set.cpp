@@ -3,9 +3,6 @@
 
 #include <atomic>
 
-#include "base/hash.hpp"
-#include "cpu/group_by/aggregate_state.hpp"
-
 namespace spillway {
 
 namespace {
@@ -14,10 +11,10 @@ constexpr uint64_t kFirstSlots = 64;
 
 }  // namespace
 
-DistinctSet::DistinctSet(const AggregatePlan& aggregate, TableMemory& memory, bool shared)
+DistinctSet::DistinctSet(const AggregatePlan& aggregate, TableMemory& memory, Counting counting)
     : aggregate_(aggregate),
       memory_(memory),
-      shared_(shared),
+      counting_(counting),
       inline_values_(aggregate.number != NumberKind::kNone),
       arena_(memory) {}
 
@@ -31,53 +28,52 @@ uint64_t DistinctSet::slot_hash(const Slot& slot) const {
 }
 
 void DistinctSet::add(const RowBlock& block, FieldGather& gather, const HashRange& range) {
-    gather.select(aggregate_);
-    if (inline_values_) {
-        const uint64_t* numbers = gather.numbers(aggregate_.number);
-        const bool floats = is_float(aggregate_.number);
-        for (int32_t i = 0; i < gather.count(); ++i) {
-            const uint64_t value = floats ? canonical_bits(std::bit_cast<double>(numbers[i])) : numbers[i];
-            const uint64_t hash = mix64(value);
-            if (range.contains(hash)) add_word(gather.records()[i], value, hash);
-        }
-        return;
-    }
-    const bool fixed = aggregate_.field->kind == FieldKind::kFixed;
-    const RowBlock::Var var = fixed ? RowBlock::Var{} : block.var(aggregate_.field->offset);
-    for (int32_t i = 0; i < gather.count(); ++i) {
-        const int32_t row = gather.row(i);
-        const uint8_t* bytes = fixed ? gather.address(i) : block.bytes(var, row);
-        const uint64_t length = fixed ? aggregate_.value_bytes : block.length(var, row);
-        const uint64_t hash = hash_bytes(bytes, length);
-        if (range.contains(hash)) add_bytes(gather.records()[i], bytes, length, hash);
-    }
+    for_each_value(
+        aggregate_, block, gather,
+        [&](uint8_t* record, uint64_t value, uint64_t hash) {
+            if (range.contains(hash)) add_number(record, value, hash);
+        },
+        [&](uint8_t* record, const uint8_t* bytes, uint64_t length, uint64_t hash) {
+            if (range.contains(hash)) add_bytes(record, bytes, length, hash);
+        });
 }
 
 void DistinctSet::count_pair(uint8_t* record, uint64_t difference) {
-    uint64_t& count = *state_at<uint64_t>(record, aggregate_);
-    if (shared_) {
-        std::atomic_ref<uint64_t>(count).fetch_add(difference, std::memory_order_relaxed);
-    } else {
-        count += difference;
+    if (counting_ == Counting::kNone) return;
+    if (counting_ == Counting::kAlone) {
+        *state_at<uint64_t>(record, aggregate_) += difference;
+        return;
     }
+    if (record != last_record_) flush_count();
+    last_record_ = record;
+    last_count_ += difference;
 }
 
-void DistinctSet::add_word(uint8_t* record, uint64_t value, uint64_t value_hash) {
+void DistinctSet::flush_count() {
+    if (last_record_ == nullptr) return;
+    std::atomic_ref<uint64_t>(*state_at<uint64_t>(last_record_, aggregate_))
+        .fetch_add(last_count_, std::memory_order_relaxed);
+    last_record_ = nullptr;
+    last_count_ = 0;
+}
+
+bool DistinctSet::add_number(uint8_t* record, uint64_t value, uint64_t value_hash) {
     if (count_ >= capacity_ / 4 * 3) grow();
     const Slot wanted{reinterpret_cast<uintptr_t>(record), value};
     uint64_t at = pair_hash(value_hash, record) & (capacity_ - 1);
     for (;; at = (at + 1) & (capacity_ - 1)) {
         Slot& slot = slots()[at];
-        if (slot.first == wanted.first && slot.second == wanted.second) return;
+        if (slot.first == wanted.first && slot.second == wanted.second) return false;
         if (!is_empty(slot)) continue;
         slot = wanted;
         break;
     }
     ++count_;
     count_pair(record, 1);
+    return true;
 }
 
-void DistinctSet::add_bytes(uint8_t* record, const uint8_t* bytes, uint64_t length, uint64_t value_hash) {
+bool DistinctSet::add_bytes(uint8_t* record, const uint8_t* bytes, uint64_t length, uint64_t value_hash) {
     if (count_ >= capacity_ / 4 * 3) grow();
     const uint64_t hash = pair_hash(value_hash, record);
     uint64_t at = hash & (capacity_ - 1);
@@ -87,7 +83,7 @@ void DistinctSet::add_bytes(uint8_t* record, const uint8_t* bytes, uint64_t leng
         if (slot.first != hash) continue;
         const auto* stored = reinterpret_cast<const Stored*>(slot.second);
         if (stored->record != record || stored->length != length) continue;
-        if (length == 0 || std::memcmp(stored + 1, bytes, length) == 0) return;
+        if (length == 0 || std::memcmp(stored + 1, bytes, length) == 0) return false;
     }
     auto* stored = reinterpret_cast<Stored*>(arena_.allocate(sizeof(Stored) + length));
     *stored = {record, length};
@@ -95,6 +91,7 @@ void DistinctSet::add_bytes(uint8_t* record, const uint8_t* bytes, uint64_t leng
     slots()[at] = {hash, reinterpret_cast<uintptr_t>(stored)};
     ++count_;
     count_pair(record, 1);
+    return true;
 }
 
 void DistinctSet::grow() {
@@ -124,6 +121,7 @@ void DistinctSet::undo() {
 }
 
 void DistinctSet::clear() {
+    flush_count();
     slots_.release();
     arena_.clear();
     capacity_ = count_ = 0;

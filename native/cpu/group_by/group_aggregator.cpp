@@ -4,9 +4,10 @@
 namespace spillway {
 
 DistinctSets::DistinctSets(const GroupPlan& plan, TableMemory& memory, bool shared) {
+    const auto counting = shared ? DistinctSet::Counting::kShared : DistinctSet::Counting::kAlone;
     for (const AggregatePlan& aggregate : plan.aggregates) {
         if (aggregate.state != StateKind::kCountDistinct) continue;
-        sets_.push_back(std::make_unique<DistinctSet>(aggregate, memory, shared));
+        sets_.push_back(std::make_unique<DistinctSet>(aggregate, memory, counting));
     }
 }
 

@@ -64,6 +64,8 @@ class DistinctSets {
     void clear();
     uint64_t bytes() const;
     uint64_t pairs() const;
+    // One for each count-distinct aggregate, in the order of the plan.
+    const std::vector<std::unique_ptr<DistinctSet>>& each() const { return sets_; }
 
   private:
     std::vector<std::unique_ptr<DistinctSet>> sets_;
@@ -85,12 +87,11 @@ class GroupAggregator {
         update_states(table_.plan(), block, *gather_, table_.arena());
     }
     // After add_states() of the same block.
-    void add_distinct(RowBlock& block, const HashRange& values) { distinct_.add(block, *gather_, values); }
-    // A block seen before: only the values of another range.
-    void add_distinct_again(RowBlock& block, const HashRange& values) {
+    void add_distinct(RowBlock& block) { distinct_.add(block, *gather_, HashRange{}); }
+    // A block seen before: its records, and the gather is ready for it.
+    void find_again(RowBlock& block) {
         table_.find_or_insert(block);
         gather_->start(block);
-        distinct_.add(block, *gather_, values);
     }
     void clear();    // keeps the memory of the table
     void release();  // keeps none

@@ -195,6 +195,20 @@ uint64_t PageSpiller::take_pages(int32_t partition, size_t multiple, uint64_t wa
     return bytes;
 }
 
+void PageSpiller::spill_page(PartitionPage&& page, SpillScratch& scratch) {
+    {
+        Partition& target = rows_.mutable_partition(page.partition);
+        std::lock_guard<Partition> lock(target);
+        target.rows += page.page.rows;
+        target.bytes += page.page.content_bytes;
+    }
+    std::vector<SpillRun> runs;
+    runs.push_back({page.partition, {}, {}});
+    runs.back().pages.push_back(std::move(page.page));
+    writing_.fetch_add(1, std::memory_order_acq_rel);
+    write_victims(runs, scratch);
+}
+
 // The pages were not written: they go back with the PartitionedRows.
 void PageSpiller::give_back(std::vector<SpillRun>& runs) {
     for (SpillRun& run : runs) {

@@ -30,6 +30,8 @@ class PageSpiller {
     Buffer allocate_own(uint64_t bytes, std::vector<PartitionPage>& pending, SpillScratch& scratch);
     // Hands in full pages (or the last, partly filled ones) and clears the list.
     void hand_in(std::vector<PartitionPage>& pages, SpillScratch& scratch);
+    // Writes a page that was never handed in.
+    void spill_page(PartitionPage&& page, SpillScratch& scratch);
     // A page that was still open at the end of the pass. Without a lock: whoever calls owns the partition.
     void place(int32_t partition, Page&& page);
     // With PartitionSpec::force_spill, everything that is in memory goes to disk.

@@ -191,6 +191,7 @@ class RadixPartitioner::Worker {
         page.rows = 1;
         page.content_bytes = page.capacity_bytes = static_cast<uint32_t>(bytes);
         place_row(encoded, i, page.data, page.data + row_bytes_);
+        if (rows_.spec().spill_oversized) return spiller_.spill_page({p, std::move(page)}, scratch_);
         pending_.push_back({p, std::move(page)});
         spiller_.hand_in(pending_, scratch_);  // at once: its memory is the budget's and may be large
     }

@@ -25,6 +25,13 @@ struct Trial {
     int64_t batch_rows = 1000;
     int64_t morsel_rows = 500;
     bool count_only = false;
+    std::string spill_folder = "/tmp";
+};
+
+// What a run read and wrote.
+struct Traffic {
+    uint64_t spilled_bytes;
+    uint64_t unspilled_bytes;
 };
 
 class GroupSink final : public BatchSink {
@@ -147,7 +154,7 @@ inline void check_groups(const Trial& trial, const GroupSink& sink, uint64_t gro
     }
 }
 
-inline void run_partitioned(const Trial& trial) {
+inline Traffic run_partitioned(const Trial& trial) {
     MemoryBudget budget(trial.budget_bytes);
     JobControl control;
     std::vector<TypePtr> types;
@@ -161,7 +168,7 @@ inline void run_partitioned(const Trial& trial) {
     {
         const PartitionSpec spec = partition_spec(trial);
         PartitionedRows rows(spec, RowLayout::make(types, spec.keys, spec.carry, spec.null_keys), budget,
-                             std::make_shared<SpillSpace>("/tmp"), control);
+                             std::make_shared<SpillSpace>(trial.spill_folder), control);
         RadixPartitioner partitioner(rows);
         RowEncoder encoder(rows.layout(), numbers);
         const auto total = static_cast<int64_t>(trial.rows);
@@ -180,6 +187,7 @@ inline void run_partitioned(const Trial& trial) {
         EXPECT_EQ(control.rows_in.load(), trial.rows);
     }
     EXPECT_EQ(budget.used(), 0u);
+    return {control.spilled_bytes.load(), control.unspilled_bytes.load()};
 }
 
 }  // namespace spillway::test::grouping
