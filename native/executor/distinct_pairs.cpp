@@ -13,6 +13,8 @@ namespace spillway {
 namespace {
 
 constexpr uint64_t kRecordFactor = 0x9e3779b97f4a7c15ULL;
+// Pages of fewer partitions would be so large that the buffers to write them exceed their part of the memory.
+constexpr int32_t kBitsMin = 2;
 constexpr int32_t kBitsMax = 11;
 constexpr uint64_t kPageBytesMin = 1 << 10;
 constexpr uint64_t kPageBytesMax = 64 << 10;
@@ -130,12 +132,12 @@ PartitionSpec DistinctPairs::spec_for(const PartitionSpec& source) const {
     const uint64_t sets = (input_.rows * kSlotBytes + stored) / set_bytes + 1;
     const auto least = static_cast<uint64_t>(input_.workers) * 4;  // so that the workers end together
     auto bits = static_cast<int32_t>(std::bit_width(std::max(sets * 5 / 4, least) - 1));
-    bits = std::clamp(bits, 1, kBitsMax);
+    bits = std::clamp(bits, kBitsMin, kBitsMax);
     // Open pages of a worker take at most 4/5 of its part of the pool.
     const auto pages_of = [&](int32_t b) { return std::bit_floor(share * 2 / 5 >> b); };
     const uint64_t pair_bytes = 24 + (numbers_ ? 0 : input_.heap_bytes / std::max<uint64_t>(input_.rows, 1));
     const uint64_t good = std::clamp(std::bit_ceil(pair_bytes * 4), kPageBytesMin, kPageBytesMax);
-    while (bits > 1 && pages_of(bits) < good) --bits;
+    while (bits > kBitsMin && pages_of(bits) < good) --bits;
 
     PartitionSpec spec;
     spec.keys.resize(1);
@@ -147,7 +149,7 @@ PartitionSpec DistinctPairs::spec_for(const PartitionSpec& source) const {
     spec.spill_write_bytes = std::max(spec.page_bytes, std::min<uint64_t>(share / 16, 256 << 10));
     spec.spill = source.spill;
     spec.spill_oversized = source.spill;
-    spec.pack_spilled = source.pack_spilled;
+    spec.pack_spilled = source.pack_spilled && numbers_;  // byte strings never pack: no buffers for that
     spec.force_spill = source.force_spill;
     spec.workers = input_.workers;
     return spec;

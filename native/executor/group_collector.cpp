@@ -42,7 +42,7 @@ void GroupCollector::collect(int32_t partition, const HashRange& keys, const Pro
 
 // The states first; what memory they leave is for the values.
 void GroupCollector::count_apart(const Input& input, double wanted_bytes) {
-    groups_.clear();
+    groups_.release();  // what earlier partitions needed
     scan(input, 0, kReadShare, [&](RowBlock& block) { groups_.add_states(block); });
     const uint64_t left = memory_.limit() - memory_.used();
     // Fewer groups at a time serve better.
