@@ -46,6 +46,8 @@ export class FileSink implements ResultSink {
     readonly #node: LogicalNode;
     #handle: SinkHandle | undefined;
     #plan: Plan | undefined;
+    /** Those of a plan that could not go on: a file has each dictionary once. */
+    #hasDictionaries = false;
 
     public constructor(
         private readonly job: Job,
@@ -57,11 +59,12 @@ export class FileSink implements ResultSink {
         this.#schema = logicalSchema(node);
     }
 
-    /** Creates the (still unnamed) file, again if another plan wants batches of other sizes. */
+    /** Creates the (still unnamed) file, and again if another plan wants batches of other sizes. */
     public prepare(plan: Plan): void {
         const { batchRows, batchBytes } = plan;
         if (this.#handle !== undefined) {
-            if (this.#plan?.batchRows === batchRows && this.#plan.batchBytes === batchBytes) return;
+            const fits = this.#plan?.batchRows === batchRows && this.#plan.batchBytes === batchBytes;
+            if (fits && !this.#hasDictionaries) return;
             this.job.binding.closeSink(this.#handle);
             this.#handle = undefined;
         }
@@ -80,6 +83,7 @@ export class FileSink implements ResultSink {
     public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
         this.prepare(plan);
         const handle = this.#handle as SinkHandle;
+        this.#hasDictionaries = true;
         await writeDictionaries(this.job, handle, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
         return handle;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cases that a random test or a user found once, each with a name and as small as it goes.
+import { readFileSync } from "node:fs";
 import {
     Bool,
     DenseUnion,
@@ -7,11 +8,13 @@ import {
     Field,
     Int32,
     makeData,
+    makeVector,
     RecordBatch,
     Schema,
     Struct,
     Table,
     tableFromArrays,
+    tableFromIPC,
     Utf8,
     vectorFromArray
 } from "apache-arrow";
@@ -99,4 +102,25 @@ test("aggregates of a dictionary column of a join input without rows are NULL", 
         expect(result.get(0)?.toJSON()).toEqual({ least, sum, n });
         expect(await join.groupBy({ keys: ["w_right"], aggregates }).count()).toBe(type === "left" ? 1 : Number(n));
     }
+});
+
+test("a group-by that is planned again on its way to a file writes each dictionary once", async () => {
+    const rows = 200_000;
+    const ids = makeVector(makeData({ type: new Int32(), data: Int32Array.from({ length: rows }, (_, i) => i) }));
+    const words = makeVector(
+        makeData({
+            type: new Dictionary(new Utf8(), new Int32()),
+            length: rows,
+            data: Int32Array.from({ length: rows }, (_, i) => i % 3),
+            dictionary: vectorFromArray(["a", "b", "c"], new Utf8())
+        })
+    );
+    const relation = runtime.fromTable(new Table({ id: ids, w: words }));
+    const query = relation.groupBy({ keys: ["id", "w"], hints: { groups: 10 } }); // tables for ten groups overflow
+    const path = sandbox.path("again.arrow");
+    await query.toArrowFile(path);
+    expect(query.report()?.stages.map(({ name }) => name)).toEqual(["partition groups", "group"]);
+    const written = tableFromIPC(readFileSync(path));
+    expect(written.numRows).toBe(rows);
+    expect(written.getChild("w")?.data[0]?.dictionary?.length).toBe(3);
 });
