@@ -67,8 +67,11 @@ export function outputMemory(
     const valueBytes = arrowRowBytes(widths);
     const bytesPerRow = Math.max(1, valueBytes + widths.length / 8);
     const fitting = powerOfTwoAtMost(limits.batchBytes / Math.max(1, valueBytes));
-    const batchRows = batchRowsWanted ?? clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
     const variable = widths.some(({ heap }) => heap > 0);
+    const wanted = batchRowsWanted ?? clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
+    // A batch that ends at so many bytes holds no more rows, and buffers are made for all of its rows at once.
+    const most = variable ? Math.max(1, Math.floor(policy.batchBytesMax / bytesPerRow)) : Infinity;
+    const batchRows = Math.min(wanted, most);
     const growth = variable ? policy.builderGrowth : 1;
     // With a queue each worker fills one batch while its last one waits for a place in it.
     const batches = queued === undefined ? limits.workers * growth : limits.workers * (growth + 1) + queued;

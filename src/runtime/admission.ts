@@ -150,8 +150,8 @@ export class Admission {
         return new SpillwayError(
             "BUDGET_TOO_SMALL",
             `The query needs at least ${formatBytes(request.minimumBytes)} of host memory, but of the ` +
-                `${formatBytes(this.limitBytes)} of this runtime only ${formatBytes(freeBytes)} are free; the rest is ` +
-                `held by ${which} with an open result or a stream as input. Let them end first (read open results ` +
+                `${formatBytes(this.limitBytes)} of this runtime only ${formatBytes(freeBytes)} are free; the rest ` +
+                `is held by ${which} with an open result or a stream as input. Let them end first (read open results ` +
                 `to their end), or set \`memory.host\` to "${option}" or more`,
             { tier: "host", wantedBytes: request.minimumBytes, freeBytes, option: "memory.host", smallest: option }
         );

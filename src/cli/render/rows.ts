@@ -3,8 +3,8 @@ import { DataType, type RecordBatch, type Schema } from "apache-arrow";
 import { textTable } from "./text-table.js";
 import { columnReader, toCell, toJson } from "./values.js";
 
-// Lines are handed to the stream in blocks: one write per row would cost a system call each. A block above 128 KiB would
-// be a large object of V8's, which stays until it collects its whole heap: 10 MiB more for lines of 150 bytes.
+// Lines are handed to the stream in blocks: one write per row would cost a system call each. A block above 128 KiB
+// would be a large object of V8's, which stays until it collects its whole heap: 10 MiB more for lines of 150 bytes.
 const linesPerBlock = 256;
 
 /** Rows of a batch as JSON objects, one a line, in blocks of text. */

@@ -11,7 +11,8 @@ thread_local bool has_failed = false;
 
 }  // namespace
 
-// Those of the whole program. Arrays and nothrow end here too; aligned ones have their own pair.
+// Those of the whole program, all but the aligned ones, which have their own pair: under a sanitizer none of them may
+// stay its own, or memory of the one would be freed by the other.
 void* operator new(size_t bytes) {
     if (allocations_left >= 0 && allocations_left-- == 0) {
         has_failed = true;
@@ -22,11 +23,31 @@ void* operator new(size_t bytes) {
     return memory;
 }
 
+void* operator new[](size_t bytes) {
+    return operator new(bytes);
+}
+
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+    return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
+void* operator new[](size_t bytes, const std::nothrow_t&) noexcept {
+    return std::malloc(bytes == 0 ? 1 : bytes);
+}
+
 void operator delete(void* memory) noexcept {
     std::free(memory);
 }
 
+void operator delete[](void* memory) noexcept {
+    std::free(memory);
+}
+
 void operator delete(void* memory, size_t) noexcept {
+    std::free(memory);
+}
+
+void operator delete[](void* memory, size_t) noexcept {
     std::free(memory);
 }
 

@@ -48,3 +48,14 @@ test("every budget above the least has a plan that keeps to it", async () => {
         await Promise.resolve();
     });
 });
+
+test("result batches of variable-length rows have no more rows than bytes allow, whatever was asked for", () => {
+    const types = { k: new Int64(), a: new Int64(), t: new Utf8() };
+    const wide = inputNode(types, { rows: 10_000_000, textBytes: 10 });
+    const small = inputNode({ k: new Int64() }, { rows: 1000 });
+    const plan = planQuery(
+        planQueryOf(join(wide, small, { on: "k" }), { batchRows: 2 ** 31 - 1, budgetBytes: 2 ** 32 })
+    );
+    expect(plan.batchBytes).toBeLessThanOrEqual(64 * 2 ** 20);
+    expect(plan.batchRows * 24).toBeLessThanOrEqual(64 * 2 ** 20);
+});
