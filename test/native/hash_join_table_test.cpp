@@ -192,6 +192,20 @@ TEST(hash_join_linear_probing_keeps_the_word_that_marks_free_slots) {
     check({first, second, 1, 2, first}, {first, second, 1, 3}, ~0ULL);
 }
 
+TEST(hash_join_probe_keys_that_mark_free_slots_match_nothing) {
+    const uint64_t first = unmix64(~0ULL);
+    const uint64_t second = unmix64(mix64(0));
+    for (const uint64_t hash_mask : {~0ULL, 0ULL}) {
+        for (const size_t rows : {0, 1, 7, 8, 9, 1000}) {
+            std::vector<uint64_t> build;
+            for (size_t i = 0; i < rows; ++i) build.push_back(i);
+            check(build, {first, second, 1, 3}, hash_mask);
+            build.push_back(first);  // makes the second one the marker
+            check(build, {second, first, 1, 3}, hash_mask);
+        }
+    }
+}
+
 TEST(build_rows_are_numbered_without_large_gaps) {
     // Runs that were spilled together among single small pages: as numbers of a span go on behind those of the longest
     // one, there were 64 times as many numbers (and memory for them) as rows.

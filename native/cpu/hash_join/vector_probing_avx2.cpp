@@ -81,6 +81,10 @@ void find(const WordBuckets& buckets, const uint8_t* const* rows, uint32_t count
             prefetch_lines(buckets, rows + i, count - i < kGroup ? count - i : kGroup);
         }
         const uint64_t word = word_of(rows[i]);
+        if (__builtin_expect(word == buckets.free_word, 0)) {  // no build row has it, but free slots do
+            slots[i] = kNoSlot;
+            continue;
+        }
         const __m256i words = four_times(word);
         for (uint64_t bucket = bucket_of(buckets, word);; bucket = after(buckets, bucket)) {
             const uint64_t* const line = buckets.words + bucket * kBucketWords;
@@ -101,6 +105,7 @@ uint64_t count_rows(const WordBuckets& buckets, const uint8_t* const* rows, uint
             prefetch_lines(buckets, rows + i, count - i < kGroup ? count - i : kGroup);
         }
         const uint64_t word = word_of(rows[i]);
+        if (__builtin_expect(word == buckets.free_word, 0)) continue;
         const __m256i words = four_times(word);
         for (uint64_t bucket = bucket_of(buckets, word);; bucket = after(buckets, bucket)) {
             const uint64_t* const line = buckets.words + bucket * kBucketWords;

@@ -7,6 +7,8 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "model/column_view.hpp"
@@ -24,7 +26,7 @@ std::string raw(const T& value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 template <class T>
-T as(const std::string& bytes) {
+T as(std::string_view bytes) {
     T value{};
     std::memcpy(&value, bytes.data(), std::min(sizeof value, bytes.size()));
     return value;
@@ -104,16 +106,16 @@ inline void lay_out_strings(InputColumn& column) {
 // The type of dictionary columns must hold its dictionary: cells are looked up in it.
 inline void lay_out_indices(InputColumn& column) {
     const ColumnView& values = column.type->dictionary->values;
+    std::unordered_map<std::string_view, int32_t> indices;
+    for (int32_t i = 0; i < static_cast<int32_t>(values.length); ++i) {
+        int32_t bounds[2] = {i * values.type->byte_width, (i + 1) * values.type->byte_width};
+        if (values.type->layout == Layout::kBinary) std::memcpy(bounds, values.offsets + i * 4, 8);
+        indices.try_emplace({reinterpret_cast<const char*>(values.data) + bounds[0],
+                             static_cast<size_t>(bounds[1] - bounds[0])},
+                            i);
+    }
     for (const Cell& cell : column.cells) {
-        int32_t index = -1;
-        for (int64_t i = 0; cell && i < values.length && index < 0; ++i) {
-            int32_t bounds[2] = {static_cast<int32_t>(i) * values.type->byte_width,
-                                 static_cast<int32_t>(i + 1) * values.type->byte_width};
-            if (values.type->layout == Layout::kBinary) std::memcpy(bounds, values.offsets + i * 4, 8);
-            const std::string value(reinterpret_cast<const char*>(values.data) + bounds[0],
-                                    static_cast<size_t>(bounds[1] - bounds[0]));
-            if (value == *cell) index = static_cast<int32_t>(i);
-        }
+        const int32_t index = cell ? indices.at(*cell) : -1;
         append_raw(column.data, &index, 4);
     }
 }

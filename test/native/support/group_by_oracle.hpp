@@ -5,8 +5,9 @@
 #include <bit>
 #include <cmath>
 #include <map>
-#include <set>
 #include <sstream>
+#include <string_view>
+#include <unordered_set>
 
 #include "model/stage_spec.hpp"
 #include "support/group_by_columns.hpp"
@@ -28,11 +29,11 @@ inline bool is_number(const ColumnType& type) {
     return type.layout == Layout::kBool || (type.layout == Layout::kFixed && type.order != Order::kBytes);
 }
 
-inline double float_of(const ColumnType& type, const std::string& bytes) {
+inline double float_of(const ColumnType& type, std::string_view bytes) {
     return type.byte_width == 4 ? static_cast<double>(as<float>(bytes)) : as<double>(bytes);
 }
 
-inline __int128 integer_of(const ColumnType& type, const std::string& bytes) {
+inline __int128 integer_of(const ColumnType& type, std::string_view bytes) {
     const size_t width = bytes.size();
     auto value = as<unsigned __int128>(bytes);
     const bool is_signed = type.layout == Layout::kFixed && type.order != Order::kUnsigned;
@@ -41,16 +42,19 @@ inline __int128 integer_of(const ColumnType& type, const std::string& bytes) {
     return static_cast<__int128>(value);
 }
 
-// One representative of values that count as equal.
-inline std::string canonical(const ColumnType& type, const std::string& bytes) {
+// One representative of values that count as equal. Views, since copies of the values are most of a sanitized run.
+inline std::string_view canonical(const ColumnType& type, std::string_view bytes) {
+    static const std::string kNan4 = raw(std::nanf(""));
+    static const std::string kNan8 = raw(std::nan(""));
+    static const std::string kZero(8, '\0');
     if (type.layout != Layout::kFixed || type.order != Order::kFloat) return bytes;
     const double value = float_of(type, bytes);
-    if (std::isnan(value)) return type.byte_width == 4 ? raw(std::nanf("")) : raw(std::nan(""));
-    if (value == 0) return std::string(bytes.size(), '\0');
+    if (std::isnan(value)) return type.byte_width == 4 ? kNan4 : kNan8;
+    if (value == 0) return std::string_view(kZero).substr(0, bytes.size());
     return bytes;
 }
 
-inline bool less(const ColumnType& type, const std::string& a, const std::string& b) {
+inline bool less(const ColumnType& type, std::string_view a, std::string_view b) {
     if (!is_number(type)) return a < b;
     if (type.order != Order::kFloat || type.layout == Layout::kBool) return integer_of(type, a) < integer_of(type, b);
     const double x = float_of(type, a);
@@ -59,15 +63,15 @@ inline bool less(const ColumnType& type, const std::string& a, const std::string
     return std::isnan(y) || x < y;
 }
 
-inline std::string sum_of(const ColumnType& type, const std::vector<std::string>& values, bool mean, int32_t scale) {
+inline std::string sum_of(const ColumnType& type, const std::vector<std::string_view>& values, bool mean, int32_t scale) {
     const auto count = static_cast<double>(values.size());
     if (type.layout == Layout::kFixed && type.order == Order::kFloat) {
         long double total = 0;
-        for (const std::string& value : values) total += float_of(type, value);
+        for (const std::string_view value : values) total += float_of(type, value);
         return raw(static_cast<double>(mean ? total / count : total));
     }
     __int128 total = 0;
-    for (const std::string& value : values) total += integer_of(type, value);
+    for (const std::string_view value : values) total += integer_of(type, value);
     if (mean) return raw(static_cast<double>(total) / count / std::pow(10.0, scale));
     if (type.byte_width == 16) return raw(total);
     return raw(static_cast<uint64_t>(total));
@@ -76,7 +80,7 @@ inline std::string sum_of(const ColumnType& type, const std::vector<std::string>
 inline Cell aggregate_of(const Wanted& wanted, const InputColumn* column, const std::vector<size_t>& rows) {
     if (wanted.kind == AggregateKind::kCountRows) return raw(static_cast<int64_t>(rows.size()));
     const ColumnType& type = value_type(*column->type);
-    std::vector<std::string> values;
+    std::vector<std::string_view> values;
     for (size_t row : rows) {
         if (column->cells[row]) values.push_back(canonical(type, *column->cells[row]));
     }
@@ -84,19 +88,19 @@ inline Cell aggregate_of(const Wanted& wanted, const InputColumn* column, const 
         case AggregateKind::kCount:
             return raw(static_cast<int64_t>(values.size()));
         case AggregateKind::kCountDistinct:
-            return raw(static_cast<int64_t>(std::set<std::string>(values.begin(), values.end()).size()));
+            return raw(static_cast<int64_t>(std::unordered_set(values.begin(), values.end()).size()));
         case AggregateKind::kFirst:
             return rows.empty() ? Cell() : column->cells[rows.front()];
         default:
             break;
     }
     if (values.empty()) return std::nullopt;
-    const auto compare = [&](const std::string& a, const std::string& b) { return less(type, a, b); };
+    const auto compare = [&](std::string_view a, std::string_view b) { return less(type, a, b); };
     switch (wanted.kind) {
         case AggregateKind::kMin:
-            return *std::min_element(values.begin(), values.end(), compare);
+            return std::string(*std::min_element(values.begin(), values.end(), compare));
         case AggregateKind::kMax:
-            return *std::max_element(values.begin(), values.end(), compare);
+            return std::string(*std::max_element(values.begin(), values.end(), compare));
         case AggregateKind::kAny:
             return "any of the values";
         default:
