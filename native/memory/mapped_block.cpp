@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace spillway {
 
@@ -43,6 +44,16 @@ uint8_t* map_huge_aligned(uint64_t bytes) {
     return data + head;
 }
 
+// Step by step, so that no more memory is used than that of the block and one step.
+void move_bytes(MappedBlock from, uint8_t* to) {
+    for (uint64_t at = 0; at < from.bytes; at += kHugeBytes) {
+        const uint64_t step = std::min(kHugeBytes, from.bytes - at);
+        std::memcpy(to + at, from.data + at, step);
+        madvise(from.data + at, step, MADV_DONTNEED);
+    }
+    unmap_block(from);
+}
+
 }  // namespace
 
 uint64_t system_page_bytes() {
@@ -78,13 +89,18 @@ void unmap_block(MappedBlock block) noexcept {
 }
 
 MappedBlock extend_block(MappedBlock block, uint64_t bytes) noexcept {
-    const MappedBlock longer = map_block(bytes);
+    MappedBlock longer = map_block(bytes);
     if (longer.data == nullptr) return {};
-    // Source and target are both 2 MiB aligned, so huge pages move whole instead of being split. After a failure
-    // the target range may already be unmapped and taken by another thread, so it must not be unmapped again: the
-    // addresses are lost, untouched, which costs no memory.
-    void* moved = mremap(block.data, block.bytes, block.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, longer.data);
-    return moved == MAP_FAILED ? MappedBlock{} : longer;
+    // Source and target are both 2 MiB aligned, so huge pages move whole instead of being split. One call moves and
+    // lengthens, which leaves one mapping: moved into the front of a longer one, the two would stay apart, and before
+    // Linux 6.17 mremap refuses to move more than one mapping. After a failure the target range may already be unmapped
+    // and taken by another thread, so it must not be unmapped again: the addresses are lost, untouched, which costs no
+    // memory.
+    if (mremap(block.data, block.bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, longer.data) != MAP_FAILED) return longer;
+    // Still several mappings: freed neighbours that a cache handed out as one block.
+    longer = map_block(bytes);
+    if (longer.data != nullptr) move_bytes(block, longer.data);
+    return longer;
 }
 
 }  // namespace spillway

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <fstream>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "memory/block_cache.hpp"
@@ -13,6 +19,29 @@ namespace {
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
+
+// Mappings that a block lies in, as the system lists them.
+int mappings_of(const MappedBlock& block) {
+    std::ifstream maps("/proc/self/maps");
+    const auto first = reinterpret_cast<uint64_t>(block.data);
+    int count = 0;
+    for (std::string line; std::getline(maps, line);) {
+        uint64_t begin = 0;
+        uint64_t end = 0;
+        if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64, &begin, &end) != 2) continue;
+        count += begin < first + block.bytes && first < end;
+    }
+    return count;
+}
+
+void fill(const MappedBlock& block) {
+    for (uint64_t i = 0; i < block.bytes; i += 4093) block.data[i] = static_cast<uint8_t>(i * 7);
+}
+
+void expect_filled(const MappedBlock& block, uint64_t bytes) {
+    for (uint64_t i = 0; i < bytes; i += 4093) EXPECT_EQ(block.data[i], static_cast<uint8_t>(i * 7));
+    EXPECT(std::all_of(block.data + bytes, block.data + block.bytes, [](uint8_t byte) { return byte == 0; }));
+}
 
 bool overlap(const MappedBlock& a, const MappedBlock& b) {
     return a.data < b.data + b.bytes && b.data < a.data + a.bytes;
@@ -45,15 +74,33 @@ TEST(memory_mapped_blocks_are_zero_and_huge_aligned) {
     EXPECT(map_block(uint64_t{1} << 60).data == nullptr);
 }
 
+// One mapping each time: before Linux 6.17 several cannot be moved at once, so the second growth would fail there.
 TEST(memory_mapped_block_extends_with_its_contents) {
-    const MappedBlock block = map_block(4 * kMiB);
-    for (uint64_t i = 0; i < block.bytes; i += 4093) block.data[i] = static_cast<uint8_t>(i * 7);
-    const MappedBlock longer = extend_block(block, 10 * kMiB);
-    EXPECT(longer.data != nullptr);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(longer.data) % kHugeBytes, 0u);
-    for (uint64_t i = 0; i < block.bytes; i += 4093) EXPECT_EQ(longer.data[i], static_cast<uint8_t>(i * 7));
-    EXPECT(std::all_of(longer.data + 4 * kMiB, longer.data + 10 * kMiB, [](uint8_t byte) { return byte == 0; }));
-    unmap_block(longer);
+    MappedBlock block = map_block(4 * kMiB);
+    for (const uint64_t bytes : {10 * kMiB, 16 * kMiB, 18 * kMiB, 64 * kMiB}) {
+        fill(block);
+        const MappedBlock longer = extend_block(block, bytes);
+        EXPECT_EQ(longer.bytes, bytes);
+        EXPECT_EQ(reinterpret_cast<uintptr_t>(longer.data) % kHugeBytes, 0u);
+        expect_filled(longer, block.bytes);
+        fill(longer);
+        EXPECT_EQ(mappings_of(longer), 1);
+        block = longer;
+    }
+    unmap_block(block);
+}
+
+TEST(memory_mapped_block_of_several_mappings_extends) {
+    for (const uint64_t bytes : {4 * kMiB, 5 * kMiB}) {
+        const MappedBlock block = map_block(bytes);
+        fill(block);
+        EXPECT_EQ(madvise(block.data + 2 * kMiB, kMiB, MADV_DONTFORK), 0);  // what differs is a mapping of its own
+        EXPECT_EQ(mappings_of(block), 3);
+        const MappedBlock longer = extend_block(block, 10 * kMiB);
+        EXPECT_EQ(longer.bytes, 10 * kMiB);
+        expect_filled(longer, bytes);
+        unmap_block(longer);
+    }
 }
 
 TEST(memory_block_cache_splits_and_coalesces) {
