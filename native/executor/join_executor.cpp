@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "base/parallel.hpp"
@@ -59,7 +60,7 @@ class PartitionedJoin {
         std::vector<int32_t> single;
         std::vector<int32_t> shared;
         for (int32_t p : spec_.schedule) (memory_.needs_all_workers(p) ? shared : single).push_back(p);
-        run_single(single);
+        run_single(single, shared);
         for (int32_t p : shared) run_shared(p);
         run_null_partitions();
         std::atomic<uint64_t> rows{0};
@@ -94,9 +95,10 @@ class PartitionedJoin {
     }
 
     // Each worker owns the co-partition it works on and the one after, which is read ahead meanwhile. (Prefetching one
-    // that somebody else may already have freed would be a race.)
-    void run_single(const std::vector<int32_t>& partitions) {
+    // that somebody else may already have freed would be a race.) What turns out too large for one joins `shared`.
+    void run_single(const std::vector<int32_t>& partitions, std::vector<int32_t>& shared) {
         std::atomic<size_t> next{0};
+        std::mutex shared_mutex;
         const auto body = [&](int worker) {
             for (size_t mine = next++; mine < partitions.size();) {
                 control_.check();
@@ -105,8 +107,12 @@ class PartitionedJoin {
                     build_.prefetch(partitions[following]);
                     probe_.prefetch(partitions[following]);
                 }
-                if (!empty(partitions[mine])) join_single(*workers_[worker], partitions[mine]);
-                release(partitions[mine]);
+                if (empty(partitions[mine]) || join_single(*workers_[worker], partitions[mine])) {
+                    release(partitions[mine]);
+                } else {
+                    std::lock_guard<std::mutex> lock(shared_mutex);
+                    shared.push_back(partitions[mine]);
+                }
                 mine = following;
             }
         };
@@ -114,17 +120,19 @@ class PartitionedJoin {
         parallel_run(static_cast<int>(workers), body, stop());
     }
 
-    void join_single(JoinWorker& worker, int32_t p) {
+    // False: nothing was joined, for a table of p is larger than those of one worker may be.
+    bool join_single(JoinWorker& worker, int32_t p) {
         if (memory_.takes_second_pass(p)) {
             const TableGate::Pass pass(gate_, memory_.second_pass(p));
             return join_sub_partitions(worker, p);
         }
         // The first partition with equal keys tells all that follow that there are some.
         if (!equal_keys_.load(std::memory_order_relaxed)) {
-            if (join_whole(worker, p, {false, tight_})) return;
+            if (join_whole(worker, p, {false, tight_})) return true;
             equal_keys_.store(true, std::memory_order_relaxed);
         }
         SPILLWAY_CHECK(join_whole(worker, p, {true, tight_}));
+        return true;
     }
 
     // False: there are build rows of equal keys, but no room for them.
@@ -138,21 +146,26 @@ class PartitionedJoin {
         return true;
     }
 
-    void join_sub_partitions(JoinWorker& worker, int32_t p) {
+    bool join_sub_partitions(JoinWorker& worker, int32_t p) {
         const auto pass = [&](PartitionedRows& side) {
             std::vector<Buffer> memory;  // pages read back live only until they are copied
             return SecondPass(side.load(p, memory), side.layout().row_bytes, side.spec().radix_bits,
                               spec_.second_radix_bits, spec_.hash_mask, side.budget());
         };
         const SecondPass build = pass(build_);
+        const int32_t subs = 1 << spec_.second_radix_bits;
+        for (int32_t sub = 0; sub < subs; ++sub) {
+            if (!memory_.fits_second_pass(p, build.sub_partition(sub).count)) return false;
+        }
         const SecondPass probe = pass(probe_);
-        for (int32_t sub = 0; sub < (1 << spec_.second_radix_bits); ++sub) {
+        for (int32_t sub = 0; sub < subs; ++sub) {
             control_.check();
             const auto built = tables_.of_rows(build.sub_partition(sub));
             const ProbeTarget target = built->target(spec_);
             probe_span(worker, target, probe.sub_partition(sub), 0);
             if (marks_build_rows(spec_)) worker.probe_rows.emit_build_rows(target);
         }
+        return true;
     }
 
     void probe_pages(JoinWorker& worker, const ProbeTarget& target, int32_t p, size_t begin, size_t end,

@@ -36,10 +36,17 @@ uint64_t JoinMemory::table(int32_t p, TableRoom room) const {
 uint64_t JoinMemory::second_pass(int32_t p) const {
     const uint64_t build_rows = build_.partition(p).rows;
     const uint64_t probe_rows = probe_.partition(p).rows;
-    const uint64_t sub_rows = 2 * (build_rows >> spec_.second_radix_bits) + 1;
     return build_.load_bytes(p) + probe_.load_bytes(p) + build_rows * build_.layout().row_bytes +
-           probe_rows * probe_.layout().row_bytes +
-           JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), sub_rows, 2 * sub_rows);
+           probe_rows * probe_.layout().row_bytes + sub_table_planned(p);
+}
+
+// The rows of a sub-partition are one block, so their numbers have no gaps.
+uint64_t JoinMemory::sub_table(uint64_t rows) const {
+    return JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, rows) + (marks_build_rows(spec_) ? rows : 0);
+}
+
+uint64_t JoinMemory::sub_table_planned(int32_t p) const {
+    return sub_table(2 * (build_.partition(p).rows >> spec_.second_radix_bits) + 1);
 }
 
 bool JoinMemory::is_tight() const {

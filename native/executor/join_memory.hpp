@@ -26,6 +26,8 @@ class JoinMemory {
     bool streams_build_rows() const { return JoinTable::counts_streamed(spec_.scheme, use_, build_.layout()); }
     // Both sides read back and copied once, and one sub-partition's table (twice the average: they vary).
     uint64_t second_pass(int32_t p) const;
+    // Has a sub-partition of that many rows a table within that? Not with a frequent key.
+    bool fits_second_pass(int32_t p, uint64_t sub_rows) const { return sub_table(sub_rows) <= sub_table_planned(p); }
     // First page behind those from `begin` on that fit one chunk of the build side.
     size_t chunk_end(int32_t p, size_t begin) const;
 
@@ -34,6 +36,9 @@ class JoinMemory {
     bool needs_all_workers(int32_t p) const;
 
   private:
+    uint64_t sub_table(uint64_t rows) const;
+    uint64_t sub_table_planned(int32_t p) const;
+
     const PartitionedRows& build_;
     const PartitionedRows& probe_;
     const JoinSpec& spec_;

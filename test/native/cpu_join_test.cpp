@@ -5,6 +5,7 @@
 
 #include "cpu/radix_partition/radix_partitioner.hpp"
 #include "executor/join_executor.hpp"
+#include "executor/join_memory.hpp"
 #include "support/table.hpp"
 #include "support/test.hpp"
 
@@ -260,6 +261,33 @@ TEST(join_one_hot_key_on_both_sides) {
     trial.chunk_bytes = 3000;
     trial.keep_build = trial.keep_probe = true;
     check(trial, 5);
+}
+
+// All rows of a sub-partition by the second pass have one key: its table would be four times as large as planned.
+TEST(join_second_pass_of_a_frequent_key_stays_within_the_memory_of_tables) {
+    Trial trial;
+    trial.keys = {Kind::kInt64};
+    trial.distinct = 1;
+    trial.build_rows = 20000;
+    trial.probe_rows = 10;
+    trial.bits = 0;
+    trial.second_bits = 3;
+    trial.workers = 1;
+    trial.table_bytes = trial.chunk_bytes = 500 << 10;
+    std::mt19937_64 random(6);
+    const Side build = random_side(trial, trial.build_rows, random);
+    const Side probe = random_side(trial, trial.probe_rows, random);
+    MemoryBudget budget(64 << 20);
+    JobControl control;
+    const auto build_rows = partition(build, trial, budget, control);
+    const auto probe_rows = partition(probe, trial, budget, control);
+    const JoinSpec spec = join_spec(trial, 1, 1);
+    EXPECT(JoinMemory(*build_rows, *probe_rows, spec, TableUse::kCount).takes_second_pass(0));
+    CollectSink sink(1, false);
+    const uint64_t used = budget.used();
+    budget.reset_peak();
+    EXPECT_EQ(join_partitions(*build_rows, *probe_rows, spec, sink, control), uint64_t{200000});
+    EXPECT(budget.peak() <= used + trial.table_bytes + trial.table_bytes / 8);  // blocks are rounded to size classes
 }
 
 }  // namespace spillway::test
