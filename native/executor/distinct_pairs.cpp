@@ -148,7 +148,6 @@ PartitionSpec DistinctPairs::spec_for(const PartitionSpec& source) const {
     spec.spill_run_bytes = std::max(spec.page_bytes, std::min(std::bit_floor(share / 32), kPageBytesMax));
     spec.spill_write_bytes = std::max(spec.page_bytes, std::min<uint64_t>(share / 16, 256 << 10));
     spec.spill = source.spill;
-    spec.spill_oversized = source.spill;
     spec.pack_spilled = source.pack_spilled && numbers_;  // byte strings never pack: no buffers for that
     spec.force_spill = source.force_spill;
     spec.workers = input_.workers;

@@ -32,7 +32,7 @@ PagePool::PagePool(MemoryBudget& budget, uint64_t page_bytes, uint64_t pool_byte
 
 PagePool::~PagePool() {
     budget_.remove_reclaimable(this);
-    for (ReservedBlock& slab : slabs_) budget_.return_block(slab.block, std::move(slab.reservation));
+    for (auto& [memory, pages] : slabs_) budget_.return_block(memory.block, std::move(memory.reservation));
 }
 
 uint8_t* PagePool::try_acquire() {
@@ -84,7 +84,7 @@ uint8_t* PagePool::acquire_from_new_slab(uint64_t claimed, std::unique_lock<std:
     claimed_bytes_ -= slab ? claimed - bytes : claimed;
     if (!slab) return nullptr;
     uint8_t* const first = slab->block.data;
-    slabs_.push_back(std::move(*slab));
+    slabs_.push_back({std::move(*slab), bytes / page_bytes_});
     for (uint64_t at = bytes; at > page_bytes_;) free_pages_.push_back(first + (at -= page_bytes_));
     ++pages_in_use_;
     return first;
@@ -93,6 +93,19 @@ uint8_t* PagePool::acquire_from_new_slab(uint64_t claimed, std::unique_lock<std:
 std::optional<ReservedBlock> PagePool::try_map(uint64_t bytes) {
     const uint64_t step = system_page_bytes();
     return budget_.try_reserve_block((bytes + step - 1) / step * step);
+}
+
+std::optional<PagePool::Claim> PagePool::try_claim(uint64_t bytes) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (bytes > pool_bytes_ - claimed_bytes_) return std::nullopt;
+    claimed_bytes_ += bytes;
+    return Claim(this, bytes);
+}
+
+PagePool::Claim::~Claim() {
+    if (pool_ == nullptr) return;
+    std::lock_guard<std::mutex> lock(pool_->mutex_);
+    pool_->claimed_bytes_ -= bytes_;
 }
 
 void PagePool::release(uint8_t* page) {
@@ -114,35 +127,36 @@ uint64_t PagePool::pages_in_use() const {
     return pages_in_use_;
 }
 
-// Sorts the free pages by address and drops every slab that they cover. O(n log n), so only when pages enough for a
-// slab came back since the last time: a worker that spills asks at every page.
+// Sorts the free pages by address and drops slabs that they cover. O(n log n), so only when pages enough for a slab
+// came back since all slabs were looked at (a worker that spills asks at every page), or when no page is in use.
 uint64_t PagePool::reclaim(uint64_t wanted) {
     std::lock_guard<std::mutex> lock(mutex_);
     const uint64_t pages_per_slab = std::max<uint64_t>(1, std::min(slab_bytes_, pool_bytes_) / page_bytes_);
-    if (released_since_scan_ < pages_per_slab) return 0;
-    released_since_scan_ = 0;
+    if (released_since_scan_ < pages_per_slab && pages_in_use_ > 0) return 0;
     std::sort(free_pages_.begin(), free_pages_.end());
     std::sort(slabs_.begin(), slabs_.end(),
-              [](const ReservedBlock& a, const ReservedBlock& b) { return a.block.data < b.block.data; });
+              [](const Slab& a, const Slab& b) { return a.memory.block.data < b.memory.block.data; });
     uint64_t reclaimed = 0;
     auto page = free_pages_.begin();
     auto kept = free_pages_.begin();
-    for (ReservedBlock& slab : slabs_) {
-        const auto end = std::lower_bound(page, free_pages_.end(), slab.block.data + slab.block.bytes);
-        const auto pages = static_cast<uint64_t>(end - page);
-        if (reclaimed < wanted && pages == slab.block.bytes / page_bytes_) {
-            claimed_bytes_ -= pages * page_bytes_;
-            reclaimed += slab.block.bytes;
-            budget_.return_block(slab.block, std::move(slab.reservation));
-            slab.block = {};
+    auto slab = slabs_.begin();
+    for (; slab != slabs_.end() && reclaimed < wanted; ++slab) {
+        MappedBlock& block = slab->memory.block;
+        const auto end = std::lower_bound(page, free_pages_.end(), block.data + block.bytes);
+        if (static_cast<uint64_t>(end - page) == slab->pages) {
+            claimed_bytes_ -= slab->pages * page_bytes_;
+            reclaimed += block.bytes;
+            budget_.return_block(block, std::move(slab->memory.reservation));
+            block = {};
         } else {
             kept = std::copy(page, end, kept);
         }
         page = end;
     }
-    free_pages_.erase(kept, free_pages_.end());
+    if (slab == slabs_.end()) released_since_scan_ = 0;
+    free_pages_.erase(std::copy(page, free_pages_.end(), kept), free_pages_.end());
     std::reverse(free_pages_.begin(), free_pages_.end());
-    std::erase_if(slabs_, [](const ReservedBlock& slab) { return slab.block.data == nullptr; });
+    std::erase_if(slabs_, [](const Slab& each) { return each.memory.block.data == nullptr; });
     return reclaimed;
 }
 

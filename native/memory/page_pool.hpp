@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "memory/memory_budget.hpp"
@@ -13,8 +14,7 @@ namespace spillway {
 
 // Pages of one size for the partitions of a job, taken from the budget in slabs and kept below pool_bytes.
 // Page addresses are multiples of the page size, up to 4096. Thread-safe. Under pressure on the budget, slabs whose
-// pages are all free go
-// back to it.
+// pages are all free go back to it.
 class PagePool : private Reclaimable {
   public:
     // page_bytes: power of two, 1 KiB .. 2 MiB. pool_bytes: hard limit of all pages together.
@@ -30,11 +30,35 @@ class PagePool : private Reclaimable {
     void release(uint8_t* page);
     void release(const std::vector<uint8_t*>& pages);
 
+    // Part of pool_bytes for memory of another kind, held until the claim dies. The pool must live longer.
+    class Claim {
+      public:
+        Claim() = default;
+        Claim(PagePool* pool, uint64_t bytes) : pool_(pool), bytes_(bytes) {}
+        Claim(Claim&& other) noexcept : pool_(std::exchange(other.pool_, nullptr)), bytes_(other.bytes_) {}
+        Claim& operator=(Claim&& other) noexcept {
+            std::swap(pool_, other.pool_);
+            std::swap(bytes_, other.bytes_);
+            return *this;
+        }
+        ~Claim();
+
+      private:
+        PagePool* pool_ = nullptr;
+        uint64_t bytes_ = 0;
+    };
+    // Nothing when pages and claims leave less than that.
+    std::optional<Claim> try_claim(uint64_t bytes);
+
     uint64_t page_bytes() const { return page_bytes_; }
     uint64_t pool_bytes() const { return pool_bytes_; }
     uint64_t pages_in_use() const;
 
   private:
+    struct Slab {
+        ReservedBlock memory;
+        uint64_t pages;  // of small pages fewer than the memory, which is rounded to the system's, would hold
+    };
     uint8_t* acquire_from_new_slab(uint64_t claimed, std::unique_lock<std::mutex>& lock);
     std::optional<ReservedBlock> try_map(uint64_t bytes);
     uint64_t claim_slab();
@@ -46,9 +70,9 @@ class PagePool : private Reclaimable {
     const uint64_t slab_bytes_;
     mutable std::mutex mutex_;
     std::condition_variable mapped_;
-    std::vector<ReservedBlock> slabs_;
+    std::vector<Slab> slabs_;
     std::vector<uint8_t*> free_pages_;  // the last is the next: recently freed pages are still in the caches
-    uint64_t claimed_bytes_ = 0;        // bytes of pages in slabs, and of slabs being mapped
+    uint64_t claimed_bytes_ = 0;        // bytes of pages in slabs, of slabs being mapped, and of claims
     uint64_t pages_in_use_ = 0;
     int mapping_ = 0;  // workers that map a slab now
     uint64_t released_since_scan_ = 0;

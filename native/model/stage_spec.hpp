@@ -24,8 +24,6 @@ struct PartitionSpec {
     bool spill = false;              // false: running out of pool_bytes is an error (the plan was wrong)
     bool pack_spilled = true;
     bool force_spill = false;  // tests: every full page goes to disk
-    // Rows larger than a page, whose memory is not the pool's, go to disk at once.
-    bool spill_oversized = false;
     int64_t morsel_rows = 0;
     int32_t workers = 1;
     uint64_t hash_mask = ~0ULL;  // tests: 0 sends every row to partition 0 / slot 0

@@ -144,4 +144,35 @@ TEST(memory_page_pool_small_pools_never_seem_empty) {
     }
 }
 
+TEST(memory_page_pool_gives_all_free_slabs_back_one_after_the_other) {
+    for (const uint64_t page_bytes : {kKiB, 4 * kKiB, 64 * kKiB}) {
+        MemoryBudget budget(64 * kMiB);
+        PagePool pool(budget, page_bytes, 32 * kMiB - page_bytes);  // the last slab is smaller
+        for (uint8_t* page : acquire_all(pool)) pool.release(page);
+        const Reservation rest = budget.reserve(budget.free(), "what the pool leaves");
+        std::vector<Reservation> held;
+        for (int i = 0; i < 15; ++i) held.push_back(budget.reserve(2 * kMiB, "one slab"));
+        held.push_back(budget.reserve(budget.free() + kMiB, "the smaller one"));
+    }
+}
+
+TEST(memory_page_pool_claims_are_part_of_its_bytes) {
+    MemoryBudget budget(64 * kMiB);
+    PagePool pool(budget, 64 * kKiB, 8 * kMiB);
+    EXPECT(!pool.try_claim(8 * kMiB + 1).has_value());
+    std::optional<PagePool::Claim> claim = pool.try_claim(5 * kMiB);
+    EXPECT(claim.has_value());
+    EXPECT_EQ(budget.used(), 0u);  // whoever claims reserves for itself
+    EXPECT(!pool.try_claim(3 * kMiB + 1).has_value());
+    std::vector<uint8_t*> pages = acquire_all(pool);
+    EXPECT_EQ(pages.size(), 3 * kMiB / (64 * kKiB));
+    PagePool::Claim moved = std::move(*claim);
+    claim.reset();
+    EXPECT(pool.try_acquire() == nullptr);
+    moved = {};
+    for (uint8_t* page : acquire_all(pool)) pages.push_back(page);
+    EXPECT_EQ(pages.size(), 8 * kMiB / (64 * kKiB));
+    for (uint8_t* page : pages) pool.release(page);
+}
+
 }  // namespace spillway

@@ -35,7 +35,7 @@ ResultWriter::ResultWriter(const std::vector<JoinOutput>& outputs, const RowLayo
         const RowField& field = output_field(output, build, probe);
         builders_.emplace_back(field.type, budget, std::min(expected_rows, batch_size_.rows));
         const bool is_var = field.kind == FieldKind::kBytes || field.kind == FieldKind::kNested;
-        if (is_var) var_outputs_.push_back(&output);
+        if (is_var) var_outputs_.push_back({&output, builders_.size() - 1});
         fixed_row_bytes_ += is_var ? sizeof(int32_t) : field.width;
     }
 }
@@ -64,7 +64,7 @@ void ResultWriter::append(const uint8_t* const* build_rows, const uint8_t* const
         const uint8_t* const* build = build_rows == nullptr ? nullptr : build_rows + done;
         const uint8_t* const* probe = probe_rows == nullptr ? nullptr : probe_rows + done;
         const int64_t most = std::min({count - done, batch_size_.rows - buffered_rows_, kStepRows});
-        const int64_t step = var_outputs_.empty() ? most : rows_that_fit(build, probe, most);
+        const int64_t step = var_outputs_.empty() ? most : rows_with_room(build, probe, most);
         for (size_t i = 0; i < outputs_.size(); ++i) {
             const JoinOutput& output = outputs_[i];
             const bool of_probe = from_probe(output, probe != nullptr);
@@ -81,22 +81,46 @@ void ResultWriter::append(const uint8_t* const* build_rows, const uint8_t* const
     }
 }
 
-// How many of the rows the batch has room for; 0 when it is full, but never when it is empty.
-int64_t ResultWriter::rows_that_fit(const uint8_t* const* build_rows, const uint8_t* const* probe_rows,
-                                    int64_t count) const {
+// How many of the rows the batch has room and gets memory for: a column whose buffer doubled may have taken what
+// another one needs. 0: the batch ends here. Throws when there is no memory for a single row.
+int64_t ResultWriter::rows_with_room(const uint8_t* const* build_rows, const uint8_t* const* probe_rows,
+                                     int64_t count) {
+    for (int64_t step = rows_that_fit(build_rows, probe_rows, count);;) {
+        try {
+            for (size_t v = 0; v < var_outputs_.size(); ++v) {
+                builders_[var_outputs_[v].builder].reserve(step, var_outputs_[v].step_bytes);
+            }
+            return step;
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::kBudgetTooSmall || (buffered_rows_ == 0 && step <= 1)) throw;
+        }
+        if (buffered_rows_ > 0) return 0;
+        step = rows_that_fit(build_rows, probe_rows, step / 2);
+    }
+}
+
+// How many of the rows the batch has room for, and what their values take; none when it is full, but one at least when
+// it is empty.
+int64_t ResultWriter::rows_that_fit(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count) {
     const uint64_t buffered = buffered_bytes();
     const uint64_t room = batch_size_.bytes > buffered ? batch_size_.bytes - buffered : 0;
+    for (VarOutput& var : var_outputs_) var.step_bytes = 0;
     uint64_t bytes = 0;
     for (int64_t i = 0; i < count; ++i) {
         bytes += fixed_row_bytes_;
-        for (const JoinOutput* output : var_outputs_) {
-            const bool of_probe = from_probe(*output, probe_rows != nullptr);
+        for (VarOutput& var : var_outputs_) {
+            var.row_bytes = 0;
+            const bool of_probe = from_probe(*var.output, probe_rows != nullptr);
             const uint8_t* const* side = of_probe ? probe_rows : build_rows;
             if (side == nullptr || side[i] == nullptr) continue;
-            const auto field = static_cast<size_t>(of_probe ? output->probe_field : output->build_field);
-            bytes += var_ref(side[i], (of_probe ? probe_ : build_).fields[field].offset).length;
+            const auto field = static_cast<size_t>(of_probe ? var.output->probe_field : var.output->build_field);
+            var.row_bytes = var_ref(side[i], (of_probe ? probe_ : build_).fields[field].offset).length;
+            bytes += var.row_bytes;
         }
-        if (bytes > room) return std::max<int64_t>(i, buffered_rows_ == 0 ? 1 : 0);
+        const bool fits = bytes <= room;
+        if (!fits && i + buffered_rows_ > 0) return i;
+        for (VarOutput& var : var_outputs_) var.step_bytes += var.row_bytes;
+        if (!fits) return 1;
     }
     return count;
 }

@@ -27,9 +27,17 @@ class ResultWriter {
     uint64_t finish();
 
   private:
+    // An output of values that differ in length.
+    struct VarOutput {
+        const JoinOutput* output;
+        size_t builder;
+        uint64_t row_bytes = 0;
+        uint64_t step_bytes = 0;
+    };
     static bool from_probe(const JoinOutput& output, bool has_probe_rows);
     void append(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
-    int64_t rows_that_fit(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count) const;
+    int64_t rows_with_room(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
+    int64_t rows_that_fit(const uint8_t* const* build_rows, const uint8_t* const* probe_rows, int64_t count);
     void flush();
     uint64_t buffered_bytes() const;
 
@@ -42,7 +50,7 @@ class ResultWriter {
     const BatchSize batch_size_;
     std::vector<ColumnBuilder> builders_;
     int64_t buffered_rows_ = 0;
-    std::vector<const JoinOutput*> var_outputs_;
+    std::vector<VarOutput> var_outputs_;
     uint64_t fixed_row_bytes_ = 0;  // of all columns, without the values of var_outputs_
     uint64_t rows_ = 0;
 };

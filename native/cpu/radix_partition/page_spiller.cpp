@@ -11,6 +11,8 @@ namespace spillway {
 
 namespace {
 
+constexpr const char* kRowPurpose = "a row larger than a page";
+
 // Of a partition in memory; a pool that is larger than its rows says nothing, so not too many.
 size_t expected_pages(PartitionedRows& rows) {
     constexpr uint64_t kPagesMax = 64;
@@ -58,16 +60,30 @@ uint8_t* PageSpiller::acquire(std::vector<PartitionPage>& pending, SpillScratch&
     }
 }
 
-Buffer PageSpiller::allocate_own(uint64_t bytes, std::vector<PartitionPage>& pending, SpillScratch& scratch) {
-    constexpr const char* kPurpose = "a row larger than a page";
-    for (;;) {
-        if (std::optional<Reservation> reserved = rows_.budget().try_reserve(bytes)) {
-            return Buffer::allocate(rows_.budget(), *reserved, bytes, kPurpose);
+std::unique_ptr<OwnMemory> PageSpiller::own_memory(uint64_t bytes) {
+    const uint64_t capacity = block_capacity(bytes);
+    if (std::optional<PagePool::Claim> claim = rows_.pool().try_claim(capacity)) {
+        if (std::optional<Reservation> reserved = rows_.budget().try_reserve(capacity)) {
+            Buffer buffer = Buffer::allocate(rows_.budget(), *reserved, bytes, kRowPurpose);
+            return std::make_unique<OwnMemory>(OwnMemory{std::move(*claim), std::move(buffer)});
         }
-        rows_.control().check();
-        if (!rows_.spec().spill) throw set_full();
-        if (!spill_some(pending, scratch)) return Buffer::allocate(rows_.budget(), bytes, kPurpose);
     }
+    if (!rows_.spec().spill) throw set_full();
+    return nullptr;
+}
+
+std::unique_ptr<OwnMemory> PageSpiller::passing_memory(uint64_t bytes, std::vector<PartitionPage>& pending,
+                                                       SpillScratch& scratch) {
+    const uint64_t capacity = block_capacity(bytes);
+    std::optional<Reservation> reserved = rows_.budget().try_reserve(capacity);
+    while (!reserved) {
+        rows_.control().check();
+        // Nothing to spill: the reservation says what is missing.
+        reserved = spill_some(pending, scratch) ? rows_.budget().try_reserve(capacity)
+                                                : rows_.budget().reserve(capacity, kRowPurpose);
+    }
+    Buffer buffer = Buffer::allocate(rows_.budget(), *reserved, bytes, kRowPurpose);
+    return std::make_unique<OwnMemory>(OwnMemory{{}, std::move(buffer)});
 }
 
 bool PageSpiller::spill_some(std::vector<PartitionPage>& pending, SpillScratch& scratch) {

@@ -26,8 +26,12 @@ class PageSpiller {
     // A page from the pool. When there is none left, hands in `pending` (full pages that the caller still holds) and
     // spills. Throws kBudgetTooSmall when nothing can be spilled.
     uint8_t* acquire(std::vector<PartitionPage>& pending, SpillScratch& scratch);
-    // Memory of its own for a row larger than a page: the budget's, not the pool's. Spills until there is enough.
-    Buffer allocate_own(uint64_t bytes, std::vector<PartitionPage>& pending, SpillScratch& scratch);
+    // For a row larger than a page that stays in memory. Nothing: there is no room in the pool, and passing_memory()
+    // does. Throws when the set may not spill.
+    std::unique_ptr<OwnMemory> own_memory(uint64_t bytes);
+    // For a row larger than a page that is written at once: not the pool's. Spills until the budget has enough.
+    std::unique_ptr<OwnMemory> passing_memory(uint64_t bytes, std::vector<PartitionPage>& pending,
+                                              SpillScratch& scratch);
     // Hands in full pages (or the last, partly filled ones) and clears the list.
     void hand_in(std::vector<PartitionPage>& pages, SpillScratch& scratch);
     // Writes a page that was never handed in.

@@ -15,15 +15,21 @@
 
 namespace spillway {
 
+// Memory of a row larger than a page: straight from the budget, within the bytes of the pool.
+struct OwnMemory {
+    PagePool::Claim claim;
+    Buffer buffer;
+};
+
 // Unit of a partition: rows from the front, heap of byte strings from the back (VarRefs point upwards, so a page can
 // be moved whole). Either in memory (data) or in the spill file; there it may be several pages that were written as
 // one.
 struct Page {
     uint8_t* data = nullptr;
     uint32_t rows = 0;
-    uint32_t content_bytes = 0;   // rows and heap
-    uint32_t capacity_bytes = 0;  // of memory that holds it: page size, or what its rows take
-    std::unique_ptr<Buffer> own;  // a row larger than a page: memory of its own, straight from the budget
+    uint32_t content_bytes = 0;      // rows and heap
+    uint32_t capacity_bytes = 0;     // of memory that holds it: page size, or what its rows take
+    std::unique_ptr<OwnMemory> own;  // of a row larger than a page
     SpillExtent spill;
 };
 

@@ -183,17 +183,20 @@ class RadixPartitioner::Worker {
         }
     }
 
-    // A row larger than a page gets a page of its own size, straight from the budget.
+    // A row larger than a page gets a page of its own size. Where the pool has no room for it, it goes to disk itself:
+    // others may be in use, and such a row needs memory of its size again wherever it is read.
     void append_oversized(int32_t p, const EncodedRows& encoded, int64_t i, uint64_t bytes) {
         Page page;
-        page.own = std::make_unique<Buffer>(spiller_.allocate_own(bytes, pending_, scratch_));
-        page.data = page.own->data();
+        page.own = spiller_.own_memory(bytes);
+        const bool stays = page.own != nullptr;
+        if (!stays) page.own = spiller_.passing_memory(bytes, pending_, scratch_);
+        page.data = page.own->buffer.data();
         page.rows = 1;
         page.content_bytes = page.capacity_bytes = static_cast<uint32_t>(bytes);
         place_row(encoded, i, page.data, page.data + row_bytes_);
-        if (rows_.spec().spill_oversized) return spiller_.spill_page({p, std::move(page)}, scratch_);
+        if (!stays) return spiller_.spill_page({p, std::move(page)}, scratch_);
         pending_.push_back({p, std::move(page)});
-        spiller_.hand_in(pending_, scratch_);  // at once: its memory is the budget's and may be large
+        spiller_.hand_in(pending_, scratch_);  // at once: it may be large
     }
 
     void open_page(Slot& slot) {

@@ -45,6 +45,12 @@ ColumnBuilder::ColumnBuilder(TypePtr type, MemoryBudget& budget, int64_t reserve
     if (type_->is_nested()) nested_ = std::make_unique<NestedBuilder>(type_, budget);
 }
 
+void ColumnBuilder::reserve(int64_t rows, uint64_t value_bytes) {
+    if (nested_ != nullptr) return;
+    reserve_rows(length_ + rows);
+    if (offset_width_ > 0) reserve_bytes(value_bytes);
+}
+
 void ColumnBuilder::reserve_rows(int64_t rows) {
     if (rows <= capacity_) return;
     const int64_t capacity = std::max({rows, capacity_ * 2, first_reserve_, int64_t{64}});
@@ -281,14 +287,10 @@ OutputColumn ColumnBuilder::finish() {
 bool wide_keys_equal(const RowLayout& a_layout, const uint8_t* a, const RowLayout& b_layout, const uint8_t* b) {
     const size_t key_bytes = a_layout.key_end - a_layout.key_begin;
     if (std::memcmp(a + a_layout.key_begin, b + b_layout.key_begin, key_bytes) != 0) return false;
-    for (size_t k = 0; k < a_layout.var_keys.size(); ++k) {
-        const VarRef left = var_ref(a, a_layout.var_keys[k]);
-        const VarRef right = var_ref(b, b_layout.var_keys[k]);
-        if (left.length != right.length) return false;
-        if (left.length > 0 &&
-            std::memcmp(var_bytes(a, a_layout.var_keys[k]), var_bytes(b, b_layout.var_keys[k]), left.length) != 0) {
-            return false;
-        }
+    for (const uint32_t key : a_layout.var_keys) {  // at the same place in both
+        const uint32_t length = var_ref(a, key).length;
+        if (length != var_ref(b, key).length) return false;
+        if (length > 0 && std::memcmp(var_bytes(a, key), var_bytes(b, key), length) != 0) return false;
     }
     return true;
 }

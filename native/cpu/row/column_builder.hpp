@@ -16,6 +16,9 @@ class ColumnBuilder {
   public:
     // reserve_rows: rows for which fixed buffers are allocated at once (they grow when exceeded).
     ColumnBuilder(TypePtr type, MemoryBudget& budget, int64_t reserve_rows);
+    // Room for further rows and the bytes of their values, as appending makes it (nested values: what they take is not
+    // known before). Throws kBudgetTooSmall; the builder is as it was, but for room.
+    void reserve(int64_t rows, uint64_t value_bytes);
     // rows[i] == nullptr (only when absent_rows): a NULL row (outer join).
     void append(const RowField& field, const RowLayout& layout, const uint8_t* const* rows, int64_t count,
                 bool absent_rows);
