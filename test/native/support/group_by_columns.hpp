@@ -110,9 +110,8 @@ inline void lay_out_indices(InputColumn& column) {
     for (int32_t i = 0; i < static_cast<int32_t>(values.length); ++i) {
         int32_t bounds[2] = {i * values.type->byte_width, (i + 1) * values.type->byte_width};
         if (values.type->layout == Layout::kBinary) std::memcpy(bounds, values.offsets + i * 4, 8);
-        indices.try_emplace({reinterpret_cast<const char*>(values.data) + bounds[0],
-                             static_cast<size_t>(bounds[1] - bounds[0])},
-                            i);
+        indices.try_emplace(
+            {reinterpret_cast<const char*>(values.data) + bounds[0], static_cast<size_t>(bounds[1] - bounds[0])}, i);
     }
     for (const Cell& cell : column.cells) {
         const int32_t index = cell ? indices.at(*cell) : -1;

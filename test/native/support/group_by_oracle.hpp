@@ -63,7 +63,8 @@ inline bool less(const ColumnType& type, std::string_view a, std::string_view b)
     return std::isnan(y) || x < y;
 }
 
-inline std::string sum_of(const ColumnType& type, const std::vector<std::string_view>& values, bool mean, int32_t scale) {
+inline std::string sum_of(const ColumnType& type, const std::vector<std::string_view>& values, bool mean,
+                          int32_t scale) {
     const auto count = static_cast<double>(values.size());
     if (type.layout == Layout::kFixed && type.order == Order::kFloat) {
         long double total = 0;

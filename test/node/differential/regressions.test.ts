@@ -56,6 +56,31 @@ test("a file with a union opens wherever its footer lies", async () => {
     }
 });
 
+test("a key whose hash marks free slots of tables matches only itself", async () => {
+    // The hash of the first is all ones; the second marks free slots once the first is a build key. Probe rows with the
+    // marker met free slots in the AVX2 kernels.
+    const marker = -3_487_469_807_577_879_104n;
+    const column = (keys: bigint[]): Table => new Table({ k: makeVector(BigInt64Array.from(keys)) });
+    for (const length of [3, 10, 1000, 100_000]) {
+        const build = Array.from({ length }, (_, i) => BigInt(i) * 3n);
+        const probe = [marker, 6n, ...Array.from({ length: 4 * length }, (_, i) => BigInt(-1 - i))];
+        for (const algorithm of ["streaming", "partitioned"] as const) {
+            const join = (right: bigint[], type: "inner" | "anti") =>
+                runtime.join({
+                    left: runtime.fromTable(column(probe)),
+                    right: runtime.fromTable(column(right)),
+                    on: "k",
+                    type,
+                    debug: { algorithm }
+                });
+            expect((await join(build, "inner").toTable()).toArray().map((row) => String(row["k"]))).toEqual(["6"]);
+            expect(await join(build, "inner").count()).toBe(1);
+            expect(await join(build, "anti").count()).toBe(4 * length + 1);
+            expect(await join([...build, marker], "inner").count()).toBe(2);
+        }
+    }
+});
+
 test("a table made from an empty typed array has no rows", async () => {
     // Arrow JS puts a Vector where the batch of such a table should hold Data.
     const none = runtime.fromTable(tableFromArrays({ id: new Int32Array(0) }));
