@@ -26,7 +26,8 @@ MappedBlock map_block(uint64_t bytes) noexcept;
 // Any page-aligned part of a mapped block may be unmapped on its own.
 void unmap_block(MappedBlock block) noexcept;
 // A longer block with the same contents; moves page table entries, or the bytes where the system refuses that. `block`
-// is valid until success; on failure (no memory) data == nullptr and `block` is unchanged. Both sizes must be at least kHugeBytes.
+// is valid until success; on failure (no memory) data == nullptr and `block` is unchanged. Both sizes must be at least
+// kHugeBytes.
 MappedBlock extend_block(MappedBlock block, uint64_t bytes) noexcept;
 
 }  // namespace spillway
