@@ -24,9 +24,13 @@ process.stderr.on("error", () => {}); // nowhere left to report to
 // Loaded only now: a signal during the half second that loading takes on a busy machine finds its handler.
 const { runCommandLine } = await import("./run-command-line.js");
 
-// Set rather than exit: what was written to a pipe is still on its way. Nothing keeps the event loop alive by now.
-process.exitCode = await runCommandLine(process.argv.slice(2), {
+const code = await runCommandLine(process.argv.slice(2), {
     stdout: process.stdout,
     stderr: process.stderr,
     signal: controller.signal
 });
+
+// What was written to a reader that stands still would keep the process alive until that reader goes on.
+if (controller.signal.aborted) process.exit(code);
+// Set rather than exit: what was written to a pipe is still on its way. Nothing keeps the event loop alive by now.
+process.exitCode = code;

@@ -39,16 +39,24 @@ function packageVersion(): string {
     return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
 }
 
-function writeAll(stream: NodeJS.WritableStream, text: string): Promise<void> {
+/** Resolves when the text is on its way; an abort rejects at once, since a reader that stands still never takes it. */
+function writeAll(stream: NodeJS.WritableStream, text: string, signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
-        stream.write(text, (error) => (error == null ? resolve() : reject(error)));
+        signal.throwIfAborted();
+        const stop = (): void => reject(signal.reason as Error);
+        signal.addEventListener("abort", stop, { once: true });
+        stream.write(text, (error) => {
+            signal.removeEventListener("abort", stop);
+            if (error == null) resolve();
+            else reject(error);
+        });
     });
 }
 
 /** Parses, runs and reports one command line; never throws and never exits. */
 export async function runCommandLine(words: readonly string[], world: CommandLineWorld): Promise<ExitCode> {
     const context: CommandContext = {
-        print: (text) => writeAll(world.stdout, text),
+        print: (text) => writeAll(world.stdout, text, world.signal),
         say: (text) => void world.stderr.write(`${text}\n`),
         stderr: world.stderr,
         signal: world.signal
@@ -74,13 +82,18 @@ export async function runCommandLine(words: readonly string[], world: CommandLin
     }
 }
 
-async function report(error: unknown, json: boolean, remedies: Remedies, context: CommandContext): Promise<ExitCode> {
+/** The exit code of a run that was stopped from outside, with its message; null for any other. */
+function interrupted(context: CommandContext): ExitCode | null {
     const reason: unknown = context.signal.reason;
-    if (context.signal.aborted && reason instanceof Interruption) {
-        // The reader of stdout has gone (`| head`): it has what it wanted, and nobody reads a message.
-        if (reason.exitCode !== exitCode.ok) context.say(reason.message);
-        return reason.exitCode;
-    }
+    if (!context.signal.aborted || !(reason instanceof Interruption)) return null;
+    // The reader of stdout has gone (`| head`): it has what it wanted, and nobody reads a message.
+    if (reason.exitCode !== exitCode.ok) context.say(reason.message);
+    return reason.exitCode;
+}
+
+async function report(error: unknown, json: boolean, remedies: Remedies, context: CommandContext): Promise<ExitCode> {
+    const stopped = interrupted(context);
+    if (stopped !== null) return stopped;
     if ((error as NodeJS.ErrnoException).code === "EPIPE") return exitCode.ok;
     // INVALID_ARGUMENT can only stem from a value on the command line, such as `--memory 12xB`.
     const isUsage =
@@ -94,6 +107,8 @@ async function report(error: unknown, json: boolean, remedies: Remedies, context
         await context.print(`${errorJson(error)}\n`);
         return code;
     } catch (failure) {
+        const stoppedHere = interrupted(context);
+        if (stoppedHere !== null) return stoppedHere;
         // A full disk under stdout must not hide what went wrong; a reader that has gone wants to hear nothing.
         if ((failure as NodeJS.ErrnoException).code === "EPIPE") return code;
         context.say(`${errorText(error, remedies)}\nCannot write to standard output: ${(failure as Error).message}`);

@@ -64,9 +64,23 @@ async function watched<T>(context: CommandContext, step: (options: RunOptions) =
     }
 }
 
-async function headOf(query: Query, path: string): Promise<string> {
+/** Does one step; where the budget is too small for it, the error says for which: the others may need less. */
+async function inStep<T>(what: string, step: () => Promise<T>): Promise<T> {
+    try {
+        return await step();
+    } catch (error) {
+        if (!(error instanceof SpillwayError) || error.code !== "BUDGET_TOO_SMALL") throw error;
+        const { wantedBytes, freeBytes } = error.details;
+        const text =
+            `The demo needs at least ${formatBytes(Number(wantedBytes))} of memory to ${what} ` +
+            `but has ${formatBytes(Number(freeBytes))}`;
+        throw new SpillwayError(error.code, text, error.details, error);
+    }
+}
+
+async function headOf(query: Query, path: string, signal: AbortSignal): Promise<string> {
     const table = new RowTable(query.schema, 5);
-    for await (const batch of arrowBatches(path)) {
+    for await (const batch of arrowBatches(path, signal)) {
         if (!table.add(batch)) break;
     }
     return table.toString();
@@ -94,8 +108,8 @@ async function runDemo(args: DemoArguments, scale: number, files: DemoFiles, con
     await using runtime = await openCommandRuntime(args);
     context.say("1. Generate two relations as Arrow files");
     for (const table of ["orders", "lineitem"] as const) {
-        const { rows, bytes } = await watched(context, (options) =>
-            runtime.generate({ table, scale }, { path: files[table], ...options })
+        const { rows, bytes } = await inStep("generate its relations (step 1)", () =>
+            watched(context, (options) => runtime.generate({ table, scale }, { path: files[table], ...options }))
         );
         context.say(`${table}: ${formatCount(rows ?? 0)} rows, ${formatBytes(bytes ?? 0)}`);
     }
@@ -106,16 +120,16 @@ async function runDemo(args: DemoArguments, scale: number, files: DemoFiles, con
         select
     });
     context.say(`\n2. Plan the join for a budget of ${formatBytes(runtime.memory().host.limitBytes)}`);
-    context.say(String(await query.explain()));
+    context.say(String(await inStep("join (steps 2 and 3)", () => query.explain())));
     context.say("\n3. Join into an Arrow file");
-    await watched(context, (options) => query.toArrowFile(files.result, options));
+    await inStep("join (steps 2 and 3)", () => watched(context, (options) => query.toArrowFile(files.result, options)));
     const report = query.report()!;
     // Before the check, which holds an array of all dates and is not part of the join.
     const peakBytes = peakResidentBytes();
     context.say(`${summaryOf(report)}\n${memoryLine(runtime.memory().host.limitBytes, peakBytes)}`);
-    if (!args.json) await context.print(`\n${await headOf(query, files.result)}\n`);
+    if (!args.json) await context.print(`\n${await headOf(query, files.result, context.signal)}\n`);
     context.say("\n4. Check the result without the engine: Arrow JS and an array instead of a hash table");
-    const check = await checkDemoResult(files);
+    const check = await checkDemoResult(files, context.signal);
     context.say(checkLines(check));
     if (args.json) await context.print(`${JSON.stringify({ scale, report, peakBytes, check })}\n`);
     if (!check.passed)
@@ -150,6 +164,7 @@ export const demoCommand = defineCommand({
             removeFolder();
             process.off("exit", removeFolder);
         }
+        context.signal.throwIfAborted();
         context.say("\nThe demo's files are removed. Next: spillway --help");
     }
 });

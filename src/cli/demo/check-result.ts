@@ -47,10 +47,10 @@ function addChecksum(checksum: number, keys: Uint32Array, prices: Uint32Array): 
     return sum;
 }
 
-async function datesByKey(path: string): Promise<Int32Array> {
+async function datesByKey(path: string, signal: AbortSignal): Promise<Int32Array> {
     const batches: { keys: Uint32Array; dates: Int32Array }[] = [];
     let largestKey = 0;
-    for await (const batch of arrowBatches(path)) {
+    for await (const batch of arrowBatches(path, signal)) {
         const keys = lowWords(batch, "o_orderkey", 2);
         const dates = dataOf(batch, "o_orderdate").values as Int32Array;
         batches.push({ keys, dates: dates.slice(0, batch.numRows) });
@@ -61,7 +61,8 @@ async function datesByKey(path: string): Promise<Int32Array> {
     return dateOf;
 }
 
-export async function checkDemoResult(paths: DemoFiles): Promise<DemoCheck> {
+/** Reads all three files; an abort ends it between two batches. */
+export async function checkDemoResult(paths: DemoFiles, signal: AbortSignal): Promise<DemoCheck> {
     const check: DemoCheck = {
         expectedRows: 0,
         rows: 0,
@@ -70,13 +71,13 @@ export async function checkDemoResult(paths: DemoFiles): Promise<DemoCheck> {
         wrongDates: 0,
         passed: false
     };
-    for await (const batch of arrowBatches(paths.lineitem)) {
+    for await (const batch of arrowBatches(paths.lineitem, signal)) {
         check.expectedRows += batch.numRows;
         const [keys, prices] = [lowWords(batch, "l_orderkey", 2), lowWords(batch, "l_extendedprice", 4)];
         check.expectedChecksum = addChecksum(check.expectedChecksum, keys, prices);
     }
-    const dateOf = await datesByKey(paths.orders);
-    for await (const batch of arrowBatches(paths.result)) {
+    const dateOf = await datesByKey(paths.orders, signal);
+    for await (const batch of arrowBatches(paths.result, signal)) {
         check.rows += batch.numRows;
         const [keys, prices] = [lowWords(batch, "o_orderkey", 2), lowWords(batch, "l_extendedprice", 4)];
         check.checksum = addChecksum(check.checksum, keys, prices);
