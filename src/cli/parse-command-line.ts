@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import yargs, { type Argv, type CommandModule } from "yargs";
 import type { Command, CommandContext, Remedies } from "./command.js";
-import { splitShortOptions } from "./short-options.js";
-import { explainUsage, namedCommand, noCommand, noSubcommand } from "./usage-message.js";
+import { commandWords, type CommandWords } from "./command-words.js";
+import { explainUsage, noCommand, noSubcommand, unknownCommand } from "./usage-message.js";
 import { UsageError } from "./usage-error.js";
 
 export type ParsedCommandLine =
@@ -52,9 +52,12 @@ export async function parseCommandLine(
         .fail((message, error) => {
             throw error ?? new UsageError(message);
         });
-    const help = await parse(parser, words, commands);
+    const arranged = commandWords(words, commands);
+    if (arranged.stray !== null && !asksForHelp(arranged.words)) throw unknownCommand(arranged);
+    const help = await parse(parser, arranged, commands);
     if (chosen == null) return { kind: "help", text: help };
-    const { command, args } = chosen as { command: Command; args: Record<string, unknown> };
+    const { command, args: parsed } = chosen as { command: Command; args: Record<string, unknown> };
+    const args = Object.fromEntries(Object.entries(parsed).map(([name, value]) => [name, arranged.restore(value)]));
     refuseRepeats(command, args);
     return {
         kind: "run",
@@ -62,6 +65,10 @@ export async function parseCommandLine(
         remedies: command.remedies ?? {},
         run: (context) => command.run!(args, context)
     };
+}
+
+function asksForHelp(words: readonly string[]): boolean {
+    return words.some((word) => ["--help", "-h", "--version", "-v"].includes(word));
 }
 
 function build(parser: Argv, command: Command, toModule: (command: Command) => CommandModule): Argv {
@@ -83,21 +90,16 @@ function withRequiredValues(options: Command["options"]): Command["options"] {
     );
 }
 
-async function parse(parser: Argv, words: readonly string[], commands: readonly Command[]): Promise<string> {
+async function parse(parser: Argv, arranged: CommandWords, commands: readonly Command[]): Promise<string> {
     let text = "";
     try {
-        const { command } = namedCommand(words, commands);
-        await parser.parseAsync(
-            splitShortOptions(words, command?.options ?? {}),
-            {},
-            (_error: unknown, _args: unknown, output: string) => {
-                text = output;
-            }
-        );
+        await parser.parseAsync([...arranged.words], {}, (_error: unknown, _args: unknown, output: string) => {
+            text = output;
+        });
     } catch (error) {
         // yargs reports a missing value as an error of its own class, everything else through `fail`.
         const isUsage = error instanceof UsageError || (error as Error).name === "YError";
-        throw isUsage ? explainUsage((error as Error).message, words, commands) : error;
+        throw isUsage ? explainUsage((error as Error).message, arranged, commands) : error;
     }
     return text;
 }

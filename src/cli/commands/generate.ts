@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import type { GenerateOptions, Relation, Runtime } from "../../index.js";
 import { defineCommand, defineCommandGroup, type ArgumentsOf, type CommandContext } from "../command.js";
-import { parseCount, parseNumber } from "../parse/numbers.js";
+import { parseCount, parseNumber, parseSeed } from "../parse/numbers.js";
 import { parsePayload } from "../parse/payload.js";
 import { progressFor } from "../render/progress.js";
 import { formatBytes, formatCount } from "../render/quantities.js";
@@ -15,10 +15,10 @@ const sharedPositionals = {
 } as const;
 
 const sharedOptions = {
-    seed: { type: "string", default: "1", describe: "The same seed gives the same rows" },
+    seed: { type: "string", default: "1", describe: "The same seed gives the same rows; 0 to 2^64 - 1" },
     overwrite: { type: "boolean", default: false, describe: "Replace files that exist" },
     json: { type: "boolean", default: false, describe: "Report the files as JSON" },
-    quiet: { type: "boolean", alias: "q", default: false, describe: "No progress and no summary" },
+    quiet: { type: "boolean", alias: "q", default: false, describe: "Nothing on stderr but errors" },
     ...runtimeOptions
 } as const;
 
@@ -63,7 +63,7 @@ function relationFiles(args: RelationArguments): GeneratedFile[] {
     if (args.sparse && args.sorted) {
         throw new UsageError("--sparse and --sorted exclude each other: scattered keys have no order; give one.");
     }
-    const seed = parseCount("seed", args.seed);
+    const seed = parseSeed("seed", args.seed);
     const key = {
         type: args["key-type"],
         order: args.sorted ? ("sorted" as const) : ("shuffled" as const),
@@ -77,7 +77,7 @@ function relationFiles(args: RelationArguments): GeneratedFile[] {
     };
     const right = {
         rows: rightRows,
-        seed: seed + 1, // the same seed would pair the random numbers of both files
+        seed: BigInt.asUintN(64, seed + 1n), // the same seed would pair the random numbers of both files
         key: {
             ...key,
             role: "foreign" as const,
@@ -114,6 +114,11 @@ async function generateFile(
 
 /** Both files or, where nothing has been replaced, none: one of them alone is of no use. */
 async function generateAll(files: GeneratedFile[], args: SharedArguments, context: CommandContext): Promise<void> {
+    if (args.folder === "-") {
+        throw new UsageError(
+            "generate writes two files, which standard output cannot hold; name a folder (./- for one of that name)."
+        );
+    }
     await using runtime = await openCommandRuntime(args);
     const target = await openTarget(
         args.folder,
@@ -162,7 +167,7 @@ const generateTpch = defineCommand({
     remedies,
     run: (args, context) => {
         const scale = parseNumber("scale", args.scale, 0, 1e6);
-        const seed = parseCount("seed", args.seed);
+        const seed = parseSeed("seed", args.seed);
         const files = (["orders", "lineitem"] as const).map((table) => ({
             file: `${table}.arrow`,
             options: { table, scale, seed }

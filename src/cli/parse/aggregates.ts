@@ -15,10 +15,17 @@ const aggregateNames = {
     "count-distinct": "countDistinct"
 } as const satisfies Record<string, AggregateName>;
 
+/** What other systems call them. */
+const otherNames: ReadonlyMap<string, keyof typeof aggregateNames> = new Map([
+    ["avg", "mean"],
+    ["average", "mean"],
+    ["total", "sum"]
+]);
+
 type AggregateWord = keyof typeof aggregateNames;
 
 function parseAggregate(item: string): [name: string, aggregate: AggregateOf<string>] {
-    const match = /^(?:([^=]+)=)?([a-zA-Z-]+):(.+)$/.exec(item);
+    const match = /^(?:([^=]+)=)?([a-zA-Z_-]+):(.+)$/.exec(item);
     if (match == null) {
         throw new UsageError(
             `--aggregate needs NAME=FUNCTION:COLUMN, such as revenue=sum:price or n=count:*, not "${item}".`
@@ -28,7 +35,9 @@ function parseAggregate(item: string): [name: string, aggregate: AggregateOf<str
     const known = Object.keys(aggregateNames) as AggregateWord[];
     const found = known.find((candidate) => candidate === word || aggregateNames[candidate] === word);
     if (found == null) {
-        const hint = didYouMean(word!, known) || `; known are ${known.join(", ")}.`;
+        const other = otherNames.get(word!.toLowerCase());
+        const near = other === undefined ? didYouMean(word!.toLowerCase(), known) : `; it is called ${other} here.`;
+        const hint = near || `; known are ${known.join(", ")}.`;
         throw new UsageError(`--aggregate does not know the function "${word}"${hint}`);
     }
     if (column === "*" && found !== "count") {

@@ -57,9 +57,15 @@ export function expandPattern(pattern: string): string[] {
  */
 export function parseFiles(side: string, texts: readonly string[]): string[] {
     const files = texts
-        .flatMap((text) => (existsSync(text) ? [text] : text.split(",")))
+        .flatMap((text) => (text !== "-" && existsSync(text) ? [text] : text.split(",")))
         .flatMap((item) => {
             if (item.trim() === "") throw new UsageError(`The ${side} has an empty file name in "${texts.join(",")}".`);
+            if (item === "-") {
+                throw new UsageError(
+                    `The ${side} cannot be standard input ("-"), since files are read in pieces from any position; ` +
+                        "save the data to a file and name that (./- for a file of that name)."
+                );
+            }
             if (existsSync(item) || !wildcard.test(item)) return [item];
             const matches = expandPattern(item);
             if (matches.length === 0) throw new UsageError(`No file matches the pattern "${item}" (${side}).`);

@@ -26,9 +26,10 @@ export function editDistance(left: string, right: string): number {
 
 /** The candidate a misspelt word most likely meant, or null when none is near enough to be worth naming. */
 export function nearest(word: string, candidates: Iterable<string>): string | null {
-    // A third of the letters may be wrong, at least two: "memroy" finds "memory", "x" finds nothing.
+    // A third of the letters may be wrong, in words of four letters or more at least two: "memroy" finds "memory", "x"
+    // finds nothing, and "avg" is not "any".
     let best: string | null = null;
-    let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1;
+    let bestDistance = Math.max(word.length < 4 ? 1 : 2, Math.floor(word.length / 3)) + 1;
     for (const candidate of candidates) {
         const distance = editDistance(word, candidate);
         if (distance < bestDistance && distance < candidate.length) {

@@ -15,6 +15,16 @@ test.each([
     [["explain"], /"explain" needs one of its commands/],
     [["jion"], /Unknown command "jion"; did you mean join\?/],
     [["explain", "jion"], /Unknown command "jion"; did you mean join\?/],
+    [["joni", "a", "b", "--on", "k", "--count"], /^Unknown command "joni"; did you mean join\?\nSee "spillway --help"/],
+    [["group-by", "a", "--keys", "k"], /^Unknown command "group-by"; did you mean groupby\?/],
+    [["generate", "tcph", "a", "--scale", "1"], /^Unknown command "tcph"; did you mean tpch\?\nSee "spillway generate/],
+    [["explain", "joni", "a", "--on", "k"], /^Unknown command "joni"; did you mean join\?/],
+    [["--quiet", "joni", "a"], /^Unknown command "joni"/],
+    [["--memroy", "1GiB", ...join], /^Unknown option --memroy; did you mean --memory\?/],
+    [["machine", "--quiet"], /^"machine" has no option --quiet; "join", .*"generate tpch" have it\./],
+    [["explain", ...join, "--count"], /^"explain join" has no option --count; "join", "groupby" have it\./],
+    [[...join, "--type", "-"], /--type cannot be "-"/],
+    [["generate", "tpch", "a", "--", "--b"], /^Unexpected "--b"\./],
     [[...join, "--memroy", "1GiB"], /Unknown option --memroy; did you mean --memory\?/],
     [[...join, "-qz"], /^Unknown option -z\.\n/],
     [[...join, "-z64"], /^Unknown option -z\.\n/],
@@ -25,6 +35,43 @@ test.each([
     const { code, stderr, stdout } = await command(words);
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(message);
+});
+
+describe("options that are on or off", () => {
+    test.each([
+        ["before the command", ["--quiet", ...join]],
+        ["before the second word of a command", ["explain", "--json", ...join]],
+        ["with others that take values", ["-m", "64MiB", "-qt1", "--output", "join", ...join]]
+    ])("may stand %s", async (_, words) => {
+        const { code, stdout, stderr } = await command(words);
+        expect([code, stdout + stderr]).toEqual([1, expect.stringContaining("FILE_NOT_FOUND")]);
+    });
+
+    test("count for errors too", async () => {
+        const { code, stdout } = await command(["--json", "join"]);
+        expect([code, stdout]).toEqual([2, expect.stringContaining("--on must be given")]);
+    });
+});
+
+describe("words behind --", () => {
+    test.each([
+        [["groupby", "--aggregate", "count:*", "--", "--missing.arrow"], /'--missing\.arrow'/],
+        [["join", "--on", "k", "--", "missing.arrow", "other.arrow"], /'missing\.arrow'/],
+        [["join", "missing.arrow", "--on", "k", "--", "other.arrow"], /'missing\.arrow'/]
+    ])("are files: %j", async (words, message) => {
+        const { code, stderr } = await command(words);
+        expect([code, stderr]).toEqual([1, expect.stringMatching(message)]);
+    });
+});
+
+test.each([
+    [["join", "-", "b.arrow", "--on", "k"], /^The left relation cannot be standard input/],
+    [["groupby", "a.arrow,-", "--keys", "k"], /^The input cannot be standard input/],
+    [["groupby", "--keys", "k", "--", "-"], /^The input cannot be standard input/],
+    [["generate", "tpch", "-"], /^generate writes two files/]
+])("- is no file: %j", async (words, message) => {
+    const { code, stdout, stderr } = await command(words);
+    expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(message)]);
 });
 
 describe("a value next to its letter", () => {

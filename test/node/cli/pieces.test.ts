@@ -9,7 +9,7 @@ import { parseAggregates } from "../../../src/cli/parse/aggregates.js";
 import { expandPattern, parseFiles } from "../../../src/cli/parse/files.js";
 import { parseKeys, parseList } from "../../../src/cli/parse/lists.js";
 import { editDistance, nearest } from "../../../src/cli/parse/nearest.js";
-import { parseCount, parseNumber } from "../../../src/cli/parse/numbers.js";
+import { parseCount, parseNumber, parseSeed } from "../../../src/cli/parse/numbers.js";
 import { parsePayload } from "../../../src/cli/parse/payload.js";
 import { lineProgress, terminalProgress } from "../../../src/cli/render/progress.js";
 import { formatBytes, formatCount, formatDuration, formatRough } from "../../../src/cli/render/quantities.js";
@@ -32,6 +32,8 @@ describe("words", () => {
         });
         expect(parseAggregates(["count:*"])).toEqual({ count: { count: "*" } });
         expect(() => parseAggregates(["x=smu:a"])).toThrow(/did you mean sum/);
+        expect(() => parseAggregates(["avg:a"])).toThrow(/"avg"; it is called mean here\./);
+        expect(() => parseAggregates(["abc:a"])).toThrow(/known are sum/);
         expect(() => parseAggregates(["x=sum:*"])).toThrow(/only count takes/);
         expect(() => parseAggregates(["x=price"])).toThrow(/NAME=FUNCTION:COLUMN/);
         expect(() => parseAggregates(["x=sum:a,x=min:a"])).toThrow(/two results/);
@@ -51,6 +53,26 @@ describe("words", () => {
         }
         for (const text of ["", "NaN", "2", "-0.1"]) expect(() => parseNumber("share", text, 0, 1), text).toThrow();
         expect(parseNumber("share", "0.25", 0, 1)).toBe(0.25);
+    });
+
+    test("a count beyond its limit is told the limit, not examples beyond it", () => {
+        for (const text of ["0", "1025", "many"]) {
+            const message = `--threads needs a whole number from 1 to 1024, not "${text}".`;
+            expect(() => parseCount("threads", text, 1, 1024)).toThrow(message);
+        }
+        expect(parseCount("threads", "1024", 1, 1024)).toBe(1024);
+        expect(() => parseCount("rows", "1e17")).toThrow(`from 0 to ${Number.MAX_SAFE_INTEGER}`);
+    });
+
+    test("seeds have 64 bits", () => {
+        expect(["0", "1_000", "1e6", "18446744073709551615"].map((text) => parseSeed("seed", text))).toEqual([
+            0n,
+            1000n,
+            1_000_000n,
+            2n ** 64n - 1n
+        ]);
+        expect(() => parseSeed("seed", "18446744073709551616")).toThrow(/from 0 to 18446744073709551615/);
+        expect(() => parseSeed("seed", "-1")).toThrow(/--seed/);
     });
 
     test("payload columns are counted or named", () => {
