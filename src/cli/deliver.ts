@@ -12,32 +12,48 @@ export interface DeliveryArguments {
     overwrite: boolean;
     count: boolean;
     explain: boolean;
-    rows: string;
+    rows: string | undefined;
     json: boolean;
     quiet: boolean;
 }
 
+const rowsOfTable = 10;
+
+/** Refuses options that cannot be followed together, before any work. */
 function refuseContradictions(args: DeliveryArguments): void {
     const ways = [args.explain && "--explain", args.count && "--count", args.output != null && "--output"];
     const given = ways.filter((way) => way !== false);
     if (given.length > 1) throw new UsageError(`${given.join(" and ")} exclude each other; give one.`);
     if (args.overwrite && args.output == null) throw new UsageError("--overwrite needs --output.");
+    if (args.rows != null && given.length > 0) {
+        throw new UsageError(`--rows limits the rows that are printed and ${given[0]} prints none; give one of both.`);
+    }
+    if (args.output === "") throw new UsageError('--output needs the path of the Arrow file to write, not "".');
+    if (args.output === "-") {
+        throw new UsageError(
+            "--output writes an Arrow file, which standard output cannot be; name a file (./- for one of that name), " +
+                "or give --json instead for rows as JSON lines on standard output."
+        );
+    }
 }
 
 /** Runs a query the way the options ask for: plan, count, file, JSON lines or the first rows as a table. */
 export async function deliver(query: Query, args: DeliveryArguments, context: CommandContext): Promise<void> {
     refuseContradictions(args);
+    const rows = args.rows == null ? null : parseCount("rows", args.rows, 1);
     if (args.explain) return await explain(query, args, context);
     const bar = progressFor(context.stderr, args.quiet);
+    let whole = true;
     try {
         if (args.count) await count(query, args, context, bar);
         else if (args.output != null) await writeFile(query, args.output, args, context, bar);
-        else if (args.json) await printAll(query, context, bar);
-        else await printHead(query, parseCount("rows", args.rows, 1), context, bar);
+        else if (args.json) whole = await printLines(query, rows ?? Infinity, context, bar);
+        else whole = await printHead(query, rows ?? rowsOfTable, args.quiet, context, bar);
     } finally {
         bar.end();
     }
-    const summary = runSummary(query);
+    // A run that was left early may have ended by chance, or not: its figures are not those of the printed rows.
+    const summary = whole ? runSummary(query) : null;
     if (!args.quiet && summary != null) context.say(summary);
 }
 
@@ -76,23 +92,41 @@ async function writeFile(
     if (args.json) await context.print(`${JSON.stringify({ rows, path, report: query.report() })}\n`);
 }
 
-async function printAll(query: Query, context: CommandContext, bar: ProgressRenderer): Promise<void> {
+/** Prints the first rows as JSON lines. Were these all? */
+async function printLines(
+    query: Query,
+    rows: number,
+    context: CommandContext,
+    bar: ProgressRenderer
+): Promise<boolean> {
+    let left = rows;
     for await (const batch of query.batches(runOptions(context, bar))) {
-        for (const lines of batchAsJsonLines(batch)) {
+        for (const lines of batchAsJsonLines(batch, left)) {
             bar.end();
             await context.print(lines);
         }
+        if (batch.numRows > left) return false;
+        left -= batch.numRows;
     }
+    return true;
 }
 
-async function printHead(query: Query, rows: number, context: CommandContext, bar: ProgressRenderer): Promise<void> {
+/** Prints the first rows as a table. Were these all? */
+async function printHead(
+    query: Query,
+    rows: number,
+    quiet: boolean,
+    context: CommandContext,
+    bar: ProgressRenderer
+): Promise<boolean> {
     const table = new RowTable(query.schema, rows);
     for await (const batch of query.batches(runOptions(context, bar))) {
         if (!table.add(batch)) break;
     }
     bar.end();
     await context.print(`${table.toString()}\n`);
-    if (table.more) {
+    if (table.more && !quiet) {
         context.say("More rows follow: --output FILE writes all, --json prints all, --count counts them.");
     }
+    return !table.more;
 }

@@ -11,7 +11,8 @@ export const groupByPositionals = {
     input: { type: "string", array: true, describe: "Arrow file(s): paths, a,b or 'pattern*.arrow'" }
 } as const;
 
-export const groupByOptions = {
+/** What a group-by is, without where its result goes. */
+export const groupByQueryOptions = {
     keys: { type: "string", array: true, describe: "Columns whose equal values make a group (default: one group)" },
     aggregate: {
         type: "string",
@@ -20,9 +21,10 @@ export const groupByOptions = {
             "NAME=FUNCTION:COLUMN, several separated by commas; " +
             "sum, min, max, mean, count, first, any, count-distinct; count:* counts rows"
     },
-    ...runtimeOptions,
-    ...resultOptions
+    ...runtimeOptions
 } as const;
+
+const groupByOptions = { ...groupByQueryOptions, ...resultOptions } as const;
 
 type GroupByArguments = ArgumentsOf<typeof groupByPositionals, typeof groupByOptions>;
 
@@ -30,6 +32,12 @@ export async function runGroupBy(args: GroupByArguments, context: CommandContext
     const files = groupByInput(args.input);
     const keys = args.keys == null ? [] : parseList("keys", args.keys);
     const aggregates = parseAggregates(args.aggregate ?? []);
+    if (args.keys == null && args.aggregate == null) {
+        throw new UsageError(
+            "groupby needs --keys, --aggregate or both and has neither; " +
+                "give --keys COLUMN for the groups, or --aggregate n=count:* to count the rows."
+        );
+    }
     const clash = keys.find((key) => key in aggregates);
     if (clash != null) {
         throw new UsageError(

@@ -9,7 +9,8 @@ export const joinPositionals = {
     relations: { type: "string", array: true, describe: "LEFT RIGHT: a path, a,b or 'pattern*.arrow' each" }
 } as const;
 
-export const joinOptions = {
+/** What a join is, without where its result goes. */
+export const joinQueryOptions = {
     on: {
         type: "string",
         array: true,
@@ -27,9 +28,10 @@ export const joinOptions = {
     "null-equality": { type: "boolean", default: false, describe: "NULL keys equal each other (SQL: they do not)" },
     left: { type: "string", array: true, describe: "File(s) of the left relation; repeatable" },
     right: { type: "string", array: true, describe: "File(s) of the right relation; repeatable" },
-    ...runtimeOptions,
-    ...resultOptions
+    ...runtimeOptions
 } as const;
+
+export const joinOptions = { ...joinQueryOptions, ...resultOptions } as const;
 
 type JoinArguments = ArgumentsOf<typeof joinPositionals, typeof joinOptions>;
 

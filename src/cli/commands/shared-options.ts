@@ -2,6 +2,9 @@
 import { openRuntime, type Runtime } from "../../index.js";
 import { parseCount } from "../parse/numbers.js";
 
+// What `openRuntime` takes.
+const threadsMax = 1024;
+
 /** Options of every command that runs the engine. */
 export const runtimeOptions = {
     device: {
@@ -28,9 +31,9 @@ export const resultOptions = {
     overwrite: { type: "boolean", default: false, describe: "Replace the output file if it exists" },
     count: { type: "boolean", default: false, describe: "Print the number of result rows only" },
     explain: { type: "boolean", default: false, describe: "Print the plan and run nothing" },
-    rows: { type: "string", default: "10", describe: "Rows of the table that is printed" },
-    json: { type: "boolean", default: false, describe: "Results (all rows, as JSON lines), plans and errors as JSON" },
-    quiet: { type: "boolean", alias: "q", default: false, describe: "No progress and no summary" }
+    rows: { type: "string", describe: "Most rows to print (default: 10 in a table, all with --json)" },
+    json: { type: "boolean", default: false, describe: "Results (rows as JSON lines), plans and errors as JSON" },
+    quiet: { type: "boolean", alias: "q", default: false, describe: "Nothing on stderr but errors" }
 } as const;
 
 export interface RuntimeArguments {
@@ -45,7 +48,7 @@ export async function openCommandRuntime(args: RuntimeArguments): Promise<Runtim
     const spillDirectory = args["spill-directory"];
     return await openRuntime({
         device: args.device as "auto" | "cpu" | "gpu", // yargs has checked the choices
-        ...(args.threads == null ? {} : { threads: parseCount("threads", args.threads, 1) }),
+        ...(args.threads == null ? {} : { threads: parseCount("threads", args.threads, 1, threadsMax) }),
         memory: {
             ...(args.memory == null ? {} : { host: args.memory }),
             ...(spillDirectory == null ? {} : { spillDirectory })

@@ -7,15 +7,16 @@ import { columnReader, toCell, toJson } from "./values.js";
 // would be a large object of V8's, which stays until it collects its whole heap: 10 MiB more for lines of 150 bytes.
 const linesPerBlock = 256;
 
-/** Rows of a batch as JSON objects, one a line, in blocks of text. */
-export function* batchAsJsonLines(batch: RecordBatch): Generator<string> {
+/** Rows of a batch, or its first ones, as JSON objects, one a line, in blocks of text. */
+export function* batchAsJsonLines(batch: RecordBatch, rowsMax = Infinity): Generator<string> {
+    const end = Math.min(batch.numRows, rowsMax);
     const columns = batch.schema.fields.map((field, index) => ({
         name: JSON.stringify(field.name),
         read: columnReader(batch, index)
     }));
-    for (let begin = 0; begin < batch.numRows; begin += linesPerBlock) {
+    for (let begin = 0; begin < end; begin += linesPerBlock) {
         const lines: string[] = [];
-        for (let row = begin; row < Math.min(begin + linesPerBlock, batch.numRows); row++) {
+        for (let row = begin; row < Math.min(begin + linesPerBlock, end); row++) {
             lines.push(`{${columns.map(({ name, read }) => `${name}:${toJson(read(row))}`).join(",")}}\n`);
         }
         yield lines.join("");

@@ -2,7 +2,7 @@
 import type { Query, RunReport } from "../../index.js";
 import { formatBytes, formatCount, formatDuration, formatRough } from "./quantities.js";
 
-/** "1,000,000 rows in 250 ms (44 M input rows/s), spilled 120 MiB, engine peak 60 MiB of 64 MiB". */
+/** "1,000,000 rows in 250 ms (44 M input rows/s), spilled 120 MiB, engine peak 60 MiB of 61 MiB granted". */
 export function summaryOf(report: RunReport): string {
     const rate = report.elapsedMs > 0 ? (report.rowsIn / report.elapsedMs) * 1000 : 0;
     const spilled = report.spilledBytes > 0 ? `spilled ${formatBytes(report.spilledBytes)}` : "nothing spilled";
@@ -10,7 +10,7 @@ export function summaryOf(report: RunReport): string {
     return [
         `${rows} in ${formatDuration(report.elapsedMs)} (${formatRough(rate)} input rows/s)`,
         spilled,
-        `engine peak ${formatBytes(report.peakBytes)} of ${formatBytes(report.budgetBytes)}`
+        `engine peak ${formatBytes(report.peakBytes)} of ${formatBytes(report.budgetBytes)} granted`
     ].join(", ");
 }
 
