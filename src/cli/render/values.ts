@@ -136,19 +136,28 @@ export function columnReader(batch: RecordBatch, column: number): Reader {
     return dataReader(batch.data.children[column]!);
 }
 
-/** JSON with 64-bit integers as plain digits, which `JSON.stringify` cannot write; NaN and infinities become null. */
-export function toJson(value: PlainValue): string {
-    if (typeof value === "bigint") return value.toString();
-    if (Array.isArray(value)) return `[${value.map(toJson).join(",")}]`;
+function nestedText(value: PlainValue, leafText: (leaf: PlainValue) => string): string {
+    if (Array.isArray(value)) return `[${value.map((item) => nestedText(item, leafText)).join(",")}]`;
     if (value instanceof Map) {
         const members = Array.from(value as ReadonlyMap<string, PlainValue>);
-        return `{${members.map(([name, item]) => `${JSON.stringify(name)}:${toJson(item)}`).join(",")}}`;
+        return `{${members.map(([name, item]) => `${JSON.stringify(name)}:${nestedText(item, leafText)}`).join(",")}}`;
     }
-    return JSON.stringify(value);
+    return leafText(value);
+}
+
+function jsonLeaf(leaf: PlainValue): string {
+    return typeof leaf === "bigint" ? leaf.toString() : JSON.stringify(leaf);
+}
+
+/** JSON with 64-bit integers as plain digits, which `JSON.stringify` cannot write; NaN and infinities become null. */
+export function toJson(value: PlainValue): string {
+    return nestedText(value, jsonLeaf);
 }
 
 /** Text of a table cell. */
 export function toCell(value: PlainValue): string {
     if (value === null) return "NULL";
-    return typeof value === "object" ? toJson(value) : String(value);
+    if (typeof value !== "object") return String(value);
+    // JSON has no NaN and no infinities, a table has: as null they would look like missing values.
+    return nestedText(value, (leaf) => (typeof leaf === "number" ? String(leaf) : jsonLeaf(leaf)));
 }

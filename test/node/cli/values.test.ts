@@ -5,6 +5,7 @@ import {
     DateMillisecond,
     Dictionary,
     Field,
+    Float64,
     Int32,
     List,
     makeData,
@@ -109,6 +110,14 @@ describe("timestamps", () => {
             '{"1969-12-31T23:59:59.999999999":null}'
         ]);
     });
+});
+
+test("NaN and infinities are no missing values, wherever they are", () => {
+    const list = new List(new Field("item", new Float64(), true));
+    const struct = new Struct([new Field("x", new Float64(), true)]);
+    expect(cells(list, [[NaN, 1.5, null, -Infinity]])).toEqual(["[NaN,1.5,null,-Infinity]"]);
+    expect(cells(struct, [[Infinity], [null]])).toEqual(['{"x":Infinity}', '{"x":null}']);
+    expect([...batchAsJsonLines(batchOf(list, [[NaN, 1.5]]))].join("")).toBe('{"c":[null,1.5]}\n');
 });
 
 test("lists of structs show the items of their own row", () => {
