@@ -10,12 +10,12 @@ const generalRemedies: Record<ErrorCode, string | null> = {
     DUPLICATE_COLUMN: null, // a join's own advice: see remedyOf
     KEY_TYPE_MISMATCH: "Convert one side so that both keys have the same kind of type.",
     UNSUPPORTED_TYPE: "Write the file again with a supported type; docs/troubleshooting.md has the commands.",
-    FILE_NOT_FOUND: "Check the path; a pattern such as 'part-*.arrow' may be quoted.",
-    FILE_UNREADABLE: "Check that this user may read the file.",
+    FILE_NOT_FOUND: null,
+    FILE_UNREADABLE: null,
     FILE_CORRUPT: "Only uncompressed Arrow IPC files are read; docs/troubleshooting.md shows how to convert others.",
     FILE_TRUNCATED: "The file ends too early: copy or write it again.",
     OUTPUT_EXISTS: "Give --overwrite to replace it, or another --output.",
-    OUTPUT_FAILED: "Check that the folder of --output exists and can be written to.",
+    OUTPUT_FAILED: null,
     DISK_FULL: "Free space, or name another disk with --spill-directory or --output.",
     BUDGET_TOO_SMALL: "Give more with --memory.",
     OUT_OF_MEMORY: "The system has less memory than --memory allows: lower --memory or free some.",
@@ -39,7 +39,11 @@ function remedyOf(error: SpillwayError, remedies: Remedies): string | null {
     const { details } = error;
     if (typeof details["smallest"] === "string") return `Give --memory ${details["smallest"]} or more.`;
     if (error.code === "DUPLICATE_COLUMN" && details["option"] === "suffix") {
-        return "Choose columns with --select, or another --suffix for those of the right side.";
+        return "Give another --suffix for the right side, or --select only columns whose names occur once.";
+    }
+    // Only what is said of a file is about its format; a column that cannot be a key has its advice in the message.
+    if (error.code === "UNSUPPORTED_TYPE" && details["path"] === undefined && details["aggregate"] === undefined) {
+        return null;
     }
     if (error.code === "UNSUPPORTED_TYPE" && details["aggregate"] !== undefined) {
         return "Name another column in --aggregate, or another function: count, first and any take every type.";

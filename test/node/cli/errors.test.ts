@@ -25,7 +25,7 @@ describe("the advice fits the command", () => {
         const select = await command([...words, "--select", "l_tax,l_tax"]);
         expect(select).toMatchObject({ code: 2, stderr: '--select names "l_tax" twice; name it once.\n' });
         const suffix = await command([...words, "--suffix", ""]);
-        expect(suffix.stderr).toContain("Choose columns with --select, or another --suffix");
+        expect(suffix.stderr).toContain("Give another --suffix for the right side, or --select only columns");
         const right = await command(["join", lineitem, lineitem, "--on", "l_orderkey=l_tax,l_partkey=l_tax"]);
         expect(right.stderr).not.toMatch(/--select|--suffix/);
     });
@@ -35,6 +35,34 @@ describe("the advice fits the command", () => {
         expect(code).toBe(1);
         expect(stderr).toMatch(/only numbers add up\.\nName another column in --aggregate, or another function/);
         expect(stderr).not.toContain("Write the file again");
+    });
+});
+
+describe("an error says once what to do", () => {
+    const join = (...files: string[]) => command(["join", ...files, "--on", "l_orderkey", "--threads", "1"]);
+
+    test("about a file that is none", async () => {
+        const folder = await join(".", lineitem);
+        expect(folder.stderr).toBe("FILE_UNREADABLE: '.' is a folder; name the Arrow files inside it.\n");
+        const missing = await join("missing.arrow", lineitem);
+        expect(missing.stderr.match(/check the path/gi)).toHaveLength(1);
+        const output = await command(["join", lineitem, lineitem, "--on", "l_orderkey", "-o", "no-folder/x.arrow"]);
+        expect(output.stderr).toMatch(/^OUTPUT_FAILED: .*create it or name another\.\n$/);
+    });
+
+    test("about a column that cannot be a key", () => {
+        const key = new SpillwayError("UNSUPPORTED_TYPE", "no key", { column: "c", type: "List<Int32>" });
+        expect(errorText(key)).toBe("UNSUPPORTED_TYPE: no key.");
+        const file = new SpillwayError("UNSUPPORTED_TYPE", "compressed", { path: "a.arrow" });
+        expect(errorText(file)).toContain("docs/troubleshooting.md");
+    });
+
+    test("about the budget of the demo, with the step", async () => {
+        const { code, stderr } = await command(["demo", "--memory", "1MiB", "--scale", "0.01"]);
+        expect(code).toBe(1);
+        expect(stderr).toMatch(
+            /The demo needs at least \S+ MiB of memory to generate its relations \(step 1\) but has 1 MiB/
+        );
     });
 });
 
