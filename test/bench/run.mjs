@@ -58,6 +58,15 @@ function readOptions() {
     return { ...values, rows, engines, samples, threads, write: values.write || !changed };
 }
 
+/** The cases of these sizes that --only names; none is a mistake, and no run without results. */
+function chooseCases({ rows, only }) {
+    const all = joinCases(rows);
+    const chosen = all.filter(({ name }) => name.includes(only));
+    if (chosen.length > 0) return chosen;
+    const names = all.map(({ name }) => `"${name}"`).join(", ");
+    throw new Error(`--only "${only}" names no case of this run, which has ${names}; name a part of one of these.`);
+}
+
 function runWorker(job) {
     return new Promise((resolve, reject) => {
         const child = spawn(process.execPath, [join(here, "worker.mjs"), JSON.stringify(job)], {
@@ -134,7 +143,7 @@ async function write(records, machine) {
 async function main() {
     const options = readOptions();
     if (options.help) return void process.stdout.write(`${help}\n`);
-    const cases = joinCases(options.rows).filter(({ name }) => name.includes(options.only));
+    const cases = chooseCases(options);
     const workFolder = await mkdtemp(join(options.folder, "spillway-bench-"));
     const setting = {
         threads: options.threads,
