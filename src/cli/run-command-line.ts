@@ -62,7 +62,8 @@ export async function runCommandLine(words: readonly string[], world: CommandLin
         signal: world.signal
     };
     // Known before parsing, so that a wrong command line is reported as JSON too.
-    let json = words.includes("--json");
+    const end = words.indexOf("--");
+    let json = words.slice(0, end < 0 ? words.length : end).includes("--json");
     let remedies: Remedies = {};
     try {
         const parsed: ParsedCommandLine = await parseCommandLine(words, commands, {

@@ -76,6 +76,11 @@ describe("nothing is written", () => {
     });
 });
 
+test("every seed of 64 bits makes files", async () => {
+    const { code, stderr } = await relations("--seed", "18446744073709551615");
+    expect([code, readdirSync(folder)], stderr).toEqual([0, ["left.arrow", "right.arrow"]]);
+});
+
 describe("a run that ends in its second file", () => {
     async function interrupted(...words: string[]) {
         const controller = new AbortController();

@@ -47,7 +47,9 @@ describe("options that are on or off", () => {
         expect([code, stdout + stderr]).toEqual([1, expect.stringContaining("FILE_NOT_FOUND")]);
     });
 
-    test("count for errors too", async () => {
+    test("count for errors too, but not behind --", async () => {
+        const behind = await command(["join", "--on", "k", "--", "--json"]);
+        expect([behind.code, behind.stdout]).toEqual([2, ""]);
         const { code, stdout } = await command(["--json", "join"]);
         expect([code, stdout]).toEqual([2, expect.stringContaining("--on must be given")]);
     });
