@@ -6,8 +6,9 @@ import type { Binding, EngineHandle, JobHandle, NativeProgress } from "../native
 export class Job {
     public readonly handle: JobHandle;
     readonly #cleanups: (() => void)[] = [];
-    readonly #cancelListeners: (() => void)[] = [];
+    readonly #cancelListeners = new Set<() => void>();
     readonly #signal: AbortSignal | undefined;
+    #cancelled = false;
     #closed: SpillwayError | undefined;
     #failure: { error: unknown } | undefined;
 
@@ -27,13 +28,39 @@ export class Job {
 
     /** Stops the stages that run; their promises reject soon. */
     public cancel(): void {
+        this.#cancelled = true;
         this.binding.cancelJob(this.handle);
-        for (const listener of this.#cancelListeners.splice(0)) listener();
+        const listeners = [...this.#cancelListeners];
+        this.#cancelListeners.clear();
+        for (const listener of listeners) listener();
     }
 
-    /** Calls back when the query is cancelled; for waits that are not the engine's. */
-    public onCancel(listener: () => void): void {
-        this.#cancelListeners.push(listener);
+    /**
+     * Calls back when the query is cancelled, at once if it was before; for waits that are not the engine's. Returns
+     * what forgets the listener.
+     */
+    public onCancel(listener: () => void): () => void {
+        if (this.#cancelled) listener();
+        else this.#cancelListeners.add(listener);
+        return () => {
+            this.#cancelListeners.delete(listener);
+        };
+    }
+
+    /**
+     * Settles as `work` does, but rejects as soon as the query is cancelled: code of the caller's may never settle.
+     * What `work` brings after that is dropped.
+     */
+    public async unlessCancelled<T>(work: PromiseLike<T> | T): Promise<T> {
+        let forget = (): void => undefined;
+        try {
+            return await new Promise<T>((resolve, reject) => {
+                Promise.resolve(work).then(resolve, reject);
+                forget = this.onCancel(() => reject(this.#reason()));
+            });
+        } finally {
+            forget();
+        }
     }
 
     /** Cancels because the runtime is closing. */
@@ -51,9 +78,12 @@ export class Job {
 
     /** Throws if the query is not to go on. */
     public check(): void {
-        this.#signal?.throwIfAborted();
-        if (this.#closed !== undefined) throw this.#closed;
-        if (this.#failure !== undefined) throw this.#failure.error;
+        if (this.#cancelled || this.#signal?.aborted) throw this.#reason();
+    }
+
+    /** Why the query was cancelled. */
+    #reason(): unknown {
+        return this.outcome(new SpillwayError("ABORTED", "The query was cancelled: its result is no longer read"));
     }
 
     /** Runs when the query has ended, whatever the outcome; the last one registered runs first. */

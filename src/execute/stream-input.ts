@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Data, RecordBatch } from "apache-arrow";
+import type { Data, RecordBatch, Schema } from "apache-arrow";
 
-import { memoryLayout } from "../arrow/memory-layout.js";
+import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
 import { schemaDifference } from "../arrow/open-files.js";
 import { StreamDictionaries } from "../arrow/stream-dictionaries.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
 import type { PartitionsHandle, SourceHandle } from "../native/binding.js";
 import type { InputInfo } from "../plan/logical.js";
+import { CallersIterator } from "./callers-iterator.js";
 import type { Job } from "./job.js";
-
-function isBatch(value: unknown): value is RecordBatch {
-    return typeof value === "object" && value !== null && "schema" in value && "data" in value && "numRows" in value;
-}
 
 /**
  * Runs `look` on a batch of the caller's. What his iterator throws comes out as it is; what its batches make our own
@@ -28,8 +25,20 @@ function looking<T>(input: InputInfo, look: () => T): T {
     }
 }
 
-function groupBytes(batches: readonly RecordBatch[]): number {
-    return batches.reduce((sum, batch) => sum + (batch.data as Data).byteLength, 0);
+/** The batches with rows of what a stream delivered: a record batch, or a table, which has several. */
+function statedBatches(input: InputInfo, schema: Schema, value: unknown): RecordBatch[] {
+    const found = Array.isArray(value) ? undefined : recordBatchesOf(value);
+    if (found === undefined) throw invalidArgument("open", "an async iterable of Arrow record batches", value);
+    for (const batch of found.batches) {
+        const difference = schemaDifference(schema, batch.schema);
+        if (difference === undefined) continue;
+        throw new SpillwayError(
+            "INVALID_ARGUMENT",
+            `A batch of relation '${input.name}' does not have the schema that was stated: ${difference}`,
+            { option: "schema" }
+        );
+    }
+    return found.batches.filter((batch) => batch.numRows > 0);
 }
 
 /**
@@ -43,35 +52,25 @@ async function* groups(
 ): AsyncGenerator<RecordBatch[], void, undefined> {
     if (input.source.kind !== "stream") return;
     const { schema, open } = input.source;
-    const iterable: unknown = open();
-    if (
-        typeof iterable !== "object" ||
-        iterable === null ||
-        !(Symbol.asyncIterator in iterable || Symbol.iterator in iterable)
-    ) {
-        throw invalidArgument("open", "a function that returns an async iterable of record batches", iterable);
-    }
     const dictionaries = new StreamDictionaries(schema);
     let group: RecordBatch[] = [];
+    let bytes = 0;
     let yielded = false;
-    for await (const batch of iterable as AsyncIterable<unknown>) {
-        job.check();
-        if (!isBatch(batch)) throw invalidArgument("open", "an async iterable of Arrow record batches", batch);
-        const difference = looking(input, () => schemaDifference(schema, batch.schema));
-        if (difference !== undefined) {
-            throw new SpillwayError(
-                "INVALID_ARGUMENT",
-                `A batch of relation '${input.name}' does not have the schema that was stated: ${difference}`,
-                { option: "schema" }
-            );
+    const iterator = new CallersIterator(job, open());
+    try {
+        for (let next = await iterator.next(); next.done !== true; next = await iterator.next()) {
+            for (const batch of looking(input, () => statedBatches(input, schema, next.value))) {
+                group.push(looking(input, () => dictionaries.unify(batch)));
+                bytes += looking(input, () => (batch.data as Data).byteLength);
+                if (bytes < bytesPerGroup) continue;
+                yield group;
+                yielded = true;
+                group = [];
+                bytes = 0;
+            }
         }
-        if (batch.numRows === 0) continue;
-        group.push(looking(input, () => dictionaries.unify(batch)));
-        if (looking(input, () => groupBytes(group)) >= bytesPerGroup) {
-            yield group;
-            yielded = true;
-            group = [];
-        }
+    } finally {
+        await iterator.leave();
     }
     // The source of the last group gives the result its dictionaries: an empty one behind others would have none.
     if (group.length > 0 || !yielded) yield group;

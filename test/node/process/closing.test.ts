@@ -2,8 +2,9 @@
 // runtime.close() while queries run: each of them ends with CLOSED, whatever it was doing.
 import { Int32, makeData, makeVector, Table } from "apache-arrow";
 import { setTimeout } from "node:timers/promises";
-import { openRuntime, SpillwayError } from "spillway";
-import { expect, test } from "vitest";
+import { openRuntime, SpillwayError, type Runtime } from "spillway";
+import { describe, expect, test } from "vitest";
+import { Sandbox } from "../../support/sandbox.js";
 
 const rows = 60_000;
 const table = new Table({
@@ -37,4 +38,39 @@ test.each(["table", "stream"])("closing during a query over a %s rejects with CL
         }
     }
     expect(interrupted).toBeGreaterThan(0);
+});
+
+describe("a stream whose next batch does not come", () => {
+    const pending = (runtime: Runtime) =>
+        runtime
+            .fromBatches(table.schema, async function* () {
+                yield* table.batches;
+                await new Promise(() => undefined);
+            })
+            .join(runtime.fromTable(table), { on: "id" });
+    const runs: Record<string, (runtime: Runtime, signal: AbortSignal, path: string) => Promise<unknown>> = {
+        count: async (runtime, signal) => await pending(runtime).count({ signal }),
+        batches: async (runtime, signal) => await pending(runtime).batches({ signal }).next(),
+        toTable: async (runtime, signal) => await pending(runtime).toTable({ signal }),
+        toArrowFile: async (runtime, signal, path) => await pending(runtime).toArrowFile(path, { signal })
+    };
+
+    test.each(Object.entries(runs))("lets %s be aborted, or closed", async (_, run) => {
+        using sandbox = new Sandbox();
+        const runtime = await openRuntime({ threads: 2, memory: { host: "24MiB", spillDirectory: sandbox.spill } });
+        const path = sandbox.path("result.arrow");
+        const controller = new AbortController();
+        const aborted = run(runtime, controller.signal, path);
+        await setTimeout(50);
+        controller.abort("enough");
+        await expect(aborted).rejects.toBe("enough");
+        expect(runtime.memory().host.usedBytes).toBe(0);
+        const closed = expect(run(runtime, new AbortController().signal, path)).rejects.toMatchObject({
+            code: "CLOSED"
+        });
+        await setTimeout(50);
+        await runtime.close();
+        await closed;
+        await sandbox.expectClean();
+    });
 });
