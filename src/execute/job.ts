@@ -30,6 +30,8 @@ export class Job {
     public cancel(): void {
         this.#cancelled = true;
         this.binding.cancelJob(this.handle);
+        // Whoever cancelled may wait for the end, which is near: the process must not end before it (see waitedFor).
+        this.binding.waitForJob(this.handle, true);
         const listeners = [...this.#cancelListeners];
         this.#cancelListeners.clear();
         for (const listener of listeners) listener();
@@ -97,7 +99,7 @@ export class Job {
 
     /** While nobody waits for its stages (a reader that pauses), the query does not keep the process alive. */
     public waitedFor(waited: boolean): void {
-        this.binding.waitForJob(this.handle, waited);
+        this.binding.waitForJob(this.handle, waited || this.#cancelled);
     }
 
     public progress(): NativeProgress {

@@ -4,6 +4,7 @@ import { Int32, makeData, makeVector, Table } from "apache-arrow";
 import { setTimeout } from "node:timers/promises";
 import { openRuntime, SpillwayError, type Runtime } from "spillway";
 import { describe, expect, test } from "vitest";
+import { runChild } from "../../support/child.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 const rows = 60_000;
@@ -38,6 +39,11 @@ test.each(["table", "stream"])("closing during a query over a %s rejects with CL
         }
     }
     expect(interrupted).toBeGreaterThan(0);
+});
+
+test.each([false, true])("closing under a reader that pauses ends, in a worker: %s", async (worker) => {
+    // The reader keeps no process alive, so that one ended silently inside of close().
+    expect(await runChild("close-paused", { worker })).toMatchObject({ code: 0, stdout: "closed" });
 });
 
 describe("a stream whose next batch does not come", () => {

@@ -28,3 +28,13 @@ test("the reason of a job that failed, was closed or aborted is its own", () => 
     expect(() => closed.check()).toThrow(expect.objectContaining({ code: "CLOSED" }) as Error);
     expect(() => jobOf(AbortSignal.abort(new Error("enough"))).check()).toThrow("enough");
 });
+
+test("a job that is cancelled keeps the process alive until it has ended", () => {
+    const waited: boolean[] = [];
+    const noting = new FakeBinding({ waitForJob: (...[, wanted]: unknown[]) => waited.push(wanted as boolean) });
+    const job = new Job(noting.binding, undefined as never, undefined);
+    job.waitedFor(false);
+    job.close();
+    job.waitedFor(false);
+    expect(waited).toEqual([false, true, true]);
+});
