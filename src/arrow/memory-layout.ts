@@ -222,26 +222,34 @@ export function memoryLayout(columns: readonly ColumnType[], batches: readonly R
     return { columns: [...columns], paths: [], batches: layouts, dictionaries: dictionaries.layouts };
 }
 
-/** Any table or record batches of Arrow JS, also of another copy of the library. */
-export function recordBatchesOf(value: unknown): { schema: Schema; batches: RecordBatch[] } | undefined {
-    const isSchema = (item: unknown): item is Schema =>
-        typeof item === "object" && item !== null && "fields" in item && Array.isArray(item.fields);
-    const isBatch = (item: unknown): item is RecordBatch =>
-        typeof item === "object" &&
-        item !== null &&
-        "schema" in item &&
-        isSchema(item.schema) &&
-        "data" in item &&
-        "numRows" in item;
-    if (isBatch(value) && !("batches" in value)) return { schema: value.schema, batches: [value] };
-    if (Array.isArray(value)) {
-        const [first] = value as unknown[];
-        if (!isBatch(first) || !value.every(isBatch)) return undefined;
-        return { schema: first.schema, batches: value };
-    }
-    if (typeof value === "object" && value !== null && "batches" in value && "schema" in value) {
-        const { schema, batches } = value as { schema: Schema; batches: unknown };
-        if (isSchema(schema) && Array.isArray(batches) && batches.every(isBatch)) return { schema, batches };
-    }
-    return undefined;
+interface Batches {
+    schema: Schema;
+    batches: RecordBatch[];
+}
+
+function hasSchema(value: unknown): value is { schema: Schema } {
+    if (typeof value !== "object" || value === null || !("schema" in value)) return false;
+    const { schema } = value;
+    return typeof schema === "object" && schema !== null && "fields" in schema && Array.isArray(schema.fields);
+}
+
+/** A table has schema, data and numRows too, but its data are no columns: read as a batch it would be all NULL. */
+function isBatch(value: unknown): value is RecordBatch {
+    return hasSchema(value) && "data" in value && "numRows" in value && !("batches" in value);
+}
+
+function tableOrBatch(value: unknown): Batches | undefined {
+    if (isBatch(value)) return { schema: value.schema, batches: [value] };
+    if (!hasSchema(value) || !("batches" in value)) return undefined;
+    const { schema, batches } = value;
+    return Array.isArray(batches) && batches.every(isBatch) ? { schema, batches } : undefined;
+}
+
+/** Any table or record batches of Arrow JS, also of another copy of the library, and tables among batches. */
+export function recordBatchesOf(value: unknown): Batches | undefined {
+    if (!Array.isArray(value)) return tableOrBatch(value);
+    const all = (value as unknown[]).map(tableOrBatch);
+    const [first] = all;
+    if (first === undefined || !all.every((one) => one !== undefined)) return undefined;
+    return { schema: first.schema, batches: all.flatMap(({ batches }) => batches) };
 }

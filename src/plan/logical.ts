@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Field, RecordBatch, Schema } from "apache-arrow";
+import type { Field, RecordBatch, Schema, Table } from "apache-arrow";
 
 import { resultSchema } from "../arrow/result-type.js";
 import type { ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
@@ -8,7 +8,7 @@ import type { JoinType } from "../model/schema-types.js";
 /** Where the rows of an input come from; opaque to the planner. */
 export type InputSource =
     | { readonly kind: "layout"; readonly schema: Schema; readonly layout: SourceLayout }
-    | { readonly kind: "stream"; readonly schema: Schema; readonly open: () => AsyncIterable<RecordBatch> };
+    | { readonly kind: "stream"; readonly schema: Schema; readonly open: () => AsyncIterable<RecordBatch | Table> };
 
 /** What is known of an input without reading rows. */
 export interface InputInfo {

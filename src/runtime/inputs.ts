@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { basename } from "node:path";
 
-import { Schema, type RecordBatch } from "apache-arrow";
+import { Schema, type RecordBatch, type Table } from "apache-arrow";
 
 import { columnTypeOf } from "../arrow/column-type-of.js";
 import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
@@ -59,7 +59,7 @@ function layoutOf(schema: Schema, batches: readonly RecordBatch[]): SourceLayout
 export function memoryInput(table: unknown, name: string): InputInfo {
     const found = recordBatchesOf(table);
     if (found === undefined) {
-        throw invalidArgument("table", "an Arrow table, a record batch or a non-empty array of record batches", table);
+        throw invalidArgument("table", "an Arrow table, a record batch or a non-empty array of them", table);
     }
     const { batches } = found;
     const schema = withNames(found.schema);
@@ -81,7 +81,7 @@ export function memoryInput(table: unknown, name: string): InputInfo {
 /** A relation of batches that arrive one after the other. */
 export function streamInput(
     stated: unknown,
-    open: () => AsyncIterable<RecordBatch>,
+    open: () => AsyncIterable<RecordBatch | Table>,
     name: string,
     rows: number | undefined
 ): InputInfo {

@@ -61,9 +61,9 @@ export class Runtime {
         return new Relation<T>(runner, fileInput(files, name));
     }
 
-    /** A relation of rows in memory, without a copy: a table or record batches. They must not change while in use. */
+    /** A relation of rows in memory, without a copy: tables or record batches. They must not change while in use. */
     public fromTable<T extends TypeMap = TypeMap>(
-        table: Table<T> | RecordBatch<T> | readonly RecordBatch<T>[],
+        table: Table<T> | RecordBatch<T> | readonly (RecordBatch<T> | Table<T>)[],
         options?: NameOption
     ): Relation<T> {
         const { runner } = this.#parts;
@@ -72,12 +72,15 @@ export class Runtime {
     }
 
     /**
-     * A relation of record batches that arrive one after the other, in bounded memory. `open` is called for each run
-     * of a query, so it must be able to deliver the rows again if more than one query is run.
+     * A relation of record batches (or tables of them) that arrive one after the other, in bounded memory. `open` is
+     * called for each run of a query, so it must be able to deliver the rows again if more than one query is run. A
+     * batch must not change before the query has ended: yield new ones instead of filling the same buffers again.
+     * A query that ends early calls the iterator's `return()`; one that is aborted waits neither for that nor for a
+     * pending `next()`.
      */
     public fromBatches<T extends TypeMap = TypeMap>(
         schema: Schema<T>,
-        open: () => AsyncIterable<RecordBatch<T>>,
+        open: () => AsyncIterable<RecordBatch<T> | Table<T>>,
         options?: FromBatchesOptions
     ): Relation<T> {
         const { runner } = this.#parts;

@@ -68,6 +68,35 @@ describe("relations in memory", () => {
         expect(await none.groupBy({ aggregates: { rows: { count: "*" } } }).count()).toBe(1);
     });
 
+    test("that are tables among batches have the rows of those tables", async () => {
+        const twoBatches = people.concat(people);
+        const relations = [
+            runtime.fromTable([people]),
+            runtime.fromTable([people.batches[0]!, twoBatches]),
+            runtime.fromBatches(people.schema, async function* () {
+                yield twoBatches;
+                yield people.batches[0]!;
+            })
+        ];
+        const sums = relations.map(async (relation) => {
+            const result = await relation
+                .groupBy({ aggregates: { age: { sum: "age" }, n: { count: "id" } } })
+                .toTable();
+            return [Number(result.get(0)!.age), Number(result.get(0)!.n)];
+        });
+        expect(await Promise.all(sums)).toEqual([
+            [120, 3],
+            [360, 9],
+            [360, 9]
+        ]);
+        await expectError(() => runtime.fromTable([people, texts as never]), "INVALID_ARGUMENT", /schema/);
+        await expectError(
+            () => loose()["fromTable"]!([people, { schema: people.schema }]),
+            "INVALID_ARGUMENT",
+            /batch/
+        );
+    });
+
     test("that arrive as batches: their errors come through, wrong ones are refused", async () => {
         const schema = people.schema;
         const failing = runtime.fromBatches(schema, async function* () {
