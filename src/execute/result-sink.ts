@@ -125,10 +125,11 @@ export class QueueSink implements ResultSink {
         return this.#deliveredBytes;
     }
 
+    /** Opens the queue, and another one for a plan that is made anew: it reserved for batches of its own sizes. */
     public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
-        if (this.#handle !== undefined) return this.#handle;
         const { job } = this;
         this.#dictionaries = await loadDictionaries(job, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
+        this.close();
         this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
             ...batchSize(plan),
             maxBatches: plan.queuedBatches,
@@ -145,9 +146,11 @@ export class QueueSink implements ResultSink {
             await setImmediate();
             this.#turnAt = performance.now();
         }
-        if (this.#handle === undefined) return null;
-        const batch = await this.job.binding.nextBatch(this.#handle);
-        if (batch === null) return null;
+        const handle = this.#handle;
+        if (handle === undefined) return null;
+        const batch = await this.job.binding.nextBatch(handle);
+        // The end of a queue that another one has replaced meanwhile (see `open`) is not the end of the result.
+        if (batch === null) return this.#handle === handle ? null : await this.next();
         this.#deliveredBytes += batchBytes(batch);
         return recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
     }
