@@ -27,6 +27,15 @@ interface RunningStage {
     partitions: number;
 }
 
+/** Calls `onProgress`: a progress bar must not break what it shows, nor an asynchronous one end the process. */
+export function show(onProgress: (progress: Progress) => unknown, progress: Progress): void {
+    try {
+        Promise.resolve(onProgress(progress)).catch(() => undefined);
+    } catch {
+        return;
+    }
+}
+
 /** Watches a running query: calls `onProgress`, and keeps what each stage did for the report. */
 export class ProgressTracker {
     readonly #startedMs = performance.now();
@@ -140,13 +149,7 @@ export class ProgressTracker {
             done
         };
         if (current !== undefined) progress.totalRows = current.stage.rowsIn;
-        // A progress bar must not break the query it shows, nor an asynchronous one end the process.
-        try {
-            const result: unknown = this.onProgress(progress);
-            if (result instanceof Promise) result.catch(() => undefined);
-        } catch {
-            return;
-        }
+        show(this.onProgress, progress);
     }
 
     #readSafely(): NativeProgress {

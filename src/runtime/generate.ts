@@ -22,6 +22,7 @@ import { clamp, powerOfTwoAtMost } from "../model/sizes.js";
 import type { NativeGenerateSpec, SinkHandle } from "../native/binding.js";
 import { budgetTooSmall } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
+import { show } from "../execute/progress-tracker.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 
 export interface GeneratedColumn {
@@ -243,11 +244,7 @@ function watch(job: Job, request: GenerateRequest, run: RunRequest): (done: bool
         const elapsedMs = performance.now() - started;
         const etaMs = done ? 0 : fraction < 0.02 ? null : (elapsedMs * (1 - fraction)) / fraction;
         const counts = { rows: rowsOut, bytes: bytesOut, spilledBytes: 0, rowsOut, totalRows: total };
-        try {
-            onProgress({ phase: "generate", ...counts, fraction, etaMs, elapsedMs, done });
-        } catch {
-            return; // a progress bar must not break what it shows
-        }
+        show(onProgress, { phase: "generate", ...counts, fraction, etaMs, elapsedMs, done });
     };
     const timer = setInterval(() => report(false), 100);
     timer.unref();

@@ -46,6 +46,12 @@ test.each([false, true])("closing under a reader that pauses ends, in a worker: 
     expect(await runChild("close-paused", { worker })).toMatchObject({ code: 0, stdout: "closed" });
 });
 
+test("a progress bar that fails later ends no process", async () => {
+    using sandbox = new Sandbox();
+    const result = await runChild("rejecting-progress", { output: sandbox.path("generated.arrow") });
+    expect(result, result.stderr).toMatchObject({ code: 0, stdout: "done" });
+});
+
 describe("a stream whose next batch does not come", () => {
     const pending = (runtime: Runtime) =>
         runtime
