@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { type NullKeys, rowNumberColumn } from "../model/column-type.js";
 import { clamp } from "../model/sizes.js";
-import type { GroupNode } from "../plan/logical.js";
+import type { AggregateKind, GroupNode } from "../plan/logical.js";
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
 import { compileNode } from "./compile-node.js";
 import { hashMaskText, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
@@ -9,6 +9,10 @@ import { fanout } from "./partitioning.js";
 
 // Widest common state: row number, value and flag of `first`; a compensated sum with its count.
 const stateBytes = 24;
+// A (group, value) pair of count distinct in a set that has just grown (native/executor/distinct_pairs.cpp), without
+// the value's own bytes.
+const pairBytes = 48;
+const keepValues: ReadonlySet<AggregateKind> = new Set(["min", "max", "first", "any"]);
 
 interface GroupPlan {
     node: GroupNode;
@@ -18,6 +22,8 @@ interface GroupPlan {
     groups: number;
     /** Bytes of one group in a table. */
     recordBytes: number;
+    /** Of all (group, value) pairs of the count distinct that keeps most, if no two are equal; 0 without any. */
+    pairsBytes: number;
 }
 
 /** The order of rows is defined only while they come from one relation: a join has none. */
@@ -56,13 +62,21 @@ function planGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[])
     const pass = { role: "groups", feed, keys: node.keys, carry, nullKeys } as const;
     const keyWidth = draft.widthOf({ ...pass, carry: keys });
     const { policy, estimator } = draft.request;
-    const states = aggregates.length * stateBytes;
+    let recordBytes = keyWidth.fixed + keyWidth.heap + policy.groupOverheadBytes;
+    let pairsBytes = 0;
+    for (const aggregate of aggregates) {
+        const { kind, column } = aggregate ?? { kind: "countRows", column: -1 };
+        const heap = column < 0 ? 0 : (feed.widths[feed.position(column)]?.heap ?? 0);
+        recordBytes += stateBytes + (keepValues.has(kind) ? heap : 0);
+        if (kind === "countDistinct") pairsBytes = Math.max(pairsBytes, feed.rows * (pairBytes + heap));
+    }
     return {
         node,
         pass,
         needed,
         groups: estimator.of(node).rows,
-        recordBytes: keyWidth.fixed + keyWidth.heap + states + policy.groupOverheadBytes
+        recordBytes,
+        pairsBytes
     };
 }
 
@@ -114,7 +128,7 @@ function describe(draft: PlanDraft, plan: GroupPlan, tableBytes: number): GroupD
 function tableMemory(draft: PlanDraft, plan: GroupPlan, copies: number): number {
     const { limits, policy, budgetBytes } = draft.request;
     const least = limits.workers * limits.tableBytesMin;
-    const wanted = Math.ceil(plan.groups * plan.recordBytes * 4 * copies);
+    const wanted = Math.ceil(plan.groups * plan.recordBytes * 4 * copies + plan.pairsBytes);
     return clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));
 }
 
