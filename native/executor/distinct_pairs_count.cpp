@@ -27,7 +27,7 @@ struct Charge {
 
 void DistinctPairs::count(const std::function<void(double)>& progress) {
     TableMemory memory(rows_->budget(), input_.memory_bytes / static_cast<uint64_t>(input_.workers) / 2);
-    guarded([&] {
+    const auto partitions = [&] {
         for (int32_t p = next_++; p < rows_->partition_count(); p = next_++) {
             control_.check();
             const uint64_t pairs = rows_->partition(p).rows;
@@ -38,7 +38,13 @@ void DistinctPairs::count(const std::function<void(double)>& progress) {
             const uint64_t counted = counted_.fetch_add(pairs, std::memory_order_relaxed) + pairs;
             progress(static_cast<double>(counted) / static_cast<double>(total_));
         }
-    });
+    };
+    try {
+        guarded(partitions);
+    } catch (...) {
+        next_ = rows_->partition_count();  // what other workers would still count is counted in another way
+        throw;
+    }
 }
 
 // body(pair, hash): hash below the bits that all pairs of the partition have in common. Byte strings live until
