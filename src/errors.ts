@@ -14,6 +14,7 @@ export const errorCodes = [
     "FILE_UNREADABLE",
     "FILE_CORRUPT",
     "FILE_TRUNCATED",
+    "FILE_CHANGED",
     "OUTPUT_EXISTS",
     "OUTPUT_FAILED",
     "DISK_FULL",

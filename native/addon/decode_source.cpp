@@ -89,6 +89,9 @@ SourceSpec decode_source(const Napi::Value& value, std::vector<Napi::Value>& ref
     SourceSpec spec;
     spec.columns = decode_columns(fields["columns"]);
     for (const Field& path : fields["paths"].array()) spec.paths.push_back(path.string());
+    const Field stamps = fields["stamps"];
+    for (const Field& stamp : stamps.array()) spec.stamps.push_back(stamp.string());
+    if (spec.stamps.size() != spec.paths.size()) throw stamps.error("one stamp for each path");
     const auto dictionaries = fields["dictionaries"].array();
     const auto path_count = static_cast<int32_t>(spec.paths.size());
     const auto dictionary_count = static_cast<int32_t>(dictionaries.size());

@@ -90,10 +90,13 @@ Napi::Value read_ends(const Napi::CallbackInfo& info) {
         files.read(0, file_bytes - tail_size, tail.data(), tail_size);
         // After the reads: a file that changed under them is not the one that a later look finds.
         const std::string identity = files.identity(0);
-        return [file_bytes, identity, head = std::move(head), tail = std::move(tail)](Napi::Env env) -> Napi::Value {
+        const std::string stamp = files.stamp(0);  // before the reads: what came later is not what was read
+        return [file_bytes, identity, stamp, head = std::move(head),
+                tail = std::move(tail)](Napi::Env env) -> Napi::Value {
             auto ends = Napi::Object::New(env);
             ends.Set("fileBytes", static_cast<double>(file_bytes));
             ends.Set("identity", identity.empty() ? env.Null() : Napi::String::New(env, identity));
+            ends.Set("stamp", stamp);
             ends.Set("head", copied_bytes(env, head));
             ends.Set("tail", copied_bytes(env, tail));
             return ends;

@@ -26,6 +26,8 @@ const char* error_code_name(ErrorCode code) {
             return "FILE_CORRUPT";
         case ErrorCode::kFileTruncated:
             return "FILE_TRUNCATED";
+        case ErrorCode::kFileChanged:
+            return "FILE_CHANGED";
         case ErrorCode::kOutputExists:
             return "OUTPUT_EXISTS";
         case ErrorCode::kOutputFailed:

@@ -20,6 +20,7 @@ enum class ErrorCode : uint8_t {
     kFileUnreadable,
     kFileCorrupt,
     kFileTruncated,
+    kFileChanged,
     kOutputExists,
     kOutputFailed,
     kDiskFull,

@@ -32,11 +32,24 @@ int open_file(const std::string& path) {
     throw system_error(errno, ErrorCode::kFileUnreadable, "opening", path);
 }
 
-int64_t regular_file_bytes(int descriptor, const std::string& path) {
+std::string time_text(const timespec& at) {
+    return std::to_string(at.tv_sec) + "." + std::to_string(at.tv_nsec);
+}
+
+std::string stamp_of(const struct stat& status) {
+    return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" + std::to_string(status.st_size) +
+           ":" + time_text(status.st_mtim);
+}
+
+struct stat examined(int descriptor, const std::string& path) {
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) {
         throw system_error(errno, ErrorCode::kFileUnreadable, "examining", path);
     }
+    return status;
+}
+
+void require_regular(const struct stat& status, const std::string& path) {
     if (S_ISDIR(status.st_mode)) {
         throw Error(ErrorCode::kFileUnreadable, "'" + path + "' is a folder; name the Arrow files inside it",
                     {{"path", path}});
@@ -46,18 +59,32 @@ int64_t regular_file_bytes(int descriptor, const std::string& path) {
                     "'" + path + "' is not a regular file and cannot be read at any position; copy it to a file first",
                     {{"path", path}});
     }
-    return status.st_size;
+}
+
+// What was read of the file before (where its batches lie) does not hold for another one: reading that at these places
+// would give rows that are in no file.
+void require_unchanged(const std::string& stamp, const std::string& expected, const std::string& path) {
+    if (expected.empty() || stamp == expected) return;
+    throw Error(ErrorCode::kFileChanged,
+                "'" + path + "' was written to or replaced since it was opened; open it again with fromArrowFile() " +
+                    "and make the query of that relation, which reads what the file holds now",
+                {{"path", path}});
 }
 
 }  // namespace
 
-FileTable::FileTable(const std::vector<std::string>& paths) {
+FileTable::FileTable(const std::vector<std::string>& paths, const std::vector<std::string>& stamps) {
+    SPILLWAY_CHECK(stamps.empty() || stamps.size() == paths.size());
     files_.reserve(paths.size());
     try {
         for (const std::string& path : paths) {
-            files_.push_back({path, open_file(path), 0});
+            files_.push_back({path, open_file(path), 0, ""});
             File& file = files_.back();
-            file.bytes = regular_file_bytes(file.descriptor, path);
+            const struct stat status = examined(file.descriptor, path);
+            require_regular(status, path);
+            file.bytes = status.st_size;
+            file.stamp = stamp_of(status);
+            if (!stamps.empty()) require_unchanged(file.stamp, stamps[files_.size() - 1], path);
             // Columns are read front to back: a wider read-ahead window. Advice only, failure does not matter.
             ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
         }
@@ -78,11 +105,8 @@ void FileTable::close_all() {
 
 std::string FileTable::identity(int32_t file) const {
     const File& source = files_[static_cast<size_t>(file)];
-    struct stat status {};
+    const struct stat status = examined(source.descriptor, source.path);
     timespec now{};
-    if (::fstat(source.descriptor, &status) != 0) {
-        throw system_error(errno, ErrorCode::kFileUnreadable, "examining", source.path);
-    }
     ::clock_gettime(CLOCK_REALTIME, &now);
     for (const timespec& changed : {status.st_mtim, status.st_ctim}) {
         // The system's clock for files ticks every 1 to 10 ms, that of a file system without fractions every 2 s.
@@ -90,9 +114,7 @@ std::string FileTable::identity(int32_t file) const {
         const int64_t age = (now.tv_sec - changed.tv_sec) * kNanoseconds + now.tv_nsec - changed.tv_nsec;
         if (age < 2 * tick) return "";
     }
-    const auto time = [](const timespec& at) { return std::to_string(at.tv_sec) + "." + std::to_string(at.tv_nsec); };
-    return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" + std::to_string(status.st_size) +
-           ":" + time(status.st_mtim) + ":" + time(status.st_ctim);
+    return stamp_of(status) + ":" + time_text(status.st_ctim);
 }
 
 void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const {

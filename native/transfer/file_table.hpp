@@ -10,8 +10,9 @@ namespace spillway {
 // The files of one relation, open for positional reads. Shared by a source and the sources of its dictionaries.
 class FileTable {
   public:
-    // Opens all; throws kFileNotFound or kFileUnreadable (folders, pipes and the like included).
-    explicit FileTable(const std::vector<std::string>& paths);
+    // Opens all; throws kFileNotFound or kFileUnreadable (folders, pipes and the like included). stamps: what stamp()
+    // told of each file when its layout was read, "" for any, or none at all; throws kFileChanged for another one.
+    explicit FileTable(const std::vector<std::string>& paths, const std::vector<std::string>& stamps = {});
     ~FileTable();
     FileTable(const FileTable&) = delete;
     FileTable& operator=(const FileTable&) = delete;
@@ -19,6 +20,9 @@ class FileTable {
     int32_t count() const { return static_cast<int32_t>(files_.size()); }
     const std::string& path(int32_t file) const { return files_[static_cast<size_t>(file)].path; }
     int64_t bytes(int32_t file) const { return files_[static_cast<size_t>(file)].bytes; }
+    // Which file was opened: device, inode, size and time of the last write. Not the time of the last change of its
+    // attributes: a file with other permissions or another hard link is the same file.
+    const std::string& stamp(int32_t file) const { return files_[static_cast<size_t>(file)].stamp; }
     // Equal as long as nobody wrote to the file or put another one in its place: device, inode, size and times. Empty
     // when it changed so lately that the next change may leave no other times.
     std::string identity(int32_t file) const;
@@ -30,6 +34,7 @@ class FileTable {
         std::string path;
         int descriptor = -1;
         int64_t bytes = 0;
+        std::string stamp;
     };
     void close_all();
     std::vector<File> files_;

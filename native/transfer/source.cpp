@@ -92,7 +92,7 @@ Source::Source(SourceSpec spec) : Source(std::move(spec), nullptr) {}
 
 Source::Source(SourceSpec spec, std::shared_ptr<FileTable> files)
     : spec_(std::move(spec)), parts_(std::make_unique<SourceParts>()) {
-    parts_->files = files ? std::move(files) : std::make_shared<FileTable>(spec_.paths);
+    parts_->files = files ? std::move(files) : std::make_shared<FileTable>(spec_.paths, spec_.stamps);
     std::vector<std::shared_ptr<ColumnType>> shown;
     shown.reserve(spec_.columns.size());
     parts_->plans.reserve(spec_.columns.size());

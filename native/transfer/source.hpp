@@ -44,6 +44,7 @@ struct DictionarySpec {
 struct SourceSpec {
     std::vector<TypePtr> columns;
     std::vector<std::string> paths;
+    std::vector<std::string> stamps;  // which files the layout is of (FileTable::stamp); empty: whichever are there
     std::vector<BatchLayout> batches;
     std::vector<DictionarySpec> dictionaries;
     std::shared_ptr<void> owner;  // keeps memory batches alive (JS references)
@@ -53,7 +54,8 @@ class FileTable;
 struct SourceParts;
 
 // A relation that can be read any number of times, from any number of workers. Opens files at construction and checks
-// that every buffer lies inside its file (kFileTruncated) and is long enough for its rows (kFileCorrupt).
+// that they are those of the layout (kFileChanged), that every buffer lies inside its file (kFileTruncated) and is long
+// enough for its rows (kFileCorrupt).
 class Source {
   public:
     explicit Source(SourceSpec spec);

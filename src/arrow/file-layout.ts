@@ -13,6 +13,7 @@ import { withNames } from "./with-names.js";
 export interface FileLayout {
     schema: Schema;
     columns: ColumnType[];
+    stamp: string;
     batches: BatchLayout[];
     /** Appended to the list of all files; `BatchLayout.dictionaries` index that list. */
     dictionaries: DictionaryLayout[];
@@ -192,5 +193,5 @@ export function fileLayout(contents: FileContents, path: string, file: number, f
     const columns = schema.fields.map((field) => columnTypeOf(field));
     const builder = new LayoutBuilder(contents, path, file, firstDictionary, columns);
     contents.messages.forEach((message) => builder.add(message));
-    return { schema, columns, batches: builder.batches, dictionaries: builder.dictionaries };
+    return { schema, columns, stamp: contents.stamp, batches: builder.batches, dictionaries: builder.dictionaries };
 }

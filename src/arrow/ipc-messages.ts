@@ -21,6 +21,7 @@ export interface FileContents {
     schema: Schema;
     facts: SchemaFacts;
     format: "file" | "stream";
+    stamp: FileEnds["stamp"];
     /** In the order in which they apply: file format dictionaries first, stream format as they lie. */
     messages: LocatedMessage[];
 }
@@ -154,11 +155,12 @@ async function readFileFormat(reader: FileReader, path: string, ends: FileEnds):
     });
     const blocks = [...footer.dictionaryBatches(), ...footer.recordBatches()].map(toBlock);
     const messages = await readMessages(path, size, blocks, reader);
-    return { schema: footer.schema, facts, format: "file", messages };
+    return { schema: footer.schema, facts, format: "file", stamp: ends.stamp, messages };
 }
 
 /** Stream format: each message tells where the next begins, so the scan reads one head after the other. */
-async function readStreamFormat(reader: FileReader, path: string, size: number): Promise<FileContents> {
+async function readStreamFormat(reader: FileReader, path: string, ends: FileEnds): Promise<FileContents> {
+    const { fileBytes: size } = ends;
     let schema: Schema | undefined;
     let facts: SchemaFacts | undefined;
     const messages: LocatedMessage[] = [];
@@ -188,7 +190,7 @@ async function readStreamFormat(reader: FileReader, path: string, size: number):
         offset = next;
     }
     if (schema === undefined || facts === undefined) throw corruptFile(path, "it has no schema");
-    return { schema, facts, format: "stream", messages };
+    return { schema, facts, format: "stream", stamp: ends.stamp, messages };
 }
 
 /** The first and last bytes of a file, as many as tell what it is and mostly all of its footer. */
@@ -205,7 +207,7 @@ export async function readContents(reader: FileReader, path: string): Promise<Fi
     if (start.startsWith(magic)) return await readFileFormat(reader, path, ends);
     if (magic.startsWith(start)) throw truncatedFile(path, `it has ${fileBytes} bytes`);
     if (head.byteLength === headBytes && uint32(head, 0) === continuation) {
-        return await readStreamFormat(reader, path, fileBytes);
+        return await readStreamFormat(reader, path, ends);
     }
     if (start.startsWith("PAR1")) {
         throw corruptFile(path, "it is a Parquet file; convert it, for instance with DuckDB or pyarrow.feather");

@@ -25,12 +25,14 @@ function dictionariesOf({ layout, column }: LinkedColumn): number[] {
 
 class LinkedLayout {
     readonly #paths: string[];
+    readonly #stamps: string[];
     readonly #dictionaries: DictionaryLayout[];
     readonly #imported = new Map<DictionaryLayout, number>();
     readonly #pathOffsets = new Map<SourceLayout, number>();
 
     public constructor(private readonly layout: SourceLayout) {
         this.#paths = [...layout.paths];
+        this.#stamps = [...layout.stamps];
         this.#dictionaries = [...layout.dictionaries];
         layout.dictionaries.forEach((dictionary, i) => this.#imported.set(dictionary, i));
     }
@@ -41,7 +43,10 @@ class LinkedLayout {
         const known = this.#imported.get(dictionary);
         if (known !== undefined) return known;
         const offset = this.#pathOffsets.get(from) ?? this.#paths.length;
-        if (!this.#pathOffsets.has(from)) this.#paths.push(...from.paths);
+        if (!this.#pathOffsets.has(from)) {
+            this.#paths.push(...from.paths);
+            this.#stamps.push(...from.stamps);
+        }
         this.#pathOffsets.set(from, offset);
         const batches = dictionary.batches.map((batch) => ({
             ...batch,
@@ -106,6 +111,7 @@ class LinkedLayout {
         return {
             columns: this.layout.columns,
             paths: this.#paths,
+            stamps: this.#stamps,
             batches: [...carriers, ...this.layout.batches],
             dictionaries: this.#dictionaries
         };

@@ -219,7 +219,7 @@ export function memoryLayout(columns: readonly ColumnType[], batches: readonly R
         });
         return layout.finish(batch.numRows);
     });
-    return { columns: [...columns], paths: [], batches: layouts, dictionaries: dictionaries.layouts };
+    return { columns: [...columns], paths: [], stamps: [], batches: layouts, dictionaries: dictionaries.layouts };
 }
 
 interface Batches {

@@ -127,6 +127,7 @@ export async function openArrowFiles(path: unknown, reader: FileReader): Promise
     const layout: SourceLayout = {
         columns: files[0]?.columns ?? [],
         paths,
+        stamps: files.map((file) => file.stamp),
         batches: files.flatMap((file) => file.batches),
         dictionaries: files.flatMap((file) => file.dictionaries)
     };

@@ -92,6 +92,8 @@ export interface DictionaryLayout {
 export interface SourceLayout {
     columns: ColumnType[];
     paths: string[];
+    /** Of each path: which file the layout is of (see FileEnds). The engine reads no other. */
+    stamps: string[];
     batches: BatchLayout[];
     dictionaries: DictionaryLayout[];
 }

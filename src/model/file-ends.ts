@@ -11,6 +11,8 @@ export interface FileEnds {
      * when it changed so lately that the next change may leave no other times.
      */
     identity: string | null;
+    /** Device, inode, size and time of the last write, as they were when the file was opened to read its ends. */
+    stamp: string;
     head: Uint8Array;
     tail: Uint8Array;
 }

@@ -23,6 +23,7 @@ export const fileReader: FileReader = {
             withFile(path, (read, fileBytes) => ({
                 fileBytes,
                 identity: null,
+                stamp: "",
                 head: read(0, Math.min(fileBytes, headBytes)),
                 tail: read(Math.max(0, fileBytes - tailBytes), Math.min(fileBytes, tailBytes))
             }))

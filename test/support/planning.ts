@@ -61,7 +61,11 @@ export function inputNode(types: Record<string, DataType>, shape: InputShape = {
         largestBatchRows: rows,
         inMemory,
         streamed,
-        source: { kind: "layout", schema, layout: { columns: [], paths: [], batches: [], dictionaries: [] } }
+        source: {
+            kind: "layout",
+            schema,
+            layout: { columns: [], paths: [], stamps: [], batches: [], dictionaries: [] }
+        }
     };
     schema.fields.forEach((field, column) => {
         const type = { ...columnTypeOf(field), nullable };

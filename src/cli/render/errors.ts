@@ -14,6 +14,7 @@ const generalRemedies: Record<ErrorCode, string | null> = {
     FILE_UNREADABLE: null,
     FILE_CORRUPT: "Only uncompressed Arrow IPC files are read; docs/troubleshooting.md shows how to convert others.",
     FILE_TRUNCATED: "The file ends too early: copy or write it again.",
+    FILE_CHANGED: "Run the command again, and write to no input file while it runs.",
     OUTPUT_EXISTS: "Give --overwrite to replace it, or another --output.",
     OUTPUT_FAILED: null,
     DISK_FULL: "Free space, or name another disk with --spill-directory or --output.",

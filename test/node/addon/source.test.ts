@@ -64,6 +64,7 @@ describe("a dictionary", () => {
     const spec: NativeSourceSpec = {
         columns: [column],
         paths: [],
+        stamps: [],
         dictionaries: [
             {
                 valueType: utf8,

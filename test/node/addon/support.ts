@@ -80,6 +80,7 @@ export function memorySource(rows: number, batches = 2): NativeSourceSpec {
     return {
         columns: twoColumns,
         paths: [],
+        stamps: [],
         dictionaries: [],
         batches: Array.from({ length: batches }, (_, batch) => {
             const count = Math.max(0, Math.min(each, rows - batch * each));

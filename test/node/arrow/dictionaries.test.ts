@@ -123,7 +123,7 @@ describe("linked dictionaries", () => {
         const order = [...new Set(layout.batches.map((batch) => batch.dictionaries[position]!))];
         return order.flatMap((index) => {
             const { batches } = layout.dictionaries[index]!;
-            const plain = { columns: [], paths: [], dictionaries: [], batches };
+            const plain = { columns: [], paths: [], stamps: [], dictionaries: [], batches };
             return layoutCells(plain, [new Utf8() as DataType])[0]!;
         });
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { chmodSync, linkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
 import { Int32, Table, tableToIPC, vectorFromArray } from "apache-arrow";
 import { openRuntime } from "spillway";
@@ -150,4 +150,62 @@ test("a runtime sees files that were replaced, rewritten or touched between quer
     expect(await rows()).toBe(4);
     rmSync(path);
     await expect(rows()).rejects.toMatchObject({ code: "FILE_NOT_FOUND" });
+});
+
+describe("a file that is not the one that was opened", () => {
+    const changed = { code: "FILE_CHANGED", message: expect.stringContaining("fromArrowFile()") as string };
+    const open = async (name: string, rows: number) => {
+        const path = sandbox.write(numbers(...Array.from({ length: rows }, (_, i) => i)), name);
+        utimesSync(path, 1_000_000_000, 1_000_000_000);
+        const runtime = await openRuntime({ threads: 2, memory: { host: "64MiB" } });
+        const relation = await runtime.fromArrowFile(path);
+        return { path, runtime, query: relation.groupBy({ keys: ["n"] }) };
+    };
+
+    test("is not read at the old one's offsets: replaced", async () => {
+        const { path, runtime, query } = await open("replaced.arrow", 1000);
+        expect(await query.count()).toBe(1000);
+        sandbox.write(numbers(...Array.from({ length: 2000 }, (_, i) => i)), "replacing.arrow");
+        renameSync(sandbox.path("replacing.arrow"), path);
+        await expect(query.count()).rejects.toMatchObject({ ...changed, details: { path } });
+        await expect(query.toTable()).rejects.toMatchObject(changed);
+        expect(await (await runtime.fromArrowFile(path)).groupBy({ keys: ["n"] }).count()).toBe(2000);
+        await runtime.close();
+    });
+
+    test("written over in place, by as many bytes", async () => {
+        const { path, runtime, query } = await open("in-place.arrow", 3);
+        const { size } = statSync(path);
+        writeFileSync(path, tableToIPC(numbers(7, 7, 7), "file"));
+        expect(statSync(path).size).toBe(size);
+        await expect(query.count()).rejects.toMatchObject(changed);
+        await runtime.close();
+    });
+
+    test("one of several, also where only its dictionary is wanted", async () => {
+        const words = (...values: string[]) =>
+            sandbox.write(new Table({ w: vectorFromArray(values) }), `${values[0]}.arrow`);
+        const [left, right] = [words("a", "b"), words("b", "c")];
+        await using runtime = await openRuntime({ threads: 2, memory: { host: "64MiB" } });
+        const [l, r] = [await runtime.fromArrowFile(left), await runtime.fromArrowFile(right)];
+        const join = l.join(r, { on: "w", type: "full" });
+        expect(await join.count()).toBe(3);
+        utimesSync(right, 1_000_000_000, 1_000_000_000);
+        await expect(join.count()).rejects.toMatchObject({ ...changed, details: { path: right } });
+    });
+
+    test("a query's own result", async () => {
+        const { path, runtime, query } = await open("own.arrow", 10);
+        await query.toArrowFile(path, { overwrite: true });
+        await expect(query.toArrowFile(path, { overwrite: true })).rejects.toMatchObject(changed);
+        await runtime.close();
+    });
+
+    test("but one with other permissions or names is", async () => {
+        const { path, runtime, query } = await open("attributes.arrow", 10);
+        chmodSync(path, 0o600);
+        linkSync(path, sandbox.path("linked.arrow"));
+        expect(await query.count()).toBe(10);
+        await runtime.close();
+    });
 });

@@ -60,7 +60,13 @@ export async function makeBusy() {
         ...{ file: -1, rows: 1e6, nodes: Float64Array.of(1e6, 0, 0, 1e6, 0, 0), buffers: new Float64Array(0) },
         ...{ memory: [null, data, null, data], variadicCounts: [], dictionaries: [] }
     };
-    const source = await binding.openSource(engine, { columns, paths: [], dictionaries: [], batches: [batch] });
+    const source = await binding.openSource(engine, {
+        columns,
+        paths: [],
+        stamps: [],
+        dictionaries: [],
+        batches: [batch]
+    });
     const reading = binding.createJob(engine);
     const large = binding.createPartitions(reading, spec);
     ignored(binding.partitionSource(reading, large, source));
