@@ -57,6 +57,11 @@ type RightColumns<L extends TypeMap, R extends TypeMap, On, Suffix extends strin
 
 type LeftColumns<L extends TypeMap> = { [K in Name<L>]: ResultType<L[K]> };
 
+/** Those of a right join, whose shared keys are the right ones: they have a value in every row. */
+type LeftOfRightJoin<L extends TypeMap, R extends TypeMap, On> = {
+    [K in Name<L>]: ResultType<K extends SharedKeys<On> & Name<R> ? R[K] : L[K]>;
+};
+
 /** Columns of a join: all of the left, then those of the right that are no shared key, clashes with the suffix. */
 export type JoinColumns<
     L extends TypeMap,
@@ -68,7 +73,7 @@ export type JoinColumns<
     ? TypeMap
     : Kind extends "semi" | "anti"
       ? LeftColumns<L>
-      : Flatten<LeftColumns<L> & RightColumns<L, R, On, Suffix>>;
+      : Flatten<(Kind extends "right" ? LeftOfRightJoin<L, R, On> : LeftColumns<L>) & RightColumns<L, R, On, Suffix>>;
 
 /** The columns of a projection. */
 export type Selected<T extends TypeMap, Names> = [Names] extends [readonly (infer K)[]]

@@ -66,6 +66,28 @@ describe("a join's columns", () => {
         expect(full.length).toBe(5);
     });
 
+    test("have the type of the side that a shared key is of", async () => {
+        const id = BigInt64Array.of(2n, 3n);
+        const narrow = runtime.fromTable(tableFromArrays({ id: Int32Array.of(1, 2), x: Int32Array.of(7, 8) }));
+        const wide = runtime.fromTable(tableFromArrays({ id, y: Int32Array.of(5, 6) }));
+        const right = wide.join(narrow, { on: "id", type: "right" });
+        expectTypeOf<ColumnsOf<typeof right>>().toEqualTypeOf<{ id: Int32; y: Int32; x: Int32 }>();
+        expect(right.schema.fields.map(({ type }) => String(type))).toEqual(["Int32", "Int32", "Int32"]);
+        expect(await rowsOf(right)).toEqual(["[1,null,7]", "[2,5,8]"]);
+        const listed = narrow.join(wide, { on: ["id"], type: "right" });
+        expectTypeOf<ColumnsOf<typeof listed>>().toEqualTypeOf<{ id: Int64; x: Int32; y: Int32 }>();
+        const left = narrow.join(wide, { on: { id: "id" }, type: "left" });
+        expectTypeOf<ColumnsOf<typeof left>>().toEqualTypeOf<{ id: Int32; x: Int32; y: Int32 }>();
+        const apart = narrow.join(wide, { on: { x: "id" }, type: "right" });
+        expectTypeOf<ColumnsOf<typeof apart>>().toEqualTypeOf<{ id: Int32; x: Int32; id_right: Int64; y: Int32 }>();
+        const types = [left, listed, apart].map(({ schema }) => schema.fields.map(({ type }) => String(type)));
+        expect(types).toEqual([
+            ["Int32", "Int32", "Int32"],
+            ["Int64", "Int32", "Int32"],
+            ["Int32", "Int32", "Int64", "Int32"]
+        ]);
+    });
+
     test("are the left ones alone for semi and anti", async () => {
         const [left, right] = [runtime.fromTable(people), runtime.fromTable(cities)];
         const semi = left.join(right, { on: { city: "id" }, type: "semi" });
