@@ -7,7 +7,7 @@ import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import type { Plan, SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
-import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
+import { QueryPlanner } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -26,6 +26,13 @@ function linkedLayout(input: InputInfo, layout: SourceLayout, groups: readonly O
         for (const member of group) if (member.input === input) links.set(member.column, members);
     }
     return links.size === 0 ? layout : linkDictionaries(layout, links);
+}
+
+/** A planner and the memory that its query may use. */
+interface Granted {
+    planner: QueryPlanner;
+    bytes: number;
+    release: () => void;
 }
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */
@@ -51,10 +58,10 @@ export class QueryRun {
     /** Resolves with the number of result rows. */
     public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
         const { runner } = this;
-        const { planner, budgetBytes } = await this.#plannerWithMemory();
-        const plan = planner.plan(budgetBytes, false);
+        const granted = await this.#plannerWithMemory();
+        const plan = granted.planner.plan(granted.bytes, false);
         if (sink instanceof FileSink) sink.prepare(plan);
-        const { rows, ran } = await this.#runPlan(plan, planner.query, sink);
+        const { rows, ran } = await this.#runPlan(plan, granted, sink);
         await sink.finish();
         const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
         this.#tracker.end(true);
@@ -63,22 +70,25 @@ export class QueryRun {
     }
 
     /** A planner with all statistics and the memory it may use; opens the sources. */
-    async #plannerWithMemory(): Promise<{ planner: QueryPlanner; budgetBytes: number }> {
+    async #plannerWithMemory(): Promise<Granted> {
         const { runner, job, node } = this;
         const { policy, threads } = runner;
         const request = runner.planRequest(node, this.sinkKind, this.debug, this.request.batchRows);
         const known = runner.statistics.known(node, policy);
         const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known });
-        const grant = await runner.admit(job, planner);
+        const granted = await this.#admit(planner);
         await this.#openSources();
-        if (known !== undefined) return { planner, budgetBytes: grant.bytes };
+        if (known !== undefined) return granted;
         const statistics = await runner.statistics.collect(job, node, policy, threads, this.#sources);
         job.check();
-        if (statistics.size === 0) return { planner, budgetBytes: grant.bytes };
+        if (statistics.size === 0) return granted;
         // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
-        grant.release();
-        const informed = new QueryPlanner({ ...request, statistics });
-        return { planner: informed, budgetBytes: (await runner.admit(job, informed)).bytes };
+        granted.release();
+        return await this.#admit(new QueryPlanner({ ...request, statistics }));
+    }
+
+    async #admit(planner: QueryPlanner): Promise<Granted> {
+        return { planner, ...(await this.runner.admit(this.job, planner)) };
     }
 
     async #openSources(): Promise<void> {
@@ -96,14 +106,17 @@ export class QueryRun {
     }
 
     /** Each kind of estimate can be found wrong once: the next plan does not rely on it. */
-    async #runPlan(plan: Plan, query: PlanQuery, sink: ResultSink): Promise<{ rows: number; ran: Plan }> {
+    async #runPlan(plan: Plan, granted: Granted, sink: ResultSink): Promise<{ rows: number; ran: Plan }> {
+        const { query } = granted.planner;
         try {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
             const wrong = wrongEstimate(error);
             if (wrong === undefined || query[wrong] === true) throw error;
-            const again = new QueryPlanner({ ...query, [wrong]: true });
-            return await this.#runPlan(again.plan(plan.memory.budgetBytes, false), again.query, sink);
+            // What was granted is as wrong as the estimate: for a few groups, say, where there is one for each row.
+            granted.release();
+            const again = await this.#admit(new QueryPlanner({ ...query, [wrong]: true }));
+            return await this.#runPlan(again.planner.plan(again.bytes, false), again, sink);
         }
     }
 

@@ -69,3 +69,27 @@ test("a sample is taken once per relation; memory pressure is no error and is tr
     expect(await join.count()).toBe(42);
     expect(calls).toBe(3);
 });
+
+test("a query that is planned again gets the memory that its new plan wants", async () => {
+    const full = Object.assign(new Error("full"), { code: "BUDGET_TOO_SMALL", details: { reason: "tableFull" } });
+    const pools: number[] = [];
+    const few = { ...sample, rows: 1e6, sampledRows: 1e4, sampledDistinct: 3 };
+    const { fake, runtime } = fakeRuntime({
+        keyStatistics: () => Promise.resolve(few),
+        groupSource: () => Promise.reject(full),
+        createPartitions: (_: never, spec: { poolBytes: number }) => {
+            pools.push(spec.poolBytes);
+            const handle = { kind: "partitions", spec } as never;
+            fake.open.add(handle);
+            return handle;
+        }
+    });
+    const rows = 1_000_000;
+    const many = runtime.fromTable(tableFromArrays({ k: new Int32Array(rows), a: new Int32Array(rows) }));
+    const query = many.groupBy({ keys: ["k"], aggregates: { s: { sum: "a" } } });
+    expect(await query.count()).toBe(42);
+    expect(fake.calls).toContain("groupSource");
+    // All rows (16 bytes each) in memory: a few groups were to take less than 1 MiB.
+    expect(pools).toHaveLength(1);
+    expect(pools[0]).toBeGreaterThanOrEqual(rows * 16);
+});
