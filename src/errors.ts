@@ -78,7 +78,8 @@ export function toSpillwayError(error: unknown): SpillwayError {
         const { code, message, details } = error as { code?: unknown; message?: unknown; details?: unknown };
         const text = typeof message === "string" ? message : String(error);
         if (isErrorCode(code)) return new SpillwayError(code, text, readDetails(details), error);
-        if (typeof code === "string" && code.startsWith("E")) return systemError(code, text, error);
+        // Those of system calls; Node's own codes ("ERR_INVALID_ARG_TYPE") tell of a programming error.
+        if (typeof code === "string" && /^E[A-Z0-9]+$/.test(code)) return systemError(code, text, error);
         return new SpillwayError("INTERNAL", text, {}, error);
     }
     return new SpillwayError("INTERNAL", String(error));
