@@ -21,15 +21,17 @@ function numberType(column: LogicalColumn): DataType {
     return DataType.isDictionary(type) ? (type.dictionary as DataType) : type;
 }
 
-/** Sums keep 64 bits for integers (overflow is the error INTEGER_OVERFLOW) and all digits for decimals. */
+/**
+ * Sums keep 64 bits for integers (overflow is the error INTEGER_OVERFLOW) and all digits for decimals: those of 32 and
+ * 64 bits would leave a sum as few as one digit, so it has the 38 digits of 128 bits.
+ */
 function sumType(column: LogicalColumn): DataType {
     const type = numberType(column);
     if (DataType.isInt(type)) return type.isSigned ? new Int64() : new Uint64();
     if (DataType.isFloat(type)) return new Float64();
     if (DataType.isDuration(type)) return type;
     if (DataType.isDecimal(type)) {
-        const digits = type.bitWidth > 128 ? 76 : type.bitWidth > 64 ? 38 : 18;
-        return new Decimal(type.scale, digits, Math.max(64, type.bitWidth));
+        return type.bitWidth > 128 ? new Decimal(type.scale, 76, 256) : new Decimal(type.scale, 38, 128);
     }
     const advice = DataType.isBool(type)
         ? "cast it to an integer, or group by it and use count"

@@ -65,7 +65,7 @@ void store_integer_sum(const AggregatePlan& aggregate, __int128 sum, uint8_t* ou
         std::memcpy(out, &value, sizeof value);
         return;
     }
-    if (type.byte_width == 16) {
+    if (type.byte_width == 16) {  // decimals of 32 and 64 bits: no number of rows brings their sum to 38 digits
         std::memcpy(out, &sum, sizeof sum);
         return;
     }
@@ -76,11 +76,6 @@ void store_integer_sum(const AggregatePlan& aggregate, __int128 sum, uint8_t* ou
         low = 0;
         high = std::numeric_limits<uint64_t>::max();
         name = "uint64";
-    } else if (type.order == Order::kDecimal) {
-        constexpr int64_t kDecimal64Max = 999999999999999999;
-        low = -kDecimal64Max;
-        high = kDecimal64Max;
-        name = "18 decimal digits";
     }
     if (sum < low || sum > high) overflow(aggregate, "is " + decimal_text(sum) + " for one group, which", name);
     const auto bits = static_cast<uint64_t>(sum);
