@@ -8,7 +8,8 @@ import { typeText } from "../arrow/type-text.js";
 import { freezePlan, type PartitionSet, type Plan, type PlanInput } from "../plan/plan.js";
 import type { StageDraft } from "./compile.js";
 import { stageCost, type CostContext } from "./cost.js";
-import { arrowRowBytes, type ValueWidth } from "./estimates.js";
+import { arrowRowBytes, Estimator, type ValueWidth } from "./estimates.js";
+import { defaultPolicy } from "./policy.js";
 import { PlanSearch, type Attempt, type PlanQuery } from "./plan-search.js";
 import { runBytesInPool } from "./partitioning.js";
 import { assignPools } from "./pools.js";
@@ -18,6 +19,14 @@ export type { PlanQuery } from "./plan-search.js";
 /** Bytes that a query needs at least, and could use at most. */
 export interface MemoryNeeds {
     minimumBytes: number;
+    wantedBytes: number;
+}
+
+/** What can be told of a query before it has run. */
+export interface Expectations {
+    /** Of the result. */
+    rows: number;
+    /** Memory that it could use, the result not counted. */
     wantedBytes: number;
 }
 
@@ -162,6 +171,13 @@ export class QueryPlanner {
 export function memoryNeeds(query: PlanQuery): MemoryNeeds {
     const planner = new QueryPlanner(query);
     return { minimumBytes: planner.minimumBytes(), wantedBytes: planner.wantedBytes() };
+}
+
+/** What is expected of a query that runs. */
+export function expectations(query: PlanQuery): Expectations {
+    const { root, statistics, policy = defaultPolicy } = query;
+    const { rows } = new Estimator(root, statistics, policy).of(root);
+    return { rows, wantedBytes: new QueryPlanner(query).wantedBytes() };
 }
 
 /** QueryPlanner.plan with the budget that the query states. */

@@ -13,7 +13,7 @@ import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
 import { inputsOf, type LogicalNode } from "../plan/logical.js";
 import { Explanation } from "../plan/plan-text.js";
 import type { SinkKind } from "../plan/plan.js";
-import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
+import { expectations, QueryPlanner, type Expectations, type PlanQuery } from "../planner/plan-query.js";
 import { defaultPolicy, type Policy } from "../planner/policy.js";
 import { Admission } from "./admission.js";
 import { BatchStream } from "./batch-stream.js";
@@ -258,6 +258,11 @@ export class QueryRunner {
         report: (report: RunReport) => void
     ): Promise<Table> {
         const stream = new BatchStream(this, node, debug, "table", request, report);
-        return await tableOf(stream, () => this.memory());
+        const expected = (): Expectations => {
+            // Those that the run has taken, if it took any.
+            const statistics = this.statistics.known(node, this.policy) ?? new Map();
+            return expectations({ ...this.planRequest(node, "table", debug), statistics });
+        };
+        return await tableOf(stream, () => this.memory(), expected);
     }
 }

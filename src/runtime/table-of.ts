@@ -2,29 +2,64 @@
 import { Table, type RecordBatch } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
-import { formatBytes } from "../model/sizes.js";
+import { bytesOption, formatBytes, formatCount } from "../model/sizes.js";
 import type { NativeMemory } from "../native/binding.js";
+import type { Expectations } from "../planner/plan-query.js";
 import type { BatchStream } from "./batch-stream.js";
 
-/** Collects a whole result. Its batches count against the budget like everything else that the query holds. */
-export async function tableOf(stream: BatchStream, memory: () => NativeMemory): Promise<Table> {
+interface Collected {
+    rows: number;
+    bytes: number;
+    /** Held by the query itself. */
+    usedBytes: number;
+}
+
+// Rows that are still to come may be longer than those that are there.
+const marginFactor = 1.1;
+
+/** The whole result does not fit. How large it is nobody knows: a budget that would do can only be estimated. */
+function doesNotFit(collected: Collected, limitBytes: number, expected: Expectations): SpillwayError {
+    const { rows, bytes, usedBytes } = collected;
+    const details = {
+        tier: "host",
+        wantedBytes: bytes + usedBytes,
+        freeBytes: Math.max(0, limitBytes - usedBytes),
+        option: "memory.host"
+    };
+    const message =
+        `The result does not fit the ${formatBytes(limitBytes)} of host memory: ${formatCount(rows)} rows of it, ` +
+        `${formatBytes(bytes)}, are there and more may come; read it with batches(), ` +
+        "write it with toArrowFile(), or raise `memory.host`";
+    // More rows came than were expected: then nothing tells how many there are.
+    if (expected.rows <= rows) return new SpillwayError("BUDGET_TOO_SMALL", message, details);
+    // With a larger budget the query itself holds more as well.
+    const heldBytes = Math.max(usedBytes, expected.wantedBytes);
+    const wholeBytes = (bytes / Math.max(1, rows)) * expected.rows + heldBytes;
+    const estimated = bytesOption(Math.max(wholeBytes, limitBytes) * marginFactor);
+    return new SpillwayError(
+        "BUDGET_TOO_SMALL",
+        `${message}: about "${estimated}" if it has the ${formatCount(expected.rows)} rows that are expected`,
+        { ...details, estimated }
+    );
+}
+
+/**
+ * Collects a whole result. Its batches count against the budget like everything else that the query holds.
+ * `expected`: asked for when the result does not fit.
+ */
+export async function tableOf(
+    stream: BatchStream,
+    memory: () => NativeMemory,
+    expected: () => Expectations
+): Promise<Table> {
     const batches: RecordBatch[] = [];
+    let rows = 0;
     for await (const batch of stream) {
         batches.push(batch);
+        rows += batch.numRows;
         const { usedBytes, limitBytes } = memory();
-        if (stream.deliveredBytes + usedBytes <= limitBytes) continue;
-        throw new SpillwayError(
-            "BUDGET_TOO_SMALL",
-            `The result does not fit the ${formatBytes(limitBytes)} of host memory: ` +
-                `${formatBytes(stream.deliveredBytes)} of it are there and more is to come; read it with batches(), ` +
-                "write it with toArrowFile(), or raise `memory.host`",
-            {
-                tier: "host",
-                wantedBytes: stream.deliveredBytes + usedBytes,
-                freeBytes: Math.max(0, limitBytes - usedBytes),
-                option: "memory.host"
-            }
-        );
+        const bytes = stream.deliveredBytes;
+        if (bytes + usedBytes > limitBytes) throw doesNotFit({ rows, bytes, usedBytes }, limitBytes, expected());
     }
     return batches.length === 0 ? new Table(stream.schema) : new Table(batches);
 }

@@ -2,6 +2,7 @@
 // The life of queries over a binding without an engine: which calls are made, and that every handle is closed.
 import { tableFromArrays, type RecordBatch } from "apache-arrow";
 import { describe, expect, test } from "vitest";
+import type { SpillwayError } from "../../../src/errors.js";
 import type { Progress } from "../../../src/model/progress.js";
 import type { NativeOutputBatch } from "../../../src/native/binding.js";
 import type { FakeBinding } from "../../support/fake-binding.js";
@@ -204,9 +205,22 @@ describe("a table", () => {
         fake.usedBytes = 2 ** 28;
         await expect(join.toTable()).rejects.toMatchObject({
             code: "BUDGET_TOO_SMALL",
-            message: expect.stringMatching(/batches\(\).*toArrowFile\(\)/) as string
+            message: expect.stringMatching(
+                /2 rows of it.*batches\(\).*toArrowFile\(\).*about "\d+MiB".*1,000 rows that are expected/
+            ) as string,
+            details: { estimated: expect.stringMatching(/^\d+MiB$/) as string }
         });
         expect(fake.leftOpen).toEqual(["engine"]);
+    });
+
+    test("larger than the budget and than was expected is refused without a guess", async () => {
+        const { fake, join } = fakeRuntime();
+        fake.batches = [batch(2000)];
+        fake.usedBytes = 2 ** 28;
+        const error = (await join.toTable().catch((thrown: unknown) => thrown)) as SpillwayError;
+        expect(error.code).toBe("BUDGET_TOO_SMALL");
+        expect(error.details).not.toHaveProperty("estimated");
+        expect(error.message).toMatch(/2,000 rows .*raise `memory.host`$/);
     });
 
     test("without rows has its columns", async () => {
