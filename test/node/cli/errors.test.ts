@@ -36,6 +36,20 @@ describe("the advice fits the command", () => {
         expect(stderr).toMatch(/only numbers add up\.\nName another column in --aggregate, or another function/);
         expect(stderr).not.toContain("Write the file again");
     });
+
+    test("for a key of a type that no key has", () => {
+        const key = new SpillwayError("UNSUPPORTED_TYPE", "`l` cannot be a key; use its fields", { column: "l" });
+        expect(errorText(key)).toBe("UNSUPPORTED_TYPE: `l` cannot be a key; use its fields.");
+        const file = new SpillwayError("UNSUPPORTED_TYPE", "cannot be read", { path: "x.arrow" });
+        expect(errorText(file)).toContain("docs/troubleshooting.md");
+    });
+
+    test("for what is no file, or is not there", async () => {
+        const folder = await command(["groupby", join(repositoryRoot, "test"), "--keys", "a"]);
+        expect(folder.stderr).toMatch(/is a folder; name the Arrow files inside it\.\n$/);
+        const missing = await command(["groupby", join(repositoryRoot, "nowhere.arrow"), "--keys", "a"]);
+        expect(missing.stderr.match(/check the path/gi)).toHaveLength(1);
+    });
 });
 
 describe("an error says once what to do", () => {
