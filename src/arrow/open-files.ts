@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import { fileURLToPath } from "node:url";
-
 import type { Field } from "apache-arrow";
 import { Schema, type DataType } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
-import { invalidArgument } from "../model/arguments.js";
+import { checkPath, invalidArgument } from "../model/arguments.js";
 import type { SourceLayout } from "../model/column-type.js";
 import { columnTypeOf } from "./column-type-of.js";
 import { fileLayout, type FileLayout } from "./file-layout.js";
@@ -28,9 +26,7 @@ export function checkPaths(value: unknown): string[] {
     const list: unknown[] = Array.isArray(value) ? value : [value];
     if (list.length === 0) throw invalidArgument("path", "at least one file", value);
     return list.map((path, index) => {
-        if (path instanceof URL && path.protocol === "file:") return fileURLToPath(path);
-        if (typeof path === "string" && path !== "") return path;
-        throw invalidArgument(Array.isArray(value) ? `path[${index}]` : "path", "the path of an Arrow file", path);
+        return checkPath(path, Array.isArray(value) ? `path[${index}]` : "path", "the path of an Arrow file");
     });
 }
 
@@ -65,20 +61,29 @@ async function openFile(path: string, file: number, firstDictionary: number, rea
     }
 }
 
-/** The first difference between two schemas in words, or undefined. Nullability and metadata may differ. */
-export function schemaDifference(first: Schema, second: Schema): string | undefined {
-    const [a, b] = [withNames(first), withNames(second)];
-    const count = Math.max(a.fields.length, b.fields.length);
+/**
+ * The first difference between two schemas in words, or undefined. Nullability and metadata may differ. `called`: what
+ * the reader knows them by.
+ */
+export function schemaDifference(
+    first: Schema,
+    second: Schema,
+    called: readonly [string, string] = ["the first", "the second"]
+): string | undefined {
+    const [one, other] = called;
+    const [before, now] = [withNames(first).fields, withNames(second).fields];
+    const count = Math.max(before.length, now.length);
     for (let i = 0; i < count; i++) {
-        const l = a.fields[i];
-        const r = b.fields[i];
-        if (l === undefined) return `column ${i + 1} \`${r?.name}\` exists in the second only`;
-        if (r === undefined) return `column ${i + 1} \`${l.name}\` exists in the first only`;
-        if (l.name !== r.name) return `column ${i + 1} is called \`${l.name}\` and \`${r.name}\``;
+        const l = before[i];
+        const r = now[i];
+        if (l === undefined) return `column ${i + 1} \`${r?.name}\` exists in ${other} only`;
+        if (r === undefined) return `column ${i + 1} \`${l.name}\` exists in ${one} only`;
+        if (l.name !== r.name) return `column ${i + 1} is called \`${l.name}\` in ${one} and \`${r.name}\` in ${other}`;
         const same =
             String(l.type) === String(r.type) && JSON.stringify(columnTypeOf(l)) === JSON.stringify(columnTypeOf(r));
-        if (!same)
-            return `column \`${l.name}\` has type ${typeText(l.type as DataType)} and ${typeText(r.type as DataType)}`;
+        if (same) continue;
+        const [a, b] = [typeText(l.type as DataType), typeText(r.type as DataType)];
+        return `column \`${l.name}\` has type ${a} in ${one} and ${b} in ${other}`;
     }
     return undefined;
 }

@@ -30,7 +30,7 @@ function statedBatches(input: InputInfo, schema: Schema, value: unknown): Record
     const found = Array.isArray(value) ? undefined : recordBatchesOf(value);
     if (found === undefined) throw invalidArgument("open", "an async iterable of Arrow record batches", value);
     for (const batch of found.batches) {
-        const difference = schemaDifference(schema, batch.schema);
+        const difference = schemaDifference(schema, batch.schema, sides);
         if (difference === undefined) continue;
         throw new SpillwayError(
             "INVALID_ARGUMENT",
@@ -40,6 +40,8 @@ function statedBatches(input: InputInfo, schema: Schema, value: unknown): Record
     }
     return found.batches.filter((batch) => batch.numRows > 0);
 }
+
+const sides = ["the stated schema", "the batch"] as const;
 
 /**
  * Reads the batches of a stream in groups of about `bytesPerGroup`: a pass over tiny batches one by one would be

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import { fileURLToPath } from "node:url";
+
 import { SpillwayError } from "../errors.js";
 
 /** How a refused value is named in a message: strings quoted, objects by class, everything with its type. */
@@ -118,6 +120,17 @@ export function checkBoolean(value: unknown, option: string): boolean {
 export function checkText(value: unknown, option: string): string {
     if (typeof value === "string" && value !== "") return value;
     throw invalidArgument(option, "a non-empty string", value);
+}
+
+/** A path, or a URL of a file. */
+export function checkPath(value: unknown, option: string, expected = "the path of a file"): string {
+    if (typeof value === "string" && value !== "") return value;
+    if (!(value instanceof URL)) throw invalidArgument(option, expected, value);
+    try {
+        return fileURLToPath(value);
+    } catch {
+        throw invalidArgument(option, `${expected}, or a file: URL of this machine,`, value.href);
+    }
 }
 
 export function checkFunction(value: unknown, option: string): (...args: never[]) => unknown {

@@ -93,6 +93,9 @@ const keyNames = [
     "sparse"
 ];
 
+/** Options that mean nothing for a key of the other role. */
+const keyRoles = { duplicates: "primary", domainRows: "foreign", zipf: "foreign", matchRatio: "foreign" } as const;
+
 function checkSeed(value: unknown): bigint {
     if (value === undefined) return 1n;
     if (typeof value === "bigint" && BigInt.asUintN(64, value) === value) return value;
@@ -125,6 +128,12 @@ function checkPayload(value: unknown): GeneratedColumn[] {
 
 function checkKey(value: unknown, rows: number): Extract<GenerateRequest, { kind: "relation" }>["key"] {
     const given = checkOptions(value, "key", keyNames);
+    const role = or(given["role"], "primary" as const, (r) => checkOneOf(r, "key.role", ["primary", "foreign"]));
+    for (const [name, of] of Object.entries(keyRoles)) {
+        if (given[name] === undefined || role === of) continue;
+        const expected = `nothing, as only a key of \`role\` "${of}" has it,`;
+        throw invalidArgument(`key.${name}`, expected, given[name]);
+    }
     const integer = (name: string, fallback: number, min: number): number =>
         or(given[name], fallback, (n) => checkInteger(n, `key.${name}`, min));
     return {
@@ -133,7 +142,7 @@ function checkKey(value: unknown, rows: number): Extract<GenerateRequest, { kind
             or(given["type"], "int64" as const, (t) => checkOneOf(t, "key.type", ["int32", "int64"])) === "int32"
                 ? 4
                 : 8,
-        role: or(given["role"], "primary" as const, (r) => checkOneOf(r, "key.role", ["primary", "foreign"])),
+        role,
         domainRows: integer("domainRows", rows, 0),
         keyStride: integer("stride", 1, 1),
         keyOffset: integer("offset", 0, Number.MIN_SAFE_INTEGER),

@@ -3,7 +3,7 @@ import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
 
 import type { QueryRunner } from "./query-runner.js";
 import type { RunReport } from "../execute/run-report.js";
-import { checkText } from "../model/arguments.js";
+import { checkPath } from "../model/arguments.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type {
     AggregateOf,
@@ -106,8 +106,8 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
     }
 
     /** Writes the result to an Arrow IPC file; resolves with the number of rows. The file appears when it is whole. */
-    public async toArrowFile(path: string, options?: FileOptions): Promise<number> {
-        const target = checkText(path, "path");
+    public async toArrowFile(path: string | URL, options?: FileOptions): Promise<number> {
+        const target = checkPath(path, "path");
         const run = checkFileOptions(options);
         return await this._runner.toArrowFile(this._node, this._debug, target, run, this.#keepReport);
     }

@@ -6,7 +6,14 @@ import { generateToFile, generateToMemory } from "./generate.js";
 import type { QueryRunner } from "./query-runner.js";
 import type { DeviceInfo } from "../machine/devices.js";
 import type { MachineInfo } from "../machine/machine.js";
-import { checkFunction, checkInteger, checkOptions, checkText, invalidArgument } from "../model/arguments.js";
+import {
+    checkFunction,
+    checkInteger,
+    checkOptions,
+    checkPath,
+    checkText,
+    invalidArgument
+} from "../model/arguments.js";
 import type {
     AggregateOf,
     GroupColumns,
@@ -123,7 +130,7 @@ export class Runtime {
      */
     public async generate(
         options: GenerateOptions,
-        target: "memory" | ({ path: string } & Omit<FileOptions, "batchRows">)
+        target: "memory" | ({ path: string | URL } & Omit<FileOptions, "batchRows">)
     ): Promise<Relation> {
         const { runner } = this.#parts;
         runner.checkOpen();
@@ -136,7 +143,7 @@ export class Runtime {
             throw invalidArgument("target", '"memory" or { path }', target);
         }
         const { path, ...rest } = target;
-        const file = checkText(path, "target.path");
+        const file = checkPath(path, "target.path");
         await generateToFile(runner, request, file, checkFileOptions(rest));
         return await this.fromArrowFile(file);
     }

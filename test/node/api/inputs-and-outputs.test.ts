@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What names a file, what a stream may bring, and which options of generated keys go together.
+import { pathToFileURL } from "node:url";
+import { tableFromArrays, type RecordBatch } from "apache-arrow";
+import { openRuntime, type Runtime } from "spillway";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { expectError } from "../../support/errors.js";
+import { Sandbox } from "../../support/sandbox.js";
+
+let sandbox: Sandbox;
+let runtime: Runtime;
+beforeAll(async () => {
+    sandbox = new Sandbox();
+    runtime = await openRuntime({ threads: 2, memory: { host: "64MiB", spillDirectory: sandbox.spill } });
+});
+afterAll(async () => {
+    await runtime.close();
+    sandbox[Symbol.dispose]();
+});
+
+const numbers = tableFromArrays({ id: Int32Array.of(1, 2, 3) });
+
+describe("a file URL", () => {
+    test("names a file wherever a path does", async () => {
+        const url = pathToFileURL(sandbox.path("a file, generated.arrow"));
+        const generated = await runtime.generate({ rows: 10 }, { path: url });
+        expect(generated.rows).toBe(10);
+        const result = pathToFileURL(sandbox.path("a result.arrow"));
+        expect(await generated.groupBy({ keys: ["key"] }).toArrowFile(result)).toBe(10);
+        expect((await runtime.fromArrowFile(result)).rows).toBe(10);
+    });
+
+    test.each(["https://example.org/a.arrow", "file://elsewhere/a.arrow"])("%s is refused", async (text) => {
+        const url = new URL(text);
+        const query = runtime.fromTable(numbers).groupBy({ keys: ["id"] });
+        await expectError(() => query.toArrowFile(url), "INVALID_ARGUMENT", /`path`/, text);
+        await expectError(() => runtime.fromArrowFile(url), "INVALID_ARGUMENT", /`path`/, text);
+        await expectError(
+            () => runtime.generate({ rows: 1 }, { path: url }),
+            "INVALID_ARGUMENT",
+            /`target.path`/,
+            text
+        );
+    });
+});
+
+describe("a batch of a stream with another schema than the stated one", () => {
+    const count = async (table: { batches: RecordBatch[] }): Promise<number> =>
+        await runtime
+            .fromBatches(numbers.schema, async function* () {
+                yield* await Promise.resolve(table.batches as never[]);
+            })
+            .groupBy({ keys: ["id"] })
+            .count();
+
+    test.each([
+        [{ id: Float64Array.of(1) }, "has type Int32 in the stated schema and Float64 in the batch"],
+        [{ key: Int32Array.of(1) }, "is called `id` in the stated schema and `key` in the batch"],
+        [{ id: Int32Array.of(1), more: Int32Array.of(1) }, "column 2 `more` exists in the batch only"]
+    ])("is told from it: %o", async (columns, difference) => {
+        const table = tableFromArrays(columns as { id: Int32Array });
+        await expectError(() => count(table), "INVALID_ARGUMENT", difference);
+    });
+});
+
+describe("an option of a generated key that its role has no use for", () => {
+    test.each([
+        ["duplicates", { role: "foreign", duplicates: 4 }, /nothing.*"primary".*`key\.duplicates`.*4/],
+        ["zipf", { zipf: 1 }, /nothing.*"foreign".*`key\.zipf`/],
+        ["matchRatio", { role: "primary", matchRatio: 0.5 }, /"foreign".*`key\.matchRatio`/],
+        ["domainRows", { domainRows: 5 }, /"foreign".*`key\.domainRows`/]
+    ] as const)("is refused: %s", async (_, key, message) => {
+        await expectError(() => runtime.generate({ rows: 10, key }, "memory"), "INVALID_ARGUMENT", message);
+    });
+
+    test("is taken by the other", async () => {
+        const foreign = { role: "foreign", domainRows: 5, zipf: 1, matchRatio: 0.5 } as const;
+        expect((await runtime.generate({ rows: 10, key: foreign }, "memory")).rows).toBe(10);
+        const primary = await runtime.generate({ rows: 10, key: { duplicates: 5 } }, "memory");
+        expect(await primary.groupBy({ keys: ["key"] }).count()).toBe(2);
+    });
+});
