@@ -20,6 +20,7 @@ export interface RunReport {
     bytesIn: number;
     bytesOut: number;
     spilledBytes: number;
+    /** Read back from spill files. */
     unspilledBytes: number;
     /** Budget that was granted, and the most that the engine held while the query ran. */
     budgetBytes: number;

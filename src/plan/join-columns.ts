@@ -83,7 +83,7 @@ function requireUniqueNames(columns: readonly JoinColumn[], suffix: string): voi
             throw new SpillwayError(
                 "DUPLICATE_COLUMN",
                 `The result would have two columns \`${name}\`; choose another \`suffix\` than ` +
-                    `${JSON.stringify(suffix)} or \`select\` one of them`,
+                    `${JSON.stringify(suffix)}, or \`select\` only columns whose names occur once`,
                 { column: name, option: "suffix" }
             );
         }

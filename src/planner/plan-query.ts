@@ -30,13 +30,19 @@ export interface Expectations {
     wantedBytes: number;
 }
 
-export function budgetTooSmall(minimumBytes: number, freeBytes: number, why: string): SpillwayError {
+/** `what` needs the memory: "The query", or what else is refused before it starts. */
+export function budgetTooSmall(
+    minimumBytes: number,
+    freeBytes: number,
+    why: string,
+    what = "The query"
+): SpillwayError {
     // Rounded up once, so that whichever of the two figures a reader copies is enough.
     const option = bytesOption(minimumBytes);
     const wantedBytes = parseBytes(option, "memory.host");
     return new SpillwayError(
         "BUDGET_TOO_SMALL",
-        `The query needs at least ${formatBytes(wantedBytes)} of host memory but ${formatBytes(freeBytes)} ${why}; ` +
+        `${what} needs at least ${formatBytes(wantedBytes)} of host memory but ${formatBytes(freeBytes)} ${why}; ` +
             `set \`memory.host\` to "${option}" or more`,
         { tier: "host", wantedBytes, freeBytes, option: "memory.host", smallest: option }
     );

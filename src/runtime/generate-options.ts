@@ -99,7 +99,8 @@ const keyRoles = { duplicates: "primary", domainRows: "foreign", zipf: "foreign"
 function checkSeed(value: unknown): bigint {
     if (value === undefined) return 1n;
     if (typeof value === "bigint" && BigInt.asUintN(64, value) === value) return value;
-    return BigInt(checkInteger(value, "seed", 0));
+    if (typeof value === "number" && Number.isSafeInteger(value) && value >= 0) return BigInt(value);
+    throw invalidArgument("seed", "a whole number from 0 on, up to 2^53 - 1, or a bigint up to 2^64 - 1", value);
 }
 
 function or<T>(value: unknown, fallback: T, check: (value: unknown) => T): T {

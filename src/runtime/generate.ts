@@ -147,7 +147,7 @@ async function generateInto(job: Job, request: GenerateRequest, size: Size, sink
 async function admit(runner: QueryRunner, job: Job, request: GenerateRequest): Promise<Size> {
     const limit = runner.memory().limitBytes;
     const size = sizeFor(request, runner.threads, limit / 2);
-    if (size.bytes > limit) throw budgetTooSmall(size.bytes, limit, "are allowed");
+    if (size.bytes > limit) throw budgetTooSmall(size.bytes, limit, "are allowed", "Generating");
     const needs = { minimumBytes: () => size.bytes, wantedBytes: size.bytes, waitsForUser: false };
     const grant = await runner.admission.admit(needs, (cancel) => job.onCancel(cancel));
     job.onEnd(grant.release);
