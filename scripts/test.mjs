@@ -2,13 +2,15 @@
 // node scripts/test.mjs                    builds what is out of date, runs the native unit tests, then vitest
 // node scripts/test.mjs native [NAME]      native unit tests only (those whose name contains NAME)
 // node scripts/test.mjs node [FILTER ...]  vitest only, with its own arguments
-// node scripts/test.mjs sanitize           native unit tests under ASan + UBSan, then under TSan
+// node scripts/test.mjs sanitize           native unit tests under ASan + UBSan and under TSan
 // The last line is always "N passed, N failed", the sum of everything that ran; a line "failed: ..." for each failure
 // comes before it, so that the end of a long log says what went wrong.
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join, relative } from "node:path";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -76,14 +78,12 @@ function withoutRandomAddresses(program) {
     return probe.status === 0 ? ["setarch", "-R", program] : [program];
 }
 
-function runNative(name, sanitize, filter = []) {
-    const program = buildNative(name, sanitize);
-    if (!program) return;
+/** Runs the tests of a program that buildNative() made: `{ status, signal, stdout }`. */
+async function runTests(program, sanitize, filter) {
     const [command, ...args] = sanitize === "thread" ? withoutRandomAddresses(program) : [program];
-    const result = run(command, [...args, ...filter], {
+    const child = spawn(command, [...args, ...filter], {
+        cwd: root,
         stdio: ["ignore", "pipe", "inherit"],
-        encoding: "utf8",
-        maxBuffer: 64 << 20,
         env: {
             ...process.env,
             ASAN_OPTIONS: "detect_leaks=1:allocator_may_return_null=1",
@@ -91,7 +91,14 @@ function runNative(name, sanitize, filter = []) {
             TSAN_OPTIONS: "halt_on_error=1:second_deadlock_stack=1"
         }
     });
-    const lines = result.stdout.trimEnd().split("\n");
+    const ended = once(child, "close");
+    const stdout = await text(child.stdout);
+    const [status, signal] = await ended;
+    return { status, signal, stdout };
+}
+
+function report(name, { status, signal, stdout }) {
+    const lines = stdout.trimEnd().split("\n");
     failures.push(...lines.filter((line) => line.startsWith("FAILED ")).map((line) => `${name}: ${line.slice(7)}`));
     const counts = /^(\d+) passed, (\d+) failed$/.exec(lines.at(-1) ?? "");
     for (const line of counts ? lines.slice(0, -1) : lines) console.log(line);
@@ -100,8 +107,17 @@ function runNative(name, sanitize, filter = []) {
     sum.passed += passed;
     sum.failed += failed;
     console.log(`${name}: ${passed} passed and ${failed} failed`);
-    if (result.status !== 0 && failed === 0) {
-        fail(`${name} ended with ${result.signal ?? `exit code ${result.status}`}: a crash or a sanitizer report.`);
+    if (status !== 0 && failed === 0) {
+        fail(`${name} ended with ${signal ?? `exit code ${status}`}: a crash or a sanitizer report.`);
+    }
+}
+
+/** `kinds`: [name, sanitizer]. Built in turn, as a build takes all cores, but run side by side: most tests take one. */
+async function runNative(kinds, filter = []) {
+    const programs = kinds.map(([name, sanitize]) => buildNative(name, sanitize));
+    const runs = kinds.map(([, sanitize], i) => programs[i] && runTests(programs[i], sanitize, filter));
+    for (const [i, [name]] of kinds.entries()) {
+        if (runs[i]) report(name, await runs[i]);
     }
 }
 
@@ -143,19 +159,22 @@ function runVitest(filters) {
     }
 }
 
-function main([part = "all", ...rest]) {
+async function main([part = "all", ...rest]) {
     if (!["all", "native", "node", "sanitize"].includes(part)) {
         console.error(`Expected all, native, node or sanitize but received '${part}'.`);
         process.exitCode = 2;
         return;
     }
     if (part === "sanitize") {
-        runNative("native tests, ASan and UBSan", "address", rest);
-        runNative("native tests, TSan", "thread", rest);
+        const kinds = [
+            ["native tests, TSan", "thread"],
+            ["native tests, ASan and UBSan", "address"]
+        ];
+        await runNative(kinds, rest);
     } else if (part === "native") {
-        runNative("native tests", "", rest);
+        await runNative([["native tests", ""]], rest);
     } else if (buildPackage()) {
-        if (part === "all") runNative("native tests", "");
+        if (part === "all") await runNative([["native tests", ""]]);
         runVitest(rest);
     }
     for (const failure of failures) console.log(`failed: ${failure}`);
@@ -163,4 +182,4 @@ function main([part = "all", ...rest]) {
     process.exitCode = sum.failed === 0 && sum.passed > 0 ? 0 : 1;
 }
 
-main(process.argv.slice(2));
+await main(process.argv.slice(2));
