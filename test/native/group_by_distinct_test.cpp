@@ -33,7 +33,7 @@ Trial distinct_trial(std::vector<Make> values, size_t rows, uint64_t groups, uin
 TEST(group_by_distinct_pairs_of_every_type) {
     for (Make value : kValues) {
         for (int32_t workers : {1, 2}) {
-            Trial trial = distinct_trial({value}, 70000, 1, 30000, 81);
+            Trial trial = distinct_trial({value}, fewer_if_sanitized(70000), 1, 30000, 81);
             trial.table_bytes = 128 << 10;
             trial.workers = workers;
             trial.keys.clear();
@@ -48,7 +48,8 @@ TEST(group_by_distinct_pairs_of_every_type) {
 TEST(group_by_distinct_pairs_of_several_columns) {
     for (int32_t workers : {1, 2, 3, 5}) {
         for (uint64_t groups : {1, 300}) {
-            Trial trial = distinct_trial({Make::kText, Make::kInt64, Make::kDouble}, 120000, groups, 100000, 83);
+            Trial trial = distinct_trial({Make::kText, Make::kInt64, Make::kDouble}, fewer_if_sanitized(120000), groups,
+                                         100000, 83);
             trial.table_bytes = 512 << 10;
             trial.workers = workers;
             run_partitioned(trial);
@@ -63,7 +64,7 @@ TEST(group_by_distinct_work_is_linear) {
     for (int32_t workers : {1, 3}) {
         for (Make value : {Make::kInt64, Make::kText}) {
             for (uint64_t groups : {1, 50}) {
-                Trial trial = distinct_trial({value}, 300000, groups, 1 << 30, 84);
+                Trial trial = distinct_trial({value}, fewer_if_sanitized(300000), groups, 1 << 30, 84);
                 trial.force_spill = true;
                 trial.table_bytes = 384 << 10;
                 trial.workers = workers;
@@ -79,7 +80,7 @@ TEST(group_by_distinct_work_is_linear) {
 TEST(group_by_distinct_pairs_in_levels) {
     for (uint64_t table_bytes : {48 << 10, 160 << 10, 224 << 10}) {
         for (Make value : {Make::kInt64, Make::kText}) {
-            Trial trial = distinct_trial({value}, 300000, 3, 1 << 30, 85);
+            Trial trial = distinct_trial({value}, fewer_if_sanitized(300000), 3, 1 << 30, 85);
             trial.table_bytes = table_bytes;
             trial.workers = 1;
             run_partitioned(trial);
@@ -90,7 +91,7 @@ TEST(group_by_distinct_pairs_in_levels) {
 TEST(group_by_distinct_many_groups_with_one_value) {
     for (int32_t workers : {1, 3}) {
         for (Make value : {Make::kInt64, Make::kText}) {
-            Trial trial = distinct_trial({value}, 60000, 20000, 1, 86);
+            Trial trial = distinct_trial({value}, fewer_if_sanitized(60000), 20000, 1, 86);
             trial.workers = workers;
             for (uint64_t table_bytes : {256 << 10, 1 << 20, 2 << 20, 3 << 20}) {
                 trial.table_bytes = table_bytes;
@@ -103,7 +104,7 @@ TEST(group_by_distinct_many_groups_with_one_value) {
 // Values larger than a page of pairs, up to almost all of the memory.
 TEST(group_by_distinct_long_values) {
     for (int32_t workers : {1, 3}) {
-        Trial trial = distinct_trial({}, 70000, 1, 1, 87);
+        Trial trial = distinct_trial({}, fewer_if_sanitized(70000), 1, 1, 87);
         std::vector<Cell> cells;
         for (size_t i = 0; i < trial.rows; ++i) {
             const size_t length = i % 10000 == 0 ? 150000 : i % 50 == 0 ? 9000 : 20;

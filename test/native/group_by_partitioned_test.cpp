@@ -91,7 +91,8 @@ TEST(group_by_distinct_values_larger_than_table) {
 TEST(group_by_shared_partitions) {
     for (uint64_t distinct : {1, 50, 60000}) {
         for (uint64_t table_bytes : {512 << 10, 64 << 20}) {
-            Trial trial = make_trial({Make::kInt64}, {Make::kInt64, Make::kDouble}, 150000, distinct, 0.01, 61);
+            Trial trial = make_trial({Make::kInt64}, {Make::kInt64, Make::kDouble}, fewer_if_sanitized(150000),
+                                     distinct, 0.01, 61);
             trial.bits = 0;
             trial.workers = 3;
             trial.table_bytes = table_bytes;
@@ -99,7 +100,7 @@ TEST(group_by_shared_partitions) {
             run_partitioned(trial);
         }
     }
-    Trial text = make_trial({Make::kText}, {Make::kText, Make::kView}, 150000, 3000, 0.01, 62);
+    Trial text = make_trial({Make::kText}, {Make::kText, Make::kView}, fewer_if_sanitized(150000), 3000, 0.01, 62);
     text.bits = 0;
     text.workers = 4;
     run_partitioned(text);
