@@ -10,6 +10,8 @@ export interface CommandWords {
     siblings: readonly Command[];
     /** The word where one of `siblings` had to be, if there is another. */
     stray: string | null;
+    /** The option whose value is missing because `--` follows it. */
+    valueless: string | null;
     words: readonly string[];
     /** The words as they were given, in any value that was made of `words`. */
     restore: <T>(value: T) => T;
@@ -48,7 +50,8 @@ function commandIndex(words: readonly string[], commands: readonly Command[], op
         if (/^-./.test(word)) {
             const next = takesNext(word, options);
             const isCommand = commands.some((command) => commandName(command) === words[index + 1]);
-            if (next === "value" || (next === "perhaps" && !isCommand)) index++;
+            const isSwitch = next === "nothing" && ["true", "false"].includes(words[index + 1] ?? "");
+            if (next === "value" || (next === "perhaps" && !isCommand) || isSwitch) index++;
         } else {
             return index;
         }
@@ -85,6 +88,8 @@ export function commandWords(given: readonly string[], commands: readonly Comman
         siblings = command.subcommands;
     }
     const operands = end < 0 ? [] : given.slice(end + 1).map(hide);
+    const last = before.at(-1) ?? "";
+    const valueless = end >= 0 && takesNext(last, options) === "value";
     const restore = (value: unknown): unknown => {
         if (Array.isArray(value)) return value.map(restore);
         return typeof value === "string"
@@ -95,6 +100,7 @@ export function commandWords(given: readonly string[], commands: readonly Comman
         path,
         siblings,
         stray: stray === null ? null : (restore(stray) as string),
+        valueless: valueless ? optionName(last) : null,
         words: [...path.map(commandName), ...rest, ...operands],
         restore: <T>(value: T) => restore(value) as T
     };

@@ -2,7 +2,7 @@
 import yargs, { type Argv, type CommandModule } from "yargs";
 import type { Command, CommandContext, Remedies } from "./command.js";
 import { commandWords, type CommandWords } from "./command-words.js";
-import { explainUsage, noCommand, noSubcommand, unknownCommand } from "./usage-message.js";
+import { explainUsage, missingValue, noCommand, noSubcommand, unknownCommand } from "./usage-message.js";
 import { UsageError } from "./usage-error.js";
 
 export type ParsedCommandLine =
@@ -53,7 +53,11 @@ export async function parseCommandLine(
             throw error ?? new UsageError(message);
         });
     const arranged = commandWords(words, commands);
-    if (arranged.stray !== null && !asksForHelp(arranged.words)) throw unknownCommand(arranged);
+    if (!asksForHelp(arranged.words)) {
+        if (arranged.stray !== null) throw unknownCommand(arranged);
+        if (arranged.path.length === 0) throw explainUsage(noCommand, arranged, commands);
+        if (arranged.valueless !== null) throw missingValue(arranged.valueless, arranged);
+    }
     const help = await parse(parser, arranged, commands);
     if (chosen == null) return { kind: "help", text: help };
     const { command, args: parsed } = chosen as { command: Command; args: Record<string, unknown> };

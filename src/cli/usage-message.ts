@@ -76,6 +76,10 @@ function usageError(text: string, path: readonly Command[]): UsageError {
     return new UsageError(`${sentence(text)}\nSee "${["spillway", ...path.map(commandName), "--help"].join(" ")}".`);
 }
 
+export function missingValue(option: string, { path }: CommandWords): UsageError {
+    return usageError(`${option.length === 1 ? "-" : "--"}${option} needs a value`, path);
+}
+
 /** A word where a command had to be. */
 export function unknownCommand({ stray, siblings, path }: CommandWords): UsageError {
     const hint = didYouMean(stray!, siblings.map(commandName));
@@ -90,7 +94,7 @@ export function explainUsage(message: string, arranged: CommandWords, commands: 
     const required = /^Missing required arguments?: (.*)$/.exec(message)?.[1]?.split(", ");
     let text = message;
     if (unknown != null) text = explainUnknown(unknown.map(restore), arranged, commands);
-    else if (missing != null) text = `${missing.length === 1 ? "-" : "--"}${missing} needs a value`;
+    else if (missing != null) return missingValue(missing, arranged);
     else if (required != null) text = `${required.map((name) => `--${name}`).join(" and ")} must be given`;
     else if (message === noCommand || message.endsWith(noSubcommand)) text = explainNoCommand(message, words, commands);
     else if (message.startsWith("Invalid values"))

@@ -25,6 +25,11 @@ test.each([
     [["explain", ...join, "--count"], /^"explain join" has no option --count; "join", "groupby" have it\./],
     [[...join, "--type", "-"], /--type cannot be "-"/],
     [["generate", "tpch", "a", "--", "--b"], /^Unexpected "--b"\./],
+    // A file behind -- is no option's value: as that of --output it would be overwritten.
+    [["groupby", "a.arrow", "--keys", "k", "--overwrite", "-o", "--", "b.arrow"], /^-o needs a value\./],
+    [["groupby", "a.arrow", "--keys", "--", "b.arrow"], /^--keys needs a value\./],
+    [[...join, "--memory", "--"], /^--memory needs a value\./],
+    [["--count", "--", "join", "a", "b"], /^Name a command\.\nSee "spillway --help"/],
     [[...join, "--memroy", "1GiB"], /Unknown option --memroy; did you mean --memory\?/],
     [[...join, "-qz"], /^Unknown option -z\.\n/],
     [[...join, "-z64"], /^Unknown option -z\.\n/],
@@ -40,6 +45,7 @@ test.each([
 describe("options that are on or off", () => {
     test.each([
         ["before the command", ["--quiet", ...join]],
+        ["before the command with a value", ["--quiet", "true", ...join]],
         ["before the second word of a command", ["explain", "--json", ...join]],
         ["with others that take values", ["-m", "64MiB", "-qt1", "--output", "join", ...join]]
     ])("may stand %s", async (_, words) => {
