@@ -20,7 +20,9 @@ uint64_t permuted_range(const GenerateSpec& spec) {
 }  // namespace
 
 int64_t key_value(const GeneratedKey& key, uint64_t index) {
-    const int64_t dense = static_cast<int64_t>(index) * key.stride + key.offset;
+    // Unsigned: the product alone may pass 2^63 where an offset below 0 brings the sum back.
+    const auto dense =
+        static_cast<int64_t>(index * static_cast<uint64_t>(key.stride) + static_cast<uint64_t>(key.offset));
     if (!key.sparse) return dense;
     if (key.width == 8) return static_cast<int64_t>(mix64(static_cast<uint64_t>(dense)));
     return static_cast<int32_t>(mix32(static_cast<uint32_t>(dense)));

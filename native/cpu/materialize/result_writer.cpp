@@ -15,6 +15,8 @@ const RowField& output_field(const JoinOutput& output, const RowLayout& build, c
     // A coalesced key: both sides were normalized to the wider of the two types.
     const RowField& a = build.fields[static_cast<size_t>(output.build_field)];
     const RowField& b = probe.fields[static_cast<size_t>(output.probe_field)];
+    // A probe side without rows that was no relation never learned its dictionary.
+    if (b.type->layout == Layout::kDictionary && b.type->dictionary == nullptr) return a;
     return a.width > b.width ? a : b;
 }
 

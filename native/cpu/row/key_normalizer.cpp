@@ -141,11 +141,12 @@ void clear_null_words(const ColumnView& view, const RowSelection& selection, uin
 void normalize_words(const KeyPart& part, const ColumnView& view, const RowSelection& selection, uint64_t* words) {
     const KeySpec& spec = part.spec;
     if (spec.kind == KeyKind::kDictionaryValue) {
-        const ColumnView& values = view.type->dictionary->values;
-        if (values.length == 0) {
+        // No dictionary: a column of an intermediate result without rows, NULL everywhere.
+        if (view.type->dictionary == nullptr || view.type->dictionary->values.length == 0) {
             std::memset(words, 0, static_cast<size_t>(selection.count) * 8);
             return;
         }
+        const ColumnView& values = view.type->dictionary->values;
         int64_t rows[kBlockRows];
         for (int64_t done = 0; done < selection.count; done += kBlockRows) {
             RowSelection block = selection;
