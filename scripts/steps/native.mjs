@@ -69,7 +69,9 @@ export async function buildPlugin(kind, cuda) {
     const plugin = join(buildFolder, kind, "libspillway_cuda.so");
     if (cacheEntry("SPILLWAY_CUDA_FOUND") !== "ON") {
         rmSync(plugin, { force: true });
-        if (cuda === "auto") note("  --  no CUDA toolkit 12.0 or newer: built for the CPU only");
+        if (cuda === "auto") {
+            note("  --  no CUDA toolkit 12.0 or newer that works with this C++ compiler: built for the CPU only");
+        }
         return;
     }
     const built = await build("CUDA plugin", "spillway_cuda", kind, cuda === "auto");
