@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { note } from "./step.mjs";
+import { BuildFailure, note } from "./step.mjs";
 
 const pollMs = 500;
+// Between making the file and writing into it lie microseconds; one that stays empty was left by a killed build.
+const emptyMs = 3000;
 
 function isAlive(pid) {
     try {
@@ -16,24 +18,43 @@ function isAlive(pid) {
     }
 }
 
-/** Process that holds the lock; 0 when that cannot be told (being written or just released). */
-function holderOf(file) {
+/** When a process started, in ticks since the system did; empty where there is no /proc or no such process. */
+function startOf(pid) {
     try {
-        return Number(readFileSync(file, "utf8"));
+        const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+        // Field 22; the name in field 2 may hold spaces and brackets, so that counting begins behind it.
+        return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
     } catch {
-        return 0;
+        return "";
+    }
+}
+
+/** Whether the lock was left by a killed build. In a container its pid is soon taken again, even by this process. */
+function isStale(file) {
+    try {
+        const [pid = "", start = ""] = readFileSync(file, "utf8").trim().split(" ");
+        if (!(Number(pid) > 0)) return Date.now() - statSync(file).mtimeMs > emptyMs;
+        if (Number(pid) === process.pid || !isAlive(Number(pid))) return true;
+        return start !== "" && start !== startOf(pid);
+    } catch {
+        return false; // just released
     }
 }
 
 function tryLock(file) {
     try {
-        writeFileSync(file, String(process.pid), { flag: "wx" });
+        writeFileSync(file, `${process.pid} ${startOf(process.pid)}`, { flag: "wx" });
         return true;
     } catch (error) {
-        if (error.code !== "EEXIST") throw error;
+        if (error.code !== "EEXIST") {
+            rmSync(file, { force: true }); // a full disk leaves it empty
+            const reason = error.code ?? error.message;
+            throw new BuildFailure(
+                `Expected to write the lock '${file}' but that failed (${reason}); mend that first.`
+            );
+        }
     }
-    const holder = holderOf(file);
-    if (holder !== 0 && !isAlive(holder)) rmSync(file, { force: true }); // it was killed; the next try takes over
+    if (isStale(file)) rmSync(file, { force: true }); // the next try takes over
     return false;
 }
 
