@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import { readFileSync, realpathSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { availableParallelism, freemem } from "node:os";
 import { join, resolve } from "node:path";
 
+import { parallelJobs } from "./limits.mjs";
 import { BuildFailure, note, root, runStep } from "./step.mjs";
 import { hasNinja } from "./tools.mjs";
 
@@ -19,7 +19,7 @@ function findCMakeJs() {
 
 // The largest files of the engine take about this much memory to compile.
 const compilerBytes = 1 << 30;
-const jobs = Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / compilerBytes)));
+const jobs = parallelJobs(compilerBytes);
 
 function cacheEntry(name) {
     try {
