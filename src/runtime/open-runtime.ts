@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdtemp, rmdir } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-
 import { SpillwayError } from "../errors.js";
 import { QueryRunner } from "./query-runner.js";
 import { loadBinding } from "../native/load.js";
@@ -15,22 +11,7 @@ import { parseBytes } from "../model/sizes.js";
 import { smallestBudgetBytes } from "../planner/policy.js";
 import type { RuntimeOptions } from "./options.js";
 import { Runtime } from "./runtime.js";
-
-/** Spilling may begin hours into a query: whether the folder takes files is found out now. */
-async function checkSpillDirectory(folder: string): Promise<void> {
-    try {
-        await rmdir(await mkdtemp(join(folder, "spillway-probe-")));
-    } catch (error) {
-        const reason = (error as NodeJS.ErrnoException).code ?? String(error);
-        throw new SpillwayError(
-            "INVALID_ARGUMENT",
-            `Expected an existing folder that can be written for \`memory.spillDirectory\` but '${folder}' is none ` +
-                `(${reason}); make it or name another one`,
-            { option: "memory.spillDirectory", path: folder },
-            error
-        );
-    }
-}
+import { checkSpillDirectory, defaultSpillDirectory } from "./spill-directory.js";
 
 /** Opens the engine. Close the runtime when done, or declare it with `await using`. */
 export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
@@ -41,16 +22,17 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     const hostBytes =
         memory["host"] === undefined ? undefined : parseBytes(memory["host"], "memory.host", smallestBudgetBytes);
     if (memory["device"] !== undefined) parseBytes(memory["device"], "memory.device");
-    const spillDirectory =
+    const givenDirectory =
         memory["spillDirectory"] === undefined
-            ? tmpdir()
+            ? undefined
             : checkText(memory["spillDirectory"], "memory.spillDirectory");
     const wantedThreads =
         given["threads"] === undefined ? undefined : checkInteger(given["threads"], "threads", 1, 1024);
     const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
 
     const binding = await loadBinding();
-    await checkSpillDirectory(spillDirectory);
+    if (givenDirectory !== undefined) await checkSpillDirectory(givenDirectory);
+    const spillDirectory = givenDirectory ?? (await defaultSpillDirectory());
     const machine = machineInfo(binding.machine());
     const devices = listDevices(machine, { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() });
     if (device === "gpu") {

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+import { mkdtemp, rmdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
+import { SpillwayError } from "../errors.js";
+
+async function tryFolder(folder: string): Promise<void> {
+    await rmdir(await mkdtemp(join(folder, "spillway-probe-")));
+}
+
+/** Spilling may begin hours into a query: whether the folder takes files is found out now. */
+export async function checkSpillDirectory(folder: string): Promise<void> {
+    try {
+        await tryFolder(folder);
+    } catch (error) {
+        const reason = (error as NodeJS.ErrnoException).code ?? String(error);
+        throw new SpillwayError(
+            "INVALID_ARGUMENT",
+            `Expected an existing folder that can be written for \`memory.spillDirectory\` but '${folder}' is none ` +
+                `(${reason}); make it or name another one`,
+            { option: "memory.spillDirectory", path: folder },
+            error
+        );
+    }
+}
+
+async function isUsable(folder: string): Promise<boolean> {
+    return await tryFolder(folder).then(
+        () => true,
+        () => false
+    );
+}
+
+/**
+ * The folder for spill files where none was named: the first that takes files. Empty when there is none, since most
+ * queries never spill; one that has to then says which option to set.
+ */
+export async function defaultSpillDirectory(candidates = [tmpdir(), "/var/tmp"]): Promise<string> {
+    for (const folder of candidates) if (await isUsable(folder)) return folder;
+    return "";
+}
