@@ -19,8 +19,8 @@ export interface MemoryOptions {
     device?: ByteSize;
     /**
      * Existing folder for spill files. They are unlinked as soon as they are made, so nothing is left behind.
-     * Defaults to the system's folder for temporary files, or /var/tmp where that cannot be written; where neither
-     * can, queries run that do not spill.
+     * Defaults to the system's folder for temporary files, or to /var/tmp where that is memory (tmpfs) or cannot be
+     * written. Where neither can be, queries run that do not spill.
      */
     spillDirectory?: string;
 }

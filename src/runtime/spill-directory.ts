@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdtemp, rmdir } from "node:fs/promises";
+import { mkdtemp, rmdir, statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 import { SpillwayError } from "../errors.js";
+
+// Linux's magic numbers of file systems that are memory.
+const memoryFileSystems: readonly number[] = [0x01021994, 0x858458f6]; // tmpfs, ramfs
 
 async function tryFolder(folder: string): Promise<void> {
     await rmdir(await mkdtemp(join(folder, "spillway-probe-")));
@@ -32,11 +35,24 @@ async function isUsable(folder: string): Promise<boolean> {
     );
 }
 
+async function isMemory(folder: string): Promise<boolean> {
+    return await statfs(folder).then(
+        ({ type }) => memoryFileSystems.includes(type),
+        () => false
+    );
+}
+
 /**
- * The folder for spill files where none was named: the first that takes files. Empty when there is none, since most
- * queries never spill; one that has to then says which option to set.
+ * The folder for spill files where none was named: the first that takes files and is no memory, which spilling is to
+ * save. Else the first that takes files. Empty when there is none, since most queries never spill; one that has to then
+ * says which option to set.
  */
 export async function defaultSpillDirectory(candidates = [tmpdir(), "/var/tmp"]): Promise<string> {
-    for (const folder of candidates) if (await isUsable(folder)) return folder;
-    return "";
+    let inMemory = "";
+    for (const folder of candidates) {
+        if (!(await isUsable(folder))) continue;
+        if (!(await isMemory(folder))) return folder;
+        inMemory ||= folder;
+    }
+    return inMemory;
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { accessSync, constants, statfsSync } from "node:fs";
 import { afterEach, expect, test, vi } from "vitest";
 import { openRuntime } from "spillway";
 import { defaultSpillDirectory } from "../../../src/runtime/spill-directory.js";
@@ -20,4 +21,27 @@ test("without a name the first folder that takes files is used, or none", async 
     expect(await defaultSpillDirectory(["/proc", sandbox.spill, sandbox.output])).toBe(sandbox.spill);
     expect(await defaultSpillDirectory(["/proc", sandbox.path("missing")])).toBe("");
     expect(sandbox.leftovers()).toEqual([]);
+});
+
+const tmpfs = 0x01021994;
+const isDisk = (folder: string) => statfsSync(folder).type !== tmpfs;
+
+function isMemoryFolder(folder: string): boolean {
+    try {
+        accessSync(folder, constants.W_OK);
+        return statfsSync(folder).type === tmpfs;
+    } catch {
+        return false;
+    }
+}
+
+test.skipIf(!isMemoryFolder("/dev/shm"))("a folder on a disk goes before one in memory", async () => {
+    using sandbox = new Sandbox();
+    if (isDisk(sandbox.spill)) expect(await defaultSpillDirectory(["/dev/shm", sandbox.spill])).toBe(sandbox.spill);
+    expect(await defaultSpillDirectory(["/proc", "/dev/shm"])).toBe("/dev/shm");
+    vi.stubEnv("TMPDIR", "/dev/shm");
+    await using runtime = await openRuntime();
+    expect(runtime.memory().spillDirectory).toBe(isDisk("/var/tmp") ? "/var/tmp" : "/dev/shm");
+    await using named = await openRuntime({ memory: { spillDirectory: "/dev/shm" } });
+    expect(named.memory().spillDirectory).toBe("/dev/shm");
 });
