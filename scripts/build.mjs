@@ -61,7 +61,8 @@ async function buildScripts(ifNeeded) {
     const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
     if (!existsSync(compiler)) {
         if (built) return; // installed as a dependency: the package brings dist along and no TypeScript
-        throw new BuildFailure("TypeScript is not installed; run `npm ci` first.");
+        // Plain `npm ci` leaves it out where NODE_ENV is "production".
+        throw new BuildFailure("TypeScript is not installed; run `npm ci --include=dev` first.");
     }
     await runStep("JavaScript", process.execPath, [compiler, "-p", "tsconfig.json"]);
     removeStaleOutputs();
