@@ -21,7 +21,8 @@ export const runtimeOptions = {
     threads: { type: "string", alias: "t", describe: "Worker threads (default: all cores)" },
     "spill-directory": {
         type: "string",
-        describe: "Folder for what does not fit the budget (default: the system's temporary folder)"
+        describe:
+            "Folder for what does not fit the budget (default: the temporary folder, or /var/tmp where that is memory)"
     }
 } as const;
 
