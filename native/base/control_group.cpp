@@ -26,12 +26,13 @@ std::vector<std::string> chain(const std::string& mount, std::string path) {
 }
 
 struct MemoryFiles {
-    const char* limit;
+    std::vector<const char*> limits;
     const char* used;
     const char* reclaimable;  // line of memory.stat
 };
-constexpr MemoryFiles kVersion1{"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_inactive_file "};
-constexpr MemoryFiles kVersion2{"/memory.max", "/memory.current", "inactive_file "};
+const MemoryFiles kVersion1{{"/memory.limit_in_bytes"}, "/memory.usage_in_bytes", "total_inactive_file "};
+// memory.high: above it every allocation is slowed down until the group makes no progress, as bad as a hard limit.
+const MemoryFiles kVersion2{{"/memory.max", "/memory.high"}, "/memory.current", "inactive_file "};
 
 uint64_t reclaimable_bytes(const std::string& folder, const std::string& name) {
     for (const auto& line : split_lines(read_text(folder + "/memory.stat").value_or(""))) {
@@ -40,14 +41,17 @@ uint64_t reclaimable_bytes(const std::string& folder, const std::string& name) {
     return 0;
 }
 
+// A group with a large limit may have less left than one with a small limit inside it: its other members use memory as
+// well. So limit and remainder are each the smallest on the way.
 void take_memory(const std::string& folder, const MemoryFiles& files, ControlGroupLimits& limits) {
-    const auto limit = read_number(folder + files.limit);
-    if (!limit || *limit >= kUnlimitedMin) return;
-    if (limits.memory_bytes && *limits.memory_bytes <= *limit) return;
-    limits.memory_bytes = limit;
-    const auto used = read_number(folder + files.used);
-    limits.memory_used_bytes = std::nullopt;
-    if (used) limits.memory_used_bytes = *used - std::min(*used, reclaimable_bytes(folder, files.reclaimable));
+    uint64_t limit = kUnlimitedMin;
+    for (const char* file : files.limits) limit = std::min(limit, read_number(folder + file).value_or(kUnlimitedMin));
+    if (limit >= kUnlimitedMin) return;
+    limits.memory_bytes = std::min(limit, limits.memory_bytes.value_or(limit));
+    uint64_t used = read_number(folder + files.used).value_or(0);
+    used -= std::min(used, reclaimable_bytes(folder, files.reclaimable));  // file pages that the group can drop
+    const uint64_t left = limit - std::min(limit, used);
+    limits.memory_free_bytes = std::min(left, limits.memory_free_bytes.value_or(left));
 }
 
 void take_cpus(std::optional<uint64_t> quota, std::optional<uint64_t> period, ControlGroupLimits& limits) {

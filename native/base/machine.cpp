@@ -108,6 +108,11 @@ void read_caches(const std::string& root, int cpu, Machine& machine) {
     if (machine.cache_line_bytes == 0) machine.cache_line_bytes = kCacheLineBytesDefault;
 }
 
+void limit_memory(uint64_t limit, uint64_t available, Machine& machine) {
+    if (limit < machine.memory_limit_bytes.value_or(machine.memory_bytes)) machine.memory_limit_bytes = limit;
+    machine.available_bytes = std::min(machine.available_bytes, available);
+}
+
 void read_memory(const std::string& root, const ControlGroupLimits& limits, Machine& machine) {
     const auto meminfo = read_text(root + "/proc/meminfo").value_or("");
     const auto kibibytes = [&](const char* name) { return parse_number(value_of(meminfo, name).value_or("")); };
@@ -118,11 +123,7 @@ void read_memory(const std::string& root, const ControlGroupLimits& limits, Mach
     }
     machine.available_bytes = kibibytes("MemAvailable").value_or(machine.memory_bytes / 1024 / 2) << 10;
     machine.huge_page_bytes = kibibytes("Hugepagesize").value_or(0) << 10;
-    if (limits.memory_bytes && *limits.memory_bytes < machine.memory_bytes) {
-        machine.memory_limit_bytes = limits.memory_bytes;
-        const uint64_t used = std::min(limits.memory_used_bytes.value_or(0), *limits.memory_bytes);
-        machine.available_bytes = std::min(machine.available_bytes, *limits.memory_bytes - used);
-    }
+    if (limits.memory_bytes) limit_memory(*limits.memory_bytes, limits.memory_free_bytes.value_or(0), machine);
     // "always [madvise] never": the word in brackets is in force.
     const auto modes = read_text(root + "/sys/kernel/mm/transparent_hugepage/enabled").value_or("");
     const size_t begin = modes.find('[');
@@ -141,13 +142,35 @@ std::vector<NumaNode> read_numa_nodes(const std::string& root) {
         NumaNode node;
         node.node = static_cast<int>(*number);
         node.cpus = read_text(folder + name + "/cpulist").value_or("");
-        const std::string total = "Node " + std::to_string(node.node) + " MemTotal";
         const auto meminfo = read_text(folder + name + "/meminfo").value_or("");
-        node.memory_bytes = parse_number(value_of(meminfo, total).value_or("")).value_or(0) << 10;
+        const auto bytes = [&](const char* what) {
+            const auto value = value_of(meminfo, "Node " + std::to_string(node.node) + " " + what);
+            return parse_number(value.value_or("")).value_or(0) << 10;
+        };
+        node.memory_bytes = bytes("MemTotal");
+        node.available_bytes = bytes("MemFree") + bytes("Active(file)") + bytes("Inactive(file)");
+        if (node.available_bytes == 0) node.available_bytes = node.memory_bytes;  // not told
         nodes.push_back(std::move(node));
     }
     std::sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) { return a.node < b.node; });
     return nodes;
+}
+
+// A cpuset (containers, Slurm) may keep the process to the memory of some nodes; /proc/meminfo tells of all. What is
+// free elsewhere does not help: the process is killed when its nodes are full.
+void obey_memory_nodes(const std::string& root, Machine& machine) {
+    const auto status = read_text(root + "/proc/self/status").value_or("");
+    const auto allowed = parse_cpu_list(value_of(status, "Mems_allowed_list").value_or(""));
+    uint64_t memory = 0;
+    uint64_t available = 0;
+    bool all = true;
+    for (const NumaNode& node : machine.numa_nodes) {
+        const bool usable = std::find(allowed.begin(), allowed.end(), node.node) != allowed.end();
+        if (usable) memory += node.memory_bytes;
+        if (usable) available += node.available_bytes;
+        if (!usable && node.memory_bytes > 0) all = false;
+    }
+    if (!all && memory > 0) limit_memory(memory, available, machine);
 }
 
 }  // namespace
@@ -167,6 +190,7 @@ Machine read_machine(const std::string& root) {
     read_caches(root, cpus.front(), machine);
     read_memory(root, limits, machine);
     machine.numa_nodes = read_numa_nodes(root);
+    obey_memory_nodes(root, machine);
     return machine;
 }
 

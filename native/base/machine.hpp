@@ -12,6 +12,7 @@ struct NumaNode {
     int node = 0;
     std::string cpus;  // as the system writes it: "0-15,32-47"
     uint64_t memory_bytes = 0;
+    uint64_t available_bytes = 0;  // free, or held by file pages that the system can drop
 };
 
 // What the planner needs to know about this machine, as this process may use it: a container's limits count.
@@ -27,7 +28,7 @@ struct Machine {
     uint64_t cache_line_bytes = 0;
     uint64_t memory_bytes = 0;
     uint64_t available_bytes = 0;  // what the system could give now without swapping
-    std::optional<uint64_t> memory_limit_bytes;
+    std::optional<uint64_t> memory_limit_bytes;  // of control groups, or of the NUMA nodes it may use
     uint64_t page_bytes = 0;
     uint64_t huge_page_bytes = 0;
     std::string transparent_huge_pages;  // "always", "madvise", "never"

@@ -114,6 +114,43 @@ TEST(base_machine_obeys_control_group_2) {
     EXPECT_EQ(machine.available_bytes, uint64_t{192} << 20);
 }
 
+TEST(base_machine_counts_what_slows_a_group_down) {
+    const FakeSystem system = make_server();
+    system.write("/proc/self/cgroup", "0::/job\n");
+    system.write("/sys/fs/cgroup/job/memory.max", "max\n");
+    system.write("/sys/fs/cgroup/job/memory.high", "134217728\n");
+    system.write("/sys/fs/cgroup/job/memory.current", "33554432\n");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(*machine.memory_limit_bytes, uint64_t{128} << 20);
+    EXPECT_EQ(machine.available_bytes, uint64_t{96} << 20);
+}
+
+TEST(base_machine_counts_what_other_groups_use) {
+    const FakeSystem system = make_server();
+    system.write("/proc/self/cgroup", "0::/pod/app\n");
+    system.write("/sys/fs/cgroup/pod/memory.max", "536870912\n");
+    system.write("/sys/fs/cgroup/pod/memory.current", "503316480\n");  // 32 MiB left
+    system.write("/sys/fs/cgroup/pod/app/memory.max", "268435456\n");
+    system.write("/sys/fs/cgroup/pod/app/memory.current", "33554432\n");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(*machine.memory_limit_bytes, uint64_t{256} << 20);
+    EXPECT_EQ(machine.available_bytes, uint64_t{32} << 20);
+}
+
+TEST(base_machine_obeys_memory_nodes) {
+    const FakeSystem system = make_server();
+    const std::string cpus = "Name:\tnode\nCpus_allowed_list:\t2-5\n";
+    system.write("/proc/self/status", cpus + "Mems_allowed_list:\t0\n");
+    system.write("/sys/devices/system/node/node0/meminfo",
+                 "Node 0 MemTotal: 1024 kB\nNode 0 MemFree: 64 kB\nNode 0 Inactive(file): 32 kB\n");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(*machine.memory_limit_bytes, uint64_t{1} << 20);
+    EXPECT_EQ(machine.available_bytes, uint64_t{96} << 10);
+    // All nodes, and some that do not exist: no limit.
+    system.write("/proc/self/status", cpus + "Mems_allowed_list:\t0-7\n");
+    EXPECT(!read_machine(system.root()).memory_limit_bytes.has_value());
+}
+
 TEST(base_machine_obeys_control_group_1) {
     const FakeSystem system = make_server();
     system.write("/proc/self/cgroup", "5:memory:/box\n4:cpu,cpuacct:/box\n0::/\n");
