@@ -8,10 +8,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
+
+#include "transfer/hidden_name.hpp"
 
 namespace spillway {
 
@@ -27,15 +28,6 @@ constexpr int kHiddenNameAttempts = 1000;
 constexpr int kLinksMax = 40;  // as the kernel follows
 constexpr mode_t kPermissions = 0777;
 constexpr mode_t kFileMode = 0666;  // less the umask, as any other new file
-
-std::string descriptor_path(int descriptor) {
-    return "/proc/self/fd/" + std::to_string(descriptor);
-}
-
-std::string next_hidden_name() {
-    static std::atomic<uint64_t> counter{0};
-    return ".spillway-" + std::to_string(getpid()) + "-" + std::to_string(counter.fetch_add(1)) + ".partial";
-}
 
 bool is_link(const std::string& path) {
     struct stat status {};
@@ -63,6 +55,12 @@ std::string resolve_link(const std::string& path) {
     std::string last = path;
     for (int link = 0; link < kLinksMax && is_link(last); ++link) last = link_target(last);
     return last;
+}
+
+// Errors of renameat2() by which kernels, file systems and policies say that they know only plain renames. Should it be
+// another matter, the plain rename says so.
+bool may_lack_flags(int error_number) {
+    return error_number == EINVAL || error_number == ENOSYS || error_number == EPERM || error_number == EOPNOTSUPP;
 }
 
 }  // namespace
@@ -131,15 +129,11 @@ void PartialFile::keep_mode() {
     if (fchmod(descriptor_, *mode_) != 0) throw failure(errno, "setting the permissions of");
 }
 
-// False when the file system (or a missing /proc) does not allow it; then the hidden file says what is wrong, if
-// anything is.
+// False when the system does not allow it; then the hidden file says what is wrong, if anything is.
 bool PartialFile::open_unnamed() {
+    if (!takes_names_later(folder_)) return false;
     descriptor_ = openat(folder_, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode);
-    if (descriptor_ < 0) return false;
-    if (access(descriptor_path(descriptor_).c_str(), F_OK) == 0) return true;
-    close(descriptor_);
-    descriptor_ = -1;
-    return false;
+    return descriptor_ >= 0;
 }
 
 void PartialFile::open_hidden() {
@@ -255,7 +249,7 @@ void PartialFile::rename_hidden(bool replace) {
     if (!replace) {
         done = renameat2(folder_, hidden_name_.c_str(), folder_, name_.c_str(), RENAME_NOREPLACE) == 0;
         if (!done && errno == EEXIST) throw exists();
-        if (!done && errno != EINVAL && errno != ENOSYS) throw failure(errno, "naming");
+        if (!done && !may_lack_flags(errno)) throw failure(errno, "naming");
     }
 #endif
     if (replace) replaced_ = openat(folder_, name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC);

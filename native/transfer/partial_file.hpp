@@ -17,8 +17,8 @@
 namespace spillway {
 
 // An output file that has no name until publish(): a reader sees the whole result or what was there before. Unnamed
-// (O_TMPFILE), so that even SIGKILL leaves nothing; on file systems without that, a hidden .spillway-<pid>-<n>.partial
-// beside the target, removed by the destructor.
+// (O_TMPFILE), so that even SIGKILL leaves nothing; where that or naming it later is not possible, a hidden
+// .spillway-<pid>-<n>.partial beside the target, removed by the destructor.
 class PartialFile {
   public:
     enum class Naming { kUnnamedIfPossible, kHidden /* tests */ };

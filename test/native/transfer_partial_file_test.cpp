@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "support/failing_calls.hpp"
 #include "support/output_columns.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test.hpp"
@@ -43,6 +45,30 @@ TEST(partial_file_hidden_fallback_publishes_and_cleans_up) {
     std::ofstream(path) << "other";
     EXPECT_ERROR(kOutputExists, late.publish());
     EXPECT_EQ(read_file(path).size(), size_t{5});
+}
+
+// Policies forbid hard links and some file systems lack them: the result must not be lost after the whole query.
+TEST(partial_file_needs_no_hard_links) {
+    for (const int error : {EPERM, EXDEV, EOPNOTSUPP}) {
+        TemporaryFolder folder;
+        const spillway::test::WithFailingCalls failing({.linkat = error});
+        const std::string path = folder.file("out");
+        for (const bool overwrite : {false, true}) PartialFile(path, overwrite).publish();
+        EXPECT(std::filesystem::is_regular_file(path));
+        EXPECT_EQ(folder.entries(), size_t{1});
+    }
+}
+
+TEST(partial_file_needs_no_rename_that_refuses) {
+    for (const int error : {EPERM, ENOSYS, EINVAL, EOPNOTSUPP}) {
+        TemporaryFolder folder;
+        const spillway::test::WithFailingCalls failing({.renameat2 = error});
+        const std::string path = folder.file("out");
+        PartialFile(path, false, PartialFile::Naming::kHidden).publish();
+        PartialFile late(folder.file("late"), false, PartialFile::Naming::kHidden);
+        std::filesystem::rename(path, folder.file("late"));
+        EXPECT_ERROR(kOutputExists, late.publish());
+    }
 }
 
 TEST(partial_file_keeps_a_symbolic_link) {

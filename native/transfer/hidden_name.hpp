@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+namespace spillway {
+
+// .spillway-<pid>-<n>.partial: of a result that is not yet whole.
+std::string next_hidden_name();
+// Way to a file without a name, by which it can be given one.
+std::string descriptor_path(int descriptor);
+// Can a file without a name (O_TMPFILE) in this folder be named later? To be known before the first row is written:
+// afterwards the whole result would be lost.
+bool takes_names_later(int folder);
+
+}  // namespace spillway

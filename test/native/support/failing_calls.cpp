@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/failing_calls.hpp"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+namespace {
+
+std::atomic<int> failing_linkat{0};
+std::atomic<int> failing_renameat2{0};
+std::atomic<int> failing_unlink{0};
+
+bool fails(const std::atomic<int>& error) {
+    if (error.load() == 0) return false;
+    errno = error.load();
+    return true;
+}
+
+}  // namespace
+
+namespace spillway::test {
+
+WithFailingCalls::WithFailingCalls(const FailingCalls& calls) {
+    failing_linkat = calls.linkat;
+    failing_renameat2 = calls.renameat2;
+    failing_unlink = calls.unlink;
+}
+
+WithFailingCalls::~WithFailingCalls() {
+    failing_linkat = failing_renameat2 = failing_unlink = 0;
+}
+
+}  // namespace spillway::test
+
+// The functions of the C library: those of the program itself come first. glibc declares them noexcept, others do not.
+extern "C" {
+
+int linkat(int from, const char* source, int to, const char* name,
+           int flags) noexcept(noexcept(::linkat(0, "", 0, "", 0))) {
+    if (fails(failing_linkat)) return -1;
+    return static_cast<int>(syscall(SYS_linkat, from, source, to, name, flags));
+}
+
+int renameat2(int from, const char* source, int to, const char* name,
+              unsigned flags) noexcept(noexcept(::renameat2(0, "", 0, "", 0))) {
+    if (fails(failing_renameat2)) return -1;
+    return static_cast<int>(syscall(SYS_renameat2, from, source, to, name, flags));
+}
+
+int unlink(const char* path) noexcept(noexcept(::unlink(""))) {
+    if (fails(failing_unlink)) return -1;
+    return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+}
