@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,9 +37,35 @@ std::string time_text(const timespec& at) {
     return std::to_string(at.tv_sec) + "." + std::to_string(at.tv_nsec);
 }
 
-std::string stamp_of(const struct stat& status) {
-    return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" + std::to_string(status.st_size) +
-           ":" + time_text(status.st_mtim);
+std::string contents_of(const struct stat& status) {
+    return std::to_string(status.st_size) + ":" + time_text(status.st_mtim);
+}
+
+std::string place_of(const struct stat& status) {
+    return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":";
+}
+
+// File systems that make up inode numbers when they first see a file, and again after they forgot it or were mounted
+// anew; the device number of network file systems is that of the mount.
+bool has_lasting_numbers(uint32_t file_system) {
+    switch (file_system) {
+        case 0x65735546:  // FUSE, virtiofs
+        case 0x6969:      // NFS
+        case 0x01021997:  // 9p
+        case 0xFF534D42:  // CIFS
+        case 0xFE534D42:  // SMB 2 and 3
+        case 0x517B:      // SMB 1
+        case 0x4D44:      // FAT
+        case 0x2011BAB0:  // exFAT
+            return false;
+        default:
+            return true;
+    }
+}
+
+uint32_t file_system_of(int descriptor) {
+    struct statfs status {};
+    return ::fstatfs(descriptor, &status) == 0 ? static_cast<uint32_t>(status.f_type) : 0;
 }
 
 struct stat examined(int descriptor, const std::string& path) {
@@ -73,6 +100,10 @@ void require_unchanged(const std::string& stamp, const std::string& expected, co
 
 }  // namespace
 
+std::string file_stamp(const struct stat& status, uint32_t file_system) {
+    return (has_lasting_numbers(file_system) ? place_of(status) : "") + contents_of(status);
+}
+
 FileTable::FileTable(const std::vector<std::string>& paths, const std::vector<std::string>& stamps) {
     SPILLWAY_CHECK(stamps.empty() || stamps.size() == paths.size());
     files_.reserve(paths.size());
@@ -83,7 +114,7 @@ FileTable::FileTable(const std::vector<std::string>& paths, const std::vector<st
             const struct stat status = examined(file.descriptor, path);
             require_regular(status, path);
             file.bytes = status.st_size;
-            file.stamp = stamp_of(status);
+            file.stamp = file_stamp(status, file_system_of(file.descriptor));
             if (!stamps.empty()) require_unchanged(file.stamp, stamps[files_.size() - 1], path);
             // Columns are read front to back: a wider read-ahead window. Advice only, failure does not matter.
             ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
@@ -114,7 +145,8 @@ std::string FileTable::identity(int32_t file) const {
         const int64_t age = (now.tv_sec - changed.tv_sec) * kNanoseconds + now.tv_nsec - changed.tv_nsec;
         if (age < 2 * tick) return "";
     }
-    return stamp_of(status) + ":" + time_text(status.st_ctim);
+    // Numbers that do not last make it look like another file; that only costs reading it again.
+    return place_of(status) + contents_of(status) + ":" + time_text(status.st_ctim);
 }
 
 void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const {

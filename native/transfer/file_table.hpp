@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace spillway {
+
+// Tells a file from the one that was there before: device and inode, where those numbers last, size and time of the
+// last write. Not the time of the last change of its attributes: a file with other permissions or another hard link is
+// the same file. file_system: the type that statfs() tells.
+std::string file_stamp(const struct stat& status, uint32_t file_system);
 
 // The files of one relation, open for positional reads. Shared by a source and the sources of its dictionaries.
 class FileTable {
@@ -20,8 +27,7 @@ class FileTable {
     int32_t count() const { return static_cast<int32_t>(files_.size()); }
     const std::string& path(int32_t file) const { return files_[static_cast<size_t>(file)].path; }
     int64_t bytes(int32_t file) const { return files_[static_cast<size_t>(file)].bytes; }
-    // Which file was opened: device, inode, size and time of the last write. Not the time of the last change of its
-    // attributes: a file with other permissions or another hard link is the same file.
+    // Which file was opened; see file_stamp().
     const std::string& stamp(int32_t file) const { return files_[static_cast<size_t>(file)].stamp; }
     // Equal as long as nobody wrote to the file or put another one in its place: device, inode, size and times. Empty
     // when it changed so lately that the next change may leave no other times.
