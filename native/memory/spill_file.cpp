@@ -16,6 +16,7 @@
 
 #include "memory/mapped_block.hpp"
 #include "memory/memory_budget.hpp"
+#include "memory/spill_name.hpp"
 
 namespace spillway {
 
@@ -69,9 +70,10 @@ SpillFile::~SpillFile() {
         if (descriptor < 0) continue;
         // A disk that is full needs the space now; a query that was stopped is mostly not the first of many.
         if (failed_.load() || control_.cancelled.load()) {
-            close(descriptor);
+            close_spill_file(descriptor, shard.path_left);
         } else {
-            space_->give_back({descriptor, std::max(shard.cursor.load(), shard.bytes_before)});
+            const uint64_t bytes = std::max(shard.cursor.load(), shard.bytes_before);
+            space_->give_back({descriptor, bytes, std::move(shard.path_left)});
         }
     }
     if (failed_.load()) space_->trim();
@@ -88,9 +90,10 @@ int SpillFile::descriptor(Shard& shard) {
                     std::string("the job must spill to disk, but there is no spill folder; set ") + kOption,
                     {{"option", kOption}});
     }
-    const SpillSpace::File file = space_->take();
+    SpillSpace::File file = space_->take();
     if (file.descriptor < 0) throw write_failed(errno, 0);
     shard.bytes_before = file.bytes;
+    shard.path_left = std::move(file.path_left);
     shard.descriptor.store(file.descriptor, std::memory_order_release);
     return file.descriptor;
 }

@@ -69,6 +69,7 @@ class SpillFile {
         std::atomic<int> descriptor{-1};
         std::atomic<uint64_t> cursor{0};
         uint64_t bytes_before = 0;  // of the file when it was taken
+        std::string path_left;      // as SpillSpace::File
     };
     int descriptor(Shard& shard);
     void read_whole(Position from, void* data, uint64_t bytes);

@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+#include <utility>
 
 #include "memory/spill_file.hpp"
 
@@ -76,17 +77,24 @@ std::string next_spill_name() {
            std::to_string(next.fetch_add(1));
 }
 
-int create_unlinked_spill_file(const std::string& directory) {
+int create_unlinked_spill_file(const std::string& directory, std::string& path_left) {
+    path_left.clear();
     for (;;) {
-        const std::string path = directory + "/" + next_spill_name();
+        std::string path = directory + "/" + next_spill_name();
         const int file = open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600);
         if (file >= 0) {
             flock(file, LOCK_EX | LOCK_NB);  // see is_locked(); not every file system has locks
-            unlink(path.c_str());
+            if (unlink(path.c_str()) != 0 && errno != ENOENT) path_left = std::move(path);
             return file;
         }
         if (errno != EEXIST && errno != EINTR) return -1;
     }
+}
+
+void close_spill_file(int descriptor, const std::string& path_left) noexcept {
+    close(descriptor);
+    // Should it fail again, remove_stale_spill_files() finds the file when this process has ended.
+    if (!path_left.empty()) unlink(path_left.c_str());
 }
 
 bool is_stale_spill_name(const std::string& name) {

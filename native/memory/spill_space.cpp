@@ -30,14 +30,16 @@ SpillSpace::File SpillSpace::take() {
     {
         std::lock_guard<std::mutex> lock(mutex_);
         if (!kept_.empty()) {
-            const File file = kept_.back();
+            File file = std::move(kept_.back());
             kept_.pop_back();
             kept_bytes_ -= file.bytes;
             return file;
         }
     }
-    const int descriptor = open_unnamed(directory_);
-    return {descriptor >= 0 ? descriptor : create_unlinked_spill_file(directory_), 0};
+    File file;
+    file.descriptor = open_unnamed(directory_);
+    if (file.descriptor < 0) file.descriptor = create_unlinked_spill_file(directory_, file.path_left);
+    return file;
 }
 
 void SpillSpace::give_back(File file) noexcept {
@@ -46,14 +48,15 @@ void SpillSpace::give_back(File file) noexcept {
         if (kept_bytes_ + file.bytes <= kKeptBytesMax && kept_.size() < kKeptFilesMax) {
             const auto at = std::lower_bound(kept_.begin(), kept_.end(), file.bytes,
                                              [](const File& kept, uint64_t bytes) { return kept.bytes < bytes; });
-            kept_.insert(at, file);
-            kept_bytes_ += file.bytes;
+            const uint64_t bytes = file.bytes;
+            kept_.insert(at, std::move(file));
+            kept_bytes_ += bytes;
             return;
         }
     } catch (const std::exception&) {
         // No memory for the list.
     }
-    close(file.descriptor);
+    close_spill_file(file.descriptor, file.path_left);
 }
 
 uint64_t SpillSpace::trim() noexcept {
@@ -64,7 +67,7 @@ uint64_t SpillSpace::trim() noexcept {
         files.swap(kept_);
         bytes = std::exchange(kept_bytes_, 0);
     }
-    for (const File& file : files) close(file.descriptor);
+    for (const File& file : files) close_spill_file(file.descriptor, file.path_left);
     return bytes;
 }
 

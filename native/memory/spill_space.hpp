@@ -21,7 +21,8 @@ class SpillSpace {
 
     struct File {
         int descriptor = -1;
-        uint64_t bytes = 0;  // that were written to it
+        uint64_t bytes = 0;     // that were written to it
+        std::string path_left;  // see create_unlinked_spill_file()
     };
     const std::string& directory() const { return directory_; }
     // A file to be written from its start: the largest that is kept, or a new one. Descriptor -1 and errno on failure.

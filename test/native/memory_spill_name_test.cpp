@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -12,6 +13,8 @@
 
 #include "memory/spill_file.hpp"
 #include "memory/spill_name.hpp"
+#include "memory/spill_space.hpp"
+#include "support/failing_calls.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test.hpp"
 
@@ -37,16 +40,37 @@ void touch(const std::string& path) {
 
 TEST(memory_spill_name_without_tmpfile_leaves_no_name) {
     const TemporaryFolder folder;
-    const int file = create_unlinked_spill_file(folder.path());
-    EXPECT(file >= 0);
+    std::string left;
+    const int file = create_unlinked_spill_file(folder.path(), left);
+    EXPECT(file >= 0 && left.empty());
     EXPECT(folder.entries() == 0);
     EXPECT_EQ(write(file, "rows", 4), 4);
     struct stat status {};
     EXPECT_EQ(fstat(file, &status), 0);
     EXPECT(status.st_size == 4 && status.st_nlink == 0);
     close(file);
-    EXPECT_EQ(create_unlinked_spill_file(folder.path() + "/missing"), -1);
+    EXPECT_EQ(create_unlinked_spill_file(folder.path() + "/missing", left), -1);
     EXPECT(next_spill_name() != next_spill_name());
+}
+
+TEST(memory_spill_name_goes_with_the_file_where_open_files_keep_it) {
+    const TemporaryFolder folder;
+    SpillSpace space(folder.path());
+    std::string left;
+    int descriptor = -1;
+    {
+        const test::WithFailingCalls failing({.unlink = EBUSY});
+        descriptor = create_unlinked_spill_file(folder.path(), left);
+    }
+    EXPECT(descriptor >= 0 && !left.empty());
+    EXPECT(folder.entries() == 1);
+    space.give_back({descriptor, 4096, left});
+    const SpillSpace::File again = space.take();  // as for the next job
+    EXPECT_EQ(again.path_left, left);
+    space.give_back(again);
+    EXPECT(folder.entries() == 1);
+    space.trim();
+    EXPECT(folder.entries() == 0);
 }
 
 TEST(memory_spill_name_tells_stale_files) {
