@@ -27,7 +27,7 @@ struct Machine {
     uint64_t l3_bytes = 0;          // the cache that this process's first core shares with its neighbours
     uint64_t cache_line_bytes = 0;
     uint64_t memory_bytes = 0;
-    uint64_t available_bytes = 0;  // what the system could give now without swapping
+    uint64_t available_bytes = 0;                // what the system could give now without swapping
     std::optional<uint64_t> memory_limit_bytes;  // of control groups, or of the NUMA nodes it may use
     uint64_t page_bytes = 0;
     uint64_t huge_page_bytes = 0;
