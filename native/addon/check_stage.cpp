@@ -95,6 +95,22 @@ void check_join_sides(const PartitionSpec& build, const RowLayout& build_layout,
     }
 }
 
+void check_array_join(const PartitionSpec& build, const PartitionSpec& probe, const ArrayJoinSpec& spec) {
+    const auto fail = [](const std::string& what) {
+        throw Error(ErrorCode::kInvalidArgument, "an array join cannot be made of this: " + what);
+    };
+    const auto one_integer = [](const PartitionSpec& side) {
+        return side.keys.size() == 1 && side.keys[0].kind == KeyKind::kInteger && side.null_keys != NullKeys::kEqual;
+    };
+    if (!one_integer(build) || !one_integer(probe)) fail("its key is not one integer without NULL = NULL");
+    const int32_t width = build.keys[0].width;
+    if (width != probe.keys[0].width) fail("its keys have different widths");
+    if (width < 8 && spec.key_values > 1ULL << (8 * width)) fail("there are fewer values of its key");
+    for (size_t i = 0; i < spec.outputs.size(); ++i) {
+        check_index(spec.outputs[i], probe.carry.size(), "spec.outputs[" + std::to_string(i) + "]");
+    }
+}
+
 void check_fields(const GroupBySpec& spec, const PartitionSpec& partition) {
     const size_t fields = partition.carry.size();
     for (size_t i = 0; i < spec.key_fields.size(); ++i) {

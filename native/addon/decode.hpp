@@ -31,11 +31,13 @@ struct PartitionPlan {
 };
 PartitionPlan decode_partition(const Napi::Value& value, const std::string& name);
 JoinSpec decode_join(const Napi::Value& value);
+ArrayJoinSpec decode_array_join(const Napi::Value& value);
 GroupBySpec decode_group_by(const Napi::Value& value);
 
 // Sides of a stage against each other: fields and partitions that do not exist.
 void check_join_sides(const PartitionSpec& build, const RowLayout& build_layout, const PartitionSpec& probe,
                       const RowLayout& probe_layout, const JoinSpec& spec);
+void check_array_join(const PartitionSpec& build, const PartitionSpec& probe, const ArrayJoinSpec& spec);
 void check_fields(const GroupBySpec& spec, const PartitionSpec& partition);
 // The plan's idea of the columns against what the source has.
 void check_columns(const std::vector<TypePtr>& planned, const std::vector<TypePtr>& actual);

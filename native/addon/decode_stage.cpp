@@ -68,6 +68,21 @@ JoinSpec decode_join(const Napi::Value& value) {
     return spec;
 }
 
+ArrayJoinSpec decode_array_join(const Napi::Value& value) {
+    Fields fields(value, "spec");
+    ArrayJoinSpec spec;
+    spec.emit = fields["emit"].one_of<JoinEmit>({{"pairs", JoinEmit::kPairs}, {"probeOnce", JoinEmit::kProbeOnce}});
+    spec.anti = fields["anti"].boolean();
+    spec.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    for (const Field& output : fields["outputs"].array()) spec.outputs.push_back(output.int32(0, kInt32Max));
+    spec.first_key = fields["firstKey"].bigint();
+    spec.key_values = static_cast<uint64_t>(fields["keyValues"].integer(1, kSafeInteger));
+    spec.build_workers = fields["buildWorkers"].int32(1, kWorkersMax);
+    spec.workers = fields["workers"].int32(1, kWorkersMax);
+    fields.finish();
+    return spec;
+}
+
 GroupBySpec decode_group_by(const Napi::Value& value) {
     Fields fields(value, "spec");
     GroupBySpec spec;

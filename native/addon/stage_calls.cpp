@@ -20,7 +20,7 @@ using State = PartitionsHandle::State;
 // Thrown before anything was sent: the plan is made again and the stage that replaces this one uses the same sink.
 bool leaves_sink_open(const Error& error) {
     for (const auto& [name, text] : error.details()) {
-        if (name == "reason" && text == "tableFull") return true;
+        if (name == "reason" && (text == "tableFull" || text == "notDense")) return true;
     }
     return false;
 }
@@ -88,6 +88,23 @@ Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
     });
 }
 
+Napi::Value join_array_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto build = use_source(info[1]);
+    const PartitionPlan build_plan = decode_partition(info[2], "buildSpec");
+    const auto probe = use_source(info[3]);
+    const PartitionPlan probe_plan = decode_partition(info[4], "probeSpec");
+    const ArrayJoinSpec spec = decode_array_join(info[5]);
+    check_columns(build_plan.columns, build->source->columns());
+    check_columns(probe_plan.columns, probe->source->columns());
+    check_array_join(build_plan.spec, probe_plan.spec, spec);
+    const StageSink sink(get_handle<SinkHandle>(info[6]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return join_array(*build->source, build_plan.spec, *probe->source, probe_plan.spec, spec, rows,
+                          job->engine->budget, job->control);
+    });
+}
+
 Napi::Value group_partitions_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const Consumed partitions(info[1]);
@@ -137,6 +154,7 @@ Napi::Value generate_tpch_call(const Napi::CallbackInfo& info) {
 void export_stage_calls(Napi::Object exports) {
     export_async<join_partitions_call>(exports, "joinPartitions");
     export_async<join_streaming_call>(exports, "joinStreaming");
+    export_async<join_array_call>(exports, "joinArray");
     export_async<group_partitions_call>(exports, "groupPartitions");
     export_async<group_source_call>(exports, "groupSource");
     export_async<generate_call>(exports, "generate");

@@ -25,4 +25,11 @@ uint64_t join_partitions(PartitionedRows& build, PartitionedRows& probe, const J
 uint64_t join_streaming(PartitionedRows& build, Source& probe, const PartitionSpec& probe_spec, const JoinSpec& spec,
                         BatchSink& sink, JobControl& control);
 
+// Array join: a bit per value of the build side's dense key, set from the build source and looked up for the rows of
+// the probe source; neither is stored. Build keys outside of the planned range, or equal ones where each match is a
+// result row, end it before the first result row (an error whose detail `reason` is `notDense`: plan without it).
+// Key columns are the only ones of the build side that are read; `keys` of both specs hold one integer of equal width.
+uint64_t join_array(Source& build, const PartitionSpec& build_spec, Source& probe, const PartitionSpec& probe_spec,
+                    const ArrayJoinSpec& spec, BatchSink& sink, MemoryBudget& budget, JobControl& control);
+
 }  // namespace spillway

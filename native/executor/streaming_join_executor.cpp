@@ -7,6 +7,7 @@
 #include "base/parallel.hpp"
 #include "cpu/hash_join/co_partition_probe.hpp"
 #include "cpu/radix_partition/radix_partitioner.hpp"
+#include "cpu/row/placed_rows.hpp"
 #include "cpu/row/row_encoder.hpp"
 #include "executor/join_executor.hpp"
 #include "executor/morsel_reader.hpp"
@@ -110,34 +111,11 @@ class StreamingJoin {
             lone_.clear();
         }
 
-        // Rows from `begin` on, all or as many as have room; returns where the next ones begin. Rows with byte strings
-        // are placed in a page of their own first: VarRefs must point at bytes.
         int64_t collect(const EncodedRows& encoded, int64_t begin) {
-            uint8_t* heap = nullptr;
-            uint8_t* row = encoded.data + begin * encoded.row_bytes;
-            const bool var = encoded.var_fields > 0;
-            int64_t end = encoded.rows;
-            if (var) {
-                // Estimates know the mean length of values; a few of them may be longer than all of the others.
-                constexpr uint64_t kPageBytes = 64 << 10;
-                uint64_t bytes = 0;
-                for (end = begin; end < encoded.rows; ++end) {
-                    const uint64_t more = static_cast<uint64_t>(encoded.row_bytes) + encoded.heap_bytes[end];
-                    if (bytes > 0 && bytes + more > kPageBytes) break;
-                    bytes += more;
-                }
-                SPILLWAY_CHECK(bytes < 0xffffffffULL);
-                page_.set_size(0);
-                if (page_.capacity() < bytes) page_.grow(join_.build_.budget(), bytes, "probe rows");
-                row = page_.data();
-                heap = row + static_cast<uint64_t>(end - begin) * encoded.row_bytes;
-            }
+            const int64_t end = placed_.place(encoded, begin, join_.build_.budget());
             const PartitionSpec& build = join_.build_.spec();
-            for (int64_t i = begin; i < end; ++i, row += encoded.row_bytes) {
-                if (var) {
-                    place_row(encoded, i, row, heap);
-                    heap += encoded.heap_bytes[i];
-                }
+            for (int64_t i = begin; i < end; ++i) {
+                const uint8_t* row = placed_.row(i - begin);
                 if (encoded.null_key != nullptr && encoded.null_key[i] != 0) {
                     lone_.push_back(row);
                 } else {
@@ -151,7 +129,7 @@ class StreamingJoin {
         ResultWriter out_;
         CoPartitionProbe probe_;
         RowEncoder encoder_;
-        Buffer page_;
+        PlacedRows placed_;
         std::vector<std::vector<const uint8_t*>> by_partition_;
         std::vector<const uint8_t*> lone_;
     };

@@ -62,6 +62,18 @@ struct JoinSpec {
     uint64_t hash_mask = ~0ULL;
 };
 
+// A join whose build side is no more than a set of dense integer keys: result columns come from the probe side.
+struct ArrayJoinSpec {
+    JoinEmit emit = JoinEmit::kPairs;   // kPairs: build keys must be unique; kProbeOnce
+    bool anti = false;                  // kProbeOnce: rows *without* a match
+    bool keep_unmatched_probe = false;  // kPairs
+    std::vector<int32_t> outputs;       // indices into the probe side's carry list
+    uint64_t first_key = 0;             // smallest key that the bitmap has a bit for, as a normalized word
+    uint64_t key_values = 1;            // ... and how many values from there on
+    int32_t build_workers = 1;          // each fills a bitmap of its own
+    int32_t workers = 1;
+};
+
 enum class AggregateKind : uint8_t { kCountRows, kCount, kSum, kMin, kMax, kMean, kFirst, kAny, kCountDistinct };
 
 struct AggregateSpec {

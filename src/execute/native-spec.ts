@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { NativeGroupBySpec, NativeJoinSpec, NativePartitionSpec } from "../native/binding.js";
-import type { GroupDescription, JoinDescription, PartitionDescription } from "../plan/plan.js";
+import type { NativeArrayJoinSpec, NativeGroupBySpec, NativeJoinSpec, NativePartitionSpec } from "../native/binding.js";
+import type { ArrayJoinDescription, GroupDescription, JoinDescription, PartitionDescription } from "../plan/plan.js";
 
 /** Plan -> native: bigints for hexadecimal text, mutable arrays for frozen ones. */
 export function nativePartitionSpec(spec: PartitionDescription, poolBytes: number): NativePartitionSpec {
@@ -48,6 +48,10 @@ export function nativeJoinSpec(spec: JoinDescription, decision: JoinDecision): N
         workers: spec.workers,
         hashMask: BigInt(spec.hashMask)
     };
+}
+
+export function nativeArrayJoinSpec(spec: ArrayJoinDescription): NativeArrayJoinSpec {
+    return { ...spec, outputs: [...spec.outputs], firstKey: BigInt(spec.firstKey) };
 }
 
 export function nativeGroupBySpec(

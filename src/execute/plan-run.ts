@@ -4,6 +4,7 @@ import type { PartitionsHandle, SinkHandle, SourceHandle } from "../native/bindi
 import type { Decisions, PartitionSizes } from "../plan/decisions.js";
 import type { InputInfo } from "../plan/logical.js";
 import type {
+    ArrayJoinStage,
     GroupStage,
     HashGroupStage,
     JoinStage,
@@ -15,7 +16,7 @@ import type {
     StreamingJoinStage
 } from "../plan/plan.js";
 import type { Job } from "./job.js";
-import { nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
+import { nativeArrayJoinSpec, nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
 import type { ProgressTracker } from "./progress-tracker.js";
 import { partitionStream } from "./stream-input.js";
 
@@ -38,13 +39,17 @@ export interface PlanRunParts {
     openSink: () => Promise<SinkHandle>;
 }
 
+const wrongEstimates = ["tableFull", "setFull", "notDense"] as const;
+export type WrongEstimate = (typeof wrongEstimates)[number];
+
 /**
- * The engine asks for another plan: the groups did not fit the tables of a hash group-by, or the rows of a set that
- * does not spill were longer than estimated. No result row was sent yet.
+ * The engine asks for another plan: the groups did not fit the tables of a hash group-by, the rows of a set that does
+ * not spill were longer than estimated, or the keys of an array join were not as dense or unique as their sample. No
+ * result row was sent yet.
  */
-export function wrongEstimate(error: unknown): "tableFull" | "setFull" | undefined {
+export function wrongEstimate(error: unknown): WrongEstimate | undefined {
     const reason = (error as { details?: { reason?: unknown } } | null)?.details?.reason;
-    return reason === "tableFull" || reason === "setFull" ? reason : undefined;
+    return wrongEstimates.find((known) => known === reason);
 }
 
 /** Runs the stages of a plan one after the other; decides from true sizes what the plan left open. */
@@ -79,6 +84,8 @@ export class PlanRun {
                 return await this.#join(stage);
             case "streamingJoin":
                 return await this.#streamingJoin(stage);
+            case "arrayJoin":
+                return await this.#arrayJoin(stage);
             case "group":
                 return await this.#group(stage);
             case "hashGroup":
@@ -209,6 +216,18 @@ export class PlanRun {
         );
         this.#closeSet(stage.build);
         return rows;
+    }
+
+    async #arrayJoin(stage: ArrayJoinStage): Promise<number> {
+        const { job } = this.parts;
+        const build = this.#source(stage.buildInput);
+        const probe = this.#source(stage.probeInput);
+        const buildSpec = nativePartitionSpec(stage.buildSpec, stage.buildSpec.pageBytes);
+        const probeSpec = nativePartitionSpec(stage.probeSpec, stage.probeSpec.pageBytes);
+        const spec = nativeArrayJoinSpec(stage.spec);
+        return await this.#produce(stage.output, (sink) =>
+            job.binding.joinArray(job.handle, build, buildSpec, probe, probeSpec, spec, sink)
+        );
     }
 
     async #group(stage: GroupStage): Promise<number> {

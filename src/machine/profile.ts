@@ -16,6 +16,7 @@ const profileFile = z.strictObject({
     partition_bytes_per_ms: positive,
     build_ns_per_row: positive,
     probe_ns_per_row: positive,
+    array_ns_per_key: positive,
     l3_miss_ns: positive,
     memory_miss_ns: positive,
     output_ns_per_row: positive,
@@ -35,6 +36,7 @@ export interface MachineProfile {
     readonly partitionBytesPerMs: number;
     readonly buildNsPerRow: number;
     readonly probeNsPerRow: number;
+    readonly arrayNsPerKey: number;
     readonly l3MissNs: number;
     readonly memoryMissNs: number;
     readonly outputNsPerRow: number;
@@ -72,6 +74,7 @@ export function loadProfile(path: string | URL = defaultProfile): MachineProfile
         partitionBytesPerMs: found.partition_bytes_per_ms,
         buildNsPerRow: found.build_ns_per_row,
         probeNsPerRow: found.probe_ns_per_row,
+        arrayNsPerKey: found.array_ns_per_key,
         l3MissNs: found.l3_miss_ns,
         memoryMissNs: found.memory_miss_ns,
         outputNsPerRow: found.output_ns_per_row,

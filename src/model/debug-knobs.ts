@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { checkBoolean, checkInteger, checkOneOf, checkOptions, invalidArgument } from "./arguments.js";
 
-export const algorithms = ["radix", "streaming", "hash", "partitioned"] as const;
-/** Joins: radix, streaming. Group-bys: hash, partitioned. A name that does not fit the query is ignored. */
+export const algorithms = ["radix", "streaming", "array", "hash", "partitioned"] as const;
+/** Joins: radix, streaming, array. Group-bys: hash, partitioned. A name that does not fit the query is ignored. */
 export type AlgorithmName = (typeof algorithms)[number];
 
 export const hashingSchemes = ["linearProbing", "bucketChaining", "perfect"] as const;

@@ -5,6 +5,7 @@ import type { FileEnds } from "../model/file-ends.js";
 import type { PartitionSizes } from "../plan/decisions.js";
 import type { AggregateKind } from "../plan/logical.js";
 import type { NativeGenerateSpec } from "./generate-spec.js";
+import type { NativeArrayJoinSpec, NativeJoinSpec } from "./join-spec.js";
 
 /**
  * The only door to native code: the types of what `spillway.node` exports. Decisions stay in TypeScript; every call
@@ -14,6 +15,7 @@ import type { NativeGenerateSpec } from "./generate-spec.js";
  */
 
 export type { NativeGenerateColumn, NativeGenerateSpec } from "./generate-spec.js";
+export type { NativeArrayJoinSpec, NativeJoinOutput, NativeJoinSpec } from "./join-spec.js";
 
 declare const brand: unique symbol;
 type Handle<Name extends string> = { readonly [brand]: Name };
@@ -56,30 +58,6 @@ export interface NativePartitionSpec {
     packSpilled: boolean;
     forceSpill: boolean;
     morselRows: number;
-    workers: number;
-    hashMask: bigint;
-}
-
-export interface NativeJoinOutput {
-    side: "build" | "probe" | "either";
-    buildField: number;
-    probeField: number;
-}
-
-/** Mirrors JoinSpec in native/model/stage_spec.hpp. */
-export interface NativeJoinSpec {
-    emit: "pairs" | "buildOnce" | "probeOnce";
-    anti: boolean;
-    keepUnmatchedBuild: boolean;
-    keepUnmatchedProbe: boolean;
-    scheme: "linearProbing" | "bucketChaining" | "perfect";
-    outputs: NativeJoinOutput[];
-    schedule: Int32Array;
-    secondRadixBits: number;
-    tableBytes: number;
-    buildChunkBytes: number;
-    perfectRangeMax: number;
-    probeSplitRows: number;
     workers: number;
     hashMask: bigint;
 }
@@ -242,6 +220,18 @@ export interface Binding {
         probe: SourceHandle,
         probeSpec: NativePartitionSpec,
         spec: NativeJoinSpec,
+        sink: SinkHandle
+    ): Promise<number>;
+
+    /** Array join: a bit per value of the build side's dense key. Rejects with `details.reason = "notDense"` when the
+     *  build keys are not what was planned; the sink then stays open for the stage that replaces this one. */
+    joinArray(
+        job: JobHandle,
+        build: SourceHandle,
+        buildSpec: NativePartitionSpec,
+        probe: SourceHandle,
+        probeSpec: NativePartitionSpec,
+        spec: NativeArrayJoinSpec,
         sink: SinkHandle
     ): Promise<number>;
 

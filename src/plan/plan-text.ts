@@ -27,6 +27,8 @@ function source(plan: Plan, stage: PlanStage): string {
             return `probe rows from ${inputName(plan, stage.probeInput)}`;
         case "hashGroup":
             return `from ${inputName(plan, stage.input)}`;
+        case "arrayJoin":
+            return `keys from ${inputName(plan, stage.buildInput)}, rows from ${inputName(plan, stage.probeInput)}`;
         case "join":
         case "group":
             return "";
@@ -44,6 +46,10 @@ function details(plan: Plan, stage: PlanStage): string[] {
         lines.push(
             `${stage.spec.scheme} tables, ${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`
         );
+    }
+    if (stage.kind === "arrayJoin") {
+        const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+        lines.push(`a bit for each of ${formatCount(stage.spec.keyValues)} key values, ${rows}`);
     }
     if (stage.kind === "group" || stage.kind === "hashGroup") {
         lines.push(`${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`);

@@ -78,6 +78,21 @@ export interface JoinDescription {
     readonly hashMask: string;
 }
 
+/** Mirrors ArrayJoinSpec in native/model/stage_spec.hpp. */
+export interface ArrayJoinDescription {
+    readonly emit: "pairs" | "probeOnce";
+    readonly anti: boolean;
+    readonly keepUnmatchedProbe: boolean;
+    /** Indices into the probe side's carried columns. */
+    readonly outputs: readonly number[];
+    /** Smallest key with a bit, as 64 bits in hexadecimal, and how many values from there on have one. */
+    readonly firstKey: string;
+    readonly keyValues: number;
+    /** Workers that set bits, each in a bitmap of its own. */
+    readonly buildWorkers: number;
+    readonly workers: number;
+}
+
 /** Mirrors AggregateSpec and GroupBySpec. */
 export interface AggregateDescription {
     readonly kind: AggregateKind;
@@ -146,6 +161,19 @@ export interface StreamingJoinStage extends StageCommon {
     readonly output: StageOutput;
 }
 
+export interface ArrayJoinStage extends StageCommon {
+    readonly kind: "arrayJoin";
+    /** Input whose keys are set in the bitmap. */
+    readonly buildInput: number;
+    readonly buildSpec: PartitionDescription;
+    /** Input whose rows are looked up in it. */
+    readonly probeInput: number;
+    readonly probeRows: number;
+    readonly probeSpec: PartitionDescription;
+    readonly spec: ArrayJoinDescription;
+    readonly output: StageOutput;
+}
+
 export interface GroupStage extends StageCommon {
     readonly kind: "group";
     readonly set: number;
@@ -161,7 +189,7 @@ export interface HashGroupStage extends StageCommon {
     readonly output: StageOutput;
 }
 
-export type PlanStage = PartitionStage | JoinStage | StreamingJoinStage | GroupStage | HashGroupStage;
+export type PlanStage = PartitionStage | JoinStage | StreamingJoinStage | ArrayJoinStage | GroupStage | HashGroupStage;
 
 export interface PlanMemory {
     /** What the query may use. */

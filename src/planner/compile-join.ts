@@ -4,9 +4,10 @@ import type { HashingScheme } from "../model/debug-knobs.js";
 import { clamp } from "../model/sizes.js";
 import type { JoinColumn, JoinNode } from "../plan/logical.js";
 import type { JoinDescription, JoinOutput, StageOutput } from "../plan/plan.js";
+import { compileArrayJoin } from "./compile-array-join.js";
 import { compileNode } from "./compile-node.js";
 import { hashMaskText, type Feed, type PlanDraft, type SetDraft, type SetRequest } from "./compile.js";
-import { carriedColumns, joinSides, type JoinSides, type Side } from "./join-sides.js";
+import { carriedColumns, joinSides, otherSide, type JoinSides, type Side } from "./join-sides.js";
 import { fanout, spillReadBytes } from "./partitioning.js";
 import { keyRange } from "./statistics.js";
 
@@ -24,10 +25,6 @@ interface JoinPlan {
     /** Of all hash tables: as they mostly are, and at most. */
     tableBytes: number;
     tableBytesMax: number;
-}
-
-function otherSide(side: Side): Side {
-    return side === "left" ? "right" : "left";
 }
 
 function sideKeys(node: JoinNode, side: Side): KeySpec[] {
@@ -232,6 +229,7 @@ function compileStreaming(draft: PlanDraft, join: JoinPlan, output: StageOutput)
 
 /** Stages of a join whose columns `needed` go to `output`. */
 export function compileJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[], output: StageOutput): void {
+    if (compileArrayJoin(draft, node, needed, output)) return;
     const join = planJoin(draft, node, needed);
     if (streams(draft, join)) compileStreaming(draft, join, output);
     else compileRadix(draft, join, output);

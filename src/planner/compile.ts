@@ -73,6 +73,8 @@ export interface CompileRequest extends PartitionContext {
     batchRows: number | undefined;
     /** The tables of a hash group-by have overflowed. */
     tableFull: boolean;
+    /** The keys of an array join were not dense or unique. */
+    notDense: boolean;
 }
 
 export function hashMaskText(mask: bigint | undefined): string {

@@ -101,6 +101,17 @@ function joinCost(
     return { ms: ms + ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
 }
 
+/** Both sides' keys are read, their bits set or looked up; probe rows are encoded where their columns are wanted. */
+function arrayJoinCost(context: CostContext, stage: Extract<StageDraft, { kind: "arrayJoin" }>, read: number): Cost {
+    const { profile, workers } = context;
+    const miss = missNs(context, stage.spec.keyValues / 8);
+    const keys = stage.rowsIn * (profile.arrayNsPerKey + miss + (8 * nsPerMs) / profile.readBytesPerMs);
+    const merge = ((stage.spec.buildWorkers * stage.spec.keyValues) / 8 / profile.readBytesPerMs) * nsPerMs;
+    const encoded = stage.spec.outputs.length === 0 ? 0 : encodeNs(context, stage.probeRows, read);
+    const ns = keys + merge + encoded;
+    return { ms: ns / nsPerMs / workers + outputMs(context, stage), spillBytes: outputSpill(context, stage) };
+}
+
 function outputSpill(context: CostContext, stage: StageDraft): number {
     return stage.kind !== "partition" && stage.output.to === "set" ? spilled(context, stage.output.set) : 0;
 }
@@ -132,7 +143,7 @@ function readBytesPerRow(
     const spec =
         stage.kind === "partition"
             ? sets[stage.set]?.spec
-            : stage.kind === "streamingJoin"
+            : stage.kind === "streamingJoin" || stage.kind === "arrayJoin"
               ? stage.probeSpec
               : stage.kind === "hashGroup"
                 ? stage.inputSpec
@@ -149,6 +160,8 @@ export function stageCost(context: CostContext, stage: StageDraft, widths: reado
             ? partitionCost(context, stage, read)
             : stage.kind === "join" || stage.kind === "streamingJoin"
               ? joinCost(context, stage, read)
-              : groupCost(context, stage, read);
+              : stage.kind === "arrayJoin"
+                ? arrayJoinCost(context, stage, read)
+                : groupCost(context, stage, read);
     return { ms: cost.ms + context.profile.stageStartMs, spillBytes: cost.spillBytes };
 }

@@ -54,12 +54,20 @@ function buildBytes(
     return rows * (width.fixed + width.heap + policy.slotBytesPerRow);
 }
 
-/** Builds on the smaller side and says how the join type reads from there. */
+export function otherSide(side: Side): Side {
+    return side === "left" ? "right" : "left";
+}
+
+/** Builds on the smaller side (or the one that was asked for) and says how the join type reads from there. */
 export function joinSides(node: JoinNode, needed: readonly number[], estimator: Estimator, policy: Policy): JoinSides {
     const left = buildBytes(node, needed, "left", estimator, policy);
     const right = buildBytes(node, needed, "right", estimator, policy);
-    const build = node.hints.buildSide ?? (right < left ? "right" : "left");
-    const probe = build === "left" ? "right" : "left";
+    return joinSidesFrom(node, node.hints.buildSide ?? (right < left ? "right" : "left"));
+}
+
+/** How a join reads from the given build side. */
+export function joinSidesFrom(node: JoinNode, build: Side): JoinSides {
+    const probe = otherSide(build);
     const once = node.type === "semi" || node.type === "anti";
     return {
         build,

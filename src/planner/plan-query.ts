@@ -77,7 +77,7 @@ function stageInputWidths(stage: StageDraft, best: Attempt): readonly ValueWidth
     const index =
         stage.kind === "partition" || stage.kind === "hashGroup"
             ? stage.input
-            : stage.kind === "streamingJoin"
+            : stage.kind === "streamingJoin" || stage.kind === "arrayJoin"
               ? stage.probeInput
               : -1;
     const input = best.draft.request.inputs[index];

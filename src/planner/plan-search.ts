@@ -26,6 +26,8 @@ export interface PlanQuery {
     tableFull?: boolean;
     /** A set of rows that was to stay in memory overflowed: plan sets that can spill. */
     setFull?: boolean;
+    /** Keys were not as dense or unique as their sample: plan no array join. */
+    notDense?: boolean;
     /** Result batch rows that the user asked for. */
     batchRows?: number;
     policy?: Policy;
@@ -49,7 +51,7 @@ function livePhases(stages: readonly StageDraft[]): Phase[] {
         else {
             if (stage.output.to === "set") born.set(stage.output.set, i);
             if (stage.kind === "group") died.set(stage.set, i);
-            else if (stage.kind !== "hashGroup") died.set(stage.build, i);
+            if (stage.kind === "join" || stage.kind === "streamingJoin") died.set(stage.build, i);
             if (stage.kind === "join") died.set(stage.probe, i);
         }
     });
@@ -164,11 +166,11 @@ export class PlanSearch {
     }
 
     #attempt(limits: PlanLimits, budgetBytes: number): Attempt {
-        const { root, sink, machine, debug, batchRows, tableFull = false } = this.#query;
+        const { root, sink, machine, debug, batchRows, tableFull = false, notDense = false } = this.#query;
         const policy = this.policy;
         const context = { limits, policy, machine, debug, budgetBytes };
         const [inputs, estimator] = [this.#inputs, this.#estimator];
-        const draft = new PlanDraft({ ...context, root, estimator, inputs, sink, batchRows, tableFull });
+        const draft = new PlanDraft({ ...context, root, estimator, inputs, sink, batchRows, tableFull, notDense });
         compileNode(draft, root, this.#needed, { to: "sink" });
         const phases = livePhases(draft.stages);
         const needs = draft.sets.map((set) => set.needs);

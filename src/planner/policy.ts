@@ -110,6 +110,13 @@ export interface Policy {
     readonly sampledFromRows: number;
     /** Perfect hashing takes at most this many slots (of 4 bytes) per row; linear probing takes 32 to 64 bytes. */
     readonly perfectSlotsPerRow: number;
+    /** Array join: at most this many values (of a bit each) per key, ... */
+    readonly arrayValuesPerRow: number;
+    /**
+     * ... with this share of the sample's range on both of its ends for keys that it did not see. Sorted keys: the
+     * sample ends 1/64 (joinSampleRows / 256 pieces) of the rows before the last one.
+     */
+    readonly arrayRangeSlack: number;
     /** Hash group-by: rows per group below which partitioning first is cheaper than merging the workers' tables. */
     readonly rowsPerGroupMin: number;
     /** Group-by: bytes per group beside key and states (slots, chain). */
@@ -180,6 +187,8 @@ export const defaultPolicy: Policy = Object.freeze({
     joinSampleRows: 16 * 1024,
     sampledFromRows: 16 * 1024,
     perfectSlotsPerRow: 2,
+    arrayValuesPerRow: 8,
+    arrayRangeSlack: 1 / 32,
     rowsPerGroupMin: 16,
     groupOverheadBytes: 24,
     unknownValueBytes: 24,

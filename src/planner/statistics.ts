@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { KeySpec } from "../model/column-type.js";
+import type { DebugKnobs } from "../model/debug-knobs.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "./policy.js";
 
@@ -12,6 +13,8 @@ export interface KeyStatistics {
     readonly sampledRows: number;
     readonly sampledDistinct: number;
     readonly heaviestShare: number;
+    /** A query found keys outside of the sample's range, or equal ones. */
+    readonly notDense?: boolean;
 }
 
 /** Key columns of an input that the planner wants a sample of. */
@@ -50,6 +53,11 @@ export function traceKeys(node: LogicalNode, keys: readonly KeySpec[]): TracedKe
 
 export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, keys: readonly KeySpec[]): string {
     return `${inputs.indexOf(input)}:${keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",")}`;
+}
+
+/** An array join that is asked for needs the range of its keys, however few they are. */
+export function samplingPolicy(policy: Policy, debug: DebugKnobs): Policy {
+    return debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
 }
 
 /** Samples worth taking before planning. */
@@ -106,6 +114,11 @@ export function distinctKeys(statistics: KeyStatistics): number {
         else high = middle;
     }
     return Math.min(rows, Math.max(sampledDistinct, Math.round(high)));
+}
+
+/** Are all keys different, as far as the sample tells? */
+export function looksUnique(statistics: KeyStatistics): boolean {
+    return statistics.sampledRows > 0 && distinctKeys(statistics) >= statistics.rows - statistics.nulls;
 }
 
 /** Number of values between the smallest and the largest integer key that was seen; null for other keys. */

@@ -8,6 +8,7 @@ import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan
 import type { Plan, SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { QueryPlanner } from "../planner/plan-query.js";
+import { samplingPolicy } from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -72,14 +73,14 @@ export class QueryRun {
     /** A planner with all statistics and the memory it may use; opens the sources. */
     async #plannerWithMemory(): Promise<Granted> {
         const { runner, job, node } = this;
-        const { policy, threads } = runner;
         const request = runner.planRequest(node, this.sinkKind, this.debug, this.request.batchRows);
+        const policy = samplingPolicy(runner.policy, request.debug);
         const known = runner.statistics.known(node, policy);
         const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known });
         const granted = await this.#admit(planner);
         await this.#openSources();
         if (known !== undefined) return granted;
-        const statistics = await runner.statistics.collect(job, node, policy, threads, this.#sources);
+        const statistics = await runner.statistics.collect(job, node, policy, runner.threads, this.#sources);
         job.check();
         if (statistics.size === 0) return granted;
         // The first grant was for estimates without a sample; the sample may tell that more, or less, will do.
@@ -113,10 +114,21 @@ export class QueryRun {
         } catch (error) {
             const wrong = wrongEstimate(error);
             if (wrong === undefined || query[wrong] === true) throw error;
+            if (wrong === "notDense") this.#forgetSamples(plan);
             // What was granted is as wrong as the estimate: for a few groups, say, where there is one for each row.
             granted.release();
             const again = await this.#admit(new QueryPlanner({ ...query, [wrong]: true }));
             return await this.#runPlan(again.planner.plan(again.bytes, false), again, sink);
+        }
+    }
+
+    /** Of the keys that an array join relied on. */
+    #forgetSamples(plan: Plan): void {
+        const inputs = inputsOf(this.node);
+        for (const stage of plan.stages) {
+            const input = stage.kind === "arrayJoin" ? inputs[stage.buildInput] : undefined;
+            if (stage.kind !== "arrayJoin" || input === undefined) continue;
+            this.runner.statistics.disprove(input, stage.buildSpec.keys);
         }
     }
 

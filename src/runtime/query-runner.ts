@@ -15,6 +15,7 @@ import { Explanation } from "../plan/plan-text.js";
 import type { SinkKind } from "../plan/plan.js";
 import { expectations, QueryPlanner, type Expectations, type PlanQuery } from "../planner/plan-query.js";
 import { defaultPolicy, type Policy } from "../planner/policy.js";
+import { samplingPolicy } from "../planner/statistics.js";
 import { Admission } from "./admission.js";
 import { BatchStream } from "./batch-stream.js";
 import { IdleTrim } from "./idle-trim.js";
@@ -211,7 +212,8 @@ export class QueryRunner {
     public async explain(node: LogicalNode, debug: DebugKnobs): Promise<Explanation> {
         return await this.runJob(undefined, async (job) => {
             const query = this.planRequest(node, "batches", debug);
-            const statistics = await this.statistics.collect(job, node, this.policy, this.threads);
+            const policy = samplingPolicy(this.policy, query.debug);
+            const statistics = await this.statistics.collect(job, node, policy, this.threads);
             return new Explanation(new QueryPlanner({ ...query, statistics }).plan(query.budgetBytes));
         });
     }
@@ -260,8 +262,9 @@ export class QueryRunner {
         const stream = new BatchStream(this, node, debug, "table", request, report);
         const expected = (): Expectations => {
             // Those that the run has taken, if it took any.
-            const statistics = this.statistics.known(node, this.policy) ?? new Map();
-            return expectations({ ...this.planRequest(node, "table", debug), statistics });
+            const query = this.planRequest(node, "table", debug);
+            const statistics = this.statistics.known(node, samplingPolicy(this.policy, query.debug)) ?? new Map();
+            return expectations({ ...query, statistics });
         };
         return await tableOf(stream, () => this.memory(), expected);
     }

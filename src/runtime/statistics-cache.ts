@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { toSpillwayError } from "../errors.js";
-import type { SourceLayout } from "../model/column-type.js";
+import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { SourceHandle } from "../native/binding.js";
 import type { InputInfo, LogicalNode } from "../plan/logical.js";
 import type { Policy } from "../planner/policy.js";
@@ -8,8 +8,12 @@ import { wantedStatistics, type KeyStatistics, type WantedStatistics } from "../
 import type { Job } from "../execute/job.js";
 import { settleAll } from "./settle-all.js";
 
+function keysText(keys: readonly KeySpec[]): string {
+    return keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",");
+}
+
 function keyOf(wanted: WantedStatistics): string {
-    return `${wanted.sampleRows}:${wanted.keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",")}`;
+    return `${wanted.sampleRows}:${keysText(wanted.keys)}`;
 }
 
 /** Samples of key columns, taken once per relation; files that did not change are the same relation. */
@@ -25,6 +29,14 @@ export class StatisticsCache {
             statistics.set(wanted.id, sample);
         }
         return statistics;
+    }
+
+    /** A query found that the keys of an input are not as dense or unique as their sample: later plans know. */
+    public disprove(input: InputInfo, keys: readonly KeySpec[]): void {
+        const samples = input.source.kind === "layout" ? this.#known.get(input.source.layout) : undefined;
+        for (const [key, sample] of samples ?? []) {
+            if (key.endsWith(`:${keysText(keys)}`)) samples?.set(key, { ...sample, notDense: true });
+        }
     }
 
     #find(wanted: WantedStatistics): KeyStatistics | undefined {

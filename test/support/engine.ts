@@ -32,7 +32,8 @@ export const suiteModes: Record<string, RuntimeOptions> = {
     },
     "spilled chunks": {
         debug: { forceSpill: true, pageBytes: 1024, buildChunkBytes: 4096, probeSplitRows: 64, workers: 4 }
-    }
+    },
+    "array joins": { debug: { algorithm: "array", workers: 3, morselRows: 50 } }
 };
 
 interface ExpectedColumn {

@@ -87,6 +87,7 @@ export class FakeBinding {
             closePartitions: close,
             joinPartitions: rows,
             joinStreaming: rows,
+            joinArray: rows,
             groupPartitions: rows,
             groupSource: rows,
             createCountSink: () => this.#make("sink"),

@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import {
     allBits,
+    arrayJoinSpec,
     binding,
     generateSpec,
     int64Column,
@@ -170,6 +171,27 @@ describe("stages", () => {
         for (const side of sides) await binding.finishPartitions(job, side);
         const join = binding.joinPartitions(job, sides[0]!, sides[1]!, joinSpec(), binding.createCountSink(job));
         await expect(join).rejects.toThrow(/3 and 4 radix bits/);
+    });
+
+    test("refuse an array join that cannot be one, and say when its keys are not dense", async () => {
+        const source = await binding.openSource(engine, memorySource(100));
+        const sink = () => binding.createCountSink(job);
+        const join = (change: Loose, probe: Loose = {}) => {
+            const [build, other] = [partitionSpec(), partitionSpec(probe)];
+            return binding.joinArray(job, source, build, source, other, arrayJoinSpec(change), sink());
+        };
+        const wide = { ...integerKey, kind: "fixedBytes" };
+        await expect(join({}, { keys: [wide] })).rejects.toThrow(/its key is not one integer/);
+        await expect(join({}, { keys: [integerKey, integerKey] })).rejects.toThrow(/its key is not one integer/);
+        await expect(join({}, { nullKeys: "equal" })).rejects.toThrow(/its key is not one integer/);
+        await expect(join({ outputs: [2] })).rejects.toMatchObject({ details: { field: "spec.outputs[0]" } });
+        await expect(join({ emit: "buildOnce" })).rejects.toMatchObject({ details: { field: "spec.emit" } });
+        await expect(join({ keyValues: 0 })).rejects.toMatchObject({ details: { field: "spec.keyValues" } });
+        await expect(join({ keyValues: 99 })).rejects.toMatchObject({ details: { reason: "notDense" } });
+        await expect(join({ firstKey: 1n })).rejects.toMatchObject({ details: { reason: "notDense" } });
+        await expect(join({ keyValues: 2 ** 50 })).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL" });
+        expect(await join({})).toBe(100);
+        expect(await join({ emit: "probeOnce", anti: true })).toBe(0);
     });
 
     test("refuse a source of other columns than planned", async () => {

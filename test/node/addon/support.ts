@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import type {
     Binding,
     EngineHandle,
+    NativeArrayJoinSpec,
     NativeColumnType,
     NativeGenerateSpec,
     NativeJoinSpec,
@@ -70,6 +71,15 @@ export function joinSpec(change: Partial<NativeJoinSpec> = {}): NativeJoinSpec {
         ...{ scheme: "linearProbing", outputs: [], schedule: Int32Array.from({ length: 8 }, (_, i) => i) },
         ...{ secondRadixBits: 0, tableBytes: 1 << 27, buildChunkBytes: 1 << 26, perfectRangeMax: 0 },
         ...{ probeSplitRows: 1 << 20, workers: 2, hashMask: allBits },
+        ...change
+    };
+}
+
+/** Bits for the keys 0 .. 99. */
+export function arrayJoinSpec(change: Partial<NativeArrayJoinSpec> = {}): NativeArrayJoinSpec {
+    return {
+        ...{ emit: "pairs", anti: false, keepUnmatchedProbe: false, outputs: [] },
+        ...{ firstKey: 0n, keyValues: 100, buildWorkers: 2, workers: 2 },
         ...change
     };
 }

@@ -4,7 +4,13 @@ import { describe, expect, test } from "vitest";
 import { inputsOf } from "../../../src/plan/logical.js";
 import { Estimator, rowWidth } from "../../../src/planner/estimates.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
-import { distinctKeys, statisticsId, wantedStatistics, type KeyStatistics } from "../../../src/planner/statistics.js";
+import {
+    distinctKeys,
+    looksUnique,
+    statisticsId,
+    wantedStatistics,
+    type KeyStatistics
+} from "../../../src/planner/statistics.js";
 import { group, inputNode, join } from "../../support/planning.js";
 
 const sample = (rows: number, sampledRows: number, sampledDistinct: number): KeyStatistics => ({
@@ -32,6 +38,17 @@ describe("distinct keys of a sample", () => {
         const seen = Math.round(domain * -Math.expm1(-sampledRows / domain));
         const estimate = distinctKeys(sample(50_000_000, sampledRows, seen));
         expect(Math.abs(estimate / domain - 1)).toBeLessThan(0.1);
+    });
+});
+
+describe("a sample looks unique", () => {
+    test("when nearly all of it, or all rows, differ", () => {
+        expect(looksUnique(sample(1_000_000, 16_384, 16_380))).toBe(true);
+        expect(looksUnique(sample(1_000_000, 16_384, 16_000))).toBe(false);
+        expect(looksUnique(sample(1000, 1000, 1000))).toBe(true);
+        expect(looksUnique(sample(1000, 1000, 999))).toBe(false);
+        expect(looksUnique({ ...sample(1000, 900, 900), nulls: 100 })).toBe(true);
+        expect(looksUnique(sample(0, 0, 0))).toBe(false);
     });
 });
 
