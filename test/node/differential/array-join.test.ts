@@ -39,7 +39,7 @@ import {
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
 
-const families = [
+const families: (() => DataType[])[] = [
     () => [new Int64(), new Int32(), new Int16()],
     () => [new Uint64(), new Uint32(), new Uint16()],
     () => [new TimestampNanosecond()],
