@@ -23,6 +23,8 @@ class DeliveredMemory {
     // V8 has dropped the ArrayBuffer.
     void dropped(napi_env env, uint64_t length, uint64_t capacity);
     void tell(napi_env env);
+    // Of all blocks that V8 has not dropped yet, whether or not JS can still reach them.
+    int64_t alive_bytes() const { return alive_; }
 
   private:
     // 32 MiB young ones, one batch in the reader's hands and one in the next reader's: 16 MiB each at most.

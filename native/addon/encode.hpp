@@ -41,6 +41,7 @@ Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows);
 Napi::Value encode_statistics(Napi::Env env, const KeyStatistics& statistics, bool is_unsigned);
 Napi::Value encode_progress(Napi::Env env, const JobControl& control);
 Napi::Value encode_memory(Napi::Env env, const MemoryBudget& budget);
+Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const MemoryBudget& budget);
 Napi::Value encode_machine(Napi::Env env, const Machine& machine);
 Napi::Value encode_devices(Napi::Env env, const std::vector<Gpu>& devices);
 Napi::Value encode_blocks(Napi::Env env, const std::vector<FileBlock>& blocks);

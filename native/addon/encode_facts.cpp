@@ -89,6 +89,13 @@ Napi::Value encode_memory(Napi::Env env, const MemoryBudget& budget) {
     return memory;
 }
 
+Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const MemoryBudget& budget) {
+    auto memory = Napi::Object::New(env);
+    memory.Set("aliveBytes", number(env, static_cast<uint64_t>(delivered.alive_bytes())));
+    memory.Set("unusedBytes", number(env, budget.unused()));
+    return memory;
+}
+
 Napi::Value encode_machine(Napi::Env env, const Machine& machine) {
     auto facts = Napi::Object::New(env);
     facts.Set("cores", number(env, machine.cores));

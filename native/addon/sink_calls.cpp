@@ -54,6 +54,11 @@ Napi::Value next_batch(const Napi::CallbackInfo& info) {
     return sink->delivery->next(info.Env());
 }
 
+Napi::Value delivered_memory(const Napi::CallbackInfo& info) {
+    const auto sink = get_handle<SinkHandle>(info[0]);
+    return encode_delivered(info.Env(), *registry_of(info.Env())->delivered_memory(), sink->job->engine->budget);
+}
+
 Napi::Value create_file_sink(const Napi::CallbackInfo& info) {
     auto handle = std::make_unique<SinkHandle>(get_handle<Job>(info[0]));
     auto columns = decode_columns(Field(info[1], "columns"));
@@ -136,6 +141,7 @@ void export_sink_calls(Napi::Object exports) {
     export_sync<create_count_sink>(exports, "createCountSink");
     export_sync<create_queue_sink>(exports, "createQueueSink");
     export_async<next_batch>(exports, "nextBatch");
+    export_sync<delivered_memory>(exports, "deliveredMemory");
     export_sync<create_file_sink>(exports, "createFileSink");
     export_async<write_dictionary>(exports, "writeDictionary");
     export_sync<file_blocks>(exports, "fileBlocks");

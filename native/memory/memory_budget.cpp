@@ -246,6 +246,11 @@ uint64_t MemoryBudget::cached() const {
     return cache_.bytes();
 }
 
+uint64_t MemoryBudget::unused() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return limit_ - used_ - cache_.bytes();
+}
+
 uint64_t MemoryBudget::peak() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return peak_;

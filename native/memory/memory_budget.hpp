@@ -92,7 +92,8 @@ class MemoryBudget {
     uint64_t used() const;
     uint64_t free() const;  // limit() - used(): cached blocks count as free
     uint64_t cached() const;
-    uint64_t peak() const;  // of used()
+    uint64_t unused() const;  // free() - cached()
+    uint64_t peak() const;    // of used()
     void reset_peak();
 
     // Unmaps cached blocks until at most `keep_bytes` stay; for a runtime that is idle.

@@ -5,14 +5,19 @@ import { setImmediate } from "node:timers/promises";
 import { batchBytes, recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
 import type { SinkHandle } from "../native/binding.js";
+import type { NativeDelivered } from "../native/delivered.js";
 import { logicalSchema, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
+import { droppedBatches } from "./dropped-batches.js";
 import { dictionaryNodes, loadDictionaries, writeDictionaries, type SourceOf } from "./result-dictionaries.js";
 
 // While batches wait, a reader goes from one to the next without the event loop in between: after this time it gets a
 // turn. Handing a batch over takes 0.1 ms; the rest is what the reader does with it.
 const turnMs = 1;
+
+/** Blocks are an eighth longer than what is in them, at most. */
+const blockSlack = 1.125;
 
 /** Where the rows of a query go. `open` is called before the first row, when the dictionaries are known. */
 export interface ResultSink {
@@ -102,6 +107,8 @@ export class QueueSink implements ResultSink {
     readonly #schema: Schema;
     readonly #columns;
     #handle: SinkHandle | undefined;
+    /** A table: every batch stays with the reader until the last one. */
+    #kept = false;
     #dictionaries: Dictionaries = [];
     #deliveredBytes = 0;
     /** When the event loop had its last turn. */
@@ -130,10 +137,11 @@ export class QueueSink implements ResultSink {
         const { job } = this;
         this.#dictionaries = await loadDictionaries(job, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
         this.close();
+        this.#kept = plan.sink === "table";
         this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
             ...batchSize(plan),
             maxBatches: plan.queuedBatches,
-            kept: plan.sink === "table"
+            kept: this.#kept
         });
         return this.#handle;
     }
@@ -146,6 +154,8 @@ export class QueueSink implements ResultSink {
             await setImmediate();
             this.#turnAt = performance.now();
         }
+        const memory = (): NativeDelivered => this.#delivered();
+        if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         const handle = this.#handle;
         if (handle === undefined) return null;
         const batch = await this.job.binding.nextBatch(handle);
@@ -153,6 +163,18 @@ export class QueueSink implements ResultSink {
         if (batch === null) return this.#handle === handle ? null : await this.next();
         this.#deliveredBytes += batchBytes(batch);
         return recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
+    }
+
+    #delivered(): NativeDelivered {
+        if (this.#handle === undefined) return { aliveBytes: 0, unusedBytes: 0 };
+        const memory = this.job.binding.deliveredMemory(this.#handle);
+        if (!this.#kept) return memory;
+        // A table counts against the budget, so what is left of that is not for what was dropped before.
+        const ownBytes = this.#deliveredBytes * blockSlack;
+        return {
+            aliveBytes: Math.max(0, memory.aliveBytes - ownBytes),
+            unusedBytes: Math.max(0, memory.unusedBytes - ownBytes)
+        };
     }
 
     /** Drops what was not delivered. */

@@ -4,6 +4,7 @@ import type { BatchLayout, ColumnType, KeySpec, SourceLayout } from "../model/co
 import type { FileEnds } from "../model/file-ends.js";
 import type { PartitionSizes } from "../plan/decisions.js";
 import type { AggregateKind } from "../plan/logical.js";
+import type { NativeDelivered } from "./delivered.js";
 import type { NativeGenerateSpec } from "./generate-spec.js";
 import type { NativeArrayJoinSpec, NativeJoinSpec } from "./join-spec.js";
 
@@ -263,6 +264,7 @@ export interface Binding {
     ): SinkHandle;
     /** Next batch, or null when the stage has ended (call closeSink's owner stage promise for its error). */
     nextBatch(sink: SinkHandle): Promise<NativeOutputBatch | null>;
+    deliveredMemory(sink: SinkHandle): NativeDelivered;
     createFileSink(
         job: JobHandle,
         columns: NativeColumnType[],

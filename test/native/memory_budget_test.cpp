@@ -151,6 +151,7 @@ TEST(memory_budget_cache_yields_to_reservations) {
     {
         const Reservation most = budget.reserve(12 * kMiB, "most");  // 2 MiB are free, 6 MiB cached: 4 MiB must go
         EXPECT_EQ(budget.cached(), 2 * kMiB);
+        EXPECT_EQ(budget.unused(), 0u);
         EXPECT_EQ(budget.free(), 2 * kMiB);
     }
     ReservedBlock mapped = budget.map_reserved(budget.reserve(2 * kMiB, "reserved before"), "mapped");

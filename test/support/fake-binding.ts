@@ -61,6 +61,7 @@ export class FakeBinding {
             machine: () => machine,
             createEngine: () => this.#make("engine"),
             engineMemory: () => ({ limitBytes: 2 ** 28, usedBytes: this.usedBytes, peakBytes: 5 }),
+            deliveredMemory: () => ({ aliveBytes: 0, unusedBytes: 2 ** 28 }),
             closeEngine: close,
             drainEngine: nothing,
             trimEngine: nothing,

@@ -42,9 +42,7 @@ interface Failed {
 
 describe("resident memory stays within the budget and 128 MiB", () => {
     test.each([32, 64, 128, 512])("of %i MiB", async (budget) => {
-        // V8 of Node 24 lets more dropped batches lie: the promise of batches() begins at 64 MiB (docs/memory.md).
-        const actions = newerV8 && budget < 64 ? ["count", "file"] : ["count", "file", "batches"];
-        for (const action of actions) {
+        for (const action of ["count", "file", "batches"]) {
             const argument = { runtime: runtime(`${budget}MiB`), left, right, on, action, output: output() };
             const measured = resultOf<Measured>(await runChild("query", argument));
             expect(measured.rows).toBeGreaterThan(0);

@@ -13,6 +13,19 @@ function peakBytes() {
     return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync("/proc/self/status", "utf8"))[1]) * 1024;
 }
 
+/** What a reader does with a batch before it drops it. */
+const read = {
+    batches: (batch) => batch.numRows,
+    values(batch) {
+        for (const column of batch.data.children.keys()) for (const value of batch.getChildAt(column)) void value;
+        return batch.numRows;
+    },
+    objects(batch) {
+        for (const row of batch) row.toJSON();
+        return batch.numRows;
+    }
+};
+
 const startBytes = peakBytes();
 try {
     const runtime = await openRuntime(options.runtime);
@@ -30,7 +43,8 @@ try {
     let rows = 0;
     if (options.action === "file") rows = await query.toArrowFile(options.output, { onProgress });
     else if (options.action === "count") rows = await query.count({ onProgress });
-    else for await (const batch of query.batches({ onProgress })) rows += batch.numRows;
+    else if (options.action === "table") rows = (await query.toTable({ onProgress })).numRows;
+    else for await (const batch of query.batches({ onProgress })) rows += read[options.action](batch);
     const report = query.report();
     await runtime.close();
     say("result", { rows, peakBytes: peakBytes(), startBytes, spilledBytes: report?.spilledBytes ?? 0 });

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The most memory that a process has had resident (VmHWM), where JavaScript reads the rows under small budgets: there
+// batches that were dropped and the strings made of them take more than the engine, until V8 collects them.
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { resultOf, runChild, startProgram } from "../../support/child.js";
+import { writeNumeric } from "../../support/numeric-files.js";
+import { Sandbox } from "../../support/sandbox.js";
+import { repositoryRoot } from "../../support/source-tree.js";
+
+const mebibyte = 1024 * 1024;
+const besideBudget = 128;
+const on = { lkey: "rkey" };
+let sandbox: Sandbox;
+let files: { left: string; right: string };
+let small: { left: string; right: string };
+
+function writePair(name: string, rows: number, payloads: number): { left: string; right: string } {
+    const side = (prefix: string): string =>
+        writeNumeric(sandbox.path(`${name}-${prefix}.arrow`), { rows, keys: rows / 2, prefix, payloads });
+    return { left: side("l"), right: side("r") };
+}
+
+beforeAll(() => {
+    sandbox = new Sandbox();
+    files = writePair("narrow", 3_000_000, 1); // 6 million rows of 32 bytes come out
+    small = writePair("small", 600_000, 1);
+});
+afterAll(() => sandbox[Symbol.dispose]());
+
+async function peakOfQuery(action: string, budget: number, threads: number, pair: typeof files): Promise<number> {
+    const runtime = { threads, memory: { host: `${budget}MiB`, spillDirectory: sandbox.spill } };
+    const measured = resultOf<{ rows: number; peakBytes: number }>(
+        await runChild("query", { runtime, ...pair, on, action })
+    );
+    expect(measured.rows).toBeGreaterThan(pair === small ? 1_000_000 : 5_000_000);
+    return measured.peakBytes / mebibyte;
+}
+
+describe("resident memory stays within the budget and 128 MiB", () => {
+    test.each([
+        ["batches", 4, 2],
+        ["batches", 8, 2],
+        ["batches", 32, 16],
+        ["values", 8, 2],
+        ["values", 16, 2]
+    ])("for %s in %i MiB with %i threads", async (action, budget, threads) => {
+        expect(await peakOfQuery(action, budget, threads, files)).toBeLessThanOrEqual(budget + besideBudget);
+    });
+
+    test("for rows as objects in 8 MiB", async () => {
+        expect(await peakOfQuery("objects", 8, 2, small)).toBeLessThanOrEqual(8 + besideBudget);
+    });
+
+    test("for a table that fits", async () => {
+        expect(await peakOfQuery("table", 80, 2, small)).toBeLessThanOrEqual(80 + besideBudget);
+    });
+
+    test.each([
+        ["--json", 4],
+        ["--json", 16]
+    ])("for rows printed with %s in %i MiB", async (way, budget) => {
+        const program = join(repositoryRoot, "dist/cli/main.js");
+        const hook = join(repositoryRoot, "test/support/children/report-peak.mjs");
+        const words = ["join", files.left, files.right, "--on", "lkey=rkey", "--memory", `${budget}MiB`, "--quiet"];
+        const options = ["--threads", "2", "--spill-directory", sandbox.spill, "--rows", "1000000", way];
+        const child = startProgram(process.execPath, ["--import", hook, program, ...words, ...options]);
+        const { code, stderr } = await child.result;
+        expect(code, stderr).toBe(0);
+        const peak = Number(/^peak (\d+)$/m.exec(stderr)?.[1]) / mebibyte;
+        expect(peak).toBeLessThanOrEqual(budget + besideBudget);
+    });
+});
