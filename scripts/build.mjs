@@ -7,6 +7,7 @@
 // Progress goes to stderr; the output of a compiler is shown only when it fails. Needs no network.
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
 import { buildAddon, buildPlugin, configure } from "./steps/native.mjs";
@@ -16,7 +17,7 @@ import { withLock } from "./steps/lock.mjs";
 import { BuildFailure, note, root, runStep } from "./steps/step.mjs";
 
 const nativeSources = ["native", "cuda", "CMakeLists.txt"];
-const scriptSources = ["src", "tsconfig.json"];
+const scriptSources = ["src", "tsconfig.json", "configs/machines"];
 const stampFile = join(root, "build", "stamps.json");
 
 function readStamps() {
@@ -54,6 +55,12 @@ function removeStaleOutputs() {
     }
 }
 
+/** The machine profile as data: to read it from YAML takes libraries that no query needs. */
+async function writeProfile() {
+    const { readProfile } = await import(pathToFileURL(join(root, "dist", "machine", "profile.js")).href);
+    writeFileSync(join(root, "dist", "machine", "default-profile.json"), JSON.stringify(readProfile()));
+}
+
 async function buildScripts(ifNeeded) {
     const hash = hashOf(scriptSources);
     const built = existsSync(join(root, "dist", "index.js"));
@@ -66,6 +73,7 @@ async function buildScripts(ifNeeded) {
     }
     await runStep("JavaScript", process.execPath, [compiler, "-p", "tsconfig.json"]);
     removeStaleOutputs();
+    await writeProfile();
     writeStamp("dist", hash);
 }
 

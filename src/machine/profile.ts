@@ -1,57 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
-import { parse } from "yaml";
-import { z } from "zod";
+import type * as Yaml from "yaml";
+import type * as Zod from "zod";
 
 import { SpillwayError } from "../errors.js";
 
-const positive = z.number().positive();
+/** Names of the figures in a profile's file and here; meanings and units stand in configs/machines/default-cpu.yaml. */
+const figures = {
+    read_bytes_per_ms: "readBytesPerMs",
+    partition_ns_per_row: "partitionNsPerRow",
+    partition_bytes_per_ms: "partitionBytesPerMs",
+    build_ns_per_row: "buildNsPerRow",
+    probe_ns_per_row: "probeNsPerRow",
+    array_ns_per_key: "arrayNsPerKey",
+    l3_miss_ns: "l3MissNs",
+    memory_miss_ns: "memoryMissNs",
+    output_ns_per_row: "outputNsPerRow",
+    output_bytes_per_ms: "outputBytesPerMs",
+    group_ns_per_row: "groupNsPerRow",
+    spill_write_bytes_per_ms: "spillWriteBytesPerMs",
+    spill_read_bytes_per_ms: "spillReadBytesPerMs",
+    file_write_bytes_per_ms: "fileWriteBytesPerMs",
+    stage_start_ms: "stageStartMs"
+} as const;
 
-const profileFile = z.strictObject({
-    name: z.string(),
-    read_bytes_per_ms: positive,
-    partition_ns_per_row: positive,
-    partition_bytes_per_ms: positive,
-    build_ns_per_row: positive,
-    probe_ns_per_row: positive,
-    array_ns_per_key: positive,
-    l3_miss_ns: positive,
-    memory_miss_ns: positive,
-    output_ns_per_row: positive,
-    output_bytes_per_ms: positive,
-    group_ns_per_row: positive,
-    spill_write_bytes_per_ms: positive,
-    spill_read_bytes_per_ms: positive,
-    file_write_bytes_per_ms: positive,
-    stage_start_ms: positive
-});
-
-/** Speeds of a machine; meanings and units stand in configs/machines/default-cpu.yaml. */
-export interface MachineProfile {
-    readonly name: string;
-    readonly readBytesPerMs: number;
-    readonly partitionNsPerRow: number;
-    readonly partitionBytesPerMs: number;
-    readonly buildNsPerRow: number;
-    readonly probeNsPerRow: number;
-    readonly arrayNsPerKey: number;
-    readonly l3MissNs: number;
-    readonly memoryMissNs: number;
-    readonly outputNsPerRow: number;
-    readonly outputBytesPerMs: number;
-    readonly groupNsPerRow: number;
-    readonly spillWriteBytesPerMs: number;
-    readonly spillReadBytesPerMs: number;
-    readonly fileWriteBytesPerMs: number;
-    readonly stageStartMs: number;
-}
+/** Speeds of a machine. */
+export type MachineProfile = { readonly name: string } & Readonly<
+    Record<(typeof figures)[keyof typeof figures], number>
+>;
 
 const defaultProfile = new URL("../../configs/machines/default-cpu.yaml", import.meta.url);
+/** The same as `npm run build` has checked and written it; not there beside sources that run unbuilt. */
+const builtProfile = new URL("./default-profile.json", import.meta.url);
 
 /** Reads a machine profile; every figure must be there and positive. */
-export function loadProfile(path: string | URL = defaultProfile): MachineProfile {
+export function readProfile(path: string | URL = defaultProfile): MachineProfile {
     const name = path instanceof URL ? fileURLToPath(path) : path;
     let text: string;
     try {
@@ -59,7 +45,13 @@ export function loadProfile(path: string | URL = defaultProfile): MachineProfile
     } catch (error) {
         throw new SpillwayError("FILE_NOT_FOUND", `Machine profile '${name}' cannot be read`, { path: name }, error);
     }
-    let found: z.infer<typeof profileFile>;
+    // Not at the top: they take 8 MiB and 50 ms, which a process with the built profile need not spend.
+    const load = createRequire(import.meta.url);
+    const { parse } = load("yaml") as typeof Yaml;
+    const { z } = load("zod") as typeof Zod;
+    const numbers = Object.keys(figures).map((figure) => [figure, z.number().positive()] as const);
+    const profileFile = z.strictObject({ name: z.string(), ...Object.fromEntries(numbers) });
+    let found: Record<string, unknown>;
     try {
         found = profileFile.parse(parse(text));
     } catch (error) {
@@ -67,22 +59,12 @@ export function loadProfile(path: string | URL = defaultProfile): MachineProfile
         const message = `Machine profile '${name}' is not valid: ${reason}`;
         throw new SpillwayError("INVALID_ARGUMENT", message, { path: name }, error);
     }
-    return Object.freeze({
-        name: found.name,
-        readBytesPerMs: found.read_bytes_per_ms,
-        partitionNsPerRow: found.partition_ns_per_row,
-        partitionBytesPerMs: found.partition_bytes_per_ms,
-        buildNsPerRow: found.build_ns_per_row,
-        probeNsPerRow: found.probe_ns_per_row,
-        arrayNsPerKey: found.array_ns_per_key,
-        l3MissNs: found.l3_miss_ns,
-        memoryMissNs: found.memory_miss_ns,
-        outputNsPerRow: found.output_ns_per_row,
-        outputBytesPerMs: found.output_bytes_per_ms,
-        groupNsPerRow: found.group_ns_per_row,
-        spillWriteBytesPerMs: found.spill_write_bytes_per_ms,
-        spillReadBytesPerMs: found.spill_read_bytes_per_ms,
-        fileWriteBytesPerMs: found.file_write_bytes_per_ms,
-        stageStartMs: found.stage_start_ms
-    });
+    const values = Object.entries(figures).map(([figure, property]) => [property, found[figure]] as const);
+    return Object.freeze({ name: found["name"], ...Object.fromEntries(values) }) as MachineProfile;
+}
+
+/** The profile of machines that were not measured. */
+export function loadProfile(): MachineProfile {
+    if (!existsSync(builtProfile)) return readProfile();
+    return Object.freeze(JSON.parse(readFileSync(builtProfile, "utf8")) as MachineProfile);
 }

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { listDevices } from "../../../src/machine/devices.js";
 import { machineInfo, usableMemory } from "../../../src/machine/machine.js";
-import { loadProfile } from "../../../src/machine/profile.js";
+import { loadProfile, readProfile } from "../../../src/machine/profile.js";
 import { machine } from "../../support/planning.js";
 
 const folder = mkdtempSync(join(tmpdir(), "spillway-profile-"));
@@ -25,17 +25,22 @@ describe("a machine profile", () => {
         for (const figure of Object.values(figures)) expect(figure).toBeGreaterThan(0);
     });
 
+    test("is part of the package as the build has read it", () => {
+        const built = new URL("../../../dist/machine/default-profile.json", import.meta.url);
+        expect(JSON.parse(readFileSync(built, "utf8"))).toEqual(readProfile());
+    });
+
     test.each([
         ["a figure that is missing", sound.replace(/^probe_ns_per_row.*$/m, ""), /probe_ns_per_row/],
         ["a figure of zero", sound.replace(/^probe_ns_per_row.*$/m, "probe_ns_per_row: 0"), /probe_ns_per_row/],
         ["an unknown figure", `${sound}\nwarp_speed: 9\n`, /warp_speed/],
         ["no YAML at all", "{", /not valid/]
     ])("with %s is refused and names it", (_, text, words) => {
-        expect(() => loadProfile(write(text))).toThrow(words);
+        expect(() => readProfile(write(text))).toThrow(words);
     });
 
     test("that is missing says where it was looked for", () => {
-        expect(() => loadProfile(join(folder, "none.yaml"))).toThrow(/none\.yaml/);
+        expect(() => readProfile(join(folder, "none.yaml"))).toThrow(/none\.yaml/);
     });
 });
 
