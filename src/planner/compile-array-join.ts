@@ -60,7 +60,7 @@ function arrayJoinOn(
     // Each pair is a result row, and a bit knows no number.
     if (sides.emit === "pairs" && !(looksUnique(statistics) && rows <= range.values)) return undefined;
     const bitmapBytes = (Math.floor(range.values / 64) + 1) * 8; // native/cpu/hash_join/key_bitmap.hpp
-    const copies = Math.floor((budgetBytes * policy.tableShare) / bitmapBytes);
+    const copies = Math.floor((budgetBytes * policy.arrayShare) / bitmapBytes);
     if (copies < (forced ? 1 : Math.max(1, limits.workers / 8))) return undefined;
     return { node, sides, range, bitmapBytes, buildWorkers: clamp(copies, 1, limits.workers) };
 }

@@ -110,9 +110,11 @@ describe("an array join", () => {
         const node = join(primary, foreign, { on: "k" });
         const workers = (mebibytes: number) => planOf(node, undefined, { budgetBytes: mebibytes * 2 ** 20 });
         expect(stageOf(workers(1024)).spec.buildWorkers).toBe(4);
-        const tight = workers(10);
+        const tight = workers(5);
         expect(stageOf(tight).spec.buildWorkers).toBe(2);
-        expect(stageOf(tight).memory.tableBytes).toBeLessThan(10 * 2 ** 20 * defaultPolicy.tableShare);
-        expect(kind(workers(4))).toBe("join");
+        expect(stageOf(tight).memory.tableBytes).toBeLessThan(5 * 2 ** 20 * defaultPolicy.arrayShare);
+        expect(kind(workers(2))).toBe("join");
+        const many = planOf(node, undefined, { budgetBytes: 40e6, threads: 16 });
+        expect(stageOf(many).spec.buildWorkers).toBe(16);
     });
 });
