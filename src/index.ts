@@ -7,6 +7,7 @@ export { errorCodes, SpillwayError, type ErrorCode, type ErrorDetails } from "./
 export type {
     BatchesOptions,
     FileOptions,
+    ExplainOptions,
     FromBatchesOptions,
     GroupByHints,
     GroupByOptions,

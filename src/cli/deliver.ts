@@ -23,7 +23,7 @@ const rowsOfTable = 10;
 function refuseContradictions(args: DeliveryArguments): void {
     const ways = [args.explain && "--explain", args.count && "--count", args.output != null && "--output"];
     const given = ways.filter((way) => way !== false);
-    if (given.length > 1) throw new UsageError(`${given.join(" and ")} exclude each other; give one.`);
+    if (args.count && args.output != null) throw new UsageError("--count and --output exclude each other; give one.");
     if (args.overwrite && args.output == null) throw new UsageError("--overwrite needs --output.");
     if (args.rows != null && given.length > 0) {
         throw new UsageError(`--rows limits the rows that are printed and ${given[0]} prints none; give one of both.`);
@@ -58,7 +58,8 @@ export async function deliver(query: Query, args: DeliveryArguments, context: Co
 }
 
 async function explain(query: Query, args: DeliveryArguments, context: CommandContext): Promise<void> {
-    const explanation = await query.explain();
+    const result = args.count ? "count" : args.output == null ? "batches" : "file";
+    const explanation = await query.explain({ result });
     await context.print(args.json ? `${JSON.stringify(explanation.plan)}\n` : `${String(explanation)}\n`);
 }
 

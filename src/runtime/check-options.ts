@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RunRequest } from "./query-runner.js";
-import { checkBoolean, checkFunction, checkInteger, checkOptions, checkSignal } from "../model/arguments.js";
+import {
+    checkBoolean,
+    checkFunction,
+    checkInteger,
+    checkOneOf,
+    checkOptions,
+    checkSignal
+} from "../model/arguments.js";
 import type { Progress } from "../model/progress.js";
+import type { SinkKind } from "../plan/plan.js";
+
+const sinkKinds = ["batches", "count", "table", "file"] as const satisfies readonly SinkKind[];
+
+export function checkExplainOptions(options: unknown): SinkKind {
+    const { result } = checkOptions(options, "", ["result"]);
+    return result === undefined ? "batches" : checkOneOf(result, "result", sinkKinds);
+}
 
 const runNames = ["signal", "onProgress"];
 

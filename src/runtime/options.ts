@@ -41,6 +41,11 @@ export interface RuntimeOptions {
     debug?: DebugKnobs;
 }
 
+export interface ExplainOptions {
+    /** What is to be explained: rows by "batches" (the default), a "table", a "file", or their "count" alone. */
+    result?: "batches" | "count" | "table" | "file";
+}
+
 export interface RunOptions {
     /** Cancels the query; its promise rejects with `signal.reason`. */
     signal?: AbortSignal;

@@ -209,9 +209,9 @@ export class QueryRunner {
         return grant;
     }
 
-    public async explain(node: LogicalNode, debug: DebugKnobs): Promise<Explanation> {
+    public async explain(node: LogicalNode, sink: SinkKind, debug: DebugKnobs): Promise<Explanation> {
         return await this.runJob(undefined, async (job) => {
-            const query = this.planRequest(node, "batches", debug);
+            const query = this.planRequest(node, sink, debug);
             const policy = samplingPolicy(this.policy, query.debug);
             const statistics = await this.statistics.collect(job, node, policy, this.threads);
             return new Explanation(new QueryPlanner({ ...query, statistics }).plan(query.budgetBytes));

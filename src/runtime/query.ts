@@ -16,10 +16,18 @@ import type {
 } from "../model/schema-types.js";
 import { logicalSchema, type LogicalNode } from "../plan/logical.js";
 import type { Explanation } from "../plan/plan-text.js";
-import { checkBatchesOptions, checkFileOptions, checkRunOptions } from "./check-options.js";
+import { checkBatchesOptions, checkExplainOptions, checkFileOptions, checkRunOptions } from "./check-options.js";
 import { groupNode } from "./group-by.js";
 import { joinNode } from "./join.js";
-import type { BatchesOptions, FileOptions, GroupByOptions, Input, JoinOptions, RunOptions } from "./options.js";
+import type {
+    BatchesOptions,
+    ExplainOptions,
+    FileOptions,
+    GroupByOptions,
+    Input,
+    JoinOptions,
+    RunOptions
+} from "./options.js";
 
 /** Something that can be joined and grouped: a relation or the result of another query. */
 export abstract class Source<T extends TypeMap = TypeMap> {
@@ -78,9 +86,12 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
         super(runner, node, debug);
     }
 
-    /** The plan: stages, sizes, reservations and predicted times. Text by `String()`, data by `.plan`. */
-    public async explain(): Promise<Explanation> {
-        return await this._runner.explain(this._node, this._debug);
+    /**
+     * The plan: stages, sizes, reservations and predicted times. Text by `String()`, data by `.plan`. Counting needs
+     * fewer columns than rows do, so its plan may be another one: `result` says what is to be explained.
+     */
+    public async explain(options?: ExplainOptions): Promise<Explanation> {
+        return await this._runner.explain(this._node, checkExplainOptions(options), this._debug);
     }
 
     /** Number of result rows; columns that the count does not need are not read. */

@@ -31,7 +31,11 @@ export const resultOptions = {
     output: { type: "string", alias: "o", describe: "Write the result to this Arrow file" },
     overwrite: { type: "boolean", default: false, describe: "Replace the output file if it exists" },
     count: { type: "boolean", default: false, describe: "Print the number of result rows only" },
-    explain: { type: "boolean", default: false, describe: "Print the plan and run nothing" },
+    explain: {
+        type: "boolean",
+        default: false,
+        describe: "Print the plan (with --count: of counting) and run nothing"
+    },
     rows: { type: "string", describe: "Most rows to print (default: 10 in a table, all with --json)" },
     json: { type: "boolean", default: false, describe: "Results (rows as JSON lines), plans and errors as JSON" },
     quiet: { type: "boolean", alias: "q", default: false, describe: "Nothing on stderr but errors" }

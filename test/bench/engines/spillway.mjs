@@ -74,7 +74,7 @@ export async function openSpillway({ leftPath, rightPath, workFolder, threads, b
         const [left, right] = [await runtime.fromArrowFile(leftPath), await runtime.fromArrowFile(rightPath)];
         return runtime.join({ left, right, on: { r_key: "s_key" }, select });
     };
-    const { plan } = await (await makeQuery()).explain();
+    const { plan } = await (await makeQuery()).explain({ result: operation });
     return {
         algorithm: `spillway ${[...new Set(plan.stages.map((stage) => stage.algorithm))].join(" + ")}`,
         ...operationsOf(makeQuery, outputPath)[operation],

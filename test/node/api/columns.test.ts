@@ -171,4 +171,14 @@ describe("explain", () => {
         await query.count();
         expect(query.report()).toMatchObject({ rowsOut: 3 });
     });
+
+    test("is of the result that is asked for", async () => {
+        const query = runtime.fromTable(people).join(runtime.fromTable(cities), { on: { city: "id" } });
+        for (const result of ["batches", "count", "table", "file"] as const) {
+            expect((await query.explain({ result })).plan.sink).toBe(result);
+        }
+        expect((await query.explain()).plan.sink).toBe("batches");
+        await expect(query.explain({ result: "rows" as "count" })).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+        await expect(query.explain({ sink: "count" } as object)).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+    });
 });

@@ -115,6 +115,11 @@ test("explain says what will be done and does nothing", async () => {
     expect(stdout).toMatch(/partition|build|probe/i);
     const plan = JSON.parse((await succeed("explain", ...joinWords, "--json")).stdout) as Record<string, unknown>;
     expect(Object.keys(plan).length).toBeGreaterThan(2);
+    const sinkOf = async (...more: string[]): Promise<unknown> =>
+        (JSON.parse((await succeed(...joinWords, "--explain", "--json", ...more)).stdout) as { sink: unknown }).sink;
+    expect(await sinkOf()).toBe("batches");
+    expect(await sinkOf("--count")).toBe("count");
+    expect(await sinkOf("--output", "never-written.arrow")).toBe("file");
 });
 
 test("machine names the cores and why no GPU is used", async () => {
