@@ -98,6 +98,10 @@ function leastRungs(ladder: readonly PlanLimits[]): PlanLimits[] {
     return [...lastOfKind.values()].reverse();
 }
 
+function streams({ draft }: Attempt): boolean {
+    return draft.stages.some(({ kind }) => kind === "streamingJoin" || kind === "arrayJoin");
+}
+
 /** Compiles one query for budgets of any size. Estimates and limits, which depend on no budget, are made once. */
 export class PlanSearch {
     public readonly policy: Policy;
@@ -107,6 +111,7 @@ export class PlanSearch {
     readonly #estimator: Estimator;
     readonly #ladder: readonly PlanLimits[];
     #leastBudget: number | undefined;
+    #last: { budgetBytes: number; attempt: Attempt } | undefined;
 
     public constructor(query: PlanQuery) {
         this.#query = query;
@@ -123,6 +128,12 @@ export class PlanSearch {
      * hold that either, the plan needs more than the budget.
      */
     public at(budgetBytes: number): Attempt {
+        // Admission asks for the whole budget, and the plan is mostly made for the same.
+        if (this.#last?.budgetBytes !== budgetBytes) this.#last = { budgetBytes, attempt: this.#at(budgetBytes) };
+        return this.#last.attempt;
+    }
+
+    #at(budgetBytes: number): Attempt {
         const fitting = this.#firstFitting(budgetBytes);
         if (fitting !== undefined) return fitting;
         const least = this.leastBudget();
@@ -131,9 +142,13 @@ export class PlanSearch {
     }
 
     #firstFitting(budgetBytes: number): Attempt | undefined {
+        let before: Attempt | undefined;
         for (const limits of this.#ladder) {
+            // Each rung comes with streaming and then without: the same plan when nothing in the first one streams.
+            if (before?.draft.request.limits.streaming === true && !limits.streaming && !streams(before)) continue;
             const attempt = this.#attempt(limits, budgetBytes);
             if (attempt.minimumBytes <= budgetBytes) return attempt;
+            before = attempt;
         }
         return undefined;
     }
