@@ -9,7 +9,7 @@ const mebibyte = 1024 * 1024;
 
 /**
  * Batches that may lie dropped but uncollected beyond what the budget leaves. Of the 128 MiB beside the budget Node and
- * the code take 75, V8's objects and malloc's arenas 20 to 40. Collecting this often costs nothing that shows: 8 M rows
+ * the code take 70, V8's objects and malloc's arenas 20 to 40. Collecting this often costs nothing that shows: 8 M rows
  * by `batches()` in 8 MiB take as long as without, since blocks that come back early need not be mapped anew.
  */
 const waitingBytesMax = 8 * mebibyte;

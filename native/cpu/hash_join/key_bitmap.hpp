@@ -17,8 +17,8 @@ struct DenseKeys {
 };
 
 // Which of the keys of a dense range are there: one bit each, the smallest table with which a key can be looked up. The
-// array join (NOPA) of Schuh et al., SIGMOD 2016, section 3.1, for build sides of which nothing but the key is wanted:
-// its array of payloads is left with a bit per key.
+// array join (NOPA) of Schuh et al., SIGMOD 2016, for build sides of which nothing but the key is wanted: its array of
+// payloads is left with a bit per key.
 class KeyBitmap {
   public:
     static uint64_t bytes_for(uint64_t values) { return words_for(values) * sizeof(uint64_t); }
