@@ -37,6 +37,22 @@ PagePool::~PagePool() {
 
 uint8_t* PagePool::try_acquire() {
     std::unique_lock<std::mutex> lock(mutex_);
+    return acquire_one(lock);
+}
+
+bool PagePool::try_acquire(size_t count, std::vector<uint8_t*>& out) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    uint8_t* const first = acquire_one(lock);
+    if (first == nullptr) return false;
+    const size_t more = std::min(count - 1, free_pages_.size());
+    out.insert(out.end(), free_pages_.end() - static_cast<std::ptrdiff_t>(more), free_pages_.end());
+    free_pages_.resize(free_pages_.size() - more);
+    pages_in_use_ += more;
+    out.push_back(first);
+    return true;
+}
+
+uint8_t* PagePool::acquire_one(std::unique_lock<std::mutex>& lock) {
     for (;;) {
         if (!free_pages_.empty()) {
             uint8_t* page = free_pages_.back();
@@ -50,14 +66,6 @@ uint8_t* PagePool::try_acquire() {
         if (mapping_ == 0) return nullptr;
         mapped_.wait(lock);
     }
-}
-
-void PagePool::try_acquire_more(size_t count, std::vector<uint8_t*>& out) {
-    std::lock_guard<std::mutex> lock(mutex_);
-    count = std::min(count, free_pages_.size());
-    out.insert(out.end(), free_pages_.end() - static_cast<std::ptrdiff_t>(count), free_pages_.end());
-    free_pages_.resize(free_pages_.size() - count);
-    pages_in_use_ += count;
 }
 
 // Bytes of the next slab, counted before it is mapped, so that the limit holds without the lock.

@@ -25,8 +25,9 @@ class PagePool : private Reclaimable {
 
     // nullptr when the limit (or the budget) is reached: the caller spills and tries again.
     uint8_t* try_acquire();
-    // Appends up to `count` pages that are free at once (nothing is mapped for them): one lock for many pages.
-    void try_acquire_more(size_t count, std::vector<uint8_t*>& out);
+    // Appends a page, and up to `count` in all as far as they are free without mapping more: one lock for many pages.
+    // False when there is none.
+    bool try_acquire(size_t count, std::vector<uint8_t*>& out);
     void release(uint8_t* page);
     void release(const std::vector<uint8_t*>& pages);
 
@@ -59,6 +60,7 @@ class PagePool : private Reclaimable {
         ReservedBlock memory;
         uint64_t pages;  // of small pages fewer than the memory, which is rounded to the system's, would hold
     };
+    uint8_t* acquire_one(std::unique_lock<std::mutex>& lock);
     uint8_t* acquire_from_new_slab(uint64_t claimed, std::unique_lock<std::mutex>& lock);
     std::optional<ReservedBlock> try_map(uint64_t bytes);
     uint64_t claim_slab();

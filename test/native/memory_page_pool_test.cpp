@@ -96,6 +96,22 @@ TEST(memory_page_pool_gives_free_slabs_to_others_under_pressure) {
     EXPECT_EQ(acquire_all(pool).size(), pages.size() - 1);  // and all of them can be had again
 }
 
+TEST(memory_page_pool_gives_many_pages_at_once) {
+    MemoryBudget budget(8 * kMiB);
+    PagePool pool(budget, 16 * kKiB, 1 * kMiB);
+    std::vector<uint8_t*> pages;
+    EXPECT(pool.try_acquire(10, pages));
+    EXPECT_EQ(pages.size(), size_t{10});
+    EXPECT(pool.try_acquire(1, pages));
+    EXPECT_EQ(pool.pages_in_use(), 11u);
+    EXPECT(pool.try_acquire(1000, pages));  // as many as there are
+    EXPECT_EQ(pages.size(), size_t{64});
+    EXPECT(!pool.try_acquire(1, pages));
+    EXPECT_EQ(std::set<uint8_t*>(pages.begin(), pages.end()).size(), pages.size());
+    pool.release(pages);
+    EXPECT_EQ(pool.pages_in_use(), 0u);
+}
+
 TEST(memory_page_pool_serves_many_threads) {
     MemoryBudget budget(24 * kMiB);
     PagePool pool(budget, 16 * kKiB, 8 * kMiB);
@@ -106,11 +122,13 @@ TEST(memory_page_pool_serves_many_threads) {
         std::vector<std::pair<PagePool*, uint8_t*>> held;
         for (int step = 0; step < 4000; ++step) {
             PagePool& from = random() % 2 == 0 ? pool : rival;
-            uint8_t* page = random() % 3 != 0 ? from.try_acquire() : nullptr;
-            if (page != nullptr) {
+            std::vector<uint8_t*> pages;
+            if (random() % 3 != 0) from.try_acquire(1 + random() % 5, pages);
+            for (uint8_t* page : pages) {
                 std::memset(page, static_cast<int>(seed), 64);
                 held.emplace_back(&from, page);
-            } else {
+            }
+            if (pages.empty()) {
                 const size_t keep = held.size() * (random() % 3) / 3;
                 for (; held.size() > keep; held.pop_back()) {
                     if (held.back().second[63] != static_cast<uint8_t>(seed)) ++faults;

@@ -23,8 +23,8 @@ class PageSpiller {
         int32_t partition;
         Page page;
     };
-    // A page from the pool. When there is none left, hands in `pending` (full pages that the caller still holds) and
-    // spills. Throws kBudgetTooSmall when nothing can be spilled.
+    // One of scratch.spare, which is filled from the pool. When there is none left, hands in `pending` (full pages that
+    // the caller still holds) and spills. Throws kBudgetTooSmall when nothing can be spilled.
     uint8_t* acquire(std::vector<PartitionPage>& pending, SpillScratch& scratch);
     // For a row larger than a page that stays in memory. Nothing: there is no room in the pool, and passing_memory()
     // does. Throws when the set may not spill.
@@ -54,6 +54,8 @@ class PageSpiller {
     uint64_t take_pages(int32_t partition, size_t multiple, uint64_t wanted, std::vector<SpillRun>& runs);
     void write_victims(std::vector<SpillRun>& runs, SpillScratch& scratch);
     void give_back(std::vector<SpillRun>& runs);
+    void release_freed(SpillScratch& scratch);
+    void release_spare(SpillScratch& scratch);
     size_t run_pages() const;
     // False when no page in memory can go, now or after what other workers are writing.
     bool spill_some(std::vector<PartitionPage>& pending, SpillScratch& scratch);

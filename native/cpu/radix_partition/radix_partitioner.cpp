@@ -38,6 +38,7 @@ class RadixPartitioner::Worker {
           batch_pages_(spiller.batch_pages()),
           combining_(!rows.layout().has_var && row_bytes_ <= kCombinedRowBytesMax),
           slots_(static_cast<size_t>(rows.null_partition()) + 1) {
+        scratch_.spare_max = batch_pages_;
         if (combining_) {
             buffers_ =
                 Buffer::allocate(rows.budget(), slots_.size() * kBufferRows * row_bytes_, "write-combining buffers");
@@ -53,7 +54,7 @@ class RadixPartitioner::Worker {
         for (Slot& slot : slots_) {
             if (slot.page != nullptr) rows_.pool().release(slot.page);
         }
-        for (uint8_t* page : spare_) rows_.pool().release(page);
+        if (!scratch_.spare.empty()) rows_.pool().release(scratch_.spare);
         for (PageSpiller::PartitionPage& each : pending_) {
             if (each.page.own == nullptr) rows_.pool().release(each.page.data);
         }
@@ -200,12 +201,7 @@ class RadixPartitioner::Worker {
     }
 
     void open_page(Slot& slot) {
-        if (spare_.empty()) {
-            spare_.push_back(spiller_.acquire(pending_, scratch_));
-            if (batch_pages_ > 1) rows_.pool().try_acquire_more(batch_pages_ - 1, spare_);
-        }
-        slot.page = spare_.back();
-        spare_.pop_back();
+        slot.page = spiller_.acquire(pending_, scratch_);
         slot.rows = 0;
         slot.heap_begin = static_cast<uint32_t>(page_bytes_);
         slot.heap_bytes = 0;
@@ -240,7 +236,6 @@ class RadixPartitioner::Worker {
     uint8_t* lines_ = nullptr;             // their bytes
     std::unique_ptr<uint8_t[]> buffered_;  // rows in each of them
     std::vector<Slot> slots_;
-    std::vector<uint8_t*> spare_;                      // pages taken from the pool ahead of need
     std::vector<PageSpiller::PartitionPage> pending_;  // full pages not handed in yet
 };
 

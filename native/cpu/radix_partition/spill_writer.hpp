@@ -19,6 +19,8 @@ struct SpillScratch {
     std::vector<uint8_t> encoded;  // packed runs of one write
     std::vector<SpillPiece> pieces;
     std::vector<uint8_t*> freed;  // pages of one write
+    std::vector<uint8_t*> spare;  // pages of the pool for the next rows; whoever owns the scratch gives them back
+    size_t spare_max = 0;         // how many of its freed pages a worker keeps as spare ones
     std::vector<int32_t> ready;   // partitions on their way into or out of the list of whole runs
     int64_t writer = -1;          // number of the worker among those that spill, once it does
 };
