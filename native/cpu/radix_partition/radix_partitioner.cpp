@@ -39,6 +39,7 @@ class RadixPartitioner::Worker {
           combining_(!rows.layout().has_var && row_bytes_ <= kCombinedRowBytesMax),
           slots_(static_cast<size_t>(rows.null_partition()) + 1) {
         scratch_.spare_max = batch_pages_;
+        scratch_.spare.reserve(batch_pages_);  // pages on their way into it must not be lost for want of memory
         if (combining_) {
             buffers_ =
                 Buffer::allocate(rows.budget(), slots_.size() * kBufferRows * row_bytes_, "write-combining buffers");
