@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "device/device_policy.hpp"
+#include "device/memory_pool.hpp"
+#include "device/staging.hpp"
+#include "device/stream.hpp"
+
+namespace spillway::cuda {
+
+struct DeviceProperties {
+    std::string name;
+    int ordinal = 0;
+    int compute_major = 0;
+    int compute_minor = 0;
+    int multiprocessors = 0;
+    int warp_threads = 0;
+    int threads_per_block_max = 0;
+    int threads_per_multiprocessor_max = 0;
+    int blocks_per_multiprocessor_max = 0;
+    int registers_per_multiprocessor = 0;
+    int copy_engines = 0;
+    uint64_t shared_bytes_per_block = 0;        // without opting in
+    uint64_t shared_bytes_per_block_optin = 0;  // what launch() can raise it to
+    uint64_t shared_bytes_per_multiprocessor = 0;
+    uint64_t l2_bytes = 0;
+    uint64_t memory_bytes = 0;
+};
+
+// One GPU opened for work: its memory, pinned staging memory, and the stream that all its work is ordered on (see the
+// hazard in memory_pool.hpp). Calls may come from any host thread, one at a time but for the pools and
+// set_cancelled(); every entry makes the device current for the calling thread, as current is what a thread is and not
+// what a process is. After a sticky error every entry throws and says that the process must be restarted.
+class Device {
+  public:
+    // memory_limit_bytes: at most this much memory for blocks; 0 = all that is free now less a reserve for the driver
+    // (device_policy.hpp). More than the device has is taken as what it has.
+    Device(int ordinal, uint64_t memory_limit_bytes, uint64_t staging_limit_bytes = kStagingLimitBytes);
+    ~Device();
+    Device(const Device&) = delete;
+    Device& operator=(const Device&) = delete;
+
+    int ordinal() const { return properties_.ordinal; }
+    const DeviceProperties& properties() const { return properties_; }
+
+    MemoryPool& memory();
+    StagingPool& staging();
+    cudaStream_t stream();
+
+    void make_current();
+    void synchronize();  // until all work on stream() is done; throws what a kernel did wrong
+    bool usable() const noexcept { return !is_lost(properties_.ordinal); }
+
+    // From any thread: work ends with kCancelled at its next check_cancelled() until the flag is taken back.
+    void set_cancelled(bool cancelled) noexcept { cancelled_.store(cancelled, std::memory_order_relaxed); }
+    const std::atomic<bool>& cancelled() const { return cancelled_; }
+    void check_cancelled() const {
+        if (cancelled_.load(std::memory_order_relaxed)) throw Error(ErrorCode::kCancelled, "the job was aborted");
+    }
+
+  private:
+    DeviceProperties properties_;
+    std::unique_ptr<MemoryPool> memory_;
+    std::unique_ptr<StagingPool> staging_;
+    std::unique_ptr<Stream> stream_;
+    std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "device/block_allocator.hpp"
+#include "device/error.hpp"
+
+namespace spillway::cuda {
+
+class BlockPool;
+
+// A block of a pool, given back when it goes. The pool must outlive it.
+class Allocation {
+  public:
+    Allocation() = default;
+    Allocation(Allocation&& other) noexcept;
+    Allocation& operator=(Allocation&& other) noexcept;
+    Allocation(const Allocation&) = delete;
+    Allocation& operator=(const Allocation&) = delete;
+    ~Allocation() { reset(); }
+
+    template <class T = void>
+    T* as() const {
+        return static_cast<T*>(data_);
+    }
+    uint64_t bytes() const { return bytes_; }  // as asked for; the block may be a little larger
+    explicit operator bool() const { return data_ != nullptr; }
+    void reset() noexcept;
+
+  private:
+    friend class BlockPool;
+    Allocation(BlockPool* pool, void* data, uint64_t bytes) : pool_(pool), data_(data), bytes_(bytes) {}
+
+    BlockPool* pool_ = nullptr;
+    void* data_ = nullptr;
+    uint64_t bytes_ = 0;
+};
+
+// What pools of device and of pinned memory share: a BlockAllocator behind a lock, errors, injected faults. The limit
+// is hard: it counts every block handed out, rounded up to the granularity. Thread-safe.
+class BlockPool {
+  public:
+    BlockPool(const BlockPool&) = delete;
+    BlockPool& operator=(const BlockPool&) = delete;
+
+    // Contents are whatever the last owner left. Throws kOutOfMemory with wanted, free and limit; `what` names the
+    // purpose. 0 bytes: an empty Allocation.
+    Allocation allocate(uint64_t bytes, const char* what);
+
+    uint64_t used_bytes() const;
+    uint64_t peak_bytes() const;
+    void reset_peak();
+    uint64_t limit_bytes() const;
+    uint64_t reserved_bytes() const;  // taken from the driver: blocks in use and cached ones
+    uint64_t free_bytes() const;      // within the limit, and what the driver has now
+    uint64_t blocks() const;          // handed out
+
+    // Gives cached segments back to the driver. Waits for all work of the device, as cudaFree does.
+    void trim();
+
+    // For tests: the n-th allocation from now (1 = the next) throws kOutOfMemory, once. 0 = none.
+    void fail_after(uint64_t n);
+
+  protected:
+    BlockPool(BlockBacking& backing, const BlockSizes& sizes, uint64_t limit_bytes, Tier tier);
+    ~BlockPool() = default;
+
+    virtual uint64_t backing_free_bytes() const = 0;
+
+  private:
+    friend class Allocation;
+    void give_back(void* data) noexcept;
+    uint64_t free_locked() const;
+    Error refuse(uint64_t bytes, const char* what, const char* why) const;
+
+    mutable std::mutex mutex_;
+    BlockAllocator allocator_;
+    const Tier tier_;
+    uint64_t fails_in_ = 0;
+};
+
+// Segments of cudaMalloc, on one device.
+class DeviceBacking : public BlockBacking {
+  public:
+    explicit DeviceBacking(int ordinal) : ordinal_(ordinal) {}
+    void* acquire(uint64_t bytes) override;
+    void release(void* data, uint64_t bytes) noexcept override;
+
+  private:
+    const int ordinal_;
+};
+
+// GPU memory of one device, up to a hard limit, which emulates smaller GPUs.
+//
+// Hazard: a block can be handed out again as soon as its Allocation goes, while kernels that use it may still be
+// waiting in a stream. That is safe as long as old and new users are ordered: all on Device::stream(), or joined with
+// it by events. So
+// - before an Allocation that another stream (a copy, a second pipeline) has used goes, Device::stream() must wait for
+//   that stream, or the host must have waited for it;
+// - before another stream uses a new Allocation, it must wait for what was in Device::stream() when the block was
+//   allocated (Uploader::follow()).
+// trim() and a refused cudaMalloc release segments after waiting for the whole device, so they need no care.
+class MemoryPool final : private DeviceBacking, public BlockPool {
+  public:
+    MemoryPool(int ordinal, uint64_t limit_bytes);
+
+  private:
+    uint64_t backing_free_bytes() const override;
+
+    const int ordinal_;
+};
+
+}  // namespace spillway::cuda
