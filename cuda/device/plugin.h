@@ -14,8 +14,9 @@
 extern "C" {
 #endif
 
-#define SPILLWAY_CUDA_ABI_VERSION 1
+#define SPILLWAY_CUDA_ABI_VERSION 2
 #define SPILLWAY_CUDA_TEXT_BYTES 256
+#define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
 #define SPILLWAY_CUDA_DEVICES_MAX 64
 
 typedef struct spillway_cuda_device {
@@ -41,16 +42,109 @@ typedef struct spillway_cuda_devices {
     spillway_cuda_device device[SPILLWAY_CUDA_DEVICES_MAX];
 } spillway_cuda_devices;
 
+/* Codes of spillway_cuda_status. */
+enum {
+    SPILLWAY_CUDA_OK = 0,
+    SPILLWAY_CUDA_OUT_OF_MEMORY = 1,
+    SPILLWAY_CUDA_FAILED = 2,    /* a call of CUDA or a kernel; see cuda_error */
+    SPILLWAY_CUDA_CANCELLED = 3, /* set_cancelled() */
+    SPILLWAY_CUDA_INVALID = 4,   /* an argument */
+    SPILLWAY_CUDA_INTERNAL = 5
+};
+
+/* What became of a call; the plugin fills all of it, success or not. */
+typedef struct spillway_cuda_status {
+    int32_t code;
+    int32_t cuda_error;    /* number of the cudaError_t behind it, 0 = none */
+    int32_t device_lost;   /* this process cannot use the device any more */
+    int32_t host_memory;   /* SPILLWAY_CUDA_OUT_OF_MEMORY: of host memory, else of device memory */
+    int32_t limit_reached; /* ... because of the limit given to open_device, else the driver or system refused */
+    int32_t reserved;
+    uint64_t wanted_bytes; /* the three of SPILLWAY_CUDA_OUT_OF_MEMORY */
+    uint64_t free_bytes;
+    uint64_t limit_bytes;
+    char text[SPILLWAY_CUDA_STATUS_TEXT_BYTES];
+} spillway_cuda_status;
+
+typedef struct spillway_cuda_memory {
+    uint64_t used_bytes; /* blocks handed out */
+    uint64_t peak_bytes; /* of used_bytes, since open_device or the last reset */
+    uint64_t limit_bytes;
+    uint64_t free_bytes;     /* within the limit, and what the driver has now */
+    uint64_t reserved_bytes; /* taken from the driver: blocks handed out and cached ones */
+    uint64_t pinned_used_bytes;
+    uint64_t pinned_peak_bytes;
+    uint64_t pinned_limit_bytes;
+    uint64_t pinned_reserved_bytes;
+} spillway_cuda_memory;
+
+/* A device opened for work, a block of its memory, a block of pinned host memory, copies under way. */
+typedef struct spillway_cuda_gpu spillway_cuda_gpu;
+typedef struct spillway_cuda_buffer spillway_cuda_buffer;
+typedef struct spillway_cuda_pinned spillway_cuda_pinned;
+typedef struct spillway_cuda_transfer spillway_cuda_transfer;
+
+/*
+ * All functions but list_devices. Any host thread may call; calls for one gpu run one after the other, but for
+ * allocate*, free_*, memory_info and set_cancelled, which may run beside any. An out parameter is NULL or 0 unless the
+ * status is SPILLWAY_CUDA_OK. New functions (operations) are added at the end, with a new version.
+ */
+typedef struct spillway_cuda_functions {
+    uint32_t abi_version;
+    uint32_t count; /* function pointers that follow */
+
+    /* memory_limit_bytes 0: all that is free now, less a reserve for the driver. Both limits are hard. */
+    void (*open_device)(int32_t ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes,
+                        spillway_cuda_gpu** gpu, spillway_cuda_status* status);
+    /* Refuses, and leaves the device open, while blocks or transfers of it exist. */
+    void (*close_device)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
+    void (*memory_info)(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_cuda_status* status);
+    void (*reset_peak)(spillway_cuda_gpu* gpu);
+    /* Gives memory that no block uses back to the driver and the system. */
+    void (*trim)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
+    /* Not 0: running and later calls end with SPILLWAY_CUDA_CANCELLED until it is 0 again. */
+    void (*set_cancelled)(spillway_cuda_gpu* gpu, int32_t cancelled);
+    /* Waits for all work of the device. */
+    void (*synchronize)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
+
+    /* Memory for `purpose`, not zeroed. The address means something on the device only. */
+    void (*allocate)(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_buffer** buffer,
+                     uint64_t* address, spillway_cuda_status* status);
+    void (*free_buffer)(spillway_cuda_buffer* buffer);
+    void (*allocate_pinned)(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_pinned** block,
+                            void** address, spillway_cuda_status* status);
+    void (*free_pinned)(spillway_cuda_pinned* block);
+
+    /*
+     * Copy a range of the buffer. They start after the work that the device was given before, and work that it is given
+     * later sees the bytes. Pinned host memory is copied while the caller goes on and must stay until wait(). Pageable
+     * host memory goes through pinned blocks: an upload returns when the source has been read, a download when all
+     * bytes are there. `bytes` 0 is no error.
+     */
+    void (*upload)(spillway_cuda_gpu* gpu, spillway_cuda_buffer* to, uint64_t offset_bytes, const void* from,
+                   uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+    void (*download)(spillway_cuda_gpu* gpu, void* to, const spillway_cuda_buffer* from, uint64_t offset_bytes,
+                     uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+    /* Waits for the copy and frees the transfer, also when the status tells of an error. */
+    void (*wait)(spillway_cuda_transfer* transfer, spillway_cuda_status* status);
+} spillway_cuda_functions;
+
+#define SPILLWAY_CUDA_FUNCTION_COUNT 14
+
 /* Names for dlsym. */
 #define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"
 #define SPILLWAY_CUDA_LIST_DEVICES_SYMBOL "spillway_cuda_list_devices"
+#define SPILLWAY_CUDA_GET_FUNCTIONS_SYMBOL "spillway_cuda_get_functions"
 
 typedef uint32_t (*spillway_cuda_abi_version_fn)(void);
 /* Fills *devices. Creates no context on any device. */
 typedef void (*spillway_cuda_list_devices_fn)(spillway_cuda_devices* devices);
+/* A table that lives as long as the process. */
+typedef const spillway_cuda_functions* (*spillway_cuda_get_functions_fn)(void);
 
 uint32_t spillway_cuda_abi_version(void);
 void spillway_cuda_list_devices(spillway_cuda_devices* devices);
+const spillway_cuda_functions* spillway_cuda_get_functions(void);
 
 #ifdef __cplusplus
 }
