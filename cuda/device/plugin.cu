@@ -180,6 +180,7 @@ spillway_cuda_transfer* start_transfer(spillway_cuda_gpu* gpu, Queue& queue, Cop
 }
 
 uint8_t* range_of(const spillway_cuda_buffer* buffer, uint64_t offset_bytes, uint64_t bytes) {
+    require(buffer != nullptr, "a copy has no buffer");
     const uint64_t held_bytes = buffer->block.bytes();
     require(offset_bytes <= held_bytes && bytes <= held_bytes - offset_bytes, "a copy exceeds its buffer");
     return buffer->block.as<uint8_t>() + offset_bytes;

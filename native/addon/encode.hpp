@@ -8,10 +8,10 @@
 
 #include "addon/delivered_memory.hpp"
 #include "addon/engine.hpp"
-#include "base/cuda_plugin.hpp"
 #include "base/job_control.hpp"
 #include "base/machine.hpp"
 #include "cpu/radix_partition/partitioned_rows.hpp"
+#include "device/gpu_list.hpp"
 #include "executor/key_statistics.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"

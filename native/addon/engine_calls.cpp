@@ -4,9 +4,9 @@
 #include "addon/encode.hpp"
 #include "addon/fields.hpp"
 #include "addon/handle_types.hpp"
-#include "base/cuda_plugin.hpp"
 #include "base/machine.hpp"
 #include "base/thread_cache.hpp"
+#include "device/gpu_list.hpp"
 #include "memory/spill_file.hpp"
 
 namespace spillway::addon {

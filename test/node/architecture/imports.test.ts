@@ -29,8 +29,9 @@ const model = ["base", "memory", "model"];
 const rows = [...model, "cpu/row"];
 const operators = ["cpu/hash_join", "cpu/group_by"];
 const nativeRooms: Record<string, readonly string[]> = {
+    base: [],
     // "plugin" is the C header of the CUDA plugin: all that native/ ever sees of cuda/.
-    base: ["plugin"],
+    device: ["base", "plugin"],
     memory: ["base"],
     model: ["base", "memory"],
     generate: model,
@@ -43,7 +44,16 @@ const nativeRooms: Record<string, readonly string[]> = {
     "cpu/hash_join": [...rows, "cpu/radix_partition", "cpu/materialize"],
     "cpu/group_by": [...rows, "cpu/radix_partition", "cpu/materialize"],
     executor: [...rows, "transfer", "cpu/radix_partition", "cpu/materialize", ...operators],
-    addon: [...rows, "transfer", "cpu/radix_partition", "cpu/materialize", ...operators, "generate", "executor"]
+    addon: [
+        ...rows,
+        "transfer",
+        "cpu/radix_partition",
+        "cpu/materialize",
+        ...operators,
+        "generate",
+        "executor",
+        "device"
+    ]
 };
 
 function typescriptRoom(path: string): string {

@@ -29,8 +29,8 @@ struct Gpus {
     std::string reason;  // why there is none; empty = there are
 };
 
-// Opens libspillway_cuda.so in the folder of this library and asks it. The plugin stays open: the CUDA runtime cannot
-// be unloaded safely. A process asks once, later calls return the same answer.
+// What the CUDA plugin in the folder of this library finds, asked in a child process (gpu_probe.hpp): the driver is not
+// loaded into this one. A process asks once, later calls return the same answer.
 const Gpus& find_gpus();
 
 // The same without the memory, from a plugin in `folder`; for tests.

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUDA plugin without CUDA: its device memory is host memory. The environment variable SPILLWAY_FAKE_GPU makes it
+// misbehave: version, crash, hang, none, refuse, incomplete, lost.
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "cuda/device/plugin.h"
+
+struct spillway_cuda_gpu {
+    uint64_t limit_bytes;
+    uint64_t used_bytes;
+    uint64_t peak_bytes;
+    int children;
+    bool cancelled;
+};
+struct spillway_cuda_buffer {
+    spillway_cuda_gpu* gpu;
+    uint64_t bytes;
+    char* data;
+};
+struct spillway_cuda_pinned {
+    spillway_cuda_gpu* gpu;
+    char* data;
+};
+struct spillway_cuda_transfer {
+    spillway_cuda_gpu* gpu;
+};
+
+namespace {
+
+int open_gpus = 0;
+
+bool is_asked_for(const char* what) {
+    const char* value = std::getenv("SPILLWAY_FAKE_GPU");
+    return value != nullptr && std::strcmp(value, what) == 0;
+}
+
+void misbehave() {
+    if (is_asked_for("crash")) std::raise(SIGSEGV);
+    if (is_asked_for("hang")) ::pause();
+}
+
+void tell(spillway_cuda_status* status, int32_t code, const char* text) {
+    std::memset(status, 0, sizeof *status);
+    status->code = code;
+    std::snprintf(status->text, sizeof status->text, "%s", text);
+}
+
+void ok(spillway_cuda_status* status) {
+    tell(status, SPILLWAY_CUDA_OK, "");
+}
+
+bool refuse_work(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
+    if (is_asked_for("lost")) {
+        tell(status, SPILLWAY_CUDA_FAILED, "an illegal memory access; restart the process");
+        status->cuda_error = 700;
+        status->device_lost = 1;
+        return true;
+    }
+    if (gpu->cancelled) {
+        tell(status, SPILLWAY_CUDA_CANCELLED, "cancelled");
+        return true;
+    }
+    ok(status);
+    return false;
+}
+
+void open_device(int32_t ordinal, uint64_t limit_bytes, uint64_t, spillway_cuda_gpu** gpu,
+                 spillway_cuda_status* status) {
+    *gpu = nullptr;
+    misbehave();
+    if (ordinal != 0) return tell(status, SPILLWAY_CUDA_INVALID, "there is no such GPU");
+    ok(status);
+    *gpu = new spillway_cuda_gpu{limit_bytes, 0, 0, 0, false};
+    ++open_gpus;
+}
+
+void close_device(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
+    ok(status);
+    if (gpu == nullptr) return;
+    if (gpu->children > 0) return tell(status, SPILLWAY_CUDA_INVALID, "in use");
+    delete gpu;
+    --open_gpus;
+}
+
+void memory_info(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_cuda_status* status) {
+    ok(status);
+    *memory = {};
+    memory->used_bytes = gpu->used_bytes;
+    memory->peak_bytes = gpu->peak_bytes;
+    memory->limit_bytes = gpu->limit_bytes;
+    memory->free_bytes = gpu->limit_bytes - gpu->used_bytes;
+}
+
+void reset_peak(spillway_cuda_gpu* gpu) {
+    gpu->peak_bytes = gpu->used_bytes;
+}
+
+void trim(spillway_cuda_gpu*, spillway_cuda_status* status) {
+    ok(status);
+}
+
+void set_cancelled(spillway_cuda_gpu* gpu, int32_t cancelled) {
+    gpu->cancelled = cancelled != 0;
+}
+
+void synchronize(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
+    refuse_work(gpu, status);
+}
+
+void allocate(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_buffer** buffer,
+              uint64_t* address, spillway_cuda_status* status) {
+    *buffer = nullptr;
+    *address = 0;
+    if (refuse_work(gpu, status)) return;
+    if (bytes > gpu->limit_bytes - gpu->used_bytes || is_asked_for("refuse")) {
+        tell(status, SPILLWAY_CUDA_OUT_OF_MEMORY, purpose);
+        status->limit_reached = is_asked_for("refuse") ? 0 : 1;
+        status->wanted_bytes = bytes;
+        status->free_bytes = gpu->limit_bytes - gpu->used_bytes;
+        status->limit_bytes = gpu->limit_bytes;
+        return;
+    }
+    gpu->used_bytes += bytes;
+    if (gpu->used_bytes > gpu->peak_bytes) gpu->peak_bytes = gpu->used_bytes;
+    ++gpu->children;
+    *buffer = new spillway_cuda_buffer{gpu, bytes, new char[bytes]};
+    *address = reinterpret_cast<uint64_t>((*buffer)->data);
+}
+
+void free_buffer(spillway_cuda_buffer* buffer) {
+    buffer->gpu->used_bytes -= buffer->bytes;
+    --buffer->gpu->children;
+    delete[] buffer->data;
+    delete buffer;
+}
+
+void allocate_pinned(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_pinned** block,
+                     void** address, spillway_cuda_status* status) {
+    *block = nullptr;
+    *address = nullptr;
+    if (is_asked_for("refuse")) {
+        tell(status, SPILLWAY_CUDA_OUT_OF_MEMORY, purpose);
+        status->host_memory = 1;
+        return;
+    }
+    ok(status);
+    ++gpu->children;
+    *block = new spillway_cuda_pinned{gpu, new char[bytes]};
+    *address = (*block)->data;
+}
+
+void free_pinned(spillway_cuda_pinned* block) {
+    --block->gpu->children;
+    delete[] block->data;
+    delete block;
+}
+
+void upload(spillway_cuda_gpu* gpu, spillway_cuda_buffer* to, uint64_t offset_bytes, const void* from, uint64_t bytes,
+            spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    if (refuse_work(gpu, status)) return;
+    std::memcpy(to->data + offset_bytes, from, bytes);
+    ++gpu->children;
+    *transfer = new spillway_cuda_transfer{gpu};
+}
+
+void download(spillway_cuda_gpu* gpu, void* to, const spillway_cuda_buffer* from, uint64_t offset_bytes, uint64_t bytes,
+              spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    if (refuse_work(gpu, status)) return;
+    std::memcpy(to, from->data + offset_bytes, bytes);
+    ++gpu->children;
+    *transfer = new spillway_cuda_transfer{gpu};
+}
+
+void wait(spillway_cuda_transfer* transfer, spillway_cuda_status* status) {
+    refuse_work(transfer->gpu, status);
+    --transfer->gpu->children;
+    delete transfer;
+}
+
+spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
+                                     SPILLWAY_CUDA_FUNCTION_COUNT,
+                                     open_device,
+                                     close_device,
+                                     memory_info,
+                                     reset_peak,
+                                     trim,
+                                     set_cancelled,
+                                     synchronize,
+                                     allocate,
+                                     free_buffer,
+                                     allocate_pinned,
+                                     free_pinned,
+                                     upload,
+                                     download,
+                                     wait};
+
+}  // namespace
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
+
+EXPORTED uint32_t spillway_cuda_abi_version(void) {
+    return is_asked_for("version") ? SPILLWAY_CUDA_ABI_VERSION - 1 : SPILLWAY_CUDA_ABI_VERSION;
+}
+
+EXPORTED void spillway_cuda_list_devices(spillway_cuda_devices* devices) {
+    misbehave();
+    std::memset(devices, 0, sizeof *devices);
+    if (is_asked_for("none")) {
+        std::snprintf(devices->reason, sizeof devices->reason, "no driver");
+        return;
+    }
+    devices->count = 1;
+    devices->device[0].multiprocessors = 132;
+    devices->device[0].compute_major = 9;
+    devices->device[0].memory_bytes = uint64_t{1} << 37;
+    std::snprintf(devices->device[0].name, sizeof devices->device[0].name, "Fake GPU");
+}
+
+EXPORTED const spillway_cuda_functions* spillway_cuda_get_functions(void) {
+    functions.wait = is_asked_for("incomplete") ? nullptr : wait;
+    return &functions;
+}
+
+// How many devices are open, for the tests.
+EXPORTED int spillway_fake_open_gpus(void) {
+    return open_gpus;
+}
