@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "device/plugin.h"
+#include "gpu_test.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+struct Plugin {
+    Plugin() { call.open_device(test_device().ordinal(), uint64_t{256} << 20, uint64_t{64} << 20, &gpu, &status); }
+    ~Plugin() { call.close_device(gpu, &status); }
+
+    spillway_cuda_buffer* allocate(uint64_t bytes) {
+        spillway_cuda_buffer* buffer = nullptr;
+        call.allocate(gpu, bytes, "test", &buffer, &address, &status);
+        return buffer;
+    }
+    void wait() { call.wait(transfer, &status); }
+
+    const spillway_cuda_functions& call = *spillway_cuda_get_functions();
+    spillway_cuda_gpu* gpu = nullptr;
+    spillway_cuda_status status{};
+    spillway_cuda_transfer* transfer = nullptr;
+    uint64_t address = 0;
+};
+
+}  // namespace
+
+GPU_TEST("plugin: bytes go there and back from pageable and pinned memory") {
+    Plugin plugin;
+    CHECK(plugin.status.code == SPILLWAY_CUDA_OK);
+    const uint64_t bytes = 20'000'001;
+    spillway_cuda_buffer* const buffer = plugin.allocate(bytes);
+    CHECK(buffer != nullptr && plugin.address != 0);
+    std::vector<char> sent(bytes);
+    for (uint64_t i = 0; i < bytes; ++i) sent[i] = static_cast<char>(i * 31 >> 4);
+    std::vector<char> received(bytes);
+    plugin.call.upload(plugin.gpu, buffer, 0, sent.data(), bytes, &plugin.transfer, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_OK);
+    plugin.wait();
+    spillway_cuda_pinned* block = nullptr;
+    void* pinned = nullptr;
+    plugin.call.allocate_pinned(plugin.gpu, bytes, "test", &block, &pinned, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_OK);
+    plugin.call.download(plugin.gpu, pinned, buffer, 0, bytes, &plugin.transfer, &plugin.status);
+    plugin.wait();
+    CHECK(plugin.status.code == SPILLWAY_CUDA_OK);
+    CHECK(std::memcmp(pinned, sent.data(), bytes) == 0);
+    plugin.call.download(plugin.gpu, received.data(), buffer, 1, bytes - 1, &plugin.transfer, &plugin.status);
+    plugin.wait();
+    CHECK(std::memcmp(received.data(), sent.data() + 1, bytes - 1) == 0);
+    plugin.call.free_pinned(block);
+    plugin.call.free_buffer(buffer);
+}
+
+GPU_TEST("plugin: out of memory tells wanted, free and limit") {
+    Plugin plugin;
+    spillway_cuda_buffer* const buffer = plugin.allocate(uint64_t{200} << 20);
+    CHECK(plugin.allocate(uint64_t{100} << 20) == nullptr);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_OUT_OF_MEMORY);
+    CHECK(plugin.status.limit_reached == 1);
+    CHECK(plugin.status.host_memory == 0);
+    CHECK(plugin.status.wanted_bytes == uint64_t{100} << 20);
+    CHECK(plugin.status.free_bytes == uint64_t{56} << 20);
+    CHECK(plugin.status.limit_bytes == uint64_t{256} << 20);
+    spillway_cuda_memory memory{};
+    plugin.call.memory_info(plugin.gpu, &memory, &plugin.status);
+    CHECK(memory.used_bytes == uint64_t{200} << 20);
+    CHECK(memory.peak_bytes == uint64_t{200} << 20);
+    plugin.call.free_buffer(buffer);
+    plugin.call.trim(plugin.gpu, &plugin.status);
+    plugin.call.memory_info(plugin.gpu, &memory, &plugin.status);
+    CHECK(memory.used_bytes == 0);
+    CHECK(memory.reserved_bytes == 0);
+}
+
+GPU_TEST("plugin: wrong calls are refused") {
+    Plugin plugin;
+    spillway_cuda_buffer* const buffer = plugin.allocate(100);
+    char bytes[101] = {};
+    plugin.call.upload(plugin.gpu, buffer, 50, bytes, 51, &plugin.transfer, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    CHECK(plugin.transfer == nullptr);
+    plugin.call.close_device(plugin.gpu, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    plugin.call.set_cancelled(plugin.gpu, 1);
+    plugin.call.upload(plugin.gpu, buffer, 0, bytes, 100, &plugin.transfer, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_CANCELLED);
+    plugin.call.set_cancelled(plugin.gpu, 0);
+    plugin.call.upload(plugin.gpu, buffer, 0, bytes, 100, &plugin.transfer, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_OK);
+    plugin.wait();
+    plugin.call.free_buffer(buffer);
+    spillway_cuda_gpu* none = nullptr;
+    plugin.call.open_device(63, 0, 0, &none, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    CHECK(none == nullptr);
+}
+
+}  // namespace spillway::cuda
