@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "device/device.hpp"
+#include "gpu_test.hpp"
+#include "options.hpp"
+
+namespace spillway::gpu_test {
+
+namespace {
+
+std::unique_ptr<cuda::Device> opened;
+
+}  // namespace
+
+cuda::Device& test_device() {
+    if (opened == nullptr) {
+        size_t free_bytes = 0;
+        size_t total_bytes = 0;
+        CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
+        opened = std::make_unique<cuda::Device>(options().device, free_bytes / 4 * 3);
+    }
+    return *opened;
+}
+
+void close_test_device() {
+    opened.reset();
+}
+
+}  // namespace spillway::gpu_test
