@@ -57,6 +57,9 @@ std::string open_device(DeviceFacts& facts) {
     if (status == cudaSuccess) status = cudaRuntimeGetVersion(&facts.runtime);
     if (status == cudaSuccess) status = cudaFree(nullptr);  // makes the context, outside of the first test's time
     if (status == cudaSuccess) return "";
+    if (facts.driver == 0 && cudaDriverGetVersion(&facts.driver) == cudaSuccess && facts.driver == 0) {
+        return "no NVIDIA driver is installed";
+    }
     return std::string(cudaGetErrorString(status)) + " (" + cudaGetErrorName(status) + ")";
 }
 
@@ -127,7 +130,7 @@ int run(int count, char** arguments) {
     DeviceFacts facts;
     const std::string reason = open_device(facts);
     if (!reason.empty()) {
-        std::fprintf(stderr, "No test was run: no GPU can be used, %s.\n", reason.c_str());
+        std::fprintf(stderr, "No test was run: no GPU can be used (%s).\n", reason.c_str());
         return kNothingRan;
     }
     std::printf("%s, %s suite, seed %llu\n", facts.properties.name, full_suite() ? "full" : "small",

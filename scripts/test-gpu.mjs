@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// node scripts/test-gpu.mjs              builds the GPU tests if they are out of date, runs them, writes a receipt
+// node scripts/test-gpu.mjs --sanitize   also runs the small suite under the four tools of compute-sanitizer
+//     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
+//     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
+//     --receipt FILE               instead of test/gpu/receipt.json
+// node scripts/test-gpu.mjs --build-only      compiles, which takes no GPU
+// node scripts/test-gpu.mjs --check-receipt   one line: whether the receipt is of the sources of this tree
+// A machine without compiler, sources or packages takes the files build/gpu-tests/spillway_gpu_tests and
+// ...tests.json, scripts/test-gpu.mjs and scripts/steps. The commit of sources without git: SPILLWAY_COMMIT.
+// The last line is "N passed, N failed". Exit code 1: something failed; 2: nothing was run, say for want of a GPU.
+import { parseArgs } from "node:util";
+
+import { driverVersion, findSanitizer, programFor, programOrigin, runProgram } from "./steps/gpu-program.mjs";
+import { completed, receiptVerdict, sanitizers, writeReceipt } from "./steps/gpu-receipt.mjs";
+import { BuildFailure } from "./steps/step.mjs";
+
+const nothingRan = 2;
+const sum = { passed: 0, failed: 0 };
+const failures = [];
+
+function readOptions() {
+    const text = { type: "string" };
+    const flag = { type: "boolean", default: false };
+    try {
+        const { values } = parseArgs({
+            options: {
+                filter: { type: "string", multiple: true, default: [] },
+                ...{ suite: { ...text, default: "full" }, seed: text, device: text, receipt: text },
+                ...{ architectures: text, "limit-s": { ...text, default: "1800" } },
+                ...{ sanitize: flag, "build-only": flag, "check-receipt": flag }
+            }
+        });
+        if (Number(values["limit-s"]) > 0) return values;
+        throw new Error(`Expected a number of seconds for --limit-s but received '${values["limit-s"]}'.`);
+    } catch (error) {
+        throw new BuildFailure(error.message, nothingRan);
+    }
+}
+
+function programArguments(options, suite) {
+    const given = ["seed", "device"].filter((name) => options[name] !== undefined);
+    return [
+        ...["--suite", suite],
+        ...given.flatMap((name) => [`--${name}`, options[name]]),
+        ...options.filter.flatMap((filter) => ["--filter", filter])
+    ];
+}
+
+function fail(what) {
+    failures.push(what);
+    sum.failed += 1;
+}
+
+/** Adds a run to the sum; a run that is not green and names no test that failed is a failure itself. */
+function count(name, { code, end, report, seconds }) {
+    const tests = report?.tests ?? [];
+    const passed = tests.filter((test) => test.status === "passed").length;
+    const failed = tests.filter((test) => test.status === "failed");
+    sum.passed += passed;
+    for (const test of failed) fail(`${name}: ${test.name}: ${test.message.replaceAll(/\s+/g, " ")}`);
+    if (code !== 0 && failed.length === 0) fail(`${name} ended with ${typeof code === "number" ? "code " : ""}${end}`);
+    console.log(`${name}: ${passed} passed and ${failed.length} failed in ${seconds.toFixed(0)} s`);
+    return { tests_passed: passed, tests_failed: failed.length };
+}
+
+/** What a tool says at its end: "ERROR SUMMARY: 0 errors" or, of racecheck, "0 hazards displayed"; null without it. */
+function errorsTold(lines) {
+    const told = lines.flatMap((line) => /SUMMARY: (\d+) (?:error|hazard)/.exec(line)?.[1] ?? []);
+    return told.length === 0 ? null : told.reduce((total, number) => total + Number(number), 0);
+}
+
+function toolArguments(tool) {
+    const common = ["--tool", tool, "--error-exitcode", "86", "--print-limit", "20"];
+    // Calls that fail are provoked by tests and checked by the code; memory that nobody freed is an error.
+    return tool === "memcheck" ? [...common, "--leak-check", "full", "--report-api-errors", "no"] : common;
+}
+
+async function sanitize(sanitizer, program, tool, options, limitMs) {
+    console.log(`compute-sanitizer ${tool}, small suite:`);
+    const args = [...toolArguments(tool), program, ...programArguments(options, "small")];
+    const run = await runProgram(sanitizer, args, limitMs);
+    const before = sum.failed;
+    const counts = count(tool, run);
+    const errors = errorsTold(run.lines);
+    if (errors === null) fail(`${tool} ended without a summary`);
+    if (errors > 0 && sum.failed === before) fail(`${tool} found ${errors} errors`);
+    return { tool, clean: sum.failed === before, errors: errors ?? 0, ...counts, seconds: Math.round(run.seconds) };
+}
+
+async function runAll(options) {
+    const limitMs = Number(options["limit-s"]) * 1000;
+    const sanitizer = options.sanitize ? findSanitizer() : null;
+    const program = await programFor({ architectures: options.architectures, buildOnly: options["build-only"] });
+    if (options["build-only"]) return;
+    if (options.sanitize && sanitizer === null) {
+        throw new BuildFailure("No test was run: there is no compute-sanitizer; COMPUTE_SANITIZER may name it.", 2);
+    }
+    const run = await runProgram(program, programArguments(options, options.suite), limitMs);
+    if (run.code === nothingRan) throw new BuildFailure("", nothingRan); // the program has said why
+    count("GPU tests", run);
+    const ran = [];
+    for (const tool of sanitizer === null ? [] : sanitizers) {
+        ran.push(await sanitize(sanitizer, program, tool, options, limitMs));
+    }
+    if (run.report !== null) {
+        const { device, cuda, suite, seed, tests } = run.report;
+        const facts = { date: new Date().toISOString(), ...programOrigin(), device, driver: driverVersion(), cuda };
+        const receipt = completed({ ...facts, suite, seed, filters: options.filter, sanitizers: ran, tests });
+        console.log(writeReceipt(receipt, options.receipt));
+    }
+    for (const failure of failures) console.log(`failed: ${failure}`);
+    console.log(`${sum.passed} passed, ${sum.failed} failed`);
+    process.exitCode = sum.failed === 0 && sum.passed > 0 ? 0 : 1;
+}
+
+try {
+    const options = readOptions();
+    if (options["check-receipt"]) console.log(receiptVerdict());
+    else await runAll(options);
+} catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    if (error.message !== "") console.error(error.message);
+    process.exitCode = error.exitCode;
+}
