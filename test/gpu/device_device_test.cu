@@ -7,6 +7,8 @@
 
 namespace spillway::cuda {
 
+using gpu_test::test_device;
+
 GPU_TEST("device: properties") {
     const DeviceProperties& properties = test_device().properties();
     CHECK(properties.multiprocessors > 0);

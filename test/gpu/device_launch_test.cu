@@ -8,6 +8,8 @@
 
 namespace spillway::cuda {
 
+using gpu_test::test_device;
+
 namespace {
 
 struct Numbers {

@@ -8,6 +8,8 @@
 
 namespace spillway::cuda {
 
+using gpu_test::test_device;
+
 namespace {
 
 __global__ void fill_kernel(uint32_t* values, uint64_t count, uint32_t value) {

@@ -4,10 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "device/device.hpp"
 #include "device/plugin.h"
 #include "gpu_test.hpp"
 
 namespace spillway::cuda {
+
+using gpu_test::test_device;
 
 namespace {
 

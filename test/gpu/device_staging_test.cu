@@ -10,6 +10,8 @@
 
 namespace spillway::cuda {
 
+using gpu_test::test_device;
+
 namespace {
 
 constexpr uint64_t kChunk = 1 * kMiB;

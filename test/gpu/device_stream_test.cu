@@ -9,6 +9,8 @@
 
 namespace spillway::cuda {
 
+using gpu_test::test_device;
+
 namespace {
 
 __global__ void wait_kernel(int64_t cycles) {

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace spillway::cuda {
+
+constexpr int kWarpThreads = 32;
+constexpr uint32_t kFullWarp = 0xffffffffU;
+
+__device__ inline uint32_t lane_index() {
+    return threadIdx.x % kWarpThreads;
+}
+__device__ inline uint32_t warp_index() {
+    return threadIdx.x / kWarpThreads;
+}
+__device__ inline uint32_t lanes_below() {
+    return (1U << lane_index()) - 1;
+}
+
+// Sum over this and all lower lanes; every lane of the warp takes part.
+template <class T>
+__device__ inline T warp_inclusive_sum(T value) {
+#pragma unroll
+    for (int distance = 1; distance < kWarpThreads; distance *= 2) {
+        const T other = __shfl_up_sync(kFullWarp, value, distance);
+        if (lane_index() >= static_cast<uint32_t>(distance)) value += other;
+    }
+    return value;
+}
+
+// The last i of [0, count) with first[i] <= value; first[0] <= value and first does not fall.
+template <class T>
+__device__ inline uint64_t last_not_above(const T* first, uint64_t count, T value) {
+    uint64_t low = 0;
+    uint64_t high = count - 1;
+    while (low < high) {
+        const uint64_t middle = (low + high + 1) / 2;
+        if (first[middle] <= value) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    return low;
+}
+
+// The same by a whole warp, which looks at 32 places at once.
+template <class T>
+__device__ inline uint64_t warp_last_not_above(const T* first, uint64_t count, T value) {
+    uint64_t from = 0;  // first[from] <= value; the answer is among [from, from + count)
+    while (count > 1) {
+        const uint64_t step = (count + kWarpThreads - 1) / kWarpThreads;
+        const uint64_t at = lane_index() * step;
+        const bool not_above = at < count && first[from + at] <= value;
+        const uint64_t last = kWarpThreads - 1 - __clz(__ballot_sync(kFullWarp, not_above));
+        from += last * step;
+        count = min(step, count - last * step);
+    }
+    return from;
+}
+
+}  // namespace spillway::cuda

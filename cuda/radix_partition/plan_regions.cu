@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cub/device/device_scan.cuh>
+
+#include "device/launch.hpp"
+#include "radix_partition/plan_regions.hpp"
+#include "radix_partition/radix_policy.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+constexpr int kThreads = 256;
+
+dim3 blocks_for(uint64_t items) {
+    return dim3(static_cast<unsigned>((items + kThreads - 1) / kThreads));
+}
+
+// sums[i] = sum of counts of group i, of 2^group_bits neighbours.
+__global__ void sum_groups(const uint64_t* counts, uint64_t groups, int group_bits, uint64_t* sums) {
+    const uint64_t group = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (group >= groups) return;
+    uint64_t sum = 0;
+    for (uint64_t i = group << group_bits; i < (group + 1) << group_bits; ++i) sum += counts[i];
+    sums[group] = sum;
+}
+
+// items + 1 entries, the last one 0, so that the exclusive sum ends in the total.
+__global__ void round_up(const uint64_t* counts, uint64_t items, uint64_t unit, bool in_units, uint64_t* rounded) {
+    const uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i > items) return;
+    const uint64_t units = i < items ? (counts[i] + unit - 1) / unit : 0;
+    rounded[i] = in_units ? units : units * unit;
+}
+
+__global__ void open_regions(const uint64_t* counts, const uint64_t* begin, uint64_t regions, uint64_t* end,
+                             uint64_t* front, uint64_t* back) {
+    const uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= regions) return;
+    end[i] = begin[i] + counts[i];
+    front[i] = begin[i];
+    back[i] = end[i];
+}
+
+// first[i] = units of all counts before i, first[items] = of all.
+void sum_units(Device& device, const uint64_t* counts, uint64_t items, uint64_t unit, bool in_units, uint64_t* first) {
+    const cudaStream_t stream = device.stream();
+    const Allocation rounded = device.memory().allocate((items + 1) * sizeof(uint64_t), "region sizes");
+    launch(round_up, blocks_for(items + 1), dim3(kThreads), 0, stream, counts, items, unit, in_units,
+           rounded.as<uint64_t>());
+    size_t bytes = 0;
+    const auto count = static_cast<int64_t>(items + 1);
+    SPILLWAY_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(nullptr, bytes, rounded.as<uint64_t>(), first, count, stream));
+    const Allocation scratch = device.memory().allocate(bytes, "prefix sum");
+    SPILLWAY_CUDA_CHECK(
+        cub::DeviceScan::ExclusiveSum(scratch.as(), bytes, rounded.as<uint64_t>(), first, count, stream));
+}
+
+}  // namespace
+
+Regions Regions::open(Device& device, const uint64_t* counts, uint64_t regions) {
+    MemoryPool& memory = device.memory();
+    Regions opened;
+    opened.count = regions;
+    opened.begin = memory.allocate((regions + 1) * sizeof(uint64_t), "partition offsets");
+    opened.end = memory.allocate(regions * sizeof(uint64_t), "partition offsets");
+    opened.front = memory.allocate(regions * sizeof(uint64_t), "partition cursors");
+    opened.back = memory.allocate(regions * sizeof(uint64_t), "partition cursors");
+    sum_units(device, counts, regions, kRegionAlignRows, false, opened.begin.as<uint64_t>());
+    launch(open_regions, blocks_for(regions), dim3(kThreads), 0, device.stream(), counts, opened.begin.as<uint64_t>(),
+           regions, opened.end.as<uint64_t>(), opened.front.as<uint64_t>(), opened.back.as<uint64_t>());
+    return opened;
+}
+
+Allocation count_groups(Device& device, const uint64_t* counts, uint64_t groups, int group_bits) {
+    Allocation sums = device.memory().allocate(groups * sizeof(uint64_t), "partition sizes");
+    launch(sum_groups, blocks_for(groups), dim3(kThreads), 0, device.stream(), counts, groups, group_bits,
+           sums.as<uint64_t>());
+    return sums;
+}
+
+Allocation first_tiles(Device& device, const uint64_t* counts, uint64_t regions, uint64_t tile_rows) {
+    Allocation first = device.memory().allocate((regions + 1) * sizeof(uint64_t), "tiles of partitions");
+    sum_units(device, counts, regions, tile_rows, true, first.as<uint64_t>());
+    return first;
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/device.hpp"
+#include "radix_partition/row_layout.hpp"
+
+namespace spillway::cuda {
+
+// A column in device memory, at a multiple of 16 bytes; data nullptr: the row's number, of 4 or 8 bytes.
+struct DeviceColumn {
+    const void* data = nullptr;
+    uint32_t width = 4;  // bytes: 1, 2, 4, 8 or 16
+};
+
+struct DeviceRelation {
+    uint64_t rows = 0;
+    DeviceColumn key;                     // 4 or 8 bytes; equal keys have equal bytes
+    const uint32_t* key_valid = nullptr;  // a bit per row, 1 = has a key; rows without are left out; nullptr: all have
+    std::vector<DeviceColumn> columns;    // carried along
+};
+
+// Rows in device memory, in 2^radix_bits partitions by the top bits of the mixed key. Partition p is rows
+// [begin[p], end[p]); partitions begin at multiples of kRegionAlignRows, so that there may be gaps between them.
+struct PartitionedRows {
+    RowLayout layout;
+    int radix_bits = 0;
+    uint64_t rows = 0;  // of all partitions; known when the host has waited (rows with a key)
+    Allocation data;
+    Allocation begin;  // uint64_t[2^radix_bits]
+    Allocation end;
+
+    uint64_t partitions() const { return 1ULL << radix_bits; }
+};
+
+// Radix partitioning in passes of at most kPassBitsMax bits: a histogram of the keys, then each pass moves every row
+// once (scatter.cuh). Work is enqueued on the device's stream; the host does not wait. Memory: twice the rows with two
+// passes or more while it runs, then once. radix_bits: 0 to radix_bits_max().
+// Throws kInvalid (widths, alignment, bits), kOutOfMemory.
+PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, int radix_bits);
+int radix_bits_max();
+
+}  // namespace spillway::cuda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "radix_partition/row_layout.hpp"
+
+namespace spillway::cuda {
+
+// Columns of a relation in device memory, aligned to 16 bytes.
+struct KeyedColumns {
+    const void* key = nullptr;
+    const uint32_t* key_valid = nullptr;  // bit i % 32 of word i / 32: row i has a key; nullptr = all have
+    int32_t columns = 0;
+    // data nullptr: the row's number, of 4 or 8 bytes, in place of a value.
+    const void* data[kRowColumnsMax] = {};
+    uint8_t width[kRowColumnsMax] = {};
+    uint8_t offset[kRowColumnsMax] = {};  // in the row, in bytes
+};
+
+// One pass over rows in device memory, as its kernel gets it. Regions are ranges of rows in multiples of
+// kRegionAlignRows: partitions of the pass before (input) and of this one (output: child = region << bits | digit).
+struct ScatterPass {
+    KeyedColumns in;                // first pass
+    const void* rows_in = nullptr;  // later passes
+    void* rows_out = nullptr;
+    uint64_t rows = 0;   // first pass: of `in`
+    uint64_t tiles = 0;  // first pass
+    uint64_t regions = 1;
+    const uint64_t* begin = nullptr;       // later passes, [regions]: first row of each input region
+    const uint64_t* end = nullptr;         // ... row behind its last
+    const uint64_t* first_tile = nullptr;  // ... [regions + 1]: its first tile among the tiles of all regions
+    uint64_t* front = nullptr;             // [regions << bits]: next row from the front, moves in whole groups
+    uint64_t* back = nullptr;              // ... next row from the back, moves down
+    uint32_t shift = 0;                    // of the digit in the top word of the mixed key
+    uint32_t bits = 0;                     // <= kPassBitsMax
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "device/error.hpp"
+
+namespace spillway::cuda {
+
+constexpr int kRowWordsMax = 8;
+constexpr int kRowColumnsMax = 28;  // one byte each behind a 4-byte key
+
+// Columns packed into rows of 32-bit words: [mixed key: 1 or 2 words][fields, widest first], padded to whole words. A
+// gather of a whole row costs one memory sector of 32 bytes, as much as that of one 4-byte column, and a row is moved
+// by one address where columns need one each.
+struct RowLayout {
+    uint32_t row_words = 1;
+    uint32_t key_words = 1;
+    std::vector<uint32_t> widths;   // of the fields, in the caller's order: 1, 2, 4, 8 or 16 bytes
+    std::vector<uint32_t> offsets;  // in bytes; multiples of min(width, 4)
+
+    uint32_t row_bytes() const { return row_words * 4; }
+    static uint32_t words_for(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
+        const uint32_t bytes = std::accumulate(widths.begin(), widths.end(), key_bytes);
+        return (bytes + 3) / 4;
+    }
+    // Throws kInvalid for widths that do not exist and for rows of more than kRowWordsMax words.
+    static RowLayout make(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
+        if (key_bytes != 4 && key_bytes != 8) throw Error(ErrorCode::kInvalid, "keys of rows have 4 or 8 bytes");
+        RowLayout layout;
+        layout.key_words = key_bytes / 4;
+        layout.row_words = words_for(key_bytes, widths);
+        layout.widths = widths;
+        layout.offsets.resize(widths.size());
+        if (layout.row_words > kRowWordsMax || widths.size() > static_cast<size_t>(kRowColumnsMax)) {
+            throw Error(ErrorCode::kInvalid, "rows of more than 32 bytes; carry row numbers instead");
+        }
+        std::vector<size_t> order(widths.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return widths[a] > widths[b]; });
+        uint32_t at = key_bytes;
+        for (const size_t field : order) {
+            const uint32_t width = widths[field];
+            if (width == 0 || width > 16 || (width & (width - 1)) != 0) {
+                throw Error(ErrorCode::kInvalid, "fields of rows have 1, 2, 4, 8 or 16 bytes");
+            }
+            layout.offsets[field] = at;
+            at += width;
+        }
+        return layout;
+    }
+};
+
+}  // namespace spillway::cuda
