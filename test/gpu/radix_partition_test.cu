@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "gpu_test.hpp"
+#include "primitive/mix.cuh"
+#include "radix_partition/radix_partition.hpp"
+#include "radix_partition/radix_policy.hpp"
+#include "support/keyed_relation.hpp"
+
+namespace spillway::gpu_test {
+
+namespace {
+
+using cuda::PartitionedRows;
+using cuda::radix_partition;
+
+uint64_t mixed_key(const uint8_t* row, uint32_t key_words) {
+    uint64_t word = 0;
+    std::memcpy(&word, row, key_words * 4);
+    return word;
+}
+uint64_t plain_key(uint64_t mixed, uint32_t key_words) {
+    return key_words == 1 ? cuda::unmix32(static_cast<uint32_t>(mixed)) : cuda::unmix64(mixed);
+}
+uint64_t partition_of(uint64_t mixed, uint32_t key_words, int radix_bits) {
+    const uint64_t top = key_words == 1 ? mixed : mixed >> 32;
+    return radix_bits == 0 ? 0 : top >> (32 - radix_bits);
+}
+
+// Every row where its key says, partitions in order and aligned, and the rows those of the relation that have a key.
+void check_partitions(const KeyedRelation& relation, const PartitionedRows& rows, const std::string& what) {
+    const uint64_t partitions = rows.partitions();
+    const auto begin = download(rows.begin.as<uint64_t>(), partitions);
+    const auto end = download(rows.end.as<uint64_t>(), partitions);
+    const auto bytes = download(rows.data.as<uint8_t>(), rows.data.bytes());
+    HostTable actual;
+    for (const HostColumn& column : relation.host().columns) {
+        actual.columns.push_back({column.width, {}, {}});
+    }
+    for (uint64_t p = 0; p < partitions; ++p) {
+        if (begin[p] % cuda::kRegionAlignRows != 0 || end[p] < begin[p] || (p > 0 && begin[p] < end[p - 1])) {
+            fail(what + ": partition " + std::to_string(p) + " lies wrong", __FILE__, __LINE__);
+        }
+        for (uint64_t row = begin[p]; row < end[p]; ++row) {
+            const uint8_t* const at = bytes.data() + row * rows.layout.row_bytes();
+            const uint64_t mixed = mixed_key(at, rows.layout.key_words);
+            if (partition_of(mixed, rows.layout.key_words, rows.radix_bits) != p) {
+                fail(what + ": a row is in the wrong partition " + std::to_string(p), __FILE__, __LINE__);
+            }
+            const uint64_t key = plain_key(mixed, rows.layout.key_words);
+            actual.columns[0].push_bytes(&key);
+            for (size_t c = 0; c < rows.layout.offsets.size(); ++c) {
+                actual.columns[c + 1].push_bytes(at + rows.layout.offsets[c]);
+            }
+        }
+    }
+    const std::string difference = row_difference(actual, relation.keyed_rows());
+    if (!difference.empty()) fail(what + ": " + difference, __FILE__, __LINE__);
+}
+
+void check(const KeyedRelation& relation, int radix_bits, const std::string& what) {
+    const PartitionedRows rows = radix_partition(test_device(), relation.device(), radix_bits);
+    test_device().synchronize();
+    check_partitions(relation, rows, what + ", " + std::to_string(radix_bits) + " bits");
+}
+
+}  // namespace
+
+GPU_TEST("radix partition: every number of bits, one to three passes") {
+    const KeyedRelation relation(sparse_keys(small_or_full(20000, 200000), test_seed()), 4, {4, 4}, test_seed());
+    for (const int bits : {0, 1, 2, 5, 7, 8, 9, 13, 14, 15, 16, 17, 18}) check(relation, bits, "sparse keys");
+    const KeyedRelation wide(sparse_keys(small_or_full(5000, 50000), test_seed() + 1), 8, {8, 8}, test_seed());
+    for (const int bits : {0, 8, 14, 16, 18}) check(wide, bits, "sparse keys of 8 bytes");
+}
+
+GPU_TEST("radix partition: row counts around groups, words and tiles") {
+    constexpr uint64_t kTile = 512 * 12;  // of rows of 12 bytes in the first pass
+    std::vector<uint64_t> counts = {0, 1, 3, 4, 7, 8, 9, 31, 32, 33, kTile - 1, kTile, kTile + 1};
+    if (full_suite()) counts.insert(counts.end(), {kTile * 264 - 1, kTile * 264 + 1});
+    for (const uint64_t rows : counts) {
+        const KeyedRelation relation(dense_permutation(rows, test_seed()), 4, {4, 4}, test_seed());
+        for (const int bits : {0, 3, 10}) check(relation, bits, std::to_string(rows) + " rows");
+    }
+}
+
+GPU_TEST("radix partition: rows of one to eight words from columns of every width") {
+    const std::vector<std::vector<uint32_t>> layouts = {{},
+                                                        {1},
+                                                        {2},
+                                                        {4},
+                                                        {8},
+                                                        {16},
+                                                        {1, 1, 1, 1},
+                                                        {1, 2, 4},
+                                                        {4, 8},
+                                                        {2, 16, 1},
+                                                        {8, 8},
+                                                        {4, 4, 4, 4},
+                                                        {16, 4},
+                                                        {16, 8},
+                                                        {1, 1, 1, 1, 1, 1, 1, 1},
+                                                        {kRowNumber4},
+                                                        {kRowNumber8, 4},
+                                                        {8, 8, 4},
+                                                        {4, 4, 4, 4, 4},
+                                                        {16, 8, 4}};
+    const uint64_t rows = small_or_full(3000, 40000);
+    for (const auto& widths : layouts) {
+        std::string what = "widths";
+        uint32_t bytes = 0;
+        for (const uint32_t width : widths) {
+            what += " " + std::to_string(width);
+            bytes += width > 16 ? width - 100 : width;
+        }
+        for (const uint32_t key_width : {4U, 8U}) {
+            if (bytes + key_width > 32) continue;
+            const KeyedRelation relation(sparse_keys(rows, test_seed() + bytes), key_width, widths, test_seed());
+            for (const int bits : {4, 8, 12}) check(relation, bits, what + " key " + std::to_string(key_width));
+        }
+    }
+}
+
+GPU_TEST("radix partition: one hot key, Zipf keys, NULL keys, equal and special keys") {
+    const uint64_t rows = small_or_full(5000, 300000);
+    for (const int bits : {6, 14}) {
+        check(KeyedRelation(one_hot_key(rows, 0.5, test_seed()), 4, {4}, test_seed()), bits,
+              "half of the rows one key");
+        check(KeyedRelation(one_hot_key(rows, 1.0, test_seed()), 8, {8}, test_seed()), bits, "all rows one key");
+        check(KeyedRelation(zipf_keys(rows, rows, 1.5, test_seed()), 4, {4, 4}, test_seed()), bits, "Zipf 1.5");
+        check(KeyedRelation(dense_permutation(rows, test_seed()), 4, {4, 2}, test_seed(), 0.3), bits, "NULL keys");
+        check(KeyedRelation(dense_permutation(rows, test_seed()), 8, {}, test_seed(), 1.0), bits, "only NULL keys");
+        check(KeyedRelation({0, ~0ULL, 1, 0x80000000ULL, 1ULL << 63, 0, ~0ULL}, 8, {4}, test_seed()), bits, "extremes");
+        check(KeyedRelation({0, ~0ULL, 1, 0x80000000ULL, 0x7fffffffULL, 0}, 4, {4}, test_seed()), bits,
+              "extremes of 4");
+    }
+}
+
+GPU_TEST("radix partition: bad arguments and refused memory") {
+    const KeyedRelation relation(dense_permutation(1000, test_seed()), 4, {4, 4}, test_seed());
+    CHECK_THROWS(radix_partition(test_device(), relation.device(), -1), cuda::ErrorCode::kInvalid);
+    CHECK_THROWS(radix_partition(test_device(), relation.device(), cuda::radix_bits_max() + 1),
+                 cuda::ErrorCode::kInvalid);
+    const KeyedRelation wide(dense_permutation(10, test_seed()), 8, {16, 16}, test_seed());
+    CHECK_THROWS(radix_partition(test_device(), wide.device(), 1), cuda::ErrorCode::kInvalid);
+    cuda::DeviceRelation shifted = relation.device();
+    shifted.columns[0].data = static_cast<const char*>(shifted.columns[0].data) + 4;
+    CHECK_THROWS(radix_partition(test_device(), shifted, 1), cuda::ErrorCode::kInvalid);
+
+    cuda::MemoryPool& memory = test_device().memory();
+    const uint64_t before = memory.used_bytes();
+    uint64_t failures = 0;
+    for (uint64_t n = 1; n < 100; ++n) {
+        memory.fail_after(n);
+        try {
+            radix_partition(test_device(), relation.device(), 16);
+            break;
+        } catch (const cuda::Error& error) {
+            CHECK_EQ(error.code(), cuda::ErrorCode::kOutOfMemory);
+            ++failures;
+        }
+        CHECK_EQ(memory.used_bytes(), before);
+    }
+    memory.fail_after(0);
+    CHECK(failures > 10);
+    check(relation, 16, "after refusals");
+}
+
+}  // namespace spillway::gpu_test
