@@ -7,11 +7,18 @@
 // node scripts/test-gpu.mjs --build-only      compiles, which takes no GPU
 // node scripts/test-gpu.mjs --check-receipt   one line: whether the receipt is of the sources of this tree
 // A machine without compiler, sources or packages takes the files build/gpu-tests/spillway_gpu_tests and
-// ...tests.json, scripts/test-gpu.mjs and scripts/steps. The commit of sources without git: SPILLWAY_COMMIT.
+// ...tests.json (for --sanitize ..._plain too), scripts/test-gpu.mjs and scripts/steps. The commit of sources without git: SPILLWAY_COMMIT.
 // The last line is "N passed, N failed". Exit code 1: something failed; 2: nothing was run, say for want of a GPU.
 import { parseArgs } from "node:util";
 
-import { driverVersion, findSanitizer, programFor, programOrigin, runProgram } from "./steps/gpu-program.mjs";
+import {
+    driverVersion,
+    findSanitizer,
+    programFor,
+    programOfTool,
+    programOrigin,
+    runProgram
+} from "./steps/gpu-program.mjs";
 import { completed, receiptVerdict, sanitizers, writeReceipt } from "./steps/gpu-receipt.mjs";
 import { BuildFailure } from "./steps/step.mjs";
 
@@ -76,9 +83,9 @@ function toolArguments(tool) {
     return tool === "memcheck" ? [...common, "--leak-check", "full", "--report-api-errors", "no"] : common;
 }
 
-async function sanitize(sanitizer, program, tool, options, limitMs) {
+async function sanitize(sanitizer, tool, options, limitMs) {
     console.log(`compute-sanitizer ${tool}, small suite:`);
-    const args = [...toolArguments(tool), program, ...programArguments(options, "small")];
+    const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(options, "small")];
     const run = await runProgram(sanitizer, args, limitMs);
     const before = sum.failed;
     const counts = count(tool, run);
@@ -91,7 +98,11 @@ async function sanitize(sanitizer, program, tool, options, limitMs) {
 async function runAll(options) {
     const limitMs = Number(options["limit-s"]) * 1000;
     const sanitizer = options.sanitize ? findSanitizer() : null;
-    const program = await programFor({ architectures: options.architectures, buildOnly: options["build-only"] });
+    const program = await programFor({
+        architectures: options.architectures,
+        buildOnly: options["build-only"],
+        sanitize: options.sanitize
+    });
     if (options["build-only"]) return;
     if (options.sanitize && sanitizer === null) {
         throw new BuildFailure("No test was run: there is no compute-sanitizer; COMPUTE_SANITIZER may name it.", 2);
@@ -101,7 +112,7 @@ async function runAll(options) {
     count("GPU tests", run);
     const ran = [];
     for (const tool of sanitizer === null ? [] : sanitizers) {
-        ran.push(await sanitize(sanitizer, program, tool, options, limitMs));
+        ran.push(await sanitize(sanitizer, tool, options, limitMs));
     }
     if (run.report !== null) {
         const { device, cuda, suite, seed, tests } = run.report;

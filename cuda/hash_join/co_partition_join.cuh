@@ -95,14 +95,14 @@ class CoPartitionJoin {
         if (threadIdx.x == 0) shared_.load.init();
         if (fetches_) fetch_unit(shared_.units[0]);
         for (uint32_t turn = 0;; turn ^= 1) {
-            for (uint32_t b = threadIdx.x; b < pass_.buckets; b += kJoinThreads) table_.heads[b] = kNoRow;
-            fence_shared_for_bulk();
             __syncthreads();
             unit_ = shared_.units[turn];
             if (unit_.probe_count == 0) break;
+            for (uint32_t b = threadIdx.x; b < pass_.buckets; b += kJoinThreads) table_.heads[b] = kNoRow;
+            fence_shared_for_bulk();
+            __syncthreads();
             build(shared_.units[turn ^ 1]);
             probe();
-            __syncthreads();
         }
         if (kCountOnly) {
             if (lane_index() == 0 && count_ > 0) atomicAdd(pass_.out.matches, static_cast<unsigned long long>(count_));

@@ -15,6 +15,8 @@ import { hasNinja, missingTools } from "./tools.mjs";
 const folder = join(root, "build", "gpu-tests");
 const target = "spillway_gpu_tests";
 const program = join(folder, target);
+// Without bulk copies, which racecheck and initcheck do not see; built for sanitized runs only.
+const plainProgram = `${program}_plain`;
 // Beside the program, so that whoever packs both files can tell on another machine what it was built from.
 const stampFile = `${program}.json`;
 // nvcc with the sort and scan templates of CUB.
@@ -89,7 +91,7 @@ function architecturesHere() {
     return [...new Set(numbers.filter((number) => /^\d+$/.test(number)))].join(";");
 }
 
-async function build(architectures) {
+async function build(architectures, sanitize) {
     const inputs_sha256 = gpuInputsHash();
     const sources_sha256 = gpuSourcesHash();
     const generator = hasNinja() ? ["-G", "Ninja"] : [];
@@ -100,7 +102,8 @@ async function build(architectures) {
         rmSync(stampFile, { force: true });
         await runStep("configuration of the GPU tests", "cmake", ["-S", root, "-B", folder, ...generator, ...options]);
         const jobs = String(parallelJobs(compilerBytes));
-        await runStep("GPU tests", "cmake", ["--build", folder, "--target", target, "--parallel", jobs]);
+        const targets = sanitize ? [target, `${target}_plain`] : [target];
+        await runStep("GPU tests", "cmake", ["--build", folder, "--target", ...targets, "--parallel", jobs]);
         const commit = process.env["SPILLWAY_COMMIT"] || gitCommit();
         const stamp = { sources_sha256, inputs_sha256, commit, architectures };
         writeFileSync(stampFile, `${JSON.stringify(stamp, null, 4)}\n`);
@@ -124,9 +127,9 @@ function expectGpu() {
 
 /**
  * The path of a program that is as new as the sources, or of the packed one where nothing can be built.
- * `architectures`: as CMake wants them; undefined takes what the last build had, or what fits this machine.
+ * `sanitize`: the one without bulk copies as well. `architectures`: as CMake wants them; undefined takes what the last build had, or what fits this machine.
  */
-export async function programFor({ architectures, buildOnly }) {
+export async function programFor({ architectures, buildOnly, sanitize }) {
     const stamp = existsSync(program) ? readStamp() : null;
     const obstacle = buildObstacle();
     if (obstacle !== null) {
@@ -141,10 +144,18 @@ export async function programFor({ architectures, buildOnly }) {
         return program;
     }
     const wanted = architectures ?? stamp?.architectures ?? architecturesHere();
-    if (stamp?.inputs_sha256 === gpuInputsHash() && stamp.architectures === wanted) return program;
+    const built = existsSync(program) && (!sanitize || existsSync(plainProgram));
+    if (built && stamp?.inputs_sha256 === gpuInputsHash() && stamp.architectures === wanted) return program;
     if (!buildOnly) expectGpu();
-    await build(wanted);
+    await build(wanted, sanitize);
     return program;
+}
+
+/** The program that a tool of compute-sanitizer can follow. */
+export function programOfTool(tool) {
+    if (tool === "memcheck" || tool === "synccheck") return program;
+    if (existsSync(plainProgram)) return plainProgram;
+    throw new BuildFailure(`compute-sanitizer ${tool} needs ${target}_plain beside the program of the GPU tests.`, 2);
 }
 
 function readReport(file) {

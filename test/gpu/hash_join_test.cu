@@ -109,8 +109,8 @@ GPU_TEST("hash join: payloads of every width on both sides") {
 }
 
 GPU_TEST("hash join: empty and tiny sides") {
-    for (const uint64_t build_rows : {0, 1, 2, 40}) {
-        for (const uint64_t probe_rows : {0, 1, 31, 33}) {
+    for (const uint64_t build_rows : {0, 1, 40}) {
+        for (const uint64_t probe_rows : {0, 1, 33}) {
             const KeyedRelation build(dense_permutation(build_rows, test_seed()), 4, {4}, test_seed());
             const KeyedRelation probe(dense_permutation(probe_rows, test_seed() + 1), 4, {8}, test_seed());
             for (const int bits : {0, 4}) check_plans(build, probe, bits, "tiny sides");

@@ -45,7 +45,7 @@ class Packed extends Sandbox {
         const source = readFileSync(join(repositoryRoot, "test/support/fake-gpu-program.mjs"), "utf8");
         // Without an ending a program is taken for CommonJS, unless the nearest package.json says otherwise.
         writeFileSync(this.path("package.json"), '{ "type": "module" }');
-        for (const name of ["spillway_gpu_tests", "compute-sanitizer"]) {
+        for (const name of ["spillway_gpu_tests", "spillway_gpu_tests_plain", "compute-sanitizer"]) {
             const program = this.path(`build/gpu-tests/${name}`);
             writeFileSync(program, `#!${process.execPath}\n${source}`);
             chmodSync(program, 0o755);
