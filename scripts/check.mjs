@@ -20,7 +20,7 @@ function step(name, command, args) {
 
 function nativeSources() {
     const suffix = /\.(cpp|hpp|h|cu|cuh)$/;
-    return ["native", "cuda", "test/native", "test/gpu"].flatMap((folder) => {
+    return ["native", "cuda", "test/native", "test/gpu", "test/bench/gpu"].flatMap((folder) => {
         try {
             return readdirSync(join(root, folder), { recursive: true })
                 .map((name) => join(folder, String(name)))

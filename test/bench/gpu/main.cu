@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// spillway_gpu_bench --build-rows N --probe-rows N [--key-bytes 4|8] [--build-payload 4,4] [--probe-payload 4,4]
+//     [--match-ratio X] [--zipf S] [--distinct N] [--algorithm NAME] [--samples N] [--warmup N]
+//     [--memory-limit BYTES] [--seed N] [--device N]
+// Generates two relations in the memory of a GPU, joins them some times there, checks the last result and writes one
+// JSON object. Exit code 1: the result is wrong, or the run failed; 2: no GPU, or an option is wrong.
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+#include "measure.hpp"
+
+namespace spillway::gpu_bench {
+
+const Algorithm& find_algorithm(const std::string& name, const Workload& workload) {
+    std::string names;
+    for (const Algorithm* algorithm : {&kRadixHashJoin, &kCubSortMerge}) {
+        if (name == algorithm->name) {
+            if (workload.unique_build_keys() || algorithm->m_to_n) return *algorithm;
+            throw std::invalid_argument("Expected no --distinct: '" + name + "' joins unique build keys only.");
+        }
+        names += std::string(names.empty() ? "'" : "', '") + algorithm->name;
+    }
+    throw std::invalid_argument("Expected one of " + names + "' for --algorithm but received '" + name + "'.");
+}
+
+namespace {
+
+constexpr int kNothingRan = 2;
+
+// Why the device cannot be used; empty = it can.
+std::string device_obstacle(int ordinal) {
+    int count = 0;
+    int driver = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaSuccess && ordinal < count) return "";
+    if (status == cudaSuccess) return "there are " + std::to_string(count) + " devices";
+    if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "no NVIDIA driver is installed";
+    return cudaGetErrorString(status);
+}
+
+int run(int count, char** arguments) {
+    const BenchOptions options = parse_bench_options(count, arguments);
+    const Algorithm& algorithm = find_algorithm(options.algorithm, options.workload);
+    const std::string obstacle = device_obstacle(options.device);
+    if (!obstacle.empty()) {
+        std::fprintf(stderr, "Nothing was measured: no GPU can be used (%s).\n", obstacle.c_str());
+        return kNothingRan;
+    }
+    cuda::Device device(options.device, options.memory_limit);
+    const Measurement measurement = measure(device, algorithm, options);
+    std::printf("%s\n", to_json(device, algorithm, options, measurement).c_str());
+    return measurement.verdict.problem.empty() ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace spillway::gpu_bench
+
+int main(int count, char** arguments) {
+    try {
+        return spillway::gpu_bench::run(count, arguments);
+    } catch (const std::invalid_argument& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return spillway::gpu_bench::kNothingRan;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "The run ended early: %s\n", error.what());
+        return 1;
+    }
+}

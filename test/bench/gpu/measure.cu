@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+
+#include "measure.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+Sample run_once(cuda::Device& device, const Algorithm& algorithm, const Workload& workload, const Inputs& inputs,
+                cuda::JoinResult& result) {
+    result = {};  // its memory is free again before the clock starts
+    cuda::PhaseTimer timer(device.stream());
+    cuda::Event begin(cuda::EventTiming::kOn);
+    cuda::Event end(cuda::EventTiming::kOn);
+    device.synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    begin.record(device.stream());
+    result = algorithm.run(device, workload, inputs, timer);
+    end.record(device.stream());
+    device.synchronize();
+    const std::chrono::duration<double, std::milli> host = std::chrono::steady_clock::now() - start;
+    Sample sample;
+    sample.total_ms = end.milliseconds_since(begin);
+    sample.host_ms = host.count();
+    sample.transform_ms = timer.milliseconds(kTransformPhase);
+    sample.join_ms = timer.milliseconds(kJoinPhase);
+    return sample;
+}
+
+}  // namespace
+
+Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options) {
+    const Inputs inputs = make_inputs(device, options.workload, options.seed);
+    Measurement measurement;
+    cuda::JoinResult result;
+    device.memory().reset_peak();
+    for (uint64_t run = 0; run < options.warmup + options.samples; ++run) {
+        const Sample sample = run_once(device, algorithm, options.workload, inputs, result);
+        if (run >= options.warmup) measurement.samples.push_back(sample);
+    }
+    measurement.peak_bytes = device.memory().peak_bytes();
+    measurement.result_rows = result.rows;
+    measurement.verdict = verify(device, options.workload, inputs, result);
+    return measurement;
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const size_t middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+std::vector<double> times_of(const std::vector<Sample>& samples, double Sample::*time) {
+    std::vector<double> times;
+    for (const Sample& sample : samples) times.push_back(sample.*time);
+    return times;
+}
+
+}  // namespace spillway::gpu_bench

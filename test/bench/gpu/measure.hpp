@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "algorithm.hpp"
+#include "verify.hpp"
+
+namespace spillway::gpu_bench {
+
+struct Sample {
+    double total_ms = 0;  // between two events around the join
+    double host_ms = 0;   // the same by the host's clock, with the last wait for the device
+    double transform_ms = 0;
+    double join_ms = 0;
+};
+
+struct Measurement {
+    std::vector<Sample> samples;
+    uint64_t result_rows = 0;
+    uint64_t peak_bytes = 0;  // of device memory, inputs and result included
+    Verdict verdict;          // on the result of the last sample
+};
+
+Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options);
+
+double median(std::vector<double> values);
+std::vector<double> times_of(const std::vector<Sample>& samples, double Sample::*time);
+
+// One JSON object: the workload, the times, what they say about throughput, and whether the result is right.
+std::string to_json(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options,
+                    const Measurement& measurement);
+
+}  // namespace spillway::gpu_bench

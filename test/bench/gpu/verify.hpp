@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "hash_join/hash_join.hpp"
+#include "relations.hpp"
+
+namespace spillway::gpu_bench {
+
+struct Verdict {
+    uint64_t expected_rows = 0;
+    std::string problem;  // empty: the result is right
+};
+
+// Whether `result` (the key, the build side's payloads, the probe side's) has every pair of rows with equal keys once:
+// - each result row is made of two rows of the inputs that have its key, and of all their payloads;
+// - there are as many as the frequencies of the keys say;
+// - the sum of f(build row) * g(probe row) over all result rows is what the keys' sums of f and of g say, for random
+//   f and g: no pair is missing while another one is there twice.
+Verdict verify(cuda::Device& device, const Workload& workload, const Inputs& inputs, const cuda::JoinResult& result);
+
+}  // namespace spillway::gpu_bench

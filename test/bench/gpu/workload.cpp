@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "workload.hpp"
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+
+#include "options.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+// A row is named by a number of 4 bytes.
+constexpr uint64_t kRowsMax = 1ULL << 32;
+constexpr size_t kPayloadColumnsMax = 7;
+
+using gpu_test::parse_number;
+
+double parse_real(const std::string& name, const std::string& text) {
+    size_t used = 0;
+    double value = 0;
+    try {
+        value = std::stod(text, &used);
+    } catch (const std::exception&) {
+        used = 0;
+    }
+    if (used > 0 && used == text.size() && std::isfinite(value)) return value;
+    throw std::invalid_argument("Expected a number for " + name + " but received '" + text + "'.");
+}
+
+std::vector<uint32_t> parse_widths(const std::string& name, const std::string& text) {
+    std::vector<uint32_t> widths;
+    std::istringstream stream(text);
+    for (std::string part; std::getline(stream, part, ',');) {
+        const uint64_t width = parse_number(name, part);
+        const uint64_t least = widths.empty() ? 4 : 1;
+        if (width < least || width > 8 || (width & (width - 1)) != 0) {
+            throw std::invalid_argument("Expected columns of 1, 2, 4 or 8 bytes, the first of 4 or 8, for " + name +
+                                        " but received '" + text + "'.");
+        }
+        widths.push_back(static_cast<uint32_t>(width));
+    }
+    if (!widths.empty() && widths.size() <= kPayloadColumnsMax) return widths;
+    throw std::invalid_argument("Expected 1 to 7 columns for " + name + " but received '" + text + "'.");
+}
+
+void expect(bool holds, const char* what) {
+    if (!holds) throw std::invalid_argument(std::string("Expected ") + what + ".");
+}
+
+void check(const BenchOptions& options) {
+    const Workload& workload = options.workload;
+    expect(workload.key_bytes == 4 || workload.key_bytes == 8, "4 or 8 for --key-bytes");
+    expect(workload.build_rows >= 1 && workload.build_rows <= kRowsMax, "1 to 2^32 for --build-rows");
+    expect(workload.probe_rows >= 1 && workload.probe_rows <= kRowsMax, "1 to 2^32 for --probe-rows");
+    expect(workload.match_ratio > 1e-6 && workload.match_ratio <= 1, "--match-ratio above 0 and at most 1");
+    expect(workload.zipf >= 0 && workload.zipf <= 4, "0 to 4 for --zipf");
+    expect(workload.distinct <= workload.build_rows, "no more --distinct keys than --build-rows");
+    expect(workload.key_bytes == 8 || workload.probe_domain() <= 1ULL << 32, "keys that fit --key-bytes");
+    expect(options.samples >= 1, "at least one of --samples");
+}
+
+}  // namespace
+
+uint64_t Workload::probe_domain() const {
+    return static_cast<uint64_t>(std::llround(static_cast<double>(build_domain()) / match_ratio));
+}
+
+uint64_t Workload::result_rows_estimate() const {
+    if (unique_build_keys()) return probe_rows;
+    const double multiplicity = static_cast<double>(build_rows) / static_cast<double>(distinct);
+    return static_cast<uint64_t>(std::ceil(static_cast<double>(probe_rows) * multiplicity * match_ratio));
+}
+
+BenchOptions parse_bench_options(int count, char** arguments) {
+    BenchOptions options;
+    Workload& workload = options.workload;
+    using Text = const std::string&;
+    const std::map<std::string, std::function<void(Text, Text)>> known = {
+        {"--key-bytes", [&](Text n, Text v) { workload.key_bytes = static_cast<uint32_t>(parse_number(n, v)); }},
+        {"--build-payload", [&](Text n, Text v) { workload.build_payload = parse_widths(n, v); }},
+        {"--probe-payload", [&](Text n, Text v) { workload.probe_payload = parse_widths(n, v); }},
+        {"--build-rows", [&](Text n, Text v) { workload.build_rows = parse_number(n, v); }},
+        {"--probe-rows", [&](Text n, Text v) { workload.probe_rows = parse_number(n, v); }},
+        {"--match-ratio", [&](Text n, Text v) { workload.match_ratio = parse_real(n, v); }},
+        {"--zipf", [&](Text n, Text v) { workload.zipf = parse_real(n, v); }},
+        {"--distinct", [&](Text n, Text v) { workload.distinct = parse_number(n, v); }},
+        {"--algorithm", [&](Text, Text v) { options.algorithm = v; }},
+        {"--samples", [&](Text n, Text v) { options.samples = parse_number(n, v); }},
+        {"--warmup", [&](Text n, Text v) { options.warmup = parse_number(n, v); }},
+        {"--memory-limit", [&](Text n, Text v) { options.memory_limit = parse_number(n, v); }},
+        {"--seed", [&](Text n, Text v) { options.seed = parse_number(n, v); }},
+        {"--device", [&](Text n, Text v) { options.device = static_cast<int>(parse_number(n, v)); }}};
+    for (int i = 1; i < count; i += 2) {
+        const std::string name = arguments[i];
+        const auto option = known.find(name);
+        if (option == known.end()) {
+            std::string names;
+            for (const auto& entry : known) names += (names.empty() ? "" : ", ") + entry.first;
+            throw std::invalid_argument("Expected one of " + names + " but received '" + name + "'.");
+        }
+        if (i + 1 == count) throw std::invalid_argument("Expected a value after " + name + ".");
+        option->second(name, arguments[i + 1]);
+    }
+    check(options);
+    return options;
+}
+
+}  // namespace spillway::gpu_bench

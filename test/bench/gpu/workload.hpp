@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace spillway::gpu_bench {
+
+// Two relations and what their keys have in common.
+struct Workload {
+    uint32_t key_bytes = 4;
+    std::vector<uint32_t> build_payload = {4};  // bytes of each column; the first names the row, so it has 4 or 8
+    std::vector<uint32_t> probe_payload = {4};
+    uint64_t build_rows = 0;
+    uint64_t probe_rows = 0;
+    double match_ratio = 1;  // the probe side's keys come from a domain 1 / match_ratio as large as the build side's
+    double zipf = 0;         // exponent of the probe side's keys, 0 = uniform
+    uint64_t distinct = 0;   // keys of the build side, each equally often; 0 = each row its own
+
+    bool unique_build_keys() const { return distinct == 0; }
+    uint64_t build_domain() const { return unique_build_keys() ? build_rows : distinct; }
+    uint64_t probe_domain() const;
+    // What a planner that knows the numbers of rows and distinct keys takes memory for. Primary and foreign keys: no
+    // more than probe rows; it does not know how many of them find a partner.
+    uint64_t result_rows_estimate() const;
+};
+
+struct BenchOptions {
+    Workload workload;
+    std::string algorithm = "row-wise radix hash join";
+    uint64_t samples = 7;
+    uint64_t warmup = 2;
+    uint64_t memory_limit = 0;  // bytes; 0 = what is free
+    uint64_t seed = 1;
+    int device = 0;
+};
+
+// Throws std::invalid_argument.
+BenchOptions parse_bench_options(int count, char** arguments);
+
+}  // namespace spillway::gpu_bench
