@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program of the GPU tests: building it where that can be done, finding it where it was packed, running it.
+// The programs of the GPU tests and benchmarks: building them where that can be done, finding them where they were
+// packed, running them.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -17,6 +18,7 @@ const target = "spillway_gpu_tests";
 const program = join(folder, target);
 // Without bulk copies, which racecheck and initcheck do not see; built for sanitized runs only.
 const plainProgram = `${program}_plain`;
+const benchTarget = "spillway_gpu_bench";
 // Beside the program, so that whoever packs both files can tell on another machine what it was built from.
 const stampFile = `${program}.json`;
 // nvcc with the sort and scan templates of CUB.
@@ -91,19 +93,23 @@ function architecturesHere() {
     return [...new Set(numbers.filter((number) => /^\d+$/.test(number)))].join(";");
 }
 
-async function build(architectures, sanitize) {
-    const inputs_sha256 = gpuInputsHash();
-    const sources_sha256 = gpuSourcesHash();
+async function compile(name, targets, architectures) {
     const generator = hasNinja() ? ["-G", "Ninja"] : [];
     const options = ["-DCMAKE_BUILD_TYPE=Release", "-DSPILLWAY_CUDA=ON"];
     options.push(`-DSPILLWAY_CUDA_ARCHITECTURES=${architectures}`);
+    await runStep(`configuration of the ${name}`, "cmake", ["-S", root, "-B", folder, ...generator, ...options]);
+    const jobs = String(parallelJobs(compilerBytes));
+    await runStep(name, "cmake", ["--build", folder, "--target", ...targets, "--parallel", jobs]);
+}
+
+async function build(architectures, sanitize) {
+    const inputs_sha256 = gpuInputsHash();
+    const sources_sha256 = gpuSourcesHash();
     mkdirSync(folder, { recursive: true });
     await withLock(folder, async () => {
         rmSync(stampFile, { force: true });
-        await runStep("configuration of the GPU tests", "cmake", ["-S", root, "-B", folder, ...generator, ...options]);
-        const jobs = String(parallelJobs(compilerBytes));
         const targets = sanitize ? [target, `${target}_plain`] : [target];
-        await runStep("GPU tests", "cmake", ["--build", folder, "--target", ...targets, "--parallel", jobs]);
+        await compile("GPU tests", targets, architectures);
         const commit = process.env["SPILLWAY_COMMIT"] || gitCommit();
         const stamp = { sources_sha256, inputs_sha256, commit, architectures };
         writeFileSync(stampFile, `${JSON.stringify(stamp, null, 4)}\n`);
@@ -120,9 +126,9 @@ function buildObstacle() {
 }
 
 /** Ends the run where there is no sign of a GPU. */
-function expectGpu() {
+function expectGpu(nothing = "No test was run") {
     if (seesGpu()) return;
-    throw new BuildFailure("No test was run: this machine has no GPU (--build-only compiles without one).", 2);
+    throw new BuildFailure(`${nothing}: this machine has no GPU (--build-only compiles without one).`, 2);
 }
 
 /**
@@ -156,6 +162,25 @@ export function programOfTool(tool) {
     if (tool === "memcheck" || tool === "synccheck") return program;
     if (existsSync(plainProgram)) return plainProgram;
     throw new BuildFailure(`compute-sanitizer ${tool} needs ${target}_plain beside the program of the GPU tests.`, 2);
+}
+
+/** The path of the benchmark program, compiled from the sources that are here, or the packed one where none are. */
+export async function benchProgram({ architectures, buildOnly }) {
+    const path = join(folder, benchTarget);
+    const nothing = "Nothing was measured";
+    const obstacle = buildObstacle() ?? (existsSync(join(root, "test/bench/gpu")) ? null : "its sources are not here");
+    if (obstacle !== null) {
+        if (buildOnly) throw new BuildFailure(`The GPU benchmark cannot be built: ${obstacle}.`);
+        if (existsSync(path)) return path;
+        expectGpu(nothing);
+        throw new BuildFailure(`${nothing}: the GPU benchmark cannot be built, ${obstacle}.`, 2);
+    }
+    if (!buildOnly) expectGpu(nothing);
+    mkdirSync(folder, { recursive: true });
+    // Tests and benchmark share the folder and so their architectures.
+    const wanted = architectures ?? readStamp()?.architectures ?? architecturesHere();
+    await withLock(folder, () => compile("GPU benchmark", [benchTarget], wanted));
+    return path;
 }
 
 function readReport(file) {

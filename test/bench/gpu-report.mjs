@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records and table of the GPU benchmark. Only built-in modules: a GPU machine may have no others.
+
+/** "NVIDIA A100-SXM4-80GB" as a folder name: "a100-sxm4-80gb". */
+export function gpuSlug(device) {
+    return device
+        .toLowerCase()
+        .replace(/\bnvidia\b/g, " ")
+        .replace(/[^a-z0-9.]+/g, "-")
+        .replace(/^-|-$/g, "");
+}
+
+/** What is to be run: each workload with each algorithm that can do it, baselines last. */
+export function planRuns(config, { only = "", algorithm = "" } = {}) {
+    const algorithms = [
+        ...config.algorithms.map((entry) => ({ ...entry, baseline: false })),
+        ...config.baselines.map((entry) => ({ ...entry, baseline: true }))
+    ];
+    return config.workloads
+        .filter((workload) => workload.name.includes(only))
+        .flatMap((workload) =>
+            algorithms
+                .filter((entry) => entry.m_to_n || workload.distinct_keys === undefined)
+                .filter((entry) => entry.name.includes(algorithm))
+                .map((entry) => ({ workload, algorithm: entry.name, baseline: entry.baseline }))
+        );
+}
+
+/** Arguments of spillway_gpu_bench for one run; `extra` has options of the program by name. */
+export function programArguments({ workload, algorithm }, extra = {}) {
+    const options = {
+        "key-bytes": workload.key_bytes,
+        "build-payload": workload.payload_bytes.build.join(","),
+        "probe-payload": workload.payload_bytes.probe.join(","),
+        "build-rows": workload.build_rows,
+        "probe-rows": workload.probe_rows,
+        "match-ratio": workload.match_ratio,
+        zipf: workload.zipf,
+        distinct: workload.distinct_keys,
+        algorithm,
+        ...extra
+    };
+    const given = Object.entries(options).filter(([, value]) => value !== undefined);
+    return given.flatMap(([name, value]) => [`--${name}`, String(value)]);
+}
+
+/** A result record in the form every experiment of the project uses, out of what the program wrote. */
+export function toRecord(experiment, { workload }, outcome, setting) {
+    const { workload: parameters, device, ...measured } = outcome;
+    return {
+        experiment,
+        workload: { name: workload.name, ...parameters },
+        ...measured,
+        device,
+        date: setting.date,
+        ...(setting.commit == null ? {} : { commit: setting.commit })
+    };
+}
+
+/** Old records with new ones in their places; runs that are no longer planned go, the order is the plan's. */
+export function mergeRecords(plan, before, records) {
+    const find = (list, { workload, algorithm }) =>
+        list.find((record) => record.workload.name === workload.name && record.algorithm === algorithm);
+    return plan.flatMap((run) => find(records, run) ?? find(before, run) ?? []);
+}
+
+function table(titles, rows) {
+    const widths = titles.map((title, index) => Math.max(title.length, ...rows.map((row) => row[index].length)));
+    const textColumns = 2;
+    const line = (cells) =>
+        cells
+            .map((cell, index) => (index < textColumns ? cell.padEnd(widths[index]) : cell.padStart(widths[index])))
+            .join("  ")
+            .trimEnd();
+    return [line(titles), widths.map((width) => "-".repeat(width)).join("  "), ...rows.map(line)].join("\n");
+}
+
+/** One line per run: times in ms, how many times faster than the reference, whether the result and the target hold. */
+export function resultTable(results) {
+    const ms = (value) => (value === undefined ? "-" : value.toFixed(2));
+    const rows = results.map(({ run: { workload, algorithm, baseline }, record }) => {
+        const { target_ms, reference_ms, reference_algorithm } = workload;
+        const setting = [workload.name, algorithm];
+        const aims = [baseline ? "-" : ms(target_ms), `${ms(reference_ms)} ${reference_algorithm}`];
+        if (record === null) return [...setting, "-", "-", "-", ...aims, "-", "-", "FAILED"];
+        const faster = `${(reference_ms / record.median_ms).toFixed(2)}x`;
+        const times = [record.median_ms, record.phases.transform_ms, record.phases.join_ms].map(ms);
+        const over = ((record.median_ms / target_ms - 1) * 100).toFixed(0);
+        const verdict = baseline ? "" : record.median_ms <= target_ms ? "met" : `MISSED by ${over} %`;
+        return [...setting, ...times, ...aims, faster, record.verified ? "yes" : "NO", verdict];
+    });
+    const titles = ["workload", "algorithm", "median ms", "transform", "join", "target", "reference", "faster"];
+    return table([...titles, "verified", ""], rows);
+}

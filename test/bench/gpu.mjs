@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * `npm run bench:gpu`: joins of relations in the memory of one GPU, timed against targets and published code; see
+ * docs/benchmarks.md. Only built-in modules: a machine without compiler, sources or packages takes
+ * build/gpu-tests/spillway_gpu_bench, configs/experiments, scripts/steps and test/bench/gpu*.mjs.
+ * Exit code 1: a result is wrong or a run failed; 2: nothing was measured, say for want of a GPU.
+ */
+import { spawn, spawnSync } from "node:child_process";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
+import { parseArgs } from "node:util";
+
+import { benchProgram } from "../../scripts/steps/gpu-program.mjs";
+import { BuildFailure, root } from "../../scripts/steps/step.mjs";
+import { gpuSlug, mergeRecords, planRuns, programArguments, resultTable, toRecord } from "./gpu-report.mjs";
+
+const nothingRan = 2;
+
+const help = `npm run bench:gpu -- [options]
+  --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
+  --algorithm TEXT      algorithms whose name contains TEXT
+  --samples 7           timed runs of each workload
+  --warmup 2            runs before them that are not timed
+  --memory-limit BYTES  of device memory (default: what is free)
+  --seed N, --device N  of the generated relations; which GPU
+  --limit-s 300         ends a workload that hangs
+  --write               puts the results into docs/results/<machine>/in-core-joins.json, beside those not run again
+  --file PATH           ... or into this file
+  --machine NAME        name of the folder under docs/results (default: from the GPU)
+  --program PATH        runs this spillway_gpu_bench as it is, instead of compiling one
+  --build-only          compiles, which takes nvcc and no GPU
+  --architectures LIST  what CMake compiles for, such as 90 (default: this machine's GPUs)`;
+
+function readOptions() {
+    const word = { type: "string" };
+    const flag = { type: "boolean", default: false };
+    try {
+        const { values } = parseArgs({
+            options: {
+                ...{ only: word, algorithm: word, machine: word, file: word, program: word, architectures: word },
+                ...{ samples: { ...word, default: "7" }, warmup: { ...word, default: "2" } },
+                ...{ "memory-limit": word, seed: word, device: word, "limit-s": { ...word, default: "300" } },
+                ...{ help: flag, write: flag, "build-only": flag }
+            }
+        });
+        const limitMs = Number(values["limit-s"]) * 1000;
+        if (limitMs > 0) return { ...values, limitMs };
+        throw new Error(`Expected a number of seconds for --limit-s but received '${values["limit-s"]}'.`);
+    } catch (error) {
+        throw new BuildFailure(error.message, nothingRan);
+    }
+}
+
+function readConfig() {
+    return JSON.parse(readFileSync(join(root, "configs/experiments/in-core-joins.json"), "utf8"));
+}
+
+function chooseRuns(config, options) {
+    const chosen = planRuns(config, options);
+    if (chosen.length > 0) return chosen;
+    const names = [...new Set(planRuns(config).map(({ workload }) => `"${workload.name}"`))].join(", ");
+    throw new BuildFailure(`No workload and algorithm have these names; the workloads are ${names}.`, nothingRan);
+}
+
+function currentCommit() {
+    if (process.env["SPILLWAY_COMMIT"]) return process.env["SPILLWAY_COMMIT"];
+    const git = spawnSync("git", ["describe", "--always", "--dirty"], { cwd: root, encoding: "utf8" });
+    return git.status === 0 ? git.stdout.trim() : null;
+}
+
+/** Runs the program; its object, or null when it wrote none. A wrong result is an outcome too. */
+async function runProgram(program, args, limitMs) {
+    const child = spawn(program, args, {
+        stdio: ["ignore", "pipe", "inherit"],
+        timeout: limitMs,
+        killSignal: "SIGKILL"
+    });
+    const ended = new Promise((resolve) => {
+        child.on("error", (error) => resolve(error.message));
+        child.on("close", (code, signal) => resolve(code ?? signal));
+    });
+    const written = await text(child.stdout);
+    const end = await ended;
+    if (end === nothingRan) throw new BuildFailure("", nothingRan); // the program has said why
+    try {
+        const outcome = JSON.parse(written);
+        return end === 0 ? outcome : { ...outcome, verified: false };
+    } catch {
+        process.stderr.write(`the program ended with ${typeof end === "number" ? `code ${end}` : end}\n`);
+        return null;
+    }
+}
+
+async function runAll(program, runs, options, experiment) {
+    const extra = Object.fromEntries(
+        ["samples", "warmup", "memory-limit", "seed", "device"].map((name) => [name, options[name]])
+    );
+    const setting = { date: new Date().toISOString().slice(0, 10), commit: currentCommit() };
+    const results = [];
+    for (const run of runs) {
+        process.stderr.write(`${run.workload.name}: ${run.algorithm} ... `);
+        const outcome = await runProgram(program, programArguments(run, extra), options.limitMs);
+        results.push({ run, record: outcome === null ? null : toRecord(experiment, run, outcome, setting) });
+        if (outcome === null) continue;
+        const problem = outcome.verified ? "" : `, WRONG: ${outcome.problem ?? "the program failed"}`;
+        process.stderr.write(`${outcome.median_ms.toFixed(2)} ms${problem}\n`);
+    }
+    return results;
+}
+
+function readRecords(file) {
+    try {
+        return JSON.parse(readFileSync(file, "utf8"));
+    } catch (error) {
+        if (error.code === "ENOENT") return [];
+        throw error;
+    }
+}
+
+function write(config, records, options) {
+    const machine = options.machine ?? gpuSlug(records[0].device);
+    const file = options.file ?? join(root, "docs/results", machine, `${config.experiment}.json`);
+    const merged = mergeRecords(planRuns(config), readRecords(file), records);
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${JSON.stringify(merged, null, 4)}\n`);
+    process.stderr.write(`Written to ${file}\n`);
+}
+
+async function main() {
+    const options = readOptions();
+    if (options.help) return void process.stdout.write(`${help}\n`);
+    const config = readConfig();
+    const runs = chooseRuns(config, options);
+    const wanted = { architectures: options.architectures, buildOnly: options["build-only"] };
+    const program = options.program ?? (await benchProgram(wanted));
+    if (options["build-only"]) return;
+    const results = await runAll(program, runs, options, config.experiment);
+    const records = results.flatMap(({ record }) => record ?? []);
+    process.stdout.write(`\n${resultTable(results)}\n`);
+    if ((options.write || options.file !== undefined) && records.length > 0) write(config, records, options);
+    if (results.some(({ record }) => record?.verified !== true)) process.exitCode = 1;
+}
+
+try {
+    await main();
+} catch (error) {
+    if (!(error instanceof BuildFailure)) throw error;
+    if (error.message !== "") process.stderr.write(`${error.message}\n`);
+    process.exitCode = error.exitCode;
+}

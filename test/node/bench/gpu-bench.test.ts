@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// The benchmark's own code, with a fake program in the place of the one that needs a GPU.
+import { spawnSync } from "node:child_process";
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { Sandbox } from "../../support/sandbox.js";
+import { repositoryRoot } from "../../support/source-tree.js";
+
+interface Record {
+    workload: { name: string; build_rows: number; zipf: number };
+    algorithm: string;
+    samples_ms: number[];
+    verified: boolean;
+}
+interface Fake {
+    median_ms: number;
+    noDevice?: boolean;
+    wrong?: boolean;
+    crash?: boolean;
+    hang?: boolean;
+}
+interface ReportModule {
+    gpuSlug: (device: string) => string;
+}
+const { gpuSlug } = (await import(join(repositoryRoot, "test/bench/gpu-report.mjs"))) as ReportModule;
+
+const wide = "wide 2+2, 2^27 x 2^27";
+
+/** A machine with what is packed for one without sources and packages. */
+class Packed extends Sandbox {
+    readonly results = this.path("docs/results/h200/in-core-joins.json");
+
+    constructor(withProgram = true) {
+        super();
+        const packed = ["scripts/steps", "configs/experiments", "test/bench/gpu.mjs", "test/bench/gpu-report.mjs"];
+        for (const name of packed) cpSync(join(repositoryRoot, name), this.path(name), { recursive: true });
+        mkdirSync(this.path("build/gpu-tests"), { recursive: true });
+        writeFileSync(this.path("package.json"), '{ "type": "module" }');
+        if (!withProgram) return;
+        const source = readFileSync(join(repositoryRoot, "test/support/fake-gpu-bench.mjs"), "utf8");
+        const program = this.path("build/gpu-tests/spillway_gpu_bench");
+        writeFileSync(program, `#!${process.execPath}\n${source}`);
+        chmodSync(program, 0o755);
+    }
+
+    run(fake: Fake, ...args: string[]) {
+        writeFileSync(this.path("build/gpu-tests/fake.json"), JSON.stringify(fake));
+        return spawnSync(process.execPath, [this.path("test/bench/gpu.mjs"), ...args], {
+            cwd: this.folder,
+            encoding: "utf8",
+            env: { ...process.env, SPILLWAY_COMMIT: "abc1234" }
+        });
+    }
+
+    records(): Record[] {
+        return JSON.parse(readFileSync(this.results, "utf8")) as Record[];
+    }
+}
+
+test("a GPU's name becomes that of a folder", () => {
+    expect(gpuSlug("NVIDIA H200")).toBe("h200");
+    expect(gpuSlug("NVIDIA A100-SXM4-80GB")).toBe("a100-sxm4-80gb");
+});
+
+describe("the table", () => {
+    test("has all workloads with target, reference and speed-up; baselines have no target", () => {
+        using packed = new Packed();
+        const { status, stdout } = packed.run({ median_ms: 5 });
+        expect(status).toBe(0);
+        const lines = stdout.trim().split("\n");
+        expect(lines[0]).toMatch(/^workload .* algorithm .* median ms .* target .* reference +faster +verified$/);
+        const rows = lines.slice(2);
+        expect(rows.filter((row) => row.includes("row-wise radix hash join"))).toHaveLength(13);
+        expect(rows.filter((row) => row.includes("cub-sort-merge"))).toHaveLength(11);
+        const row = rows.find((line) => line.startsWith(`${wide} `) && line.includes("row-wise"));
+        expect(row).toMatch(/ 5\.00 +2\.50 +2\.50 +6\.00 +17\.98 PHJ-TR +3\.60x +yes +met$/);
+        const narrow = rows.find((line) => line.startsWith("narrow 1+1, 2^27 x 2^27"));
+        expect(narrow).toMatch(/ 5\.00 +2\.50 +2\.50 +4\.50 +11\.35 PHJ-TR +2\.27x +yes +MISSED by 11 %$/);
+        const baseline = rows.find((line) => line.startsWith(`${wide} `) && line.includes("cub-sort-merge"));
+        expect(baseline).toMatch(/ 5\.00 +2\.50 +2\.50 +- +17\.98 PHJ-TR +3\.60x +yes$/);
+        expect(existsSync(packed.results)).toBe(false);
+    });
+
+    test("marks wrong results and failed runs, which end with code 1", () => {
+        using packed = new Packed();
+        const wrong = packed.run({ median_ms: 5, wrong: true }, "--only", wide);
+        expect([wrong.status, wrong.stderr]).toEqual([1, expect.stringContaining("WRONG: invented")]);
+        expect(wrong.stdout).toMatch(/ NO +met\n/);
+        const crash = packed.run({ median_ms: 5, crash: true }, "--only", wide, "--write");
+        expect([crash.status, crash.stderr]).toEqual([1, expect.stringContaining("the program ended with SIGSEGV")]);
+        expect(crash.stdout).toMatch(/FAILED\n/);
+        expect(existsSync(packed.results)).toBe(false);
+        const hang = packed.run({ median_ms: 5, hang: true }, "--only", "m:n", "--limit-s", "1");
+        expect([hang.status, hang.stderr]).toEqual([1, expect.stringContaining("the program ended with SIGKILL")]);
+    });
+});
+
+describe("records", () => {
+    test("have the form of every experiment", () => {
+        using packed = new Packed();
+        packed.run({ median_ms: 4 }, "--only", wide, "--algorithm", "row-wise", "--samples", "3", "--write");
+        expect(packed.records()).toEqual([
+            {
+                experiment: "in-core-joins",
+                workload: { name: wide, build_rows: 2 ** 27, probe_rows: 2 ** 27, zipf: 0, seed: 1 },
+                algorithm: "row-wise radix hash join",
+                median_ms: 4,
+                samples_ms: [4, 4, 4],
+                phases: { transform_ms: 2, join_ms: 2 },
+                rows_in: 2 ** 28,
+                rows_out: 2 ** 27,
+                g_tuples_per_s: 2 ** 28 / 4 / 1e6,
+                verified: true,
+                peak_bytes: { device: 1024 },
+                device: "NVIDIA H200",
+                date: expect.stringMatching(/^\d{4}-\d\d-\d\d$/),
+                commit: "abc1234"
+            }
+        ]);
+    });
+
+    test("of one workload replace its own and leave the others", () => {
+        using packed = new Packed();
+        packed.run({ median_ms: 4 }, "--only", "Zipf", "--write");
+        packed.run({ median_ms: 3 }, "--only", "Zipf 1.5", "--samples", "1", "--write");
+        packed.run({ median_ms: 3 }, "--only", "narrow", "--samples", "1", "--write");
+        const samples = packed.records().map(({ workload, samples_ms }) => [workload.name, samples_ms.length]);
+        expect(samples).toEqual([
+            ...Array(2).fill(["narrow 1+1, 2^27 x 2^27", 1]),
+            ...Array(2).fill(["narrow 1+1, 2^27 x 2^28", 1]),
+            ...Array(2).fill(["wide 2+2, Zipf 1.0 foreign keys", 7]),
+            ...Array(2).fill(["wide 2+2, Zipf 1.5 foreign keys", 1])
+        ]);
+    });
+});
+
+describe("nothing is measured, and the exit code is 2,", () => {
+    test("where the program finds no GPU", () => {
+        using packed = new Packed();
+        const { status, stdout, stderr } = packed.run({ median_ms: 5, noDevice: true }, "--write");
+        expect([status, stdout]).toEqual([2, ""]);
+        expect(stderr).toContain("Nothing was measured: no GPU can be used (invented).");
+    });
+
+    test("without a program", () => {
+        using packed = new Packed(false);
+        const { status, stderr } = packed.run({ median_ms: 5 });
+        expect(status).toBe(2);
+        expect(stderr).toMatch(/^Nothing was measured: (this machine has no GPU|the GPU benchmark cannot be built)/);
+    });
+
+    test("when no workload has the name; the message says which there are", () => {
+        using packed = new Packed();
+        const { status, stderr } = packed.run({ median_ms: 5 }, "--only", "nope");
+        expect([status, stderr]).toEqual([2, expect.stringContaining(`"${wide}"`)]);
+    });
+});
