@@ -8,7 +8,7 @@ namespace spillway::gpu_bench {
 namespace {
 
 // Random numbers of different use must not be functions of each other.
-enum Stream : uint64_t { kBuildOrder, kProbeOrder, kProbeKey, kDomainOrder };
+enum Stream : uint64_t { kBuildKey, kProbeKey, kDomainOrder };
 uint64_t stream_of(uint64_t seed, Stream stream) {
     return random64(cuda::mix64(seed), stream);
 }
@@ -36,13 +36,11 @@ void fill_payloads(cuda::Device& device, const Relation& relation, Side side) {
     }
 }
 
-// Each key of the domain equally often (exactly so when the domain's size divides the rows').
-void fill_repeated(cuda::Device& device, const Relation& relation, uint64_t domain, uint64_t stream) {
-    const Shuffle place(relation.columns.rows, stream);
+void fill_permutation(cuda::Device& device, const Relation& relation, uint64_t stream) {
+    const Shuffle key(relation.columns.rows, stream);
     void* const keys = relation.memory[0].as();
     const uint32_t width = relation.columns.key.width;
-    for_each_row(device, relation.columns.rows,
-                 [=] __device__(uint64_t row) { store(keys, width, row, place(row) % domain); });
+    for_each_row(device, relation.columns.rows, [=] __device__(uint64_t row) { store(keys, width, row, key(row)); });
 }
 
 void fill_uniform(cuda::Device& device, const Relation& relation, uint64_t domain, uint64_t stream) {
@@ -69,13 +67,16 @@ Inputs make_inputs(cuda::Device& device, const Workload& workload, uint64_t seed
     Inputs inputs;
     inputs.build = allocate(device, workload.build_rows, workload.key_bytes, workload.build_payload);
     inputs.probe = allocate(device, workload.probe_rows, workload.key_bytes, workload.probe_payload);
-    fill_repeated(device, inputs.build, workload.build_domain(), stream_of(seed, kBuildOrder));
+    const uint64_t build_stream = stream_of(seed, kBuildKey);
+    if (workload.unique_build_keys()) {
+        fill_permutation(device, inputs.build, build_stream);
+    } else {
+        fill_uniform(device, inputs.build, workload.build_domain(), build_stream);
+    }
     if (workload.zipf > 0) {
         fill_zipf(device, inputs.probe, workload, seed);
-    } else if (workload.unique_build_keys()) {
-        fill_uniform(device, inputs.probe, workload.probe_domain(), stream_of(seed, kProbeKey));
     } else {
-        fill_repeated(device, inputs.probe, workload.probe_domain(), stream_of(seed, kProbeOrder));
+        fill_uniform(device, inputs.probe, workload.probe_domain(), stream_of(seed, kProbeKey));
     }
     fill_payloads(device, inputs.build, Side::kBuild);
     fill_payloads(device, inputs.probe, Side::kProbe);

@@ -20,9 +20,9 @@ struct Inputs {
     Relation probe;
 };
 
-// Keys of the build side: a shuffled dense range from 0 on, each once or (with `distinct`) equally often. Keys of the
-// probe side: drawn from their domain, uniformly or with frequencies after Zipf, the frequent ones anywhere in it; with
-// `distinct` and no Zipf each equally often. Payloads: rows.cuh.
+// Keys of the build side: a shuffled dense range from 0 on or, with `distinct`, drawn uniformly from one. Keys of the
+// probe side: drawn from their domain, uniformly or with frequencies after Zipf, the frequent ones anywhere in it.
+// Payloads: rows.cuh.
 Inputs make_inputs(cuda::Device& device, const Workload& workload, uint64_t seed);
 
 }  // namespace spillway::gpu_bench

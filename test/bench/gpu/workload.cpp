@@ -72,7 +72,7 @@ uint64_t Workload::probe_domain() const {
 uint64_t Workload::result_rows_estimate() const {
     if (unique_build_keys()) return probe_rows;
     const double multiplicity = static_cast<double>(build_rows) / static_cast<double>(distinct);
-    return static_cast<uint64_t>(std::ceil(static_cast<double>(probe_rows) * multiplicity * match_ratio));
+    return static_cast<uint64_t>(std::ceil(static_cast<double>(probe_rows) * multiplicity * match_ratio * 1.01));
 }
 
 BenchOptions parse_bench_options(int count, char** arguments) {

@@ -16,13 +16,13 @@ struct Workload {
     uint64_t probe_rows = 0;
     double match_ratio = 1;  // the probe side's keys come from a domain 1 / match_ratio as large as the build side's
     double zipf = 0;         // exponent of the probe side's keys, 0 = uniform
-    uint64_t distinct = 0;   // keys of the build side, each equally often; 0 = each row its own
+    uint64_t distinct = 0;   // keys that the build side's are drawn from; 0 = each row has its own
 
     bool unique_build_keys() const { return distinct == 0; }
     uint64_t build_domain() const { return unique_build_keys() ? build_rows : distinct; }
     uint64_t probe_domain() const;
     // What a planner that knows the numbers of rows and distinct keys takes memory for. Primary and foreign keys: no
-    // more than probe rows; it does not know how many of them find a partner.
+    // more than probe rows, for it does not know how many of them find a partner. Else the mean and 1 %.
     uint64_t result_rows_estimate() const;
 };
 
