@@ -133,7 +133,8 @@ function expectGpu(nothing = "No test was run") {
 
 /**
  * The path of a program that is as new as the sources, or of the packed one where nothing can be built.
- * `sanitize`: the one without bulk copies as well. `architectures`: as CMake wants them; undefined takes what the last build had, or what fits this machine.
+ * `sanitize`: the one without bulk copies as well. `architectures`: as CMake wants them; undefined takes what the
+ * last build had, or what fits this machine.
  */
 export async function programFor({ architectures, buildOnly, sanitize }) {
     const stamp = existsSync(program) ? readStamp() : null;

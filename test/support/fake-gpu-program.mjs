@@ -10,7 +10,7 @@ const valueOf = (name) => args[args.indexOf(name) + 1];
 const fake = JSON.parse(readFileSync(join(dirname(process.argv[1]), "fake.json"), "utf8"));
 
 if (args.includes("--tool")) {
-    const program = args.findIndex((arg) => arg.endsWith("spillway_gpu_tests"));
+    const program = args.findIndex((arg) => /spillway_gpu_tests(_plain)?$/.test(arg));
     const { status } = spawnSync(args[program], args.slice(program + 1), { stdio: "inherit" });
     const errors = fake.errors?.[valueOf("--tool")] ?? 0;
     console.log(`========= ERROR SUMMARY: ${errors} errors`);
