@@ -5,27 +5,10 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "materialize/join_output.hpp"
 #include "radix_partition/radix_partition.hpp"
 
 namespace spillway::cuda {
-
-enum class OutputSide : uint8_t { kBuild, kProbe, kKey };
-
-struct JoinOutputColumn {
-    OutputSide side = OutputSide::kProbe;
-    uint32_t column = 0;  // of that side's DeviceRelation::columns; kKey has none
-};
-
-struct JoinResult {
-    uint64_t rows = 0;
-    std::vector<Allocation> columns;  // in the order asked for, `rows` values each
-};
-
-// How the rows of a result get their places.
-enum class OutputPlan : uint8_t {
-    kOnePass,    // into as many rows as expected; a second run when there are more
-    kCountFirst  // counts the matches, then writes them
-};
 
 // Radix bits with which the build side's partitions fit a block's shared memory.
 int join_radix_bits(Device& device, uint64_t build_rows, uint32_t build_row_words);

@@ -2,25 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "device/device.hpp"
+#include "primitive/device_relation.hpp"
 #include "radix_partition/row_layout.hpp"
 
 namespace spillway::cuda {
-
-// A column in device memory, at a multiple of 16 bytes; data nullptr: the row's number, of 4 or 8 bytes.
-struct DeviceColumn {
-    const void* data = nullptr;
-    uint32_t width = 4;  // bytes: 1, 2, 4, 8 or 16
-};
-
-struct DeviceRelation {
-    uint64_t rows = 0;
-    DeviceColumn key;                     // 4 or 8 bytes; equal keys have equal bytes
-    const uint32_t* key_valid = nullptr;  // a bit per row, 1 = has a key; rows without are left out; nullptr: all have
-    std::vector<DeviceColumn> columns;    // carried along
-};
 
 // Rows in device memory, in 2^radix_bits partitions by the top bits of the mixed key. Partition p is rows
 // [begin[p], end[p]); partitions begin at multiples of kRegionAlignRows, so that there may be gaps between them.

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace spillway::cuda {
+
+// A column in device memory, at a multiple of 16 bytes; data nullptr: the row's number, of 4 or 8 bytes.
+struct DeviceColumn {
+    const void* data = nullptr;
+    uint32_t width = 4;  // bytes: 1, 2, 4, 8 or 16
+};
+
+struct DeviceRelation {
+    uint64_t rows = 0;
+    DeviceColumn key;                     // 4 or 8 bytes; equal keys have equal bytes
+    const uint32_t* key_valid = nullptr;  // a bit per row, 1 = has a key; rows without are left out; nullptr: all have
+    std::vector<DeviceColumn> columns;    // carried along
+};
+
+}  // namespace spillway::cuda
