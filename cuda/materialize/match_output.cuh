@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
@@ -33,6 +34,13 @@ struct MatchOutput {
     MatchColumn column[kOutputColumnsMax];
 };
 
+// A row of a side whose columns were left where they are; a side whose rows are packed has the row's address instead
+// (const uint32_t*, the mixed key first). There the key is one column of many, and MatchOutput::key is not used.
+struct ColumnRow {
+    const void* const* columns;  // where the columns of MatchOutput::column[] come from; nullptr: the row's number
+    uint64_t row;
+};
+
 // One per warp.
 template <int kKeyWords>
 class MatchWriter {
@@ -40,7 +48,8 @@ class MatchWriter {
     __device__ explicit MatchWriter(const MatchOutput& out) : out_(out) {}
 
     // Lanes below `count` have a match of the given rows; all lanes of the warp call.
-    __device__ void write(uint32_t count, const uint32_t* build_row, const uint32_t* probe_row) {
+    template <class Row>
+    __device__ void write(uint32_t count, Row build_row, Row probe_row) {
         for (uint32_t done = 0; done < count;) {
             if (left_ == 0) reserve();
             const uint32_t now = min(count - done, left_);
@@ -67,12 +76,16 @@ class MatchWriter {
         left_ = out_.chunk_rows;
     }
 
-    __device__ void write_row(uint64_t place, const uint32_t* build_row, const uint32_t* probe_row) const {
-        if (out_.key != nullptr) write_key(out_.key, place, probe_row);
+    template <class Row>
+    __device__ void write_row(uint64_t place, Row build_row, Row probe_row) const {
+        if constexpr (std::is_pointer_v<Row>) {
+            if (out_.key != nullptr) write_key(out_.key, place, probe_row);
+        }
         write_side(0, 0, place, build_row);
         write_side(1, out_.end[0][kFieldWidths - 1], place, probe_row);
     }
-    __device__ void write_side(int side, int begin, uint64_t place, const uint32_t* row) const {
+    template <class Row>
+    __device__ void write_side(int side, int begin, uint64_t place, Row row) const {
         const uint8_t(&end)[kFieldWidths] = out_.end[side];
         write_fields<uint32_t>(begin, end[0], place, row);
         if (end[0] == end[kFieldWidths - 1]) return;
@@ -81,11 +94,34 @@ class MatchWriter {
         write_fields<unsigned short>(end[2], end[3], place, row);
         write_fields<unsigned char>(end[3], end[4], place, row);
     }
+    template <class Value, class Row>
+    __device__ void write_fields(int begin, int end, uint64_t place, Row row) const {
+        if constexpr (std::is_pointer_v<Row>) {
+            for (int c = begin; c < end; ++c) write_value<Value>(c, place, row);
+        } else {
+            // Each column is a gather of its own, whose latency other warps hide; several at once spill registers.
+#pragma unroll 1
+            for (int c = begin; c < end; ++c) write_value<Value>(c, place, row);
+        }
+    }
+    template <class Value, class Row>
+    __device__ void write_value(int c, uint64_t place, Row row) const {
+        __stcs(static_cast<Value*>(out_.column[c].data) + place, value_of<Value>(c, row));
+    }
     template <class Value>
-    __device__ void write_fields(int begin, int end, uint64_t place, const uint32_t* row) const {
-        for (int c = begin; c < end; ++c) {
-            const auto* const from = reinterpret_cast<const unsigned char*>(row) + out_.column[c].offset;
-            __stcs(static_cast<Value*>(out_.column[c].data) + place, field<Value>(from));
+    __device__ Value value_of(int c, const uint32_t* row) const {
+        return field<Value>(reinterpret_cast<const unsigned char*>(row) + out_.column[c].offset);
+    }
+    template <class Value>
+    __device__ Value value_of(int c, const ColumnRow& row) const {
+        const void* const from = row.columns[c];
+        if (from != nullptr) return __ldg(static_cast<const Value*>(from) + row.row);
+        if constexpr (sizeof(Value) == 4) {
+            return static_cast<Value>(row.row);
+        } else if constexpr (sizeof(Value) == 8) {
+            return make_uint2(static_cast<uint32_t>(row.row), static_cast<uint32_t>(row.row >> 32));
+        } else {
+            return Value{};  // row numbers have 4 or 8 bytes
         }
     }
     // Fields are aligned to four bytes at most, results to their width.
