@@ -76,7 +76,7 @@ std::vector<uint64_t> foreign_keys(const std::vector<uint64_t>& build, uint64_t 
 }  // namespace
 
 GPU_TEST("hash join: primary and foreign keys, match ratios, radix bits") {
-    const uint64_t rows = small_or_full(3000, 100000);
+    const uint64_t rows = small_or_full(1000, 30000);
     const std::vector<uint64_t> primary = sparse_keys(rows, test_seed());
     for (const double share : {0.0, 0.25, 1.0}) {
         const auto foreign = foreign_keys(primary, 2 * rows, share, test_seed());
@@ -143,7 +143,7 @@ GPU_TEST("hash join: m:n, NULL keys, Zipf foreign keys, extreme keys") {
 
 GPU_TEST("hash join: partitions that no block holds, on either side") {
     // One key in more build rows than a block's table, few probe rows with it; and the other way round.
-    const uint64_t heavy = small_or_full(20000, 150000);
+    const uint64_t heavy = small_or_full(16000, 150000);  // a block holds 15,350 rows of 8 bytes
     std::vector<uint64_t> hot(heavy, 42);
     std::vector<uint64_t> few = dense_permutation(60, test_seed());
     check_plans(KeyedRelation(hot, 4, {4}, test_seed()), KeyedRelation(few, 4, {4}, test_seed()), 5,

@@ -17,7 +17,7 @@ const std::vector<std::vector<uint32_t>> kLayouts = {
 }  // namespace
 
 GPU_TEST("no-partitioning join: linear probing, match ratios, key widths") {
-    const uint64_t rows = small_or_full(2000, 100000);
+    const uint64_t rows = small_or_full(2000, 30000);
     const std::vector<uint64_t> primary = sparse_keys(rows, test_seed());
     for (const double share : {0.0, 0.25, 1.0}) {
         const auto foreign = foreign_keys(primary, 2 * rows, share, test_seed());
@@ -30,7 +30,7 @@ GPU_TEST("no-partitioning join: linear probing, match ratios, key widths") {
 }
 
 GPU_TEST("no-partitioning join: perfect hashing, match ratios, key widths, ranges") {
-    const uint64_t rows = small_or_full(2000, 100000);
+    const uint64_t rows = small_or_full(2000, 30000);
     for (const uint64_t first : {uint64_t{0}, uint64_t{1000}, uint64_t{0} - 700}) {  // the last from -700 on
         std::vector<uint64_t> primary = dense_permutation(rows, test_seed());
         for (uint64_t& key : primary) key += first;

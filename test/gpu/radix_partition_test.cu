@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "device/launch.hpp"
 #include "gpu_test.hpp"
 #include "primitive/mix.cuh"
 #include "radix_partition/radix_partition.hpp"
@@ -31,12 +32,34 @@ uint64_t partition_of(uint64_t mixed, uint32_t key_words, int radix_bits) {
     return radix_bits == 0 ? 0 : top >> (32 - radix_bits);
 }
 
+// The rows of all partitions one behind the other: nobody writes the gaps between partitions, so nobody may read them.
+__global__ void pack_rows(const uint32_t* rows, const uint64_t* begin, const uint64_t* end, const uint64_t* first,
+                          uint32_t row_words, uint32_t* packed) {
+    const uint64_t p = blockIdx.x;
+    const uint64_t words = (end[p] - begin[p]) * row_words;
+    for (uint64_t w = threadIdx.x; w < words; w += blockDim.x) {
+        packed[first[p] * row_words + w] = rows[begin[p] * row_words + w];
+    }
+}
+
+std::vector<uint8_t> packed_rows(const PartitionedRows& rows, const std::vector<uint64_t>& first, uint64_t count) {
+    DeviceArray<uint8_t> packed(count * rows.layout.row_bytes());
+    const DeviceArray<uint64_t> first_row = upload(first);
+    cuda::launch(pack_rows, dim3(static_cast<unsigned>(rows.partitions())), dim3(128), 0, test_device().stream(),
+                 rows.data.as<const uint32_t>(), rows.begin.as<const uint64_t>(), rows.end.as<const uint64_t>(),
+                 first_row.data(), rows.layout.row_words, reinterpret_cast<uint32_t*>(packed.data()));
+    test_device().synchronize();
+    return download(packed);
+}
+
 // Every row where its key says, partitions in order and aligned, and the rows those of the relation that have a key.
 void check_partitions(const KeyedRelation& relation, const PartitionedRows& rows, const std::string& what) {
     const uint64_t partitions = rows.partitions();
     const auto begin = download(rows.begin.as<uint64_t>(), partitions);
     const auto end = download(rows.end.as<uint64_t>(), partitions);
-    const auto bytes = download(rows.data.as<uint8_t>(), rows.data.bytes());
+    std::vector<uint64_t> first(partitions + 1, 0);
+    for (uint64_t p = 0; p < partitions; ++p) first[p + 1] = first[p] + end[p] - begin[p];
+    const auto bytes = packed_rows(rows, first, first[partitions]);
     HostTable actual;
     for (const HostColumn& column : relation.host().columns) {
         actual.columns.push_back({column.width, {}, {}});
@@ -45,7 +68,7 @@ void check_partitions(const KeyedRelation& relation, const PartitionedRows& rows
         if (begin[p] % cuda::kRegionAlignRows != 0 || end[p] < begin[p] || (p > 0 && begin[p] < end[p - 1])) {
             fail(what + ": partition " + std::to_string(p) + " lies wrong", __FILE__, __LINE__);
         }
-        for (uint64_t row = begin[p]; row < end[p]; ++row) {
+        for (uint64_t row = first[p]; row < first[p + 1]; ++row) {
             const uint8_t* const at = bytes.data() + row * rows.layout.row_bytes();
             const uint64_t mixed = mixed_key(at, rows.layout.key_words);
             if (partition_of(mixed, rows.layout.key_words, rows.radix_bits) != p) {
