@@ -47,14 +47,15 @@ class RadixPartitioning {
     }
 
     PartitionedRows run() {
-        const int passes = std::max(1, (bits_ + kPassBitsMax - 1) / kPassBitsMax);
+        const int later_bits = std::max(0, bits_ - kFirstPassBitsMax);
+        const int passes = 1 + (later_bits + kPassBitsMax - 1) / kPassBitsMax;
         // The counters of the first histogram serve as many passes as they have bits for.
         int counted = std::min(bits_, kHistogramBitsMax);
         while ((sizeof(uint32_t) << counted) > device_.properties().shared_bytes_per_block_optin) --counted;
         Allocation counts = count_keys(counted);
         int done = 0;
         for (int pass = 0; pass < passes; ++pass) {
-            const int bits = (bits_ - done) / (passes - pass);  // as even as can be
+            const int bits = (bits_ - done) / (passes - pass);  // as even as can be, later passes have the odd ones
             if (done + bits > counted) {
                 counts = count_rows(done, bits);
                 counted = done + bits;
@@ -70,7 +71,9 @@ class RadixPartitioning {
 
   private:
     uint32_t row_words() const { return result_.layout.row_words; }
-    uint32_t tile_rows(bool from_rows) const { return scatter_tile_rows(row_words(), from_rows); }
+    uint32_t tile_rows(bool from_rows) const {
+        return kScatterThreads * scatter_items(static_cast<int>(row_words()), from_rows);
+    }
 
     Allocation zeroed_counts(uint64_t counts) {
         Allocation memory = device_.memory().allocate(counts * sizeof(uint64_t), "histogram");
@@ -134,7 +137,11 @@ class RadixPartitioning {
         pass.back = next.back.as<uint64_t>();
         pass.bits = static_cast<uint32_t>(bits);
         pass.shift = bits == 0 ? 0 : static_cast<uint32_t>(32 - done - bits);
-        launch_scatter(device_, pass, result_.layout, !first);
+        if (first) {
+            launch_scatter_columns(device_, pass, result_.layout);
+        } else {
+            launch_scatter_rows(device_, pass, result_.layout);
+        }
         rows_ = std::move(rows);
         regions_ = std::move(next);
         sizes_ = std::move(sizes);
@@ -152,7 +159,7 @@ class RadixPartitioning {
 }  // namespace
 
 int radix_bits_max() {
-    return 3 * kPassBitsMax;
+    return kFirstPassBitsMax + 2 * kPassBitsMax;
 }
 
 PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, int radix_bits) {

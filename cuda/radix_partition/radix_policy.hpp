@@ -13,6 +13,8 @@ namespace spillway::cuda {
 // 8,192 rows of 2^27 in a partition, which fit shared memory with their hash table.
 constexpr int kScatterThreads = 512;
 constexpr int kPassBitsMax = 8;
+// The first pass has two kinds of columns to compile for, and needs no more: 15 bits are 7 and 8.
+constexpr int kFirstPassBitsMax = 7;
 constexpr int kPassFanOutMax = 1 << kPassBitsMax;
 
 // Rows per thread and tile, by row words: as many as fit shared memory twice per multiprocessor and, in later passes

@@ -6,9 +6,9 @@
 
 namespace spillway::cuda {
 
-uint32_t scatter_tile_rows(uint32_t row_words, bool from_rows);
-
-// One pass, enqueued on the device's stream. from_rows: the input is rows in regions, not columns.
-void launch_scatter(Device& device, const ScatterPass& pass, const RowLayout& layout, bool from_rows);
+// One pass, enqueued on the device's stream: the first one from columns (at most kFirstPassBitsMax bits), later ones
+// from rows in regions.
+void launch_scatter_columns(Device& device, const ScatterPass& pass, const RowLayout& layout);
+void launch_scatter_rows(Device& device, const ScatterPass& pass, const RowLayout& layout);
 
 }  // namespace spillway::cuda

@@ -2,7 +2,7 @@
 import { SpillwayError } from "../errors.js";
 import { QueryRunner } from "./query-runner.js";
 import { loadBinding } from "../native/load.js";
-import { listDevices } from "../machine/devices.js";
+import { listDevices, type DeviceInfo } from "../machine/devices.js";
 import { machineInfo, usableMemory } from "../machine/machine.js";
 import { loadProfile } from "../machine/profile.js";
 import { checkInteger, checkOneOf, checkOptions, checkText } from "../model/arguments.js";
@@ -34,9 +34,14 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     if (givenDirectory !== undefined) await checkSpillDirectory(givenDirectory);
     const spillDirectory = givenDirectory ?? (await defaultSpillDirectory());
     const machine = machineInfo(binding.machine());
-    const devices = listDevices(machine, { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() });
+    // Not before somebody asks: waking the driver of a GPU takes longer than all else that opens a runtime.
+    let found: readonly DeviceInfo[] | undefined;
+    const devices = (): readonly DeviceInfo[] =>
+        (found ??= listDevices(machine, { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() }));
     if (device === "gpu") {
-        const reasons = devices.filter((found) => found.kind === "gpu").map((found) => found.reason);
+        const reasons = devices()
+            .filter(({ kind }) => kind === "gpu")
+            .map(({ reason }) => reason);
         const reason = reasons[0] ?? "none was found";
         throw new SpillwayError("NO_DEVICE", `There is no GPU to run on: ${reason}; use device "auto" or "cpu"`, {
             option: "device",

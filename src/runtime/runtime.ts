@@ -40,7 +40,8 @@ export interface MemoryState {
 export interface RuntimeParts {
     readonly runner: QueryRunner;
     readonly machine: MachineInfo;
-    readonly devices: readonly DeviceInfo[];
+    /** Looks for GPUs at the first call. */
+    readonly devices: () => readonly DeviceInfo[];
     readonly spillDirectory: string;
 }
 
@@ -148,9 +149,12 @@ export class Runtime {
         return await this.fromArrowFile(file);
     }
 
-    /** Devices that were found, whether they are used, and if not why. */
+    /**
+     * Devices that were found, whether they are used, and if not why. The first call of a process asks the GPU driver,
+     * which takes it some tenths of a second where there are GPUs.
+     */
     public devices(): readonly DeviceInfo[] {
-        return this.#parts.devices;
+        return this.#parts.devices();
     }
 
     /** Cores, caches, memory and NUMA nodes of this machine. */

@@ -21,7 +21,7 @@ export function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}) {
         threads: 2,
         debug
     });
-    const runtime = new Runtime({ runner, machine, devices: [], spillDirectory: "/tmp" });
+    const runtime = new Runtime({ runner, machine, devices: () => [], spillDirectory: "/tmp" });
     const rows = Int32Array.from({ length: 1000 }, (_, i) => i);
     const left = runtime.fromTable(tableFromArrays({ k: rows, a: rows }));
     const right = runtime.fromTable(tableFromArrays({ k: rows, b: rows }));

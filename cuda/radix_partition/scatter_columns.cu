@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "radix_partition/scatter_launch.cuh"
+
+namespace spillway::cuda {
+
+namespace {
+
+template <int kRowWords, int kKeyWords>
+struct FromColumns {
+    static void launch(Device& device, const ScatterPass& pass) {
+        bool words = true;
+        for (int c = 0; c < pass.in.columns; ++c) words = words && pass.in.width[c] == 4 && pass.in.data[c] != nullptr;
+        if (words) {
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kFirstPassBitsMax, TileSource::kWords>>(device, pass);
+        } else {
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kFirstPassBitsMax, TileSource::kColumns>>(device, pass);
+        }
+    }
+};
+
+}  // namespace
+
+void launch_scatter_columns(Device& device, const ScatterPass& pass, const RowLayout& layout) {
+    if (pass.bits > kFirstPassBitsMax) throw Error(ErrorCode::kInternal, "too many radix bits for a first pass");
+    launch_layout<FromColumns>(device, pass, layout);
+}
+
+}  // namespace spillway::cuda

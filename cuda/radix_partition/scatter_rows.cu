@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "radix_partition/scatter_launch.cuh"
+
+namespace spillway::cuda {
+
+namespace {
+
+template <int kRowWords, int kKeyWords>
+struct FromRows {
+    static void launch(Device& device, const ScatterPass& pass) {
+        // A pass of fewer bits has more room for rows.
+        if (pass.bits <= kFirstPassBitsMax) {
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kFirstPassBitsMax, TileSource::kRows>>(device, pass);
+        } else {
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kPassBitsMax, TileSource::kRows>>(device, pass);
+        }
+    }
+};
+
+}  // namespace
+
+void launch_scatter_rows(Device& device, const ScatterPass& pass, const RowLayout& layout) {
+    launch_layout<FromRows>(device, pass, layout);
+}
+
+}  // namespace spillway::cuda
