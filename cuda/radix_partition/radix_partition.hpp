@@ -14,7 +14,6 @@ namespace spillway::cuda {
 struct PartitionedRows {
     RowLayout layout;
     int radix_bits = 0;
-    uint64_t rows = 0;  // of all partitions; known when the host has waited (rows with a key)
     Allocation data;
     Allocation begin;  // uint64_t[2^radix_bits]
     Allocation end;

@@ -8,9 +8,10 @@
 namespace spillway::cuda {
 
 // Threads of a block, and radix bits of one pass. H200, 2^27 rows of 12 bytes, one pass (floor at the copy rate of
-// 3.98 TB/s: 0.81 ms): 512 threads and 7 bits 0.90 ms with two blocks per multiprocessor; 8 bits 0.95 (1,024 threads,
-// one block); 9 and more need more shared memory for open rows than they leave for a tile. Two passes of 7 bits leave
-// 8,192 rows of 2^27 in a partition, which fit shared memory with their hash table.
+// 3.98 TB/s: 0.81 ms): 512 threads and 7 bits 0.96 ms with two blocks per multiprocessor (0.90 in a prototype for
+// this row alone, which took 0.95 for 8 bits with 1,024 threads, one block); 9 and more need more shared memory for
+// open rows than they leave for a tile. Two passes of 7 bits leave 8,192 rows of 2^27 in a partition, which fit shared
+// memory with their hash table.
 constexpr int kScatterThreads = 512;
 constexpr int kPassBitsMax = 8;
 // The first pass has two kinds of columns to compile for, and needs no more: 15 bits are 7 and 8.

@@ -5,9 +5,11 @@
 #include "device/device.hpp"
 #include "device/launch.hpp"
 #include "gpu_test.hpp"
+#include "support/error_of.hpp"
 
 namespace spillway::cuda {
 
+using gpu_test::error_of;
 using gpu_test::test_device;
 
 namespace {
@@ -54,16 +56,6 @@ Allocation zeroed(Device& device) {
     Allocation block = device.memory().allocate(sizeof(uint64_t), "test");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(block.as<void>(), 0, sizeof(uint64_t), device.stream()));
     return block;
-}
-
-template <class Body>
-Error error_of(Body&& body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        return error;
-    }
-    return Error(ErrorCode::kInternal, "nothing was thrown");
 }
 
 }  // namespace

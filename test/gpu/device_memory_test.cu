@@ -5,9 +5,11 @@
 #include "device/device.hpp"
 #include "device/launch.hpp"
 #include "gpu_test.hpp"
+#include "support/error_of.hpp"
 
 namespace spillway::cuda {
 
+using gpu_test::error_of;
 using gpu_test::test_device;
 
 namespace {
@@ -21,16 +23,6 @@ __global__ void fill_kernel(uint32_t* values, uint64_t count, uint32_t value) {
 
 void fill(Device& device, const Allocation& block, uint32_t value) {
     launch(fill_kernel, dim3(64), dim3(256), 0, device.stream(), block.as<uint32_t>(), block.bytes() / 4, value);
-}
-
-template <class Body>
-Error error_of(Body&& body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        return error;
-    }
-    return Error(ErrorCode::kInternal, "nothing was thrown");
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 #include "device/launch.hpp"
 #include "device/staging.hpp"
 #include "gpu_test.hpp"
+#include "support/error_of.hpp"
 
 namespace spillway::cuda {
 
+using gpu_test::error_of;
 using gpu_test::test_device;
 
 namespace {
@@ -27,16 +29,6 @@ std::vector<uint8_t> pattern(uint64_t bytes) {
     std::vector<uint8_t> values(bytes);
     for (uint64_t i = 0; i < bytes; ++i) values[i] = static_cast<uint8_t>((i * 2654435761u) >> 13);
     return values;
-}
-
-template <class Body>
-Error error_of(Body&& body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        return error;
-    }
-    return Error(ErrorCode::kInternal, "nothing was thrown");
 }
 
 }  // namespace

@@ -6,31 +6,15 @@
 
 #include "gpu_test.hpp"
 #include "hash_join/hash_join.hpp"
+#include "support/join_check.hpp"
 #include "support/keyed_relation.hpp"
-#include "support/reference_join.hpp"
 
 namespace spillway::gpu_test {
 
 namespace {
 
-using cuda::JoinOutputColumn;
 using cuda::OutputPlan;
-using cuda::OutputSide;
 using cuda::PartitionedRows;
-
-std::vector<JoinOutputColumn> all_columns(const KeyedRelation& build, const KeyedRelation& probe) {
-    std::vector<JoinOutputColumn> output = {{OutputSide::kKey, 0}};
-    for (uint32_t c = 1; c < build.host().columns.size(); ++c) output.push_back({OutputSide::kBuild, c - 1});
-    for (uint32_t c = 1; c < probe.host().columns.size(); ++c) output.push_back({OutputSide::kProbe, c - 1});
-    return output;
-}
-
-// Key, carried columns of the build side, carried columns of the probe side.
-HostTable expected_rows(const KeyedRelation& build, const KeyedRelation& probe) {
-    HostTable table = reference_join(build.host(), probe.host(), {0}, {0}, JoinType::kInner);
-    table.columns.erase(table.columns.begin() + static_cast<int64_t>(build.host().columns.size()));
-    return table;
-}
 
 struct JoinCase {
     int radix_bits = 6;
@@ -46,31 +30,13 @@ void check(const KeyedRelation& build, const KeyedRelation& probe, const JoinCas
     CHECK_EQ(cuda::count_matches(device, build_rows, probe_rows), expected.rows());
     const cuda::JoinResult result =
         cuda::join_partitions(device, build_rows, probe_rows, all_columns(build, probe), with.expected, with.plan);
-    CHECK_EQ(result.rows, expected.rows());
-    HostTable actual;
-    for (size_t c = 0; c < expected.columns.size(); ++c) {
-        const uint32_t width = expected.columns[c].width;
-        actual.columns.push_back({width, download(result.columns[c].as<uint8_t>(), result.rows * width), {}});
-    }
-    const std::string difference = row_difference(actual, expected);
-    if (!difference.empty()) fail(what + ": " + difference, __FILE__, __LINE__);
+    check_result(result, expected, what);
 }
 
 void check_plans(const KeyedRelation& build, const KeyedRelation& probe, int radix_bits, const std::string& what) {
     check(build, probe, {radix_bits, probe.host().rows(), OutputPlan::kOnePass}, what);
     check(build, probe, {radix_bits, 0, OutputPlan::kOnePass}, what + ", more rows than expected");
     check(build, probe, {radix_bits, 0, OutputPlan::kCountFirst}, what + ", counted first");
-}
-
-// Keys of a probe side: `share` of them are keys of the build side.
-std::vector<uint64_t> foreign_keys(const std::vector<uint64_t>& build, uint64_t rows, double share, uint64_t seed) {
-    const std::vector<uint64_t> others = sparse_keys(rows, seed + 99);
-    std::vector<uint64_t> keys(rows);
-    for (uint64_t row = 0; row < rows; ++row) {
-        const bool matches = !build.empty() && random_unit(random64(seed, 2 * row)) < share;
-        keys[row] = matches ? build[random64(seed, 2 * row + 1) % build.size()] : others[row];
-    }
-    return keys;
 }
 
 }  // namespace
