@@ -3,77 +3,55 @@
 
 #include <cstdint>
 
+#include "hash_join/block_table.cuh"
+#include "hash_join/join_pass.hpp"
 #include "hash_join/join_policy.hpp"
-#include "materialize/match_output.cuh"
+#include "hash_join/probe_rows.cuh"
 #include "primitive/bulk_copy.cuh"
-#include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
 
 // Joins co-partitions in shared memory: a block takes a unit (a partition, or a part of an uneven one), brings the
-// build rows and chains them in a hash table, then its warps look probe rows up and write matches. The bucket chaining
-// of Sioulas et al. (ICDE 2019), with whole rows in shared memory, so that payloads are never gathered from global
-// memory. Bytes: both sides' rows read once, matches written once. H200, 2^27 x 2^27 rows of 12 bytes with as many
-// matches of 20 bytes: 5.9 GB in 2.9 ms, 2.0 TB/s: instructions and chains are the limit, not memory (counting alone
-// takes 1.75 ms for 3.2 GB).
+// build rows and puts them into a hash table, then its warps look probe rows up and write matches. Whole rows are in
+// shared memory, probe rows in registers, so that payloads are never gathered from global memory. Bytes: both sides'
+// rows read once, matches written once; H200, 2^27 x 2^27 rows of 12 bytes with as many matches of 20 bytes: 5.9 GB,
+// 1.48 ms at the copy rate.
 namespace spillway::cuda {
-
-struct JoinSide {
-    const uint32_t* rows = nullptr;
-    const uint64_t* begin = nullptr;  // [partitions]
-    const uint64_t* end = nullptr;
-    uint32_t row_words = 1;
-};
-
-struct JoinPass {
-    JoinSide build;
-    JoinSide probe;
-    uint64_t partitions = 1;
-    const uint64_t* first_unit = nullptr;  // [partitions + 1]
-    unsigned long long* next_unit = nullptr;
-    uint32_t build_capacity = 0;  // rows that a block holds, a multiple of kRegionAlignRows
-    uint32_t bucket_shift = 0;    // of the bucket in the top word of the mixed key, below the radix bits
-    uint32_t buckets = 1;         // a power of two
-    MatchOutput out;
-};
 
 __host__ __device__ inline uint64_t join_units(uint64_t build_rows, uint64_t probe_rows, uint32_t build_capacity) {
     return (build_rows + build_capacity - 1) / build_capacity * ((probe_rows + kProbeUnitRows - 1) / kProbeUnitRows);
 }
 
-constexpr uint16_t kNoRow = 0xffff;
-constexpr uint32_t kQueueRows = 2 * kWarpThreads;
+// Matches of a warp that wait until there are 32: what is left of a write, and what each probe row of a thread adds.
+constexpr uint32_t kQueueRows = kWarpThreads + 4 * kDirectLanesMin;
+constexpr uint32_t kListedRows = 2 * kQueueRows;  // in the same place, of 16 bits
+constexpr uint32_t kJoinWarps = kJoinThreads / kWarpThreads;
 
-// Shared memory of a block behind the build rows.
-struct JoinTable {
-    uint32_t* rows;
-    uint32_t* heads;        // [buckets]
-    uint32_t* queue_probe;  // [warps][kQueueRows] matches that wait until there are 32: probe row of the unit
-    uint16_t* queue_build;  // ... build row of the block
-    uint16_t* next;         // [build_capacity]
-
-    static uint64_t fixed_bytes(uint32_t buckets) {
-        return buckets * 4ULL + kJoinThreads / kWarpThreads * kQueueRows * 6;
+// Shared memory of a block: build rows, buckets, queues, chains.
+struct JoinMemory {
+    static __host__ __device__ uint64_t bytes(uint64_t capacity, uint32_t row_words, uint64_t buckets,
+                                              bool holds_keys) {
+        return capacity * (row_words * 4ULL + (holds_keys ? 0 : 4)) + buckets * 4 + kJoinWarps * kQueueRows * 4ULL;
     }
-    static uint64_t bytes(uint64_t build_capacity, uint32_t row_words, uint32_t buckets) {
-        return build_capacity * (row_words * 4ULL + 2) + fixed_bytes(buckets);
-    }
-    __device__ JoinTable(uint32_t* memory, uint32_t build_capacity, uint32_t row_words, uint32_t buckets)
-        : rows(memory),
-          heads(rows + build_capacity * row_words),
-          queue_probe(heads + buckets),
-          queue_build(reinterpret_cast<uint16_t*>(queue_probe + kJoinThreads / kWarpThreads * kQueueRows)),
-          next(queue_build + kJoinThreads / kWarpThreads * kQueueRows) {}
 };
 
-template <int kKeyWords, bool kCountOnly>
+struct QueuedPair {
+    uint16_t probe;  // row of the unit
+    uint16_t build;  // row of the block
+};
+
+template <int kKeyWords, int kProbeWords, MatchUse kUse>
 class CoPartitionJoin {
-    using Key = typename MixedKey<kKeyWords>::Key;
+    using Table = BlockTable<kKeyWords>;
+    using Key = typename Table::Key;
+    using Probe = ProbeRows<kKeyWords, kProbeWords>;
+    static constexpr int kRows = Probe::kRows;
+    static constexpr bool kWrites = kUse == MatchUse::kWrite;
 
   public:
     // Rows that a block joins at a time.
     struct Unit {
-        const uint32_t* build;
-        const uint32_t* probe;
+        uint64_t build_first;
+        uint64_t probe_first;
         uint32_t build_count;
         uint32_t probe_count;  // 0: there is no unit left
     };
@@ -85,35 +63,52 @@ class CoPartitionJoin {
     __device__ CoPartitionJoin(const JoinPass& pass, uint32_t* memory, Shared& shared)
         : pass_(pass),
           shared_(shared),
-          table_(memory, pass.build_capacity, pass.build.row_words, pass.buckets),
-          queue_probe_(table_.queue_probe + warp_index() * kQueueRows),
-          queue_build_(table_.queue_build + warp_index() * kQueueRows),
-          writer_(pass.out),
-          fetches_(warp_index() == kJoinThreads / kWarpThreads - 1) {}
+          table_(lay_out(pass, memory)),
+          queue_(reinterpret_cast<QueuedPair*>(table_.heads + pass.buckets) + min(warp_index(), kJoinWarps - 1) * kQueueRows),
+          places_(pass.output.out),
+          wanted_(pass.output.wanted),
+          fetches_(warp_index() == kJoinWarps) {}
 
     __device__ void run() {
         if (threadIdx.x == 0) shared_.load.init();
         if (fetches_) fetch_unit(shared_.units[0]);
         for (uint32_t turn = 0;; turn ^= 1) {
-            __syncthreads();
+            fence_shared_for_bulk();
+            __syncthreads();  // the unit before is done, and the next one known
             unit_ = shared_.units[turn];
             if (unit_.probe_count == 0) break;
-            for (uint32_t b = threadIdx.x; b < pass_.buckets; b += kJoinThreads) table_.heads[b] = kNoRow;
-            fence_shared_for_bulk();
-            __syncthreads();
-            build(shared_.units[turn ^ 1]);
-            probe();
+            if (fetches_) {
+                // The others' barriers.
+                __syncthreads();
+                __syncthreads();
+                __syncthreads_or(0);
+                fetch_unit(shared_.units[turn ^ 1]);
+            } else {
+                load_build_rows();
+                build();
+                probe();
+            }
         }
-        if (kCountOnly) {
-            if (lane_index() == 0 && count_ > 0) atomicAdd(pass_.out.matches, static_cast<unsigned long long>(count_));
-        } else {
-            writer_.finish();
+        if (fetches_) return;
+        if constexpr (kWrites) {
+            places_.finish();
+        } else if (kUse == MatchUse::kCount) {
+            if (lane_index() == 0 && count_ > 0) {
+                atomicAdd(pass_.output.out.matches, static_cast<unsigned long long>(count_));
+            }
         }
     }
 
   private:
-    // By one warp, while the others work: the search takes three loads from global memory one after the other, and the
-    // divisions a hundred instructions each.
+    __device__ static Table lay_out(const JoinPass& pass, uint32_t* memory) {
+        const bool holds_keys = chains_hold_keys(kKeyWords, pass.radix_bits);
+        uint32_t* const heads = memory + pass.build_capacity * pass.build.row_words;
+        uint32_t* const behind = heads + pass.buckets + kJoinWarps * kQueueRows;
+        return {memory, pass.build.row_words, pass.radix_bits, holds_keys, heads, pass.buckets, behind};
+    }
+
+    // By a warp of its own, while the others work: the search takes three loads from global memory one after the other,
+    // and the divisions a hundred instructions each.
     __device__ void fetch_unit(Unit& unit) {
         unsigned long long number = 0;
         if (lane_index() == 0) number = atomicAdd(pass_.next_unit, 1ULL);
@@ -131,160 +126,244 @@ class CoPartitionJoin {
         const uint64_t build_at = within % parts * capacity;
         const uint64_t probe_at = within / parts * kProbeUnitRows;
         const uint64_t probe_rows = pass_.probe.end[p] - pass_.probe.begin[p];
+        unit.build_first = pass_.build.begin[p] + build_at;
+        unit.probe_first = pass_.probe.begin[p] + probe_at;
         unit.build_count = static_cast<uint32_t>(min(build_rows - build_at, capacity));
         unit.probe_count = static_cast<uint32_t>(min(probe_rows - probe_at, static_cast<uint64_t>(kProbeUnitRows)));
-        unit.build = pass_.build.rows + (pass_.build.begin[p] + build_at) * pass_.build.row_words;
-        unit.probe = pass_.probe.rows + (pass_.probe.begin[p] + probe_at) * pass_.probe.row_words;
+        // What the block will wait for next comes into the L2 cache while it works.
+        prefetch_l2(build_rows_at(unit), load_bytes(unit));
+        const uint32_t probe_bytes = unit.probe_count * pass_.probe.row_words * 4;
+        prefetch_l2(pass_.probe.rows + unit.probe_first * pass_.probe.row_words,
+                    min(probe_bytes, kPrefetchBytesMax) & ~15U);
     }
 
-    __device__ uint32_t bucket(Key key) const {
-        return radix_digit(static_cast<uint32_t>(key >> (32 * (kKeyWords - 1))), pass_.bucket_shift, pass_.buckets - 1);
+    __device__ const uint32_t* build_rows_at(const Unit& unit) const {
+        return pass_.build.rows + unit.build_first * pass_.build.row_words;
     }
-    __device__ static Key key_of(const uint32_t* row) {
-        if constexpr (kKeyWords == 1) {
-            return row[0];
-        } else {
-            return row[0] | static_cast<Key>(row[1]) << 32;
-        }
-    }
-    __device__ const uint32_t* build_row(uint32_t i) const { return table_.rows + i * pass_.build.row_words; }
-    __device__ const uint32_t* probe_row(uint32_t i) const {
-        return unit_.probe + static_cast<uint64_t>(i) * pass_.probe.row_words;
+    // Rounded up into the padding behind the partition.
+    __device__ uint32_t load_bytes(const Unit& unit) const {
+        return (unit.build_count * pass_.build.row_words * 4 + 15) & ~15U;
     }
 
-    __device__ void load_build_rows(Unit& next) {
-        const uint32_t words = unit_.build_count * pass_.build.row_words;
+    // Starts or makes the copy to shared memory; meanwhile the first probe rows come and the buckets are cleared.
+    __device__ void load_build_rows() {
         if constexpr (kBulkCopies) {
-            // Rounded up into the padding behind the partition.
-            if (threadIdx.x == 0) shared_.load.start(table_.rows, unit_.build, (words * 4 + 15) & ~15U);
-            load_probe_keys(0);
-            if (fetches_) fetch_unit(next);
-            shared_.load.wait(phase_);
+            if (threadIdx.x == 0) shared_.load.start(table_.rows, build_rows_at(unit_), load_bytes(unit_));
         } else {
-            for (uint32_t w = threadIdx.x; w < words; w += kJoinThreads) table_.rows[w] = unit_.build[w];
-            load_probe_keys(0);
-            if (fetches_) fetch_unit(next);
-            __syncthreads();
+            const uint32_t words = unit_.build_count * pass_.build.row_words;
+            const uint32_t* const from = build_rows_at(unit_);
+            for (uint32_t w = threadIdx.x; w < words; w += kJoinThreads) table_.rows[w] = from[w];
         }
-    }
-
-    __device__ void build(Unit& next) {
-        load_build_rows(next);
-        for (uint32_t i = threadIdx.x; i < unit_.build_count; i += kJoinThreads) {
-            table_.next[i] = static_cast<uint16_t>(atomicExch(&table_.heads[bucket(key_of(build_row(i)))], i));
+        rows_ = Probe(pass_.probe, unit_.probe_first, unit_.probe_count);
+        rows_.load(warp_index());
+        for (uint32_t b = threadIdx.x * 4; b < pass_.buckets; b += kJoinThreads * 4) {
+            constexpr uint32_t kNone = kEmptyBucket;
+            *reinterpret_cast<uint4*>(table_.heads + b) = make_uint4(kNone, kNone, kNone, kNone);
         }
         __syncthreads();
-        // Most build sides have each key once. Knowing it saves every probe row the rest of its chain, for as many
-        // steps as there are build rows.
-        bool equal = false;
-        for (uint32_t i = threadIdx.x; i < unit_.build_count; i += kJoinThreads) {
-            equal |= find(key_of(build_row(i)), table_.next[i]) != kNoRow;
-        }
-        unique_ = __syncthreads_or(equal) == 0;
+        if constexpr (kBulkCopies) shared_.load.wait(phase_);
     }
 
-    // Warps take turns, 32 rows each, so that all but the last batch of a unit are full.
-    __device__ uint32_t row_of(uint32_t round, int u) const {
-        return (round * kProbeUnroll + u) * kJoinThreads + threadIdx.x;
-    }
-    __device__ void load_probe_keys(uint32_t round) {
+    __device__ void build() {
+        // Rows with others behind them in their chain, the only ones that can repeat a key: a list per warp, where the
+        // queue of matches is later.
+        auto* const chained = reinterpret_cast<uint16_t*>(queue_);
+        uint32_t listed = 0;
+        for (uint32_t first = threadIdx.x - lane_index(); first < unit_.build_count; first += kInsertRows * kJoinThreads) {
 #pragma unroll
-        for (int u = 0; u < kProbeUnroll; ++u) {
-            const uint32_t row = row_of(round, u);
-            if (row < unit_.probe_count) keys_[u] = key_of(probe_row(row));
+            for (int r = 0; r < kInsertRows; ++r) {
+                const uint32_t number = first + r * kJoinThreads + lane_index();
+                const bool behind = number < unit_.build_count && table_.insert(number);
+                const uint32_t lanes = __ballot_sync(kFullWarp, behind);
+                const uint32_t place = listed + __popc(lanes & lanes_below());
+                if (behind && place < kListedRows) chained[place] = static_cast<uint16_t>(number);
+                listed += __popc(lanes);
+            }
         }
+        __syncthreads();
+        // Most build sides have each key once: then no match has another behind it. Knowing it saves every probe row the
+        // rest of its chain. Lists that are too long are of keys that repeat, or as good as.
+        bool equal = listed > kListedRows;
+        for (uint32_t l = lane_index(); l < min(listed, kListedRows); l += kWarpThreads) {
+            equal |= table_.repeats(chained[l]);
+        }
+        // Marks of probe rows need but one match.
+        unique_ = __syncthreads_or(equal) == 0 || (kUse == MatchUse::kMark && pass_.build.marks == nullptr);
     }
 
     __device__ void probe() {
-        const uint32_t rounds = (unit_.probe_count + kJoinThreads * kProbeUnroll - 1) / (kJoinThreads * kProbeUnroll);
+        // Rounds of all warps in batches; what is left, less than half of a round, in rows: a round of batches in which
+        // most warps have nothing to do would take as long as a full one.
+        constexpr uint32_t kRoundRows = kJoinWarps * Probe::kBatchRows;
+        const uint32_t rounds = (unit_.probe_count + kRoundRows / 2) / kRoundRows;
+        const uint32_t left = rounds * kRoundRows + warp_index() * kWarpThreads;
+        if (rounds == 0) rows_.load_one(left + lane_index());
         for (uint32_t round = 0; round < rounds; ++round) {
-            uint32_t first[kProbeUnroll];
-#pragma unroll
-            for (int u = 0; u < kProbeUnroll; ++u) {
-                first[u] = row_of(round, u) < unit_.probe_count ? table_.heads[bucket(keys_[u])] : kNoRow;
-            }
-#pragma unroll
-            for (int u = 0; u < kProbeUnroll; ++u) {
-                if (row_of(round, u) - lane_index() < unit_.probe_count) follow(keys_[u], row_of(round, u), first[u]);
-            }
-            if (round + 1 < rounds) load_probe_keys(round + 1);
-        }
-        if (!kCountOnly && queued_ > 0) write_queued(queued_);
-        __syncwarp();
-    }
-
-    // The next row of the chain with that key, from row i on.
-    __device__ uint32_t find(Key key, uint32_t i) const {
-        while (i != kNoRow && key_of(build_row(i)) != key) i = table_.next[i];
-        return i;
-    }
-
-    // Along the chain of one probe row per lane, to each match of all lanes in turn.
-    __device__ void follow(Key key, uint32_t row, uint32_t i) {
-        for (;;) {
-            i = find(key, i);
-            __syncwarp();
-            const uint32_t found = __ballot_sync(kFullWarp, i != kNoRow);
-            if (found == 0) return;
-            if (kCountOnly) {
-                count_ += __popc(found);
-            } else if (found == kFullWarp && queued_ == 0) {
-                writer_.write(kWarpThreads, build_row(i), probe_row(row));
+            const Probe rows = rows_;
+            const uint32_t batch = round * kJoinWarps + warp_index();
+            if (round + 1 < rounds) {
+                rows_.load(batch + kJoinWarps);
             } else {
-                queue(found, row, i);
+                rows_.load_one(left + lane_index());
             }
-            if (unique_) return;
-            if (i != kNoRow) i = table_.next[i];
+            probe_batch(rows, batch * Probe::kBatchRows);
         }
-    }
-
-    __device__ void queue(uint32_t found, uint32_t row, uint32_t i) {
-        if (i != kNoRow) {
-            const uint32_t place = queued_ + __popc(found & lanes_below());
-            queue_probe_[place] = row;
-            queue_build_[place] = static_cast<uint16_t>(i);
-        }
-        queued_ += __popc(found);
+        for (uint32_t first = left; first < unit_.probe_count; first += kJoinThreads) probe_row(first + lane_index());
+        if (kWrites && queued_ > 0) write_queued(queued_);
         __syncwarp();
-        if (queued_ >= kWarpThreads) write_queued(kWarpThreads);
     }
 
+    // One row per lane, which is in rows_.
+    __device__ void probe_row(uint32_t number) {
+        uint32_t words[Probe::kWords];
+#pragma unroll
+        for (int w = 0; w < Probe::kWords; ++w) words[w] = rows_.words[0][w];
+        rows_.load_one(number + kJoinThreads);
+        const Key key = Table::key_of(words);
+        const uint32_t bits = table_.distinct_bits(key);
+        const bool there = number < unit_.probe_count;
+        const uint32_t i = there ? table_.find(table_.head_of(bits), key, bits) : kNoBuildRow;
+        __syncwarp();
+        follow_list(words, number, i);
+    }
+
+    __device__ void probe_batch(const Probe& rows, uint32_t first) {
+        uint32_t found[kRows];
+        look_up(rows, first, found);
+        if (unique_) {
+#pragma unroll
+            for (int u = 0; u < kRows; ++u) use(rows.words[u], first + Probe::number(u), found[u]);
+            write_full_queue();
+            return;
+        }
+        // One copy of the code for all rows of a thread, which move up instead.
+        Probe moving = rows;
+#pragma unroll 1
+        for (int u = 0; u < kRows; ++u) {
+            follow_list(moving.words[0], first + Probe::number(0) + u * Probe::kNumberStep, found[0]);
+#pragma unroll
+            for (int later = 1; later < kRows; ++later) {
+                found[later - 1] = found[later];
+#pragma unroll
+                for (int w = 0; w < Probe::kWords; ++w) moving.words[later - 1][w] = moving.words[later][w];
+            }
+        }
+    }
+
+    __device__ void look_up(const Probe& rows, uint32_t first, uint32_t (&found)[kRows]) const {
+        uint32_t heads[kRows];
+#pragma unroll
+        for (int u = 0; u < kRows; ++u) {
+            const bool there = first + Probe::number(u) < unit_.probe_count;
+            heads[u] = there ? table_.head_of(table_.distinct_bits(Table::key_of(rows.words[u]))) : kEmptyBucket;
+        }
+        if (table_.holds_keys) {
+            bool more[kRows];
+#pragma unroll
+            for (int u = 0; u < kRows; ++u) {
+                found[u] = Table::look(heads[u], table_.distinct_bits(Table::key_of(rows.words[u])), more[u]);
+            }
+#pragma unroll
+            for (int u = 0; u < kRows; ++u) {
+                const Key key = Table::key_of(rows.words[u]);
+                if (more[u]) found[u] = table_.find_behind(heads[u] % kBuildNumbers, key, table_.distinct_bits(key));
+            }
+        } else {
+#pragma unroll
+            for (int u = 0; u < kRows; ++u) {
+                const Key key = Table::key_of(rows.words[u]);
+                found[u] = table_.find(heads[u], key, table_.distinct_bits(key));
+            }
+        }
+        __syncwarp();
+    }
+
+    // To each match of all lanes in turn, i the first.
+    __device__ void follow_list(const uint32_t (&words)[Probe::kWords], uint32_t number, uint32_t i) {
+        const Key key = Table::key_of(words);
+        while (__any_sync(kFullWarp, i != kNoBuildRow)) {
+            use(words, number, i);
+            write_full_queue();
+            const bool last = unique_ || i == kNoBuildRow;
+            i = last ? kNoBuildRow : table_.find_behind(i, key, table_.distinct_bits(key));
+            __syncwarp();
+        }
+    }
+
+    // A match of probe row `number` with build row i in each lane that has one.
+    __device__ void use(const uint32_t (&words)[Probe::kWords], uint32_t number, uint32_t i) {
+        const bool match = i != kNoBuildRow;
+        if ((wanted_ & kMarksWanted) != 0 && match) {
+            if (pass_.probe.marks != nullptr) pass_.probe.marks[unit_.probe_first + number] = 1;
+            if (pass_.build.marks != nullptr) pass_.build.marks[unit_.build_first + i] = 1;
+        }
+        if (kUse == MatchUse::kMark) return;
+        const uint32_t lanes = __ballot_sync(kFullWarp, match);
+        if constexpr (!kWrites) {
+            count_ += __popc(lanes);
+        } else if (__popc(lanes) >= kDirectLanesMin) {
+            write(lanes, words, i);
+        } else if (lanes != 0) {
+            if (match) {
+                queue_[queued_ + __popc(lanes & lanes_below())] = {static_cast<uint16_t>(number),
+                                                                   static_cast<uint16_t>(i)};
+            }
+            queued_ += __popc(lanes);
+            __syncwarp();
+        }
+    }
+
+    __device__ void write(uint32_t lanes, const uint32_t (&words)[Probe::kWords], uint32_t i) {
+        const uint32_t* const build_row = table_.row(i);
+        places_.give(lanes, [&](uint64_t place) {
+            const PackedOutput& output = pass_.output;
+            if ((wanted_ & kKeyWanted) != 0) {
+                write_packed_key<kKeyWords>(output.out, place, words[0], words[kKeyWords - 1]);
+            }
+            if ((wanted_ & kPresenceWanted) != 0) {
+                output.out.presence[place] = kBuildPresent | kProbePresent | kKeyPresent;
+            }
+            write_packed_side<0, kKeyWords, kRowWordsMax>(output, wanted_, place, [&](int w) { return build_row[w]; });
+            write_packed_side<1, kKeyWords, Probe::kWords>(output, wanted_, place, [&](int w) { return words[w]; });
+        });
+    }
+
+    __device__ void write_full_queue() {
+        if constexpr (kWrites) {
+            while (queued_ >= kWarpThreads) write_queued(kWarpThreads);
+        }
+    }
+
+    // The last `count` matches of the queue.
     __device__ void write_queued(uint32_t count) {
-        const bool mine = lane_index() < count;
-        const uint32_t row = mine ? queue_probe_[lane_index()] : 0;
-        const uint32_t i = mine ? queue_build_[lane_index()] : 0;
-        writer_.write(count, build_row(i), probe_row(row));
         queued_ -= count;
-        const bool stays = lane_index() < queued_;
-        const uint32_t later_row = stays ? queue_probe_[count + lane_index()] : 0;
-        const uint16_t later_i = stays ? queue_build_[count + lane_index()] : 0;
-        __syncwarp();
-        if (stays) {
-            queue_probe_[lane_index()] = later_row;
-            queue_build_[lane_index()] = later_i;
-        }
+        const bool mine = lane_index() < count;
+        const QueuedPair pair = mine ? queue_[queued_ + lane_index()] : QueuedPair{0, 0};
+        uint32_t words[Probe::kWords];
+        rows_.load_row(pair.probe, words);
+        write(count == kWarpThreads ? kFullWarp : (1U << count) - 1, words, pair.build);
         __syncwarp();
     }
 
     const JoinPass& pass_;
     Shared& shared_;
-    const JoinTable table_;
-    uint32_t* const queue_probe_;
-    uint16_t* const queue_build_;
-    MatchWriter<kKeyWords> writer_;
-    const bool fetches_;  // this warp looks for the next unit
+    const Table table_;
+    QueuedPair* const queue_;
+    OutputPlaces places_;
+    const uint32_t wanted_;
+    const bool fetches_;  // this warp looks for the next unit, and does nothing else
     Unit unit_;
+    Probe rows_;  // that come next
     uint32_t phase_ = 0;
     uint32_t queued_ = 0;
-    bool unique_ = false;  // no two build rows of the unit have the same key
+    bool unique_ = false;  // a probe row has one match at most, or needs no more
     uint64_t count_ = 0;
-    Key keys_[kProbeUnroll];
 };
 
-template <int kKeyWords, bool kCountOnly>
-__global__ void __launch_bounds__(kJoinThreads, 1) co_partition_join_kernel(const __grid_constant__ JoinPass pass) {
+template <int kKeyWords, int kProbeWords, MatchUse kUse>
+__global__ void __launch_bounds__(kJoinThreads + kWarpThreads, 1) co_partition_join_kernel(const __grid_constant__ JoinPass pass) {
     extern __shared__ __align__(128) uint32_t memory[];
-    using Join = CoPartitionJoin<kKeyWords, kCountOnly>;
+    using Join = CoPartitionJoin<kKeyWords, kProbeWords, kUse>;
     __shared__ typename Join::Shared shared;
     Join(pass, memory, shared).run();
 }

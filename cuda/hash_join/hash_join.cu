@@ -1,79 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "hash_join/hash_join.hpp"
+
 #include <algorithm>
 #include <cmath>
-#include <cub/device/device_scan.cuh>
 
 #include "device/launch.hpp"
 #include "hash_join/co_partition_join.cuh"
-#include "hash_join/hash_join.hpp"
+#include "hash_join/join_columns.hpp"
+#include "hash_join/join_kernels.hpp"
+#include "hash_join/lone_rows.hpp"
 #include "materialize/dense_output.hpp"
+#include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda {
 
 namespace {
 
-uint32_t bucket_count(uint32_t row_words) {
-    return 1U << join_bucket_bits(static_cast<int>(row_words));
-}
+// What a block of the join kernel has room for.
+struct BlockRoom {
+    uint32_t rows = 0;
+    uint32_t buckets = 4;
+};
 
-uint32_t build_capacity(Device& device, uint32_t row_words) {
+// In favour of buckets where rows of a partition of average size leave room for more.
+BlockRoom block_room(Device& device, uint32_t key_words, uint32_t row_words, int radix_bits) {
     constexpr uint64_t kStaticBytes = 1024;  // more than the kernel's own variables in shared memory
-    const uint64_t shared = device.properties().shared_bytes_per_block_optin - kStaticBytes -
-                            JoinTable::fixed_bytes(bucket_count(row_words));
-    const uint64_t rows = std::min<uint64_t>(shared / (row_words * 4ULL + 2), kNoRow);
-    return static_cast<uint32_t>(rows / kRegionAlignRows * kRegionAlignRows);
+    const bool holds_keys = chains_hold_keys(key_words, static_cast<uint32_t>(radix_bits));
+    const uint64_t fixed_bytes = kStaticBytes + JoinMemory::bytes(0, row_words, 0, holds_keys);
+    const auto shared = static_cast<double>(device.properties().shared_bytes_per_block_optin - fixed_bytes);
+    const double row_bytes = row_words * 4.0 + (holds_keys ? 0 : 4);
+    // Rounded up and not down: the mean that the policy names must fit.
+    const double most = std::min<double>(kPartitionRowsMax / kPartitionFill + kRegionAlignRows, kNoBuildRow);
+    BlockRoom room;
+    const auto rows = static_cast<uint64_t>(std::min(most, shared / (row_bytes + 4 * kBucketsPerRowMin)));
+    room.rows = static_cast<uint32_t>(rows / kRegionAlignRows * kRegionAlignRows);
+    const double buckets = std::min(kBucketsPerRowMax * room.rows, (shared - room.rows * row_bytes) / 4);
+    room.buckets = static_cast<uint32_t>(buckets) / 4 * 4;
+    return room;
 }
 
 __global__ void count_units(JoinSide build, JoinSide probe, uint64_t partitions, uint32_t capacity, uint64_t* units) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (p > partitions) return;
-    units[p] = p == partitions ? 0 : join_units(build.end[p] - build.begin[p], probe.end[p] - probe.begin[p], capacity);
+    if (p < partitions) units[p] = join_units(build.end[p] - build.begin[p], probe.end[p] - probe.begin[p], capacity);
 }
+
+struct Counters {
+    unsigned long long next_unit;
+    unsigned long long matches;
+    unsigned long long reserved_rows;
+};
 
 class HashJoin {
   public:
-    HashJoin(Device& device, const PartitionedRows& build, const PartitionedRows& probe)
-        : device_(device), build_(build), probe_(probe) {
+    HashJoin(Device& device, const PartitionedRows& build, const PartitionedRows& probe, const JoinExtent& extent)
+        : device_(device), build_(build), probe_(probe), extent_(extent) {
         if (build.radix_bits != probe.radix_bits || build.layout.key_words != probe.layout.key_words) {
             throw Error(ErrorCode::kInvalid, "both sides of a join are partitioned alike");
         }
         pass_.build = side_of(build);
         pass_.probe = side_of(probe);
         pass_.partitions = build.partitions();
-        pass_.build_capacity = build_capacity(device, build.layout.row_words);
-        pass_.buckets = bucket_count(build.layout.row_words);
-        const int rest = 32 - build.radix_bits - join_bucket_bits(static_cast<int>(build.layout.row_words));
-        pass_.bucket_shift = static_cast<uint32_t>(std::max(rest, 0));
-        counters_ = device.memory().allocate(3 * sizeof(uint64_t), "join counters");
-        pass_.next_unit = counters_.as<unsigned long long>();
-        pass_.out.matches = pass_.next_unit + 1;
-        pass_.out.reserved_rows = pass_.next_unit + 2;
+        pass_.radix_bits = static_cast<uint32_t>(build.radix_bits);
+        const BlockRoom room =
+            block_room(device, build.layout.key_words, build.layout.row_words, build.radix_bits);
+        pass_.build_capacity = room.rows;
+        pass_.buckets = room.buckets;
+        counters_ = device.memory().allocate(sizeof(Counters), "join counters");
+        auto* const counters = counters_.as<Counters>();
+        pass_.next_unit = &counters->next_unit;
+        pass_.output.out.matches = &counters->matches;
+        pass_.output.out.reserved_rows = &counters->reserved_rows;
         plan_units();
+        allocate_marks();
     }
 
     uint64_t count() {
-        run_kernel(true);
-        return read_counters()[1];
+        run(true);
+        return read_counters().matches;
     }
 
     JoinResult materialize(const std::vector<JoinOutputColumn>& output, uint64_t expected_rows, OutputPlan plan) {
-        const auto keys = std::count_if(output.begin(), output.end(),
-                                        [](const JoinOutputColumn& c) { return c.side == OutputSide::kKey; });
-        if (output.size() > static_cast<size_t>(kOutputColumnsMax) || keys > 1) {
-            throw Error(ErrorCode::kInvalid, "too many columns for one join, or the key twice");
-        }
         if (plan == OutputPlan::kCountFirst) expected_rows = count();
+        JoinColumns columns(build_.layout, probe_.layout, output);
         for (;;) {
-            JoinResult result = allocate(output, expected_rows);
-            run_kernel(false);
-            const std::vector<uint64_t> counters = read_counters();
-            if (counters[2] <= pass_.out.capacity_rows) {
-                result.rows = counters[1];
-                close_holes(device_, pass_.out, key_width(), result.rows, counters[2]);
+            JoinResult result = allocate(columns, expected_rows);
+            run(false);
+            const Counters counters = read_counters();
+            if (counters.reserved_rows <= pass_.output.out.capacity_rows) {
+                result.rows = counters.matches;
+                close_holes(device_, pass_.output.out, build_.layout.key_words * 4, result.rows,
+                            counters.reserved_rows);
                 return result;
             }
-            expected_rows = counters[1];
+            expected_rows = counters.matches;
         }
     }
 
@@ -88,94 +108,95 @@ class HashJoin {
     }
 
     void plan_units() {
-        const uint64_t count = pass_.partitions + 1;
-        units_ = device_.memory().allocate(count * sizeof(uint64_t), "units of a join");
+        const Allocation units = device_.memory().allocate(pass_.partitions * sizeof(uint64_t), "units of a join");
         constexpr unsigned kThreads = 256;
-        launch(count_units, dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)), dim3(kThreads), 0,
-               device_.stream(), pass_.build, pass_.probe, pass_.partitions, pass_.build_capacity,
-               units_.as<uint64_t>());
-        size_t bytes = 0;
-        auto* const units = units_.as<uint64_t>();
-        const auto items = static_cast<int64_t>(count);
-        const cudaStream_t stream = device_.stream();
-        SPILLWAY_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(nullptr, bytes, units, units, items, stream));
-        const Allocation scratch = device_.memory().allocate(bytes, "prefix sum");
-        SPILLWAY_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(scratch.as(), bytes, units, units, items, stream));
-        pass_.first_unit = units;
+        launch(count_units, dim3(static_cast<unsigned>((pass_.partitions + kThreads - 1) / kThreads)), dim3(kThreads),
+               0, device_.stream(), pass_.build, pass_.probe, pass_.partitions, pass_.build_capacity,
+               units.as<uint64_t>());
+        units_ = first_tiles(device_, units.as<const uint64_t>(), pass_.partitions, 1);
+        pass_.first_unit = units_.as<const uint64_t>();
     }
 
-    JoinResult allocate(const std::vector<JoinOutputColumn>& output, uint64_t expected_rows) {
-        JoinResult result;
-        MatchOutput& out = pass_.out;
-        // Every warp may leave a chunk open.
-        const uint64_t open_rows = warps() * kOutputChunkRows;
-        const uint64_t chunks = (expected_rows + open_rows + kOutputChunkRows - 1) / kOutputChunkRows;
+    // Which rows have a match, where the kind of join asks.
+    void allocate_marks() {
+        const JoinKind& kind = extent_.kind;
+        const auto allocate = [&](bool wanted, const PartitionedRows& rows, Allocation& marks) -> uint8_t* {
+            const uint64_t bytes = rows.data.bytes() / rows.layout.row_bytes();
+            if (wanted) marks = device_.memory().allocate(bytes, "marks of rows with a match");
+            return marks.as<uint8_t>();
+        };
+        pass_.build.marks = allocate(kind.keep_unmatched_build || kind.emit == JoinEmit::kBuildOnce, build_, marks_[0]);
+        pass_.probe.marks = allocate(kind.keep_unmatched_probe || kind.emit == JoinEmit::kProbeOnce, probe_, marks_[1]);
+        want_marks();
+    }
+
+    void want_marks() {
+        if (marks_[0] || marks_[1]) pass_.output.wanted |= kMarksWanted;
+    }
+
+    JoinResult allocate(const JoinColumns& columns, uint64_t expected_rows) {
+        MatchOutput& out = pass_.output.out;
+        // Every warp may leave a chunk open, of the join kernel and of each that adds lone rows (at most four).
+        uint64_t warps = blocks() * kJoinWarps;
+        if (!extent_.kind.inner()) warps += 4 * lone_rows_warps(device_);
+        const uint64_t chunks = (expected_rows + kOutputChunkRows - 1) / kOutputChunkRows + warps;
         out.chunk_rows = kOutputChunkRows;
         out.capacity_rows = chunks * kOutputChunkRows;
+        holes_.reset();
         holes_ = device_.memory().allocate(chunks * sizeof(uint32_t), "holes of the result");
         out.holes = holes_.as<uint32_t>();
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(holes_.as(), 0, chunks * sizeof(uint32_t), device_.stream()));
-        result.columns.resize(output.size());
-        for (size_t c = 0; c < output.size(); ++c) {
-            result.columns[c] = device_.memory().allocate(out.capacity_rows * width_of(output[c]), "join result");
+        JoinResult result = columns.allocate(device_, out.capacity_rows);
+        columns.describe(result, pass_.output);
+        want_marks();
+        for (int side = 0; side < kMatchSides; ++side) {
+            const DeviceRelation* const relation = side == 0 ? extent_.build : extent_.probe;
+            if (relation != nullptr) columns.find_sources(side, *relation, sources_);
         }
-        order_columns(output, result);
         return result;
     }
 
-    const RowLayout& layout_of(const JoinOutputColumn& column) const {
-        return column.side == OutputSide::kBuild ? build_.layout : probe_.layout;
-    }
-    uint32_t key_width() const { return build_.layout.key_words * 4; }
-    uint32_t width_of(const JoinOutputColumn& column) const {
-        if (column.side == OutputSide::kKey) return key_width();
-        if (column.column >= layout_of(column).widths.size()) {
-            throw Error(ErrorCode::kInvalid, "no such column in the rows");
-        }
-        return layout_of(column).widths[column.column];
-    }
-
-    // Columns by side and width, as MatchOutput wants them.
-    void order_columns(const std::vector<JoinOutputColumn>& output, const JoinResult& result) {
-        constexpr uint32_t kWidths[kFieldWidths] = {4, 8, 16, 2, 1};
-        MatchOutput& out = pass_.out;
-        out.key = nullptr;
-        uint8_t placed = 0;
-        for (int side = 0; side < kMatchSides; ++side) {
-            for (int kind = 0; kind < kFieldWidths; ++kind) {
-                for (size_t c = 0; c < output.size(); ++c) {
-                    if (output[c].side == OutputSide::kKey) {
-                        out.key = result.columns[c].as();
-                    } else if (output[c].side == static_cast<OutputSide>(side) &&
-                               width_of(output[c]) == kWidths[kind]) {
-                        const uint32_t offset = layout_of(output[c]).offsets[output[c].column];
-                        out.column[placed++] = {result.columns[c].as(), kWidths[kind], offset};
-                    }
-                }
-                out.end[side][kind] = placed;
-            }
-        }
-    }
-
     uint64_t blocks() const { return static_cast<uint64_t>(device_.properties().multiprocessors); }
-    uint64_t warps() const { return blocks() * (kJoinThreads / kWarpThreads); }
 
-    void run_kernel(bool count_only) {
+    void run(bool count_only) {
         const cudaStream_t stream = device_.stream();
-        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, 3 * sizeof(uint64_t), stream));
-        const dim3 grid(static_cast<unsigned>(blocks()));
-        const uint64_t shared = JoinTable::bytes(pass_.build_capacity, pass_.build.row_words, pass_.buckets);
-        const auto kernel = build_.layout.key_words == 1
-                                ? (count_only ? co_partition_join_kernel<1, true> : co_partition_join_kernel<1, false>)
-                                : (count_only ? co_partition_join_kernel<2, true> : co_partition_join_kernel<2, false>);
-        launch(kernel, grid, dim3(kJoinThreads), shared, stream, pass_);
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), stream));
+        for (const Allocation& marks : marks_) {
+            if (marks) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks.as(), 0, marks.bytes(), stream));
+        }
+        const JoinKind& kind = extent_.kind;
+        if (kind.emit == JoinEmit::kPairs) {
+            run_kernel(count_only ? MatchUse::kCount : MatchUse::kWrite);
+            if (kind.keep_unmatched_build) add_lone_rows({0, false, count_only}, true);
+            if (kind.keep_unmatched_probe) add_lone_rows({1, false, count_only}, true);
+        } else {
+            run_kernel(MatchUse::kMark);
+            add_lone_rows({kind.emit == JoinEmit::kBuildOnce ? 0 : 1, !kind.anti, count_only}, kind.anti);
+        }
     }
 
-    // Next unit, matches, reserved rows; waits for the kernel.
-    std::vector<uint64_t> read_counters() {
-        std::vector<uint64_t> counters(3);
-        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(counters.data(), counters_.as(), 3 * sizeof(uint64_t),
-                                            cudaMemcpyDeviceToHost, device_.stream()));
+    void run_kernel(MatchUse use) {
+        const uint64_t shared = JoinMemory::bytes(pass_.build_capacity, pass_.build.row_words, pass_.buckets,
+                                                  chains_hold_keys(build_.layout.key_words, pass_.radix_bits));
+        const JoinKernel kernel = build_.layout.key_words == 1 ? join_kernel_4(use, probe_.layout.row_words)
+                                                               : join_kernel_8(use, probe_.layout.row_words);
+        constexpr unsigned kThreads = kJoinThreads + kWarpThreads;
+        launch(kernel, dim3(static_cast<unsigned>(blocks())), dim3(kThreads), shared, device_.stream(), pass_);
+    }
+
+    void add_lone_rows(const LoneRows& what, bool with_keyless) {
+        launch_lone_rows(device_, pass_, what, build_.layout.key_words);
+        const DeviceRelation* const relation = what.side == 0 ? extent_.build : extent_.probe;
+        if (with_keyless && relation != nullptr) {
+            launch_keyless_rows(device_, pass_.output.out, *relation, what.count_only ? nullptr : sources_, what);
+        }
+    }
+
+    // Waits for the kernels.
+    Counters read_counters() {
+        Counters counters{};
+        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&counters, counters_.as(), sizeof counters, cudaMemcpyDeviceToHost,
+                                            device_.stream()));
         device_.synchronize();
         return counters;
     }
@@ -183,28 +204,36 @@ class HashJoin {
     Device& device_;
     const PartitionedRows& build_;
     const PartitionedRows& probe_;
+    const JoinExtent& extent_;
     JoinPass pass_;
     Allocation counters_;
     Allocation units_;
     Allocation holes_;
+    Allocation marks_[kMatchSides];
+    const void* sources_[kOutputColumnsMax] = {};
 };
 
 }  // namespace
 
-int join_radix_bits(Device& device, uint64_t build_rows, uint32_t build_row_words) {
-    const double fits = std::min<double>(build_capacity(device, build_row_words) * kPartitionFill, kPartitionRowsMax);
+int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words) {
     int bits = 0;
-    while (bits < radix_bits_max() && static_cast<double>(build_rows) / std::exp2(bits) > fits) ++bits;
+    while (bits < radix_bits_max()) {
+        const double fits = block_room(device, key_words, build_row_words, bits).rows * kPartitionFill;
+        if (static_cast<double>(build_rows) / std::exp2(bits) <= fits) break;
+        ++bits;
+    }
     return bits;
 }
 
-uint64_t count_matches(Device& device, const PartitionedRows& build, const PartitionedRows& probe) {
-    return HashJoin(device, build, probe).count();
+uint64_t count_matches(Device& device, const PartitionedRows& build, const PartitionedRows& probe,
+                       const JoinExtent& extent) {
+    return HashJoin(device, build, probe, extent).count();
 }
 
 JoinResult join_partitions(Device& device, const PartitionedRows& build, const PartitionedRows& probe,
-                           const std::vector<JoinOutputColumn>& output, uint64_t expected_rows, OutputPlan plan) {
-    return HashJoin(device, build, probe).materialize(output, expected_rows, plan);
+                           const std::vector<JoinOutputColumn>& output, uint64_t expected_rows, OutputPlan plan,
+                           const JoinExtent& extent) {
+    return HashJoin(device, build, probe, extent).materialize(output, expected_rows, plan);
 }
 
 }  // namespace spillway::cuda

@@ -6,19 +6,29 @@
 
 #include "device/device.hpp"
 #include "materialize/join_output.hpp"
+#include "primitive/device_relation.hpp"
 #include "radix_partition/radix_partition.hpp"
 
 namespace spillway::cuda {
 
 // Radix bits with which the build side's partitions fit a block's shared memory.
-int join_radix_bits(Device& device, uint64_t build_rows, uint32_t build_row_words);
+int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words);
 
-// Inner join of two relations that were partitioned with equal radix bits: every pair of rows with equal keys. Both
-// wait for the device. Throws kInvalid, kOutOfMemory.
-uint64_t count_matches(Device& device, const PartitionedRows& build, const PartitionedRows& probe);
+// Which rows a join of partitions gives: by default all pairs of rows with equal keys.
+struct JoinExtent {
+    JoinKind kind;
+    // What was partitioned: rows without a key, which outer and anti joins keep, are in no partition.
+    const DeviceRelation* build = nullptr;
+    const DeviceRelation* probe = nullptr;
+};
+
+// Joins of two relations that were partitioned with equal radix bits. Both wait for the device. Throws kInvalid,
+// kOutOfMemory.
+uint64_t count_matches(Device& device, const PartitionedRows& build, const PartitionedRows& probe,
+                       const JoinExtent& extent = {});
 // expected_rows: what memory is taken for at first.
 JoinResult join_partitions(Device& device, const PartitionedRows& build, const PartitionedRows& probe,
                            const std::vector<JoinOutputColumn>& output, uint64_t expected_rows,
-                           OutputPlan plan = OutputPlan::kOnePass);
+                           OutputPlan plan = OutputPlan::kOnePass, const JoinExtent& extent = {});
 
 }  // namespace spillway::cuda

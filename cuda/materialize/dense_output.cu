@@ -65,7 +65,8 @@ __global__ void move_rows(const __grid_constant__ MatchOutput out, uint32_t key_
         const uint64_t to = used_end + move - free_before[to_chunk];
         const uint64_t from = max(from_chunk * out.chunk_rows, rows) + move - written_before[from_chunk];
         if (out.key != nullptr) move_field({out.key, key_width, 0}, to, from);
-        for (int c = 0; c < out.end[kMatchSides - 1][kFieldWidths - 1]; ++c) move_field(out.column[c], to, from);
+        if (out.presence != nullptr) move_value<uint8_t>(out.presence, to, from);
+        for (int c = 0; c < out.columns(); ++c) move_field(out.column[c], to, from);
     }
 }
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "materialize/match_output.cuh"
+#include "materialize/column_match.cuh"
 #include "no_partitioning_join/npj_policy.hpp"
 #include "no_partitioning_join/slot_table.cuh"
 #include "primitive/warp.cuh"
@@ -136,7 +136,7 @@ class TableProbe {
     const Table& table_;
     const KeyRows<Key>& probe_;
     const NpjProbe& with_;
-    MatchWriter<Table::kKeyWords> writer_;
+    ColumnMatchWriter writer_;
     QueuedMatch* const queue_;
     uint32_t queued_ = 0;
     uint64_t count_ = 0;

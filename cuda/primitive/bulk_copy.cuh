@@ -59,6 +59,13 @@ __device__ inline void bulk_wait() {
 #endif
 }
 
+// Brings a range into the L2 cache, in the background.
+__device__ inline void prefetch_l2(const void* global, uint32_t bytes) {
+#if SPILLWAY_BULK_COPIES
+    if (bytes > 0) asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(global), "r"(bytes) : "memory");
+#endif
+}
+
 // Counts the bytes of loads into shared memory; one load at a time. init() by one thread, then a barrier.
 class BulkLoad {
   public:

@@ -11,7 +11,7 @@ namespace {
 
 int radix_bits_for(cuda::Device& device, const Workload& workload) {
     const uint32_t row_words = cuda::RowLayout::words_for(workload.key_bytes, workload.build_payload);
-    return cuda::join_radix_bits(device, workload.build_rows, row_words);
+    return cuda::join_radix_bits(device, workload.build_rows, workload.key_bytes / 4, row_words);
 }
 
 cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "primitive/mix.cuh"
+
+// The hash table of a block, in shared memory: bucket chaining (Sioulas et al., ICDE 2019), where each row has a word of
+// 18 bits of its key and the 14-bit number of the next row of its chain, so that a walk reads one word per row and no
+// keys; the head of a bucket holds the bits of its first row. Inserting is one exchange, whatever other rows are there:
+// linear probing over words of the same kind took 140 instructions per 32 rows for it, as every lane waits for the one
+// that walks furthest.
+namespace spillway::cuda {
+
+constexpr int kBuildNumberBits = 14;
+constexpr uint32_t kBuildNumbers = 1U << kBuildNumberBits;
+constexpr uint32_t kNoBuildRow = kBuildNumbers - 1;
+constexpr uint32_t kEmptyBucket = ~0U;  // its number is kNoBuildRow: where the bits of a key match it, no row is found
+
+// A key of 4 bytes is nothing but its radix bits, equal in all rows of a block, and 18 bits more when there are so many
+// of the former: then walks need no look at keys, and the chains' words take the keys' place in the rows.
+__host__ __device__ constexpr bool chains_hold_keys(uint32_t key_words, uint32_t radix_bits) {
+    return key_words == 1 && radix_bits >= static_cast<uint32_t>(kBuildNumberBits);
+}
+
+template <int kKeyWords>
+struct BlockTable {
+    using Key = typename MixedKey<kKeyWords>::Key;
+
+    uint32_t* rows;  // build rows
+    uint32_t row_words;
+    uint32_t radix_bits;
+    bool holds_keys;  // chains_hold_keys()
+    uint32_t* heads;  // [buckets]
+    uint32_t buckets;
+    uint32_t* chains;  // [rows]; not if holds_keys
+
+    __device__ static Key key_of(const uint32_t* row) {
+        if constexpr (kKeyWords == 1) {
+            return row[0];
+        } else {
+            return row[0] | static_cast<Key>(row[1]) << 32;
+        }
+    }
+    __device__ uint32_t* row(uint32_t number) const { return rows + number * row_words; }
+    __device__ uint32_t& chain_of(uint32_t number) const { return holds_keys ? *row(number) : chains[number]; }
+
+    // The bits of a key behind those that all keys of the block share.
+    __device__ uint32_t distinct_bits(Key key) const {
+        return static_cast<uint32_t>((key << radix_bits) >> (32 * (kKeyWords - 1)));
+    }
+    __device__ uint32_t& head_of(uint32_t bits) const { return heads[__umulhi(bits, buckets)]; }
+
+    // Are there other rows in its bucket?
+    __device__ bool insert(uint32_t number) const {
+        const uint32_t bits = distinct_bits(key_of(row(number)));
+        const uint32_t held = bits & ~(kBuildNumbers - 1);
+        const uint32_t head = atomicExch(&head_of(bits), held | number);
+        chain_of(number) = held | head % kBuildNumbers;
+        return head != kEmptyBucket;
+    }
+
+    // The first row with that key in a bucket with this head; kNoBuildRow: there is none.
+    __device__ uint32_t find(uint32_t head, Key key, uint32_t bits) const {
+        const uint32_t number = head % kBuildNumbers;
+        if (head == kEmptyBucket || is_key(head, number, key, bits)) return number;
+        return find_behind(number, key, bits);
+    }
+    // ... in its chain behind a row.
+    __device__ uint32_t find_behind(uint32_t number, Key key, uint32_t bits) const {
+        for (uint32_t next = chain_of(number) % kBuildNumbers; next != kNoBuildRow;) {
+            const uint32_t word = chain_of(next);
+            if (is_key(word, next, key, bits)) return next;
+            next = word % kBuildNumbers;
+        }
+        return kNoBuildRow;
+    }
+    // Has a row behind it in its chain the same key?
+    __device__ bool repeats(uint32_t number) const {
+        return find_behind(number, holds_keys ? 0 : key_of(row(number)), chain_of(number)) != kNoBuildRow;
+    }
+    // For chains that hold keys, by the head alone: `more`, the rows behind have to be looked at.
+    __device__ static uint32_t look(uint32_t head, uint32_t bits, bool& more) {
+        const bool match = (head ^ bits) < kBuildNumbers;
+        more = !match && head != kEmptyBucket;
+        return match ? head % kBuildNumbers : kNoBuildRow;
+    }
+
+  private:
+    __device__ bool is_key(uint32_t word, uint32_t number, Key key, uint32_t bits) const {
+        return (word ^ bits) < kBuildNumbers && (holds_keys || key_of(row(number)) == key);
+    }
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hash_join/co_partition_join.cuh"
+#include "hash_join/join_kernels.hpp"
+
+namespace spillway::cuda {
+
+// Keys of 4 bytes.
+JoinKernel join_kernel_4(MatchUse use, uint32_t probe_words) {
+    if (use == MatchUse::kCount) return co_partition_join_kernel<1, 0, MatchUse::kCount>;
+    if (use == MatchUse::kMark) return co_partition_join_kernel<1, 0, MatchUse::kMark>;
+    switch (probe_words) {
+        case 1:
+            return co_partition_join_kernel<1, 1, MatchUse::kWrite>;
+        case 2:
+            return co_partition_join_kernel<1, 2, MatchUse::kWrite>;
+        case 3:
+            return co_partition_join_kernel<1, 3, MatchUse::kWrite>;
+        case 4:
+            return co_partition_join_kernel<1, 4, MatchUse::kWrite>;
+        case 5:
+            return co_partition_join_kernel<1, 5, MatchUse::kWrite>;
+        case 6:
+            return co_partition_join_kernel<1, 6, MatchUse::kWrite>;
+        case 7:
+            return co_partition_join_kernel<1, 7, MatchUse::kWrite>;
+        default:
+            return co_partition_join_kernel<1, 8, MatchUse::kWrite>;
+    }
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "hash_join/packed_match.cuh"
+
+namespace spillway::cuda {
+
+struct JoinSide {
+    const uint32_t* rows = nullptr;
+    const uint64_t* begin = nullptr;  // [partitions]
+    const uint64_t* end = nullptr;
+    uint32_t row_words = 1;
+    uint8_t* marks = nullptr;  // a byte per row of `rows`: set to 1 where it has a match; nullptr: nobody asks
+};
+
+struct JoinPass {
+    JoinSide build;
+    JoinSide probe;
+    uint64_t partitions = 1;
+    const uint64_t* first_unit = nullptr;  // [partitions + 1]
+    unsigned long long* next_unit = nullptr;
+    uint32_t build_capacity = 0;  // rows that a block holds, a multiple of kRegionAlignRows
+    uint32_t buckets = 4;         // of a block's hash table, a multiple of 4
+    uint32_t radix_bits = 0;
+    PackedOutput output;
+};
+
+// What a join kernel does with matches.
+enum class MatchUse : uint8_t { kCount, kMark, kWrite };
+
+}  // namespace spillway::cuda

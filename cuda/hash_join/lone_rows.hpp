@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "hash_join/join_pass.hpp"
+#include "primitive/device_relation.hpp"
+
+// Rows that are written once each and not as pairs: rows without a match of outer joins, results of semi and anti joins.
+namespace spillway::cuda {
+
+struct LoneRows {
+    int side = 0;         // 0: build, 1: probe
+    bool marked = false;  // rows whose mark is set, or those whose mark is not
+    bool count_only = false;
+};
+
+// Appends rows of partitions to the output, or counts them into its matches.
+void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what, uint32_t key_words);
+// ... rows without a key of what was partitioned. source[]: where output.column[] come from.
+void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,
+                         const void* const* source, const LoneRows& what);
+// Blocks of either, each with as many warps: every warp may leave a chunk of the output open.
+uint64_t lone_rows_warps(Device& device);
+
+}  // namespace spillway::cuda
