@@ -14,7 +14,7 @@ namespace spillway::cuda {
 enum class KeyPartKind : uint8_t {
     kSigned,    // widened to `width` with its sign
     kUnsigned,  // widened to `width` with zeros
-    kFloat,     // of 4 or 8 bytes, widened to `width`; every NaN equal, -0 equal to +0
+    kFloat,     // of 2, 4 or 8 bytes, widened to `width`; every NaN equal, -0 equal to +0
     kFixed,     // `width` bytes as they are: decimals, fixed-size binary, intervals
     kBytes      // of any length
 };
@@ -26,10 +26,16 @@ struct KeyPart {
 };
 
 struct KeyColumn {
-    Allocation owned;     // empty when the key is a column of the table as it is
-    DeviceColumn data;    // 4 or 8 bytes
-    Allocation validity;  // rows that have a key; empty: all have
+    Allocation owned;       // empty when the key is a column of the table as it is
+    DeviceColumn data;      // 4 or 8 bytes
+    Allocation validity;    // rows that have a key (and, of a probe side, may have a partner); empty: all have
     bool is_value = false;  // the key column holds the values of the only part, unchanged (width and bits)
+};
+
+// For tests of what large tables and unlucky hashes do.
+struct KeyOptions {
+    uint64_t hash_mask = ~0ULL;  // bits of the hash that count
+    bool wide_numbers = false;   // numbers of 8 bytes whatever the rows
 };
 
 struct JoinKeys {
@@ -42,9 +48,11 @@ struct JoinKeys {
 // keys, with every candidate compared byte for byte, so that no collision joins what differs.
 // nulls_equal: NULL equals NULL; else a row with a NULL part has no key.
 JoinKeys join_keys(Device& device, const DeviceTable& build, const std::vector<KeyPart>& build_parts,
-                   const DeviceTable& probe, const std::vector<KeyPart>& probe_parts, bool nulls_equal);
+                   const DeviceTable& probe, const std::vector<KeyPart>& probe_parts, bool nulls_equal,
+                   const KeyOptions& options = {});
 
-// Keys of a group-by, NULL equal to NULL.
-KeyColumn group_keys(Device& device, const DeviceTable& table, const std::vector<KeyPart>& parts);
+// Keys of a group-by, NULL equal to NULL. No row is without a key.
+KeyColumn group_keys(Device& device, const DeviceTable& table, const std::vector<KeyPart>& parts,
+                     const KeyOptions& options = {});
 
 }  // namespace spillway::cuda
