@@ -126,14 +126,16 @@ struct ValueGroup {
     const uint8_t* source[kWarpThreads];  // of those that have bytes
 };
 
-// By a warp; afterwards every lane sees the group.
-__device__ inline void load_group(const GatherFrom& from, const uint64_t* offsets, uint64_t first, ValueGroup& group) {
+// By a warp; afterwards every lane sees the group. Values that begin at `end` or later belong to another tile, whose
+// warp looks for their source.
+__device__ inline void load_group(const GatherFrom& from, const uint64_t* offsets, uint64_t first, uint64_t end,
+                                  ValueGroup& group) {
     const uint32_t lane = lane_index();
     const uint64_t value = first + lane;
     group.begin[lane] = __ldg(&offsets[min(value, from.count)]);
     if (lane == 0) group.begin[kWarpThreads] = __ldg(&offsets[min(first + kWarpThreads, from.count)]);
     __syncwarp();
-    if (value < from.count && group.begin[lane + 1] > group.begin[lane]) {
+    if (group.begin[lane] < end && group.begin[lane + 1] > group.begin[lane]) {
         const PickedRow picked = pick_row(from, value);  // a value with bytes has a row
         const GatherSource& of = from.source[picked.source];
         group.source[lane] = of.values + __ldg(&of.offsets[picked.row]);
@@ -172,7 +174,7 @@ __global__ void __launch_bounds__(kRelationThreads)
         const uint64_t end = min(at + kCopyTileBytes, bytes);
         uint64_t first = __ldg(&first_value[tile]);
         while (at < end) {
-            load_group(from, offsets, first, group);
+            load_group(from, offsets, first, end, group);
             const uint64_t group_end = min(end, group.begin[kWarpThreads]);
             copy_group(group, at, group_end, out);
             __syncwarp();

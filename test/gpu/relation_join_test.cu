@@ -56,12 +56,13 @@ struct JoinTest {
 }  // namespace
 
 GPU_TEST("relation: joins of every kind by keys of every kind") {
-    const uint64_t rows = small_or_full(150, 3000);
+    const uint64_t rows = small_or_full(150, 1500);
     uint64_t turn = 0;
     for (const KeyCase key : kAllKeyCases) {
         const std::string name = "key " + std::to_string(static_cast<int>(key));
         JoinTest plain(key, rows, 2 * rows, 0, {4}, {8, 2});
-        JoinTest with_nulls(key, rows, 2 * rows, 0.2, {4, 1}, {2, 8});
+        // NULLs that are equal make as many rows as the product of their numbers.
+        JoinTest with_nulls(key, rows, 2 * rows, 0.06, {4, 1}, {2, 8});
         for (const JoinKind& kind : kAllJoinKinds) {
             // A third of the cases where kernels are slow, the others by turns.
             ++turn;
@@ -87,14 +88,14 @@ GPU_TEST("relation: payloads that fit the rows of a join and payloads that are g
         {{8, 8, 8}, {16, 16, 16}},                                             // the last do not fit
         {{12, 12, 5}, {0, 0}},                                                 // none can
         {{0, 0, 4, 4}, {8, 12, 0, 2, 16}}};
+    uint64_t turn = 0;
     for (const auto& [build, probe] : payloads) {
         for (const KeyCase key : {KeyCase::kInt32, KeyCase::kString}) {
             JoinTest test(key, rows, 2 * rows, 0.1, build, probe);
             for (const JoinAlgorithm algorithm : {JoinAlgorithm::kRadixHash, JoinAlgorithm::kNoPartitioning}) {
                 test.join.algorithm = algorithm;
                 for (const JoinKind& kind : kAllJoinKinds) {
-                    const bool is_outer = kind.keep_unmatched_build != kind.keep_unmatched_probe;
-                    if (!full_suite() && (is_outer || kind.anti == (key == KeyCase::kInt32))) continue;
+                    if (++turn % 3 != 0 && !full_suite()) continue;
                     test.check(kind,
                                std::to_string(build.size()) + " and " + std::to_string(probe.size()) + " columns");
                 }
