@@ -102,7 +102,7 @@ class Gather {
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(out.values.as<uint32_t>() + (words - 1), 0, 4, stream));
         const uint64_t tiles = (out.bytes + kCopyTileBytes - 1) / kCopyTileBytes;
         const Allocation first = device_.memory().allocate(tiles * sizeof(uint64_t), "tiles of a gathered column");
-        start(find_tiles, tiles, offsets, from_.count, tiles, first.as<uint64_t>());
+        start(find_copy_tiles, tiles, offsets, from_.count, tiles, first.as<uint64_t>());
         start(copy_bytes, tiles * 32, from_, offsets, first.as<const uint64_t>(), tiles, out.bytes,
               out.values.as<uint8_t>());
     }

@@ -116,7 +116,8 @@ __global__ void __launch_bounds__(kRelationThreads)
 
 // The value that the first byte of each tile belongs to.
 __global__ void __launch_bounds__(kRelationThreads)
-    find_tiles(const uint64_t* __restrict__ offsets, uint64_t values, uint64_t tiles, uint64_t* __restrict__ first) {
+    find_copy_tiles(const uint64_t* __restrict__ offsets, uint64_t values, uint64_t tiles,
+                    uint64_t* __restrict__ first) {
     for_rows(tiles, [&](uint64_t tile) { first[tile] = last_not_above(offsets, values, tile * kCopyTileBytes); });
 }
 
