@@ -227,26 +227,25 @@ class CoPartitionJoin {
         follow_list(words, number, i);
     }
 
+    // All rows of a thread side by side: first matches, then second ones, and so on.
     __device__ void probe_batch(const Probe& rows, uint32_t first) {
         uint32_t found[kRows];
         look_up(rows, first, found);
-        if (unique_) {
+        for (;;) {
 #pragma unroll
             for (int u = 0; u < kRows; ++u) use(rows.words[u], first + Probe::number(u), found[u]);
             write_full_queue();
-            return;
-        }
-        // One copy of the code for all rows of a thread, which move up instead.
-        Probe moving = rows;
-#pragma unroll 1
-        for (int u = 0; u < kRows; ++u) {
-            follow_list(moving.words[0], first + Probe::number(0) + u * Probe::kNumberStep, found[0]);
+            if (unique_) return;
+            bool more = false;
 #pragma unroll
-            for (int later = 1; later < kRows; ++later) {
-                found[later - 1] = found[later];
-#pragma unroll
-                for (int w = 0; w < Probe::kWords; ++w) moving.words[later - 1][w] = moving.words[later][w];
+            for (int u = 0; u < kRows; ++u) {
+                const Key key = Table::key_of(rows.words[u]);
+                if (found[u] != kNoBuildRow) {
+                    found[u] = table_.find_behind(found[u], key, table_.distinct_bits(key));
+                }
+                more |= found[u] != kNoBuildRow;
             }
+            if (!__any_sync(kFullWarp, more)) return;
         }
     }
 

@@ -44,12 +44,18 @@ class DeviceArray {
     uint64_t count_ = 0;
 };
 
+// A copy from pageable memory may still be under way when it returns, and streams that do not wait for the default
+// stream would not wait for it either.
+inline void copy_to_device(void* to, const void* from, uint64_t bytes) {
+    if (bytes == 0) return;
+    CHECK_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice));
+    CHECK_CUDA(cudaDeviceSynchronize());
+}
+
 template <class T>
 DeviceArray<T> upload(const std::vector<T>& values) {
     DeviceArray<T> array(values.size());
-    if (!values.empty()) {
-        CHECK_CUDA(cudaMemcpy(array.data(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-    }
+    copy_to_device(array.data(), values.data(), values.size() * sizeof(T));
     return array;
 }
 

@@ -29,7 +29,7 @@ inline cuda::Allocation upload_block(std::vector<uint8_t> bytes, const char* wha
     bytes.resize((bytes.size() + 3) / 4 * 4);  // read in words
     cuda::Allocation block = device.memory().allocate(bytes.size(), what);
     device.synchronize();
-    CHECK_CUDA(cudaMemcpy(block.as(), bytes.data(), bytes.size(), cudaMemcpyHostToDevice));
+    copy_to_device(block.as(), bytes.data(), bytes.size());
     return block;
 }
 
