@@ -11,18 +11,19 @@ namespace spillway::cuda {
 
 // Group-bys by name (Wu et al., GFTR, section 4).
 enum class GroupByAlgorithm : uint8_t {
-    kHash,         // HGB: tables in shared memory, merged into one in GPU memory
+    kHash,         // HGB: tables in shared memory, merged into one in GPU memory; for few groups, else as kPartitioned
     kPartitioned,  // PGB-TR: radix partitions of packed rows, aggregated in shared memory
-    kSorted        // SGB-TR: radix sort, then a segmented reduction
+    kSorted        // SGB: radix sort of keys and row numbers, then a reduction of the runs
 };
 
 enum class GroupAggregateKind : uint8_t {
     kCountRows,
     kCount,  // of values that are not NULL
-    kSum,    // of kSigned and kUnsigned in 64 bits modulo 2^64, of kFloat in double
-    kMin,    // NaN is the largest value, as in native/cpu/group_by
+    kSum,    // of kSigned and kUnsigned in 64 bits modulo 2^64 (see sum_overflows), of kFloat in double
+    kMean,   // the sum, of integers exact, by the count, in double
+    kMin,    // NaN is the largest value, -0 is +0, as in native/cpu/group_by
     kMax,
-    kFirst  // value of the row with the smallest number
+    kFirst  // value of the row with the smallest number, which may be NULL
 };
 
 enum class ValueKind : uint8_t { kSigned, kUnsigned, kFloat };
@@ -33,8 +34,10 @@ struct GroupAggregate {
     // Values of 1, 2, 4 or 8 bytes (kFloat: 4 or 8); data nullptr: the row's number, of 4 or 8 bytes. kCountRows: none.
     DeviceColumn values;
     const uint32_t* valid = nullptr;  // a bit per row; nullptr: no NULLs
+    double unit = 1;                  // kMean: the result is divided by this, 10^scale of a decimal
 };
 
+// At most kGroupAggregatesMax aggregates (accumulators.hpp).
 struct GroupByRequest {
     GroupByAlgorithm algorithm = GroupByAlgorithm::kHash;
     uint64_t rows = 0;
@@ -47,10 +50,14 @@ struct GroupByRequest {
 struct GroupByResult {
     uint64_t groups = 0;
     Allocation keys;  // [groups], of the key's width
-    // Per aggregate, [groups]: kCountRows and kCount 8 bytes; kSum 8 bytes; others the width of their values.
+    // Per aggregate, [groups]: kCountRows, kCount, kSum and kMean 8 bytes; others the width of their values. What
+    // stands where `present` is 0 means nothing.
     std::vector<Allocation> values;
-    // Per aggregate, a byte per group: 1 = some value was not NULL; empty where `valid` was nullptr, and for counts.
+    // Per aggregate, a byte per group: 1 = some value was not NULL, of kFirst: that row's; empty where `valid` was
+    // nullptr, and for counts.
     std::vector<Allocation> present;
+    // A bit per aggregate: a sum of integers of some group does not fit 64 bits, for which the CPU engine throws.
+    uint32_t sum_overflows = 0;
 };
 
 // One row per distinct key, in no particular order. Never wrong for a wrong guess of the number of groups, only slower.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -14,7 +16,7 @@
 namespace spillway::gpu_test {
 
 enum class ValueKind { kSigned, kUnsigned, kFloat };
-enum class Aggregate { kCountRows, kCount, kSum, kMin, kMax };
+enum class Aggregate { kCountRows, kCount, kSum, kMin, kMax, kMean, kFirst };
 
 struct WantedAggregate {
     Aggregate aggregate;
@@ -42,9 +44,13 @@ inline double float_value(const HostColumn& column, uint64_t row) {
     return column.width == 4 ? static_cast<double>(column.value<float>(row)) : column.value<double>(row);
 }
 
-// Whether the first row's value is below the second's; there is no NaN among them.
+// Whether the first row's value is below the second's; NaN is above all others.
 inline bool is_less(const HostColumn& column, ValueKind kind, uint64_t a, uint64_t b) {
-    if (kind == ValueKind::kFloat) return float_value(column, a) < float_value(column, b);
+    if (kind == ValueKind::kFloat) {
+        const double left = float_value(column, a);
+        const double right = float_value(column, b);
+        return std::isnan(right) ? !std::isnan(left) : left < right;
+    }
     return integer_value(column, kind, a) < integer_value(column, kind, b);
 }
 
@@ -62,7 +68,21 @@ inline void push_sum(const HostColumn& column, ValueKind kind, const std::vector
     out.push(static_cast<uint64_t>(sum));
 }
 
-// One cell: counts and sums in 8 bytes, min and max as wide as the column. All but counts are NULL without a value.
+inline void push_mean(const HostColumn& column, ValueKind kind, const std::vector<uint64_t>& rows, HostColumn& out) {
+    double float_sum = 0;
+    __int128 sum = 0;
+    for (const uint64_t row : rows) {
+        if (kind == ValueKind::kFloat) {
+            float_sum += float_value(column, row);
+        } else {
+            sum += integer_value(column, kind, row);
+        }
+    }
+    out.push((kind == ValueKind::kFloat ? float_sum : static_cast<double>(sum)) / static_cast<double>(rows.size()));
+}
+
+// One cell: counts, sums and means in 8 bytes, min, max and first as wide as the column. All but counts are NULL
+// without a value, and first where the first row's is.
 inline void push_aggregate(const HostTable& table, const WantedAggregate& wanted, const std::vector<uint64_t>& group,
                            HostColumn& out) {
     if (wanted.aggregate == Aggregate::kCountRows) return out.push(static_cast<uint64_t>(group.size()));
@@ -72,7 +92,9 @@ inline void push_aggregate(const HostTable& table, const WantedAggregate& wanted
         if (column.is_valid(row)) rows.push_back(row);
     }
     if (wanted.aggregate == Aggregate::kCount) return out.push(static_cast<uint64_t>(rows.size()));
+    if (wanted.aggregate == Aggregate::kFirst) return out.push_from(column, group.front());
     if (rows.empty()) return out.push_null();
+    if (wanted.aggregate == Aggregate::kMean) return push_mean(column, wanted.kind, rows, out);
     if (wanted.aggregate == Aggregate::kSum) return push_sum(column, wanted.kind, rows, out);
     const auto less = [&](uint64_t a, uint64_t b) { return is_less(column, wanted.kind, a, b); };
     const bool is_min = wanted.aggregate == Aggregate::kMin;
@@ -100,7 +122,8 @@ inline HostTable reference_group_by(const HostTable& table, const std::vector<si
     }
     for (const WantedAggregate& wanted : aggregates) {
         HostColumn out;
-        const bool is_value = wanted.aggregate == Aggregate::kMin || wanted.aggregate == Aggregate::kMax;
+        const bool is_value = wanted.aggregate == Aggregate::kMin || wanted.aggregate == Aggregate::kMax ||
+                              wanted.aggregate == Aggregate::kFirst;
         out.width = is_value ? table.columns[wanted.column].width : 8;
         for (const auto& group : groups) push_aggregate(table, wanted, group.second, out);
         result.columns.push_back(std::move(out));

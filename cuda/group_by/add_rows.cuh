@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "group_by/group_policy.hpp"
+#include "group_by/operands.cuh"
+#include "group_by/slot_words.cuh"
+#include "primitive/warp.cuh"
+
+// Adds rows of a tile to the slots of a block's table, kGroupRowsAtOnce per thread. All lanes of a warp take part, also
+// those without a row.
+namespace spillway::cuda {
+
+template <int kKeyWords>
+struct RowBatch {
+    static constexpr uint32_t kNoSlot = BlockSlots<kKeyWords>::kNoSlot;
+    uint32_t row[kGroupRowsAtOnce];   // of the tile
+    uint32_t slot[kGroupRowsAtOnce];  // kNoSlot: the row is not for this table
+    uint32_t mask[kGroupRowsAtOnce];  // validity
+
+    __device__ bool takes(const Accumulator& a, int r) const {
+        return slot[r] != kNoSlot && (a.valid_bit == kNoBit || (mask[r] >> a.valid_bit & 1) != 0);
+    }
+};
+
+// max: all values and all states are loaded before the first is compared. Most rows change nothing and are done then:
+// of n rows of a group some ln(n) are larger than all before them. So a hot group costs no more than others.
+template <int kKeyWords>
+__device__ inline void max_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
+                                const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+    uint32_t order[kGroupRowsAtOnce];
+    uint32_t state[kGroupRowsAtOnce];
+    const bool plain = a.value.place == FieldPlace::kStaged && a.value.width == 4;
+    const unsigned char* const values = tile.staged + a.value.base_bytes;
+#pragma unroll
+    for (int r = 0; r < kGroupRowsAtOnce; ++r) {
+        order[r] = 0;
+        state[r] = 0;
+        if (!rows.takes(a, r)) continue;
+        if (plain) {
+            order[r] = order_word(a, *reinterpret_cast<const uint32_t*>(values + rows.row[r] * a.value.stride_bytes));
+        } else {
+            order[r] = operand_of(a, tile.bits(a.value, plan.row_number, rows.row[r])).word[0];
+        }
+        state[r] = table.look(table.place(a.word, rows.slot[r]));
+    }
+#pragma unroll
+    for (int r = 0; r < kGroupRowsAtOnce; ++r) {
+        if (order[r] > state[r]) atomicMax(table.place(a.word, rows.slot[r]), order[r]);
+    }
+}
+
+// Sum over the lanes that have something to add, in lane 0. Halves of the operand are added apart: 32 of them fit 64
+// bits.
+__device__ inline Operand warp_sum(const Accumulator& a, Operand own) {
+    if (a.op == AccumulatorOp::kAddDouble) {
+        double sum = __longlong_as_double(static_cast<long long>(own.wide()));
+#pragma unroll
+        for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+            sum += __shfl_down_sync(kFullWarp, sum, distance);
+        }
+        return Operand::of(static_cast<unsigned long long>(__double_as_longlong(sum)));
+    }
+    unsigned long long low = own.word[0];
+    auto high = static_cast<long long>(static_cast<unsigned long long>(own.word[2]) << 32 | own.word[1]);
+#pragma unroll
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+        low += __shfl_down_sync(kFullWarp, low, distance);
+        high += __shfl_down_sync(kFullWarp, high, distance);
+    }
+    high += static_cast<long long>(low >> 32);
+    const auto bits = static_cast<unsigned long long>(high);
+    return {{static_cast<uint32_t>(low), static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32)}};
+}
+
+// Sums and counts. Lanes with the same slot as the first one that is left are added up in the warp when they are many.
+template <int kKeyWords>
+__device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
+                                const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+    const int hot = a.op == AccumulatorOp::kAddDouble ? kHotLanesDouble : kHotLanes;
+#pragma unroll 1
+    for (int r = 0; r < kGroupRowsAtOnce; ++r) {
+        // The rows move up to the first place below: one copy of the code for all of them.
+        uint32_t slot = rows.slot[0];
+        uint32_t row = rows.row[0];
+        bool takes = rows.takes(a, 0);
+#pragma unroll
+        for (int other = 1; other < kGroupRowsAtOnce; ++other) {
+            if (r == other) {
+                slot = rows.slot[other];
+                row = rows.row[other];
+                takes = rows.takes(a, other);
+            }
+        }
+        Operand own = {{0, 0, 0}};
+        if (takes) own = operand_of(a, a.counts ? 0 : tile.bits(a.value, plan.row_number, row));
+        for (;;) {
+            const uint32_t left = __ballot_sync(kFullWarp, takes);
+            if (left == 0) break;
+            const uint32_t first = __shfl_sync(kFullWarp, slot, __ffs(static_cast<int>(left)) - 1);
+            const bool same = takes && slot == first;
+            if (__popc(__ballot_sync(kFullWarp, same)) < hot) break;
+            const Operand sum = warp_sum(a, same ? own : Operand{{0, 0, 0}});
+            if (lane_index() == 0) table.apply(a, first, sum);
+            if (same) takes = false;
+        }
+        if (takes) table.apply(a, slot, own);
+        __syncwarp();
+    }
+}
+
+template <int kKeyWords>
+__device__ inline void apply_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
+                                  const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+    if (a.op == AccumulatorOp::kMax32) return max_rows(a, plan, tile, rows, table);
+    if (a.op == AccumulatorOp::kAdd || a.op == AccumulatorOp::kAddDouble) return add_rows(a, plan, tile, rows, table);
+#pragma unroll
+    for (int r = 0; r < kGroupRowsAtOnce; ++r) {
+        if (!rows.takes(a, r)) continue;
+        table.apply(a, rows.slot[r], operand_of(a, tile.bits(a.value, plan.row_number, rows.row[r])));
+    }
+}
+
+}  // namespace spillway::cuda

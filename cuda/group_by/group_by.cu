@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "device/launch.hpp"
+#include "group_by/aggregate_tiles.cuh"
+#include "group_by/emit_table.cuh"
+#include "group_by/estimate_groups.hpp"
+#include "group_by/group_by.hpp"
+#include "group_by/group_plan.hpp"
+#include "group_by/group_units.hpp"
+#include "group_by/sort_keys.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+// Static shared memory of the kernel and what the runtime keeps, at most.
+constexpr uint64_t kReservedSharedBytes = 3072;
+
+class GroupBy {
+  public:
+    GroupBy(Device& device, const GroupByRequest& request)
+        : device_(device),
+          request_(request),
+          plan_(GroupPlan::make(device, request)),
+          multiprocessors_(static_cast<uint64_t>(device.properties().multiprocessors)) {}
+
+    GroupByResult run() {
+        if (request_.rows == 0) return allocate(0);
+        bool is_estimated = request_.expected_groups == 0;
+        uint64_t groups = is_estimated ? estimate_groups(device_, request_) : request_.expected_groups;
+        GroupByAlgorithm algorithm = request_.algorithm;
+        for (;;) {
+            device_.check_cancelled();
+            groups = std::min(groups, request_.rows);
+            std::optional<GroupByResult> result = attempt(algorithm, groups);
+            if (result.has_value()) return std::move(*result);
+            // There were more groups than anybody expected: they are counted, and then more and more allowed for.
+            algorithm = GroupByAlgorithm::kPartitioned;
+            ++failures_;
+            groups = is_estimated ? groups * 8 : estimate_groups(device_, request_);
+            is_estimated = true;
+        }
+    }
+
+  private:
+    struct Counters {
+        unsigned long long reserved;
+        uint32_t failed;
+        uint32_t overflows;
+    };
+
+    std::optional<GroupByResult> attempt(GroupByAlgorithm algorithm, uint64_t groups) {
+        for (uint64_t capacity = capacity_for(groups);;) {
+            pass_ = AggregatePass{};
+            rows_ = {};
+            sorted_ = {};
+            // Later attempts may have nothing better to try.
+            pass_.elsewhere_max = failures_ < 2 ? kElsewhereRowsMax : 0;
+            GroupByResult result = allocate(capacity);
+            counters_ = device_.memory().allocate(sizeof(Counters), "counters of a group-by");
+            SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), device_.stream()));
+            pass_.sink = sink_of(result, capacity);
+            pass_.global.failed = &counters_.as<Counters>()->failed;
+            if (algorithm == GroupByAlgorithm::kSorted && request_.rows <= 1ULL << 32) {
+                run_sorted();
+            } else if (algorithm != GroupByAlgorithm::kHash || !run_hash(groups)) {
+                run_partitioned(groups);
+            }
+            emit_global();
+            const Counters counters = read_counters();
+            if (counters.failed != 0) return std::nullopt;
+            if (counters.reserved <= capacity) {
+                result.groups = counters.reserved;
+                result.sum_overflows = counters.overflows;
+                return result;
+            }
+            capacity = counters.reserved;
+        }
+    }
+
+    uint64_t capacity_for(uint64_t groups) const {
+        const auto expected = static_cast<uint64_t>(static_cast<double>(groups) * kOutputMargin);
+        return std::min(request_.rows, expected + kOutputGroupsMin);
+    }
+
+    GroupByResult allocate(uint64_t groups) {
+        MemoryPool& memory = device_.memory();
+        GroupByResult result;
+        result.keys = memory.allocate(groups * request_.key.width, "keys of groups");
+        for (const GroupOutput& output : plan_.outputs) {
+            const bool has_nulls = output.valid_bit != kNoBit || output.column_valid != nullptr;
+            result.values.push_back(memory.allocate(groups * output.width, "aggregates"));
+            result.present.push_back(memory.allocate(has_nulls ? groups : 0, "validity of aggregates"));
+        }
+        return result;
+    }
+
+    GroupSink sink_of(const GroupByResult& result, uint64_t capacity) const {
+        GroupSink sink;
+        sink.keys = result.keys.as();
+        sink.capacity = capacity;
+        sink.reserved = &counters_.as<Counters>()->reserved;
+        sink.overflows = &counters_.as<Counters>()->overflows;
+        sink.outputs = static_cast<int32_t>(plan_.outputs.size());
+        for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+            sink.output[i] = plan_.outputs[i];
+            sink.output[i].values = result.values[i].as();
+            sink.output[i].present = result.present[i].as<uint8_t>();
+        }
+        return sink;
+    }
+
+    // Slots that fit beside the tiles with so many blocks per multiprocessor.
+    uint32_t slots_for(uint64_t blocks) const {
+        const DeviceProperties& properties = device_.properties();
+        const uint64_t shared =
+            std::min(properties.shared_bytes_per_block_optin, properties.shared_bytes_per_multiprocessor / blocks);
+        const uint64_t taken = kReservedSharedBytes + 2ULL * pass_.source.tile_bytes;
+        const uint64_t slot_bytes = plan_.slot_bytes();
+        const uint64_t slots = shared > taken ? (shared - taken) / slot_bytes : 0;
+        if (slots < 8) throw Error(ErrorCode::kInvalid, "too many aggregates for a block's shared memory");
+        return static_cast<uint32_t>(slots - 4);
+    }
+    static uint64_t fill_of(uint32_t slots) {
+        return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(slots) * kTableFill));
+    }
+
+    void launch_aggregation(uint64_t blocks) {
+        const uint32_t tiles_from = (pass_.table_bytes(static_cast<int>(plan_.key_words)) + 127) & ~127U;
+        const size_t shared_bytes = tiles_from + 2ULL * pass_.source.tile_bytes;
+        pass_.plan = plan_.slots;
+        const auto kernel = plan_.key_words == 1 ? aggregate_tiles_kernel<1> : aggregate_tiles_kernel<2>;
+        launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kGroupThreads), shared_bytes, device_.stream(), pass_);
+    }
+
+    // table_bytes() depends on the words of the plan, which the pass gets here.
+    void set_table(uint32_t slots) {
+        pass_.plan = plan_.slots;
+        pass_.slots = slots;
+    }
+
+    void make_global(uint64_t groups) {
+        const cudaStream_t stream = device_.stream();
+        // After a failure more and more, at last enough for a group per row.
+        const uint64_t most = 2 * request_.rows + 1024;
+        uint64_t slots = 2 * groups + kGlobalSlotsMin;
+        for (int i = 0; i < failures_ && slots < most; ++i) slots *= 16;
+        slots = std::min(slots, most);
+        pass_.global.slots = slots;
+        pass_.global.entries = (slots + 2) & ~1ULL;
+        pass_.global.walk_max = slots == most ? ~0U : kGlobalWalkMax;
+        const uint64_t keys_bytes = pass_.global.entries * request_.key.width;
+        const uint64_t words_bytes = pass_.global.entries * 4 * plan_.slots.words;
+        global_keys_.reset();
+        global_words_.reset();
+        global_keys_ = device_.memory().allocate(keys_bytes, "table of groups");
+        global_words_ = device_.memory().allocate(words_bytes, "table of groups");
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(global_keys_.as(), 0xff, keys_bytes, stream));
+        if (words_bytes > 0) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(global_words_.as(), 0, words_bytes, stream));
+        pass_.global.keys = global_keys_.as();
+        pass_.global.words = global_words_.as<uint32_t>();
+    }
+
+    // false: more groups than it is for.
+    bool run_hash(uint64_t groups) {
+        pass_.source = place_columns(plan_, request_);
+        uint64_t blocks = kGroupBlocksPerMultiprocessor;
+        uint32_t slots = slots_for(blocks);
+        if (groups > fill_of(slots)) slots = slots_for(blocks = 1);
+        pass_.slices = static_cast<uint32_t>(std::min<uint64_t>((groups + fill_of(slots) - 1) / fill_of(slots), 1000));
+        if (pass_.slices > kSlicesMax || pass_.slices > multiprocessors_) return false;
+        set_table(slots);
+        pass_.rows = request_.rows;
+        make_global(groups);
+        const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
+        const uint64_t teams = std::min(blocks * multiprocessors_ / pass_.slices, tiles);
+        launch_aggregation(teams * pass_.slices);
+        return true;
+    }
+
+    static int passes_of(int bits) { return bits <= kGroupRadixBits ? 1 : (bits - kGroupRadixBits + 7) / 8 + 1; }
+
+    // Radix bits with which a partition's groups fit a table.
+    static int bits_for(uint64_t groups, uint32_t slots) {
+        int bits = 0;
+        while (bits < radix_bits_max() && groups >> bits > fill_of(slots)) ++bits;
+        return bits;
+    }
+
+    void run_partitioned(uint64_t groups) {
+        const DeviceRelation relation = relation_to_pack(plan_, request_);
+        std::vector<uint32_t> widths;
+        for (const DeviceColumn& column : relation.columns) widths.push_back(column.width);
+        const RowLayout layout = RowLayout::make(relation.key.width, widths);
+        pass_.source = place_packed(plan_, relation, layout.offsets, nullptr, layout.row_bytes());
+        // As many bits as one pass has anyway, unless rows are few; more when groups ask for them.
+        int bits = 0;
+        while (bits < kGroupRadixBits && request_.rows >> (bits + 1) >= kGroupPartitionRowsMin) ++bits;
+        uint64_t blocks = 1;
+        uint32_t slots = slots_for(1);
+        bits = std::max(bits, bits_for(groups, slots));
+        const int bits_of_two = std::max(bits, bits_for(groups, slots_for(2)));
+        // With few partitions every multiprocessor has one; with more two blocks, if that takes no further pass.
+        if (1ULL << bits > 4 * multiprocessors_ && passes_of(bits_of_two) == passes_of(bits)) {
+            bits = bits_of_two;
+            blocks = 2;
+            slots = slots_for(2);
+        }
+        const auto each = static_cast<double>((groups >> bits) + 1) * kSlotsPerGroup;
+        set_table(std::min(slots, std::max(kTableSlotsMin, static_cast<uint32_t>(std::min(each, 1e6)))));
+        rows_ = radix_partition(device_, relation, bits);
+        pass_.source = place_packed(plan_, relation, layout.offsets, rows_.data.as(), layout.row_bytes());
+        pass_.radix_bits = static_cast<uint32_t>(bits);
+        const uint64_t tile_rows = pass_.source.tile_rows;
+        const double fair_rows = static_cast<double>(request_.rows) / static_cast<double>(multiprocessors_);
+        const uint64_t unit_rows = (static_cast<uint64_t>(fair_rows * kUnitShare) / tile_rows + 8) * tile_rows;
+        const uint64_t heavy_rows = std::max(static_cast<uint64_t>(fair_rows * kHeavyPartition), 2 * unit_rows);
+        units_ =
+            units_of_partitions(device_, rows_, request_.rows, heavy_rows, unit_rows, static_cast<uint32_t>(tile_rows));
+        // At most so many partitions are heavy; their groups may be some more than the mean.
+        const uint64_t merged = (request_.rows / heavy_rows) * (2 * (groups >> bits) + 64);
+        make_global(std::min(merged, request_.rows));
+        launch_units(blocks);
+    }
+
+    void run_sorted() {
+        sorted_ = sort_keys(device_, request_.key, request_.rows);
+        pass_.source = place_sorted(plan_, sorted_.keys.as(), sorted_.row_numbers.as());
+        const uint32_t slots = slots_for(kGroupBlocksPerMultiprocessor);
+        set_table(slots);
+        const uint64_t tile_rows = pass_.source.tile_rows;
+        const auto fill = static_cast<uint64_t>(static_cast<double>(slots) * kSortedUnitFill);
+        const uint64_t unit_rows = std::max<uint64_t>(fill / tile_rows, 1) * tile_rows;
+        units_ = units_of_sorted_rows(device_, request_.rows, unit_rows, static_cast<uint32_t>(tile_rows));
+        make_global(2 * (request_.rows / unit_rows + 1));
+        launch_units(kGroupBlocksPerMultiprocessor);
+    }
+
+    void launch_units(uint64_t blocks) {
+        pass_.units = units_.units.as<const GroupUnit>();
+        pass_.unit_count = units_.numbers.as<const unsigned long long>();
+        pass_.next_unit = units_.numbers.as<unsigned long long>() + 1;
+        const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
+        launch_aggregation(std::min(blocks * multiprocessors_, tiles));
+    }
+
+    void emit_global() {
+        const uint64_t per_block = static_cast<uint64_t>(kEmitThreads) * kEmitSlotsPerThread;
+        const uint64_t blocks = std::min((pass_.global.slots + per_block) / per_block, 8 * multiprocessors_);
+        const auto kernel = plan_.key_words == 1 ? emit_table_kernel<1> : emit_table_kernel<2>;
+        launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kEmitThreads), 0, device_.stream(), pass_.global,
+               pass_.sink);
+    }
+
+    // Waits for the device.
+    Counters read_counters() {
+        Counters counters{};
+        SPILLWAY_CUDA_CHECK(
+            cudaMemcpyAsync(&counters, counters_.as(), sizeof counters, cudaMemcpyDeviceToHost, device_.stream()));
+        device_.synchronize();
+        return counters;
+    }
+
+    Device& device_;
+    const GroupByRequest& request_;
+    GroupPlan plan_;
+    const uint64_t multiprocessors_;
+    AggregatePass pass_;
+    int failures_ = 0;
+    Allocation counters_;
+    Allocation global_keys_;
+    Allocation global_words_;
+    PartitionedRows rows_;
+    SortedRows sorted_;
+    GroupUnits units_;
+};
+
+}  // namespace
+
+GroupByResult group_by(Device& device, const GroupByRequest& request) {
+    return GroupBy(device, request).run();
+}
+
+}  // namespace spillway::cuda

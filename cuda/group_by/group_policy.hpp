@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// The numbers that tune the group-by; nothing else in cuda/group_by has any. None is measured yet: each says by what
+// arithmetic it was chosen. A policy never changes results but for the order of groups.
+namespace spillway::cuda {
+
+// Rows per thread that are on their way through shared memory together, and threads of a block. A row of a 4-byte key
+// and two 4-byte payloads passes some 5 dependent accesses of 30 cycles; 16 warps of 4 rows hide them as well as 32
+// warps of 2, and what it takes to decode an aggregate is shared by 4 rows. Two blocks per multiprocessor where shared
+// memory allows it: one works while the other is at a barrier.
+constexpr int kGroupThreads = 512;
+constexpr int kGroupRowsAtOnce = 4;
+constexpr int kGroupBlocksPerMultiprocessor = 2;
+
+// Rows of a tile, of which one is on its way from memory while another is aggregated: 24 KiB of rows of 12 bytes are in
+// flight per block, where 17 bytes per cycle and 800 cycles of latency ask for 14 KiB. Both take 48 of the 227 KiB.
+constexpr uint32_t kGroupTileRows = 2048;
+// Tiles of wider rows are cut down to this.
+constexpr uint32_t kStagedBytesMax = 64U << 10;
+
+// Share of the slots of a block's table that expected groups may take. Knuth: with linear probing at 0.6 a search for a
+// key that is there looks at (1 + 1 / (1 - 0.6)) / 2 = 1.75 slots.
+constexpr double kTableFill = 0.6;
+// ... and slots per expected group where shared memory has more: they are cleared and scanned for each partition.
+constexpr double kSlotsPerGroup = 2;
+constexpr uint32_t kTableSlotsMin = 1024;
+// Slots that a search of a block's table looks at before the row goes to the table in GPU memory; at a fill of 0.6 a
+// walk of 64 slots happens once in some 10^5 keys.
+constexpr uint32_t kTableWalkMax = 64;
+// The same of the table in GPU memory, which is at most half full unless the expected groups were wrong.
+constexpr uint32_t kGlobalWalkMax = 256;
+// Rows of a block for which its table has no place, each of which takes kTableWalkMax looks and some random accesses,
+// before all is begun again with more slots: 132 blocks with 2^14 of them are 0.8 % of 2^28 rows.
+constexpr uint32_t kElsewhereRowsMax = 1U << 14;
+constexpr uint64_t kGlobalSlotsMin = 1ULL << 16;
+
+// kHash: slices of the hash range, each of which is aggregated by other blocks from the same rows. Two read each row
+// twice, the second time from the L2 cache: 2 x 3.2 GB at some 5.5 TB/s are 1.2 ms for 2^28 rows of 12 bytes; four
+// 2.3 ms, where kPartitioned moves 11 GB in 3.1 ms.
+constexpr uint32_t kSlicesMax = 4;
+
+// kPartitioned: radix bits that one pass has at no further cost, and rows that a partition should have at least.
+constexpr int kGroupRadixBits = 7;
+constexpr uint64_t kGroupPartitionRowsMin = 8192;
+// A partition of more than this share of a multiprocessor's rows is aggregated in units, whose groups are merged in
+// GPU memory. 2^7 partitions of equal size on 132 multiprocessors have 1.03 of it.
+constexpr double kHeavyPartition = 1.3;
+// ... of this share each: the last unit to end keeps the others waiting for a quarter of the time at most.
+constexpr double kUnitShare = 0.25;
+
+// kSorted: rows of a unit; its groups, however many, fit a block's table.
+constexpr double kSortedUnitFill = 0.6;
+
+// Registers of the estimator of the number of groups (HyperLogLog): its standard error is 1.04 / sqrt(2^12) = 1.6 %.
+constexpr int kEstimateBits = 12;
+constexpr int kEstimateThreads = 1024;
+// Memory for groups: the estimate, this much more, and some.
+constexpr double kOutputMargin = 1.1;
+constexpr uint64_t kOutputGroupsMin = 1ULL << 14;
+
+// Lanes of a warp with the same slot from which on sums are added up in the warp first. Atomics of n lanes on one
+// address of shared memory take n cycles, a sum by shuffles some 30; those of doubles are loops in which one lane at a
+// time succeeds.
+constexpr int kHotLanes = 12;
+constexpr int kHotLanesDouble = 3;
+
+constexpr int kEmitSlotsPerThread = 8;
+constexpr int kEmitThreads = 256;
+
+}  // namespace spillway::cuda
