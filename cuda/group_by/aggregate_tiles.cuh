@@ -113,10 +113,14 @@ class TileAggregation {
     }
 
     __device__ void clear() {
-        constexpr Key kEmpty = Slots::kEmpty;
-        for (uint32_t i = threadIdx.x; i < pass_.entries(); i += kGroupThreads) table_.keys[i] = kEmpty;
-        const uint32_t words = pass_.entries() * pass_.plan.words;
-        for (uint32_t i = threadIdx.x; i < words; i += kGroupThreads) table_.words[i] = 0;
+        // Whole quads, into the padding behind keys and words.
+        auto* const quads = reinterpret_cast<uint4*>(table_.keys);
+        const uint32_t keys = pass_.keys_bytes(kKeyWords) / 16;
+        const uint32_t all = (pass_.table_bytes(kKeyWords) + 15) / 16;
+        for (uint32_t i = threadIdx.x; i < all; i += kGroupThreads) {
+            const uint32_t word = i < keys ? ~0U : 0;
+            quads[i] = make_uint4(word, word, word, word);
+        }
     }
 
     __device__ uint32_t tile_rows(const GroupUnit& unit, uint64_t row) const {

@@ -10,6 +10,10 @@ export function gpuSlug(device) {
         .replace(/^-|-$/g, "");
 }
 
+function canRun({ m_to_n = true, most_groups = Infinity }, { distinct_keys, groups = 0 }) {
+    return (m_to_n || distinct_keys === undefined) && groups <= most_groups;
+}
+
 /** What is to be run: each workload with each algorithm that can do it, baselines last. */
 export function planRuns(config, { only = "", algorithm = "" } = {}) {
     const algorithms = [
@@ -20,7 +24,7 @@ export function planRuns(config, { only = "", algorithm = "" } = {}) {
         .filter((workload) => workload.name.includes(only))
         .flatMap((workload) =>
             algorithms
-                .filter((entry) => entry.m_to_n || workload.distinct_keys === undefined)
+                .filter((entry) => canRun(entry, workload))
                 .filter((entry) => entry.name.includes(algorithm))
                 .map((entry) => ({ workload, algorithm: entry.name, baseline: entry.baseline }))
         );
@@ -42,6 +46,18 @@ export function programArguments({ workload, algorithm }, extra = {}) {
     };
     const given = Object.entries(options).filter(([, value]) => value !== undefined);
     return given.flatMap(([name, value]) => [`--${name}`, String(value)]);
+}
+
+/** The same for a workload of a group-by with some algorithms, which one process runs over the same rows. */
+export function groupByArguments(workload, algorithms, extra = {}) {
+    const { key_bytes, payload_bytes, rows, groups, zipf } = workload;
+    const options = { "key-bytes": key_bytes, payload: payload_bytes.join(","), rows, groups, zipf, ...extra };
+    const given = Object.entries(options).filter(([, value]) => value !== undefined);
+    return [
+        "group-by",
+        ...given.flatMap(([name, value]) => [`--${name}`, String(value)]),
+        ...algorithms.flatMap((algorithm) => ["--algorithm", algorithm])
+    ];
 }
 
 /** A result record in the form every experiment of the project uses, out of what the program wrote. */
@@ -91,4 +107,18 @@ export function resultTable(results) {
     });
     const titles = ["workload", "algorithm", "median ms", "transform", "join", "target", "reference", "faster"];
     return table([...titles, "verified", ""], rows);
+}
+
+/** One line per run of a group-by: its time, the rate at which it reads its rows, whether the target holds. */
+export function groupByTable(results) {
+    const rows = results.map(({ run: { workload, algorithm, baseline }, record }) => {
+        const setting = [workload.name, algorithm];
+        const target = baseline ? "-" : workload.target_ms.toFixed(2);
+        if (record === null) return [...setting, "-", target, "-", "-", "FAILED"];
+        const over = ((record.median_ms / workload.target_ms - 1) * 100).toFixed(0);
+        const verdict = baseline ? "" : record.median_ms <= workload.target_ms ? "met" : `MISSED by ${over} %`;
+        const rate = record.input_tb_per_s.toFixed(2);
+        return [...setting, record.median_ms.toFixed(2), target, rate, record.verified ? "yes" : "NO", verdict];
+    });
+    return table(["workload", "algorithm", "median ms", "target", "TB/s of input", "verified", ""], rows);
 }

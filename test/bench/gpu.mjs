@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * `npm run bench:gpu`: joins of relations in the memory of one GPU, timed against targets and published code; see
- * docs/benchmarks.md. Only built-in modules: a machine without compiler, sources or packages takes
+ * `npm run bench:gpu`: joins and group-bys of relations in the memory of one GPU, timed against targets and published
+ * code; see docs/benchmarks.md. Only built-in modules: a machine without compiler, sources or packages takes
  * build/gpu-tests/spillway_gpu_bench, configs/experiments, scripts/steps and test/bench/gpu*.mjs.
  * Exit code 1: a result is wrong or a run failed; 2: nothing was measured, say for want of a GPU.
  */
@@ -13,11 +13,22 @@ import { parseArgs } from "node:util";
 
 import { benchProgram } from "../../scripts/steps/gpu-program.mjs";
 import { BuildFailure, root } from "../../scripts/steps/step.mjs";
-import { gpuSlug, mergeRecords, planRuns, programArguments, resultTable, toRecord } from "./gpu-report.mjs";
+import {
+    gpuSlug,
+    groupByArguments,
+    groupByTable,
+    mergeRecords,
+    planRuns,
+    programArguments,
+    resultTable,
+    toRecord
+} from "./gpu-report.mjs";
 
 const nothingRan = 2;
+const experiments = ["in-core-joins", "in-core-group-by"];
 
 const help = `npm run bench:gpu -- [options]
+  --experiment NAME     in-core-joins (default), in-core-group-by or all
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
   --algorithm TEXT      algorithms whose name contains TEXT
   --samples 7           timed runs of each workload
@@ -25,7 +36,7 @@ const help = `npm run bench:gpu -- [options]
   --memory-limit BYTES  of device memory (default: what is free)
   --seed N, --device N  of the generated relations; which GPU
   --limit-s 300         ends a workload that hangs
-  --write               puts the results into docs/results/<machine>/in-core-joins.json, beside those not run again
+  --write               puts the results into docs/results/<machine>/<experiment>.json, beside those not run again
   --file PATH           ... or into this file
   --machine NAME        name of the folder under docs/results (default: from the GPU)
   --program PATH        runs this spillway_gpu_bench as it is, instead of compiling one
@@ -39,11 +50,19 @@ function readOptions() {
         const { values } = parseArgs({
             options: {
                 ...{ only: word, algorithm: word, machine: word, file: word, program: word, architectures: word },
+                experiment: { ...word, default: experiments[0] },
                 ...{ samples: { ...word, default: "7" }, warmup: { ...word, default: "2" } },
                 ...{ "memory-limit": word, seed: word, device: word, "limit-s": { ...word, default: "300" } },
                 ...{ help: flag, write: flag, "build-only": flag }
             }
         });
+        if (values.experiment !== "all" && !experiments.includes(values.experiment)) {
+            const names = `${experiments.join(", ")} or all`;
+            throw new Error(`Expected ${names} for --experiment but received '${values.experiment}'.`);
+        }
+        if (values.experiment === "all" && values.file !== undefined) {
+            throw new Error("Expected --file with one --experiment, not with all of them.");
+        }
         const limitMs = Number(values["limit-s"]) * 1000;
         if (limitMs > 0) return { ...values, limitMs };
         throw new Error(`Expected a number of seconds for --limit-s but received '${values["limit-s"]}'.`);
@@ -52,8 +71,8 @@ function readOptions() {
     }
 }
 
-function readConfig() {
-    return JSON.parse(readFileSync(join(root, "configs/experiments/in-core-joins.json"), "utf8"));
+function readConfig(experiment) {
+    return JSON.parse(readFileSync(join(root, `configs/experiments/${experiment}.json`), "utf8"));
 }
 
 function chooseRuns(config, options) {
@@ -69,7 +88,7 @@ function currentCommit() {
     return git.status === 0 ? git.stdout.trim() : null;
 }
 
-/** Runs the program; its object, or null when it wrote none. A wrong result is an outcome too. */
+/** Runs the program; the objects that it wrote, one a line, and how it ended. A wrong result is an outcome too. */
 async function runProgram(program, args, limitMs) {
     const child = spawn(program, args, {
         stdio: ["ignore", "pipe", "inherit"],
@@ -83,30 +102,69 @@ async function runProgram(program, args, limitMs) {
     const written = await text(child.stdout);
     const end = await ended;
     if (end === nothingRan) throw new BuildFailure("", nothingRan); // the program has said why
-    try {
-        const outcome = JSON.parse(written);
-        return end === 0 ? outcome : { ...outcome, verified: false };
-    } catch {
-        process.stderr.write(`the program ended with ${typeof end === "number" ? `code ${end}` : end}\n`);
-        return null;
-    }
+    const outcomes = written.split("\n").flatMap((line) => {
+        try {
+            return [JSON.parse(line)];
+        } catch {
+            return []; // an empty line, or one that the end of the program cut off
+        }
+    });
+    return { end, outcomes };
 }
 
-async function runAll(program, runs, options, experiment) {
+function explainEnd(end) {
+    process.stderr.write(`the program ended with ${typeof end === "number" ? `code ${end}` : end}\n`);
+}
+
+function tell(outcome) {
+    const problem = outcome.verified ? "" : `, WRONG: ${outcome.problem ?? "the program failed"}`;
+    process.stderr.write(`${outcome.median_ms.toFixed(2)} ms${problem}\n`);
+}
+
+/** A process per workload and algorithm. */
+async function runJoins(program, runs, options, extra) {
+    const outcomes = [];
+    for (const run of runs) {
+        process.stderr.write(`${run.workload.name}: ${run.algorithm} ... `);
+        const { end, outcomes: written } = await runProgram(program, programArguments(run, extra), options.limitMs);
+        const outcome = written.length === 0 ? null : end === 0 ? written[0] : { ...written[0], verified: false };
+        outcomes.push(outcome);
+        if (outcome === null) explainEnd(end);
+        else tell(outcome);
+    }
+    return outcomes;
+}
+
+/** A process per workload, for its rows take longer to make than to group. */
+async function runGroupBys(program, runs, options, extra) {
+    const outcomes = [];
+    for (const workload of new Set(runs.map((run) => run.workload))) {
+        const wanted = runs.filter((run) => run.workload === workload).map(({ algorithm }) => algorithm);
+        process.stderr.write(`${workload.name}: ${wanted.join(", ")} ...\n`);
+        const args = groupByArguments(workload, wanted, extra);
+        const { end, outcomes: written } = await runProgram(program, args, options.limitMs);
+        for (const algorithm of wanted) {
+            const outcome = written.find((one) => one.algorithm === algorithm) ?? null;
+            outcomes.push(outcome);
+            process.stderr.write(`    ${algorithm} `);
+            if (outcome === null) explainEnd(end);
+            else tell(outcome);
+        }
+    }
+    return outcomes;
+}
+
+async function runAll(program, config, runs, options) {
     const extra = Object.fromEntries(
         ["samples", "warmup", "memory-limit", "seed", "device"].map((name) => [name, options[name]])
     );
     const setting = { date: new Date().toISOString().slice(0, 10), commit: currentCommit() };
-    const results = [];
-    for (const run of runs) {
-        process.stderr.write(`${run.workload.name}: ${run.algorithm} ... `);
-        const outcome = await runProgram(program, programArguments(run, extra), options.limitMs);
-        results.push({ run, record: outcome === null ? null : toRecord(experiment, run, outcome, setting) });
-        if (outcome === null) continue;
-        const problem = outcome.verified ? "" : `, WRONG: ${outcome.problem ?? "the program failed"}`;
-        process.stderr.write(`${outcome.median_ms.toFixed(2)} ms${problem}\n`);
-    }
-    return results;
+    const runThem = config.operator === "group-by" ? runGroupBys : runJoins;
+    const outcomes = await runThem(program, runs, options, extra);
+    return runs.map((run, index) => {
+        const outcome = outcomes[index];
+        return { run, record: outcome === null ? null : toRecord(config.experiment, run, outcome, setting) };
+    });
 }
 
 function readRecords(file) {
@@ -130,16 +188,22 @@ function write(config, records, options) {
 async function main() {
     const options = readOptions();
     if (options.help) return void process.stdout.write(`${help}\n`);
-    const config = readConfig();
-    const runs = chooseRuns(config, options);
+    const names = options.experiment === "all" ? experiments : [options.experiment];
+    const chosen = names.map((name) => {
+        const config = readConfig(name);
+        return { config, runs: chooseRuns(config, options) };
+    });
     const wanted = { architectures: options.architectures, buildOnly: options["build-only"] };
     const program = options.program ?? (await benchProgram(wanted));
     if (options["build-only"]) return;
-    const results = await runAll(program, runs, options, config.experiment);
-    const records = results.flatMap(({ record }) => record ?? []);
-    process.stdout.write(`\n${resultTable(results)}\n`);
-    if ((options.write || options.file !== undefined) && records.length > 0) write(config, records, options);
-    if (results.some(({ record }) => record?.verified !== true)) process.exitCode = 1;
+    for (const { config, runs } of chosen) {
+        const results = await runAll(program, config, runs, options);
+        const records = results.flatMap(({ record }) => record ?? []);
+        const text = config.operator === "group-by" ? groupByTable(results) : resultTable(results);
+        process.stdout.write(`\n${text}\n`);
+        if ((options.write || options.file !== undefined) && records.length > 0) write(config, records, options);
+        if (results.some(({ record }) => record?.verified !== true)) process.exitCode = 1;
+    }
 }
 
 try {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-
+#include "json_object.hpp"
 #include "measure.hpp"
-#include "report.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -10,38 +8,6 @@ namespace {
 
 // What copying in device memory reaches on an H200, read and written bytes together.
 constexpr double kH200BytesPerMs = 3.98e9;
-
-std::string number(double value) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.6g", value);
-    return text;
-}
-std::string milliseconds(double value) {
-    char text[64];
-    std::snprintf(text, sizeof text, "%.4f", value);
-    return text;
-}
-
-template <class T, class Format>
-std::string list(const std::vector<T>& values, Format format) {
-    std::string out = "[";
-    for (const T& value : values) out += (out.size() > 1 ? ", " : "") + format(value);
-    return out + "]";
-}
-
-// Fields of an object, in the order of their coming.
-class Object {
-  public:
-    Object& add(const char* name, const std::string& json) {
-        text_ += (text_.empty() ? "" : ", ") + gpu_test::json_text(name) + ": " + json;
-        return *this;
-    }
-    Object& add(const char* name, uint64_t value) { return add(name, std::to_string(value)); }
-    std::string close() const { return "{" + text_ + "}"; }
-
-  private:
-    std::string text_;
-};
 
 std::string widths_json(const std::vector<uint32_t>& widths) {
     return list(widths, [](uint32_t width) { return std::to_string(width); });

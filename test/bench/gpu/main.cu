@@ -4,10 +4,15 @@
 //     [--memory-limit BYTES] [--seed N] [--device N]
 // Generates two relations in the memory of a GPU, joins them some times there, checks the last result and writes one
 // JSON object. Exit code 1: the result is wrong, or the run failed; 2: no GPU, or an option is wrong.
+// spillway_gpu_bench group-by --rows N --groups N [--key-bytes 4|8] [--payload 4,4] [--zipf S] --algorithm NAME ...
+//     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
+// The same of a group-by, a line of JSON for each algorithm.
 #include <cstdio>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 
+#include "group_bench.hpp"
 #include "measure.hpp"
 
 namespace spillway::gpu_bench {
@@ -24,11 +29,6 @@ const Algorithm& find_algorithm(const std::string& name, const Workload& workloa
     throw std::invalid_argument("Expected one of " + names + "' for --algorithm but received '" + name + "'.");
 }
 
-namespace {
-
-constexpr int kNothingRan = 2;
-
-// Why the device cannot be used; empty = it can.
 std::string device_obstacle(int ordinal) {
     int count = 0;
     int driver = 0;
@@ -38,6 +38,8 @@ std::string device_obstacle(int ordinal) {
     if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) return "no NVIDIA driver is installed";
     return cudaGetErrorString(status);
 }
+
+namespace {
 
 int run(int count, char** arguments) {
     const BenchOptions options = parse_bench_options(count, arguments);
@@ -59,7 +61,9 @@ int run(int count, char** arguments) {
 
 int main(int count, char** arguments) {
     try {
-        return spillway::gpu_bench::run(count, arguments);
+        const bool groups = count > 1 && std::strcmp(arguments[1], "group-by") == 0;
+        return groups ? spillway::gpu_bench::run_group_bench(count, arguments)
+                      : spillway::gpu_bench::run(count, arguments);
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return spillway::gpu_bench::kNothingRan;

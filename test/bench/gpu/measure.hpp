@@ -9,6 +9,11 @@
 
 namespace spillway::gpu_bench {
 
+constexpr int kNothingRan = 2;  // exit code
+
+// Why the device cannot be used; empty = it can.
+std::string device_obstacle(int ordinal);
+
 struct Sample {
     double total_ms = 0;  // between two events around the join
     double host_ms = 0;   // the same by the host's clock, with the last wait for the device
@@ -26,7 +31,7 @@ struct Measurement {
 Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options);
 
 double median(std::vector<double> values);
-std::vector<double> times_of(const std::vector<Sample>& samples, double Sample::*time);
+std::vector<double> times_of(const std::vector<Sample>& samples, double Sample::* time);
 
 // One JSON object: the workload, the times, what they say about throughput, and whether the result is right.
 std::string to_json(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options,

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/device.hpp"
+#include "group_by/group_by.hpp"
+
+// Group-bys: the max of each payload column per key.
+namespace spillway::gpu_bench {
+
+struct GroupWorkload {
+    uint32_t key_bytes = 4;
+    std::vector<uint32_t> payload = {4, 4};  // bytes of each column
+    uint64_t rows = 0;
+    uint64_t groups = 0;  // keys are 0 .. groups - 1; with few rows or much skew some do not come
+    double zipf = 0;      // exponent of their frequencies, 0 = uniform
+};
+
+struct GroupBenchOptions {
+    GroupWorkload workload;
+    std::vector<std::string> algorithms;
+    uint64_t samples = 7;
+    uint64_t warmup = 2;
+    uint64_t memory_limit = 0;  // bytes; 0 = what is free
+    uint64_t seed = 1;
+    int device = 0;
+};
+
+// Throws std::invalid_argument. The first argument is "group-by".
+GroupBenchOptions parse_group_options(int count, char** arguments);
+
+struct GroupInputs {
+    cuda::DeviceColumn key;
+    std::vector<cuda::DeviceColumn> payloads;
+    std::vector<cuda::Allocation> memory;  // behind them
+};
+
+GroupInputs make_group_inputs(cuda::Device& device, const GroupWorkload& workload, uint64_t seed);
+
+// What the result must be: found by one atomic operation per value on arrays indexed by the key, which is no algorithm
+// of the product.
+class GroupReference {
+  public:
+    GroupReference(cuda::Device& device, const GroupWorkload& workload, const GroupInputs& inputs);
+    // Empty, or what is wrong with the result.
+    std::string verify(cuda::Device& device, const cuda::GroupByResult& result) const;
+
+  private:
+    const GroupWorkload workload_;
+    cuda::Allocation present_;  // [groups] uint32_t, 1 = some row has the key
+    std::vector<cuda::Allocation> max_;
+    uint64_t groups_ = 0;  // that some row has
+};
+
+struct GroupAlgorithm {
+    const char* name;
+    cuda::GroupByResult (*run)(cuda::Device&, const GroupWorkload&, const GroupInputs&);
+};
+
+cuda::GroupByResult run_cub_sort_reduce(cuda::Device& device, const GroupWorkload& workload, const GroupInputs& inputs);
+
+// One line of JSON per algorithm; the exit code.
+int run_group_bench(int count, char** arguments);
+
+}  // namespace spillway::gpu_bench

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+
+#include "group_bench.hpp"
+#include "json_object.hpp"
+#include "measure.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+template <cuda::GroupByAlgorithm kAlgorithm>
+cuda::GroupByResult run_product(cuda::Device& device, const GroupWorkload& workload, const GroupInputs& inputs) {
+    cuda::GroupByRequest request;
+    request.algorithm = kAlgorithm;
+    request.rows = workload.rows;
+    request.key = inputs.key;
+    request.expected_groups = workload.groups;
+    for (const cuda::DeviceColumn& column : inputs.payloads) {
+        request.aggregates.push_back({cuda::GroupAggregateKind::kMax, cuda::ValueKind::kUnsigned, column});
+    }
+    return cuda::group_by(device, request);
+}
+
+constexpr GroupAlgorithm kGroupAlgorithms[] = {{"hash", run_product<cuda::GroupByAlgorithm::kHash>},
+                                               {"partitioned", run_product<cuda::GroupByAlgorithm::kPartitioned>},
+                                               {"sorted", run_product<cuda::GroupByAlgorithm::kSorted>},
+                                               {"cub-sort-reduce", run_cub_sort_reduce}};
+
+const GroupAlgorithm& find_group_algorithm(const std::string& name) {
+    std::string names;
+    for (const GroupAlgorithm& algorithm : kGroupAlgorithms) {
+        if (name == algorithm.name) return algorithm;
+        names += std::string(names.empty() ? "'" : "', '") + algorithm.name;
+    }
+    throw std::invalid_argument("Expected one of " + names + "' for --algorithm but received '" + name + "'.");
+}
+
+struct GroupMeasurement {
+    std::vector<double> samples_ms;
+    uint64_t groups = 0;
+    uint64_t peak_bytes = 0;
+    std::string problem;
+};
+
+GroupMeasurement measure_group_by(cuda::Device& device, const GroupAlgorithm& algorithm,
+                                  const GroupBenchOptions& options, const GroupInputs& inputs,
+                                  const GroupReference& reference) {
+    GroupMeasurement measurement;
+    cuda::GroupByResult result;
+    device.memory().reset_peak();
+    for (uint64_t run = 0; run < options.warmup + options.samples; ++run) {
+        result = {};  // its memory is free again before the clock starts
+        cuda::Event begin(cuda::EventTiming::kOn);
+        cuda::Event end(cuda::EventTiming::kOn);
+        device.synchronize();
+        begin.record(device.stream());
+        result = algorithm.run(device, options.workload, inputs);
+        end.record(device.stream());
+        device.synchronize();
+        if (run >= options.warmup) measurement.samples_ms.push_back(end.milliseconds_since(begin));
+    }
+    measurement.peak_bytes = device.memory().peak_bytes();
+    measurement.groups = result.groups;
+    measurement.problem = reference.verify(device, result);
+    return measurement;
+}
+
+std::string group_json(cuda::Device& device, const GroupAlgorithm& algorithm, const GroupBenchOptions& options,
+                       const GroupMeasurement& measurement) {
+    const GroupWorkload& workload = options.workload;
+    Object described;
+    described.add("key_bytes", uint64_t{workload.key_bytes});
+    described.add("payload_bytes", list(workload.payload, [](uint32_t width) { return std::to_string(width); }));
+    described.add("rows", workload.rows).add("groups", workload.groups).add("zipf", number(workload.zipf));
+    if (options.memory_limit > 0) described.add("memory_limit_bytes", options.memory_limit);
+    described.add("seed", options.seed);
+    const double median_ms = median(measurement.samples_ms);
+    uint64_t row_bytes = workload.key_bytes;
+    for (const uint32_t width : workload.payload) row_bytes += width;
+    Object object;
+    object.add("workload", described.close());
+    object.add("algorithm", gpu_test::json_text(algorithm.name));
+    object.add("median_ms", milliseconds(median_ms));
+    object.add("samples_ms", list(measurement.samples_ms, milliseconds));
+    object.add("rows_in", workload.rows).add("rows_out", measurement.groups);
+    object.add("g_tuples_per_s", number(static_cast<double>(workload.rows) / median_ms / 1e6));
+    // Of reading each row once, whatever the algorithm reads in truth.
+    object.add("input_tb_per_s", number(static_cast<double>(workload.rows * row_bytes) / median_ms / 1e9));
+    object.add("verified", std::string(measurement.problem.empty() ? "true" : "false"));
+    if (!measurement.problem.empty()) object.add("problem", gpu_test::json_text(measurement.problem));
+    object.add("peak_bytes", Object().add("device", measurement.peak_bytes).close());
+    object.add("device", gpu_test::json_text(device.properties().name));
+    return object.close();
+}
+
+}  // namespace
+
+int run_group_bench(int count, char** arguments) {
+    const GroupBenchOptions options = parse_group_options(count, arguments);
+    for (const std::string& name : options.algorithms) find_group_algorithm(name);
+    const std::string obstacle = device_obstacle(options.device);
+    if (!obstacle.empty()) {
+        std::fprintf(stderr, "Nothing was measured: no GPU can be used (%s).\n", obstacle.c_str());
+        return kNothingRan;
+    }
+    cuda::Device device(options.device, options.memory_limit);
+    const GroupInputs inputs = make_group_inputs(device, options.workload, options.seed);
+    const GroupReference reference(device, options.workload, inputs);
+    bool is_right = true;
+    for (const std::string& name : options.algorithms) {
+        const GroupAlgorithm& algorithm = find_group_algorithm(name);
+        const GroupMeasurement measurement = measure_group_by(device, algorithm, options, inputs, reference);
+        std::printf("%s\n", group_json(device, algorithm, options, measurement).c_str());
+        std::fflush(stdout);  // what is measured stays so whatever comes next
+        is_right = is_right && measurement.problem.empty();
+    }
+    return is_right ? 0 : 1;
+}
+
+}  // namespace spillway::gpu_bench
