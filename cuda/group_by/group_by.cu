@@ -17,6 +17,8 @@ namespace spillway::cuda {
 
 namespace {
 
+static_assert(sizeof(AggregatePass) <= 4096, "parameters of a kernel");
+
 // Static shared memory of the kernel and what the runtime keeps, at most.
 constexpr uint64_t kReservedSharedBytes = 3072;
 
@@ -171,8 +173,9 @@ class GroupBy {
         uint64_t blocks = kGroupBlocksPerMultiprocessor;
         uint32_t slots = slots_for(blocks);
         if (groups > fill_of(slots)) slots = slots_for(blocks = 1);
-        pass_.slices = static_cast<uint32_t>(std::min<uint64_t>((groups + fill_of(slots) - 1) / fill_of(slots), 1000));
-        if (pass_.slices > kSlicesMax || pass_.slices > multiprocessors_) return false;
+        const uint64_t slices = (groups + fill_of(slots) - 1) / fill_of(slots);
+        if (slices > kSlicesMax || slices > multiprocessors_) return false;
+        pass_.slices = static_cast<uint32_t>(slices);
         set_table(slots);
         pass_.rows = request_.rows;
         make_global(groups);

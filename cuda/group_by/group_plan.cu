@@ -87,7 +87,8 @@ class Planner {
             const uint32_t width = aggregate.values.width;
             if (width != 1 && width != 2 && width != 4 && width != 8) refuse("values have 1, 2, 4 or 8 bytes");
             const bool is_narrow = width < 4;
-            if (is_narrow && aggregate.values.data == nullptr) refuse("row numbers have 4 or 8 bytes");
+            const bool is_row_number = aggregate.values.data == nullptr && request.rows > 0;
+            if (is_narrow && is_row_number) refuse("row numbers have 4 or 8 bytes");
             if (is_narrow && aggregate.value_kind == ValueKind::kFloat) refuse("floats have 4 or 8 bytes");
             if (width == 4 && aggregate.values.data == nullptr && request.rows > 1ULL << 32) {
                 refuse("row numbers of 4 bytes for more than 2^32 rows");

@@ -20,8 +20,8 @@ struct TableAggregate {
     TableAggregateKind kind = TableAggregateKind::kCountRows;
     uint32_t column = 0;  // kCountRows: none
     TableValueKind value_kind = TableValueKind::kSigned;
-    uint32_t result_width = 8;   // of the result's values
-    int32_t decimal_scale = 0;   // kMean of a decimal: the double is divided by 10^decimal_scale
+    uint32_t result_width = 8;  // of the result's values
+    int32_t decimal_scale = 0;  // kMean of a decimal: the double is divided by 10^decimal_scale
 };
 
 struct TableGroupBy {
@@ -32,7 +32,9 @@ struct TableGroupBy {
 };
 
 // Key columns in order (the values of a row of the group), then aggregates. Results and their NULLs are those of
-// native/cpu/group_by. Throws kInvalid for what has no implementation here, with a text that names it.
+// native/cpu/group_by, but for sums of floats, which are not compensated. Throws kInvalid, with a text that names it,
+// for what has no implementation here (sums of decimals; min and max of byte strings and of values beyond 8 bytes; half
+// floats) and for a sum of integers that does not fit 64 bits: the CPU engine has the answer, or the error.
 DeviceTable group_table(Device& device, const DeviceTable& table, const TableGroupBy& group);
 
 }  // namespace spillway::cuda

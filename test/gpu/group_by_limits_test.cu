@@ -43,7 +43,7 @@ GPU_TEST("group by: groups in two to four slices of the hash range, and more") {
 }
 
 GPU_TEST("group by: all keys in one partition") {
-    const uint64_t rows = small_or_full(18000, 400000);
+    const uint64_t rows = small_or_full(6000, 400000);
     std::vector<uint64_t> narrow;
     std::vector<uint64_t> wide;
     for (uint64_t row = 0; row < rows; ++row) {
