@@ -26,12 +26,20 @@ struct RowBatch {
 
 // max: all values and all states are loaded before the first is compared. Most rows change nothing and are done then:
 // of n rows of a group some ln(n) are larger than all before them. So a hot group costs no more than others.
-template <int kKeyWords>
+// Word: of 32 or of 64 bits, as wide as the state.
+template <int kKeyWords, class Word>
 __device__ inline void max_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
                                 const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
-    uint32_t order[kGroupRowsAtOnce];
-    uint32_t state[kGroupRowsAtOnce];
-    const bool plain = a.value.place == FieldPlace::kStaged && a.value.width == 4;
+    const auto place = [&](int r) {
+        if constexpr (sizeof(Word) == 4) {
+            return table.place(a.word, rows.slot[r]);
+        } else {
+            return table.wide_place(a.word, rows.slot[r]);
+        }
+    };
+    Word order[kGroupRowsAtOnce];
+    Word state[kGroupRowsAtOnce];
+    const bool plain = a.value.place == FieldPlace::kStaged && a.value.width == sizeof(Word);
     const unsigned char* const values = tile.staged + a.value.base_bytes;
 #pragma unroll
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {
@@ -39,15 +47,16 @@ __device__ inline void max_rows(const Accumulator& a, const SlotPlan& plan, cons
         state[r] = 0;
         if (!rows.takes(a, r)) continue;
         if (plain) {
-            order[r] = order_word(a, *reinterpret_cast<const uint32_t*>(values + rows.row[r] * a.value.stride_bytes));
+            const auto bits = static_cast<Word>(load_bits(values + rows.row[r] * a.value.stride_bytes, sizeof(Word)));
+            order[r] = order_word(a, bits);
         } else {
-            order[r] = operand_of(a, tile.bits(a.value, plan.row_number, rows.row[r])).word[0];
+            order[r] = static_cast<Word>(operand_of(a, tile.bits(a.value, plan.row_number, rows.row[r])).wide());
         }
-        state[r] = table.look(table.place(a.word, rows.slot[r]));
+        state[r] = table.look(place(r));
     }
 #pragma unroll
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {
-        if (order[r] > state[r]) atomicMax(table.place(a.word, rows.slot[r]), order[r]);
+        if (order[r] > state[r]) atomicMax(place(r), order[r]);
     }
 }
 
@@ -113,7 +122,8 @@ __device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, cons
 template <int kKeyWords>
 __device__ inline void apply_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
                                   const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
-    if (a.op == AccumulatorOp::kMax32) return max_rows(a, plan, tile, rows, table);
+    if (a.op == AccumulatorOp::kMax32) return max_rows<kKeyWords, uint32_t>(a, plan, tile, rows, table);
+    if (a.op == AccumulatorOp::kMax64) return max_rows<kKeyWords, unsigned long long>(a, plan, tile, rows, table);
     if (a.op == AccumulatorOp::kAdd || a.op == AccumulatorOp::kAddDouble) return add_rows(a, plan, tile, rows, table);
 #pragma unroll
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {

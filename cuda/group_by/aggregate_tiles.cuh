@@ -130,8 +130,8 @@ class TileAggregation {
         stream_.start(buffer, row, tile_rows(unit, row));
     }
 
-    // Begins and ends with a barrier behind all use of the buffers; returns the one that is free. Claims the next unit
-    // only during the last tile: with few units a block must not keep one waiting.
+    // Returns the buffer that is free. Claims the next unit only during the last tile: with few units a block must not
+    // keep one waiting.
     __device__ int aggregate_unit(const GroupUnit& unit, int buffer) {
         bool is_last = false;
         for (uint64_t row = unit.begin; !is_last; row += unit.step_rows) {
@@ -158,10 +158,15 @@ class TileAggregation {
     }
 
     __device__ Key mixed_key(const TileRows& tile, uint32_t i) const {
-        const auto key = static_cast<Key>(tile.bits(pass_.plan.key, pass_.plan.row_number, i));
+        // Keys are staged whatever the algorithm; in packed rows they lie at multiples of 4 bytes.
+        const TileField& field = pass_.plan.key;
+        const unsigned char* const at = tile.staged + field.base_bytes + i * field.stride_bytes;
+        const auto* const words = reinterpret_cast<const uint32_t*>(at);
+        Key key = words[0];
+        if constexpr (kKeyWords == 2) key |= static_cast<Key>(words[1]) << 32;
         return pass_.plan.keys_are_mixed ? key : MixedKey<kKeyWords>::mix(key);
     }
-    // Not below slots: the key is another slice's.
+    // Another slice's key: not below slots.
     __device__ uint32_t first_slot(Key mixed) const {
         const auto top = static_cast<uint32_t>(static_cast<Key>(mixed << pass_.radix_bits) >> (32 * (kKeyWords - 1)));
         return __umulhi(top, all_slots_) - first_slot_;
@@ -246,10 +251,7 @@ class TileAggregation {
             if (leaves) merge(mixed, slot);
             groups += __popc(__ballot_sync(kFullWarp, is_taken && !leaves));
         }
-        if (unit.merges) {
-            __syncthreads();
-            return;
-        }
+        if (unit.merges) return __syncthreads();
         uint64_t place = reserve(groups);
         for (uint32_t step = 0; step < steps; ++step) {
             const uint32_t slot = begin + step * kWarpThreads + lane_index();

@@ -51,6 +51,10 @@ __device__ inline uint32_t order_word(const Accumulator& a, uint32_t bits) {
     return (a.is_float ? order_bits(bits) : bits) ^ static_cast<uint32_t>(a.flip);
 }
 
+__device__ inline unsigned long long order_word(const Accumulator& a, unsigned long long bits) {
+    return (a.is_float ? order_bits(static_cast<uint64_t>(bits)) : bits) ^ a.flip;
+}
+
 // bits: of the value, with zeros above.
 __device__ inline Operand operand_of(const Accumulator& a, uint64_t bits) {
     if (a.counts) return Operand::of(1);
@@ -59,7 +63,7 @@ __device__ inline Operand operand_of(const Accumulator& a, uint64_t bits) {
         case AccumulatorOp::kMax32:
             return Operand::of(order_word(a, static_cast<uint32_t>(number)));
         case AccumulatorOp::kMax64:
-            return Operand::of((a.is_float ? order_bits(number) : number) ^ a.flip);
+            return Operand::of(order_word(a, static_cast<unsigned long long>(number)));
         case AccumulatorOp::kAddDouble: {
             if (a.value.width == 8) return Operand::of(number);
             const double value = __uint_as_float(static_cast<uint32_t>(number));

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "group_bench.hpp"
+#include "group_workload.hpp"
 #include "options.hpp"
 
 namespace spillway::gpu_bench {
