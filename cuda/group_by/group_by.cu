@@ -8,6 +8,7 @@
 #include "group_by/aggregate_tiles.cuh"
 #include "group_by/emit_table.cuh"
 #include "group_by/estimate_groups.hpp"
+#include "group_by/global_table.hpp"
 #include "group_by/group_by.hpp"
 #include "group_by/group_plan.hpp"
 #include "group_by/group_units.hpp"
@@ -146,33 +147,26 @@ class GroupBy {
     }
 
     void make_global(uint64_t groups) {
-        const cudaStream_t stream = device_.stream();
         // After a failure more and more, at last enough for a group per row.
         const uint64_t most = 2 * request_.rows + 1024;
         uint64_t slots = 2 * groups + kGlobalSlotsMin;
         for (int i = 0; i < failures_ && slots < most; ++i) slots *= 16;
         slots = std::min(slots, most);
-        pass_.global.slots = slots;
-        pass_.global.entries = (slots + 2) & ~1ULL;
         pass_.global.walk_max = slots == most ? ~0U : kGlobalWalkMax;
-        const uint64_t keys_bytes = pass_.global.entries * request_.key.width;
-        const uint64_t words_bytes = pass_.global.entries * 4 * plan_.slots.words;
-        global_keys_.reset();
-        global_words_.reset();
-        global_keys_ = device_.memory().allocate(keys_bytes, "table of groups");
-        global_words_ = device_.memory().allocate(words_bytes, "table of groups");
-        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(global_keys_.as(), 0xff, keys_bytes, stream));
-        if (words_bytes > 0) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(global_words_.as(), 0, words_bytes, stream));
-        pass_.global.keys = global_keys_.as();
-        pass_.global.words = global_words_.as<uint32_t>();
+        global_.make(device_, request_.key.width, plan_.slots.words, slots, pass_.global);
     }
 
     // false: more groups than it is for.
     bool run_hash(uint64_t groups) {
-        pass_.source = place_columns(plan_, request_);
         uint64_t blocks = kGroupBlocksPerMultiprocessor;
+        pass_.source = place_columns(plan_, request_, kStagedBytesMax);
         uint32_t slots = slots_for(blocks);
-        if (groups > fill_of(slots)) slots = slots_for(blocks = 1);
+        // One block with large tiles, else one with a large table.
+        for (const uint32_t staged_bytes : {kStagedBytesMaxAlone, kStagedBytesMax}) {
+            if (groups <= fill_of(slots)) break;
+            pass_.source = place_columns(plan_, request_, staged_bytes);
+            slots = slots_for(blocks = 1);
+        }
         const uint64_t slices = (groups + fill_of(slots) - 1) / fill_of(slots);
         if (slices > kSlicesMax || slices > multiprocessors_) return false;
         pass_.slices = static_cast<uint32_t>(slices);
@@ -199,7 +193,10 @@ class GroupBy {
         std::vector<uint32_t> widths;
         for (const DeviceColumn& column : relation.columns) widths.push_back(column.width);
         const RowLayout layout = RowLayout::make(relation.key.width, widths);
-        pass_.source = place_packed(plan_, relation, layout.offsets, nullptr, layout.row_bytes());
+        const auto place = [&](const void* rows, uint32_t staged_bytes) {
+            pass_.source = place_packed(plan_, relation, layout.offsets, rows, layout.row_bytes(), staged_bytes);
+        };
+        place(nullptr, kStagedBytesMax);
         // As many bits as one pass has anyway, unless rows are few; more when groups ask for them.
         int bits = 0;
         while (bits < kGroupRadixBits && request_.rows >> (bits + 1) >= kGroupPartitionRowsMin) ++bits;
@@ -213,10 +210,19 @@ class GroupBy {
             blocks = 2;
             slots = slots_for(2);
         }
+        uint32_t staged_bytes = kStagedBytesMax;
+        if (blocks == 1) {
+            place(nullptr, kStagedBytesMaxAlone);
+            const uint32_t rest = slots_for(1);
+            if (groups >> bits <= fill_of(rest)) {
+                staged_bytes = kStagedBytesMaxAlone;
+                slots = rest;
+            }
+        }
         const auto each = static_cast<double>((groups >> bits) + 1) * kSlotsPerGroup;
         set_table(std::min(slots, std::max(kTableSlotsMin, static_cast<uint32_t>(std::min(each, 1e6)))));
         rows_ = radix_partition(device_, relation, bits);
-        pass_.source = place_packed(plan_, relation, layout.offsets, rows_.data.as(), layout.row_bytes());
+        place(rows_.data.as(), staged_bytes);
         pass_.radix_bits = static_cast<uint32_t>(bits);
         const uint64_t tile_rows = pass_.source.tile_rows;
         const double fair_rows = static_cast<double>(request_.rows) / static_cast<double>(multiprocessors_);
@@ -232,7 +238,7 @@ class GroupBy {
 
     void run_sorted() {
         sorted_ = sort_keys(device_, request_.key, request_.rows);
-        pass_.source = place_sorted(plan_, sorted_.keys.as(), sorted_.row_numbers.as());
+        pass_.source = place_sorted(plan_, sorted_.keys.as(), sorted_.row_numbers.as(), kStagedBytesMax);
         const uint32_t slots = slots_for(kGroupBlocksPerMultiprocessor);
         set_table(slots);
         const uint64_t tile_rows = pass_.source.tile_rows;
@@ -275,8 +281,7 @@ class GroupBy {
     AggregatePass pass_;
     int failures_ = 0;
     Allocation counters_;
-    Allocation global_keys_;
-    Allocation global_words_;
+    GlobalTable global_;
     PartitionedRows rows_;
     SortedRows sorted_;
     GroupUnits units_;

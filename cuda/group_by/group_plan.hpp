@@ -31,16 +31,16 @@ struct GroupPlan {
     uint32_t slot_bytes() const { return 4 * (key_words + slots.words); }
 };
 
-// Rows as they are in their columns, tile after tile.
-TileSource place_columns(GroupPlan& plan, const GroupByRequest& request);
+// Rows as they are in their columns, tile after tile. staged_bytes: shared memory for two tiles, here and below.
+TileSource place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_t staged_bytes);
 
 // Rows that radix_partition() packs: what it is to carry, and where the fields then are. Columns that do not fit 32
 // bytes are gathered by row number.
 DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& request);
 TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
-                        const void* rows, uint32_t row_bytes);
+                        const void* rows, uint32_t row_bytes, uint32_t staged_bytes);
 
 // Sorted keys with row numbers; all else is gathered.
-TileSource place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers);
+TileSource place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes);
 
 }  // namespace spillway::cuda

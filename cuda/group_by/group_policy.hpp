@@ -15,11 +15,14 @@ constexpr int kGroupThreads = 512;
 constexpr int kGroupRowsAtOnce = 4;
 constexpr int kGroupBlocksPerMultiprocessor = 2;
 
-// Rows of a tile, of which one is on its way from memory while another is aggregated: 24 KiB of rows of 12 bytes are in
-// flight per block, where 17 bytes per cycle and 800 cycles of latency ask for 14 KiB. Both take 48 of the 227 KiB.
-constexpr uint32_t kGroupTileRows = 2048;
-// Tiles of wider rows are cut down to this.
+// Rows of a tile, of which one is on its way from memory while another is aggregated, at most; wider rows make tiles of
+// half as many until both fit. 2,048 rows of 12 bytes are 24 KiB in flight, where 17 bytes per cycle and 800 cycles of
+// latency ask for 14 KiB, and take 2,300 cycles of a multiprocessor's share of the bandwidth, of which the barrier
+// behind them and the first accesses after it idle some 500 unless a second block works meanwhile. So a block alone on
+// its multiprocessor has twice as many where its table leaves room.
+constexpr uint32_t kGroupTileRows = 4096;
 constexpr uint32_t kStagedBytesMax = 64U << 10;
+constexpr uint32_t kStagedBytesMaxAlone = 112U << 10;
 
 // Share of the slots of a block's table that expected groups may take. Knuth: with linear probing at 0.6 a search for a
 // key that is there looks at (1 + 1 / (1 - 0.6)) / 2 = 1.75 slots.

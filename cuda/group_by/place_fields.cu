@@ -34,8 +34,8 @@ TileField staged(uint32_t base_bytes, uint32_t stride_bytes, uint32_t width) {
 // Columns that are staged, one behind the other in a tile.
 class StagedColumns {
   public:
-    explicit StagedColumns(uint32_t row_bytes) {
-        while (2 * row_bytes * source_.tile_rows > kStagedBytesMax) source_.tile_rows /= 2;
+    StagedColumns(uint32_t row_bytes, uint32_t staged_bytes) {
+        while (2 * row_bytes * source_.tile_rows > staged_bytes) source_.tile_rows /= 2;
     }
     bool has_room() const { return source_.arrays < kStagedMax; }
     TileField add(const void* column, uint32_t width) {
@@ -66,12 +66,12 @@ void place_values(GroupPlan& plan, const std::vector<TileField>& columns) {
 
 }  // namespace
 
-TileSource place_columns(GroupPlan& plan, const GroupByRequest& request) {
+TileSource place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_t staged_bytes) {
     uint32_t row_bytes = request.key.width + plan.mask_width;
     size_t most = kStagedMax - (plan.slots.has_mask ? 2 : 1);
     most = std::min(most, plan.columns.size());
     for (size_t c = 0; c < most; ++c) row_bytes += plan.columns[c].width;
-    StagedColumns tile(row_bytes);
+    StagedColumns tile(row_bytes, staged_bytes);
     plan.slots.key = tile.add(request.key.data, request.key.width);
     plan.slots.row_number = tile_row(plan.row_number_width);
     if (plan.slots.has_mask) plan.slots.mask = tile.add(plan.mask.as(), plan.mask_width);
@@ -106,8 +106,8 @@ DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& req
 }
 
 TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
-                        const void* rows, uint32_t row_bytes) {
-    StagedColumns tile(row_bytes);
+                        const void* rows, uint32_t row_bytes, uint32_t staged_bytes) {
+    StagedColumns tile(row_bytes, staged_bytes);
     plan.slots.key = tile.add(rows, row_bytes);
     plan.slots.key.width = static_cast<uint8_t>(relation.key.width);
     plan.slots.keys_are_mixed = true;
@@ -134,8 +134,8 @@ TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const s
     return tile.source();
 }
 
-TileSource place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers) {
-    StagedColumns tile(4 * plan.key_words + plan.row_number_width);
+TileSource place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes) {
+    StagedColumns tile(4 * plan.key_words + plan.row_number_width, staged_bytes);
     plan.slots.key = tile.add(keys, 4 * plan.key_words);
     plan.slots.row_number = tile.add(row_numbers, plan.row_number_width);
     if (plan.slots.has_mask) plan.slots.mask = gathered(plan.mask.as(), plan.mask_width);
