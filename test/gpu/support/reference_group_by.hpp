@@ -92,7 +92,8 @@ inline void push_aggregate(const HostTable& table, const WantedAggregate& wanted
         if (column.is_valid(row)) rows.push_back(row);
     }
     if (wanted.aggregate == Aggregate::kCount) return out.push(static_cast<uint64_t>(rows.size()));
-    if (wanted.aggregate == Aggregate::kFirst) return out.push_from(column, group.front());
+    // The one group of a group-by without keys may have no row.
+    if (wanted.aggregate == Aggregate::kFirst && !group.empty()) return out.push_from(column, group.front());
     if (rows.empty()) return out.push_null();
     if (wanted.aggregate == Aggregate::kMean) return push_mean(column, wanted.kind, rows, out);
     if (wanted.aggregate == Aggregate::kSum) return push_sum(column, wanted.kind, rows, out);
