@@ -16,6 +16,7 @@ enum class ErrorCode {
     kCancelled,  // somebody set Device::set_cancelled()
     kInvalid,    // an argument that no caller may give
     kInternal,   // a defect of this plugin
+    kOverflow,   // a sum does not fit its type
 };
 
 enum class Tier { kDevice, kHost };

@@ -28,6 +28,8 @@ inline void set_status(spillway_cuda_status& status, const Error& error) {
                 return SPILLWAY_CUDA_CANCELLED;
             case ErrorCode::kInvalid:
                 return SPILLWAY_CUDA_INVALID;
+            case ErrorCode::kOverflow:
+                return SPILLWAY_CUDA_OVERFLOW;
             case ErrorCode::kInternal:
                 break;
         }

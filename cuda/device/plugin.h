@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define SPILLWAY_CUDA_ABI_VERSION 2
+#define SPILLWAY_CUDA_ABI_VERSION 3
 #define SPILLWAY_CUDA_TEXT_BYTES 256
 #define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
 #define SPILLWAY_CUDA_DEVICES_MAX 64
@@ -49,7 +49,9 @@ enum {
     SPILLWAY_CUDA_FAILED = 2,    /* a call of CUDA or a kernel; see cuda_error */
     SPILLWAY_CUDA_CANCELLED = 3, /* set_cancelled() */
     SPILLWAY_CUDA_INVALID = 4,   /* an argument */
-    SPILLWAY_CUDA_INTERNAL = 5
+    SPILLWAY_CUDA_INTERNAL = 5,
+    SPILLWAY_CUDA_UNSUPPORTED = 6, /* an operation that this plugin does not have for such columns */
+    SPILLWAY_CUDA_OVERFLOW = 7     /* a sum does not fit its type */
 };
 
 /* What became of a call; the plugin fills all of it, success or not. */
@@ -78,11 +80,80 @@ typedef struct spillway_cuda_memory {
     uint64_t pinned_reserved_bytes;
 } spillway_cuda_memory;
 
-/* A device opened for work, a block of its memory, a block of pinned host memory, copies under way. */
+/* A device opened for work, a block of its memory, a block of pinned host memory, copies under way, a table. */
 typedef struct spillway_cuda_gpu spillway_cuda_gpu;
 typedef struct spillway_cuda_buffer spillway_cuda_buffer;
 typedef struct spillway_cuda_pinned spillway_cuda_pinned;
 typedef struct spillway_cuda_transfer spillway_cuda_transfer;
+typedef struct spillway_cuda_table spillway_cuda_table;
+
+/* Columns as in relation/device_table.hpp. */
+enum { SPILLWAY_CUDA_COLUMN_FIXED = 0, SPILLWAY_CUDA_COLUMN_BYTES = 1 };
+
+typedef struct spillway_cuda_column {
+    int32_t kind;
+    uint32_t width; /* fixed: bytes of a value; bools are bytes of 0 or 1 */
+    int32_t nullable;
+    int32_t reserved;
+    uint64_t bytes; /* bytes: of all values */
+} spillway_cuda_column;
+
+/* Parts of a column: what its memory is cut into. Validity is a bit per row, in whole 32-bit words. */
+enum { SPILLWAY_CUDA_VALUES = 0, SPILLWAY_CUDA_OFFSETS = 1, SPILLWAY_CUDA_VALIDITY = 2 };
+
+/* The numbers of enum classes below are those of relation/{key_columns,join_tables,group_table}.hpp. */
+typedef struct spillway_cuda_key_part {
+    uint32_t column;
+    int32_t kind; /* KeyPartKind */
+    uint32_t width;
+} spillway_cuda_key_part;
+
+typedef struct spillway_cuda_join_column {
+    int32_t side; /* TableSide */
+    uint32_t build_column;
+    uint32_t probe_column;
+} spillway_cuda_join_column;
+
+typedef struct spillway_cuda_join {
+    int32_t algorithm; /* JoinAlgorithm */
+    int32_t emit;      /* JoinEmit */
+    int32_t anti;
+    int32_t keep_unmatched_build;
+    int32_t keep_unmatched_probe;
+    int32_t nulls_equal;
+    uint64_t expected_rows;
+    uint64_t first_key;
+    uint64_t key_range;
+    uint64_t key_count; /* of both lists */
+    const spillway_cuda_key_part* build_keys;
+    const spillway_cuda_key_part* probe_keys;
+    uint64_t column_count;
+    const spillway_cuda_join_column* columns;
+} spillway_cuda_join;
+
+typedef struct spillway_cuda_aggregate {
+    int32_t kind; /* TableAggregateKind */
+    uint32_t column;
+    int32_t value_kind; /* TableValueKind */
+    uint32_t result_width;
+    int32_t decimal_scale;
+} spillway_cuda_aggregate;
+
+typedef struct spillway_cuda_group {
+    int32_t algorithm; /* GroupByAlgorithm */
+    int32_t reserved;
+    uint64_t expected_groups;
+    uint64_t key_count;
+    const spillway_cuda_key_part* keys;
+    uint64_t aggregate_count;
+    const spillway_cuda_aggregate* aggregates;
+} spillway_cuda_group;
+
+/* What an operation took: time on the caller's clock until the device was done, and peak_bytes of the device after it. */
+typedef struct spillway_cuda_report {
+    double elapsed_ms;
+    uint64_t peak_bytes;
+} spillway_cuda_report;
 
 /*
  * All functions but list_devices. Any host thread may call; calls for one gpu run one after the other, but for
@@ -96,7 +167,7 @@ typedef struct spillway_cuda_functions {
     /* memory_limit_bytes 0: all that is free now, less a reserve for the driver. Both limits are hard. */
     void (*open_device)(int32_t ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes,
                         spillway_cuda_gpu** gpu, spillway_cuda_status* status);
-    /* Refuses, and leaves the device open, while blocks or transfers of it exist. */
+    /* Refuses, and leaves the device open, while blocks, tables or transfers of it exist. */
     void (*close_device)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
     void (*memory_info)(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_cuda_status* status);
     void (*reset_peak)(spillway_cuda_gpu* gpu);
@@ -127,9 +198,31 @@ typedef struct spillway_cuda_functions {
                      uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
     /* Waits for the copy and frees the transfer, also when the status tells of an error. */
     void (*wait)(spillway_cuda_transfer* transfer, spillway_cuda_status* status);
+
+    /* A table whose parts are to be written: contents are whatever was there before. */
+    void (*create_table)(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns,
+                         uint64_t column_count, spillway_cuda_table** table, spillway_cuda_status* status);
+    void (*free_table)(spillway_cuda_table* table);
+    void (*table_size)(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count);
+    void (*table_column)(const spillway_cuda_table* table, uint64_t column, spillway_cuda_column* told);
+    /* Copies as upload and download. A part that the column does not have is SPILLWAY_CUDA_INVALID. */
+    void (*write_table)(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+                        uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+    void (*read_table)(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+                       uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+
+    /* Operations: they return when the device is done. The tables given stay as they are. */
+    void (*join_tables)(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                        const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
+                        spillway_cuda_status* status);
+    void (*count_join)(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                       const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
+                       spillway_cuda_status* status);
+    void (*group_table)(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
+                        spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 14
+#define SPILLWAY_CUDA_FUNCTION_COUNT 23
 
 /* Names for dlsym. */
 #define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"

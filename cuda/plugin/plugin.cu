@@ -1,70 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C interface of plugin.h over Device. Nothing is thrown out of here: every body runs in guarded().
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include "device/device.hpp"
 #include "device/guard.hpp"
 #include "device/plugin.h"
+#include "plugin/handles.hpp"
+#include "plugin/operations.hpp"
+#include "plugin/tables.hpp"
 
 namespace cuda = spillway::cuda;
 
-struct spillway_cuda_gpu {
-    spillway_cuda_gpu(int32_t ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes)
-        : device(ordinal, memory_limit_bytes, pinned_limit_bytes), uploader(device), downloader(device) {}
-
-    cuda::Device device;
-    std::mutex mutex;  // calls of several threads take turns, but for those that plugin.h names
-    cuda::Uploader uploader;
-    cuda::Downloader downloader;
-    std::atomic<int64_t> children{0};  // blocks and transfers, which point at this
-};
-
 namespace {
 
-// Counts a block or transfer as long as it exists.
-class Child {
-  public:
-    explicit Child(spillway_cuda_gpu* gpu) : gpu_(gpu) { gpu_->children.fetch_add(1); }
-    ~Child() { gpu_->children.fetch_sub(1); }
-    Child(const Child&) = delete;
-    Child& operator=(const Child&) = delete;
-    spillway_cuda_gpu* gpu() const { return gpu_; }
-
-  private:
-    spillway_cuda_gpu* gpu_;
-};
-
-}  // namespace
-
-// The child is the first member, so that it is counted until the block is back in its pool.
-struct spillway_cuda_buffer {
-    spillway_cuda_buffer(spillway_cuda_gpu* gpu, cuda::Allocation memory) : child(gpu), block(std::move(memory)) {}
-    Child child;
-    cuda::Allocation block;
-};
-
-struct spillway_cuda_pinned {
-    spillway_cuda_pinned(spillway_cuda_gpu* gpu, cuda::PinnedBlock memory) : child(gpu), block(std::move(memory)) {}
-    Child child;
-    cuda::PinnedBlock block;
-};
-
-struct spillway_cuda_transfer {
-    explicit spillway_cuda_transfer(spillway_cuda_gpu* gpu) : child(gpu) {}
-    Child child;
-    cuda::Event copied;
-};
-
-namespace {
-
-void require(bool holds, const char* what) {
-    if (!holds) throw cuda::Error(cuda::ErrorCode::kInvalid, what);
-}
+using cuda::require;
 
 void open_device(int32_t ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes, spillway_cuda_gpu** gpu,
                  spillway_cuda_status* status) {
@@ -80,7 +32,7 @@ void close_device(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
         const int64_t children = gpu->children.load();
         if (children > 0) {
             throw cuda::Error(cuda::ErrorCode::kInvalid, "the GPU cannot be closed: " + std::to_string(children) +
-                                                             " of its blocks or transfers are in use");
+                                                             " of its blocks, tables or transfers are in use");
         }
         delete gpu;
     });
@@ -161,24 +113,6 @@ void free_pinned(spillway_cuda_pinned* block) {
     delete block;
 }
 
-// Runs copies in the order that plugin.h promises: after the device's work so far, before its later work. The later
-// work waits also when the copies end early (cancelled), as those already enqueued still write.
-template <class Queue, class Copy>
-spillway_cuda_transfer* start_transfer(spillway_cuda_gpu* gpu, Queue& queue, Copy&& copy) {
-    auto transfer = std::make_unique<spillway_cuda_transfer>(gpu);
-    const cudaStream_t work = gpu->device.stream();
-    queue.follow(work);
-    try {
-        copy();
-    } catch (...) {
-        queue.wait();
-        throw;
-    }
-    queue.record(transfer->copied);
-    queue.precede(work);
-    return transfer.release();
-}
-
 uint8_t* range_of(const spillway_cuda_buffer* buffer, uint64_t offset_bytes, uint64_t bytes) {
     require(buffer != nullptr, "a copy has no buffer");
     const uint64_t held_bytes = buffer->block.bytes();
@@ -189,35 +123,15 @@ uint8_t* range_of(const spillway_cuda_buffer* buffer, uint64_t offset_bytes, uin
 void upload(spillway_cuda_gpu* gpu, spillway_cuda_buffer* to, uint64_t offset_bytes, const void* from, uint64_t bytes,
             spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
-    cuda::guarded(status, [&] {
-        std::lock_guard<std::mutex> lock(gpu->mutex);
-        gpu->device.make_current();
-        uint8_t* const target = range_of(to, offset_bytes, bytes);
-        *transfer = start_transfer(gpu, gpu->uploader, [&] {
-            if (cuda::is_pinned(from, bytes)) {
-                gpu->uploader.upload_pinned(target, from, bytes);
-            } else {
-                gpu->uploader.upload(target, from, bytes);
-            }
-        });
-    });
+    cuda::guarded(status,
+                  [&] { *transfer = cuda::start_upload(gpu, range_of(to, offset_bytes, bytes), from, bytes); });
 }
 
 void download(spillway_cuda_gpu* gpu, void* to, const spillway_cuda_buffer* from, uint64_t offset_bytes, uint64_t bytes,
               spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
-    cuda::guarded(status, [&] {
-        std::lock_guard<std::mutex> lock(gpu->mutex);
-        gpu->device.make_current();
-        const uint8_t* const source = range_of(from, offset_bytes, bytes);
-        *transfer = start_transfer(gpu, gpu->downloader, [&] {
-            if (cuda::is_pinned(to, bytes)) {
-                gpu->downloader.download_pinned(to, source, bytes);
-            } else {
-                gpu->downloader.download(to, source, bytes);
-            }
-        });
-    });
+    cuda::guarded(status,
+                  [&] { *transfer = cuda::start_download(gpu, to, range_of(from, offset_bytes, bytes), bytes); });
 }
 
 // Without the lock: a thread may wait while another starts copies.
@@ -247,6 +161,15 @@ constexpr spillway_cuda_functions kFunctions = {
     upload,
     download,
     wait,
+    cuda::create_table,
+    cuda::free_table,
+    cuda::table_size,
+    cuda::table_column,
+    cuda::write_table,
+    cuda::read_table,
+    cuda::join_tables_call,
+    cuda::count_join_call,
+    cuda::group_table_call,
 };
 static_assert(sizeof(spillway_cuda_functions) ==
                   offsetof(spillway_cuda_functions, open_device) + SPILLWAY_CUDA_FUNCTION_COUNT * sizeof(void (*)()),

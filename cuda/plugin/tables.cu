@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/tables.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "device/guard.hpp"
+#include "plugin/handles.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+uint64_t product(uint64_t a, uint64_t b) {
+    uint64_t bytes = 0;
+    require(!__builtin_mul_overflow(a, b, &bytes), "a column has more bytes than there are addresses");
+    return bytes;
+}
+
+TableColumn make_column(MemoryPool& memory, uint64_t rows, const spillway_cuda_column& wanted) {
+    require(wanted.kind == SPILLWAY_CUDA_COLUMN_FIXED || wanted.kind == SPILLWAY_CUDA_COLUMN_BYTES,
+            "a column is of no known kind");
+    TableColumn column;
+    if (wanted.kind == SPILLWAY_CUDA_COLUMN_FIXED) {
+        require(wanted.width > 0, "a column has values of no bytes");
+        column.kind = ColumnKind::kFixed;
+        column.width = wanted.width;
+        column.values = memory.allocate(product(rows, wanted.width), "values of a column");
+    } else {
+        column.kind = ColumnKind::kBytes;
+        column.width = 0;
+        column.bytes = wanted.bytes;
+        column.values = memory.allocate(wanted.bytes, "bytes of a column");
+        column.offsets = memory.allocate(product(rows + 1, sizeof(uint64_t)), "offsets of a column");
+    }
+    if (wanted.nullable != 0) {
+        column.validity = memory.allocate((rows + 31) / 32 * sizeof(uint32_t), "validity of a column");
+    }
+    return column;
+}
+
+uint8_t* range_of(const spillway_cuda_table* table, uint64_t index, int32_t part, uint64_t offset_bytes,
+                  uint64_t bytes) {
+    require(table != nullptr, "a copy has no table");
+    require(index < table->table.columns.size(), "a copy names a column that the table does not have");
+    const TableColumn& column = table->table.columns[index];
+    const Allocation* block = nullptr;
+    if (part == SPILLWAY_CUDA_VALUES) block = &column.values;
+    if (part == SPILLWAY_CUDA_OFFSETS) block = &column.offsets;
+    if (part == SPILLWAY_CUDA_VALIDITY) block = &column.validity;
+    require(block != nullptr, "a copy is of no known part of a column");
+    require(offset_bytes <= block->bytes() && bytes <= block->bytes() - offset_bytes,
+            "a copy exceeds its part of a column");
+    return block->as<uint8_t>() + offset_bytes;
+}
+
+}  // namespace
+
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns, uint64_t column_count,
+                  spillway_cuda_table** table, spillway_cuda_status* status) {
+    *table = nullptr;
+    guarded(status, [&] {
+        DeviceTable made;
+        made.rows = rows;
+        for (uint64_t i = 0; i < column_count; ++i) {
+            made.columns.push_back(make_column(gpu->device.memory(), rows, columns[i]));
+        }
+        *table = std::make_unique<spillway_cuda_table>(gpu, std::move(made)).release();
+    });
+}
+
+void free_table(spillway_cuda_table* table) {
+    delete table;
+}
+
+void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count) {
+    *rows = table->table.rows;
+    *column_count = table->table.columns.size();
+}
+
+void table_column(const spillway_cuda_table* table, uint64_t index, spillway_cuda_column* told) {
+    *told = {};
+    if (index >= table->table.columns.size()) return;
+    const TableColumn& column = table->table.columns[index];
+    told->kind = column.kind == ColumnKind::kFixed ? SPILLWAY_CUDA_COLUMN_FIXED : SPILLWAY_CUDA_COLUMN_BYTES;
+    told->width = column.width;
+    told->nullable = column.validity ? 1 : 0;
+    told->bytes = column.bytes;
+}
+
+void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    guarded(status, [&] {
+        uint8_t* const target = range_of(to, column, part, offset_bytes, bytes);
+        *transfer = start_upload(to->child.gpu(), target, from, bytes);
+    });
+}
+
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    guarded(status, [&] {
+        const uint8_t* const source = range_of(from, column, part, offset_bytes, bytes);
+        *transfer = start_download(from->child.gpu(), to, source, bytes);
+    });
+}
+
+}  // namespace spillway::cuda
