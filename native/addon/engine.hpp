@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 
+#include "addon/opened_gpu.hpp"
 #include "base/job_control.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/spill_space.hpp"
@@ -26,7 +27,8 @@ struct Engine {
     std::atomic<bool> keeps_dropped{true};
     const std::shared_ptr<SpillSpace> spill_space;
     const int threads;
-    int64_t running_jobs = 0;  // JS thread only
+    int64_t running_jobs = 0;         // JS thread only
+    std::shared_ptr<OpenedGpu> gpu;  // set once, on the JS thread; jobs keep it by their tables and captures
 
     // Closed handles give their memory back on a background thread; a stage that starts meanwhile must not find the
     // budget still taken by them. Their files go afterwards: the system needs 50 ms for 1 GB of a spill file.
@@ -71,6 +73,7 @@ struct Job {
     void cancel() {
         cancelled_by_user_ = true;
         control.cancelled.store(true, std::memory_order_relaxed);
+        if (engine->gpu) engine->gpu->cancel(control);
     }
     void stage_begins() {
         ++running_;

@@ -12,6 +12,7 @@
 #include "addon/queue_delivery.hpp"
 #include "base/parallel.hpp"
 #include "cpu/radix_partition/radix_partitioner.hpp"
+#include "device/gpu_table.hpp"
 #include "executor/sinks/file_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"
 #include "transfer/source.hpp"
@@ -77,6 +78,14 @@ struct PartitionsHandle : Disposable {
     bool busy = false;
 };
 
+struct DeviceTableHandle : Disposable {
+    DeviceTableHandle(std::shared_ptr<Engine> of_engine, GpuTable rows)
+        : Disposable(std::move(of_engine)), table(std::move(rows)) {}
+    void free_memory() noexcept override { table.reset(); }
+
+    GpuTable table;
+};
+
 struct SinkHandle : Disposable {
     explicit SinkHandle(std::shared_ptr<Job> of_job) : Disposable(of_job->engine), job(std::move(of_job)) {}
     void before_free() noexcept override {
@@ -140,6 +149,11 @@ template <>
 struct HandleKind<SinkHandle> {
     static constexpr const char* NAME = "sink";
     static constexpr uint64_t NUMBER = 5;
+};
+template <>
+struct HandleKind<DeviceTableHandle> {
+    static constexpr const char* NAME = "device table";
+    static constexpr uint64_t NUMBER = 6;
 };
 
 }  // namespace spillway::addon

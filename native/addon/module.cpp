@@ -19,6 +19,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     export_source_calls(exports);
     export_partition_calls(exports);
     export_stage_calls(exports);
+    export_device_calls(exports);
     export_sink_calls(exports);
     return exports;
 }

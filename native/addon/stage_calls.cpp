@@ -4,6 +4,7 @@
 #include "addon/decode.hpp"
 #include "addon/encode.hpp"
 #include "addon/handle_types.hpp"
+#include "addon/sink_stage.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
 #include "executor/group_by_executor.hpp"
@@ -16,33 +17,6 @@ namespace spillway::addon {
 namespace {
 
 using State = PartitionsHandle::State;
-
-// Thrown before anything was sent: the plan is made again and the stage that replaces this one uses the same sink.
-bool leaves_sink_open(const Error& error) {
-    for (const auto& [name, text] : error.details()) {
-        if (name == "reason" && (text == "tableFull" || text == "notDense")) return true;
-    }
-    return false;
-}
-
-// Runs a stage that writes to a sink; its result is the number of rows.
-template <class Stage>
-Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, const StageSink& sink, Stage stage) {
-    return start_stage(env, job, [sink, stage]() -> Encode {
-        uint64_t rows = 0;
-        try {
-            rows = static_cast<uint64_t>(stage(*sink));
-        } catch (const Error& error) {
-            if (!leaves_sink_open(error)) sink.end();
-            throw;
-        } catch (...) {
-            sink.end();
-            throw;
-        }
-        sink.end();
-        return [rows](Napi::Env js) { return encode_count(js, rows); };
-    });
-}
 
 // Finished partitions whose rows this stage uses up.
 struct Consumed {

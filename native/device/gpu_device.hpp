@@ -15,6 +15,7 @@ struct spillway_cuda_transfer;
 namespace spillway {
 
 class GpuDevice;
+class GpuTable;
 
 namespace detail {
 
@@ -102,6 +103,7 @@ class GpuTransfer : public detail::GpuOwned<spillway_cuda_transfer> {
 
   private:
     friend class GpuDevice;
+    friend class GpuTable;
     using GpuOwned::GpuOwned;
 };
 
@@ -152,6 +154,7 @@ class GpuDevice {
     // For calls of operations: the plugin's table and its device.
     const spillway_cuda_functions& functions() const { return open_->functions; }
     spillway_cuda_gpu* handle() const { return open_->gpu; }
+    const std::shared_ptr<detail::OpenGpu>& shared() const { return open_; }
 
   private:
     std::shared_ptr<detail::OpenGpu> open_;

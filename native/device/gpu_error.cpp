@@ -36,6 +36,14 @@ void check_gpu(const spillway_cuda_status& status, int ordinal, GpuCall call) {
     if (status.code == SPILLWAY_CUDA_OK) return;
     if (status.code == SPILLWAY_CUDA_CANCELLED) throw Error(ErrorCode::kAborted, "the job was aborted");
     if (status.code == SPILLWAY_CUDA_OUT_OF_MEMORY) throw out_of_memory(status);
+    if (status.code == SPILLWAY_CUDA_OVERFLOW) {
+        throw Error(ErrorCode::kIntegerOverflow,
+                    std::string(status.text) + "; cast the column to float64 or to a wider decimal before grouping");
+    }
+    if (status.code == SPILLWAY_CUDA_UNSUPPORTED) {
+        throw Error(ErrorCode::kUnsupportedType, std::string(status.text) + "; run this query on the CPU",
+                    {{"device", std::to_string(ordinal)}, {"reason", "deviceUnsupported"}});
+    }
     Details details{{"device", std::to_string(ordinal)}};
     if (status.cuda_error != 0) details.emplace_back("cudaError", std::to_string(status.cuda_error));
     const bool unusable = status.device_lost != 0 || call == GpuCall::kOpening;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.hpp"
@@ -48,6 +49,8 @@ bool is_complete(const spillway_cuda_functions& functions) {
 }  // namespace
 
 std::string gpu_plugin_folder() {
+    const char* const named = std::getenv("SPILLWAY_GPU_FOLDER");
+    if (named != nullptr && *named != '\0') return named;
     Dl_info info{};
     if (::dladdr(reinterpret_cast<const void*>(&gpu_plugin_folder), &info) == 0 || info.dli_fname == nullptr) {
         return ".";

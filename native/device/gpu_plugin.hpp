@@ -28,7 +28,8 @@ class GpuPlugin {
     void (*list_devices_)(spillway_cuda_devices*) = nullptr;
 };
 
-// Where the library that this code is part of was loaded from: the plugin lies beside it.
+// Where the plugin and the program that tries it lie: beside the library that this code is part of, or in the folder
+// that the environment variable SPILLWAY_GPU_FOLDER names.
 std::string gpu_plugin_folder();
 
 // The plugin's file in `folder`; throws kNoDevice when there is none.

@@ -50,6 +50,8 @@ class SliceReader {
     void read(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     // Bytes that read() would need, judged by offsets (and views) alone. Never decreases when rows are added.
     uint64_t slice_bytes(const Slice& slice, NodeScratch& scratch);
+    // Bytes of the values of a kBinary (NULLs too) or kView node, judged by offsets or views alone.
+    uint64_t value_bytes(const Slice& slice, NodeScratch& scratch);
     // Bytes handed out by read() since the last call.
     uint64_t take_bytes_read() { return std::exchange(bytes_read_, 0); }
 

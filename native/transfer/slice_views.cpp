@@ -174,4 +174,21 @@ uint64_t SliceReader::view_value_bytes(const Slice& slice, NodeScratch& scratch)
     return bytes;
 }
 
+uint64_t SliceReader::value_bytes(const Slice& slice, NodeScratch& scratch) {
+    if (slice.plan.type->layout == Layout::kBinary) {
+        const OffsetRange range = peek_offsets(slice);
+        return static_cast<uint64_t>(range.last - range.first);
+    }
+    SPILLWAY_CHECK(slice.plan.type->layout == Layout::kView);
+    ColumnView view;
+    read_validity(slice, scratch, view);
+    view.data = fetch(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
+    uint64_t bytes = 0;
+    for (int64_t i = 0; i < slice.rows; ++i) {
+        const View value = load_view(view.data, i);
+        if (value.length > 0 && view.is_valid(i)) bytes += static_cast<uint64_t>(value.length);
+    }
+    return bytes;
+}
+
 }  // namespace spillway

@@ -103,6 +103,9 @@ class SourceReader {
     // by offsets alone: a constant for fixed-width columns, two small reads per string or list column otherwise.
     // Readers of relations with long values ask before read().
     int64_t rows_within(int64_t batch, int64_t row, int64_t rows, uint64_t max_bytes);
+    // Bytes of the strings of these rows in one of the reader's columns (kBinary: of NULLs too), judged by offsets or
+    // views alone.
+    uint64_t value_bytes(size_t column, int64_t batch, int64_t row, int64_t rows);
 
   private:
     struct State;

@@ -99,4 +99,17 @@ int64_t SourceReader::rows_within(int64_t batch, int64_t row, int64_t rows, uint
     return fits;
 }
 
+uint64_t SourceReader::value_bytes(size_t column, int64_t batch, int64_t row, int64_t rows) {
+    State& state = *state_;
+    SPILLWAY_CHECK(column < state.columns.size());
+    SPILLWAY_CHECK(batch >= 0 && batch < static_cast<int64_t>(state.spec.batches.size()));
+    const int64_t batch_rows = state.spec.batches[static_cast<size_t>(batch)].rows;
+    SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
+    const BatchPosition position = state.parts.position(state.spec, batch);
+    State::Column& found = state.columns[column];
+    const uint64_t bytes = state.slices.value_bytes({*found.plan, position, row, rows}, found.scratch);
+    state.slices.take_bytes_read();  // a look ahead, not input
+    return bytes;
+}
+
 }  // namespace spillway

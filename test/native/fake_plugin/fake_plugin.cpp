@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA plugin without CUDA: its device memory is host memory. The environment variable SPILLWAY_FAKE_GPU makes it
-// misbehave: version, crash, hang, none, refuse, incomplete, lost.
+// misbehave: version, crash, hang, none, refuse, incomplete, lost, slow (operations last until they are cancelled).
 #include <unistd.h>
 
 #include <csignal>
@@ -8,40 +8,27 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cuda/device/plugin.h"
+#include "fake_gpu.hpp"
 
-struct spillway_cuda_gpu {
-    uint64_t limit_bytes;
-    uint64_t used_bytes;
-    uint64_t peak_bytes;
-    int children;
-    bool cancelled;
-};
 struct spillway_cuda_buffer {
     spillway_cuda_gpu* gpu;
-    uint64_t bytes;
-    char* data;
+    fake::Block block;
 };
 struct spillway_cuda_pinned {
     spillway_cuda_gpu* gpu;
-    char* data;
-};
-struct spillway_cuda_transfer {
-    spillway_cuda_gpu* gpu;
+    std::unique_ptr<char[]> data;
 };
 
-namespace {
+namespace fake {
 
-int open_gpus = 0;
+std::recursive_mutex& lock() {
+    static std::recursive_mutex mutex;
+    return mutex;
+}
 
 bool is_asked_for(const char* what) {
     const char* value = std::getenv("SPILLWAY_FAKE_GPU");
     return value != nullptr && std::strcmp(value, what) == 0;
-}
-
-void misbehave() {
-    if (is_asked_for("crash")) std::raise(SIGSEGV);
-    if (is_asked_for("hang")) ::pause();
 }
 
 void tell(spillway_cuda_status* status, int32_t code, const char* text) {
@@ -50,23 +37,45 @@ void tell(spillway_cuda_status* status, int32_t code, const char* text) {
     std::snprintf(status->text, sizeof status->text, "%s", text);
 }
 
-void ok(spillway_cuda_status* status) {
-    tell(status, SPILLWAY_CUDA_OK, "");
-}
-
-bool refuse_work(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
-    if (is_asked_for("lost")) {
-        tell(status, SPILLWAY_CUDA_FAILED, "an illegal memory access; restart the process");
+void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& failure) {
+    tell(status, failure.code, failure.text.c_str());
+    if (failure.code == SPILLWAY_CUDA_FAILED) {
         status->cuda_error = 700;
         status->device_lost = 1;
-        return true;
     }
-    if (gpu->cancelled) {
-        tell(status, SPILLWAY_CUDA_CANCELLED, "cancelled");
-        return true;
-    }
-    ok(status);
-    return false;
+    if (failure.code != SPILLWAY_CUDA_OUT_OF_MEMORY) return;
+    status->limit_reached = failure.limit_reached ? 1 : 0;
+    status->wanted_bytes = failure.wanted_bytes;
+    status->free_bytes = gpu->limit_bytes - gpu->used_bytes;
+    status->limit_bytes = gpu->limit_bytes;
+}
+
+void check(spillway_cuda_gpu* gpu) {
+    if (is_asked_for("lost")) throw Failure{SPILLWAY_CUDA_FAILED, "an illegal memory access; restart the process"};
+    if (gpu->cancelled) throw Failure{SPILLWAY_CUDA_CANCELLED, "cancelled"};
+}
+
+spillway_cuda_table* own(spillway_cuda_gpu* gpu, Table table) {
+    ++gpu->children;
+    return new spillway_cuda_table{gpu, std::move(table)};
+}
+
+}  // namespace fake
+
+namespace {
+
+using fake::is_asked_for;
+using fake::tell;
+
+int open_gpus = 0;
+
+void misbehave() {
+    if (is_asked_for("crash")) std::raise(SIGSEGV);
+    if (is_asked_for("hang")) ::pause();
+}
+
+void ok(spillway_cuda_status* status) {
+    tell(status, SPILLWAY_CUDA_OK, "");
 }
 
 void open_device(int32_t ordinal, uint64_t limit_bytes, uint64_t, spillway_cuda_gpu** gpu,
@@ -75,13 +84,15 @@ void open_device(int32_t ordinal, uint64_t limit_bytes, uint64_t, spillway_cuda_
     misbehave();
     if (ordinal != 0) return tell(status, SPILLWAY_CUDA_INVALID, "there is no such GPU");
     ok(status);
-    *gpu = new spillway_cuda_gpu{limit_bytes, 0, 0, 0, false};
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
+    *gpu = new spillway_cuda_gpu{limit_bytes == 0 ? uint64_t{1} << 37 : limit_bytes, 0, 0, 0, {false}};
     ++open_gpus;
 }
 
 void close_device(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
     ok(status);
     if (gpu == nullptr) return;
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     if (gpu->children > 0) return tell(status, SPILLWAY_CUDA_INVALID, "in use");
     delete gpu;
     --open_gpus;
@@ -89,6 +100,7 @@ void close_device(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
 
 void memory_info(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_cuda_status* status) {
     ok(status);
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     *memory = {};
     memory->used_bytes = gpu->used_bytes;
     memory->peak_bytes = gpu->peak_bytes;
@@ -97,6 +109,7 @@ void memory_info(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_
 }
 
 void reset_peak(spillway_cuda_gpu* gpu) {
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     gpu->peak_bytes = gpu->used_bytes;
 }
 
@@ -109,33 +122,23 @@ void set_cancelled(spillway_cuda_gpu* gpu, int32_t cancelled) {
 }
 
 void synchronize(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
-    refuse_work(gpu, status);
+    fake::guarded(gpu, status, [] {});
 }
 
 void allocate(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_buffer** buffer,
               uint64_t* address, spillway_cuda_status* status) {
     *buffer = nullptr;
     *address = 0;
-    if (refuse_work(gpu, status)) return;
-    if (bytes > gpu->limit_bytes - gpu->used_bytes || is_asked_for("refuse")) {
-        tell(status, SPILLWAY_CUDA_OUT_OF_MEMORY, purpose);
-        status->limit_reached = is_asked_for("refuse") ? 0 : 1;
-        status->wanted_bytes = bytes;
-        status->free_bytes = gpu->limit_bytes - gpu->used_bytes;
-        status->limit_bytes = gpu->limit_bytes;
-        return;
-    }
-    gpu->used_bytes += bytes;
-    if (gpu->used_bytes > gpu->peak_bytes) gpu->peak_bytes = gpu->used_bytes;
-    ++gpu->children;
-    *buffer = new spillway_cuda_buffer{gpu, bytes, new char[bytes]};
-    *address = reinterpret_cast<uint64_t>((*buffer)->data);
+    fake::guarded(gpu, status, [&] {
+        *buffer = new spillway_cuda_buffer{gpu, fake::Block(gpu, bytes, purpose)};
+        *address = reinterpret_cast<uint64_t>((*buffer)->block.data());
+        ++gpu->children;
+    });
 }
 
 void free_buffer(spillway_cuda_buffer* buffer) {
-    buffer->gpu->used_bytes -= buffer->bytes;
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     --buffer->gpu->children;
-    delete[] buffer->data;
     delete buffer;
 }
 
@@ -149,39 +152,127 @@ void allocate_pinned(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose
         return;
     }
     ok(status);
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     ++gpu->children;
-    *block = new spillway_cuda_pinned{gpu, new char[bytes]};
-    *address = (*block)->data;
+    *block = new spillway_cuda_pinned{gpu, std::make_unique<char[]>(bytes)};
+    *address = (*block)->data.get();
 }
 
 void free_pinned(spillway_cuda_pinned* block) {
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     --block->gpu->children;
-    delete[] block->data;
     delete block;
+}
+
+spillway_cuda_transfer* copied(spillway_cuda_gpu* gpu, void* to, const void* from, uint64_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    ++gpu->children;
+    return new spillway_cuda_transfer{gpu};
 }
 
 void upload(spillway_cuda_gpu* gpu, spillway_cuda_buffer* to, uint64_t offset_bytes, const void* from, uint64_t bytes,
             spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
-    if (refuse_work(gpu, status)) return;
-    std::memcpy(to->data + offset_bytes, from, bytes);
-    ++gpu->children;
-    *transfer = new spillway_cuda_transfer{gpu};
+    fake::guarded(gpu, status, [&] { *transfer = copied(gpu, to->block.data() + offset_bytes, from, bytes); });
 }
 
 void download(spillway_cuda_gpu* gpu, void* to, const spillway_cuda_buffer* from, uint64_t offset_bytes, uint64_t bytes,
               spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
-    if (refuse_work(gpu, status)) return;
-    std::memcpy(to, from->data + offset_bytes, bytes);
-    ++gpu->children;
-    *transfer = new spillway_cuda_transfer{gpu};
+    fake::guarded(gpu, status, [&] { *transfer = copied(gpu, to, from->block.data() + offset_bytes, bytes); });
 }
 
 void wait(spillway_cuda_transfer* transfer, spillway_cuda_status* status) {
-    refuse_work(transfer->gpu, status);
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
+    fake::guarded(transfer->gpu, status, [] {});
     --transfer->gpu->children;
     delete transfer;
+}
+
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns, uint64_t column_count,
+                  spillway_cuda_table** table, spillway_cuda_status* status) {
+    *table = nullptr;
+    fake::guarded(gpu, status, [&] {
+        fake::Table made;
+        made.rows = rows;
+        for (uint64_t i = 0; i < column_count; ++i) made.columns.push_back(fake::make_column(gpu, rows, columns[i]));
+        *table = fake::own(gpu, std::move(made));
+    });
+}
+
+void free_table(spillway_cuda_table* table) {
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
+    --table->gpu->children;
+    delete table;
+}
+
+void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count) {
+    *rows = table->table.rows;
+    *column_count = table->table.columns.size();
+}
+
+void table_column(const spillway_cuda_table* table, uint64_t column, spillway_cuda_column* told) {
+    *told = table->table.columns.at(column).is;
+}
+
+uint8_t* range_of(const spillway_cuda_table* table, uint64_t column, int32_t part, uint64_t offset_bytes,
+                  uint64_t bytes) {
+    const auto& found = const_cast<fake::Column&>(table->table.columns.at(column));
+    const fake::Block& block = part == SPILLWAY_CUDA_VALUES    ? found.values
+                               : part == SPILLWAY_CUDA_OFFSETS ? found.offsets
+                                                               : found.validity;
+    if (offset_bytes + bytes > block.size()) throw fake::Failure{SPILLWAY_CUDA_INVALID, "a copy exceeds its column"};
+    return const_cast<uint8_t*>(block.data()) + offset_bytes;
+}
+
+void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    fake::guarded(to->gpu, status, [&] {
+        *transfer = copied(to->gpu, range_of(to, column, part, offset_bytes, bytes), from, bytes);
+    });
+}
+
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    fake::guarded(from->gpu, status, [&] {
+        *transfer = copied(from->gpu, to, range_of(from, column, part, offset_bytes, bytes), bytes);
+    });
+}
+
+// Some work of the GPU that can be cancelled.
+template <class Body>
+void operate(spillway_cuda_gpu* gpu, spillway_cuda_report* report, spillway_cuda_status* status, Body&& body) {
+    *report = {};
+    fake::guarded(gpu, status, [&] {
+        for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu->cancelled; ++ms) ::usleep(1000);
+        fake::check(gpu);
+        body();
+        report->elapsed_ms = 1;
+        report->peak_bytes = gpu->peak_bytes;
+    });
+}
+
+void join_tables(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                 const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
+                 spillway_cuda_status* status) {
+    *result = nullptr;
+    operate(gpu, report, status,
+            [&] { *result = fake::own(gpu, fake::join(gpu, build->table, probe->table, *join)); });
+}
+
+void count_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
+                spillway_cuda_status* status) {
+    *rows = 0;
+    operate(gpu, report, status, [&] { *rows = fake::count(build->table, probe->table, *join); });
+}
+
+void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
+                 spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status) {
+    *result = nullptr;
+    operate(gpu, report, status, [&] { *result = fake::own(gpu, fake::group(gpu, table->table, *group)); });
 }
 
 spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
@@ -199,7 +290,16 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      free_pinned,
                                      upload,
                                      download,
-                                     wait};
+                                     wait,
+                                     create_table,
+                                     free_table,
+                                     table_size,
+                                     table_column,
+                                     write_table,
+                                     read_table,
+                                     join_tables,
+                                     count_join,
+                                     group_table};
 
 }  // namespace
 

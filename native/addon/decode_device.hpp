@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <napi.h>
+
+#include <vector>
+
+#include "device/gpu_operation.hpp"
+#include "executor/deliver_executor.hpp"
+#include "executor/upload_executor.hpp"
+
+namespace spillway::addon {
+
+// As decode.hpp, for stages of the GPU: what is decoded here fits the tables that it names.
+
+UploadSpec decode_upload(const Napi::Value& value, const Source& source);
+GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe);
+GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table);
+DeliverSpec decode_deliver(const Napi::Value& value, const GpuTable& table);
+
+}  // namespace spillway::addon

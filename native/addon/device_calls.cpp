@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/addon_error.hpp"
+#include "addon/calls.hpp"
+#include "addon/decode_device.hpp"
+#include "addon/fields.hpp"
+#include "addon/handle_types.hpp"
+#include "addon/sink_stage.hpp"
+#include "addon/source_use.hpp"
+#include "addon/stage_job.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+constexpr int32_t kOrdinalMax = 1023;
+
+Napi::Value number(Napi::Env env, uint64_t value) {
+    return Napi::Number::New(env, static_cast<double>(value));
+}
+
+std::shared_ptr<OpenedGpu> gpu_of(const Engine& engine) {
+    if (engine.gpu) return engine.gpu;
+    throw Error(ErrorCode::kInvalidArgument, "this runtime has opened no GPU; call openDevice first");
+}
+
+Napi::Value encode_device_memory(Napi::Env env, const GpuDevice& device) {
+    const GpuMemory memory = device.memory();
+    auto object = Napi::Object::New(env);
+    object.Set("limitBytes", number(env, memory.limit_bytes));
+    object.Set("usedBytes", number(env, memory.used_bytes));
+    object.Set("peakBytes", number(env, memory.peak_bytes));
+    object.Set("freeBytes", number(env, memory.free_bytes));
+    return object;
+}
+
+Napi::Value open_device(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    Fields fields(info[1], "spec");
+    const int32_t ordinal = fields["ordinal"].int32(0, kOrdinalMax);
+    const auto memory_bytes = static_cast<uint64_t>(fields["memoryBytes"].integer(0, kSafeInteger));
+    const auto pinned_bytes = static_cast<uint64_t>(fields["pinnedBytes"].integer(0, kSafeInteger));
+    fields.finish();
+    if (engine->gpu) throw Error(ErrorCode::kInvalidArgument, "this runtime has opened a GPU before");
+    return start_stage(
+        info.Env(), std::make_shared<Job>(engine),
+        [engine, ordinal, memory_bytes, pinned_bytes]() -> Encode {
+            const auto gpu = std::make_shared<OpenedGpu>(GpuDevice::open(ordinal, memory_bytes, pinned_bytes));
+            return [engine, gpu](Napi::Env env) {
+                engine->gpu = gpu;
+                return encode_device_memory(env, gpu->device);
+            };
+        },
+        StageMemory::kNone);
+}
+
+Napi::Value device_memory(const Napi::CallbackInfo& info) {
+    return encode_device_memory(info.Env(), gpu_of(*get_handle<Engine>(info[0]))->device);
+}
+
+Napi::Value reset_device_peak(const Napi::CallbackInfo& info) {
+    gpu_of(*get_handle<Engine>(info[0]))->device.reset_peak();
+    return info.Env().Undefined();
+}
+
+// What an operation made, and what it took.
+Encode made_table(const std::shared_ptr<Engine>& engine, GpuTable rows, const GpuReport& report) {
+    const auto made = std::make_shared<GpuTable>(std::move(rows));
+    return [engine, made, report](Napi::Env env) -> Napi::Value {
+        auto object = Napi::Object::New(env);
+        object.Set("rows", number(env, made->rows()));
+        object.Set("bytes", number(env, made->bytes()));
+        object.Set("elapsedMs", report.elapsed_ms);
+        auto handle = std::make_unique<DeviceTableHandle>(engine, std::move(*made));
+        object.Set("table", make_handle(env, registry_of(env)->share(std::move(handle))));
+        return object;
+    };
+}
+
+Napi::Value upload_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const UploadSpec spec = decode_upload(info[2], *source->source);
+    const auto gpu = gpu_of(*job->engine);
+    return start_stage(info.Env(), job, [job, source, spec, gpu]() -> Encode {
+        GpuTable table = upload_table(*source->source, spec, gpu->device, job->engine->budget, job->control);
+        return made_table(job->engine, std::move(table), {});
+    });
+}
+
+Napi::Value join_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto build = get_handle<DeviceTableHandle>(info[1]);
+    const auto probe = get_handle<DeviceTableHandle>(info[2]);
+    const GpuJoin join = decode_device_join(info[3], build->table, probe->table);
+    const auto gpu = gpu_of(*job->engine);
+    return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
+        GpuReport report;
+        GpuTable rows = gpu->operate(job->control, [&] {
+            return GpuTable::join(gpu->device, build->table, probe->table, join, report);
+        });
+        return made_table(job->engine, std::move(rows), report);
+    });
+}
+
+Napi::Value count_join_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto build = get_handle<DeviceTableHandle>(info[1]);
+    const auto probe = get_handle<DeviceTableHandle>(info[2]);
+    const GpuJoin join = decode_device_join(info[3], build->table, probe->table);
+    const auto gpu = gpu_of(*job->engine);
+    return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
+        GpuReport report;
+        const uint64_t rows = gpu->operate(job->control, [&] {
+            return GpuTable::count_join(gpu->device, build->table, probe->table, join, report);
+        });
+        job->control.rows_out.fetch_add(rows, std::memory_order_relaxed);
+        return [rows, report](Napi::Env env) -> Napi::Value {
+            auto object = Napi::Object::New(env);
+            object.Set("rows", number(env, rows));
+            object.Set("elapsedMs", report.elapsed_ms);
+            return object;
+        };
+    });
+}
+
+Napi::Value group_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto input = get_handle<DeviceTableHandle>(info[1]);
+    const GpuGroupBy group = decode_device_group(info[2], input->table);
+    const auto gpu = gpu_of(*job->engine);
+    return start_stage(info.Env(), job, [job, input, group, gpu]() -> Encode {
+        GpuReport report;
+        GpuTable rows = gpu->operate(
+            job->control, [&] { return GpuTable::group(gpu->device, input->table, group, report); });
+        return made_table(job->engine, std::move(rows), report);
+    });
+}
+
+Napi::Value deliver_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto input = get_handle<DeviceTableHandle>(info[1]);
+    const DeliverSpec spec = decode_deliver(info[2], input->table);
+    const auto gpu = gpu_of(*job->engine);
+    const StageSink sink(get_handle<SinkHandle>(info[3]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return deliver_table(input->table, spec, gpu->device, rows, job->engine->budget, job->control);
+    });
+}
+
+Napi::Value close_table(const Napi::CallbackInfo& info) {
+    close_handle<DeviceTableHandle>(info[0]);
+    return info.Env().Undefined();
+}
+
+}  // namespace
+
+void export_device_calls(Napi::Object exports) {
+    export_async<open_device>(exports, "openDevice");
+    export_sync<device_memory>(exports, "deviceMemory");
+    export_sync<reset_device_peak>(exports, "resetDevicePeak");
+    export_async<upload_call>(exports, "uploadTable");
+    export_async<join_call>(exports, "joinTables");
+    export_async<count_join_call>(exports, "countTableJoin");
+    export_async<group_call>(exports, "groupTable");
+    export_async<deliver_call>(exports, "deliverTable");
+    export_sync<close_table>(exports, "closeTable");
+}
+
+}  // namespace spillway::addon

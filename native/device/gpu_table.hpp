@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/gpu_device.hpp"
+#include "device/gpu_operation.hpp"
+
+struct spillway_cuda_table;
+
+namespace spillway {
+
+namespace detail {
+
+template <>
+void GpuOwned<spillway_cuda_table>::reset() noexcept;
+
+}  // namespace detail
+
+// A relation in GPU memory. Thread-safe as GpuDevice: copies take turns, and different parts may be written by
+// different threads.
+class GpuTable : public detail::GpuOwned<spillway_cuda_table> {
+  public:
+    GpuTable() = default;
+    // Throws as GpuDevice::allocate.
+    static GpuTable create(GpuDevice& device, uint64_t rows, const std::vector<GpuColumn>& columns);
+    static GpuTable join(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const GpuJoin& join,
+                         GpuReport& report);
+    static uint64_t count_join(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const GpuJoin& join,
+                               GpuReport& report);
+    static GpuTable group(GpuDevice& device, const GpuTable& table, const GpuGroupBy& group, GpuReport& report);
+
+    uint64_t rows() const { return rows_; }
+    const std::vector<GpuColumn>& columns() const { return columns_; }
+    uint64_t bytes() const;  // of all parts
+
+    // As GpuDevice::upload and download.
+    GpuTransfer write(size_t column, GpuPart part, uint64_t offset_bytes, const void* from, uint64_t bytes);
+    GpuTransfer read(void* to, size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes) const;
+
+  private:
+    GpuTable(const GpuDevice& device, spillway_cuda_table* table);
+
+    uint64_t rows_ = 0;
+    std::vector<GpuColumn> columns_;
+};
+
+}  // namespace spillway

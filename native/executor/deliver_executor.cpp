@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/deliver_executor.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "base/bit_range.hpp"
+#include "base/error.hpp"
+#include "base/parallel.hpp"
+#include "executor/device_staging.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr const char* kPurpose = "result batches";
+constexpr uint64_t kHalfBytesMin = 64ULL << 10;  // smaller copies are dominated by their start
+
+Buffer padded(MemoryBudget& budget, uint64_t bytes) {
+    Buffer buffer = Buffer::allocate(budget, (bytes + 63) / 64 * 64, kPurpose);
+    if (!buffer.empty()) std::memset(buffer.data() + bytes, 0, buffer.size() - bytes);
+    buffer.set_size(bytes);
+    return buffer;
+}
+
+// Views are planned but come out as offsets and bytes.
+TypePtr delivered_type(const TypePtr& planned) {
+    if (planned->layout != Layout::kView) return planned;
+    ColumnType type = *planned;
+    type.layout = Layout::kBinary;
+    type.byte_width = sizeof(int32_t);
+    return std::make_shared<const ColumnType>(std::move(type));
+}
+
+uint32_t gpu_width(const ColumnType& type) {
+    if (type.layout == Layout::kBool || type.layout == Layout::kNull) return 1;
+    if (type.layout == Layout::kDictionary) return sizeof(int32_t);
+    return static_cast<uint32_t>(type.byte_width);
+}
+
+// One worker's way to read a table.
+class TableReader {
+  public:
+    TableReader(const GpuTable& table, GpuDevice& device, MemoryBudget& budget, const JobControl& control,
+                uint64_t half_bytes)
+        : table_(table), control_(control), staging_(device, budget, half_bytes) {}
+
+    // Calls use(bytes, count) for consecutive pieces of the range, each while the next one is being copied.
+    template <class Use>
+    void read(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, Use use) {
+        size_t half = 0;
+        uint64_t sent = 0;
+        GpuTransfer transfer = begin(column, part, offset_bytes, bytes, sent, half);
+        for (uint64_t done = 0; done < bytes;) {
+            const uint64_t count = sent - done;
+            const uint8_t* const piece = staging_.half(half);
+            half = 1 - half;
+            GpuTransfer next = begin(column, part, offset_bytes, bytes, sent, half);
+            transfer.wait();
+            use(piece, count);
+            done += count;
+            transfer = std::move(next);
+        }
+    }
+
+    void copy(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, uint8_t* to) {
+        read(column, part, offset_bytes, bytes, [&to](const uint8_t* from, uint64_t count) {
+            std::memcpy(to, from, count);
+            to += count;
+        });
+    }
+
+  private:
+    GpuTransfer begin(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, uint64_t& sent, size_t half) {
+        const uint64_t count = std::min(staging_.half_bytes(), bytes - sent);
+        if (count == 0) return {};
+        const uint64_t from = offset_bytes + sent;
+        sent += count;
+        return device_call(control_, [&] { return table_.read(staging_.half(half), column, part, from, count); });
+    }
+
+    const GpuTable& table_;
+    const JobControl& control_;
+    DeviceStaging staging_;
+};
+
+class Delivery {
+  public:
+    Delivery(const GpuTable& table, const DeliverSpec& spec, GpuDevice& device, BatchSink& sink, MemoryBudget& budget,
+             JobControl& control)
+        : table_(table), device_(device), sink_(sink), budget_(budget), control_(control) {
+        for (const DeliverColumn& column : spec.columns) {
+            columns_.push_back({delivered_type(column.type), column.column});
+            const GpuColumn& on_gpu = gpu_column(columns_.back());
+            row_bytes_ += on_gpu.kind == GpuColumnKind::kBytes ? static_cast<uint64_t>(columns_.back().type->byte_width)
+                                                               : on_gpu.width;
+        }
+        const BatchSize size = sink.batch_size();
+        batch_bytes_ = std::max<uint64_t>(size.bytes, 1);
+        const uint64_t fitting = std::max<uint64_t>(batch_bytes_ / std::max<uint64_t>(row_bytes_, 1), 1);
+        stripe_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
+        const uint64_t stripes = table.rows() / stripe_rows_ + 1;
+        workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), stripes));
+        half_bytes_ = std::max(spec.staging_bytes / static_cast<uint64_t>(workers_) / 2, kHalfBytesMin);
+        half_bytes_ = half_bytes_ / 64 * 64;
+    }
+
+    void run() {
+        parallel_run(workers_, [this](int worker) { send_stripes(worker); },
+                     [this] { control_.cancelled.store(true, std::memory_order_relaxed); });
+    }
+
+  private:
+    struct Column {
+        TypePtr type;
+        int32_t column;
+    };
+    // Offsets of a stripe's strings, per column; empty for others.
+    using Offsets = std::vector<std::vector<uint64_t>>;
+
+    const GpuColumn& gpu_column(const Column& column) const {
+        return table_.columns()[static_cast<size_t>(column.column)];
+    }
+    bool is_bytes(size_t index) const { return gpu_column(columns_[index]).kind == GpuColumnKind::kBytes; }
+
+    void send_stripes(int worker) {
+        TableReader reader(table_, device_, budget_, control_, half_bytes_);
+        Offsets offsets(columns_.size());
+        for (uint64_t stripe = next_++; stripe * stripe_rows_ < table_.rows(); stripe = next_++) {
+            control_.check();
+            const uint64_t begin = stripe * stripe_rows_;
+            const uint64_t rows = std::min(stripe_rows_, table_.rows() - begin);
+            for (size_t i = 0; i < columns_.size(); ++i) {
+                if (!is_bytes(i)) continue;
+                offsets[i].resize(rows + 1);
+                reader.copy(static_cast<size_t>(columns_[i].column), GpuPart::kOffsets, begin * sizeof(uint64_t),
+                            (rows + 1) * sizeof(uint64_t), reinterpret_cast<uint8_t*>(offsets[i].data()));
+            }
+            for (uint64_t done = 0; done < rows;) {
+                const uint64_t part = rows_that_fit(offsets, done, rows - done);
+                sink_.push(worker, batch_of(reader, offsets, begin, done, part));
+                done += part;
+            }
+        }
+    }
+
+    // How many rows of the stripe from `row` on make a batch: one at least.
+    uint64_t rows_that_fit(const Offsets& offsets, uint64_t row, uint64_t rows) const {
+        const auto fits = [&](uint64_t count) {
+            uint64_t bytes = count * row_bytes_;
+            for (size_t i = 0; i < columns_.size(); ++i) {
+                if (offsets[i].empty()) continue;
+                const uint64_t values = offsets[i][row + count] - offsets[i][row];
+                const bool narrow = columns_[i].type->byte_width == sizeof(int32_t);
+                if (narrow && values > static_cast<uint64_t>(std::numeric_limits<int32_t>::max())) return false;
+                bytes += values;
+            }
+            return bytes <= batch_bytes_;
+        };
+        if (fits(rows)) return rows;
+        uint64_t most = 1;
+        for (uint64_t exceeds = rows; exceeds - most > 1;) {
+            const uint64_t middle = most + (exceeds - most) / 2;
+            (fits(middle) ? most : exceeds) = middle;
+        }
+        return most;
+    }
+
+    OutputBatch batch_of(TableReader& reader, const Offsets& offsets, uint64_t stripe, uint64_t row, uint64_t rows) {
+        OutputBatch batch;
+        batch.rows = static_cast<int64_t>(rows);
+        for (size_t i = 0; i < columns_.size(); ++i) {
+            control_.check();
+            OutputColumn column;
+            column.type = columns_[i].type;
+            column.length = batch.rows;
+            if (column.type->layout == Layout::kNull) {
+                column.null_count = batch.rows;
+            } else {
+                read_validity(reader, i, stripe + row, rows, column);
+                if (is_bytes(i)) {
+                    read_bytes(reader, i, offsets[i].data() + row, rows, column);
+                } else {
+                    read_values(reader, i, stripe + row, rows, column);
+                }
+            }
+            batch.columns.push_back(std::move(column));
+        }
+        return batch;
+    }
+
+    void read_validity(TableReader& reader, size_t index, uint64_t row, uint64_t rows, OutputColumn& column) {
+        if (!gpu_column(columns_[index]).nullable || rows == 0) return;
+        const uint64_t first = row / 8;
+        std::vector<uint8_t> bits((row + rows + 7) / 8 - first);
+        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValidity, first, bits.size(), bits.data());
+        const auto bit = static_cast<int64_t>(row % 8);
+        column.null_count = column.length - count_set_bits(bits.data(), bit, column.length);
+        if (column.null_count == 0) return;
+        column.validity = padded(budget_, (rows + 7) / 8);
+        copy_bits_aligned(bits.data(), bit, column.length, column.validity.data());
+    }
+
+    void read_values(TableReader& reader, size_t index, uint64_t row, uint64_t rows, OutputColumn& column) {
+        const uint64_t width = gpu_column(columns_[index]).width;
+        const auto from = static_cast<size_t>(columns_[index].column);
+        if (column.type->layout != Layout::kBool) {
+            column.data = padded(budget_, rows * width);
+            return reader.copy(from, GpuPart::kValues, row * width, rows * width, column.data.data());
+        }
+        column.data = padded(budget_, (rows + 7) / 8);
+        std::memset(column.data.data(), 0, column.data.size());
+        int64_t at = 0;
+        reader.read(from, GpuPart::kValues, row, rows, [&](const uint8_t* bytes, uint64_t count) {
+            for (uint64_t i = 0; i < count; ++i, ++at) {
+                if (bytes[i] != 0) set_bit(column.data.data(), at);
+            }
+        });
+    }
+
+    void read_bytes(TableReader& reader, size_t index, const uint64_t* offsets, uint64_t rows, OutputColumn& column) {
+        const auto width = static_cast<uint64_t>(column.type->byte_width);
+        column.offsets = padded(budget_, (rows + 1) * width);
+        for (uint64_t i = 0; i <= rows; ++i) {
+            const uint64_t offset = offsets[i] - offsets[0];  // little-endian: the low bytes come first
+            std::memcpy(column.offsets.data() + i * width, &offset, width);
+        }
+        const uint64_t bytes = offsets[rows] - offsets[0];
+        column.data = padded(budget_, bytes);
+        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValues, offsets[0], bytes,
+                    column.data.data());
+    }
+
+    const GpuTable& table_;
+    GpuDevice& device_;
+    BatchSink& sink_;
+    MemoryBudget& budget_;
+    JobControl& control_;
+    std::vector<Column> columns_;
+    uint64_t row_bytes_ = 0;  // without the bytes of strings
+    uint64_t batch_bytes_ = 0;
+    uint64_t stripe_rows_ = 1;
+    uint64_t half_bytes_ = 0;
+    int workers_ = 1;
+    std::atomic<uint64_t> next_{0};
+};
+
+}  // namespace
+
+bool can_deliver(const GpuColumn& column, const ColumnType& type) {
+    if (type.is_nested()) return false;
+    if (type.is_bytes()) return column.kind == GpuColumnKind::kBytes;
+    return column.kind == GpuColumnKind::kFixed && column.width == gpu_width(type);
+}
+
+uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, GpuDevice& device, BatchSink& sink,
+                       MemoryBudget& budget, JobControl& control) {
+    if (!sink.wants_columns()) {
+        sink.add_rows(0, table.rows());
+        return table.rows();
+    }
+    for (const DeliverColumn& column : spec.columns) {
+        SPILLWAY_CHECK(static_cast<size_t>(column.column) < table.columns().size());
+        SPILLWAY_CHECK(can_deliver(table.columns()[static_cast<size_t>(column.column)], *column.type));
+    }
+    Delivery(table, spec, device, sink, budget, control).run();
+    return table.rows();
+}
+
+}  // namespace spillway

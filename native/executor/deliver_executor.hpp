@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/job_control.hpp"
+#include "device/gpu_table.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/batch_sink.hpp"
+#include "model/column_type.hpp"
+
+namespace spillway {
+
+struct DeliverColumn {
+    TypePtr type;        // of the result column
+    int32_t column = 0;  // of the table
+};
+
+struct DeliverSpec {
+    std::vector<DeliverColumn> columns;
+    uint64_t staging_bytes = 0;  // pinned memory of all workers
+    int32_t workers = 1;
+};
+
+// Does the GPU column hold what a result column of the type is made of?
+bool can_deliver(const GpuColumn& column, const ColumnType& type);
+
+// Sends the rows of a table in GPU memory to a sink as Arrow batches of the size it wants; returns how many.
+uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, GpuDevice& device, BatchSink& sink,
+                       MemoryBudget& budget, JobControl& control);
+
+}  // namespace spillway

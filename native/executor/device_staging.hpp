@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/job_control.hpp"
+#include "device/gpu_device.hpp"
+#include "memory/memory_budget.hpp"
+
+namespace spillway {
+
+// A call of the GPU for a job. Jobs share the device and its cancel flag: what ends because another job was aborted is
+// called again once the flag is down.
+template <class Call>
+auto device_call(const JobControl& control, Call&& call) {
+    for (;;) {
+        control.check();
+        try {
+            return call();
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::kAborted) throw;
+            control.check();
+        }
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+// Pinned memory of one worker in two halves: one is filled (or read) while the copies of the other are under way.
+class DeviceStaging {
+  public:
+    DeviceStaging(GpuDevice& device, MemoryBudget& budget, uint64_t half_bytes)
+        : half_bytes_(half_bytes),
+          reservation_(budget.reserve(2 * half_bytes, "pinned memory for copies to and from the GPU")),
+          block_(device.allocate_pinned(2 * half_bytes, "copies to and from the GPU")) {}
+    DeviceStaging(const DeviceStaging&) = delete;
+
+    uint64_t half_bytes() const { return half_bytes_; }
+    uint8_t* half(size_t index) const { return static_cast<uint8_t*>(block_.data()) + index * half_bytes_; }
+
+    // Uploads: room in the current half, which turn() makes free of what was sent before.
+    uint64_t left() const { return half_bytes_ - used_; }
+    uint8_t* take(uint64_t bytes) {
+        SPILLWAY_CHECK(bytes <= left());
+        uint8_t* const room = half(current_) + used_;
+        used_ += bytes;
+        return room;
+    }
+    // A copy from what was taken since the last turn.
+    void sent(GpuTransfer transfer) { transfers_[current_].push_back(std::move(transfer)); }
+    void turn() {
+        current_ = 1 - current_;
+        used_ = 0;
+        wait(current_);
+    }
+    void wait_for_all() {
+        wait(0);
+        wait(1);
+    }
+
+  private:
+    void wait(size_t index) {
+        for (GpuTransfer& transfer : transfers_[index]) transfer.wait();
+        transfers_[index].clear();
+    }
+
+    const uint64_t half_bytes_;
+    Reservation reservation_;
+    PinnedBlock block_;
+    // Last, so that copies have ended before their memory goes.
+    std::array<std::vector<GpuTransfer>, 2> transfers_;
+    size_t current_ = 0;
+    uint64_t used_ = 0;
+};
+
+}  // namespace spillway

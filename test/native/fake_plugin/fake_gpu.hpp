@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cuda/device/plugin.h"
+
+// A GPU whose memory is host memory. One lock for all of it, as the real one's calls run one after the other.
+struct spillway_cuda_gpu {
+    uint64_t limit_bytes;
+    uint64_t used_bytes;
+    uint64_t peak_bytes;
+    int children;
+    std::atomic<bool> cancelled;
+};
+struct spillway_cuda_transfer {
+    spillway_cuda_gpu* gpu;
+};
+
+namespace fake {
+
+std::recursive_mutex& lock();
+
+struct Failure {
+    int32_t code;
+    std::string text;
+    uint64_t wanted_bytes = 0;
+    bool limit_reached = true;
+};
+
+// SPILLWAY_FAKE_GPU names this misbehaviour (fake_plugin.cpp lists them).
+bool is_asked_for(const char* what);
+void tell(spillway_cuda_status* status, int32_t code, const char* text);
+void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& failure);
+// Not lost, not cancelled; else throws.
+void check(spillway_cuda_gpu* gpu);
+
+// Memory of the fake GPU, counted against its limit.
+class Block {
+  public:
+    Block() = default;
+    Block(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose);
+    Block(Block&& other) noexcept { *this = std::move(other); }
+    Block& operator=(Block&& other) noexcept {
+        std::swap(gpu_, other.gpu_);
+        std::swap(bytes_, other.bytes_);
+        return *this;
+    }
+    ~Block();
+    uint8_t* data() { return bytes_.data(); }
+    const uint8_t* data() const { return bytes_.data(); }
+    uint64_t size() const { return bytes_.size(); }
+
+  private:
+    spillway_cuda_gpu* gpu_ = nullptr;
+    std::vector<uint8_t> bytes_;
+};
+
+struct Column {
+    spillway_cuda_column is{};
+    Block values;
+    Block offsets;
+    Block validity;
+
+    bool is_bytes() const { return is.kind == SPILLWAY_CUDA_COLUMN_BYTES; }
+    bool valid(uint64_t row) const { return is.nullable == 0 || (validity.data()[row / 8] >> (row % 8) & 1) != 0; }
+    uint64_t offset(uint64_t row) const {
+        uint64_t value;
+        std::memcpy(&value, offsets.data() + row * 8, 8);
+        return value;
+    }
+    // Bytes of a value.
+    std::string at(uint64_t row) const {
+        const char* const all = reinterpret_cast<const char*>(values.data());
+        if (is_bytes()) return {all + offset(row), all + offset(row + 1)};
+        return {all + row * is.width, is.width};
+    }
+};
+
+struct Table {
+    uint64_t rows = 0;
+    std::vector<Column> columns;
+};
+
+spillway_cuda_table* own(spillway_cuda_gpu* gpu, Table table);
+Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column& is);
+
+// Values of a new column, one by one.
+class ColumnWriter {
+  public:
+    void add(const std::string& value) { add_value(value, true); }
+    void add_null(uint32_t width) { add_value(std::string(width, '\0'), false); }
+    Column finish(spillway_cuda_gpu* gpu, int32_t kind, uint32_t width);
+
+  private:
+    void add_value(const std::string& value, bool valid);
+    std::vector<std::string> values_;
+    std::vector<bool> valid_;
+    bool has_null_ = false;
+};
+
+// Runs a body of the C interface under the lock; what it throws becomes the status.
+template <class Body>
+void guarded(spillway_cuda_gpu* gpu, spillway_cuda_status* status, Body&& body) {
+    std::lock_guard<std::recursive_mutex> hold(lock());
+    tell(status, SPILLWAY_CUDA_OK, "");
+    try {
+        check(gpu);
+        body();
+    } catch (const Failure& failure) {
+        tell(gpu, status, failure);
+    }
+}
+
+Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join);
+uint64_t count(const Table& build, const Table& probe, const spillway_cuda_join& join);
+Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_group& group);
+// The normalized value of a row's key; empty text and false for a row that has no key.
+std::pair<bool, std::string> key_of(const Table& table, const spillway_cuda_key_part* parts, uint64_t count,
+                                    uint64_t row, bool nulls_equal);
+
+}  // namespace fake
+
+struct spillway_cuda_table {
+    spillway_cuda_gpu* gpu;
+    fake::Table table;
+};

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group-bys in the most obvious way: the rows of each group, and a loop over them for each aggregate.
+#include <cmath>
+#include <unordered_map>
+
+#include "fake_gpu.hpp"
+
+namespace fake {
+
+namespace {
+
+enum AggregateKind : int32_t { kCountRows, kCount, kSum, kMin, kMax, kMean, kFirst, kAny, kCountDistinct };
+enum ValueKind : int32_t { kSigned, kUnsigned, kFloat, kDecimal, kBytes };
+using Rows = std::vector<uint64_t>;
+
+template <class T>
+std::string bytes_of(T value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+__int128 integer_of(std::string value, int32_t kind) {
+    const bool negative = kind == kSigned && (static_cast<uint8_t>(value.back()) & 0x80) != 0;
+    value.resize(16, negative ? '\xff' : '\0');
+    __int128 number;
+    std::memcpy(&number, value.data(), 16);
+    return number;
+}
+
+double float_of(const std::string& value) {
+    if (value.size() == 4) {
+        float number;
+        std::memcpy(&number, value.data(), 4);
+        return static_cast<double>(number);
+    }
+    double number;
+    std::memcpy(&number, value.data(), 8);
+    return number;
+}
+
+// NaN is the largest value.
+bool less(const std::string& a, const std::string& b, int32_t kind) {
+    if (kind != kFloat) return integer_of(a, kind) < integer_of(b, kind);
+    const double x = float_of(a);
+    const double y = float_of(b);
+    return std::isnan(y) ? !std::isnan(x) : x < y;
+}
+
+std::string sum_of(const Column& column, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
+    if (aggregate.value_kind == kFloat) {
+        long double sum = 0;
+        for (const uint64_t row : rows) sum += static_cast<long double>(float_of(column.at(row)));
+        if (aggregate.kind == kMean) sum /= static_cast<long double>(rows.size());
+        return bytes_of(static_cast<double>(sum));
+    }
+    __int128 sum = 0;
+    for (const uint64_t row : rows) sum += integer_of(column.at(row), aggregate.value_kind);
+    if (aggregate.kind == kMean) return bytes_of(static_cast<double>(sum) / static_cast<double>(rows.size()));
+    const bool fits = aggregate.value_kind == kSigned ? sum == static_cast<int64_t>(sum)
+                                                      : sum == static_cast<__int128>(static_cast<uint64_t>(sum));
+    if (!fits) throw Failure{SPILLWAY_CUDA_OVERFLOW, "a sum does not fit 64 bits"};
+    return bytes_of(static_cast<int64_t>(sum));
+}
+
+std::string extreme_of(const Column& column, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
+    std::string best = column.at(rows[0]);
+    for (const uint64_t row : rows) {
+        const std::string value = column.at(row);
+        if (aggregate.kind == kMin ? less(value, best, aggregate.value_kind) : less(best, value, aggregate.value_kind)) {
+            best = value;
+        }
+    }
+    return best;
+}
+
+void refuse_unsupported(const spillway_cuda_aggregate& aggregate) {
+    const bool compares = aggregate.kind == kMin || aggregate.kind == kMax || aggregate.kind == kSum ||
+                          aggregate.kind == kMean;
+    if (aggregate.kind == kCountDistinct || (compares && aggregate.value_kind > kFloat)) {
+        throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "the fake GPU has no such aggregate"};
+    }
+}
+
+void add_result(const Table& table, const Rows& all, const spillway_cuda_aggregate& aggregate, ColumnWriter& writer) {
+    if (aggregate.kind == kCountRows) return writer.add(bytes_of(static_cast<int64_t>(all.size())));
+    const Column& column = table.columns[aggregate.column];
+    Rows rows;
+    for (const uint64_t row : all) {
+        if (column.valid(row)) rows.push_back(row);
+    }
+    const uint32_t width = column.is_bytes() ? 0 : aggregate.result_width;
+    if (aggregate.kind == kCount) return writer.add(bytes_of(static_cast<int64_t>(rows.size())));
+    const bool first_is_null = aggregate.kind == kFirst && (all.empty() || !column.valid(all[0]));
+    if (rows.empty() || first_is_null) return writer.add_null(width);
+    if (aggregate.kind == kSum || aggregate.kind == kMean) return writer.add(sum_of(column, rows, aggregate));
+    if (aggregate.kind == kMin || aggregate.kind == kMax) return writer.add(extreme_of(column, rows, aggregate));
+    writer.add(column.at(rows[0]));
+}
+
+}  // namespace
+
+Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_group& group) {
+    std::unordered_map<std::string, size_t> index;
+    std::vector<Rows> groups;
+    if (group.key_count == 0) groups.emplace_back();
+    for (uint64_t row = 0; row < table.rows; ++row) {
+        const std::string key = key_of(table, group.keys, group.key_count, row, true).second;
+        const auto [at, is_new] = index.emplace(key, group.key_count == 0 ? 0 : groups.size());
+        if (is_new && group.key_count > 0) groups.emplace_back();
+        groups[at->second].push_back(row);
+    }
+    Table result;
+    result.rows = groups.size();
+    for (uint64_t i = 0; i < group.key_count; ++i) {
+        const Column& column = table.columns[group.keys[i].column];
+        ColumnWriter writer;
+        for (const Rows& rows : groups) {
+            column.valid(rows[0]) ? writer.add(column.at(rows[0])) : writer.add_null(column.is_bytes() ? 0 : column.is.width);
+        }
+        result.columns.push_back(writer.finish(gpu, column.is.kind, column.is.width));
+    }
+    for (uint64_t i = 0; i < group.aggregate_count; ++i) {
+        const spillway_cuda_aggregate& aggregate = group.aggregates[i];
+        refuse_unsupported(aggregate);
+        ColumnWriter writer;
+        for (const Rows& rows : groups) add_result(table, rows, aggregate, writer);
+        const bool chosen = aggregate.kind == kFirst || aggregate.kind == kAny;
+        const bool bytes = chosen && table.columns[aggregate.column].is_bytes();
+        result.columns.push_back(writer.finish(gpu, bytes ? SPILLWAY_CUDA_COLUMN_BYTES : SPILLWAY_CUDA_COLUMN_FIXED,
+                                               bytes ? 0 : aggregate.result_width));
+    }
+    return result;
+}
+
+}  // namespace fake

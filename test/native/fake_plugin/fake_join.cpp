@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins in the most obvious way: a map of the build side's keys.
+#include <cmath>
+#include <unordered_map>
+
+#include "fake_gpu.hpp"
+
+namespace fake {
+
+namespace {
+
+enum KeyPartKind : int32_t { kSigned, kUnsigned, kFloat, kFixed, kBytes };
+enum JoinEmit : int32_t { kPairs, kBuildOnce, kProbeOnce };
+enum Side : int32_t { kBuild, kProbe, kEither };
+constexpr int64_t kNone = -1;
+
+using Pairs = std::vector<std::pair<int64_t, int64_t>>;
+
+std::string widened(std::string value, bool is_signed, uint32_t width) {
+    const bool negative = is_signed && (static_cast<uint8_t>(value.back()) & 0x80) != 0;
+    value.resize(width, negative ? '\xff' : '\0');
+    return value;
+}
+
+std::string float_key(const std::string& value, uint32_t width) {
+    double number = 0;
+    float narrow = 0;
+    if (value.size() == 4) {
+        std::memcpy(&narrow, value.data(), 4);
+        number = static_cast<double>(narrow);
+    } else {
+        std::memcpy(&number, value.data(), 8);
+    }
+    if (std::isnan(number)) return std::string(width, 'n');
+    number += 0.0;  // -0 becomes +0
+    narrow = static_cast<float>(number);
+    return width == 4 ? std::string(reinterpret_cast<const char*>(&narrow), 4)
+                      : std::string(reinterpret_cast<const char*>(&number), 8);
+}
+
+std::string part_of(const std::string& value, const spillway_cuda_key_part& part) {
+    if (part.kind == kFloat) return float_key(value, part.width);
+    if (part.kind == kSigned || part.kind == kUnsigned) return widened(value, part.kind == kSigned, part.width);
+    return value;
+}
+
+Pairs pairs_of(const Table& build, const Table& probe, const spillway_cuda_join& join) {
+    std::unordered_multimap<std::string, int64_t> table;
+    for (uint64_t row = 0; row < build.rows; ++row) {
+        auto [has, key] = key_of(build, join.build_keys, join.key_count, row, join.nulls_equal != 0);
+        if (has) table.emplace(std::move(key), static_cast<int64_t>(row));
+    }
+    std::vector<bool> matched(build.rows);
+    Pairs pairs;
+    for (uint64_t row = 0; row < probe.rows; ++row) {
+        const auto [has, key] = key_of(probe, join.probe_keys, join.key_count, row, join.nulls_equal != 0);
+        const auto range = has ? table.equal_range(key) : std::make_pair(table.end(), table.end());
+        const bool found = range.first != range.second;
+        const auto probe_row = static_cast<int64_t>(row);
+        for (auto at = range.first; at != range.second; ++at) {
+            matched[static_cast<size_t>(at->second)] = true;
+            if (join.emit == kPairs) pairs.emplace_back(at->second, probe_row);
+        }
+        if (join.emit == kPairs && !found && join.keep_unmatched_probe != 0) pairs.emplace_back(kNone, probe_row);
+        if (join.emit == kProbeOnce && found != (join.anti != 0)) pairs.emplace_back(kNone, probe_row);
+    }
+    for (uint64_t row = 0; row < build.rows; ++row) {
+        const auto build_row = static_cast<int64_t>(row);
+        if (join.emit == kPairs && join.keep_unmatched_build != 0 && !matched[row]) pairs.emplace_back(build_row, kNone);
+        if (join.emit == kBuildOnce && matched[row] != (join.anti != 0)) pairs.emplace_back(build_row, kNone);
+    }
+    return pairs;
+}
+
+}  // namespace
+
+std::pair<bool, std::string> key_of(const Table& table, const spillway_cuda_key_part* parts, uint64_t count,
+                                    uint64_t row, bool nulls_equal) {
+    std::string key;
+    for (uint64_t i = 0; i < count; ++i) {
+        const Column& column = table.columns[parts[i].column];
+        if (!column.valid(row)) {
+            if (!nulls_equal) return {false, ""};
+            key += "N";
+            continue;
+        }
+        const std::string part = part_of(column.at(row), parts[i]);
+        key += "V" + std::to_string(part.size()) + ":" + part;
+    }
+    return {true, key};
+}
+
+uint64_t count(const Table& build, const Table& probe, const spillway_cuda_join& join) {
+    return pairs_of(build, probe, join).size();
+}
+
+Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join) {
+    const Pairs pairs = pairs_of(build, probe, join);
+    Table result;
+    result.rows = pairs.size();
+    for (uint64_t i = 0; i < join.column_count; ++i) {
+        const spillway_cuda_join_column& wanted = join.columns[i];
+        const Column* const of_build = wanted.side == kProbe ? nullptr : &build.columns[wanted.build_column];
+        const Column* const of_probe = wanted.side == kBuild ? nullptr : &probe.columns[wanted.probe_column];
+        const spillway_cuda_column& is = (of_build == nullptr ? of_probe : of_build)->is;
+        ColumnWriter writer;
+        for (const auto& [build_row, probe_row] : pairs) {
+            const bool from_probe = of_build == nullptr || (of_probe != nullptr && probe_row != kNone);
+            const Column& column = from_probe ? *of_probe : *of_build;
+            const int64_t row = from_probe ? probe_row : build_row;
+            if (row != kNone && column.valid(static_cast<uint64_t>(row))) {
+                writer.add(column.at(static_cast<uint64_t>(row)));
+            } else {
+                writer.add_null(is.kind == SPILLWAY_CUDA_COLUMN_BYTES ? 0 : is.width);
+            }
+        }
+        result.columns.push_back(writer.finish(gpu, is.kind, is.width));
+    }
+    return result;
+}
+
+}  // namespace fake

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fake_gpu.hpp"
+
+namespace fake {
+
+Block::Block(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose) : gpu_(gpu) {
+    if (bytes > gpu->limit_bytes - gpu->used_bytes || is_asked_for("refuse")) {
+        gpu_ = nullptr;
+        throw Failure{SPILLWAY_CUDA_OUT_OF_MEMORY, purpose, bytes, !is_asked_for("refuse")};
+    }
+    bytes_.resize(bytes, 0xcd);  // whoever reads what nobody wrote is to notice
+    gpu->used_bytes += bytes;
+    if (gpu->used_bytes > gpu->peak_bytes) gpu->peak_bytes = gpu->used_bytes;
+}
+
+Block::~Block() {
+    if (gpu_ != nullptr) gpu_->used_bytes -= bytes_.size();
+}
+
+Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column& is) {
+    Column column;
+    column.is = is;
+    column.values = Block(gpu, column.is_bytes() ? is.bytes : rows * is.width, "values of a column");
+    if (column.is_bytes()) column.offsets = Block(gpu, (rows + 1) * 8, "offsets of a column");
+    if (is.nullable != 0) column.validity = Block(gpu, (rows + 31) / 32 * 4, "validity of a column");
+    return column;
+}
+
+void ColumnWriter::add_value(const std::string& value, bool valid) {
+    values_.push_back(value);
+    valid_.push_back(valid);
+    has_null_ = has_null_ || !valid;
+}
+
+Column ColumnWriter::finish(spillway_cuda_gpu* gpu, int32_t kind, uint32_t width) {
+    const uint64_t rows = values_.size();
+    uint64_t bytes = 0;
+    for (const std::string& value : values_) bytes += value.size();
+    spillway_cuda_column is{};
+    is.kind = kind;
+    is.width = width;
+    is.nullable = has_null_ ? 1 : 0;
+    is.bytes = kind == SPILLWAY_CUDA_COLUMN_BYTES ? bytes : 0;
+    Column column = make_column(gpu, rows, is);
+    uint64_t at = 0;
+    for (uint64_t row = 0; row < rows; ++row) {
+        if (column.is_bytes()) std::memcpy(column.offsets.data() + row * 8, &at, 8);
+        if (!values_[row].empty()) std::memcpy(column.values.data() + at, values_[row].data(), values_[row].size());
+        at += values_[row].size();
+    }
+    if (column.is_bytes()) std::memcpy(column.offsets.data() + rows * 8, &at, 8);
+    if (has_null_) std::memset(column.validity.data(), 0, column.validity.size());
+    for (uint64_t row = 0; has_null_ && row < rows; ++row) {
+        if (valid_[row]) column.validity.data()[row / 8] |= static_cast<uint8_t>(1 << row % 8);
+    }
+    return column;
+}
+
+}  // namespace fake
