@@ -15,6 +15,7 @@ import type {
     StageOutput,
     StreamingJoinStage
 } from "../plan/plan.js";
+import { DeviceRun } from "./device-run.js";
 import type { Job } from "./job.js";
 import { nativeArrayJoinSpec, nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
 import type { ProgressTracker } from "./progress-tracker.js";
@@ -37,6 +38,8 @@ export interface PlanRunParts {
     decisions: Decisions;
     /** Called once, when all dictionaries are known and before the first result row: the sink of the query. */
     openSink: () => Promise<SinkHandle>;
+    /** Plans for the GPU: waits until no other query computes there. Calling what it gives twice does no harm. */
+    deviceTurn?: () => Promise<() => void>;
 }
 
 const wrongEstimates = ["tableFull", "setFull", "notDense"] as const;
@@ -55,8 +58,11 @@ export function wrongEstimate(error: unknown): WrongEstimate | undefined {
 /** Runs the stages of a plan one after the other; decides from true sizes what the plan left open. */
 export class PlanRun {
     readonly #sets = new Map<number, LiveSet>();
+    readonly #device: DeviceRun;
 
-    public constructor(private readonly parts: PlanRunParts) {}
+    public constructor(private readonly parts: PlanRunParts) {
+        this.#device = new DeviceRun(parts, (index) => this.#source(index));
+    }
 
     /** Resolves with the number of result rows. */
     public async run(): Promise<number> {
@@ -72,6 +78,7 @@ export class PlanRun {
             }
         } finally {
             for (const id of this.#sets.keys()) this.#closeSet(id);
+            this.#device.close();
         }
         return rows;
     }
@@ -90,6 +97,11 @@ export class PlanRun {
                 return await this.#group(stage);
             case "hashGroup":
                 return await this.#hashGroup(stage);
+            case "upload":
+            case "deviceJoin":
+            case "deviceGroup":
+            case "deliver":
+                return await this.#device.stage(stage);
         }
     }
 

@@ -45,6 +45,7 @@ export class ProgressTracker {
     #current: RunningStage | undefined;
     #predictedDoneMs = 0;
     #fraction = 0;
+    #uploadedBytes = 0;
 
     public constructor(
         private readonly read: () => NativeProgress,
@@ -56,6 +57,7 @@ export class ProgressTracker {
         this.#plan = plan;
         this.#predictedDoneMs = 0;
         this.#stages.length = 0;
+        this.#uploadedBytes = 0;
         if (this.onProgress === undefined || this.#timer !== undefined) return;
         this.#timer = setInterval(() => this.#report(false), intervalMs);
         this.#timer.unref();
@@ -69,6 +71,11 @@ export class ProgressTracker {
 
     public stageVisits(partitions: number): void {
         if (this.#current !== undefined) this.#current.partitions = partitions;
+    }
+
+    /** Input that a stage has copied to GPU memory. */
+    public uploaded(bytes: number): void {
+        this.#uploadedBytes += bytes;
     }
 
     public stageEnds(rowsOut: number): void {
@@ -96,7 +103,7 @@ export class ProgressTracker {
         if (done) this.#report(true);
     }
 
-    public runReport(plan: Plan, rowsOut: number, peakBytes: number): RunReport {
+    public runReport(plan: Plan, rowsOut: number, peakBytes: number, devicePeakBytes = 0): RunReport {
         const now = this.read();
         return {
             elapsedMs: performance.now() - this.#startedMs,
@@ -110,6 +117,11 @@ export class ProgressTracker {
             budgetBytes: plan.memory.budgetBytes,
             peakBytes,
             threads: plan.threads,
+            device: plan.device,
+            deviceReason: plan.deviceReason,
+            uploadedBytes: plan.device === "gpu" ? this.#uploadedBytes : 0,
+            downloadedBytes: plan.device === "gpu" ? now.bytesOut : 0,
+            devicePeakBytes,
             stages: [...this.#stages]
         };
     }

@@ -26,5 +26,14 @@ export interface RunReport {
     budgetBytes: number;
     peakBytes: number;
     threads: number;
+    /** Where the stages ran. */
+    device: "cpu" | "gpu";
+    /** Why not on a GPU; null where they did, and where nobody asked for one. */
+    deviceReason: string | null;
+    /** Input that was copied to GPU memory, and result rows that were copied back. */
+    uploadedBytes: number;
+    downloadedBytes: number;
+    /** Most GPU memory that was in use while the query computed there. */
+    devicePeakBytes: number;
     stages: StageReport[];
 }

@@ -21,22 +21,25 @@ export interface FoundGpus {
     unavailable: string | null;
 }
 
-const noQueries = "queries run on the CPU engine in this version";
-
-/** The CPU and the GPUs of this machine, each with the reason why it is not used. */
-export function listDevices(machine: MachineInfo, found: FoundGpus): DeviceInfo[] {
+/**
+ * The CPU and the GPUs of this machine, each with the reason why it is not used. `wanted`: what the runtime was opened
+ * for; queries use the first GPU that the plugin has code for.
+ */
+export function listDevices(machine: MachineInfo, found: FoundGpus, wanted: "auto" | "cpu" | "gpu"): DeviceInfo[] {
     const name = `${machine.cpuModel || machine.architecture} (${machine.cores} cores)`;
-    const devices: DeviceInfo[] = [{ kind: "cpu", name, used: true, reason: null }];
-    for (const { name: gpu, memoryBytes, computeCapability, reason } of found.gpus) {
-        devices.push({
-            kind: "gpu",
-            name: gpu,
-            used: false,
-            reason: reason ?? noQueries,
-            memoryBytes,
-            computeCapability
-        });
-    }
+    const onGpu = wanted === "gpu" ? 'the runtime was opened with device "gpu"' : null;
+    const devices: DeviceInfo[] = [{ kind: "cpu", name, used: onGpu === null, reason: onGpu }];
+    const first = found.gpus.findIndex(({ reason }) => reason === null);
+    found.gpus.forEach(({ name: gpu, memoryBytes, computeCapability, reason }, i) => {
+        const unused =
+            reason ??
+            (wanted === "cpu"
+                ? 'the runtime was opened with device "cpu"'
+                : i === first
+                  ? null
+                  : "queries use one GPU in this version");
+        devices.push({ kind: "gpu", name: gpu, used: unused === null, reason: unused, memoryBytes, computeCapability });
+    });
     if (found.gpus.length === 0) {
         devices.push({ kind: "gpu", name: "none", used: false, reason: found.unavailable ?? "none was found" });
     }

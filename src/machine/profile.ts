@@ -24,7 +24,12 @@ const figures = {
     spill_write_bytes_per_ms: "spillWriteBytesPerMs",
     spill_read_bytes_per_ms: "spillReadBytesPerMs",
     file_write_bytes_per_ms: "fileWriteBytesPerMs",
-    stage_start_ms: "stageStartMs"
+    stage_start_ms: "stageStartMs",
+    device_copy_bytes_per_ms: "deviceCopyBytesPerMs",
+    device_join_bytes_per_ms: "deviceJoinBytesPerMs",
+    device_group_bytes_per_ms: "deviceGroupBytesPerMs",
+    device_stage_start_ms: "deviceStageStartMs",
+    device_open_ms: "deviceOpenMs"
 } as const;
 
 /** Speeds of a machine. */

@@ -35,6 +35,8 @@ export interface DebugKnobs {
     buildChunkBytes?: number;
     /** Probe sides with more rows are shared by several workers. */
     probeSplitRows?: number;
+    /** With device "auto": what the GPU can run runs there, whatever the predicted times. */
+    gpu?: boolean;
 }
 
 export const debugKnobNames = [
@@ -49,7 +51,8 @@ export const debugKnobNames = [
     "workers",
     "morselRows",
     "buildChunkBytes",
-    "probeSplitRows"
+    "probeSplitRows",
+    "gpu"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
 const largestRadixBits = 14; // native/model/stage_spec.hpp
@@ -84,7 +87,7 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
     }
-    for (const name of ["forceSpill", "packSpilled"] as const) {
+    for (const name of ["forceSpill", "packSpilled", "gpu"] as const) {
         if (given[name] !== undefined) knobs[name] = checkBoolean(given[name], option(name));
     }
     if (given["algorithm"] !== undefined) {

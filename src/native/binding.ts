@@ -5,7 +5,9 @@ import type { FileEnds } from "../model/file-ends.js";
 import type { PartitionSizes } from "../plan/decisions.js";
 import type { AggregateKind } from "../plan/logical.js";
 import type { NativeDelivered } from "./delivered.js";
+import type { DeviceBinding } from "./device-binding.js";
 import type { NativeGenerateSpec } from "./generate-spec.js";
+import type { EngineHandle, JobHandle, PartitionsHandle, SinkHandle, SourceHandle } from "./handles.js";
 import type { NativeArrayJoinSpec, NativeJoinSpec } from "./join-spec.js";
 
 /**
@@ -16,21 +18,15 @@ import type { NativeArrayJoinSpec, NativeJoinSpec } from "./join-spec.js";
  */
 
 export type { NativeGenerateColumn, NativeGenerateSpec } from "./generate-spec.js";
+export type {
+    DeviceTableHandle,
+    EngineHandle,
+    JobHandle,
+    PartitionsHandle,
+    SinkHandle,
+    SourceHandle
+} from "./handles.js";
 export type { NativeArrayJoinSpec, NativeJoinOutput, NativeJoinSpec } from "./join-spec.js";
-
-declare const brand: unique symbol;
-type Handle<Name extends string> = { readonly [brand]: Name };
-
-/** Host memory arbiter + spill folder + thread count of one runtime. */
-export type EngineHandle = Handle<"Engine">;
-/** A relation the engine can read any number of times. */
-export type SourceHandle = Handle<"Source">;
-/** Rows partitioned into pages: filled by `partitionSource` / `partitionBatch` or as the sink of another stage. */
-export type PartitionsHandle = Handle<"Partitions">;
-/** Where a stage's rows go. */
-export type SinkHandle = Handle<"Sink">;
-/** Cancellation and progress of one job (several stages may share it). */
-export type JobHandle = Handle<"Job">;
 
 export type NativeColumnType = ColumnType;
 export type NativeBatch = BatchLayout;
@@ -150,7 +146,7 @@ export interface NativeEngineSpec {
     threads: number;
 }
 
-export interface Binding {
+export interface Binding extends DeviceBinding {
     /** Error code names in the order of the native enum; compared with src/errors.ts at load. */
     errorCodes(): string[];
     machine(): NativeMachine;

@@ -29,17 +29,39 @@ function source(plan: Plan, stage: PlanStage): string {
             return `from ${inputName(plan, stage.input)}`;
         case "arrayJoin":
             return `keys from ${inputName(plan, stage.buildInput)}, rows from ${inputName(plan, stage.probeInput)}`;
+        case "upload":
+            return `from ${inputName(plan, stage.input)}: ${stage.columns.length} columns, ${formatBytes(stage.bytes)}`;
+        case "deliver":
+            return `about ${formatCount(stage.rowsOut)} rows, ${formatBytes(stage.bytes)}`;
+        case "deviceJoin":
+            return `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+        case "deviceGroup":
+            return `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`;
         case "join":
         case "group":
             return "";
     }
 }
 
+function setFilledBy(stage: PlanStage): number | undefined {
+    return "output" in stage && stage.output.to === "set" ? stage.output.set : undefined;
+}
+
+function deviceLines({ device, deviceReason, deviceMemory }: Plan): string[] {
+    if (deviceMemory !== null) {
+        const { limitBytes, estimatedBytes, uploadedBytes, downloadedBytes } = deviceMemory;
+        const copies = `${formatBytes(uploadedBytes)} uploaded, ${formatBytes(downloadedBytes)} downloaded`;
+        const memory = `about ${formatBytes(estimatedBytes)} of GPU memory, ${formatBytes(limitBytes)} allowed`;
+        return ["device", `  ${device}: ${copies}; ${memory}`];
+    }
+    return deviceReason === null ? [] : ["device", `  ${device}: ${deviceReason}`];
+}
+
 function details(plan: Plan, stage: PlanStage): string[] {
     const lines: string[] = [];
     const from = source(plan, stage);
     if (from !== "") lines.push(from);
-    const filled = stage.kind === "partition" ? stage.set : stage.output.to === "set" ? stage.output.set : undefined;
+    const filled = stage.kind === "partition" ? stage.set : setFilledBy(stage);
     const set = filled === undefined ? undefined : plan.sets[filled];
     if (set !== undefined) lines.push(setLine(set));
     if (stage.kind === "join" || stage.kind === "streamingJoin") {
@@ -78,6 +100,7 @@ export function planText(plan: Plan): string {
     });
     const { memory, result } = plan;
     lines.push(
+        ...deviceLines(plan),
         "memory",
         `  budget ${formatBytes(memory.budgetBytes)}, ${plan.threads} thread${plan.threads === 1 ? "" : "s"}; ` +
             (memory.minimumBytes === null ? "" : `this plan needs ${formatBytes(memory.minimumBytes)} at least, `) +

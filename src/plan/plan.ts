@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec, NullKeys } from "../model/column-type.js";
 import type { HashingScheme } from "../model/debug-knobs.js";
+import type { DeviceStage } from "./device-stages.js";
 import type { AggregateKind } from "./logical.js";
+import type { StageCommon } from "./stage.js";
+
+export type { StageMemory } from "./stage.js";
 
 /** Where the result goes. */
 export type SinkKind = "count" | "batches" | "table" | "file";
@@ -111,29 +115,6 @@ export interface GroupDescription {
     readonly hashMask: string;
 }
 
-/** Memory of a stage beside the pages of partition sets. */
-export interface StageMemory {
-    /** Buffers of readers and write-combining buffers. */
-    readonly inputBytes: number;
-    readonly tableBytes: number;
-    /** Result batches under construction and waiting. */
-    readonly outputBytes: number;
-}
-
-interface StageCommon {
-    readonly id: number;
-    /** Shown by `explain` and progress. */
-    readonly name: string;
-    readonly algorithm: string;
-    readonly rowsIn: number;
-    readonly rowsOut: number;
-    readonly memory: StageMemory;
-    /** Partition sets that hold memory while the stage runs. */
-    readonly live: readonly number[];
-    readonly predictedMs: number;
-    readonly predictedSpillBytes: number;
-}
-
 /** Where a stage's rows go: the query's sink, or the partition set of a later stage. */
 export type StageOutput = { readonly to: "sink" } | { readonly to: "set"; readonly set: number };
 
@@ -189,7 +170,19 @@ export interface HashGroupStage extends StageCommon {
     readonly output: StageOutput;
 }
 
-export type PlanStage = PartitionStage | JoinStage | StreamingJoinStage | ArrayJoinStage | GroupStage | HashGroupStage;
+/** Stages of the CPU engine. */
+export type CpuStage = PartitionStage | JoinStage | StreamingJoinStage | ArrayJoinStage | GroupStage | HashGroupStage;
+export type PlanStage = CpuStage | DeviceStage;
+
+/** What a plan for the GPU needs of it. */
+export interface PlanDeviceMemory {
+    readonly limitBytes: number;
+    /** Tables and working memory at their peak, if the estimates are right. */
+    readonly estimatedBytes: number;
+    readonly uploadedBytes: number;
+    /** Of result rows; 0 for a count. */
+    readonly downloadedBytes: number;
+}
 
 export interface PlanMemory {
     /** What the query may use. */
@@ -204,6 +197,11 @@ export interface PlanMemory {
 
 /** A frozen, JSON-able description of everything a query will do. */
 export interface Plan {
+    /** Where the stages run. */
+    readonly device: "cpu" | "gpu";
+    /** Why they do not run on a GPU; null where they do, and where nobody asked for one. */
+    readonly deviceReason: string | null;
+    readonly deviceMemory: PlanDeviceMemory | null;
     readonly inputs: readonly PlanInput[];
     readonly sets: readonly PartitionSet[];
     readonly stages: readonly PlanStage[];

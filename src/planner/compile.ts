@@ -3,9 +3,9 @@ import { rowNumberColumn, type ColumnType, type KeySpec } from "../model/column-
 import { isVariable } from "../model/column-type.js";
 import type { InputInfo, LogicalNode } from "../plan/logical.js";
 import type {
+    CpuStage,
     PartitionDescription,
     PartitionSet,
-    PlanStage,
     SinkKind,
     StageMemory,
     StageOutput
@@ -50,8 +50,8 @@ export interface SetRequest {
 
 /** A stage without what is known only when all stages are (memory of pools, times). */
 export type StageDraft = {
-    [K in PlanStage["kind"]]: Omit<Extract<PlanStage, { kind: K }>, "live" | "predictedMs" | "predictedSpillBytes">;
-}[PlanStage["kind"]];
+    [K in CpuStage["kind"]]: Omit<Extract<CpuStage, { kind: K }>, "live" | "predictedMs" | "predictedSpillBytes">;
+}[CpuStage["kind"]];
 
 export interface SetDraft {
     role: PartitionSet["role"];

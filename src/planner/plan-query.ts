@@ -115,6 +115,9 @@ function finishPlan(query: PlanQuery, best: Attempt, budgetBytes: number, minimu
     });
     const outputColumns: readonly ColumnType[] = sink === "count" ? [] : root.columns.map((column) => column.type);
     return freezePlan<Plan>({
+        device: "cpu",
+        deviceReason: null,
+        deviceMemory: null,
         inputs: draft.request.inputs.map(planInput),
         sets: finishSets(best, poolBytes),
         stages,

@@ -136,6 +136,18 @@ export interface Policy {
     readonly dictionaryFactor: number;
     /** Batches of a stream are pushed in groups of this size. */
     readonly streamGroupBytes: number;
+    /**
+     * GPU: copies of the rows of a table that an operation holds beside it (packed rows, their partitions, row numbers),
+     * of which each has a key and at most this much of the columns; wider rows stay where they are. Not measured yet.
+     */
+    readonly deviceRowCopies: number;
+    readonly deviceKeyBytes: number;
+    readonly deviceRowBytesMax: number;
+    /** GPU: pinned memory for copies; four halves for each worker. Not measured yet. */
+    readonly deviceStagingBytesPerWorker: number;
+    readonly deviceStagingBytesMin: number;
+    /** Queries that the CPU engine answers sooner never look for a GPU: waking its driver takes longer. */
+    readonly deviceWorthMs: number;
 }
 
 export const defaultPolicy: Policy = Object.freeze({
@@ -201,8 +213,17 @@ export const defaultPolicy: Policy = Object.freeze({
     unknownRows: 10_000_000,
     estimateSlack: 1.5,
     dictionaryFactor: 3,
-    streamGroupBytes: 8 * 1024 * 1024
+    streamGroupBytes: 8 * 1024 * 1024,
+    deviceRowCopies: 3,
+    deviceKeyBytes: 8,
+    deviceRowBytesMax: 32,
+    deviceStagingBytesPerWorker: 8 * 1024 * 1024,
+    deviceStagingBytesMin: 1024 * 1024,
+    deviceWorthMs: 20
 });
 
 /** Least value of the option `memory.host`; queries may need more and then say how much. */
 export const smallestBudgetBytes = 1024 * 1024;
+
+/** The same of `memory.device`: the plugin takes memory from the driver in pieces of some MiB. */
+export const smallestDeviceBytes = 1024 * 1024;

@@ -8,7 +8,7 @@ import { loadProfile } from "../machine/profile.js";
 import { checkInteger, checkOneOf, checkOptions, checkText } from "../model/arguments.js";
 import { checkDebugKnobs } from "../model/debug-knobs.js";
 import { parseBytes } from "../model/sizes.js";
-import { smallestBudgetBytes } from "../planner/policy.js";
+import { smallestBudgetBytes, smallestDeviceBytes } from "../planner/policy.js";
 import type { RuntimeOptions } from "./options.js";
 import { Runtime } from "./runtime.js";
 import { checkSpillDirectory, defaultSpillDirectory } from "./spill-directory.js";
@@ -21,7 +21,8 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
         given["device"] === undefined ? "auto" : checkOneOf(given["device"], "device", ["auto", "cpu", "gpu"]);
     const hostBytes =
         memory["host"] === undefined ? undefined : parseBytes(memory["host"], "memory.host", smallestBudgetBytes);
-    if (memory["device"] !== undefined) parseBytes(memory["device"], "memory.device");
+    const deviceBytes =
+        memory["device"] === undefined ? undefined : parseBytes(memory["device"], "memory.device", smallestDeviceBytes);
     const givenDirectory =
         memory["spillDirectory"] === undefined
             ? undefined
@@ -37,8 +38,12 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     // Not before somebody asks: waking the driver of a GPU takes longer than all else that opens a runtime.
     let found: readonly DeviceInfo[] | undefined;
     const devices = (): readonly DeviceInfo[] =>
-        (found ??= listDevices(machine, { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() }));
-    if (device === "gpu") {
+        (found ??= listDevices(
+            machine,
+            { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() },
+            device
+        ));
+    if (device === "gpu" && !devices().some(({ kind, used }) => kind === "gpu" && used)) {
         const reasons = devices()
             .filter(({ kind }) => kind === "gpu")
             .map(({ reason }) => reason);
@@ -55,7 +60,8 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
         memoryBytes: hostBytes ?? Math.max(smallestBudgetBytes, Math.floor(usableMemory(machine) / 2)),
         spillDirectory,
         threads: wantedThreads ?? machine.cores,
-        debug
+        debug,
+        device: { device, memoryBytes: deviceBytes }
     });
     return new Runtime({ runner, machine, devices, spillDirectory });
 }

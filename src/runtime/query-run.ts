@@ -5,13 +5,14 @@ import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
-import type { Plan, SinkKind } from "../plan/plan.js";
+import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { QueryPlanner } from "../planner/plan-query.js";
 import { samplingPolicy } from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
+import { deviceFailure } from "./query-device.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
@@ -40,6 +41,8 @@ interface Granted {
 export class QueryRun {
     readonly #sources = new Map<InputInfo, SourceHandle>();
     readonly #tracker: ProgressTracker;
+    /** Result rows may have gone to the sink. */
+    #sent = false;
 
     public constructor(
         private readonly runner: QueryRunner,
@@ -60,14 +63,22 @@ export class QueryRun {
     public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
         const { runner } = this;
         const granted = await this.#plannerWithMemory();
-        const plan = granted.planner.plan(granted.bytes, false);
+        const plan = await this.#deviceFor(granted);
         if (sink instanceof FileSink) sink.prepare(plan);
         const { rows, ran } = await this.#runPlan(plan, granted, sink);
         await sink.finish();
         const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
         this.#tracker.end(true);
-        report(this.#tracker.runReport(ran, rows, peakBytes));
+        const devicePeakBytes = ran.device === "gpu" && !runner.closed ? runner.device.peakBytes() : 0;
+        report(this.#tracker.runReport(ran, rows, peakBytes, devicePeakBytes));
         return rows;
+    }
+
+    /** The plan, for the device that the query is to run on. */
+    async #deviceFor({ planner, bytes }: Granted): Promise<Plan> {
+        const plan = await this.runner.device.choose(planner.query, planner.plan(bytes, false));
+        this.job.check();
+        return plan;
     }
 
     /** A planner with all statistics and the memory it may use; opens the sources. */
@@ -112,6 +123,11 @@ export class QueryRun {
         try {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
+            const failure = plan.device === "gpu" && !this.#sent ? deviceFailure(error) : undefined;
+            if (failure !== undefined && this.runner.device.isAutomatic) {
+                const host = freezePlan({ ...granted.planner.plan(granted.bytes, false), deviceReason: failure });
+                return await this.#runPlan(host, granted, sink);
+            }
             const wrong = wrongEstimate(error);
             if (wrong === undefined || query[wrong] === true) throw error;
             if (wrong === "notDense") this.#forgetSamples(plan);
@@ -141,7 +157,11 @@ export class QueryRun {
             sources: this.#sources,
             tracker: this.#tracker,
             decisions,
-            openSink: () => sink.open(plan, (input) => this.#sources.get(input))
+            openSink: () => {
+                this.#sent = true;
+                return sink.open(plan, (input) => this.#sources.get(input));
+            },
+            deviceTurn: () => this.runner.device.takeTurn(job)
         });
         return await run.run();
     }

@@ -18,6 +18,7 @@ import { defaultPolicy, type Policy } from "../planner/policy.js";
 import { samplingPolicy } from "../planner/statistics.js";
 import { Admission } from "./admission.js";
 import { BatchStream } from "./batch-stream.js";
+import { QueryDevice, type DeviceOptions } from "./query-device.js";
 import { IdleTrim } from "./idle-trim.js";
 import { Job } from "../execute/job.js";
 import { QueryRun } from "./query-run.js";
@@ -43,6 +44,8 @@ export interface RunnerParts {
     threads: number;
     debug: DebugKnobs;
     policy?: Policy;
+    /** Where queries run; the CPU engine if left out. */
+    device?: DeviceOptions;
 }
 
 interface EngineNet {
@@ -65,6 +68,7 @@ export class QueryRunner {
     public readonly policy: Policy;
     public readonly admission: Admission;
     public readonly statistics = new StatisticsCache();
+    public readonly device: QueryDevice;
     readonly #engine: EngineHandle;
     readonly #running = new Map<Job, Promise<unknown>>();
     readonly #idle: IdleTrim;
@@ -82,6 +86,8 @@ export class QueryRunner {
             throw toSpillwayError(error);
         }
         const engine = this.#engine;
+        const device = parts.device ?? { device: "cpu", memoryBytes: undefined };
+        this.device = new QueryDevice(binding, engine, device, memoryBytes);
         const reader: FileReader = {
             ends: async (...wanted) => await this.#opening(() => binding.readEnds(engine, ...wanted)),
             ranges: async (...wanted) => await this.#opening(() => binding.readRanges(engine, ...wanted))
@@ -214,7 +220,9 @@ export class QueryRunner {
             const query = this.planRequest(node, sink, debug);
             const policy = samplingPolicy(this.policy, query.debug);
             const statistics = await this.statistics.collect(job, node, policy, this.threads);
-            return new Explanation(new QueryPlanner({ ...query, statistics }).plan(query.budgetBytes));
+            const planned = { ...query, statistics };
+            const host = new QueryPlanner(planned).plan(query.budgetBytes);
+            return new Explanation(await this.device.choose(planned, host));
         });
     }
 

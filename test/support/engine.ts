@@ -3,6 +3,7 @@
 import type { RuntimeOptions } from "spillway";
 import { cellTable, nullCell, type CellTable } from "./cells.js";
 import type { GroupCase, JoinCase } from "./cases.js";
+import { useGpu } from "./gpu.js";
 import { keyTexts, referenceGroupBy, referenceJoin, type ReferenceGroup } from "./reference.js";
 
 /**
@@ -33,8 +34,11 @@ export const suiteModes: Record<string, RuntimeOptions> = {
     "spilled chunks": {
         debug: { forceSpill: true, pageBytes: 1024, buildChunkBytes: 4096, probeSplitRows: 64, workers: 4 }
     },
-    "array joins": { debug: { algorithm: "array", workers: 3, morselRows: 50 } }
+    "array joins": { debug: { algorithm: "array", workers: 3, morselRows: 50 } },
+    "GPU where it can": { device: "auto", memory: { device: "64MiB" }, debug: { gpu: true, workers: 3 } }
 };
+
+useGpu();
 
 interface ExpectedColumn {
     readonly name: string;

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
+import type { DeviceTableHandle, SinkHandle, SourceHandle } from "../native/binding.js";
+import type { NativeDeviceJoin, NativeDeviceTable } from "../native/device-binding.js";
+import type { DeliverStage, DeviceJoinStage, DeviceStage, UploadStage } from "../plan/device-stages.js";
+import type { Plan } from "../plan/plan.js";
+import type { Job } from "./job.js";
+import type { ProgressTracker } from "./progress-tracker.js";
+
+interface DeviceRunParts {
+    job: Job;
+    plan: Plan;
+    tracker: ProgressTracker;
+    openSink: () => Promise<SinkHandle>;
+    deviceTurn?: () => Promise<() => void>;
+}
+
+/** Runs the stages of a plan for the GPU; tables stay there from stage to stage. */
+export class DeviceRun {
+    readonly #tables = new Map<number, DeviceTableHandle>();
+    #endTurn: (() => void) | undefined;
+
+    public constructor(
+        private readonly parts: DeviceRunParts,
+        private readonly sourceOf: (input: number) => SourceHandle
+    ) {}
+
+    /** Resolves with the number of rows. */
+    public async stage(stage: DeviceStage): Promise<number> {
+        // Rows may wait for their reader, whose code may run queries of its own: those must find the GPU free.
+        if (stage.kind === "deliver") this.#leave();
+        else this.#endTurn ??= await this.parts.deviceTurn?.();
+        const rows = await this.#run(stage);
+        for (const table of stage.frees) this.#free(table);
+        return rows;
+    }
+
+    /** Frees all tables; the last act, whatever happened. */
+    public close(): void {
+        for (const id of [...this.#tables.keys()]) this.#free(id);
+        this.#leave();
+    }
+
+    #leave(): void {
+        this.#endTurn?.();
+        this.#endTurn = undefined;
+    }
+
+    #free(id: number): void {
+        const table = this.#tables.get(id);
+        if (table !== undefined) this.parts.job.binding.closeTable(table);
+        this.#tables.delete(id);
+    }
+
+    #table(id: number): DeviceTableHandle {
+        const table = this.#tables.get(id);
+        if (table === undefined) throw new SpillwayError("INTERNAL", `The plan has no device table ${id}`);
+        return table;
+    }
+
+    #keep(id: number, made: NativeDeviceTable): number {
+        this.#tables.set(id, made.table);
+        return made.rows;
+    }
+
+    async #run(stage: DeviceStage): Promise<number> {
+        const { job } = this.parts;
+        switch (stage.kind) {
+            case "upload":
+                return await this.#upload(stage);
+            case "deviceJoin":
+                return await this.#join(stage);
+            case "deviceGroup":
+                return this.#keep(
+                    stage.table,
+                    await job.binding.groupTable(job.handle, this.#table(stage.from), stage.spec)
+                );
+            case "deliver":
+                return await this.#deliver(stage);
+        }
+    }
+
+    async #upload(stage: UploadStage): Promise<number> {
+        const { job, plan } = this.parts;
+        const made = await job.binding.uploadTable(job.handle, this.sourceOf(stage.input), {
+            columns: stage.columns.map((column) => ({ ...column })),
+            stagingBytes: stage.memory.inputBytes,
+            workers: plan.threads
+        });
+        this.parts.tracker.uploaded(made.bytes);
+        return this.#keep(stage.table, made);
+    }
+
+    async #join(stage: DeviceJoinStage): Promise<number> {
+        const { job } = this.parts;
+        const spec: NativeDeviceJoin = { ...stage.spec, firstKey: 0n, keyRange: 0 };
+        const build = this.#table(stage.build);
+        const probe = this.#table(stage.probe);
+        if (stage.table === null) return (await job.binding.countTableJoin(job.handle, build, probe, spec)).rows;
+        return this.#keep(stage.table, await job.binding.joinTables(job.handle, build, probe, spec));
+    }
+
+    async #deliver(stage: DeliverStage): Promise<number> {
+        const { job, plan } = this.parts;
+        const sink = await this.parts.openSink();
+        const spec = {
+            columns: stage.columns.map((column) => ({ ...column })),
+            stagingBytes: stage.memory.inputBytes,
+            workers: plan.threads
+        };
+        return await job.binding.deliverTable(job.handle, this.#table(stage.from), spec, sink);
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ColumnType } from "../model/column-type.js";
+import type { DeviceGroupDescription, DeviceJoinDescription } from "../plan/device-stages.js";
+import type { DeviceTableHandle, EngineHandle, JobHandle, SinkHandle, SourceHandle } from "./handles.js";
+
+export interface NativeDeviceMemory {
+    limitBytes: number;
+    usedBytes: number;
+    /** Of usedBytes, since the GPU was opened or resetDevicePeak(). */
+    peakBytes: number;
+    freeBytes: number;
+}
+
+export interface NativeDeviceTable {
+    table: DeviceTableHandle;
+    rows: number;
+    bytes: number;
+    /** On the GPU, as the plugin saw it; 0 for uploads. */
+    elapsedMs: number;
+}
+
+export interface NativeUploadSpec {
+    columns: { column: number; decode: boolean }[];
+    /** Pinned memory of all workers. */
+    stagingBytes: number;
+    workers: number;
+}
+
+export type NativeDeviceJoin = DeviceJoinDescription & { firstKey: bigint; keyRange: number };
+
+export interface NativeDeliverSpec {
+    columns: { column: number; type: ColumnType }[];
+    stagingBytes: number;
+    workers: number;
+}
+
+/** The part of Binding that works on the GPU. A runtime opens one; it goes with the engine. */
+export interface DeviceBinding {
+    /** memoryBytes 0: all that is free. Rejects with NO_DEVICE when it cannot be used. */
+    openDevice(
+        engine: EngineHandle,
+        spec: { ordinal: number; memoryBytes: number; pinnedBytes: number }
+    ): Promise<NativeDeviceMemory>;
+    deviceMemory(engine: EngineHandle): NativeDeviceMemory;
+    resetDevicePeak(engine: EngineHandle): void;
+
+    /** Columns of a source as a table in GPU memory, in the order of its rows. */
+    uploadTable(job: JobHandle, source: SourceHandle, spec: NativeUploadSpec): Promise<NativeDeviceTable>;
+    joinTables(
+        job: JobHandle,
+        build: DeviceTableHandle,
+        probe: DeviceTableHandle,
+        spec: NativeDeviceJoin
+    ): Promise<NativeDeviceTable>;
+    countTableJoin(
+        job: JobHandle,
+        build: DeviceTableHandle,
+        probe: DeviceTableHandle,
+        spec: NativeDeviceJoin
+    ): Promise<{ rows: number; elapsedMs: number }>;
+    groupTable(job: JobHandle, table: DeviceTableHandle, spec: DeviceGroupDescription): Promise<NativeDeviceTable>;
+    /** Resolves with the number of rows. */
+    deliverTable(job: JobHandle, table: DeviceTableHandle, spec: NativeDeliverSpec, sink: SinkHandle): Promise<number>;
+    /** A running stage keeps the table until it ends. */
+    closeTable(table: DeviceTableHandle): void;
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ColumnType } from "../model/column-type.js";
+import type { AggregateKind } from "./logical.js";
+import type { StageCommon } from "./stage.js";
+
+/** How a key column of a device table is normalized; mirrors GpuKeyPart in native/device/gpu_operation.hpp. */
+export interface DeviceKey {
+    readonly column: number;
+    readonly kind: "signed" | "unsigned" | "float" | "fixed" | "bytes";
+    readonly width: number;
+}
+
+export interface DeviceJoinColumn {
+    readonly side: "build" | "probe" | "either";
+    readonly buildColumn: number;
+    readonly probeColumn: number;
+}
+
+/** Mirrors GpuJoin. */
+export interface DeviceJoinDescription {
+    readonly algorithm: "radix" | "noPartitioning" | "perfect";
+    readonly emit: "pairs" | "buildOnce" | "probeOnce";
+    readonly anti: boolean;
+    readonly keepUnmatchedBuild: boolean;
+    readonly keepUnmatchedProbe: boolean;
+    readonly nullsEqual: boolean;
+    readonly expectedRows: number;
+    readonly buildKeys: readonly DeviceKey[];
+    readonly probeKeys: readonly DeviceKey[];
+    readonly columns: readonly DeviceJoinColumn[];
+}
+
+export interface DeviceAggregate {
+    readonly kind: AggregateKind;
+    readonly column: number;
+    readonly valueKind: "signed" | "unsigned" | "float" | "decimal" | "bytes";
+    readonly resultWidth: number;
+    readonly decimalScale: number;
+}
+
+/** Mirrors GpuGroupBy. */
+export interface DeviceGroupDescription {
+    readonly algorithm: "hash" | "partitioned" | "sorted";
+    readonly expectedGroups: number;
+    readonly keys: readonly DeviceKey[];
+    readonly aggregates: readonly DeviceAggregate[];
+}
+
+interface DeviceStageCommon extends StageCommon {
+    /** Tables that no later stage needs: freed when the stage has ended. */
+    readonly frees: readonly number[];
+}
+
+/** An input becomes a table in GPU memory. */
+export interface UploadStage extends DeviceStageCommon {
+    readonly kind: "upload";
+    readonly input: number;
+    readonly table: number;
+    /** decode: a dictionary column's values instead of its indices. */
+    readonly columns: readonly { readonly column: number; readonly decode: boolean }[];
+    readonly bytes: number;
+}
+
+export interface DeviceJoinStage extends DeviceStageCommon {
+    readonly kind: "deviceJoin";
+    readonly build: number;
+    readonly probe: number;
+    /** The result; null where its rows are only counted. */
+    readonly table: number | null;
+    readonly spec: DeviceJoinDescription;
+}
+
+export interface DeviceGroupStage extends DeviceStageCommon {
+    readonly kind: "deviceGroup";
+    readonly from: number;
+    readonly table: number;
+    readonly spec: DeviceGroupDescription;
+}
+
+/** The rows of a table go to the query's sink. */
+export interface DeliverStage extends DeviceStageCommon {
+    readonly kind: "deliver";
+    readonly from: number;
+    readonly columns: readonly { readonly column: number; readonly type: ColumnType }[];
+    readonly bytes: number;
+}
+
+export type DeviceStage = UploadStage | DeviceJoinStage | DeviceGroupStage | DeliverStage;

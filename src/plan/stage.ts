@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** Memory of a stage beside the pages of partition sets. */
+export interface StageMemory {
+    /** Buffers of readers and write-combining buffers. */
+    readonly inputBytes: number;
+    readonly tableBytes: number;
+    /** Result batches under construction and waiting. */
+    readonly outputBytes: number;
+}
+
+export interface StageCommon {
+    readonly id: number;
+    /** Shown by `explain` and progress. */
+    readonly name: string;
+    readonly algorithm: string;
+    readonly rowsIn: number;
+    readonly rowsOut: number;
+    readonly memory: StageMemory;
+    /** Partition sets that hold memory while the stage runs. */
+    readonly live: readonly number[];
+    readonly predictedMs: number;
+    readonly predictedSpillBytes: number;
+}

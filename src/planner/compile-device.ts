@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+import type {
+    DeviceAggregate,
+    DeviceJoinColumn,
+    DeviceJoinDescription,
+    DeviceStage,
+    UploadStage
+} from "../plan/device-stages.js";
+import type { GroupNode, InputInfo, InputNode, JoinColumn, JoinNode, LogicalColumn, LogicalNode } from "../plan/logical.js";
+import type { SinkKind } from "../plan/plan.js";
+import {
+    aggregateSlot,
+    deviceAggregate,
+    deviceKey,
+    fixedBytes,
+    isBytes,
+    isDecoded,
+    NotOnDevice,
+    requireFlat,
+    slotType,
+    type Slot
+} from "./device-support.js";
+import type { Estimator } from "./estimates.js";
+import { joinSides, otherSide, type Side } from "./join-sides.js";
+import type { Policy } from "./policy.js";
+
+/** A stage without what is known only when all stages are. */
+export type DeviceStageDraft = {
+    [K in DeviceStage["kind"]]: Omit<
+        Extract<DeviceStage, { kind: K }>,
+        "id" | "live" | "memory" | "predictedMs" | "predictedSpillBytes" | "frees"
+    >;
+}[DeviceStage["kind"]];
+
+/** A table that a stage makes. */
+export interface DeviceTableDraft {
+    readonly slots: readonly Slot[];
+    readonly rows: number;
+    /** Mean bytes of a row, those of strings included. */
+    readonly rowBytes: number;
+    /** The rows are counted, not guessed. */
+    readonly exact: boolean;
+}
+
+export interface DeviceCompileRequest {
+    root: LogicalNode;
+    sink: SinkKind;
+    inputs: readonly InputInfo[];
+    estimator: Estimator;
+    policy: Policy;
+}
+
+const offsetBytes = 8;
+
+/** Stages and tables of one plan for the GPU. Every method throws NotOnDevice where there is no way. */
+export class DeviceDraft {
+    public readonly stages: DeviceStageDraft[] = [];
+    public readonly tables: DeviceTableDraft[] = [];
+
+    public constructor(public readonly request: DeviceCompileRequest) {}
+
+    /** The table that holds the result; undefined where its rows are only counted. */
+    public compile(): number | undefined {
+        const { root, sink } = this.request;
+        if (sink !== "count") return this.#node(root, root.columns.map((_, column) => ({ column, decoded: false })));
+        if (root.kind === "join") return void this.#join(root, [], true);
+        this.#node(root, []);
+        return undefined;
+    }
+
+    /** The stages that make a table with these columns of the node; returns its number. */
+    #node(node: LogicalNode, needed: readonly Slot[]): number {
+        for (const { column } of needed) requireFlat(node.columns[column] as LogicalColumn);
+        if (node.kind === "group") return this.#group(node, needed);
+        // A table has columns: its number of rows alone is not carried along.
+        const slots = needed.length > 0 ? needed : [{ column: this.#narrowest(node), decoded: false }];
+        return node.kind === "input" ? this.#input(node, slots) : (this.#join(node, slots, false) as number);
+    }
+
+    #narrowest(node: LogicalNode): number {
+        const widths = node.columns.map(({ type }) => (isBytes(type) ? Infinity : fixedBytes(type)));
+        const flat = node.columns.map((column, i) => {
+            try {
+                requireFlat(column);
+                return widths[i] as number;
+            } catch {
+                return NaN;
+            }
+        });
+        const best = flat.reduce((least, width, i) => (width < (flat[least] ?? Infinity) ? i : least), 0);
+        requireFlat(node.columns[best] as LogicalColumn);
+        return best;
+    }
+
+    #slotBytes(node: LogicalNode, { column, decoded }: Slot): number {
+        const type = slotType(node.columns[column] as LogicalColumn, decoded);
+        const width = this.request.estimator.of(node).widths[column];
+        const heap = (decoded ? width?.decodedHeap : width?.heap) ?? 0;
+        return (isBytes(type) ? offsetBytes + heap : fixedBytes(type)) + (type.nullable || decoded ? 1 / 8 : 0);
+    }
+
+    #table(node: LogicalNode, slots: readonly Slot[]): number {
+        const { rows, exact } = this.request.estimator.of(node);
+        const rowBytes = slots.reduce((sum, slot) => sum + this.#slotBytes(node, slot), 0);
+        return this.tables.push({ slots, rows, rowBytes, exact: exact && node.kind === "input" }) - 1;
+    }
+
+    #position(table: number, { column, decoded }: Slot): number {
+        const { slots } = this.tables[table] as DeviceTableDraft;
+        return slots.findIndex((slot) => slot.column === column && slot.decoded === decoded);
+    }
+
+    #input(node: InputNode, slots: readonly Slot[]): number {
+        if (node.input.streamed) throw new NotOnDevice(`\`${node.input.name}\` is a stream of batches`);
+        const table = this.#table(node, slots);
+        const { rows, rowBytes } = this.tables[table] as DeviceTableDraft;
+        const stage: Omit<UploadStage, "id" | "live" | "memory" | "predictedMs" | "predictedSpillBytes" | "frees"> = {
+            kind: "upload",
+            name: "upload",
+            algorithm: "copy to the GPU",
+            rowsIn: rows,
+            rowsOut: rows,
+            input: this.request.inputs.indexOf(node.input),
+            table,
+            columns: slots.map(({ column, decoded }) => ({ column, decode: decoded })),
+            bytes: Math.ceil(rows * rowBytes)
+        };
+        this.stages.push(stage);
+        return table;
+    }
+
+    /** Slots that a join needs of one side: keys, and what its result takes from there. */
+    #sideSlots(node: JoinNode, needed: readonly Slot[], side: Side): Slot[] {
+        const slots: Slot[] = [];
+        const add = (column: number, decoded: boolean): void => {
+            const known = slots.some((slot) => slot.column === column && slot.decoded === decoded);
+            if (!known) slots.push({ column, decoded });
+        };
+        for (const key of node.keys) add(key[side].column, isDecoded(key[side]));
+        for (const { column, decoded } of needed) {
+            const from = node.columns[column] as JoinColumn;
+            if (from.side === side || from.side === "either") add(from[side], decoded);
+        }
+        return slots;
+    }
+
+    #joinColumn(node: JoinNode, slot: Slot, build: Side, tables: Record<Side, number>): DeviceJoinColumn {
+        const from = node.columns[slot.column] as JoinColumn;
+        const probe = otherSide(build);
+        const side = from.side === "either" ? "either" : from.side === build ? "build" : "probe";
+        const at = (of: Side): number => this.#position(tables[of], { column: from[of], decoded: slot.decoded });
+        return {
+            side,
+            buildColumn: side === "probe" ? 0 : at(build),
+            probeColumn: side === "build" ? 0 : at(probe)
+        };
+    }
+
+    #join(node: JoinNode, needed: readonly Slot[], countOnly: boolean): number | null {
+        const { estimator, policy } = this.request;
+        const columns = needed.map(({ column }) => column);
+        const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = joinSides(node, columns, estimator, policy);
+        const probe = otherSide(build);
+        const tables = { left: 0, right: 0 };
+        for (const side of [build, probe]) tables[side] = this.#node(node[side], this.#sideSlots(node, needed, side));
+        const keys = (side: Side) =>
+            node.keys.map(({ [side]: key }) => {
+                const slot = { column: key.column, decoded: isDecoded(key) };
+                return deviceKey(node[side].columns[key.column] as LogicalColumn, key, this.#position(tables[side], slot));
+            });
+        const rows = estimator.of(node).rows;
+        const spec: DeviceJoinDescription = {
+            algorithm: "radix",
+            ...{ emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
+            nullsEqual: node.nullEquality,
+            expectedRows: Math.ceil(rows),
+            buildKeys: keys(build),
+            probeKeys: keys(probe),
+            columns: needed.map((slot) => this.#joinColumn(node, slot, build, tables))
+        };
+        const table = countOnly ? null : this.#table(node, needed);
+        const rowsOf = (side: Side): number => (this.tables[tables[side]] as DeviceTableDraft).rows;
+        this.stages.push({
+            kind: "deviceJoin",
+            name: countOnly ? "count" : "join",
+            algorithm: `radix hash join on the GPU, ${node.type}`,
+            rowsIn: rowsOf("left") + rowsOf("right"),
+            rowsOut: rows,
+            build: tables[build],
+            probe: tables[probe],
+            table,
+            spec
+        });
+        return table;
+    }
+
+    #group(node: GroupNode, needed: readonly Slot[]): number {
+        const { estimator } = this.request;
+        const keyCount = node.keys.length;
+        if (needed.some(({ decoded }) => decoded)) {
+            throw new NotOnDevice("a dictionary column of a group-by's result would have to be decoded");
+        }
+        const wanted = node.aggregates.map((_, i) => i).filter((i) => needed.some(({ column }) => column === keyCount + i));
+        const slots: Slot[] = [];
+        const add = (slot: Slot): void => {
+            if (!slots.some(({ column, decoded }) => column === slot.column && decoded === slot.decoded)) slots.push(slot);
+        };
+        const input = (column: number): LogicalColumn => node.child.columns[column] as LogicalColumn;
+        for (const key of node.keys) add({ column: key.column, decoded: false });
+        for (const i of wanted) {
+            const aggregate = node.aggregates[i] as GroupNode["aggregates"][number];
+            if (aggregate.column >= 0) add(aggregateSlot(aggregate, input(aggregate.column)));
+        }
+        const from = this.#node(node.child, slots);
+        const ordered = node.child.kind === "input";
+        const aggregates = wanted.map((i): DeviceAggregate => {
+            const aggregate = node.aggregates[i] as GroupNode["aggregates"][number];
+            if (aggregate.column < 0) return countRows;
+            const column = input(aggregate.column);
+            const position = this.#position(from, aggregateSlot(aggregate, column));
+            return deviceAggregate(aggregate, column, node.columns[keyCount + i] as LogicalColumn, position, ordered);
+        });
+        const keys = node.keys.map((key) =>
+            deviceKey(input(key.column), key, this.#position(from, { column: key.column, decoded: false }))
+        );
+        const results = [...node.keys.map((_, i) => i), ...wanted.map((i) => keyCount + i)];
+        const table = this.#table(
+            node,
+            results.map((column) => ({ column, decoded: false }))
+        );
+        const { rows } = estimator.of(node);
+        this.stages.push({
+            kind: "deviceGroup",
+            name: "group",
+            algorithm: "hash group-by on the GPU",
+            rowsIn: (this.tables[from] as DeviceTableDraft).rows,
+            rowsOut: rows,
+            from,
+            table,
+            spec: {
+                algorithm: "hash",
+                expectedGroups: Math.ceil(rows),
+                keys,
+                // An operation that makes nothing but keys is asked for a count beside them.
+                aggregates: aggregates.length === 0 ? [countRows] : aggregates
+            }
+        });
+        return table;
+    }
+}
+
+const countRows: DeviceAggregate = {
+    kind: "countRows",
+    column: 0,
+    valueKind: "signed",
+    resultWidth: 8,
+    decimalScale: 0
+};

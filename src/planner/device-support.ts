@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+import { isNested, type ColumnType, type KeySpec } from "../model/column-type.js";
+import type { DeviceAggregate, DeviceKey } from "../plan/device-stages.js";
+import type { LogicalAggregate, LogicalColumn } from "../plan/logical.js";
+
+/** Why a query cannot run on the GPU. Thrown inside the planner only. */
+export class NotOnDevice {
+    public constructor(
+        public readonly reason: string,
+        /** Memory that it would take at least, where that is the reason. */
+        public readonly wantedBytes?: number
+    ) {}
+}
+
+/** A column of a device table: that of a node of the query, or the values of its dictionary. */
+export interface Slot {
+    readonly column: number;
+    readonly decoded: boolean;
+}
+
+/** What a slot holds: dictionary indices count as themselves. */
+export function slotType(column: LogicalColumn, decoded: boolean): ColumnType {
+    return decoded ? (column.type.children[0] ?? column.type) : column.type;
+}
+
+export function requireFlat(column: LogicalColumn): void {
+    const { type } = column;
+    const nested = isNested(type) || (type.layout === "dictionary" && type.children.some(isNested));
+    if (nested) throw new NotOnDevice(`column \`${column.name}\` is nested`);
+}
+
+export function isBytes(type: ColumnType): boolean {
+    return type.layout === "binary" || type.layout === "view";
+}
+
+/** Bytes of a value of fixed width in GPU memory; 0 for strings. */
+export function fixedBytes(type: ColumnType): number {
+    if (isBytes(type)) return 0;
+    if (type.layout === "bool" || type.layout === "null") return 1;
+    return type.layout === "dictionary" ? 4 : type.byteWidth;
+}
+
+export function isDecoded(key: KeySpec): boolean {
+    return key.kind === "dictionaryValue";
+}
+
+/** A key whose values are column `position` of a device table. */
+export function deviceKey(column: LogicalColumn, key: KeySpec, position: number): DeviceKey {
+    const type = slotType(column, isDecoded(key));
+    const kind = key.kind === "dictionaryValue" ? key.kindOfValue : key.kind;
+    switch (kind) {
+        case "integer": {
+            const unsigned = type.layout === "bool" || type.order === "unsigned";
+            return { column: position, kind: unsigned ? "unsigned" : "signed", width: key.width };
+        }
+        case "dictionaryIndex":
+            return { column: position, kind: "unsigned", width: 4 };
+        case "float":
+            if (type.byteWidth < 4) throw new NotOnDevice(`key \`${column.name}\` has floats of 16 bits`);
+            return { column: position, kind: "float", width: key.width };
+        case "fixedBytes":
+            return { column: position, kind: "fixed", width: key.width };
+        case "bytes":
+            return { column: position, kind: "bytes", width: 0 };
+    }
+}
+
+const adds: ReadonlySet<string> = new Set(["sum", "mean"]);
+const compares: ReadonlySet<string> = new Set(["min", "max"]);
+
+/** Sums and means take the numbers behind dictionary indices. */
+export function aggregateSlot(aggregate: LogicalAggregate, column: LogicalColumn): Slot {
+    return { column: aggregate.column, decoded: column.type.layout === "dictionary" && adds.has(aggregate.kind) };
+}
+
+function valueKind(type: ColumnType): DeviceAggregate["valueKind"] {
+    if (isBytes(type)) return "bytes";
+    if (type.layout === "bool" || type.layout === "dictionary") return "unsigned";
+    return type.order;
+}
+
+/** `column`: what is aggregated; `position`: of its slot. `ordered`: the rows are in the order of one input. */
+export function deviceAggregate(
+    aggregate: LogicalAggregate,
+    column: LogicalColumn,
+    result: LogicalColumn,
+    position: number,
+    ordered: boolean
+): DeviceAggregate {
+    const { kind, decimalScale } = aggregate;
+    const type = slotType(column, aggregateSlot(aggregate, column).decoded);
+    const values = valueKind(type);
+    const cannot = (what: string): NotOnDevice =>
+        new NotOnDevice(`\`${kind}\` of column \`${column.name}\` (${what}) has no implementation there`);
+    if (kind === "countDistinct") throw cannot("distinct values");
+    if (type.layout === "null") throw cannot("NULLs only");
+    const number = values === "signed" || values === "unsigned" || (values === "float" && type.byteWidth >= 4);
+    if (adds.has(kind) && (!number || fixedBytes(result.type) > 8)) throw cannot("wide decimals or short floats");
+    const ordinary = number && fixedBytes(type) <= 8 && type.layout !== "dictionary";
+    if (compares.has(kind) && !ordinary) throw cannot("strings, dictionaries, decimals or short floats");
+    return {
+        kind: kind === "first" && !ordered ? "any" : kind,
+        column: position,
+        valueKind: values,
+        resultWidth: fixedBytes(result.type),
+        decimalScale
+    };
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+import { clamp } from "../model/sizes.js";
+import type { DeviceStage } from "../plan/device-stages.js";
+import { inputsOf } from "../plan/logical.js";
+import { freezePlan, type Plan } from "../plan/plan.js";
+import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
+import { NotOnDevice } from "./device-support.js";
+import { Estimator } from "./estimates.js";
+import { defaultPolicy, type Policy } from "./policy.js";
+import type { PlanQuery } from "./plan-search.js";
+
+/** A plan for the GPU. */
+export interface DevicePlan {
+    readonly plan: Plan;
+    /** GPU memory that it takes at least, whatever the estimates are worth. */
+    readonly leastBytes: number;
+}
+
+interface Draft {
+    stage: DeviceStageDraft;
+    /** Tables read for the last time. */
+    frees: number[];
+    makes: number | null;
+}
+
+function tablesOf(stage: DeviceStageDraft): { frees: number[]; makes: number | null } {
+    switch (stage.kind) {
+        case "upload":
+            return { frees: [], makes: stage.table };
+        case "deviceJoin":
+            return { frees: [stage.build, stage.probe], makes: stage.table };
+        case "deviceGroup":
+            return { frees: [stage.from], makes: stage.table };
+        case "deliver":
+            return { frees: [stage.from], makes: null };
+    }
+}
+
+const bytesOf = ({ rows, rowBytes }: DeviceTableDraft): number => rows * rowBytes;
+
+/** Copies of the rows (packed, partitioned) that an operation makes of a table it reads. */
+function copiedBytes(table: DeviceTableDraft, policy: Policy): number {
+    const packed = policy.deviceKeyBytes + Math.min(table.rowBytes, policy.deviceRowBytesMax);
+    return table.rows * packed * policy.deviceRowCopies;
+}
+
+/** The most GPU memory held at a time: tables from the stage that makes them to the one that reads them, and copies. */
+function peakBytes(drafts: readonly Draft[], tables: readonly DeviceTableDraft[], policy: Policy, sure: boolean): number {
+    const size = (id: number, bytes: (table: DeviceTableDraft) => number): number => {
+        const table = tables[id] as DeviceTableDraft;
+        return sure && !table.exact ? 0 : bytes(table);
+    };
+    const live = new Set<number>();
+    let peak = 0;
+    for (const { stage, frees, makes } of drafts) {
+        if (makes !== null) live.add(makes);
+        let bytes = 0;
+        for (const id of live) bytes += size(id, bytesOf);
+        // What is certain of the copies is one of each row.
+        const copies = stage.kind === "deliver" ? 0 : frees.reduce((sum, id) => sum + size(id, (t) => copiedBytes(t, policy)), 0);
+        peak = Math.max(peak, bytes + (sure ? copies / policy.deviceRowCopies : copies));
+        for (const id of frees) live.delete(id);
+    }
+    return Math.ceil(peak);
+}
+
+function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft, tables: readonly DeviceTableDraft[]): number {
+    const { profile, sink } = query;
+    const rows = (id: number | null): number => (id === null ? 0 : bytesOf(tables[id] as DeviceTableDraft));
+    const work = (): number => {
+        switch (stage.kind) {
+            case "upload":
+                return Math.max(
+                    stage.bytes / profile.deviceCopyBytesPerMs,
+                    stage.bytes / profile.readBytesPerMs / workers
+                );
+            case "deviceJoin":
+                return (rows(stage.build) + rows(stage.probe) + rows(stage.table)) / profile.deviceJoinBytesPerMs;
+            case "deviceGroup":
+                return (rows(stage.from) + rows(stage.table)) / profile.deviceGroupBytesPerMs;
+            case "deliver":
+                return (
+                    Math.max(
+                        stage.bytes / profile.deviceCopyBytesPerMs,
+                        stage.bytes / profile.outputBytesPerMs / workers
+                    ) + (sink === "file" ? stage.bytes / profile.fileWriteBytesPerMs : 0)
+                );
+        }
+    };
+    return work() + profile.deviceStageStartMs;
+}
+
+/** Compiles the stages, the last of which sends the result to the sink. */
+function compile(query: PlanQuery, policy: Policy): DeviceDraft {
+    const { root, sink, statistics } = query;
+    const estimator = new Estimator(root, statistics, policy, query.tableFull);
+    const draft = new DeviceDraft({ root, sink, inputs: inputsOf(root), estimator, policy });
+    const result = draft.compile();
+    if (result === undefined) return draft;
+    const table = draft.tables[result] as DeviceTableDraft;
+    draft.stages.push({
+        kind: "deliver",
+        name: "deliver",
+        algorithm: "copy from the GPU",
+        rowsIn: table.rows,
+        rowsOut: table.rows,
+        from: result,
+        columns: root.columns.map(({ type }, column) => ({
+            column: table.slots.findIndex((slot) => slot.column === column && !slot.decoded),
+            type
+        })),
+        bytes: Math.ceil(bytesOf(table))
+    });
+    return draft;
+}
+
+/** Pinned memory of a stage's copies: halves of some MiB for each worker hide the start of a copy. */
+function stagingBytes(stage: DeviceStageDraft, workers: number, budgetBytes: number, policy: Policy): number {
+    if (stage.kind !== "upload" && stage.kind !== "deliver") return 0;
+    const wanted = Math.min(workers * policy.deviceStagingBytesPerWorker, 2 * stage.bytes);
+    const most = Math.max(policy.deviceStagingBytesMin, budgetBytes / 8);
+    return Math.floor(clamp(wanted, policy.deviceStagingBytesMin, most));
+}
+
+/**
+ * The plan of a query for the GPU, or why there is none. `host`: its plan for the CPU, with the sizes of result batches
+ * and the workers. `limitBytes`: GPU memory that it may use.
+ */
+export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
+    const policy = query.policy ?? defaultPolicy;
+    let draft: DeviceDraft;
+    try {
+        draft = compile(query, policy);
+    } catch (error) {
+        if (error instanceof NotOnDevice) return error;
+        throw error;
+    }
+    const { tables } = draft;
+    const drafts = draft.stages.map((stage): Draft => ({ stage, ...tablesOf(stage) }));
+    const workers = host.threads;
+    const stages = drafts.map(
+        ({ stage, frees }, id): DeviceStage => ({
+            ...stage,
+            id,
+            frees,
+            live: [],
+            memory: {
+                inputBytes: stagingBytes(stage, workers, host.memory.budgetBytes, policy),
+                tableBytes: 0,
+                outputBytes: 0
+            },
+            predictedMs: stageMs(query, workers, stage, tables),
+            predictedSpillBytes: 0
+        })
+    );
+    const sum = (kind: "upload" | "deliver"): number =>
+        stages.reduce((bytes, stage) => bytes + (stage.kind === kind ? stage.bytes : 0), 0);
+    const estimatedBytes = peakBytes(drafts, tables, policy, false);
+    return {
+        leastBytes: peakBytes(drafts, tables, policy, true),
+        plan: freezePlan<Plan>({
+            ...host,
+            device: "gpu",
+            deviceReason: null,
+            deviceMemory: { limitBytes, estimatedBytes, uploadedBytes: sum("upload"), downloadedBytes: sum("deliver") },
+            sets: [],
+            stages,
+            predictedMs: stages.reduce((ms, stage) => ms + stage.predictedMs, 0)
+        })
+    };
+}

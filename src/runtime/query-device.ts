@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
+import type { Job } from "../execute/job.js";
+import { clamp, bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
+import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
+import { freezePlan, type Plan } from "../plan/plan.js";
+import { NotOnDevice } from "../planner/device-support.js";
+import { planOnDevice } from "../planner/plan-device.js";
+import type { PlanQuery } from "../planner/plan-search.js";
+import { defaultPolicy } from "../planner/policy.js";
+
+const mebibyte = 1024 * 1024;
+
+/** Which device a runtime was opened for. */
+export interface DeviceOptions {
+    device: "auto" | "cpu" | "gpu";
+    /** GPU memory that queries may use; undefined: what is free when the first one needs it. */
+    memoryBytes: number | undefined;
+}
+
+interface Opened {
+    limitBytes: number;
+}
+
+/** The plan as it is, with why it does not run on a GPU. */
+function onHost(plan: Plan, deviceReason: string): Plan {
+    return freezePlan({ ...plan, deviceReason });
+}
+
+/** What a query on the GPU ends with when the GPU, and not the query, is the reason. */
+export function deviceFailure(error: unknown): string | undefined {
+    if (!(error instanceof SpillwayError)) return undefined;
+    const { code, details, message } = error;
+    const memory = code === "OUT_OF_MEMORY" || code === "BUDGET_TOO_SMALL";
+    if (memory && details["tier"] === "device") return message;
+    if (code === "NO_DEVICE") return String(details["reason"] ?? message);
+    return details["reason"] === "deviceUnsupported" ? message : undefined;
+}
+
+/** Decides where the queries of one runtime run, and opens the GPU when the first one is to run there. */
+export class QueryDevice {
+    #opened: Promise<Opened> | undefined;
+    #isOpen = false;
+    /** Ends when nobody computes on the GPU. */
+    #turn: Promise<void> = Promise.resolve();
+
+    public constructor(
+        private readonly binding: Binding,
+        private readonly engine: EngineHandle,
+        private readonly options: DeviceOptions,
+        private readonly hostBytes: number
+    ) {}
+
+    public get isAutomatic(): boolean {
+        return this.options.device === "auto";
+    }
+
+    /**
+     * The plan of a query for the device that it is to run on. `host`: its plan for the CPU engine. Throws where the
+     * GPU was asked for and cannot run the query.
+     */
+    public async choose(query: PlanQuery, host: Plan): Promise<Plan> {
+        if (this.options.device === "cpu") return host;
+        if (this.options.device === "gpu") return await this.#require(query, host);
+        if (query.debug.gpu === true) return await this.#prefer(query, host);
+        const profile = query.profile;
+        const policy = query.policy ?? defaultPolicy;
+        if (!this.#isOpen && host.predictedMs < policy.deviceWorthMs) return onHost(host, "the query is a small one");
+        const draft = planOnDevice(query, host, 0);
+        if (draft instanceof NotOnDevice) return onHost(host, draft.reason);
+        const ms = draft.plan.predictedMs + (this.#isOpen ? 0 : profile.deviceOpenMs);
+        if (ms >= host.predictedMs) {
+            const times = `${formatMs(host.predictedMs)} on the CPU against ${formatMs(ms)} on a GPU`;
+            return onHost(host, `predicted times are ${times}`);
+        }
+        return await this.#prefer(query, host);
+    }
+
+    /** The GPU if it can be had. */
+    async #prefer(query: PlanQuery, host: Plan): Promise<Plan> {
+        try {
+            const { limitBytes } = await this.#open();
+            const made = planOnDevice(query, host, limitBytes);
+            if (made instanceof NotOnDevice) return onHost(host, made.reason);
+            const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
+            if (wanted <= limitBytes) return made.plan;
+            return onHost(host, `the query needs ${formatBytes(wanted)} of GPU memory, ${formatBytes(limitBytes)} are allowed`);
+        } catch (error) {
+            const reason = deviceFailure(error);
+            if (reason === undefined) throw error;
+            return onHost(host, reason);
+        }
+    }
+
+    async #require(query: PlanQuery, host: Plan): Promise<Plan> {
+        const draft = planOnDevice(query, host, 0);
+        if (draft instanceof NotOnDevice) throw cannotRun(draft.reason);
+        const { limitBytes } = await this.#open();
+        const made = planOnDevice(query, host, limitBytes);
+        if (made instanceof NotOnDevice) throw cannotRun(made.reason);
+        if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes);
+        return made.plan;
+    }
+
+    async #open(): Promise<Opened> {
+        this.#opened ??= this.#openUsable();
+        return await this.#opened;
+    }
+
+    async #openUsable(): Promise<Opened> {
+        const gpus = this.binding.devices();
+        const gpu = gpus.find(({ reason }) => reason === null);
+        if (gpu === undefined) throw noDevice(gpus, this.binding.gpuUnavailableReason());
+        const { limitBytes } = await this.binding.openDevice(this.engine, {
+            ordinal: gpu.ordinal,
+            memoryBytes: this.options.memoryBytes ?? 0,
+            pinnedBytes: pinnedBytes(this.hostBytes)
+        });
+        this.#isOpen = true;
+        return { limitBytes };
+    }
+
+    /** Waits until no other query computes on the GPU; the function ends the turn, and may be called again. */
+    public async takeTurn(job: Job): Promise<() => void> {
+        const before = this.#turn;
+        let end = (): void => undefined;
+        this.#turn = new Promise<void>((resolve) => (end = resolve));
+        try {
+            await job.unlessCancelled(before);
+        } catch (error) {
+            void before.then(end);
+            throw error;
+        }
+        this.binding.resetDevicePeak(this.engine);
+        return end;
+    }
+
+    /** Most GPU memory in use since the last turn began. */
+    public peakBytes(): number {
+        return this.#isOpen ? this.binding.deviceMemory(this.engine).peakBytes : 0;
+    }
+}
+
+/** Limit of pinned memory: what queries take of it counts in their budget; what is cached between queries does not. */
+function pinnedBytes(hostBytes: number): number {
+    return Math.floor(clamp(hostBytes / 8, 8 * mebibyte, 512 * mebibyte));
+}
+
+function noDevice(gpus: readonly NativeDevice[], unavailable: string | null): SpillwayError {
+    const reason = gpus[0]?.reason ?? unavailable ?? "none was found";
+    return new SpillwayError("NO_DEVICE", `There is no GPU to run on: ${reason}; use device "auto" or "cpu"`, {
+        option: "device",
+        reason
+    });
+}
+
+function cannotRun(reason: string): SpillwayError {
+    const message = `The GPU cannot run this query: ${reason}; use device "auto" or "cpu"`;
+    return new SpillwayError("UNSUPPORTED_TYPE", message, { option: "device", reason });
+}
+
+function tooSmall(leastBytes: number, limitBytes: number): SpillwayError {
+    const option = bytesOption(leastBytes);
+    const wantedBytes = parseBytes(option, "memory.device");
+    return new SpillwayError(
+        "BUDGET_TOO_SMALL",
+        `The query needs at least ${formatBytes(wantedBytes)} of GPU memory but ${formatBytes(limitBytes)} are ` +
+            `allowed; set \`memory.device\` to "${option}" or more, or use device "auto" or "cpu"`,
+        { tier: "device", wantedBytes, freeBytes: limitBytes, limitBytes, option: "memory.device", smallest: option }
+    );
+}

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated joins, group-bys and chains on the GPU (test/support/gpu.ts says which) against the reference; what the GPU
+// cannot run is refused with a reason.
+import { tableFromIPC, type RecordBatch } from "apache-arrow";
+import { readFileSync } from "node:fs";
+import { DataType, Table } from "apache-arrow";
+import { openRuntime, SpillwayError, type Query, type Relation, type Runtime } from "spillway";
+import { beforeAll, afterAll, describe, expect, test } from "vitest";
+import { groupCase, joinCase, type GroupCase, type JoinCase } from "../../support/cases.js";
+import { cellTable } from "../../support/cells.js";
+import { hasViews } from "../../support/domains.js";
+import {
+    expectedGroups,
+    expectedJoin,
+    expectSameGroups,
+    joinedRows,
+    sumOverflows
+} from "../../support/engine.js";
+import { forSeeds, type Random } from "../../support/random.js";
+import { expectSameRows } from "../../support/rows.js";
+import { Sandbox } from "../../support/sandbox.js";
+
+let runtime: Runtime;
+
+beforeAll(async () => {
+    runtime = await openRuntime({
+        device: "gpu",
+        memory: { host: "256MiB", device: "256MiB" },
+        threads: 2,
+        debug: { workers: 3 }
+    });
+});
+afterAll(async () => await runtime.close());
+
+function isNestedType(type: DataType): boolean {
+    const value = DataType.isDictionary(type) ? (type.dictionary as DataType) : type;
+    return (value.children ?? []).length > 0;
+}
+
+function relation(random: Random, table: Table, sandbox: Sandbox): Promise<Relation> | Relation {
+    const types = table.schema.fields.map(({ type }) => type);
+    const oneDictionary = table.batches.length <= 1 || !types.some((type) => String(type).includes("Dictionary"));
+    const file = random.chance(0.5) && oneDictionary && !types.some(hasViews);
+    return file ? runtime.fromArrowFile(sandbox.write(table)) : runtime.fromTable(table);
+}
+
+async function rowsOf(random: Random, query: Query, sandbox: Sandbox): Promise<Table> {
+    const way = random.below(3);
+    if (way === 0) return await query.toTable();
+    if (way === 1) {
+        const batches: RecordBatch[] = [];
+        for await (const batch of query.batches({ batchRows: random.pick([1, 7, 100, 5000]) })) batches.push(batch);
+        return new Table(query.schema, batches);
+    }
+    const path = sandbox.path("output.arrow");
+    await query.toArrowFile(path, { overwrite: true });
+    return tableFromIPC(readFileSync(path));
+}
+
+/** Runs unless the GPU cannot; returns whether it ran. */
+async function onGpu(run: () => Promise<void>, refused: Map<string, number>): Promise<boolean> {
+    try {
+        await run();
+        return true;
+    } catch (error) {
+        if (!(error instanceof SpillwayError) || error.details["option"] !== "device") throw error;
+        expect(error.code).toBe("UNSUPPORTED_TYPE");
+        const reason = String(error.details["reason"]).replaceAll(/`\w+`/g, "`x`");
+        refused.set(reason, (refused.get(reason) ?? 0) + 1);
+        return false;
+    }
+}
+
+async function checkJoin(random: Random, sandbox: Sandbox, joinCase: JoinCase): Promise<void> {
+    const { on, type, nullEquality, text } = joinCase;
+    const query = runtime.join({
+        left: await relation(random, joinCase.left, sandbox),
+        right: await relation(random, joinCase.right, sandbox),
+        on: Object.fromEntries(on),
+        ...{ type, nullEquality }
+    });
+    const expected = expectedJoin(joinCase);
+    const result = await rowsOf(random, query, sandbox);
+    expect(query.report()).toMatchObject({ device: "gpu", deviceReason: null });
+    expectSameRows(joinedRows(cellTable(result), joinCase), expected.rows, text);
+    expect(await query.count(), `count of ${text}`).toBe(expected.rows.length);
+}
+
+async function checkGroups(random: Random, sandbox: Sandbox, groups: GroupCase): Promise<void> {
+    const aggregates = Object.fromEntries(
+        groups.aggregates.map(({ alias, kind, column }) => [alias, { [kind]: column }])
+    ) as Record<string, { count: string }>;
+    const input = await relation(random, groups.table, sandbox);
+    const query = runtime.groupBy(input, { keys: [...groups.keys], aggregates });
+    const expected = expectedGroups(groups);
+    if (sumOverflows(groups, expected)) {
+        await query.explain();
+        await expect(query.toTable(), groups.text).rejects.toMatchObject({ code: "INTEGER_OVERFLOW" });
+        return;
+    }
+    expectSameGroups(cellTable(await rowsOf(random, query, sandbox)), expected, groups);
+    expect(query.report()?.device).toBe("gpu");
+    expect(await query.count(), `count of ${groups.text}`).toBe(expected.length);
+}
+
+/** Nested payload columns are for the CPU alone. */
+function withoutNested(joinCase: JoinCase): JoinCase {
+    const flat = (table: Table): Table =>
+        table.select(table.schema.fields.filter(({ type }) => !isNestedType(type)).map(({ name }) => name));
+    return { ...joinCase, left: flat(joinCase.left), right: flat(joinCase.right) };
+}
+
+describe("on the GPU", () => {
+    test("joins equal the reference", async () => {
+        const refused = new Map<string, number>();
+        let ran = 0;
+        await forSeeds(70_000, 150, async (random) => {
+            using sandbox = new Sandbox();
+            if (await onGpu(() => checkJoin(random, sandbox, withoutNested(joinCase(random))), refused)) ++ran;
+        });
+        console.log(ran, refused);
+    });
+
+    test("group-bys equal the reference", async () => {
+        const refused = new Map<string, number>();
+        let ran = 0;
+        await forSeeds(71_000, 150, async (random) => {
+            using sandbox = new Sandbox();
+            if (await onGpu(() => checkGroups(random, sandbox, groupCase(random)), refused)) ++ran;
+        });
+        console.log(ran, refused);
+    });
+});
