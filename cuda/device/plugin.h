@@ -149,7 +149,8 @@ typedef struct spillway_cuda_group {
     const spillway_cuda_aggregate* aggregates;
 } spillway_cuda_group;
 
-/* What an operation took: time on the caller's clock until the device was done, and peak_bytes of the device after it. */
+/* What an operation took: time on the caller's clock until the device was done, and peak_bytes of the device after it.
+ */
 typedef struct spillway_cuda_report {
     double elapsed_ms;
     uint64_t peak_bytes;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/operations.hpp"
-
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -9,6 +7,7 @@
 
 #include "device/guard.hpp"
 #include "plugin/handles.hpp"
+#include "plugin/operations.hpp"
 #include "relation/group_table.hpp"
 #include "relation/join_tables.hpp"
 
@@ -100,7 +99,8 @@ void run(spillway_cuda_gpu* gpu, spillway_cuda_report* report, spillway_cuda_sta
         const auto start = std::chrono::steady_clock::now();
         operation([&] { running = true; });
         gpu->device.synchronize();
-        report->elapsed_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        report->elapsed_ms =
+            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
         report->peak_bytes = gpu->device.memory().peak_bytes();
     });
     if (running && status->code == SPILLWAY_CUDA_INVALID) status->code = SPILLWAY_CUDA_UNSUPPORTED;

@@ -123,8 +123,7 @@ uint8_t* range_of(const spillway_cuda_buffer* buffer, uint64_t offset_bytes, uin
 void upload(spillway_cuda_gpu* gpu, spillway_cuda_buffer* to, uint64_t offset_bytes, const void* from, uint64_t bytes,
             spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
-    cuda::guarded(status,
-                  [&] { *transfer = cuda::start_upload(gpu, range_of(to, offset_bytes, bytes), from, bytes); });
+    cuda::guarded(status, [&] { *transfer = cuda::start_upload(gpu, range_of(to, offset_bytes, bytes), from, bytes); });
 }
 
 void download(spillway_cuda_gpu* gpu, void* to, const spillway_cuda_buffer* from, uint64_t offset_bytes, uint64_t bytes,

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/tables.hpp"
-
 #include <memory>
 #include <utility>
 
 #include "device/guard.hpp"
 #include "plugin/handles.hpp"
+#include "plugin/tables.hpp"
 
 namespace spillway::cuda {
 

@@ -130,9 +130,10 @@ UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
 GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe) {
     Fields fields(value, "spec");
     GpuJoin join;
-    join.algorithm = fields["algorithm"].one_of<GpuJoinAlgorithm>({{"radix", GpuJoinAlgorithm::kRadixHash},
-                                                                   {"noPartitioning", GpuJoinAlgorithm::kNoPartitioning},
-                                                                   {"perfect", GpuJoinAlgorithm::kPerfectHash}});
+    join.algorithm =
+        fields["algorithm"].one_of<GpuJoinAlgorithm>({{"radix", GpuJoinAlgorithm::kRadixHash},
+                                                      {"noPartitioning", GpuJoinAlgorithm::kNoPartitioning},
+                                                      {"perfect", GpuJoinAlgorithm::kPerfectHash}});
     join.emit = fields["emit"].one_of<GpuJoinEmit>({{"pairs", GpuJoinEmit::kPairs},
                                                     {"buildOnce", GpuJoinEmit::kBuildOnce},
                                                     {"probeOnce", GpuJoinEmit::kProbeOnce}});
@@ -147,7 +148,8 @@ GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, cons
     const Field probe_keys = fields["probeKeys"];
     join.probe_keys = decode_keys(probe_keys, probe);
     const size_t count = join.build_keys.size();
-    if (count == 0 || join.probe_keys.size() != count) throw probe_keys.error("as many keys as 'buildKeys', at least one");
+    if (count == 0 || join.probe_keys.size() != count)
+        throw probe_keys.error("as many keys as 'buildKeys', at least one");
     for (size_t i = 0; i < count; ++i) {
         if (join.build_keys[i].width != join.probe_keys[i].width) throw probe_keys.error("as wide as 'buildKeys'");
     }

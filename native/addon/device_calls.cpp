@@ -95,9 +95,8 @@ Napi::Value join_call(const Napi::CallbackInfo& info) {
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
         GpuReport report;
-        GpuTable rows = gpu->operate(job->control, [&] {
-            return GpuTable::join(gpu->device, build->table, probe->table, join, report);
-        });
+        GpuTable rows = gpu->operate(
+            job->control, [&] { return GpuTable::join(gpu->device, build->table, probe->table, join, report); });
         return made_table(job->engine, std::move(rows), report);
     });
 }
@@ -110,9 +109,8 @@ Napi::Value count_join_call(const Napi::CallbackInfo& info) {
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
         GpuReport report;
-        const uint64_t rows = gpu->operate(job->control, [&] {
-            return GpuTable::count_join(gpu->device, build->table, probe->table, join, report);
-        });
+        const uint64_t rows = gpu->operate(
+            job->control, [&] { return GpuTable::count_join(gpu->device, build->table, probe->table, join, report); });
         job->control.rows_out.fetch_add(rows, std::memory_order_relaxed);
         return [rows, report](Napi::Env env) -> Napi::Value {
             auto object = Napi::Object::New(env);
@@ -130,8 +128,8 @@ Napi::Value group_call(const Napi::CallbackInfo& info) {
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, input, group, gpu]() -> Encode {
         GpuReport report;
-        GpuTable rows = gpu->operate(
-            job->control, [&] { return GpuTable::group(gpu->device, input->table, group, report); });
+        GpuTable rows =
+            gpu->operate(job->control, [&] { return GpuTable::group(gpu->device, input->table, group, report); });
         return made_table(job->engine, std::move(rows), report);
     });
 }

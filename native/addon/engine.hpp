@@ -27,7 +27,7 @@ struct Engine {
     std::atomic<bool> keeps_dropped{true};
     const std::shared_ptr<SpillSpace> spill_space;
     const int threads;
-    int64_t running_jobs = 0;         // JS thread only
+    int64_t running_jobs = 0;        // JS thread only
     std::shared_ptr<OpenedGpu> gpu;  // set once, on the JS thread; jobs keep it by their tables and captures
 
     // Closed handles give their memory back on a background thread; a stage that starts meanwhile must not find the

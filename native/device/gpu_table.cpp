@@ -62,8 +62,8 @@ GpuTable::GpuTable(const GpuDevice& device, spillway_cuda_table* table) : GpuOwn
         spillway_cuda_column column{};
         open_->functions.table_column(table, i, &column);
         const bool fixed = column.kind == SPILLWAY_CUDA_COLUMN_FIXED;
-        columns_.push_back({fixed ? GpuColumnKind::kFixed : GpuColumnKind::kBytes, column.width, column.nullable != 0,
-                            column.bytes});
+        columns_.push_back(
+            {fixed ? GpuColumnKind::kFixed : GpuColumnKind::kBytes, column.width, column.nullable != 0, column.bytes});
     }
 }
 

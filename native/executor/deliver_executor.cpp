@@ -110,8 +110,9 @@ class Delivery {
     }
 
     void run() {
-        parallel_run(workers_, [this](int worker) { send_stripes(worker); },
-                     [this] { control_.cancelled.store(true, std::memory_order_relaxed); });
+        parallel_run(
+            workers_, [this](int worker) { send_stripes(worker); },
+            [this] { control_.cancelled.store(true, std::memory_order_relaxed); });
     }
 
   private:

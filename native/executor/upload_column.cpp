@@ -140,7 +140,9 @@ UploadPlan upload_plan(const ColumnType& type, bool decode) {
         plan.column.kind = GpuColumnKind::kBytes;
     } else {
         const bool byte = values.layout == Layout::kBool || values.layout == Layout::kNull;
-        plan.column.width = byte ? 1 : dictionary && !decode ? sizeof(int32_t) : static_cast<uint32_t>(values.byte_width);
+        plan.column.width = byte                    ? 1
+                            : dictionary && !decode ? sizeof(int32_t)
+                                                    : static_cast<uint32_t>(values.byte_width);
     }
     if (dictionary && decode) plan.form = decoded(plan.form);
     return plan;
@@ -164,7 +166,8 @@ void ValueStream::append(const uint8_t* from, uint64_t bytes) {
 
 void ValueStream::flush() {
     if (run_bytes_ == 0) return;
-    staging_.sent(device_call(control_, [&] { return table_.write(column_, GpuPart::kValues, at_, run_, run_bytes_); }));
+    staging_.sent(
+        device_call(control_, [&] { return table_.write(column_, GpuPart::kValues, at_, run_, run_bytes_); }));
     at_ += run_bytes_;
     run_ = nullptr;
     run_bytes_ = 0;

@@ -10,7 +10,16 @@
 namespace spillway {
 
 // How the rows of a column become those of a GPU column.
-enum class UploadForm : uint8_t { kFixed, kBits, kNothing, kBinary, kViews, kDecodedFixed, kDecodedBits, kDecodedBytes };
+enum class UploadForm : uint8_t {
+    kFixed,
+    kBits,
+    kNothing,
+    kBinary,
+    kViews,
+    kDecodedFixed,
+    kDecodedBits,
+    kDecodedBytes
+};
 
 struct UploadPlan {
     UploadForm form = UploadForm::kFixed;

@@ -18,9 +18,9 @@ namespace spillway {
 
 namespace {
 
-constexpr int64_t kRowsUnit = 64;                   // chunks begin at whole words of bitmaps
-constexpr uint64_t kPieceBytesMax = 4ULL << 20;     // of a read of one worker, but for a single row
-constexpr uint64_t kHalfBytesMin = 64ULL << 10;     // smaller copies are dominated by their start
+constexpr int64_t kRowsUnit = 64;                // chunks begin at whole words of bitmaps
+constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // of a read of one worker, but for a single row
+constexpr uint64_t kHalfBytesMin = 64ULL << 10;  // smaller copies are dominated by their start
 
 // Consecutive rows of one batch.
 struct Piece {
@@ -78,9 +78,8 @@ class Upload {
             columns.push_back(plans_[i].column);
             columns.back().bytes = places_[i].empty() ? 0 : places_[i].back();
         }
-        table_ = device_call(control_, [&] {
-            return GpuTable::create(device_, static_cast<uint64_t>(source_.rows()), columns);
-        });
+        table_ = device_call(control_,
+                             [&] { return GpuTable::create(device_, static_cast<uint64_t>(source_.rows()), columns); });
         in_parallel([this](int) { send_chunks(); });
         send_last_offsets();
         return std::move(table_);
@@ -146,9 +145,9 @@ class Upload {
                                          [](const UploadPlan& plan) { return plan.is_bytes(); });
             if (any) bytes = std::make_unique<DeviceStaging>(upload.device_, upload.budget_, upload.half_bytes_);
             for (size_t i = 0; i < upload.plans_.size(); ++i) {
-                streams.push_back(upload.plans_[i].is_bytes() ? std::make_unique<ValueStream>(
-                                                                    upload.table_, i, *bytes, upload.control_)
-                                                              : nullptr);
+                streams.push_back(upload.plans_[i].is_bytes()
+                                      ? std::make_unique<ValueStream>(upload.table_, i, *bytes, upload.control_)
+                                      : nullptr);
             }
             values.resize(streams.size());
             validity.resize(streams.size());

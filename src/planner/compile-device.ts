@@ -6,7 +6,15 @@ import type {
     DeviceStage,
     UploadStage
 } from "../plan/device-stages.js";
-import type { GroupNode, InputInfo, InputNode, JoinColumn, JoinNode, LogicalColumn, LogicalNode } from "../plan/logical.js";
+import type {
+    GroupNode,
+    InputInfo,
+    InputNode,
+    JoinColumn,
+    JoinNode,
+    LogicalColumn,
+    LogicalNode
+} from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
 import {
     aggregateSlot,
@@ -62,7 +70,11 @@ export class DeviceDraft {
     /** The table that holds the result; undefined where its rows are only counted. */
     public compile(): number | undefined {
         const { root, sink } = this.request;
-        if (sink !== "count") return this.#node(root, root.columns.map((_, column) => ({ column, decoded: false })));
+        if (sink !== "count")
+            return this.#node(
+                root,
+                root.columns.map((_, column) => ({ column, decoded: false }))
+            );
         if (root.kind === "join") return void this.#join(root, [], true);
         this.#node(root, []);
         return undefined;
@@ -159,14 +171,23 @@ export class DeviceDraft {
     #join(node: JoinNode, needed: readonly Slot[], countOnly: boolean): number | null {
         const { estimator, policy } = this.request;
         const columns = needed.map(({ column }) => column);
-        const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = joinSides(node, columns, estimator, policy);
+        const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = joinSides(
+            node,
+            columns,
+            estimator,
+            policy
+        );
         const probe = otherSide(build);
         const tables = { left: 0, right: 0 };
         for (const side of [build, probe]) tables[side] = this.#node(node[side], this.#sideSlots(node, needed, side));
         const keys = (side: Side) =>
             node.keys.map(({ [side]: key }) => {
                 const slot = { column: key.column, decoded: isDecoded(key) };
-                return deviceKey(node[side].columns[key.column] as LogicalColumn, key, this.#position(tables[side], slot));
+                return deviceKey(
+                    node[side].columns[key.column] as LogicalColumn,
+                    key,
+                    this.#position(tables[side], slot)
+                );
             });
         const rows = estimator.of(node).rows;
         const spec: DeviceJoinDescription = {
@@ -200,10 +221,13 @@ export class DeviceDraft {
         if (needed.some(({ decoded }) => decoded)) {
             throw new NotOnDevice("a dictionary column of a group-by's result would have to be decoded");
         }
-        const wanted = node.aggregates.map((_, i) => i).filter((i) => needed.some(({ column }) => column === keyCount + i));
+        const wanted = node.aggregates
+            .map((_, i) => i)
+            .filter((i) => needed.some(({ column }) => column === keyCount + i));
         const slots: Slot[] = [];
         const add = (slot: Slot): void => {
-            if (!slots.some(({ column, decoded }) => column === slot.column && decoded === slot.decoded)) slots.push(slot);
+            if (!slots.some(({ column, decoded }) => column === slot.column && decoded === slot.decoded))
+                slots.push(slot);
         };
         const input = (column: number): LogicalColumn => node.child.columns[column] as LogicalColumn;
         for (const key of node.keys) add({ column: key.column, decoded: false });

@@ -2,14 +2,7 @@
 import { rowNumberColumn, type ColumnType, type KeySpec } from "../model/column-type.js";
 import { isVariable } from "../model/column-type.js";
 import type { InputInfo, LogicalNode } from "../plan/logical.js";
-import type {
-    CpuStage,
-    PartitionDescription,
-    PartitionSet,
-    SinkKind,
-    StageMemory,
-    StageOutput
-} from "../plan/plan.js";
+import type { CpuStage, PartitionDescription, PartitionSet, SinkKind, StageMemory, StageOutput } from "../plan/plan.js";
 import type { Estimator } from "./estimates.js";
 import { rowWidth, type ValueWidth } from "./estimates.js";
 import {

@@ -4,12 +4,10 @@ import type { DeviceAggregate, DeviceKey } from "../plan/device-stages.js";
 import type { LogicalAggregate, LogicalColumn } from "../plan/logical.js";
 
 /** Why a query cannot run on the GPU. Thrown inside the planner only. */
-export class NotOnDevice {
-    public constructor(
-        public readonly reason: string,
-        /** Memory that it would take at least, where that is the reason. */
-        public readonly wantedBytes?: number
-    ) {}
+export class NotOnDevice extends Error {
+    public constructor(public readonly reason: string) {
+        super(reason);
+    }
 }
 
 /** A column of a device table: that of a node of the query, or the values of its dictionary. */

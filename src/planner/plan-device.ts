@@ -45,7 +45,12 @@ function copiedBytes(table: DeviceTableDraft, policy: Policy): number {
 }
 
 /** The most GPU memory held at a time: tables from the stage that makes them to the one that reads them, and copies. */
-function peakBytes(drafts: readonly Draft[], tables: readonly DeviceTableDraft[], policy: Policy, sure: boolean): number {
+function peakBytes(
+    drafts: readonly Draft[],
+    tables: readonly DeviceTableDraft[],
+    policy: Policy,
+    sure: boolean
+): number {
     const size = (id: number, bytes: (table: DeviceTableDraft) => number): number => {
         const table = tables[id] as DeviceTableDraft;
         return sure && !table.exact ? 0 : bytes(table);
@@ -57,14 +62,20 @@ function peakBytes(drafts: readonly Draft[], tables: readonly DeviceTableDraft[]
         let bytes = 0;
         for (const id of live) bytes += size(id, bytesOf);
         // What is certain of the copies is one of each row.
-        const copies = stage.kind === "deliver" ? 0 : frees.reduce((sum, id) => sum + size(id, (t) => copiedBytes(t, policy)), 0);
+        const copies =
+            stage.kind === "deliver" ? 0 : frees.reduce((sum, id) => sum + size(id, (t) => copiedBytes(t, policy)), 0);
         peak = Math.max(peak, bytes + (sure ? copies / policy.deviceRowCopies : copies));
         for (const id of frees) live.delete(id);
     }
     return Math.ceil(peak);
 }
 
-function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft, tables: readonly DeviceTableDraft[]): number {
+function stageMs(
+    query: PlanQuery,
+    workers: number,
+    stage: DeviceStageDraft,
+    tables: readonly DeviceTableDraft[]
+): number {
     const { profile, sink } = query;
     const rows = (id: number | null): number => (id === null ? 0 : bytesOf(tables[id] as DeviceTableDraft));
     const work = (): number => {
@@ -138,21 +149,19 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
     const { tables } = draft;
     const drafts = draft.stages.map((stage): Draft => ({ stage, ...tablesOf(stage) }));
     const workers = host.threads;
-    const stages = drafts.map(
-        ({ stage, frees }, id): DeviceStage => ({
-            ...stage,
-            id,
-            frees,
-            live: [],
-            memory: {
-                inputBytes: stagingBytes(stage, workers, host.memory.budgetBytes, policy),
-                tableBytes: 0,
-                outputBytes: 0
-            },
-            predictedMs: stageMs(query, workers, stage, tables),
-            predictedSpillBytes: 0
-        })
-    );
+    const stages = drafts.map(({ stage, frees }, id): DeviceStage => ({
+        ...stage,
+        id,
+        frees,
+        live: [],
+        memory: {
+            inputBytes: stagingBytes(stage, workers, host.memory.budgetBytes, policy),
+            tableBytes: 0,
+            outputBytes: 0
+        },
+        predictedMs: stageMs(query, workers, stage, tables),
+        predictedSpillBytes: 0
+    }));
     const sum = (kind: "upload" | "deliver"): number =>
         stages.reduce((bytes, stage) => bytes + (stage.kind === kind ? stage.bytes : 0), 0);
     const estimatedBytes = peakBytes(drafts, tables, policy, false);

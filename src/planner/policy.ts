@@ -137,8 +137,9 @@ export interface Policy {
     /** Batches of a stream are pushed in groups of this size. */
     readonly streamGroupBytes: number;
     /**
-     * GPU: copies of the rows of a table that an operation holds beside it (packed rows, their partitions, row numbers),
-     * of which each has a key and at most this much of the columns; wider rows stay where they are. Not measured yet.
+     * GPU: copies of the rows of a table that an operation holds beside it (packed rows, their partitions, row
+     * numbers), of which each has a key and at most this much of the columns; wider rows stay where they are. Not
+     * measured yet.
      */
     readonly deviceRowCopies: number;
     readonly deviceKeyBytes: number;

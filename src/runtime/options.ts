@@ -15,7 +15,11 @@ export interface MemoryOptions {
      * Defaults to half of the memory that is available (and that the control group allows).
      */
     host?: ByteSize;
-    /** GPU memory that the engine may use. Without a GPU it has no effect. */
+    /**
+     * GPU memory that queries may use, in bytes or as text such as "16GiB". A hard limit: a query that does not fit
+     * runs on the CPU engine with device "auto", and is the error BUDGET_TOO_SMALL with device "gpu". Without a GPU it
+     * has no effect. Defaults to what is free on the GPU when the first query is to run there.
+     */
     device?: ByteSize;
     /**
      * Existing folder for spill files. They are unlinked as soon as they are made, so nothing is left behind.
@@ -27,9 +31,10 @@ export interface MemoryOptions {
 
 export interface RuntimeOptions {
     /**
-     * - `"auto"`: the best device there is.
+     * - `"auto"`: for each query the GPU if it is predicted to be faster there and can be run there, else the CPU.
      * - `"cpu"`: the CPU engine.
-     * - `"gpu"`: a GPU, or the error NO_DEVICE that says why there is none.
+     * - `"gpu"`: a GPU, or the error NO_DEVICE that says why there is none. A query that it cannot run is the error
+     *   UNSUPPORTED_TYPE (BUDGET_TOO_SMALL where its memory is the reason).
      *
      * Defaults to `"auto"`.
      */

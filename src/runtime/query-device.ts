@@ -84,7 +84,10 @@ export class QueryDevice {
             if (made instanceof NotOnDevice) return onHost(host, made.reason);
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
             if (wanted <= limitBytes) return made.plan;
-            return onHost(host, `the query needs ${formatBytes(wanted)} of GPU memory, ${formatBytes(limitBytes)} are allowed`);
+            return onHost(
+                host,
+                `the query needs ${formatBytes(wanted)} of GPU memory, ${formatBytes(limitBytes)} are allowed`
+            );
         } catch (error) {
             const reason = deviceFailure(error);
             if (reason === undefined) throw error;

@@ -18,6 +18,10 @@ export const runtimeOptions = {
         alias: "m",
         describe: "Host memory budget, such as 512MiB or 2GiB (default: chosen from what is free)"
     },
+    "device-memory": {
+        type: "string",
+        describe: "GPU memory budget, such as 16GiB (default: what is free when a query first needs it)"
+    },
     threads: { type: "string", alias: "t", describe: "Worker threads (default: all cores)" },
     "spill-directory": {
         type: "string",
@@ -44,6 +48,7 @@ export const resultOptions = {
 export interface RuntimeArguments {
     device: string;
     memory: string | undefined;
+    "device-memory": string | undefined;
     threads: string | undefined;
     "spill-directory": string | undefined;
 }
@@ -51,11 +56,13 @@ export interface RuntimeArguments {
 /** Opens a runtime for one command; `await using` closes it, whatever happens. */
 export async function openCommandRuntime(args: RuntimeArguments): Promise<Runtime> {
     const spillDirectory = args["spill-directory"];
+    const deviceMemory = args["device-memory"];
     return await openRuntime({
         device: args.device as "auto" | "cpu" | "gpu", // yargs has checked the choices
         ...(args.threads == null ? {} : { threads: parseCount("threads", args.threads, 1, threadsMax) }),
         memory: {
             ...(args.memory == null ? {} : { host: args.memory }),
+            ...(deviceMemory == null ? {} : { device: deviceMemory }),
             ...(spillDirectory == null ? {} : { spillDirectory })
         }
     });

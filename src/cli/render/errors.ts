@@ -31,6 +31,7 @@ const generalRemedies: Record<ErrorCode, string | null> = {
 /** Options of the API that a message may name, as the command line calls them. */
 const flags: Readonly<Record<string, string>> = {
     "memory.host": "--memory",
+    "memory.device": "--device-memory",
     "memory.spillDirectory": "--spill-directory",
     nullEquality: "--null-equality",
     aggregates: "--aggregate"
@@ -38,7 +39,12 @@ const flags: Readonly<Record<string, string>> = {
 
 function remedyOf(error: SpillwayError, remedies: Remedies): string | null {
     const { details } = error;
-    if (typeof details["smallest"] === "string") return `Give --memory ${details["smallest"]} or more.`;
+    const onDevice = details["tier"] === "device";
+    if (typeof details["smallest"] === "string") {
+        return `Give ${onDevice ? "--device-memory" : "--memory"} ${details["smallest"]} or more.`;
+    }
+    if (onDevice && error.code === "BUDGET_TOO_SMALL") return "Give more with --device-memory, or --device cpu.";
+    if (onDevice) return "The GPU has less memory than --device-memory allows: end its other users, or --device cpu.";
     if (error.code === "DUPLICATE_COLUMN" && details["option"] === "suffix") {
         return "Give another --suffix for the right side, or --select only columns whose names occur once.";
     }

@@ -127,6 +127,27 @@ Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_grou
 std::pair<bool, std::string> key_of(const Table& table, const spillway_cuda_key_part* parts, uint64_t count,
                                     uint64_t row, bool nulls_equal);
 
+spillway_cuda_transfer* copied(spillway_cuda_gpu* gpu, void* to, const void* from, uint64_t bytes);
+
+// Of plugin.h.
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns, uint64_t column_count,
+                  spillway_cuda_table** table, spillway_cuda_status* status);
+void free_table(spillway_cuda_table* table);
+void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count);
+void table_column(const spillway_cuda_table* table, uint64_t column, spillway_cuda_column* told);
+void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+void join_tables(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                 const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
+                 spillway_cuda_status* status);
+void count_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
+                spillway_cuda_status* status);
+void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
+                 spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status);
+
 }  // namespace fake
 
 struct spillway_cuda_table {

@@ -65,7 +65,8 @@ std::string extreme_of(const Column& column, const Rows& rows, const spillway_cu
     std::string best = column.at(rows[0]);
     for (const uint64_t row : rows) {
         const std::string value = column.at(row);
-        if (aggregate.kind == kMin ? less(value, best, aggregate.value_kind) : less(best, value, aggregate.value_kind)) {
+        if (aggregate.kind == kMin ? less(value, best, aggregate.value_kind)
+                                   : less(best, value, aggregate.value_kind)) {
             best = value;
         }
     }
@@ -73,8 +74,8 @@ std::string extreme_of(const Column& column, const Rows& rows, const spillway_cu
 }
 
 void refuse_unsupported(const spillway_cuda_aggregate& aggregate) {
-    const bool compares = aggregate.kind == kMin || aggregate.kind == kMax || aggregate.kind == kSum ||
-                          aggregate.kind == kMean;
+    const bool compares =
+        aggregate.kind == kMin || aggregate.kind == kMax || aggregate.kind == kSum || aggregate.kind == kMean;
     if (aggregate.kind == kCountDistinct || (compares && aggregate.value_kind > kFloat)) {
         throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "the fake GPU has no such aggregate"};
     }
@@ -114,7 +115,8 @@ Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_grou
         const Column& column = table.columns[group.keys[i].column];
         ColumnWriter writer;
         for (const Rows& rows : groups) {
-            column.valid(rows[0]) ? writer.add(column.at(rows[0])) : writer.add_null(column.is_bytes() ? 0 : column.is.width);
+            column.valid(rows[0]) ? writer.add(column.at(rows[0]))
+                                  : writer.add_null(column.is_bytes() ? 0 : column.is.width);
         }
         result.columns.push_back(writer.finish(gpu, column.is.kind, column.is.width));
     }

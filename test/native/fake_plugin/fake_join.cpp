@@ -66,7 +66,8 @@ Pairs pairs_of(const Table& build, const Table& probe, const spillway_cuda_join&
     }
     for (uint64_t row = 0; row < build.rows; ++row) {
         const auto build_row = static_cast<int64_t>(row);
-        if (join.emit == kPairs && join.keep_unmatched_build != 0 && !matched[row]) pairs.emplace_back(build_row, kNone);
+        if (join.emit == kPairs && join.keep_unmatched_build != 0 && !matched[row])
+            pairs.emplace_back(build_row, kNone);
         if (join.emit == kBuildOnce && matched[row] != (join.anti != 0)) pairs.emplace_back(build_row, kNone);
     }
     return pairs;

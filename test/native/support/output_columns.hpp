@@ -90,7 +90,7 @@ class BatchCollector final : public BatchSink {
         std::lock_guard<std::mutex> lock(mutex_);
         batches.push_back(std::move(batch));
     }
-    BatchSize batch_size() const override { return {.rows = 1024}; }
+    BatchSize batch_size() const override { return size; }
 
     template <class Value>
     std::vector<Value> values(size_t column) const {
@@ -109,6 +109,7 @@ class BatchCollector final : public BatchSink {
     }
 
     std::vector<OutputBatch> batches;
+    BatchSize size = {.rows = 1024};
 
   private:
     std::mutex mutex_;

@@ -43,7 +43,7 @@ const nativeRooms: Record<string, readonly string[]> = {
     // Operators stand side by side: what two of them need belongs to a room below.
     "cpu/hash_join": [...rows, "cpu/radix_partition", "cpu/materialize"],
     "cpu/group_by": [...rows, "cpu/radix_partition", "cpu/materialize"],
-    executor: [...rows, "transfer", "cpu/radix_partition", "cpu/materialize", ...operators],
+    executor: [...rows, "transfer", "cpu/radix_partition", "cpu/materialize", ...operators, "device"],
     addon: [
         ...rows,
         "transfer",

@@ -57,9 +57,14 @@ test("memory is what is free and what the control group allows", () => {
 
 test("devices say why they are not used", () => {
     const gpu = { name: "H200", memoryBytes: 1, computeCapability: "9.0", reason: null };
-    expect(listDevices(machine, { gpus: [], unavailable: "no driver" })).toMatchObject([
+    expect(listDevices(machine, { gpus: [], unavailable: "no driver" }, "auto")).toMatchObject([
         { kind: "cpu", used: true, reason: null },
         { kind: "gpu", used: false, reason: "no driver" }
     ]);
-    expect(listDevices(machine, { gpus: [gpu], unavailable: null })[1]).toMatchObject({ name: "H200", used: false });
+    const found = { gpus: [{ ...gpu, reason: "too old" }, gpu, gpu], unavailable: null };
+    const used = (wanted: "auto" | "cpu" | "gpu") => listDevices(machine, found, wanted).map((device) => device.used);
+    expect(used("auto")).toEqual([true, false, true, false]);
+    expect(used("gpu")).toEqual([false, false, true, false]);
+    expect(used("cpu")).toEqual([true, false, false, false]);
+    for (const device of listDevices(machine, found, "gpu")) expect(device.reason === null).toBe(device.used);
 });

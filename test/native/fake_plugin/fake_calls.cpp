@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of plugin.h for tables.
+#include <unistd.h>
+
+#include "fake_gpu.hpp"
+
+namespace fake {
+
+namespace {
+
+uint8_t* range_of(const spillway_cuda_table* table, uint64_t column, int32_t part, uint64_t offset_bytes,
+                  uint64_t bytes) {
+    const auto& found = const_cast<Column&>(table->table.columns.at(column));
+    const Block& block = part == SPILLWAY_CUDA_VALUES    ? found.values
+                         : part == SPILLWAY_CUDA_OFFSETS ? found.offsets
+                                                         : found.validity;
+    if (offset_bytes + bytes > block.size()) throw Failure{SPILLWAY_CUDA_INVALID, "a copy exceeds its column"};
+    return const_cast<uint8_t*>(block.data()) + offset_bytes;
+}
+
+// Some work of the GPU that can be cancelled.
+template <class Body>
+void operate(spillway_cuda_gpu* gpu, spillway_cuda_report* report, spillway_cuda_status* status, Body&& body) {
+    *report = {};
+    guarded(gpu, status, [&] {
+        for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu->cancelled; ++ms) ::usleep(1000);
+        check(gpu);
+        body();
+        report->elapsed_ms = 1;
+        report->peak_bytes = gpu->peak_bytes;
+    });
+}
+
+}  // namespace
+
+spillway_cuda_transfer* copied(spillway_cuda_gpu* gpu, void* to, const void* from, uint64_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+    ++gpu->children;
+    return new spillway_cuda_transfer{gpu};
+}
+
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns, uint64_t column_count,
+                  spillway_cuda_table** table, spillway_cuda_status* status) {
+    *table = nullptr;
+    guarded(gpu, status, [&] {
+        Table made;
+        made.rows = rows;
+        for (uint64_t i = 0; i < column_count; ++i) made.columns.push_back(make_column(gpu, rows, columns[i]));
+        *table = own(gpu, std::move(made));
+    });
+}
+
+void free_table(spillway_cuda_table* table) {
+    const std::lock_guard<std::recursive_mutex> hold(lock());
+    --table->gpu->children;
+    delete table;
+}
+
+void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count) {
+    *rows = table->table.rows;
+    *column_count = table->table.columns.size();
+}
+
+void table_column(const spillway_cuda_table* table, uint64_t column, spillway_cuda_column* told) {
+    *told = table->table.columns.at(column).is;
+}
+
+void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    guarded(to->gpu, status,
+            [&] { *transfer = copied(to->gpu, range_of(to, column, part, offset_bytes, bytes), from, bytes); });
+}
+
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
+    *transfer = nullptr;
+    guarded(from->gpu, status,
+            [&] { *transfer = copied(from->gpu, to, range_of(from, column, part, offset_bytes, bytes), bytes); });
+}
+
+void join_tables(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                 const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
+                 spillway_cuda_status* status) {
+    *result = nullptr;
+    operate(gpu, report, status, [&] { *result = own(gpu, ::fake::join(gpu, build->table, probe->table, *join)); });
+}
+
+void count_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
+                spillway_cuda_status* status) {
+    *rows = 0;
+    operate(gpu, report, status, [&] { *rows = ::fake::count(build->table, probe->table, *join); });
+}
+
+void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
+                 spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status) {
+    *result = nullptr;
+    operate(gpu, report, status, [&] { *result = own(gpu, ::fake::group(gpu, table->table, *group)); });
+}
+
+}  // namespace fake

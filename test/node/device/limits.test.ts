@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of queries that the GPU cannot hold, cannot run, loses or is told to leave.
+import { Int32, Table, Utf8, vectorFromArray } from "apache-arrow";
+import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import { afterEach, describe, expect, test } from "vitest";
+import { useGpu, usesRealGpu } from "../../support/gpu.js";
+
+useGpu();
+
+const rows = 1200;
+
+function table(): Table {
+    const numbers = Array.from({ length: rows }, (_, i) => i);
+    return new Table({
+        one: vectorFromArray(
+            numbers.map(() => 1),
+            new Int32()
+        ),
+        k: vectorFromArray(numbers, new Int32()),
+        text: vectorFromArray(
+            numbers.map((i) => (i % 3 === 0 ? null : `text ${i}`)),
+            new Utf8()
+        )
+    });
+}
+
+async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+    const runtime = await openRuntime({ threads: 2, ...options });
+    try {
+        return await body(runtime);
+    } finally {
+        await runtime.close();
+    }
+}
+
+const self = (runtime: Runtime, on: string, hints = {}): Query => {
+    const [left, right] = [runtime.fromTable(table()), runtime.fromTable(table())];
+    return runtime.join({ left, right, on, select: ["k", "k_right"].filter((name) => name !== `${on}_right`), hints });
+};
+/** 1,440,000 pairs that the plan takes for one. */
+const underestimated = (runtime: Runtime): Query => self(runtime, "one", { resultRows: 1 });
+
+function behave(behaviour: string | undefined): void {
+    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
+    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
+}
+
+afterEach(() => behave(undefined));
+
+describe("GPU memory", () => {
+    const device = "1MiB";
+
+    test("inputs that cannot fit are refused before anything is read, with the size that would do", async () => {
+        const numbers = vectorFromArray(
+            Array.from({ length: 300_000 }, (_, i) => i),
+            new Int32()
+        );
+        const big = new Table({ k: numbers, v: numbers });
+        await withRuntime({ device: "gpu", memory: { device } }, async (runtime) => {
+            const query = runtime.join({ left: runtime.fromTable(big), right: runtime.fromTable(big), on: "k" });
+            const details = { tier: "device", option: "memory.device", limitBytes: 2 ** 20 };
+            await expect(query.count()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", details });
+            const error = (await query.count().catch((thrown: unknown) => thrown)) as { details: { smallest: string } };
+            await withRuntime({ device: "gpu", memory: { device: error.details.smallest } }, async (larger) => {
+                const [left, right] = [larger.fromTable(big), larger.fromTable(big)];
+                const plan = larger.join({ left, right, on: "k" }).explain({ result: "count" });
+                expect(String(await plan)).toContain("uploaded");
+            });
+        });
+    });
+
+    test("running out of it in the middle is an error that names the option", async () => {
+        await withRuntime({ device: "gpu", memory: { device } }, async (runtime) => {
+            const details = { tier: "device", option: "memory.device" };
+            const failure = { code: "BUDGET_TOO_SMALL", details };
+            await expect(underestimated(runtime).toTable()).rejects.toMatchObject(failure);
+            // All of it is free again.
+            expect((await self(runtime, "k").toTable()).numRows).toBe(rows);
+        });
+    });
+
+    test("with device auto the CPU engine takes over", async () => {
+        await withRuntime({ memory: { device }, debug: { gpu: true } }, async (runtime) => {
+            const query = underestimated(runtime);
+            expect((await query.toTable()).numRows).toBe(rows * rows);
+            expect(query.report()).toMatchObject({ device: "cpu", uploadedBytes: 0, devicePeakBytes: 0 });
+            expect(query.report()?.deviceReason).toMatch(/memory.device/);
+        });
+    });
+});
+
+describe("what the GPU cannot run", () => {
+    test("a stream is refused with device gpu and runs on the CPU with auto", async () => {
+        const streamed = (runtime: Runtime): Query => {
+            const left = runtime.fromBatches(table().schema, async function* () {
+                yield table();
+            });
+            return runtime.join({ left, right: runtime.fromTable(table()), on: "k" });
+        };
+        await withRuntime({ device: "gpu" }, async (runtime) => {
+            const details = { option: "device", reason: "`batches` is a stream of batches" };
+            await expect(streamed(runtime).count()).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", details });
+        });
+        await withRuntime({ debug: { gpu: true } }, async (runtime) => {
+            const query = streamed(runtime);
+            expect(await query.count()).toBe(rows);
+            expect(query.report()).toMatchObject({ device: "cpu", deviceReason: "`batches` is a stream of batches" });
+        });
+    });
+
+    test("explain names the device and why", async () => {
+        await withRuntime({ device: "gpu" }, async (runtime) => {
+            const grouped = self(runtime, "k").groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
+            const explained = await grouped.explain();
+            expect(explained.plan.stages.map(({ kind }) => kind)).toEqual([
+                ...["upload", "upload", "deviceJoin", "deviceGroup", "deliver"]
+            ]);
+            expect(String(explained)).toMatch(/gpu: .* uploaded, .* downloaded; about .* of GPU memory/);
+            const distinct = grouped.groupBy({ aggregates: { d: { countDistinct: "n" } } });
+            await expect(distinct.explain()).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE" });
+        });
+        await withRuntime({}, async (runtime) => {
+            expect(String(await self(runtime, "k").explain())).toContain("cpu: the query is a small one");
+        });
+        await withRuntime({ device: "cpu" }, async (runtime) => {
+            const { plan } = await self(runtime, "k").explain();
+            expect(plan).toMatchObject({ device: "cpu", deviceReason: null, deviceMemory: null });
+            expect(runtime.devices().find(({ kind }) => kind === "gpu")).toMatchObject({ used: false });
+        });
+    });
+});
+
+test("devices() says that queries run on the GPU, and reports tell what was copied", async () => {
+    await withRuntime({ device: "gpu" }, async (runtime) => {
+        expect(runtime.devices().find(({ kind }) => kind === "gpu")).toMatchObject({ used: true, reason: null });
+        const query = self(runtime, "k");
+        await query.toTable();
+        const report = query.report();
+        expect(report).toMatchObject({ device: "gpu", deviceReason: null });
+        expect(report?.uploadedBytes).toBe(2 * rows * 4);
+        expect(report?.downloadedBytes).toBe(rows * 4);
+        expect(report?.devicePeakBytes).toBeGreaterThanOrEqual(2 * rows * 4);
+        expect(report?.stages.map(({ name }) => name)).toEqual(["upload", "upload", "join", "deliver"]);
+    });
+});
+
+test("queries share the GPU, also beside a result that is not read", async () => {
+    await withRuntime({ device: "gpu", memory: { host: "64MiB", device: "64MiB" } }, async (runtime) => {
+        const open = underestimated(runtime).batches({ batchRows: 100 });
+        await open.next();
+        const counts = await Promise.all(Array.from({ length: 6 }, () => self(runtime, "k").count()));
+        expect(counts).toEqual(Array.from({ length: 6 }, () => rows));
+        await open.return?.();
+    });
+});
+
+describe.skipIf(usesRealGpu)("a GPU that misbehaves", () => {
+    test("an abort ends the operation that runs, and the next query works", async () => {
+        await withRuntime({ device: "gpu" }, async (runtime) => {
+            behave("slow");
+            const controller = new AbortController();
+            const reason = new Error("changed my mind");
+            const counted = self(runtime, "k").count({ signal: controller.signal });
+            const waiting = self(runtime, "k").count({ signal: AbortSignal.timeout(100) });
+            setTimeout(() => controller.abort(reason), 200);
+            const start = performance.now();
+            await expect(waiting).rejects.toThrow(/timeout/i);
+            await expect(counted).rejects.toBe(reason);
+            expect(performance.now() - start).toBeLessThan(5000);
+            behave(undefined);
+            expect(await self(runtime, "k").count()).toBe(rows);
+        });
+    });
+
+    test("closing the runtime ends what runs there", async () => {
+        let counted: Promise<unknown> | undefined;
+        await withRuntime({ device: "gpu" }, async (runtime) => {
+            expect(await self(runtime, "k").count()).toBe(rows);
+            behave("slow");
+            counted = self(runtime, "k").count();
+            counted.catch(() => undefined);
+            await new Promise((resolve) => setTimeout(resolve, 100));
+        });
+        await expect(counted).rejects.toMatchObject({ code: "CLOSED" });
+    });
+
+    test("a lost one is one clear error, or the CPU with device auto", async () => {
+        await withRuntime({ device: "gpu" }, async (runtime) => {
+            expect(await self(runtime, "k").count()).toBe(rows);
+            behave("lost");
+            const lost = { code: "NO_DEVICE", details: { cudaError: "700" } };
+            await expect(self(runtime, "k").toTable()).rejects.toMatchObject(lost);
+        });
+        behave(undefined);
+        await withRuntime({ debug: { gpu: true } }, async (runtime) => {
+            expect(await self(runtime, "k").count()).toBe(rows);
+            behave("lost");
+            const query = self(runtime, "k");
+            expect((await query.toTable()).numRows).toBe(rows);
+            expect(query.report()?.deviceReason).toMatch(/illegal memory access/);
+        });
+    });
+});
