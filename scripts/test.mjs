@@ -72,6 +72,14 @@ function buildNative(name, sanitize) {
     return null;
 }
 
+/** The plugin of plain C++ that tests of queries on the GPU open; the native tests build it too. */
+function buildFakeGpu() {
+    const { folder, status } = configureWithAddon() ?? { status: 1 };
+    const targets = ["spillway_fake_plugin", "spillway_gpu_probe"];
+    const built = status === 0 && run("cmake", ["--build", folder, "--target", ...targets]).status === 0;
+    if (!built) fail("Building the plugin for tests of the GPU failed; see above.");
+}
+
 // GCC's thread sanitizer cannot map its shadow when the kernel randomizes addresses with many bits.
 function withoutRandomAddresses(program) {
     const probe = spawnSync("setarch", ["-R", "true"], { stdio: "ignore" });
@@ -175,6 +183,7 @@ async function main([part = "all", ...rest]) {
         await runNative([["native tests", ""]], rest);
     } else if (buildPackage()) {
         if (part === "all") await runNative([["native tests", ""]]);
+        else buildFakeGpu();
         runVitest(rest);
     }
     for (const failure of failures) console.log(`failed: ${failure}`);

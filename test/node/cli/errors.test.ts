@@ -6,8 +6,11 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { SpillwayError } from "../../../src/errors.js";
 import { errorJson, errorText } from "../../../src/cli/render/errors.js";
+import { useGpu } from "../../support/gpu.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 import { command } from "./in-process.js";
+
+useGpu();
 
 const fixture = (name: string) => join(repositoryRoot, "test/fixtures/tpch", `${name}.arrow`);
 const lineitem = fixture("lineitem");
@@ -35,6 +38,29 @@ describe("the advice fits the command", () => {
         expect(code).toBe(1);
         expect(stderr).toMatch(/only numbers add up\.\nName another column in --aggregate, or another function/);
         expect(stderr).not.toContain("Write the file again");
+    });
+
+    test("for memory of the GPU", async () => {
+        const words = [
+            "join",
+            lineitem,
+            lineitem,
+            "--on",
+            "l_orderkey",
+            "--count",
+            "--threads",
+            "1",
+            "--device",
+            "gpu"
+        ];
+        const { code, stderr } = await command([...words, "--device-memory", "1MiB"]);
+        expect({ code, stderr }).toEqual({ code: 0, stderr: expect.any(String) as string });
+        const device = { tier: "device", option: "memory.device" };
+        const small = new SpillwayError("BUDGET_TOO_SMALL", "no room", { ...device, smallest: "2GiB" });
+        expect(errorText(small)).toBe("BUDGET_TOO_SMALL: no room.\nGive --device-memory 2GiB or more.");
+        const full = new SpillwayError("BUDGET_TOO_SMALL", "no room", device);
+        expect(errorText(full)).toContain("Give more with --device-memory");
+        expect(errorText(new SpillwayError("OUT_OF_MEMORY", "no room", device))).toContain("--device-memory allows");
     });
 
     test("for a key of a type that no key has", () => {

@@ -140,7 +140,11 @@ async function checkChain(random: Random): Promise<void> {
     const [first, second] = [random.pick(types), random.pick(types)];
     const once = random.chance(0.5);
     const run = async (on: Runtime): Promise<string[]> => {
-        const [a, b, c] = tables.map((table) => on.fromTable(table)) as [Relation, Relation, Relation];
+        const [a, b, c] = tables.map((table): Relation => on.fromTable(table as Table)) as [
+            Relation,
+            Relation,
+            Relation
+        ];
         const joined = on.join({ left: a, right: b, on: "key", type: first });
         const all = on.join({ left: joined, right: c, on: "key", type: second as "inner" }) as unknown as Query;
         const grouped = all.groupBy({ keys: ["text_a"], aggregates: { n: { count: "*" }, most: { max: "a" } } });

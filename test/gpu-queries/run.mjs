@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// node test/gpu-queries/run.mjs [--small] [--filter TEXT]
+// Queries on the GPU of this machine against the CPU engine of the same build, through the public API and the command
+// line. Needs dist/, build/Release with addon, plugin and spillway_gpu_probe, and the packages that dist/ imports; no
+// compiler, no network and no test framework. The last line is "N passed, N failed".
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseArgs } from "node:util";
+
+import { openRuntime } from "../../dist/index.js";
+import { keyKinds, randomNumbers, relation } from "./relations.mjs";
+
+const { values: options } = parseArgs({
+    options: { small: { type: "boolean", default: false }, filter: { type: "string", default: "" } }
+});
+const joinTypes = ["inner", "left", "right", "full", "semi", "anti"];
+const counts = { passed: 0, failed: 0 };
+
+function cell(value) {
+    if (value === null || value === undefined) return "NULL";
+    if (typeof value === "number" && value === 0) return "0"; // -0 and 0 are one key, and either may come out
+    if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("hex");
+    return String(value);
+}
+
+/** Rows in an order of their own. */
+function sortedRows(table) {
+    const vectors = table.schema.fields.map((_, i) => table.getChildAt(i));
+    const rows = Array.from({ length: table.numRows }, (_, row) =>
+        vectors.map((each) => cell(each.get(row))).join("|")
+    );
+    return rows.sort();
+}
+
+function firstDifference(found, wanted) {
+    if (found.length !== wanted.length) return `${found.length} rows instead of ${wanted.length}`;
+    const at = found.findIndex((row, i) => row !== wanted[i]);
+    return at < 0
+        ? null
+        : `row ${at} (sorted) is\n  ${found[at].slice(0, 300)}\ninstead of\n  ${wanted[at].slice(0, 300)}`;
+}
+
+async function check(name, body) {
+    if (!name.includes(options.filter)) return;
+    const start = performance.now();
+    let failure;
+    try {
+        failure = await body();
+    } catch (error) {
+        failure = error.stack ?? String(error);
+    }
+    const ms = `${(performance.now() - start).toFixed(0)} ms`;
+    console.log(failure === null ? `passed  ${name} (${ms})` : `FAILED  ${name} (${ms}): ${failure}`);
+    counts[failure === null ? "passed" : "failed"] += 1;
+}
+
+/** `make(runtime)` makes the query; its rows and their number must be those of the CPU engine. */
+async function compare(gpu, cpu, make) {
+    const [query, reference] = [make(gpu), make(cpu)];
+    const difference = firstDifference(sortedRows(await query.toTable()), sortedRows(await reference.toTable()));
+    if (difference !== null) return difference;
+    const { device } = query.report();
+    if (device !== "gpu") return `ran on the ${device}`;
+    const [counted, rows] = [await query.count(), await reference.count()];
+    return counted === rows ? null : `count() is ${counted} instead of ${rows}`;
+}
+
+function keySets() {
+    const single = Object.keys(keyKinds).map((kind) => [kind]);
+    return [...single, ["int32", "bool"], ["int64", "int32", "float64"], ["text", "int32"], ["decimal", "text"]];
+}
+
+async function joins(gpu, cpu) {
+    const sizes = options.small
+        ? [
+              [0, 20],
+              [60, 150]
+          ]
+        : [
+              [0, 300],
+              [1, 1],
+              [1000, 5000],
+              [70_000, 3000]
+          ];
+    let seed = 1;
+    for (const keys of keySets()) {
+        for (const [left, right] of sizes) {
+            const random = randomNumbers(seed++);
+            const domain = Math.max(2, Math.ceil(Math.max(left, right) / 2));
+            const nullPercent = random(2) * 15;
+            const tables = [left, right].map((rows, side) =>
+                relation(random, { keys, side, rows, domain, nullPercent, suffix: side === 0 ? "_l" : "_r" })
+            );
+            const twoTypes = keys.some((kind) => keyKinds[kind][0].toString() !== keyKinds[kind][1].toString());
+            for (const type of joinTypes) {
+                // One column cannot hold the keys of two types.
+                if (type === "full" && twoTypes) continue;
+                const nullEquality = random(2) === 1;
+                await check(`${type} join on ${keys.join(", ")}: ${left} x ${right}`, () =>
+                    compare(gpu, cpu, (runtime) =>
+                        runtime.join({
+                            left: runtime.fromTable(tables[0]),
+                            right: runtime.fromTable(tables[1]),
+                            on: keys.map((_, i) => `k${i}`),
+                            ...{ type, nullEquality }
+                        })
+                    )
+                );
+            }
+        }
+    }
+}
+
+const aggregates = {
+    rows: { count: "*" },
+    values: { count: "p_text_l" },
+    sum8: { sum: "p_int8_l" },
+    sum64: { sum: "p_int64_l" },
+    mean: { mean: "p_int32_l" },
+    sumFloat: { sum: "p_float64_l" },
+    min: { min: "p_int16_l" },
+    max: { max: "p_float64_l" },
+    first: { first: "p_text_l" },
+    firstDecimal: { first: "p_decimal_l" }
+};
+
+async function groups(gpu, cpu) {
+    let seed = 1000;
+    for (const keys of [[], ...keySets()]) {
+        for (const rows of options.small ? [0, 200] : [0, 1, 5000, 100_000]) {
+            for (const domain of options.small ? [10] : [3, 40_000]) {
+                const random = randomNumbers(seed++);
+                const table = relation(random, { keys, side: 0, rows, domain, nullPercent: 10, suffix: "_l" });
+                await check(`group-by ${keys.join(", ") || "without keys"}: ${rows} rows, ${domain} keys`, () =>
+                    compare(gpu, cpu, (runtime) =>
+                        runtime.groupBy(runtime.fromTable(table), { keys: keys.map((_, i) => `k${i}`), aggregates })
+                    )
+                );
+            }
+        }
+    }
+}
+
+async function chains(gpu, cpu) {
+    for (const rows of options.small ? [100] : [100, 20_000]) {
+        const random = randomNumbers(rows);
+        const common = { keys: ["int32"], rows, domain: rows, nullPercent: 5 };
+        const tables = ["_l", "_r", "_x"].map((suffix, i) => relation(random, { ...common, side: i % 2, suffix }));
+        const make = (runtime, type) => {
+            const [a, b, c] = tables.map((table) => runtime.fromTable(table));
+            return a
+                .join(b, { on: "k0", type })
+                .join(c, { on: "k0", select: ["k0", "p_text_l", "p_int32_l", "p_text_x"] });
+        };
+        for (const type of ["inner", "left"]) {
+            await check(`join of a ${type} join: ${rows} rows each`, () => compare(gpu, cpu, (on) => make(on, type)));
+            const grouped = (on) =>
+                make(on, type).groupBy({
+                    keys: ["p_text_x"],
+                    aggregates: { n: { count: "*" }, s: { sum: "p_int32_l" } }
+                });
+            await check(`group-by of it: ${rows} rows each`, () => compare(gpu, cpu, grouped));
+        }
+    }
+}
+
+async function commandLine(folder) {
+    const run = (...words) => {
+        const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
+        const { status, stdout, stderr } = spawnSync(process.execPath, [main, ...words], { encoding: "utf8" });
+        if (status !== 0) throw new Error(`${words.join(" ")}: ${stderr}`);
+        return stdout;
+    };
+    const [orders, lines] = [join(folder, "orders.arrow"), join(folder, "lineitem.arrow")];
+    const scale = options.small ? "0.01" : "1";
+    run("generate", "tpch", folder, "--scale", scale);
+    const words = ["join", orders, lines, "--on", "o_orderkey=l_orderkey"];
+    await check("command line: join --count", () => {
+        const [found, wanted] = ["gpu", "cpu"].map((device) => run(...words, "--count", "--device", device));
+        return found === wanted ? null : `${found} instead of ${wanted}`;
+    });
+    await check("command line: join --explain names the GPU", () => {
+        const text = run(...words, "--explain", "--device", "gpu", "--device-memory", "4GiB");
+        return text.includes("gpu: ") && text.includes("uploaded") ? null : text;
+    });
+}
+
+const folder = mkdtempSync(join(tmpdir(), "spillway-gpu-queries-"));
+const memory = { host: "4GiB", device: options.small ? "256MiB" : "16GiB", spillDirectory: folder };
+const gpu = await openRuntime({ device: "gpu", memory });
+const cpu = await openRuntime({ device: "cpu", memory });
+try {
+    console.log(
+        gpu
+            .devices()
+            .map(({ kind, name, used }) => `${kind} ${name}${used ? ", used" : ""}`)
+            .join("; ")
+    );
+    await joins(gpu, cpu);
+    await groups(gpu, cpu);
+    await chains(gpu, cpu);
+    await commandLine(folder);
+} finally {
+    await gpu.close();
+    await cpu.close();
+    rmSync(folder, { recursive: true, force: true });
+}
+console.log(`${counts.passed} passed, ${counts.failed} failed`);
+process.exitCode = counts.failed > 0 || counts.passed === 0 ? 1 : 0;

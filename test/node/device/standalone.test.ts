@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The check for machines with a GPU and nothing but Node runs, and finds nothing.
+import { expect, test } from "vitest";
+import { startProgram } from "../../support/child.js";
+import { useGpu } from "../../support/gpu.js";
+
+useGpu();
+
+test("test/gpu-queries/run.mjs passes", async () => {
+    const words = ["test/gpu-queries/run.mjs", "--small"];
+    const { code, stdout, stderr } = await startProgram(process.execPath, words).result;
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+    expect(stdout).toMatch(/\n[1-9]\d+ passed, 0 failed$/);
+    expect(stdout).not.toMatch(/^FAILED/m);
+});
