@@ -120,8 +120,15 @@ class Delivery {
         TypePtr type;
         int32_t column;
     };
-    // Offsets of a stripe's strings, per column; empty for others.
-    using Offsets = std::vector<std::vector<uint64_t>>;
+    // Memory of one worker: offsets of a stripe's strings (empty for other columns), and a batch's NULL bits.
+    struct Scratch {
+        explicit Scratch(size_t columns) : offsets(columns) {}
+        std::vector<Buffer> offsets;
+        Buffer bits;
+        const uint64_t* offsets_of(size_t column) const {
+            return offsets[column].empty() ? nullptr : reinterpret_cast<const uint64_t*>(offsets[column].data());
+        }
+    };
 
     const GpuColumn& gpu_column(const Column& column) const {
         return table_.columns()[static_cast<size_t>(column.column)];
@@ -130,32 +137,38 @@ class Delivery {
 
     void send_stripes(int worker) {
         TableReader reader(table_, device_, budget_, control_, half_bytes_);
-        Offsets offsets(columns_.size());
+        Scratch scratch(columns_.size());
         for (uint64_t stripe = next_++; stripe * stripe_rows_ < table_.rows(); stripe = next_++) {
             control_.check();
             const uint64_t begin = stripe * stripe_rows_;
             const uint64_t rows = std::min(stripe_rows_, table_.rows() - begin);
             for (size_t i = 0; i < columns_.size(); ++i) {
                 if (!is_bytes(i)) continue;
-                offsets[i].resize(rows + 1);
-                reader.copy(static_cast<size_t>(columns_[i].column), GpuPart::kOffsets, begin * sizeof(uint64_t),
-                            (rows + 1) * sizeof(uint64_t), reinterpret_cast<uint8_t*>(offsets[i].data()));
+                const uint64_t bytes = (rows + 1) * sizeof(uint64_t);
+                reader.copy(static_cast<size_t>(columns_[i].column), GpuPart::kOffsets, begin * sizeof(uint64_t), bytes,
+                            room(scratch.offsets[i], bytes));
             }
             for (uint64_t done = 0; done < rows;) {
-                const uint64_t part = rows_that_fit(offsets, done, rows - done);
-                sink_.push(worker, batch_of(reader, offsets, begin, done, part));
+                const uint64_t part = rows_that_fit(scratch, done, rows - done);
+                sink_.push(worker, batch_of(reader, scratch, begin, done, part));
                 done += part;
             }
         }
     }
 
+    uint8_t* room(Buffer& buffer, uint64_t bytes) {
+        if (buffer.capacity() < bytes) buffer = Buffer::allocate(budget_, bytes, kPurpose);
+        return buffer.data();
+    }
+
     // How many rows of the stripe from `row` on make a batch: one at least.
-    uint64_t rows_that_fit(const Offsets& offsets, uint64_t row, uint64_t rows) const {
+    uint64_t rows_that_fit(const Scratch& scratch, uint64_t row, uint64_t rows) const {
         const auto fits = [&](uint64_t count) {
             uint64_t bytes = count * row_bytes_;
             for (size_t i = 0; i < columns_.size(); ++i) {
-                if (offsets[i].empty()) continue;
-                const uint64_t values = offsets[i][row + count] - offsets[i][row];
+                const uint64_t* const offsets = scratch.offsets_of(i);
+                if (offsets == nullptr) continue;
+                const uint64_t values = offsets[row + count] - offsets[row];
                 const bool narrow = columns_[i].type->byte_width == sizeof(int32_t);
                 if (narrow && values > static_cast<uint64_t>(std::numeric_limits<int32_t>::max())) return false;
                 bytes += values;
@@ -171,7 +184,7 @@ class Delivery {
         return most;
     }
 
-    OutputBatch batch_of(TableReader& reader, const Offsets& offsets, uint64_t stripe, uint64_t row, uint64_t rows) {
+    OutputBatch batch_of(TableReader& reader, Scratch& scratch, uint64_t stripe, uint64_t row, uint64_t rows) {
         OutputBatch batch;
         batch.rows = static_cast<int64_t>(rows);
         for (size_t i = 0; i < columns_.size(); ++i) {
@@ -182,9 +195,9 @@ class Delivery {
             if (column.type->layout == Layout::kNull) {
                 column.null_count = batch.rows;
             } else {
-                read_validity(reader, i, stripe + row, rows, column);
+                read_validity(reader, scratch.bits, i, stripe + row, rows, column);
                 if (is_bytes(i)) {
-                    read_bytes(reader, i, offsets[i].data() + row, rows, column);
+                    read_bytes(reader, i, scratch.offsets_of(i) + row, rows, column);
                 } else {
                     read_values(reader, i, stripe + row, rows, column);
                 }
@@ -194,16 +207,18 @@ class Delivery {
         return batch;
     }
 
-    void read_validity(TableReader& reader, size_t index, uint64_t row, uint64_t rows, OutputColumn& column) {
+    void read_validity(TableReader& reader, Buffer& bits, size_t index, uint64_t row, uint64_t rows,
+                       OutputColumn& column) {
         if (!gpu_column(columns_[index]).nullable || rows == 0) return;
         const uint64_t first = row / 8;
-        std::vector<uint8_t> bits((row + rows + 7) / 8 - first);
-        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValidity, first, bits.size(), bits.data());
+        const uint64_t bytes = (row + rows + 7) / 8 - first;
+        uint8_t* const valid = room(bits, bytes);
+        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValidity, first, bytes, valid);
         const auto bit = static_cast<int64_t>(row % 8);
-        column.null_count = column.length - count_set_bits(bits.data(), bit, column.length);
+        column.null_count = column.length - count_set_bits(valid, bit, column.length);
         if (column.null_count == 0) return;
         column.validity = padded(budget_, (rows + 7) / 8);
-        copy_bits_aligned(bits.data(), bit, column.length, column.validity.data());
+        copy_bits_aligned(valid, bit, column.length, column.validity.data());
     }
 
     void read_values(TableReader& reader, size_t index, uint64_t row, uint64_t rows, OutputColumn& column) {

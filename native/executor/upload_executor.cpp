@@ -19,7 +19,8 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kRowsUnit = 64;                // chunks begin at whole words of bitmaps
-constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // of a read of one worker, but for a single row
+constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // of a read of one worker, but for a single row ...
+constexpr uint64_t kPieceBytesMin = 256ULL << 10;
 constexpr uint64_t kHalfBytesMin = 64ULL << 10;  // smaller copies are dominated by their start
 
 // Consecutive rows of one batch.
@@ -64,6 +65,7 @@ class Upload {
         // Each worker has memory in two halves for rows, and as much for the bytes of strings.
         const uint64_t wanted_bytes = spec.staging_bytes / workers / 4;
         half_bytes_ = std::max({wanted_bytes, kHalfBytesMin, row_bytes * static_cast<uint64_t>(kRowsUnit)});
+        piece_bytes_ = std::clamp(2 * half_bytes_, kPieceBytesMin, kPieceBytesMax);  // ... in a small budget less
         const auto fitting = static_cast<int64_t>(half_bytes_ / row_bytes);
         const int64_t share = source.rows() / workers_ + 1;
         chunk_rows_ = std::max(std::min(fitting, share) / kRowsUnit * kRowsUnit, kRowsUnit);
@@ -129,7 +131,7 @@ class Upload {
         SourceReader codes(source_, {columns_[column]}, budget_, control_);
         uint64_t bytes = 0;
         for (int64_t done = 0; done < piece.rows;) {
-            const int64_t rows = codes.rows_within(piece.batch, piece.row + done, piece.rows - done, kPieceBytesMax);
+            const int64_t rows = codes.rows_within(piece.batch, piece.row + done, piece.rows - done, piece_bytes_);
             bytes += decoded_bytes(codes.read(piece.batch, piece.row + done, rows)[0], rows);
             done += rows;
         }
@@ -186,7 +188,7 @@ class Upload {
             for (int64_t done = 0; done < piece.rows;) {
                 control_.check();
                 const int64_t row = piece.row + done;
-                const int64_t part = worker.reader.rows_within(piece.batch, row, piece.rows - done, kPieceBytesMax);
+                const int64_t part = worker.reader.rows_within(piece.batch, row, piece.rows - done, piece_bytes_);
                 const std::vector<ColumnView>& views = worker.reader.read(piece.batch, row, part);
                 for (size_t i = 0; i < plans_.size(); ++i) {
                     stage_rows(plans_[i], views[i], part, worker.values[i], worker.validity[i], at,
@@ -248,6 +250,7 @@ class Upload {
     GpuTable table_;
     int workers_ = 1;
     uint64_t half_bytes_ = 0;
+    uint64_t piece_bytes_ = 0;
     int64_t chunk_rows_ = kRowsUnit;
     int64_t chunks_ = 0;
     std::atomic<int64_t> next_{0};

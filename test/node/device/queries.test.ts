@@ -146,7 +146,7 @@ async function checkChain(random: Random): Promise<void> {
             Relation
         ];
         const joined = on.join({ left: a, right: b, on: "key", type: first });
-        const all = on.join({ left: joined, right: c, on: "key", type: second as "inner" }) as unknown as Query;
+        const all = on.join({ left: joined, right: c, on: "key", type: second as "inner" });
         const grouped = all.groupBy({ keys: ["text_a"], aggregates: { n: { count: "*" }, most: { max: "a" } } });
         const query = once ? grouped : grouped.groupBy({ aggregates: { sum: { sum: "n" } } });
         const result = await query.toTable();

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables, joins and group-bys as the host calls them: through the functions of plugin.h.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/device.hpp"
+#include "device/plugin.h"
+#include "gpu_test.hpp"
+
+namespace spillway::cuda {
+
+using gpu_test::small_or_full;
+using gpu_test::test_device;
+
+namespace {
+
+// The numbers of plugin.h.
+constexpr int32_t kSigned = 0;
+constexpr int32_t kBuildSide = 0;
+constexpr int32_t kProbeSide = 1;
+constexpr int32_t kCountRows = 0;
+constexpr int32_t kSum = 2;
+
+struct Plugin {
+    Plugin() { call.open_device(test_device().ordinal(), uint64_t{1} << 30, uint64_t{64} << 20, &gpu, &status); }
+    ~Plugin() { call.close_device(gpu, &status); }
+
+    bool ok() const { return status.code == SPILLWAY_CUDA_OK; }
+    spillway_cuda_table* create(uint64_t rows, const std::vector<spillway_cuda_column>& columns) {
+        spillway_cuda_table* table = nullptr;
+        call.create_table(gpu, rows, columns.data(), columns.size(), &table, &status);
+        return table;
+    }
+    template <class Value>
+    void write(spillway_cuda_table* table, uint64_t column, int32_t part, const std::vector<Value>& values) {
+        spillway_cuda_transfer* transfer = nullptr;
+        call.write_table(table, column, part, 0, values.data(), values.size() * sizeof(Value), &transfer, &status);
+        if (ok()) call.wait(transfer, &status);
+    }
+    template <class Value>
+    std::vector<Value> read(const spillway_cuda_table* table, uint64_t column, int32_t part, uint64_t count) {
+        std::vector<Value> values(count);
+        spillway_cuda_transfer* transfer = nullptr;
+        call.read_table(values.data(), table, column, part, 0, count * sizeof(Value), &transfer, &status);
+        if (ok()) call.wait(transfer, &status);
+        return values;
+    }
+    uint64_t rows(const spillway_cuda_table* table) const {
+        uint64_t count = 0;
+        uint64_t columns = 0;
+        call.table_size(table, &count, &columns);
+        return count;
+    }
+
+    const spillway_cuda_functions& call = *spillway_cuda_get_functions();
+    spillway_cuda_gpu* gpu = nullptr;
+    spillway_cuda_status status{};
+    spillway_cuda_report report{};
+};
+
+spillway_cuda_column fixed(uint32_t width, bool nullable = false) {
+    return {SPILLWAY_CUDA_COLUMN_FIXED, width, nullable ? 1 : 0, 0, 0};
+}
+
+// Keys 0 .. rows - 1 and three times the key.
+spillway_cuda_table* numbers(Plugin& plugin, uint64_t rows, uint64_t domain) {
+    std::vector<int64_t> keys(rows);
+    std::vector<int32_t> values(rows);
+    for (uint64_t i = 0; i < rows; ++i) {
+        keys[i] = static_cast<int64_t>(i % domain);
+        values[i] = static_cast<int32_t>(keys[i] * 3);
+    }
+    spillway_cuda_table* const table = plugin.create(rows, {fixed(8), fixed(4)});
+    if (table == nullptr) return nullptr;
+    plugin.write(table, 0, SPILLWAY_CUDA_VALUES, keys);
+    plugin.write(table, 1, SPILLWAY_CUDA_VALUES, values);
+    return table;
+}
+
+}  // namespace
+
+GPU_TEST("plugin: parts of a table go there and back, and nothing beyond them") {
+    Plugin plugin;
+    const std::vector<uint64_t> offsets = {0, 3, 3, 8};
+    const std::string bytes = "abcdefgh";
+    spillway_cuda_column text{SPILLWAY_CUDA_COLUMN_BYTES, 0, 1, 0, bytes.size()};
+    spillway_cuda_table* const table = plugin.create(3, {fixed(6), text});
+    CHECK(plugin.ok());
+    plugin.write(table, 0, SPILLWAY_CUDA_VALUES, std::vector<char>(18, 'z'));
+    plugin.write(table, 1, SPILLWAY_CUDA_VALUES, std::vector<char>(bytes.begin(), bytes.end()));
+    plugin.write(table, 1, SPILLWAY_CUDA_OFFSETS, offsets);
+    plugin.write(table, 1, SPILLWAY_CUDA_VALIDITY, std::vector<uint32_t>{5});
+    CHECK(plugin.ok());
+    CHECK(plugin.read<uint64_t>(table, 1, SPILLWAY_CUDA_OFFSETS, 4) == offsets);
+    CHECK(plugin.read<char>(table, 1, SPILLWAY_CUDA_VALUES, 8) == std::vector<char>(bytes.begin(), bytes.end()));
+    CHECK(plugin.read<char>(table, 0, SPILLWAY_CUDA_VALUES, 18) == std::vector<char>(18, 'z'));
+    spillway_cuda_column told{};
+    plugin.call.table_column(table, 1, &told);
+    CHECK(told.kind == SPILLWAY_CUDA_COLUMN_BYTES && told.nullable == 1 && told.bytes == 8);
+    plugin.read<char>(table, 0, SPILLWAY_CUDA_VALUES, 19);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    plugin.read<char>(table, 0, SPILLWAY_CUDA_OFFSETS, 1);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    plugin.read<char>(table, 2, SPILLWAY_CUDA_VALUES, 1);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    plugin.call.free_table(table);
+}
+
+GPU_TEST("plugin: a join and a group-by of its result, without a copy in between") {
+    Plugin plugin;
+    const uint64_t domain = small_or_full(500, 500'000);
+    spillway_cuda_table* const build = numbers(plugin, domain, domain);
+    spillway_cuda_table* const probe = numbers(plugin, 4 * domain, domain);
+    CHECK(build != nullptr && probe != nullptr);
+    const spillway_cuda_key_part key{0, kSigned, 8};
+    const spillway_cuda_join_column columns[] = {{kBuildSide, 1, 0}, {kProbeSide, 0, 0}};
+    spillway_cuda_join join{};
+    join.expected_rows = 4 * domain;
+    join.key_count = 1;
+    join.build_keys = &key;
+    join.probe_keys = &key;
+    join.column_count = 2;
+    join.columns = columns;
+    uint64_t counted = 0;
+    plugin.call.count_join(plugin.gpu, build, probe, &join, &counted, &plugin.report, &plugin.status);
+    CHECK(plugin.ok());
+    CHECK_EQ(counted, 4 * domain);
+    spillway_cuda_table* joined = nullptr;
+    plugin.call.join_tables(plugin.gpu, build, probe, &join, &joined, &plugin.report, &plugin.status);
+    CHECK(plugin.ok());
+    CHECK_EQ(plugin.rows(joined), 4 * domain);
+    CHECK(plugin.report.peak_bytes > 0);
+
+    const spillway_cuda_key_part group_key{1, kSigned, 8};
+    const spillway_cuda_aggregate aggregates[] = {{kCountRows, 0, kSigned, 8, 0}, {kSum, 0, kSigned, 8, 0}};
+    spillway_cuda_group group{};
+    group.expected_groups = domain;
+    group.key_count = 1;
+    group.keys = &group_key;
+    group.aggregate_count = 2;
+    group.aggregates = aggregates;
+    spillway_cuda_table* groups = nullptr;
+    plugin.call.group_table(plugin.gpu, joined, &group, &groups, &plugin.report, &plugin.status);
+    CHECK(plugin.ok());
+    CHECK_EQ(plugin.rows(groups), domain);
+    const auto keys = plugin.read<int64_t>(groups, 0, SPILLWAY_CUDA_VALUES, domain);
+    const auto counts = plugin.read<int64_t>(groups, 1, SPILLWAY_CUDA_VALUES, domain);
+    const auto sums = plugin.read<int64_t>(groups, 2, SPILLWAY_CUDA_VALUES, domain);
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < domain; ++i) wrong += counts[i] == 4 && sums[i] == 12 * keys[i] ? 0 : 1;
+    CHECK_EQ(wrong, uint64_t{0});
+    for (spillway_cuda_table* table : {build, probe, joined, groups}) plugin.call.free_table(table);
+}
+
+GPU_TEST("plugin: an operation refuses columns that are not there, and a cancelled one ends") {
+    Plugin plugin;
+    spillway_cuda_table* const table = numbers(plugin, 100, 10);
+    const spillway_cuda_key_part key{7, kSigned, 8};
+    spillway_cuda_join join{};
+    join.key_count = 1;
+    join.build_keys = &key;
+    join.probe_keys = &key;
+    spillway_cuda_table* result = nullptr;
+    plugin.call.join_tables(plugin.gpu, table, table, &join, &result, &plugin.report, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID && result == nullptr);
+    const spillway_cuda_key_part there{0, kSigned, 8};
+    join.build_keys = &there;
+    join.probe_keys = &there;
+    plugin.call.set_cancelled(plugin.gpu, 1);
+    plugin.call.join_tables(plugin.gpu, table, table, &join, &result, &plugin.report, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_CANCELLED && result == nullptr);
+    plugin.call.set_cancelled(plugin.gpu, 0);
+    plugin.call.close_device(plugin.gpu, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);  // a table is left
+    plugin.call.free_table(table);
+}
+
+}  // namespace spillway::cuda
