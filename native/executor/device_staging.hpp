@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "base/job_control.hpp"
 #include "device/gpu_device.hpp"
+#include "memory/buffer.hpp"
 #include "memory/memory_budget.hpp"
 
 namespace spillway {
@@ -31,17 +32,27 @@ auto device_call(const JobControl& control, Call&& call) {
     }
 }
 
-// Pinned memory of one worker in two halves: one is filled (or read) while the copies of the other are under way.
+// Pinned memory of one worker in two halves: one is filled (or read) while the copies of the other are under way. Where
+// no more can be pinned it is ordinary memory, which the plugin copies through pinned blocks of its own.
 class DeviceStaging {
   public:
-    DeviceStaging(GpuDevice& device, MemoryBudget& budget, uint64_t half_bytes)
-        : half_bytes_(half_bytes),
-          reservation_(budget.reserve(2 * half_bytes, "pinned memory for copies to and from the GPU")),
-          block_(device.allocate_pinned(2 * half_bytes, "copies to and from the GPU")) {}
+    DeviceStaging(GpuDevice& device, MemoryBudget& budget, uint64_t half_bytes) : half_bytes_(half_bytes) {
+        try {
+            reservation_ = budget.reserve(2 * half_bytes, kPurpose);
+            block_ = device.allocate_pinned(2 * half_bytes, kPurpose);
+            data_ = static_cast<uint8_t*>(block_.data());
+        } catch (const Error& error) {
+            const bool full = error.code() == ErrorCode::kBudgetTooSmall || error.code() == ErrorCode::kOutOfMemory;
+            if (!full || reservation_.bytes() == 0) throw;
+            reservation_.release();
+            pageable_ = Buffer::allocate(budget, 2 * half_bytes, kPurpose);
+            data_ = pageable_.data();
+        }
+    }
     DeviceStaging(const DeviceStaging&) = delete;
 
     uint64_t half_bytes() const { return half_bytes_; }
-    uint8_t* half(size_t index) const { return static_cast<uint8_t*>(block_.data()) + index * half_bytes_; }
+    uint8_t* half(size_t index) const { return data_ + index * half_bytes_; }
 
     // Uploads: room in the current half, which turn() makes free of what was sent before.
     uint64_t left() const { return half_bytes_ - used_; }
@@ -64,6 +75,8 @@ class DeviceStaging {
     }
 
   private:
+    static constexpr const char* kPurpose = "copies to and from the GPU";
+
     void wait(size_t index) {
         for (GpuTransfer& transfer : transfers_[index]) transfer.wait();
         transfers_[index].clear();
@@ -72,6 +85,8 @@ class DeviceStaging {
     const uint64_t half_bytes_;
     Reservation reservation_;
     PinnedBlock block_;
+    Buffer pageable_;
+    uint8_t* data_ = nullptr;
     // Last, so that copies have ended before their memory goes.
     std::array<std::vector<GpuTransfer>, 2> transfers_;
     size_t current_ = 0;

@@ -69,8 +69,9 @@ class Upload {
         const auto fitting = static_cast<int64_t>(half_bytes_ / row_bytes);
         const int64_t share = source.rows() / workers_ + 1;
         chunk_rows_ = std::max(std::min(fitting, share) / kRowsUnit * kRowsUnit, kRowsUnit);
-        chunks_ = (source.rows() + chunk_rows_ - 1) / chunk_rows_;
-        workers_ = static_cast<int>(std::min<int64_t>(workers_, std::max<int64_t>(chunks_, 1)));
+        // One without rows, too: strings have an offset more than rows.
+        chunks_ = std::max<int64_t>((source.rows() + chunk_rows_ - 1) / chunk_rows_, 1);
+        workers_ = static_cast<int>(std::min<int64_t>(workers_, chunks_));
     }
 
     GpuTable run() {
@@ -83,7 +84,6 @@ class Upload {
         table_ = device_call(control_,
                              [&] { return GpuTable::create(device_, static_cast<uint64_t>(source_.rows()), columns); });
         in_parallel([this](int) { send_chunks(); });
-        send_last_offsets();
         return std::move(table_);
     }
 
@@ -178,7 +178,7 @@ class Upload {
         const int64_t begin = chunk * chunk_rows_;
         const int64_t rows = chunk_end(chunk) - begin;
         for (size_t i = 0; i < plans_.size(); ++i) {
-            worker.values[i] = worker.rows.take(static_cast<uint64_t>(rows) * plans_[i].row_bytes());
+            worker.values[i] = worker.rows.take(value_bytes(i, chunk));
             worker.validity[i] = worker.rows.take(validity_bytes(rows));
             std::memset(worker.validity[i], 0, validity_bytes(rows));
             if (worker.streams[i] != nullptr) worker.streams[i]->start(places_[i][static_cast<size_t>(chunk)]);
@@ -212,8 +212,11 @@ class Upload {
                                                          "to inputs while a query runs");
             }
             const GpuPart part = plan.is_bytes() ? GpuPart::kOffsets : GpuPart::kValues;
-            send(worker, i, part, static_cast<uint64_t>(begin) * plan.row_bytes(), worker.values[i],
-                 static_cast<uint64_t>(rows) * plan.row_bytes());
+            const uint64_t bytes = value_bytes(i, chunk);
+            if (plan.is_bytes() && chunk + 1 == chunks_) {
+                std::memcpy(worker.values[i] + bytes - sizeof(uint64_t), &places_[i].back(), sizeof(uint64_t));
+            }
+            send(worker, i, part, static_cast<uint64_t>(begin) * plan.row_bytes(), worker.values[i], bytes);
             if (plan.column.nullable) {
                 send(worker, i, GpuPart::kValidity, static_cast<uint64_t>(begin) / 8, worker.validity[i],
                      validity_bytes(rows));
@@ -222,18 +225,16 @@ class Upload {
     }
 
     void send(Worker& worker, size_t column, GpuPart part, uint64_t offset_bytes, const void* from, uint64_t bytes) {
+        if (bytes == 0) return;
         worker.rows.sent(device_call(control_, [&] { return table_.write(column, part, offset_bytes, from, bytes); }));
     }
 
-    void send_last_offsets() {
-        for (size_t i = 0; i < plans_.size(); ++i) {
-            if (!plans_[i].is_bytes()) continue;
-            const uint64_t end = places_[i].back();
-            const auto at = static_cast<uint64_t>(source_.rows()) * sizeof end;
-            device_call(control_, [&] { return table_.write(i, GpuPart::kOffsets, at, &end, sizeof end); }).wait();
-        }
+    // Of a chunk's values or offsets; behind the last chunk's offsets stands the end.
+    uint64_t value_bytes(size_t column, int64_t chunk) const {
+        const auto rows = static_cast<uint64_t>(chunk_end(chunk) - chunk * chunk_rows_);
+        const bool end = plans_[column].is_bytes() && chunk + 1 == chunks_;
+        return rows * plans_[column].row_bytes() + (end ? sizeof(uint64_t) : 0);
     }
-
     // Whole 32-bit words, as the GPU reads them.
     static uint64_t validity_bytes(int64_t rows) { return static_cast<uint64_t>((rows + 31) / 32) * 4; }
     const std::string& name(size_t column) const {

@@ -90,9 +90,10 @@ export function deviceAggregate(
     const values = valueKind(type);
     const cannot = (what: string): NotOnDevice =>
         new NotOnDevice(`\`${kind}\` of column \`${column.name}\` (${what}) has no implementation there`);
-    if (kind === "countDistinct") throw cannot("distinct values");
     if (type.layout === "null") throw cannot("NULLs only");
-    const number = values === "signed" || values === "unsigned" || (values === "float" && type.byteWidth >= 4);
+    const shortFloat = values === "float" && type.byteWidth < 4;
+    if (kind === "countDistinct" && shortFloat) throw cannot("short floats");
+    const number = values === "signed" || values === "unsigned" || (values === "float" && !shortFloat);
     if (adds.has(kind) && (!number || fixedBytes(result.type) > 8)) throw cannot("wide decimals or short floats");
     const ordinary = number && fixedBytes(type) <= 8 && type.layout !== "dictionary";
     if (compares.has(kind) && !ordinary) throw cannot("strings, dictionaries, decimals or short floats");

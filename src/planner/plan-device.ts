@@ -129,7 +129,8 @@ function compile(query: PlanQuery, policy: Policy): DeviceDraft {
 function stagingBytes(stage: DeviceStageDraft, workers: number, budgetBytes: number, policy: Policy): number {
     if (stage.kind !== "upload" && stage.kind !== "deliver") return 0;
     const wanted = Math.min(workers * policy.deviceStagingBytesPerWorker, 2 * stage.bytes);
-    const most = Math.max(policy.deviceStagingBytesMin, budgetBytes / 8);
+    const share = Math.min(policy.deviceStagingBytesMax, budgetBytes / 8);
+    const most = Math.max(policy.deviceStagingBytesMin, share);
     return Math.floor(clamp(wanted, policy.deviceStagingBytesMin, most));
 }
 

@@ -144,9 +144,10 @@ export interface Policy {
     readonly deviceRowCopies: number;
     readonly deviceKeyBytes: number;
     readonly deviceRowBytesMax: number;
-    /** GPU: pinned memory for copies; four halves for each worker. Not measured yet. */
+    /** GPU: pinned memory for the copies of a stage; four halves for each worker. Not measured yet. */
     readonly deviceStagingBytesPerWorker: number;
     readonly deviceStagingBytesMin: number;
+    readonly deviceStagingBytesMax: number;
     /** Queries that the CPU engine answers sooner never look for a GPU: waking its driver takes longer. */
     readonly deviceWorthMs: number;
 }
@@ -220,6 +221,7 @@ export const defaultPolicy: Policy = Object.freeze({
     deviceRowBytesMax: 32,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
     deviceStagingBytesMin: 1024 * 1024,
+    deviceStagingBytesMax: 256 * 1024 * 1024,
     deviceWorthMs: 20
 });
 

@@ -144,9 +144,12 @@ export class QueryDevice {
     }
 }
 
-/** Limit of pinned memory: what queries take of it counts in their budget; what is cached between queries does not. */
+/**
+ * Limit of pinned memory: what queries take of it counts in their budget; what is cached between queries does not. The
+ * plugin's own blocks, for copies of ordinary memory, are 32 MiB (cuda/device/device_policy.hpp).
+ */
 function pinnedBytes(hostBytes: number): number {
-    return Math.floor(clamp(hostBytes / 8, 8 * mebibyte, 512 * mebibyte));
+    return Math.floor(clamp(hostBytes / 8, 48 * mebibyte, 1024 * mebibyte));
 }
 
 function noDevice(gpus: readonly NativeDevice[], unavailable: string | null): SpillwayError {

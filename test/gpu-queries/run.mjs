@@ -124,7 +124,9 @@ const aggregates = {
     min: { min: "p_int16_l" },
     max: { max: "p_float64_l" },
     first: { first: "p_text_l" },
-    firstDecimal: { first: "p_decimal_l" }
+    firstDecimal: { first: "p_decimal_l" },
+    distinctText: { countDistinct: "p_text_l" },
+    distinctDecimal: { countDistinct: "p_decimal_l" }
 };
 
 async function groups(gpu, cpu) {

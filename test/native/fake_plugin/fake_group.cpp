@@ -2,6 +2,7 @@
 // Group-bys in the most obvious way: the rows of each group, and a loop over them for each aggregate.
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fake_gpu.hpp"
 
@@ -73,10 +74,21 @@ std::string extreme_of(const Column& column, const Rows& rows, const spillway_cu
     return best;
 }
 
+// Of rows that are not NULL: as many as there are normalized keys.
+int64_t distinct(const Table& table, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
+    enum KeyPartKind : int32_t { kFloatKey = 2, kFixedKey = 3 };
+    const Column& column = table.columns[aggregate.column];
+    const int32_t kind = aggregate.value_kind == kFloat ? kFloatKey : kFixedKey;
+    const spillway_cuda_key_part part{aggregate.column, kind, column.is.width};
+    std::unordered_set<std::string> values;
+    for (const uint64_t row : rows) values.insert(key_of(table, &part, 1, row, true).second);
+    return static_cast<int64_t>(values.size());
+}
+
 void refuse_unsupported(const spillway_cuda_aggregate& aggregate) {
     const bool compares =
         aggregate.kind == kMin || aggregate.kind == kMax || aggregate.kind == kSum || aggregate.kind == kMean;
-    if (aggregate.kind == kCountDistinct || (compares && aggregate.value_kind > kFloat)) {
+    if (compares && aggregate.value_kind > kFloat) {
         throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "the fake GPU has no such aggregate"};
     }
 }
@@ -89,6 +101,7 @@ void add_result(const Table& table, const Rows& all, const spillway_cuda_aggrega
         if (column.valid(row)) rows.push_back(row);
     }
     const uint32_t width = column.is_bytes() ? 0 : aggregate.result_width;
+    if (aggregate.kind == kCountDistinct) return writer.add(bytes_of(distinct(table, rows, aggregate)));
     if (aggregate.kind == kCount) return writer.add(bytes_of(static_cast<int64_t>(rows.size())));
     const bool first_is_null = aggregate.kind == kFirst && (all.empty() || !column.valid(all[0]));
     if (rows.empty() || first_is_null) return writer.add_null(width);

@@ -176,7 +176,7 @@ describe("on the GPU", () => {
             using sandbox = new Sandbox();
             if (await onGpu(() => checkGroups(random, sandbox, groupCase(random)), refused)) ++ran;
         });
-        // Distinct counts, and extremes of what is no number.
+        // Sums of decimals, and extremes of what is no number.
         expect(refused.size).toBeLessThan(5);
         if (process.env["SPILLWAY_SEED"] === undefined) expect(ran).toBeGreaterThan(50);
     });
