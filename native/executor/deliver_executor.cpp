@@ -11,7 +11,7 @@
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
-#include "executor/device_staging.hpp"
+#include "executor/table_reader.hpp"
 
 namespace spillway {
 
@@ -42,52 +42,6 @@ uint32_t gpu_width(const ColumnType& type) {
     return static_cast<uint32_t>(type.byte_width);
 }
 
-// One worker's way to read a table.
-class TableReader {
-  public:
-    TableReader(const GpuTable& table, GpuDevice& device, MemoryBudget& budget, const JobControl& control,
-                uint64_t half_bytes)
-        : table_(table), control_(control), staging_(device, budget, half_bytes) {}
-
-    // Calls use(bytes, count) for consecutive pieces of the range, each while the next one is being copied.
-    template <class Use>
-    void read(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, Use use) {
-        size_t half = 0;
-        uint64_t sent = 0;
-        GpuTransfer transfer = begin(column, part, offset_bytes, bytes, sent, half);
-        for (uint64_t done = 0; done < bytes;) {
-            const uint64_t count = sent - done;
-            const uint8_t* const piece = staging_.half(half);
-            half = 1 - half;
-            GpuTransfer next = begin(column, part, offset_bytes, bytes, sent, half);
-            transfer.wait();
-            use(piece, count);
-            done += count;
-            transfer = std::move(next);
-        }
-    }
-
-    void copy(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, uint8_t* to) {
-        read(column, part, offset_bytes, bytes, [&to](const uint8_t* from, uint64_t count) {
-            std::memcpy(to, from, count);
-            to += count;
-        });
-    }
-
-  private:
-    GpuTransfer begin(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, uint64_t& sent, size_t half) {
-        const uint64_t count = std::min(staging_.half_bytes(), bytes - sent);
-        if (count == 0) return {};
-        const uint64_t from = offset_bytes + sent;
-        sent += count;
-        return device_call(control_, [&] { return table_.read(staging_.half(half), column, part, from, count); });
-    }
-
-    const GpuTable& table_;
-    const JobControl& control_;
-    DeviceStaging staging_;
-};
-
 class Delivery {
   public:
     Delivery(const GpuTable& table, const DeliverSpec& spec, GpuDevice& device, BatchSink& sink, MemoryBudget& budget,
@@ -102,11 +56,16 @@ class Delivery {
         const BatchSize size = sink.batch_size();
         batch_bytes_ = std::max<uint64_t>(size.bytes, 1);
         const uint64_t fitting = std::max<uint64_t>(batch_bytes_ / std::max<uint64_t>(row_bytes_, 1), 1);
-        stripe_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
-        const uint64_t stripes = table.rows() / stripe_rows_ + 1;
+        batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
+        const uint64_t stripes = table.rows() / batch_rows_ + 1;
         workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), stripes));
         half_bytes_ = std::max(spec.staging_bytes / static_cast<uint64_t>(workers_) / 2, kHalfBytesMin);
         half_bytes_ = half_bytes_ / 64 * 64;
+        // Small batches are cut from rows that are copied together, as long as there is a share for each worker.
+        const uint64_t together = half_bytes_ / std::max<uint64_t>(row_bytes_, 1) / batch_rows_;
+        const uint64_t share = stripes / static_cast<uint64_t>(workers_);
+        holds_ = std::min(together, share) > 1;
+        stripe_rows_ = batch_rows_ * std::max<uint64_t>(std::min(together, share), 1);
     }
 
     void run() {
@@ -148,11 +107,27 @@ class Delivery {
                 reader.copy(static_cast<size_t>(columns_[i].column), GpuPart::kOffsets, begin * sizeof(uint64_t), bytes,
                             room(scratch.offsets[i], bytes));
             }
+            if (holds_) hold(reader, scratch, begin, rows);
             for (uint64_t done = 0; done < rows;) {
-                const uint64_t part = rows_that_fit(scratch, done, rows - done);
+                const uint64_t part = rows_that_fit(scratch, done, std::min(rows - done, batch_rows_));
                 sink_.push(worker, batch_of(reader, scratch, begin, done, part));
                 done += part;
             }
+        }
+    }
+
+    void hold(TableReader& reader, const Scratch& scratch, uint64_t begin, uint64_t rows) {
+        for (size_t i = 0; i < columns_.size(); ++i) {
+            const auto from = static_cast<size_t>(columns_[i].column);
+            const GpuColumn& column = gpu_column(columns_[i]);
+            const uint64_t* const offsets = scratch.offsets_of(i);
+            const uint64_t bytes = is_bytes(i) ? offsets[rows] - offsets[0] : rows * column.width;
+            // Long strings are as well read batch by batch.
+            if (bytes <= half_bytes_) {
+                reader.hold(from, GpuPart::kValues, is_bytes(i) ? offsets[0] : begin * column.width, bytes);
+            }
+            if (!column.nullable) continue;
+            reader.hold(from, GpuPart::kValidity, begin / 8, (begin + rows + 7) / 8 - begin / 8);
         }
     }
 
@@ -259,7 +234,9 @@ class Delivery {
     std::vector<Column> columns_;
     uint64_t row_bytes_ = 0;  // without the bytes of strings
     uint64_t batch_bytes_ = 0;
-    uint64_t stripe_rows_ = 1;
+    uint64_t batch_rows_ = 1;
+    uint64_t stripe_rows_ = 1;  // copied by a worker before it takes others
+    bool holds_ = false;
     uint64_t half_bytes_ = 0;
     int workers_ = 1;
     std::atomic<uint64_t> next_{0};

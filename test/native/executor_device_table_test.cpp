@@ -130,6 +130,7 @@ TEST(executor_device_tables_of_odd_batches) {
         add_columns(relation);
         add_odd_batches(relation, {777, 1, 63, 0, 65, 1000, 7, 8, 9, 1234});
         expect_round_trip(relation, 4, decode, {.rows = 501});
+        expect_round_trip(relation, 4, decode, {.rows = 7});
     }
 }
 
