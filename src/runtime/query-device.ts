@@ -107,7 +107,13 @@ export class QueryDevice {
 
     async #open(): Promise<Opened> {
         this.#opened ??= this.#openUsable();
-        return await this.#opened;
+        try {
+            return await this.#opened;
+        } catch (error) {
+            // Its memory may be free for a later query.
+            this.#opened = undefined;
+            throw error;
+        }
     }
 
     async #openUsable(): Promise<Opened> {
@@ -130,11 +136,11 @@ export class QueryDevice {
         this.#turn = new Promise<void>((resolve) => (end = resolve));
         try {
             await job.unlessCancelled(before);
+            this.binding.resetDevicePeak(this.engine);
         } catch (error) {
             void before.then(end);
             throw error;
         }
-        this.binding.resetDevicePeak(this.engine);
         return end;
     }
 

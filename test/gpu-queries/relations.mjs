@@ -38,7 +38,7 @@ const text = (i) => (i % 11 === 0 ? "" : `value ${i}${"x".repeat(i % 37)}`);
 const bytes = (i, length) => Uint8Array.from({ length }, (_, at) => (i * 31 + at * 7) & 255);
 /** A decimal of 128 bits as Arrow JS takes it: four words, the lowest first. */
 const decimal = (number) => Uint32Array.from([0n, 32n, 64n, 96n], (bit) => Number((number >> bit) & 0xffff_ffffn));
-const float = (i) => [NaN, -0, 0, Infinity, i / 4, -i / 4][i % 6];
+const float = (i) => [NaN, -0, 0, Infinity, -Infinity][i % 100] ?? i / 4;
 
 /** name: [type of the left, type of the right, value of a number]. Both sides hold the same values. */
 export const keyKinds = {
