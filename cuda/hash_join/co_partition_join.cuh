@@ -156,7 +156,9 @@ class CoPartitionJoin {
         }
         rows_ = Probe(pass_.probe, unit_.probe_first, unit_.probe_count);
         rows_.load(warp_index());
-        for (uint32_t b = threadIdx.x * 4; b < pass_.buckets; b += kJoinThreads * 4) {
+        // Small partitions need few buckets, and time to clear no more than those.
+        table_.buckets = min(pass_.buckets, unit_.build_count / 8 * 20 + 16);
+        for (uint32_t b = threadIdx.x * 4; b < table_.buckets; b += kJoinThreads * 4) {
             constexpr uint32_t kNone = kEmptyBucket;
             *reinterpret_cast<uint4*>(table_.heads + b) = make_uint4(kNone, kNone, kNone, kNone);
         }
@@ -346,7 +348,7 @@ class CoPartitionJoin {
 
     const JoinPass& pass_;
     Shared& shared_;
-    const Table table_;
+    Table table_;
     QueuedPair* const queue_;
     OutputPlaces places_;
     const uint32_t wanted_;

@@ -121,8 +121,7 @@ class HashJoin {
     void allocate_marks() {
         const JoinKind& kind = extent_.kind;
         const auto allocate = [&](bool wanted, const PartitionedRows& rows, Allocation& marks) -> uint8_t* {
-            const uint64_t bytes = rows.data.bytes() / rows.layout.row_bytes();
-            if (wanted) marks = device_.memory().allocate(bytes, "marks of rows with a match");
+            if (wanted) marks = device_.memory().allocate(stored_rows(rows), "marks of rows with a match");
             return marks.as<uint8_t>();
         };
         pass_.build.marks = allocate(kind.keep_unmatched_build || kind.emit == JoinEmit::kBuildOnce, build_, marks_[0]);
@@ -136,12 +135,14 @@ class HashJoin {
 
     JoinResult allocate(const JoinColumns& columns, uint64_t expected_rows) {
         MatchOutput& out = pass_.output.out;
-        // Every warp may leave a chunk open, of the join kernel and of each that adds lone rows (at most four).
+        // Every warp may leave a chunk open, of the join kernel and of each that adds lone rows (at most four). Together
+        // they shall not take more memory than the result.
         uint64_t warps = blocks() * kJoinWarps;
-        if (!extent_.kind.inner()) warps += 4 * lone_rows_warps(device_);
-        const uint64_t chunks = (expected_rows + kOutputChunkRows - 1) / kOutputChunkRows + warps;
-        out.chunk_rows = kOutputChunkRows;
-        out.capacity_rows = chunks * kOutputChunkRows;
+        if (!extent_.kind.inner()) warps += 4 * lone_rows_warps(device_, std::max(stored_rows(build_), stored_rows(probe_)));
+        out.chunk_rows = kWarpThreads;
+        while (out.chunk_rows < kOutputChunkRows && out.chunk_rows * warps < expected_rows) out.chunk_rows *= 2;
+        const uint64_t chunks = (expected_rows + out.chunk_rows - 1) / out.chunk_rows + warps;
+        out.capacity_rows = chunks * out.chunk_rows;
         holes_.reset();
         holes_ = device_.memory().allocate(chunks * sizeof(uint32_t), "holes of the result");
         out.holes = holes_.as<uint32_t>();
@@ -156,7 +157,13 @@ class HashJoin {
         return result;
     }
 
-    uint64_t blocks() const { return static_cast<uint64_t>(device_.properties().multiprocessors); }
+    // Rows and what is between partitions.
+    static uint64_t stored_rows(const PartitionedRows& rows) { return rows.data.bytes() / rows.layout.row_bytes(); }
+    // No more than small inputs keep busy.
+    uint64_t blocks() const {
+        const uint64_t units = (stored_rows(build_) + stored_rows(probe_)) / kRowsPerBlockMin + 1;
+        return std::min(units, static_cast<uint64_t>(device_.properties().multiprocessors));
+    }
 
     void run(bool count_only) {
         const cudaStream_t stream = device_.stream();
@@ -185,7 +192,7 @@ class HashJoin {
     }
 
     void add_lone_rows(const LoneRows& what, bool with_keyless) {
-        launch_lone_rows(device_, pass_, what, build_.layout.key_words);
+        launch_lone_rows(device_, pass_, what, build_.layout.key_words, stored_rows(what.side == 0 ? build_ : probe_));
         const DeviceRelation* const relation = what.side == 0 ? extent_.build : extent_.probe;
         if (with_keyless && relation != nullptr) {
             launch_keyless_rows(device_, pass_.output.out, *relation, what.count_only ? nullptr : sources_, what);

@@ -40,8 +40,11 @@ constexpr int kInsertRows = 4;
 // takes as many instructions for one row as for 32.
 constexpr uint32_t kDirectLanesMin = 16;
 
-// Output rows that a warp reserves at once: 2^27 matches reserve 2^17 times. What a warp has left at the end is a hole
-// that other rows are moved to.
+// Rows of both sides for which another block is worth its start.
+constexpr uint64_t kRowsPerBlockMin = 2048;
+
+// Output rows that a warp reserves at once, at most: 2^27 matches reserve 2^17 times. What a warp has left at the end is
+// a hole that other rows are moved to.
 constexpr uint32_t kOutputChunkRows = 1024;
 
 // Rows that are written once each (outer, semi and anti joins): a stream of marks and rows, not measured yet.

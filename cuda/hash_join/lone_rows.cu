@@ -113,13 +113,14 @@ __global__ void __launch_bounds__(kLoneThreads)
     }
 }
 
-dim3 lone_grid(Device& device) {
-    return dim3(static_cast<unsigned>(device.properties().multiprocessors * kLoneBlocksPerMultiprocessor));
+dim3 lone_grid(Device& device, uint64_t rows) {
+    const auto most = static_cast<uint64_t>(device.properties().multiprocessors * kLoneBlocksPerMultiprocessor);
+    return dim3(static_cast<unsigned>(std::min(most, rows / kLoneTileRows + 1)));
 }
 
 }  // namespace
 
-void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what, uint32_t key_words) {
+void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what, uint32_t key_words, uint64_t rows) {
     const JoinSide& side = what.side == 0 ? pass.build : pass.probe;
     const Allocation sizes = device.memory().allocate(pass.partitions * sizeof(uint64_t), "sizes of partitions");
     constexpr unsigned kThreads = 256;
@@ -128,7 +129,8 @@ void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what
     const Allocation tiles = first_tiles(device, sizes.as<const uint64_t>(), pass.partitions, kLoneTileRows);
     const auto kernel = key_words == 1 ? (what.count_only ? lone_rows_kernel<1, true> : lone_rows_kernel<1, false>)
                                        : (what.count_only ? lone_rows_kernel<2, true> : lone_rows_kernel<2, false>);
-    launch(kernel, lone_grid(device), dim3(kLoneThreads), 0, device.stream(), pass, what, tiles.as<const uint64_t>());
+    launch(kernel, lone_grid(device, rows), dim3(kLoneThreads), 0, device.stream(), pass, what,
+           tiles.as<const uint64_t>());
 }
 
 void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,
@@ -137,12 +139,12 @@ void launch_keyless_rows(Device& device, const MatchOutput& output, const Device
     SourceColumns columns;
     if (source != nullptr) std::copy_n(source, output.columns(), columns.data);
     const auto kernel = what.count_only ? keyless_rows_kernel<true> : keyless_rows_kernel<false>;
-    launch(kernel, lone_grid(device), dim3(kLoneThreads), 0, device.stream(), output, columns, relation.key_valid,
+    launch(kernel, lone_grid(device, relation.rows), dim3(kLoneThreads), 0, device.stream(), output, columns, relation.key_valid,
            relation.rows, relation.key.width, what.side);
 }
 
-uint64_t lone_rows_warps(Device& device) {
-    return static_cast<uint64_t>(lone_grid(device).x) * (kLoneThreads / kWarpThreads);
+uint64_t lone_rows_warps(Device& device, uint64_t rows) {
+    return static_cast<uint64_t>(lone_grid(device, rows).x) * (kLoneThreads / kWarpThreads);
 }
 
 }  // namespace spillway::cuda

@@ -16,12 +16,12 @@ struct LoneRows {
     bool count_only = false;
 };
 
-// Appends rows of partitions to the output, or counts them into its matches.
-void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what, uint32_t key_words);
+// Appends rows of partitions to the output, or counts them into its matches. rows: about as many as the side has.
+void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what, uint32_t key_words, uint64_t rows);
 // ... rows without a key of what was partitioned. source[]: where output.column[] come from.
 void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,
                          const void* const* source, const LoneRows& what);
-// Blocks of either, each with as many warps: every warp may leave a chunk of the output open.
-uint64_t lone_rows_warps(Device& device);
+// Warps of either for a side of so many rows: each may leave a chunk of the output open.
+uint64_t lone_rows_warps(Device& device, uint64_t rows);
 
 }  // namespace spillway::cuda

@@ -34,7 +34,7 @@ struct TableGroupBy {
 // Key columns in order (the values of a row of the group), then aggregates. Results and their NULLs are those of
 // native/cpu/group_by, but for sums of floats, which are not compensated. Throws kInvalid, with a text that names it,
 // for what has no implementation here (sums of decimals; min and max of byte strings and of values beyond 8 bytes; half
-// floats) and for a sum of integers that does not fit 64 bits: the CPU engine has the answer, or the error.
+// floats): the CPU engine has. kOverflow: a sum of integers does not fit 64 bits.
 DeviceTable group_table(Device& device, const DeviceTable& table, const TableGroupBy& group);
 
 }  // namespace spillway::cuda

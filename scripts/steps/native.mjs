@@ -51,7 +51,9 @@ export async function configure(kind, cuda) {
     dropForeignConfiguration();
     await runStep("configuration", process.execPath, [
         ...cmakeJsArguments("configure", kind),
-        `--CDSPILLWAY_CUDA=${cuda.toUpperCase()}`
+        `--CDSPILLWAY_CUDA=${cuda.toUpperCase()}`,
+        // Fewer than a release has, such as "90", for who builds for one machine or only to see that it compiles.
+        `--CDSPILLWAY_CUDA_ARCHITECTURES=${process.env["SPILLWAY_CUDA_ARCHITECTURES"] ?? ""}`
     ]);
 }
 
