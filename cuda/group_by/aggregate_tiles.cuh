@@ -6,6 +6,8 @@
 #include "group_by/add_rows.cuh"
 #include "group_by/aggregate_pass.cuh"
 #include "group_by/emit_group.cuh"
+#include "group_by/find_slots.cuh"
+#include "group_by/merge_table.cuh"
 
 // Groups in shared memory. A block works on units of rows: each row's key is looked up in the block's table, its values
 // are added to the slot, and at the end of the unit the groups are merged into the table in GPU memory or, when no
@@ -26,31 +28,6 @@ struct GroupShared {
     uint32_t warp_groups[kGroupWarps];
     unsigned long long first_group;
 };
-
-// A slot of the table in GPU memory; none: the whole result will be thrown away.
-template <int kKeyWords>
-__device__ inline uint64_t global_place(const GlobalGroups& groups, typename MixedKey<kKeyWords>::Key mixed) {
-    const GlobalSlots<kKeyWords> table = groups.table<kKeyWords>();
-    const uint64_t slot = table.find(mixed, global_slot<kKeyWords>(mixed, groups.slots), groups.walk_max);
-    if (slot == GlobalSlots<kKeyWords>::kNoSlot) atomicExch(groups.failed, 1U);
-    return slot;
-}
-
-// A row for whose key the block's table has no place. Not inlined, and no member: rare as it is, it shall not take
-// registers from the others.
-template <int kKeyWords>
-__device__ __noinline__ void add_elsewhere(const AggregatePass& pass, TileRows tile, uint32_t row, uint32_t mask,
-                                           typename MixedKey<kKeyWords>::Key mixed) {
-    const uint64_t slot = global_place<kKeyWords>(pass.global, mixed);
-    if (slot == GlobalSlots<kKeyWords>::kNoSlot) return;
-    const GlobalSlots<kKeyWords> table = pass.global.table<kKeyWords>();
-    for (int number = 0; number < pass.plan.accumulators; ++number) {
-        const Accumulator& a = pass.plan.accumulator[number];
-        if (a.valid_bit != kNoBit && (mask >> a.valid_bit & 1) == 0) continue;
-        const uint64_t bits = a.counts ? 0 : tile.bits(a.value, pass.plan.row_number, row);
-        table.apply(a, slot, operand_of(a, bits));
-    }
-}
 
 template <int kKeyWords>
 class TileAggregation {
@@ -75,7 +52,7 @@ class TileAggregation {
             shared_.elsewhere = 0;
             shared_.unit = pass_.units == nullptr ? strided_unit() : unit_at(claim());
         }
-        clear();
+        clear_table(pass_, table_);
         fence_shared_for_bulk();
         __syncthreads();
         GroupUnit unit = shared_.unit;
@@ -88,7 +65,7 @@ class TileAggregation {
             if (next.begin < next.end) start(buffer, next, next.begin);
             flush(unit);
             if (next.begin >= next.end) return;
-            clear();
+            clear_table(pass_, table_);
             fence_shared_for_bulk();
             __syncthreads();
             unit = next;
@@ -110,17 +87,6 @@ class TileAggregation {
     // An empty one when there is none left.
     __device__ GroupUnit unit_at(unsigned long long number) const {
         return pass_.units == nullptr || number >= *pass_.unit_count ? GroupUnit{} : pass_.units[number];
-    }
-
-    __device__ void clear() {
-        // Whole quads, into the padding behind keys and words.
-        auto* const quads = reinterpret_cast<uint4*>(table_.keys);
-        const uint32_t keys = pass_.keys_bytes(kKeyWords) / 16;
-        const uint32_t all = (pass_.table_bytes(kKeyWords) + 15) / 16;
-        for (uint32_t i = threadIdx.x; i < all; i += kGroupThreads) {
-            const uint32_t word = i < keys ? ~0U : 0;
-            quads[i] = make_uint4(word, word, word, word);
-        }
     }
 
     __device__ uint32_t tile_rows(const GroupUnit& unit, uint64_t row) const {
@@ -166,25 +132,22 @@ class TileAggregation {
         if constexpr (kKeyWords == 2) key |= static_cast<Key>(words[1]) << 32;
         return pass_.plan.keys_are_mixed ? key : MixedKey<kKeyWords>::mix(key);
     }
-    // Another slice's key: not below slots.
+    // Even. Another slice's key: not below slots.
     __device__ uint32_t first_slot(Key mixed) const {
         const auto top = static_cast<uint32_t>(static_cast<Key>(mixed << pass_.radix_bits) >> (32 * (kKeyWords - 1)));
-        return __umulhi(top, all_slots_) - first_slot_;
+        return (__umulhi(top, all_slots_) & ~1U) - first_slot_;
     }
 
     __device__ void add(const TileRows& tile, uint32_t at) {
         Batch rows;
         Key mixed[kGroupRowsAtOnce];
         uint32_t first[kGroupRowsAtOnce];
-        Key there[kGroupRowsAtOnce];
 #pragma unroll
         for (int r = 0; r < kGroupRowsAtOnce; ++r) {
             rows.row[r] = at + r * kGroupThreads + threadIdx.x;
-            rows.slot[r] = Slots::kNoSlot;
             rows.mask[r] = 0;
             first[r] = pass_.slots;
             mixed[r] = 0;
-            there[r] = 0;
             if (rows.row[r] >= tile.rows) continue;
             if (pass_.plan.has_mask) {
                 rows.mask[r] = static_cast<uint32_t>(tile.bits(pass_.plan.mask, pass_.plan.row_number, rows.row[r]));
@@ -192,33 +155,19 @@ class TileAggregation {
             }
             mixed[r] = mixed_key(tile, rows.row[r]);
             first[r] = first_slot(mixed[r]);
-            if (first[r] < pass_.slots) there[r] = static_cast<Key>(Slots::look(&table_.keys[first[r]]));
         }
+        const uint32_t unplaced = find_slots<kKeyWords>(table_, pass_.slots, Slots::kNoSlot, mixed, first, rows.slot);
+        if (unplaced != 0) {
 #pragma unroll
-        for (int r = 0; r < kGroupRowsAtOnce; ++r) {
-            if (first[r] >= pass_.slots) continue;
-            const bool at_once = there[r] == mixed[r] && mixed[r] != Slots::kEmpty;
-            rows.slot[r] = at_once ? first[r] : table_.find(mixed[r], first[r], kTableWalkMax);
-            if (rows.slot[r] != Slots::kNoSlot) continue;
-            add_elsewhere<kKeyWords>(pass_, tile, rows.row[r], rows.mask[r], mixed[r]);
-            const uint32_t before = atomicAdd(&shared_.elsewhere, 1U);
-            if (pass_.elsewhere_max != 0 && before == pass_.elsewhere_max) atomicExch(pass_.global.failed, 1U);
+            for (int r = 0; r < kGroupRowsAtOnce; ++r) {
+                if ((unplaced >> r & 1) == 0) continue;
+                add_elsewhere<kKeyWords>(pass_, tile, rows.row[r], rows.mask[r], mixed[r], &shared_.elsewhere);
+            }
         }
         __syncwarp();
 #pragma unroll 1
         for (int a = 0; a < pass_.plan.accumulators; ++a) {
             apply_rows<kKeyWords>(pass_.plan.accumulator[a], pass_.plan, tile, rows, table_);
-        }
-    }
-
-    __device__ void merge(Key mixed, uint32_t slot) const {
-        const uint64_t to = global_place<kKeyWords>(pass_.global, mixed);
-        if (to == GlobalSlots<kKeyWords>::kNoSlot) return;
-        const GlobalSlots<kKeyWords> global = pass_.global.table<kKeyWords>();
-        for (int number = 0; number < pass_.plan.accumulators; ++number) {
-            const Accumulator& a = pass_.plan.accumulator[number];
-            const Operand by = table_.read(a, slot);
-            if ((by.word[0] | by.word[1] | by.word[2]) != 0) global.apply(a, to, by);
         }
     }
 
@@ -229,6 +178,10 @@ class TileAggregation {
 
     // All groups of the unit leave the block. A warp has a range of slots; the ranges' groups lie one behind the other.
     __device__ void flush(const GroupUnit& unit) {
+        if (unit.merges) {
+            merge_table(pass_, table_);
+            return __syncthreads();
+        }
         Key first_key = 0;
         Key last_key = 0;
         if (unit.merges_edges) {
@@ -236,22 +189,20 @@ class TileAggregation {
             last_key = edge_key(unit.end - 1);
         }
         const auto merges = [&](Key mixed) {
-            return unit.merges || (unit.merges_edges && (mixed == first_key || mixed == last_key));
+            return unit.merges_edges && (mixed == first_key || mixed == last_key);
         };
         const uint32_t all = pass_.slots + 1;
         const uint32_t steps = (all + kGroupThreads - 1) / kGroupThreads;
         const uint32_t begin = warp_index() * steps * kWarpThreads;
         uint32_t groups = 0;
         for (uint32_t step = 0; step < steps; ++step) {
-            // Blocks that merge the same keys at the same time begin at different ones.
-            const uint32_t slot = begin + (step + blockIdx.x) % steps * kWarpThreads + lane_index();
+            const uint32_t slot = begin + step * kWarpThreads + lane_index();
             const bool is_taken = slot < all && table_.is_taken(slot);
             const Key mixed = is_taken ? table_.key_of(slot) : 0;
             const bool leaves = is_taken && merges(mixed);
-            if (leaves) merge(mixed, slot);
+            if (leaves) merge_group(pass_, table_, mixed, slot);
             groups += __popc(__ballot_sync(kFullWarp, is_taken && !leaves));
         }
-        if (unit.merges) return __syncthreads();
         uint64_t place = reserve(groups);
         for (uint32_t step = 0; step < steps; ++step) {
             const uint32_t slot = begin + step * kWarpThreads + lane_index();

@@ -117,7 +117,7 @@ class GroupBy {
         return sink;
     }
 
-    // Slots that fit beside the tiles with so many blocks per multiprocessor.
+    // Slots, an even number, that fit beside the tiles with so many blocks per multiprocessor.
     uint32_t slots_for(uint64_t blocks) const {
         const DeviceProperties& properties = device_.properties();
         const uint64_t shared =
@@ -126,7 +126,7 @@ class GroupBy {
         const uint64_t slot_bytes = plan_.slot_bytes();
         const uint64_t slots = shared > taken ? (shared - taken) / slot_bytes : 0;
         if (slots < 8) throw Error(ErrorCode::kInvalid, "too many aggregates for a block's shared memory");
-        return static_cast<uint32_t>(slots - 4);
+        return static_cast<uint32_t>((slots - 4) & ~1ULL);
     }
     static uint64_t fill_of(uint32_t slots) {
         return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(slots) * kTableFill));
@@ -220,7 +220,7 @@ class GroupBy {
             }
         }
         const auto each = static_cast<double>((groups >> bits) + 1) * kSlotsPerGroup;
-        set_table(std::min(slots, std::max(kTableSlotsMin, static_cast<uint32_t>(std::min(each, 1e6)))));
+        set_table(std::min(slots, std::max(kTableSlotsMin, static_cast<uint32_t>(std::min(each, 1e6)) & ~1U)));
         rows_ = radix_partition(device_, relation, bits);
         place(rows_.data.as(), staged_bytes);
         pass_.radix_bits = static_cast<uint32_t>(bits);

@@ -42,7 +42,7 @@ struct SlotWords {
     static constexpr Key kEmpty = static_cast<Key>(~Key{0});
     static constexpr Index kNoSlot = static_cast<Index>(~Index{0});
 
-    KeyWord* keys;    // [slots + 1]
+    KeyWord* keys;    // [slots + 1], at a multiple of 8 bytes
     uint32_t* words;  // [words][entries]
     Index slots;
     Index entries;  // slots + 1, made even
@@ -60,6 +60,21 @@ struct SlotWords {
             return __ldcg(place);
         }
 #endif
+    }
+
+    struct Pair {
+        Key first;
+        Key second;
+    };
+    // The keys of an even slot and of the next one; those of 4 bytes in one access.
+    __device__ Pair look_pair(Index at) const {
+#ifndef SPILLWAY_CUDA_PLAIN_COPIES
+        if constexpr (kShared && sizeof(Key) == 4) {
+            const unsigned long long both = *reinterpret_cast<const volatile unsigned long long*>(&keys[at]);
+            return {static_cast<Key>(both), static_cast<Key>(both >> 32)};
+        }
+#endif
+        return {static_cast<Key>(look(&keys[at])), static_cast<Key>(look(&keys[at + 1]))};
     }
 
     // The slot of the key, from slot `at` on, claimed where it was empty; kNoSlot after walk_max slots of others.
