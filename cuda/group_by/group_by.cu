@@ -11,7 +11,9 @@
 #include "group_by/global_table.hpp"
 #include "group_by/group_by.hpp"
 #include "group_by/group_plan.hpp"
+#include "group_by/group_result.hpp"
 #include "group_by/group_units.hpp"
+#include "group_by/max_groups.hpp"
 #include "group_by/sort_keys.hpp"
 
 namespace spillway::cuda {
@@ -66,7 +68,9 @@ class GroupBy {
             GroupByResult result = allocate(capacity);
             counters_ = device_.memory().allocate(sizeof(Counters), "counters of a group-by");
             SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), device_.stream()));
-            pass_.sink = sink_of(result, capacity);
+            pass_.sink = sink_of(plan_, result, capacity);
+            pass_.sink.reserved = &counters_.as<Counters>()->reserved;
+            pass_.sink.overflows = &counters_.as<Counters>()->overflows;
             pass_.global.failed = &counters_.as<Counters>()->failed;
             if (algorithm == GroupByAlgorithm::kSorted && request_.rows <= 1ULL << 32) {
                 run_sorted();
@@ -91,30 +95,7 @@ class GroupBy {
     }
 
     GroupByResult allocate(uint64_t groups) {
-        MemoryPool& memory = device_.memory();
-        GroupByResult result;
-        result.keys = memory.allocate(groups * request_.key.width, "keys of groups");
-        for (const GroupOutput& output : plan_.outputs) {
-            const bool has_nulls = output.valid_bit != kNoBit || output.column_valid != nullptr;
-            result.values.push_back(memory.allocate(groups * output.width, "aggregates"));
-            result.present.push_back(memory.allocate(has_nulls ? groups : 0, "validity of aggregates"));
-        }
-        return result;
-    }
-
-    GroupSink sink_of(const GroupByResult& result, uint64_t capacity) const {
-        GroupSink sink;
-        sink.keys = result.keys.as();
-        sink.capacity = capacity;
-        sink.reserved = &counters_.as<Counters>()->reserved;
-        sink.overflows = &counters_.as<Counters>()->overflows;
-        sink.outputs = static_cast<int32_t>(plan_.outputs.size());
-        for (size_t i = 0; i < plan_.outputs.size(); ++i) {
-            sink.output[i] = plan_.outputs[i];
-            sink.output[i].values = result.values[i].as();
-            sink.output[i].present = result.present[i].as<uint8_t>();
-        }
-        return sink;
+        return allocate_groups(device_.memory(), plan_, request_.key.width, groups);
     }
 
     // Slots, an even number, that fit beside the tiles with so many blocks per multiprocessor.
@@ -158,6 +139,7 @@ class GroupBy {
 
     // false: more groups than it is for.
     bool run_hash(uint64_t groups) {
+        if (has_max_groups(plan_, request_) && run_max_groups(groups)) return true;
         uint64_t blocks = kGroupBlocksPerMultiprocessor;
         pass_.source = place_columns(plan_, request_, kStagedBytesMax);
         uint32_t slots = slots_for(blocks);
@@ -176,6 +158,18 @@ class GroupBy {
         const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
         const uint64_t teams = std::min(blocks * multiprocessors_ / pass_.slices, tiles);
         launch_aggregation(teams * pass_.slices);
+        return true;
+    }
+
+    bool run_max_groups(uint64_t groups) {
+        const MaxGroupsTable table = MaxGroupsTable::make(device_.properties(), plan_, groups);
+        if (table.slices > kMaxGroupsSlicesMax || table.slices > multiprocessors_) return false;
+        place_unstaged(plan_, request_);
+        pass_.slices = static_cast<uint32_t>(table.slices);
+        set_table(table.slots);
+        pass_.rows = request_.rows;
+        make_global(groups);
+        launch_max_groups(device_, pass_);
         return true;
     }
 

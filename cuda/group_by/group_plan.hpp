@@ -34,6 +34,9 @@ struct GroupPlan {
 // Rows as they are in their columns, tile after tile. staged_bytes: shared memory for two tiles, here and below.
 TileSource place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_t staged_bytes);
 
+// The same rows, in no tile: every field is read at its row's number.
+void place_unstaged(GroupPlan& plan, const GroupByRequest& request);
+
 // Rows that radix_partition() packs: what it is to carry, and where the fields then are. Columns that do not fit 32
 // bytes are gathered by row number.
 DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& request);

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// The numbers that tune the group-by; nothing else in cuda/group_by has any. None is measured yet: each says by what
-// arithmetic it was chosen. A policy never changes results but for the order of groups.
+// The numbers that tune the group-by; nothing else in cuda/group_by has any. Few are measured yet: the others say by
+// what arithmetic they were chosen. A policy never changes results but for the order of groups.
 namespace spillway::cuda {
 
 // Rows per thread that are on their way through shared memory together, and threads of a block. A row of a 4-byte key
@@ -40,10 +40,30 @@ constexpr uint32_t kGlobalWalkMax = 256;
 constexpr uint32_t kElsewhereRowsMax = 1U << 14;
 constexpr uint64_t kGlobalSlotsMin = 1ULL << 16;
 
-// kHash: slices of the hash range, each of which is aggregated by other blocks from the same rows. Two read each row
-// twice, the second time from the L2 cache: 2 x 3.2 GB at some 5.5 TB/s are 1.2 ms for 2^28 rows of 12 bytes; four
-// 2.3 ms, where kPartitioned moves 11 GB in 3.1 ms.
-constexpr uint32_t kSlicesMax = 4;
+// kHash: slices of the hash range, each of which is aggregated by other blocks from the same rows, at most. It is bound
+// by instructions, of which each slice does its own for every row. Measured on an H200, 2^28 rows of 12 bytes, max,
+// before find_slots.cuh: one slice 4.6 ms (2^12 groups), two 16.6 (2^14), where kPartitioned took 6.8.
+constexpr uint32_t kSlicesMax = 2;
+
+// kHash of minima and maxima of 4-byte columns (max_groups.hpp): columns at most, and neighbouring rows of a thread,
+// which are one load of 16 bytes per column.
+constexpr int kMaxGroupsValuesMax = 4;
+constexpr int kMaxGroupsRows = 4;
+// One block per multiprocessor. 32 warps have 64 registers per thread, which four rows of three columns, twice, fit;
+// with more columns 16 warps. Of two columns 48 KiB are on the way, of four 40, where 17 bytes per cycle and 800 cycles
+// of latency ask for 14. Not measured yet.
+constexpr int max_groups_threads(int values) {
+    return values <= 2 ? 1024 : 512;
+}
+// Share of the slots that expected groups may take: searches take 3.4 rounds at 0.43 and 5.8 at 0.55 (find_slots.cuh),
+// of some 10 instructions per 32 rows each, where another slice costs some 45. Slots of 12 bytes, 227 KiB: 10,300
+// groups. Not measured yet.
+constexpr double kMaxGroupsFill = 0.55;
+// Four slices do the instructions of four passes over the rows, some 3 ms for 2^28 rows of 12 bytes by count, where
+// kPartitioned took 6.8 ms on an H200 for 2^14 groups.
+constexpr uint32_t kMaxGroupsSlicesMax = 4;
+// Static shared memory of the kernel, with what aligns the table behind it, at most.
+constexpr uint32_t kMaxGroupsReservedBytes = 256;
 
 // kPartitioned: radix bits that one pass has at no further cost, and rows that a partition should have at least.
 constexpr int kGroupRadixBits = 7;

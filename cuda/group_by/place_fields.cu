@@ -16,6 +16,12 @@ TileField gathered(const void* column, uint32_t width) {
     return field;
 }
 
+std::vector<TileField> gathered(const std::vector<DeviceColumn>& columns) {
+    std::vector<TileField> fields;
+    for (const DeviceColumn& column : columns) fields.push_back(gathered(column.data, column.width));
+    return fields;
+}
+
 TileField tile_row(uint32_t width) {
     TileField field;
     field.place = FieldPlace::kTileRow;
@@ -83,6 +89,13 @@ TileSource place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_
     return tile.source();
 }
 
+void place_unstaged(GroupPlan& plan, const GroupByRequest& request) {
+    plan.slots.key = gathered(request.key.data, request.key.width);
+    plan.slots.row_number = tile_row(plan.row_number_width);
+    if (plan.slots.has_mask) plan.slots.mask = gathered(plan.mask.as(), plan.mask_width);
+    place_values(plan, gathered(plan.columns));
+}
+
 DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& request) {
     DeviceRelation relation;
     relation.rows = request.rows;
@@ -139,9 +152,7 @@ TileSource place_sorted(GroupPlan& plan, const void* keys, const void* row_numbe
     plan.slots.key = tile.add(keys, 4 * plan.key_words);
     plan.slots.row_number = tile.add(row_numbers, plan.row_number_width);
     if (plan.slots.has_mask) plan.slots.mask = gathered(plan.mask.as(), plan.mask_width);
-    std::vector<TileField> columns;
-    for (const DeviceColumn& column : plan.columns) columns.push_back(gathered(column.data, column.width));
-    place_values(plan, columns);
+    place_values(plan, gathered(plan.columns));
     return tile.source();
 }
 

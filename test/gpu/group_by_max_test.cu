@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gpu_test.hpp"
+#include "primitive/mix.cuh"
+#include "support/group_by_check.hpp"
+
+// Minima and maxima of 4-byte columns by a 4-byte key, for which kHash has a kernel of its own.
+namespace spillway::gpu_test {
+
+namespace {
+
+// Columns 1, 2 and 3: signed, unsigned and floats, without NULLs.
+GroupInput three_columns(const std::vector<uint64_t>& keys) {
+    HostTable table;
+    table.columns.push_back(group_keys_column(keys, 4));
+    table.columns.push_back(value_column(keys.size(), 4, ValueKind::kSigned, test_seed(), 1));
+    table.columns.push_back(value_column(keys.size(), 4, ValueKind::kUnsigned, test_seed(), 2));
+    table.columns.push_back(value_column(keys.size(), 4, ValueKind::kFloat, test_seed(), 3));
+    return GroupInput(std::move(table));
+}
+
+// As many as the kernel takes.
+const std::vector<WantedAggregate> kFourValues = {{Aggregate::kMin, 1, ValueKind::kSigned},
+                                                  {Aggregate::kMax, 2, ValueKind::kUnsigned},
+                                                  {Aggregate::kMin, 3, ValueKind::kFloat},
+                                                  {Aggregate::kMax, 1, ValueKind::kSigned}};
+
+}  // namespace
+
+GPU_TEST("group by max: none to five aggregates") {
+    const uint64_t rows = small_or_full(5003, 300003);
+    const GroupInput input = three_columns(drawn_keys(rows, 700, test_seed()));
+    std::vector<WantedAggregate> aggregates = kFourValues;
+    aggregates.push_back({Aggregate::kMax, 3, ValueKind::kFloat});
+    for (;;) {
+        check_group_by(input, aggregates, 0, std::to_string(aggregates.size()) + " aggregates");
+        if (aggregates.empty()) break;
+        aggregates.pop_back();
+    }
+}
+
+GPU_TEST("group by max: every number of rows behind the last four") {
+    for (const uint64_t rows : {0, 1, 2, 3, 4, 5, 130}) {
+        check_group_by(three_columns(drawn_keys(rows, 3, test_seed())), kFourValues, 0, std::to_string(rows) + " rows");
+    }
+}
+
+GPU_TEST("group by max: extreme keys, among them the one that marks an empty slot") {
+    const uint64_t marker = cuda::unmix32(~0U);
+    std::vector<uint64_t> keys;
+    for (uint64_t row = 0; row < 3001; ++row) {
+        const uint64_t extremes[] = {0, ~0ULL, marker, 1ULL << 31, 7};
+        keys.push_back(extremes[random64(test_seed(), row) % 5]);
+    }
+    check_group_by(three_columns(keys), kFourValues, 0, "extreme keys");
+    check_group_by(three_columns(keys), kFourValues, 20000, "extreme keys in slices");
+    check_group_by(three_columns(std::vector<uint64_t>(9, marker)), kFourValues, 0, "the marker alone");
+}
+
+GPU_TEST("group by max: extreme values, NaN and zeros") {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const float inf = std::numeric_limits<float>::infinity();
+    const int32_t low = std::numeric_limits<int32_t>::min();
+    const int32_t high = std::numeric_limits<int32_t>::max();
+    HostTable table;
+    table.columns.push_back(group_keys_column({1, 1, 1, 2, 2, 3, 3, 4, 5, 5}, 4));
+    table.columns.push_back(column_of(std::vector<float>{1, nan, -inf, inf, -nan, -0.0F, -0.0F, -nan, -2, -3}));
+    table.columns.push_back(column_of(std::vector<int32_t>{low, 0, high, low, low, high, high, -1, -1, 0}));
+    const GroupInput input(std::move(table));
+    HostTable expected;
+    expected.columns.push_back(column_of(std::vector<uint32_t>{1, 2, 3, 4, 5}));
+    expected.columns.push_back(column_of(std::vector<float>{-inf, inf, 0, nan, -3}));
+    expected.columns.push_back(column_of(std::vector<float>{nan, nan, 0, nan, -2}));
+    expected.columns.push_back(column_of(std::vector<int32_t>{low, low, high, -1, -1}));
+    expected.columns.push_back(column_of(std::vector<int32_t>{high, low, high, -1, 0}));
+    const std::vector<WantedAggregate> aggregates = {{Aggregate::kMin, 1, ValueKind::kFloat},
+                                                     {Aggregate::kMax, 1, ValueKind::kFloat},
+                                                     {Aggregate::kMin, 2, ValueKind::kSigned},
+                                                     {Aggregate::kMax, 2, ValueKind::kSigned}};
+    for (const GroupByAlgorithm algorithm : kGroupByAlgorithms) {
+        const cuda::GroupByResult result = cuda::group_by(test_device(), input.request(algorithm, aggregates, 0));
+        CHECK_EQ(row_difference(download_groups(result, 4, {4, 4, 4, 4}), expected), "");
+    }
+}
+
+GPU_TEST("group by max: slices of the hash range") {
+    // Four columns: two slices, four, and more than there may be.
+    const uint64_t rows = small_or_full(9001, 300001);
+    for (const uint64_t distinct : {10000, 22000, 60000}) {
+        check_group_by(three_columns(drawn_keys(rows, distinct, test_seed())), kFourValues, distinct,
+                       std::to_string(distinct) + " groups");
+    }
+}
+
+GPU_TEST("group by max: keys that find no place in a block's table") {
+    // All begin at the first slot. In the full suite so many that the attempt is given up.
+    const uint64_t rows = small_or_full(6001, 4000001);
+    std::vector<uint64_t> keys;
+    for (uint64_t row = 0; row < rows; ++row) {
+        keys.push_back(cuda::unmix32(static_cast<uint32_t>(random64(test_seed(), row) % 50000)));
+    }
+    check_group_by(three_columns(keys), kFourValues, 100, "one first slot");
+}
+
+GPU_TEST("group by max: far more groups than expected, Zipf keys and one hot key") {
+    const uint64_t many = small_or_full(5000, 2000000);
+    check_group_by(three_columns(dense_permutation(many, test_seed())), kFourValues, 1, "one expected");
+    const uint64_t rows = small_or_full(5002, 300002);
+    check_group_by(three_columns(zipf_keys(rows, rows / 8, 1.0, test_seed())), kFourValues, 0, "Zipf keys");
+    check_group_by(three_columns(one_hot_key(rows, 0.6, test_seed())), kFourValues, 0, "one hot key");
+}
+
+}  // namespace spillway::gpu_test
