@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "equi_join/equi_join.hpp"
-
 #include "hash_join/hash_join.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
 
@@ -12,9 +11,9 @@ class RadixHashJoin {
   public:
     RadixHashJoin(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join)
         : device_(device), join_(join), extent_{join.kind, &build, &probe} {
-        const int bits = join.radix_bits >= 0 ? join.radix_bits
-                                              : join_radix_bits(device, build.rows, build.key.width / 4,
-                                                                row_words(build));
+        const int bits = join.radix_bits >= 0
+                             ? join.radix_bits
+                             : join_radix_bits(device, build.rows, build.key.width / 4, row_words(build));
         build_ = radix_partition(device, build, bits);
         probe_ = radix_partition(device, probe, bits);
     }

@@ -12,9 +12,9 @@ namespace spillway::cuda {
 
 // Joins by name (reference names in docs/internals.md).
 enum class JoinAlgorithm : uint8_t {
-    kRadixHash,         // packed rows, radix partitioned, joined in shared memory: PHJ-TR in rows
-    kNoPartitioning,    // NPJ, linear probing
-    kPerfectHash        // NPJ, an array indexed by key - first_key
+    kRadixHash,       // packed rows, radix partitioned, joined in shared memory: PHJ-TR in rows
+    kNoPartitioning,  // NPJ, linear probing
+    kPerfectHash      // NPJ, an array indexed by key - first_key
 };
 
 struct EquiJoin {

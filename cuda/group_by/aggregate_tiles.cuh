@@ -188,9 +188,7 @@ class TileAggregation {
             first_key = edge_key(unit.begin);
             last_key = edge_key(unit.end - 1);
         }
-        const auto merges = [&](Key mixed) {
-            return unit.merges_edges && (mixed == first_key || mixed == last_key);
-        };
+        const auto merges = [&](Key mixed) { return unit.merges_edges && (mixed == first_key || mixed == last_key); };
         const uint32_t all = pass_.slots + 1;
         const uint32_t steps = (all + kGroupThreads - 1) / kGroupThreads;
         const uint32_t begin = warp_index() * steps * kWarpThreads;

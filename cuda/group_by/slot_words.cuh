@@ -95,9 +95,15 @@ struct SlotWords {
         return kNoSlot;
     }
     // After a barrier or in a later kernel.
-    __device__ bool is_taken(Index slot) const { return keys[slot] != static_cast<KeyWord>(kEmpty); }
-    __device__ Key key_of(Index slot) const { return slot == slots ? kEmpty : static_cast<Key>(keys[slot]); }
-    __device__ uint32_t get(int word, Index slot) const { return words[word * entries + slot]; }
+    __device__ bool is_taken(Index slot) const {
+        return keys[slot] != static_cast<KeyWord>(kEmpty);
+    }
+    __device__ Key key_of(Index slot) const {
+        return slot == slots ? kEmpty : static_cast<Key>(keys[slot]);
+    }
+    __device__ uint32_t get(int word, Index slot) const {
+        return words[word * entries + slot];
+    }
     __device__ unsigned long long get_wide(int word, Index slot) const {
         return reinterpret_cast<const unsigned long long*>(words + word * entries)[slot];
     }
@@ -108,7 +114,9 @@ struct SlotWords {
         return {{get(a.word, slot), a.words > 1 ? get(a.word + 1, slot) : 0, a.words > 2 ? get(a.word + 2, slot) : 0}};
     }
 
-    __device__ uint32_t* place(int word, Index slot) const { return &words[word * entries + slot]; }
+    __device__ uint32_t* place(int word, Index slot) const {
+        return &words[word * entries + slot];
+    }
     __device__ unsigned long long* wide_place(int word, Index slot) const {
         return reinterpret_cast<unsigned long long*>(words + word * entries) + slot;
     }

@@ -5,11 +5,11 @@
 
 #include "primitive/mix.cuh"
 
-// The hash table of a block, in shared memory: bucket chaining (Sioulas et al., ICDE 2019), where each row has a word of
-// 18 bits of its key and the 14-bit number of the next row of its chain, so that a walk reads one word per row and no
-// keys; the head of a bucket holds the bits of its first row. Inserting is one exchange, whatever other rows are there:
-// linear probing over words of the same kind took 140 instructions per 32 rows for it, as every lane waits for the one
-// that walks furthest.
+// The hash table of a block, in shared memory: bucket chaining (Sioulas et al., ICDE 2019), where each row has a word
+// of 18 bits of its key and the 14-bit number of the next row of its chain, so that a walk reads one word per row and
+// no keys; the head of a bucket holds the bits of its first row. Inserting is one exchange, whatever other rows are
+// there: linear probing over words of the same kind took 140 instructions per 32 rows for it, as every lane waits for
+// the one that walks furthest.
 namespace spillway::cuda {
 
 constexpr int kBuildNumberBits = 14;
@@ -75,18 +75,37 @@ struct BlockTable {
         }
         return kNoBuildRow;
     }
+    // ... for several keys side by side: the heads of all are under way before the first is looked at.
+    template <int kKeys>
+    __device__ void find(const Key (&keys)[kKeys], const bool (&there)[kKeys], uint32_t (&found)[kKeys]) const {
+        uint32_t heads[kKeys];
+#pragma unroll
+        for (int k = 0; k < kKeys; ++k) heads[k] = there[k] ? head_of(distinct_bits(keys[k])) : kEmptyBucket;
+        if (!holds_keys) {
+#pragma unroll
+            for (int k = 0; k < kKeys; ++k) found[k] = find(heads[k], keys[k], distinct_bits(keys[k]));
+            return;
+        }
+        bool more[kKeys];
+#pragma unroll
+        for (int k = 0; k < kKeys; ++k) found[k] = look(heads[k], distinct_bits(keys[k]), more[k]);
+#pragma unroll
+        for (int k = 0; k < kKeys; ++k) {
+            if (more[k]) found[k] = find_behind(heads[k] % kBuildNumbers, keys[k], distinct_bits(keys[k]));
+        }
+    }
     // Has a row behind it in its chain the same key?
     __device__ bool repeats(uint32_t number) const {
         return find_behind(number, holds_keys ? 0 : key_of(row(number)), chain_of(number)) != kNoBuildRow;
     }
+
+  private:
     // For chains that hold keys, by the head alone: `more`, the rows behind have to be looked at.
     __device__ static uint32_t look(uint32_t head, uint32_t bits, bool& more) {
         const bool match = (head ^ bits) < kBuildNumbers;
         more = !match && head != kEmptyBucket;
         return match ? head % kBuildNumbers : kNoBuildRow;
     }
-
-  private:
     __device__ bool is_key(uint32_t word, uint32_t number, Key key, uint32_t bits) const {
         return (word ^ bits) < kBuildNumbers && (holds_keys || key_of(row(number)) == key);
     }

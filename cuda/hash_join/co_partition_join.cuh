@@ -4,8 +4,10 @@
 #include <cstdint>
 
 #include "hash_join/block_table.cuh"
+#include "hash_join/join_memory.hpp"
 #include "hash_join/join_pass.hpp"
 #include "hash_join/join_policy.hpp"
+#include "hash_join/join_units.cuh"
 #include "hash_join/probe_rows.cuh"
 #include "primitive/bulk_copy.cuh"
 #include "primitive/warp.cuh"
@@ -17,28 +19,6 @@
 // 1.48 ms at the copy rate.
 namespace spillway::cuda {
 
-__host__ __device__ inline uint64_t join_units(uint64_t build_rows, uint64_t probe_rows, uint32_t build_capacity) {
-    return (build_rows + build_capacity - 1) / build_capacity * ((probe_rows + kProbeUnitRows - 1) / kProbeUnitRows);
-}
-
-// Matches of a warp that wait until there are 32: what is left of a write, and what each probe row of a thread adds.
-constexpr uint32_t kQueueRows = kWarpThreads + 4 * kDirectLanesMin;
-constexpr uint32_t kListedRows = 2 * kQueueRows;  // in the same place, of 16 bits
-constexpr uint32_t kJoinWarps = kJoinThreads / kWarpThreads;
-
-// Shared memory of a block: build rows, buckets, queues, chains.
-struct JoinMemory {
-    static __host__ __device__ uint64_t bytes(uint64_t capacity, uint32_t row_words, uint64_t buckets,
-                                              bool holds_keys) {
-        return capacity * (row_words * 4ULL + (holds_keys ? 0 : 4)) + buckets * 4 + kJoinWarps * kQueueRows * 4ULL;
-    }
-};
-
-struct QueuedPair {
-    uint16_t probe;  // row of the unit
-    uint16_t build;  // row of the block
-};
-
 template <int kKeyWords, int kProbeWords, MatchUse kUse>
 class CoPartitionJoin {
     using Table = BlockTable<kKeyWords>;
@@ -48,30 +28,24 @@ class CoPartitionJoin {
     static constexpr bool kWrites = kUse == MatchUse::kWrite;
 
   public:
-    // Rows that a block joins at a time.
-    struct Unit {
-        uint64_t build_first;
-        uint64_t probe_first;
-        uint32_t build_count;
-        uint32_t probe_count;  // 0: there is no unit left
-    };
     struct Shared {
         BulkLoad load;
-        Unit units[2];  // this one, and the next
+        JoinUnit units[2];  // this one, and the next
     };
 
     __device__ CoPartitionJoin(const JoinPass& pass, uint32_t* memory, Shared& shared)
         : pass_(pass),
           shared_(shared),
           table_(lay_out(pass, memory)),
-          queue_(reinterpret_cast<QueuedPair*>(table_.heads + pass.buckets) + min(warp_index(), kJoinWarps - 1) * kQueueRows),
+          queue_(reinterpret_cast<QueuedPair*>(table_.heads + pass.buckets) +
+                 min(warp_index(), kJoinWarps - 1) * kQueueRows),
           places_(pass.output.out),
           wanted_(pass.output.wanted),
           fetches_(warp_index() == kJoinWarps) {}
 
     __device__ void run() {
         if (threadIdx.x == 0) shared_.load.init();
-        if (fetches_) fetch_unit(shared_.units[0]);
+        if (fetches_) fetch_unit(pass_, shared_.units[0]);
         for (uint32_t turn = 0;; turn ^= 1) {
             fence_shared_for_bulk();
             __syncthreads();  // the unit before is done, and the next one known
@@ -82,7 +56,7 @@ class CoPartitionJoin {
                 __syncthreads();
                 __syncthreads();
                 __syncthreads_or(0);
-                fetch_unit(shared_.units[turn ^ 1]);
+                fetch_unit(pass_, shared_.units[turn ^ 1]);
             } else {
                 load_build_rows();
                 build();
@@ -107,51 +81,14 @@ class CoPartitionJoin {
         return {memory, pass.build.row_words, pass.radix_bits, holds_keys, heads, pass.buckets, behind};
     }
 
-    // By a warp of its own, while the others work: the search takes three loads from global memory one after the other,
-    // and the divisions a hundred instructions each.
-    __device__ void fetch_unit(Unit& unit) {
-        unsigned long long number = 0;
-        if (lane_index() == 0) number = atomicAdd(pass_.next_unit, 1ULL);
-        number = __shfl_sync(kFullWarp, number, 0);
-        if (number >= pass_.first_unit[pass_.partitions]) {
-            if (lane_index() == 0) unit.probe_count = 0;
-            return;
-        }
-        const uint64_t p = warp_last_not_above(pass_.first_unit, pass_.partitions, static_cast<uint64_t>(number));
-        if (lane_index() != 0) return;
-        const uint64_t build_rows = pass_.build.end[p] - pass_.build.begin[p];
-        const uint64_t capacity = pass_.build_capacity;
-        const uint64_t parts = (build_rows + capacity - 1) / capacity;
-        const uint64_t within = number - pass_.first_unit[p];
-        const uint64_t build_at = within % parts * capacity;
-        const uint64_t probe_at = within / parts * kProbeUnitRows;
-        const uint64_t probe_rows = pass_.probe.end[p] - pass_.probe.begin[p];
-        unit.build_first = pass_.build.begin[p] + build_at;
-        unit.probe_first = pass_.probe.begin[p] + probe_at;
-        unit.build_count = static_cast<uint32_t>(min(build_rows - build_at, capacity));
-        unit.probe_count = static_cast<uint32_t>(min(probe_rows - probe_at, static_cast<uint64_t>(kProbeUnitRows)));
-        // What the block will wait for next comes into the L2 cache while it works.
-        prefetch_l2(build_rows_at(unit), load_bytes(unit));
-        const uint32_t probe_bytes = unit.probe_count * pass_.probe.row_words * 4;
-        prefetch_l2(pass_.probe.rows + unit.probe_first * pass_.probe.row_words,
-                    min(probe_bytes, kPrefetchBytesMax) & ~15U);
-    }
-
-    __device__ const uint32_t* build_rows_at(const Unit& unit) const {
-        return pass_.build.rows + unit.build_first * pass_.build.row_words;
-    }
-    // Rounded up into the padding behind the partition.
-    __device__ uint32_t load_bytes(const Unit& unit) const {
-        return (unit.build_count * pass_.build.row_words * 4 + 15) & ~15U;
-    }
-
     // Starts or makes the copy to shared memory; meanwhile the first probe rows come and the buckets are cleared.
     __device__ void load_build_rows() {
         if constexpr (kBulkCopies) {
-            if (threadIdx.x == 0) shared_.load.start(table_.rows, build_rows_at(unit_), load_bytes(unit_));
+            if (threadIdx.x == 0)
+                shared_.load.start(table_.rows, build_rows_of(pass_, unit_), build_bytes_of(pass_, unit_));
         } else {
             const uint32_t words = unit_.build_count * pass_.build.row_words;
-            const uint32_t* const from = build_rows_at(unit_);
+            const uint32_t* const from = build_rows_of(pass_, unit_);
             for (uint32_t w = threadIdx.x; w < words; w += kJoinThreads) table_.rows[w] = from[w];
         }
         rows_ = Probe(pass_.probe, unit_.probe_first, unit_.probe_count);
@@ -171,7 +108,8 @@ class CoPartitionJoin {
         // queue of matches is later.
         auto* const chained = reinterpret_cast<uint16_t*>(queue_);
         uint32_t listed = 0;
-        for (uint32_t first = threadIdx.x - lane_index(); first < unit_.build_count; first += kInsertRows * kJoinThreads) {
+        for (uint32_t first = threadIdx.x - lane_index(); first < unit_.build_count;
+             first += kInsertRows * kJoinThreads) {
 #pragma unroll
             for (int r = 0; r < kInsertRows; ++r) {
                 const uint32_t number = first + r * kJoinThreads + lane_index();
@@ -183,8 +121,8 @@ class CoPartitionJoin {
             }
         }
         __syncthreads();
-        // Most build sides have each key once: then no match has another behind it. Knowing it saves every probe row the
-        // rest of its chain. Lists that are too long are of keys that repeat, or as good as.
+        // Most build sides have each key once: then no match has another behind it. Knowing it saves every probe row
+        // the rest of its chain. Lists that are too long are of keys that repeat, or as good as.
         bool equal = listed > kListedRows;
         for (uint32_t l = lane_index(); l < min(listed, kListedRows); l += kWarpThreads) {
             equal |= table_.repeats(chained[l]);
@@ -252,30 +190,14 @@ class CoPartitionJoin {
     }
 
     __device__ void look_up(const Probe& rows, uint32_t first, uint32_t (&found)[kRows]) const {
-        uint32_t heads[kRows];
+        Key keys[kRows];
+        bool there[kRows];
 #pragma unroll
         for (int u = 0; u < kRows; ++u) {
-            const bool there = first + Probe::number(u) < unit_.probe_count;
-            heads[u] = there ? table_.head_of(table_.distinct_bits(Table::key_of(rows.words[u]))) : kEmptyBucket;
+            keys[u] = Table::key_of(rows.words[u]);
+            there[u] = first + Probe::number(u) < unit_.probe_count;
         }
-        if (table_.holds_keys) {
-            bool more[kRows];
-#pragma unroll
-            for (int u = 0; u < kRows; ++u) {
-                found[u] = Table::look(heads[u], table_.distinct_bits(Table::key_of(rows.words[u])), more[u]);
-            }
-#pragma unroll
-            for (int u = 0; u < kRows; ++u) {
-                const Key key = Table::key_of(rows.words[u]);
-                if (more[u]) found[u] = table_.find_behind(heads[u] % kBuildNumbers, key, table_.distinct_bits(key));
-            }
-        } else {
-#pragma unroll
-            for (int u = 0; u < kRows; ++u) {
-                const Key key = Table::key_of(rows.words[u]);
-                found[u] = table_.find(heads[u], key, table_.distinct_bits(key));
-            }
-        }
+        table_.find(keys, there, found);
         __syncwarp();
     }
 
@@ -353,7 +275,7 @@ class CoPartitionJoin {
     OutputPlaces places_;
     const uint32_t wanted_;
     const bool fetches_;  // this warp looks for the next unit, and does nothing else
-    Unit unit_;
+    JoinUnit unit_;
     Probe rows_;  // that come next
     uint32_t phase_ = 0;
     uint32_t queued_ = 0;
@@ -362,7 +284,8 @@ class CoPartitionJoin {
 };
 
 template <int kKeyWords, int kProbeWords, MatchUse kUse>
-__global__ void __launch_bounds__(kJoinThreads + kWarpThreads, 1) co_partition_join_kernel(const __grid_constant__ JoinPass pass) {
+__global__ void __launch_bounds__(kJoinThreads + kWarpThreads, 1)
+    co_partition_join_kernel(const __grid_constant__ JoinPass pass) {
     extern __shared__ __align__(128) uint32_t memory[];
     using Join = CoPartitionJoin<kKeyWords, kProbeWords, kUse>;
     __shared__ typename Join::Shared shared;

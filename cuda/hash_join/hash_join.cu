@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hash_join/hash_join.hpp"
-
 #include <algorithm>
 #include <cmath>
 
 #include "device/launch.hpp"
-#include "hash_join/co_partition_join.cuh"
+#include "hash_join/block_table.cuh"
+#include "hash_join/hash_join.hpp"
 #include "hash_join/join_columns.hpp"
 #include "hash_join/join_kernels.hpp"
+#include "hash_join/join_memory.hpp"
+#include "hash_join/join_units.cuh"
 #include "hash_join/lone_rows.hpp"
 #include "materialize/dense_output.hpp"
 #include "radix_partition/plan_regions.hpp"
@@ -48,7 +49,7 @@ __global__ void count_units(JoinSide build, JoinSide probe, uint64_t partitions,
 struct Counters {
     unsigned long long next_unit;
     unsigned long long matches;
-    unsigned long long reserved_rows;
+    unsigned long long reserved;  // rows of the output
 };
 
 class HashJoin {
@@ -62,15 +63,14 @@ class HashJoin {
         pass_.probe = side_of(probe);
         pass_.partitions = build.partitions();
         pass_.radix_bits = static_cast<uint32_t>(build.radix_bits);
-        const BlockRoom room =
-            block_room(device, build.layout.key_words, build.layout.row_words, build.radix_bits);
+        const BlockRoom room = block_room(device, build.layout.key_words, build.layout.row_words, build.radix_bits);
         pass_.build_capacity = room.rows;
         pass_.buckets = room.buckets;
         counters_ = device.memory().allocate(sizeof(Counters), "join counters");
         auto* const counters = counters_.as<Counters>();
         pass_.next_unit = &counters->next_unit;
         pass_.output.out.matches = &counters->matches;
-        pass_.output.out.reserved_rows = &counters->reserved_rows;
+        pass_.output.out.reserved_rows = &counters->reserved;
         plan_units();
         allocate_marks();
     }
@@ -87,10 +87,9 @@ class HashJoin {
             JoinResult result = allocate(columns, expected_rows);
             run(false);
             const Counters counters = read_counters();
-            if (counters.reserved_rows <= pass_.output.out.capacity_rows) {
+            if (counters.reserved <= pass_.output.out.capacity_rows) {
                 result.rows = counters.matches;
-                close_holes(device_, pass_.output.out, build_.layout.key_words * 4, result.rows,
-                            counters.reserved_rows);
+                close_holes(device_, pass_.output.out, build_.layout.key_words * 4, result.rows, counters.reserved);
                 return result;
             }
             expected_rows = counters.matches;
@@ -135,10 +134,11 @@ class HashJoin {
 
     JoinResult allocate(const JoinColumns& columns, uint64_t expected_rows) {
         MatchOutput& out = pass_.output.out;
-        // Every warp may leave a chunk open, of the join kernel and of each that adds lone rows (at most four). Together
-        // they shall not take more memory than the result.
+        // Every warp may leave a chunk open, of the join kernel and of each that adds lone rows (at most four).
+        // Together they shall not take more memory than the result.
         uint64_t warps = blocks() * kJoinWarps;
-        if (!extent_.kind.inner()) warps += 4 * lone_rows_warps(device_, std::max(stored_rows(build_), stored_rows(probe_)));
+        const uint64_t side_rows = std::max(stored_rows(build_), stored_rows(probe_));
+        if (!extent_.kind.inner()) warps += 4 * lone_rows_warps(device_, side_rows);
         out.chunk_rows = kWarpThreads;
         while (out.chunk_rows < kOutputChunkRows && out.chunk_rows * warps < expected_rows) out.chunk_rows *= 2;
         const uint64_t chunks = (expected_rows + out.chunk_rows - 1) / out.chunk_rows + warps;
@@ -202,8 +202,8 @@ class HashJoin {
     // Waits for the kernels.
     Counters read_counters() {
         Counters counters{};
-        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&counters, counters_.as(), sizeof counters, cudaMemcpyDeviceToHost,
-                                            device_.stream()));
+        SPILLWAY_CUDA_CHECK(
+            cudaMemcpyAsync(&counters, counters_.as(), sizeof counters, cudaMemcpyDeviceToHost, device_.stream()));
         device_.synchronize();
         return counters;
     }

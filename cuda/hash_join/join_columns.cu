@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hash_join/join_columns.hpp"
-
 #include <algorithm>
 
 #include "device/error.hpp"
+#include "hash_join/join_columns.hpp"
 
 namespace spillway::cuda {
 

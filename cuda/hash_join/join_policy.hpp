@@ -29,8 +29,8 @@ constexpr int probe_unroll(int row_words) {
     return row_words <= 4 ? 4 : 2;
 }
 
-// Of the next unit's probe rows, brought into the L2 cache while a block joins a unit: 132 blocks with as much for their
-// build rows take half of the cache of an H200.
+// Of the next unit's probe rows, brought into the L2 cache while a block joins a unit: 132 blocks with as much for
+// their build rows take half of the cache of an H200.
 constexpr uint32_t kPrefetchBytesMax = 128 * 1024;
 
 // Build rows per thread that are inserted together.
@@ -43,8 +43,8 @@ constexpr uint32_t kDirectLanesMin = 16;
 // Rows of both sides for which another block is worth its start.
 constexpr uint64_t kRowsPerBlockMin = 2048;
 
-// Output rows that a warp reserves at once, at most: 2^27 matches reserve 2^17 times. What a warp has left at the end is
-// a hole that other rows are moved to.
+// Output rows that a warp reserves at once, at most: 2^27 matches reserve 2^17 times. What a warp has left at the end
+// is a hole that other rows are moved to.
 constexpr uint32_t kOutputChunkRows = 1024;
 
 // Rows that are written once each (outer, semi and anti joins): a stream of marks and rows, not measured yet.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hash_join/lone_rows.hpp"
-
 #include <algorithm>
 
 #include "device/launch.hpp"
 #include "hash_join/join_policy.hpp"
+#include "hash_join/lone_rows.hpp"
 #include "hash_join/packed_match.cuh"
 #include "materialize/column_match.cuh"
 #include "primitive/warp.cuh"
@@ -139,8 +138,8 @@ void launch_keyless_rows(Device& device, const MatchOutput& output, const Device
     SourceColumns columns;
     if (source != nullptr) std::copy_n(source, output.columns(), columns.data);
     const auto kernel = what.count_only ? keyless_rows_kernel<true> : keyless_rows_kernel<false>;
-    launch(kernel, lone_grid(device, relation.rows), dim3(kLoneThreads), 0, device.stream(), output, columns, relation.key_valid,
-           relation.rows, relation.key.width, what.side);
+    launch(kernel, lone_grid(device, relation.rows), dim3(kLoneThreads), 0, device.stream(), output, columns,
+           relation.key_valid, relation.rows, relation.key.width, what.side);
 }
 
 uint64_t lone_rows_warps(Device& device, uint64_t rows) {

@@ -7,7 +7,8 @@
 #include "hash_join/join_pass.hpp"
 #include "primitive/device_relation.hpp"
 
-// Rows that are written once each and not as pairs: rows without a match of outer joins, results of semi and anti joins.
+// Rows that are written once each and not as pairs: rows without a match of outer joins, results of semi and anti
+// joins.
 namespace spillway::cuda {
 
 struct LoneRows {

@@ -8,8 +8,8 @@
 #include "primitive/mix.cuh"
 #include "radix_partition/row_layout.hpp"
 
-// Matches of packed rows, the mixed key first. The columns of a side are described word by word of its row, not field by
-// field: a kernel that has the words in registers can only name them with constants.
+// Matches of packed rows, the mixed key first. The columns of a side are described word by word of its row, not field
+// by field: a kernel that has the words in registers can only name them with constants.
 namespace spillway::cuda {
 
 // What is wanted of a row, a bit each: columns of 4 bytes by the words of their sides' rows, and the rest.
@@ -27,10 +27,10 @@ constexpr uint32_t kOtherWidths = 1U << 19;  // << side: it has columns of other
 struct PackedOutput {
     MatchOutput out;
     uint32_t wanted = 0;
-    uint32_t words[kMatchSides] = {};                  // of the sides' rows
-    uint32_t* data[kMatchSides][kRowWordsMax] = {};    // columns of 4 bytes, by their word
-    uint8_t begin[kMatchSides][kRowWordsMax] = {};     // columns of other widths that begin at the word are among
-    uint8_t end[kMatchSides][kRowWordsMax] = {};       // out.column[begin, end)
+    uint32_t words[kMatchSides] = {};                // of the sides' rows
+    uint32_t* data[kMatchSides][kRowWordsMax] = {};  // columns of 4 bytes, by their word
+    uint8_t begin[kMatchSides][kRowWordsMax] = {};   // columns of other widths that begin at the word are among
+    uint8_t end[kMatchSides][kRowWordsMax] = {};     // out.column[begin, end)
 };
 
 // One column that begins in from[0].

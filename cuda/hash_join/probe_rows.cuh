@@ -76,7 +76,9 @@ class ProbeRows {
             }
         }
     }
-    __device__ uint32_t& word(int at) { return words[at / kWords][at % kWords]; }
+    __device__ uint32_t& word(int at) {
+        return words[at / kWords][at % kWords];
+    }
 
     const uint32_t* rows_ = nullptr;
     uint32_t row_words_ = 0;

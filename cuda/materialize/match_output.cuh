@@ -43,8 +43,8 @@ class OutputPlaces {
     __device__ explicit OutputPlaces(const MatchOutput& out) : out_(out) {}
 
     // write(place) by each lane of `lanes` whose row fits the output; all lanes of the warp call. A chunk has more rows
-    // than a warp, so that no call needs more than one new one. No loop: what does not change between its turns would be
-    // computed before the first, which took as long as the writing itself.
+    // than a warp, so that no call needs more than one new one. No loop: what does not change between its turns would
+    // be computed before the first, which took as long as the writing itself.
     template <class Write>
     __device__ void give(uint32_t lanes, const Write& write) {
         const uint32_t count = __popc(lanes);

@@ -211,8 +211,7 @@ class GroupTable {
     void check_sums() const {
         for (size_t i = 0; i < group_.aggregates.size(); ++i) {
             if ((result_.sum_overflows >> i & 1) != 0) {
-                throw Error(ErrorCode::kOverflow, "the sum of column " +
-                                                      std::to_string(group_.aggregates[i].column) +
+                throw Error(ErrorCode::kOverflow, "the sum of column " + std::to_string(group_.aggregates[i].column) +
                                                       " does not fit 64 bits for one group");
             }
         }

@@ -36,7 +36,8 @@ using RowPairs = std::vector<std::pair<uint64_t, uint64_t>>;
 
 RowPairs pairs_of(const HostTable& build, const HostTable& probe, const JoinKind& kind) {
     if (kind.emit == JoinEmit::kPairs) {
-        const JoinType type = kind.keep_unmatched_build ? (kind.keep_unmatched_probe ? JoinType::kFull : JoinType::kLeft)
+        const JoinType type = kind.keep_unmatched_build
+                                  ? (kind.keep_unmatched_probe ? JoinType::kFull : JoinType::kLeft)
                               : kind.keep_unmatched_probe ? JoinType::kRight
                                                           : JoinType::kInner;
         return reference_pairs(build, probe, {0}, {0}, type);
@@ -151,7 +152,8 @@ GPU_TEST("equi join: columns twice, bytes in one word, no-partitioning joins by 
     join.output = {{OutputSide::kBuild, 3}, {OutputSide::kKey, 0}, {OutputSide::kBuild, 3}, {OutputSide::kProbe, 5}};
     const cuda::JoinResult twice = cuda::equi_join(test_device(), build.device(), probe.device(), join);
     CHECK_EQ(twice.rows, keys.size());
-    CHECK(download(twice.columns[0].as<uint32_t>(), twice.rows) == download(twice.columns[2].as<uint32_t>(), twice.rows));
+    CHECK(download(twice.columns[0].as<uint32_t>(), twice.rows) ==
+          download(twice.columns[2].as<uint32_t>(), twice.rows));
 }
 
 }  // namespace spillway::gpu_test

@@ -31,7 +31,7 @@ struct Measurement {
 Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options);
 
 double median(std::vector<double> values);
-std::vector<double> times_of(const std::vector<Sample>& samples, double Sample::* time);
+std::vector<double> times_of(const std::vector<Sample>& samples, double Sample::*time);
 
 // One JSON object: the workload, the times, what they say about throughput, and whether the result is right.
 std::string to_json(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options,
