@@ -103,13 +103,16 @@ void check_kinds(const KeyedRelation& build, const KeyedRelation& probe, int rad
 }  // namespace
 
 GPU_TEST("equi join: every kind, NULL keys, radix bits that chains hold keys for and others") {
-    const uint64_t rows = small_or_full(600, 20000);
+    const uint64_t rows = small_or_full(150, 20000);
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
     const auto foreign = foreign_keys(keys, 2 * rows, 0.5, test_seed());
     for (const uint32_t key_width : {4U, 8U}) {
         const KeyedRelation build(keys, key_width, {4, 1, 8}, test_seed(), 0.1);
         const KeyedRelation probe(foreign, key_width, {4, 4}, test_seed() + 1, 0.2);
-        for (const int bits : {-1, 5, 15}) check_kinds(build, probe, bits, "bits " + std::to_string(bits));
+        for (const int bits : {-1, 5, 15}) {
+            if (!full_suite() && bits == -1) continue;
+            check_kinds(build, probe, bits, "bits " + std::to_string(bits));
+        }
     }
 }
 

@@ -32,7 +32,7 @@ const std::vector<WantedAggregate> kFourValues = {{Aggregate::kMin, 1, ValueKind
 }  // namespace
 
 GPU_TEST("group by max: none to five aggregates") {
-    const uint64_t rows = small_or_full(5003, 300003);
+    const uint64_t rows = small_or_full(1503, 100003);
     const GroupInput input = three_columns(drawn_keys(rows, 700, test_seed()));
     std::vector<WantedAggregate> aggregates = kFourValues;
     aggregates.push_back({Aggregate::kMax, 3, ValueKind::kFloat});
@@ -91,6 +91,7 @@ GPU_TEST("group by max: slices of the hash range") {
     // Four columns: two slices, four, and more than there may be.
     const uint64_t rows = small_or_full(9001, 300001);
     for (const uint64_t distinct : {10000, 22000, 60000}) {
+        if (!full_suite() && distinct == 10000) continue;
         check_group_by(three_columns(drawn_keys(rows, distinct, test_seed())), kFourValues, distinct,
                        std::to_string(distinct) + " groups");
     }
@@ -103,11 +104,11 @@ GPU_TEST("group by max: keys that find no place in a block's table") {
     for (uint64_t row = 0; row < rows; ++row) {
         keys.push_back(cuda::unmix32(static_cast<uint32_t>(random64(test_seed(), row) % 50000)));
     }
-    check_group_by(three_columns(keys), kFourValues, 100, "one first slot");
+    check_group_by(three_columns(keys), kFourValues, 100, "one first slot", {GroupByAlgorithm::kHash});
 }
 
 GPU_TEST("group by max: far more groups than expected, Zipf keys and one hot key") {
-    const uint64_t many = small_or_full(5000, 2000000);
+    const uint64_t many = small_or_full(5000, 300000);
     check_group_by(three_columns(dense_permutation(many, test_seed())), kFourValues, 1, "one expected");
     const uint64_t rows = small_or_full(5002, 300002);
     check_group_by(three_columns(zipf_keys(rows, rows / 8, 1.0, test_seed())), kFourValues, 0, "Zipf keys");

@@ -38,13 +38,13 @@ const std::vector<WantedAggregate> kAllOfTwoColumns = {{Aggregate::kCountRows},
 }  // namespace
 
 GPU_TEST("group by: numbers of groups, key widths, with and without a guess") {
-    const uint64_t rows = small_or_full(5000, 300000);
+    const uint64_t rows = small_or_full(2000, 200000);
     for (const uint64_t distinct : {uint64_t{1}, uint64_t{3}, uint64_t{400}, rows / 2}) {
         for (const uint32_t key_width : {4U, 8U}) {
             const GroupInput input = two_columns(drawn_keys(rows, distinct, test_seed()), key_width);
             const std::string what = std::to_string(distinct) + " keys of " + std::to_string(key_width) + " bytes";
             check_group_by(input, kAllOfTwoColumns, 0, what);
-            check_group_by(input, kAllOfTwoColumns, distinct, what + ", expected");
+            if (full_suite()) check_group_by(input, kAllOfTwoColumns, distinct, what + ", expected");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,11 +147,13 @@ inline HostTable download_groups(const cuda::GroupByResult& result, uint32_t key
 
 // Runs the group-by with each algorithm and compares it with the reference.
 inline void check_group_by(const GroupInput& input, const std::vector<WantedAggregate>& aggregates,
-                           uint64_t expected_groups, const std::string& what) {
+                           uint64_t expected_groups, const std::string& what,
+                           const std::vector<GroupByAlgorithm>& algorithms = {std::begin(kGroupByAlgorithms),
+                                                                              std::end(kGroupByAlgorithms)}) {
     const HostTable expected = reference_group_by(input.keyed_rows(), {0}, aggregates);
     std::vector<uint32_t> widths;
     for (size_t c = 1; c < expected.columns.size(); ++c) widths.push_back(expected.columns[c].width);
-    for (const GroupByAlgorithm algorithm : kGroupByAlgorithms) {
+    for (const GroupByAlgorithm algorithm : algorithms) {
         const cuda::GroupByResult result =
             cuda::group_by(test_device(), input.request(algorithm, aggregates, expected_groups));
         const HostTable actual = download_groups(result, input.host().columns[0].width, widths);
