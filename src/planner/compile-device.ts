@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type {
-    DeviceAggregate,
-    DeviceJoinColumn,
-    DeviceJoinDescription,
-    DeviceStage,
-    UploadStage
-} from "../plan/device-stages.js";
+import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, DeviceStage } from "../plan/device-stages.js";
 import type {
     GroupNode,
     InputInfo,
@@ -17,14 +11,17 @@ import type {
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
 import {
+    addSlot,
     aggregateSlot,
     deviceAggregate,
     deviceKey,
     fixedBytes,
     isBytes,
     isDecoded,
+    isFlat,
     NotOnDevice,
     requireFlat,
+    slotIndex,
     slotType,
     type Slot
 } from "./device-support.js";
@@ -90,16 +87,10 @@ export class DeviceDraft {
     }
 
     #narrowest(node: LogicalNode): number {
-        const widths = node.columns.map(({ type }) => (isBytes(type) ? Infinity : fixedBytes(type)));
-        const flat = node.columns.map((column, i) => {
-            try {
-                requireFlat(column);
-                return widths[i] as number;
-            } catch {
-                return NaN;
-            }
-        });
-        const best = flat.reduce((least, width, i) => (width < (flat[least] ?? Infinity) ? i : least), 0);
+        const widths = node.columns.map((column) =>
+            isFlat(column) ? (isBytes(column.type) ? Number.MAX_VALUE : fixedBytes(column.type)) : Infinity
+        );
+        const best = widths.indexOf(Math.min(...widths));
         requireFlat(node.columns[best] as LogicalColumn);
         return best;
     }
@@ -117,16 +108,15 @@ export class DeviceDraft {
         return this.tables.push({ slots, rows, rowBytes, exact: exact && node.kind === "input" }) - 1;
     }
 
-    #position(table: number, { column, decoded }: Slot): number {
-        const { slots } = this.tables[table] as DeviceTableDraft;
-        return slots.findIndex((slot) => slot.column === column && slot.decoded === decoded);
+    #position(table: number, slot: Slot): number {
+        return slotIndex((this.tables[table] as DeviceTableDraft).slots, slot);
     }
 
     #input(node: InputNode, slots: readonly Slot[]): number {
         if (node.input.streamed) throw new NotOnDevice(`\`${node.input.name}\` is a stream of batches`);
         const table = this.#table(node, slots);
         const { rows, rowBytes } = this.tables[table] as DeviceTableDraft;
-        const stage: Omit<UploadStage, "id" | "live" | "memory" | "predictedMs" | "predictedSpillBytes" | "frees"> = {
+        this.stages.push({
             kind: "upload",
             name: "upload",
             algorithm: "copy to the GPU",
@@ -136,22 +126,17 @@ export class DeviceDraft {
             table,
             columns: slots.map(({ column, decoded }) => ({ column, decode: decoded })),
             bytes: Math.ceil(rows * rowBytes)
-        };
-        this.stages.push(stage);
+        });
         return table;
     }
 
     /** Slots that a join needs of one side: keys, and what its result takes from there. */
     #sideSlots(node: JoinNode, needed: readonly Slot[], side: Side): Slot[] {
         const slots: Slot[] = [];
-        const add = (column: number, decoded: boolean): void => {
-            const known = slots.some((slot) => slot.column === column && slot.decoded === decoded);
-            if (!known) slots.push({ column, decoded });
-        };
-        for (const key of node.keys) add(key[side].column, isDecoded(key[side]));
+        for (const key of node.keys) addSlot(slots, { column: key[side].column, decoded: isDecoded(key[side]) });
         for (const { column, decoded } of needed) {
             const from = node.columns[column] as JoinColumn;
-            if (from.side === side || from.side === "either") add(from[side], decoded);
+            if (from.side === side || from.side === "either") addSlot(slots, { column: from[side], decoded });
         }
         return slots;
     }
@@ -225,15 +210,11 @@ export class DeviceDraft {
             .map((_, i) => i)
             .filter((i) => needed.some(({ column }) => column === keyCount + i));
         const slots: Slot[] = [];
-        const add = (slot: Slot): void => {
-            if (!slots.some(({ column, decoded }) => column === slot.column && decoded === slot.decoded))
-                slots.push(slot);
-        };
         const input = (column: number): LogicalColumn => node.child.columns[column] as LogicalColumn;
-        for (const key of node.keys) add({ column: key.column, decoded: false });
+        for (const key of node.keys) addSlot(slots, { column: key.column, decoded: false });
         for (const i of wanted) {
             const aggregate = node.aggregates[i] as GroupNode["aggregates"][number];
-            if (aggregate.column >= 0) add(aggregateSlot(aggregate, input(aggregate.column)));
+            if (aggregate.column >= 0) addSlot(slots, aggregateSlot(aggregate, input(aggregate.column)));
         }
         const from = this.#node(node.child, slots);
         const ordered = node.child.kind === "input";

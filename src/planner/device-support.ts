@@ -21,10 +21,22 @@ export function slotType(column: LogicalColumn, decoded: boolean): ColumnType {
     return decoded ? (column.type.children[0] ?? column.type) : column.type;
 }
 
+/** A column without lists, structs and unions. */
+export function isFlat({ type }: LogicalColumn): boolean {
+    return !isNested(type) && !(type.layout === "dictionary" && type.children.some(isNested));
+}
+
 export function requireFlat(column: LogicalColumn): void {
-    const { type } = column;
-    const nested = isNested(type) || (type.layout === "dictionary" && type.children.some(isNested));
-    if (nested) throw new NotOnDevice(`column \`${column.name}\` is nested`);
+    if (!isFlat(column)) throw new NotOnDevice(`column \`${column.name}\` is nested`);
+}
+
+/** Where the slot is among others; -1: nowhere. */
+export function slotIndex(slots: readonly Slot[], { column, decoded }: Slot): number {
+    return slots.findIndex((slot) => slot.column === column && slot.decoded === decoded);
+}
+
+export function addSlot(slots: Slot[], slot: Slot): void {
+    if (slotIndex(slots, slot) < 0) slots.push(slot);
 }
 
 export function isBytes(type: ColumnType): boolean {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
-#include <functional>
-#include <map>
 #include <sstream>
 #include <stdexcept>
 
+#include "command_line.hpp"
 #include "group_workload.hpp"
 #include "options.hpp"
 
@@ -36,10 +34,6 @@ double parse_exponent(const std::string& text) {
     throw std::invalid_argument("Expected 0 to 4 for --zipf but received '" + text + "'.");
 }
 
-void expect(bool holds, const char* what) {
-    if (!holds) throw std::invalid_argument(std::string("Expected ") + what + ".");
-}
-
 void check(const GroupBenchOptions& options) {
     const GroupWorkload& workload = options.workload;
     expect(workload.key_bytes == 4 || workload.key_bytes == 8, "4 or 8 for --key-bytes");
@@ -55,7 +49,7 @@ GroupBenchOptions parse_group_options(int count, char** arguments) {
     GroupBenchOptions options;
     GroupWorkload& workload = options.workload;
     using Text = const std::string&;
-    const std::map<std::string, std::function<void(Text, Text)>> known = {
+    const KnownOptions known = {
         {"--key-bytes", [&](Text n, Text v) { workload.key_bytes = static_cast<uint32_t>(parse_number(n, v)); }},
         {"--payload", [&](Text n, Text v) { workload.payload = parse_payload(n, v); }},
         {"--rows", [&](Text n, Text v) { workload.rows = parse_number(n, v); }},
@@ -67,17 +61,7 @@ GroupBenchOptions parse_group_options(int count, char** arguments) {
         {"--memory-limit", [&](Text n, Text v) { options.memory_limit = parse_number(n, v); }},
         {"--seed", [&](Text n, Text v) { options.seed = parse_number(n, v); }},
         {"--device", [&](Text n, Text v) { options.device = static_cast<int>(parse_number(n, v)); }}};
-    for (int i = 2; i < count; i += 2) {
-        const std::string name = arguments[i];
-        const auto option = known.find(name);
-        if (option == known.end()) {
-            std::string names;
-            for (const auto& entry : known) names += (names.empty() ? "" : ", ") + entry.first;
-            throw std::invalid_argument("Expected one of " + names + " but received '" + name + "'.");
-        }
-        if (i + 1 == count) throw std::invalid_argument("Expected a value after " + name + ".");
-        option->second(name, arguments[i + 1]);
-    }
+    apply_options(known, 2, count, arguments);
     check(options);
     return options;
 }

@@ -2,11 +2,10 @@
 #include "workload.hpp"
 
 #include <cmath>
-#include <functional>
-#include <map>
 #include <sstream>
 #include <stdexcept>
 
+#include "command_line.hpp"
 #include "options.hpp"
 
 namespace spillway::gpu_bench {
@@ -47,10 +46,6 @@ std::vector<uint32_t> parse_widths(const std::string& name, const std::string& t
     throw std::invalid_argument("Expected 1 to 7 columns for " + name + " but received '" + text + "'.");
 }
 
-void expect(bool holds, const char* what) {
-    if (!holds) throw std::invalid_argument(std::string("Expected ") + what + ".");
-}
-
 void check(const BenchOptions& options) {
     const Workload& workload = options.workload;
     expect(workload.key_bytes == 4 || workload.key_bytes == 8, "4 or 8 for --key-bytes");
@@ -79,7 +74,7 @@ BenchOptions parse_bench_options(int count, char** arguments) {
     BenchOptions options;
     Workload& workload = options.workload;
     using Text = const std::string&;
-    const std::map<std::string, std::function<void(Text, Text)>> known = {
+    const KnownOptions known = {
         {"--key-bytes", [&](Text n, Text v) { workload.key_bytes = static_cast<uint32_t>(parse_number(n, v)); }},
         {"--build-payload", [&](Text n, Text v) { workload.build_payload = parse_widths(n, v); }},
         {"--probe-payload", [&](Text n, Text v) { workload.probe_payload = parse_widths(n, v); }},
@@ -94,17 +89,7 @@ BenchOptions parse_bench_options(int count, char** arguments) {
         {"--memory-limit", [&](Text n, Text v) { options.memory_limit = parse_number(n, v); }},
         {"--seed", [&](Text n, Text v) { options.seed = parse_number(n, v); }},
         {"--device", [&](Text n, Text v) { options.device = static_cast<int>(parse_number(n, v)); }}};
-    for (int i = 1; i < count; i += 2) {
-        const std::string name = arguments[i];
-        const auto option = known.find(name);
-        if (option == known.end()) {
-            std::string names;
-            for (const auto& entry : known) names += (names.empty() ? "" : ", ") + entry.first;
-            throw std::invalid_argument("Expected one of " + names + " but received '" + name + "'.");
-        }
-        if (i + 1 == count) throw std::invalid_argument("Expected a value after " + name + ".");
-        option->second(name, arguments[i + 1]);
-    }
+    apply_options(known, 1, count, arguments);
     check(options);
     return options;
 }
