@@ -5,7 +5,7 @@
 
 #include "group_by/add_rows.cuh"
 #include "group_by/aggregate_pass.cuh"
-#include "group_by/emit_group.cuh"
+#include "group_by/emit_block.cuh"
 #include "group_by/find_slots.cuh"
 #include "group_by/merge_table.cuh"
 
@@ -18,15 +18,12 @@
 // 3 to stage, 3 to read, 3.5 for random slots of each the key and two payloads, and what max changes.
 namespace spillway::cuda {
 
-constexpr int kGroupWarps = kGroupThreads / kWarpThreads;
-
 struct GroupShared {
     TileLoads loads;
     GroupUnit unit;
     uint32_t stop[2];    // set with the tile of each buffer, looked at with the next one
     uint32_t elsewhere;  // rows that the block's table had no place for
-    uint32_t warp_groups[kGroupWarps];
-    unsigned long long first_group;
+    EmitShared emit;
 };
 
 template <int kKeyWords>
@@ -176,7 +173,7 @@ class TileAggregation {
         return MixedKey<kKeyWords>::mix(reinterpret_cast<const Key*>(keys.data)[row]);
     }
 
-    // All groups of the unit leave the block. A warp has a range of slots; the ranges' groups lie one behind the other.
+    // All groups of the unit leave the block.
     __device__ void flush(const GroupUnit& unit) {
         if (unit.merges) {
             merge_table(pass_, table_);
@@ -188,44 +185,8 @@ class TileAggregation {
             first_key = edge_key(unit.begin);
             last_key = edge_key(unit.end - 1);
         }
-        const auto merges = [&](Key mixed) { return unit.merges_edges && (mixed == first_key || mixed == last_key); };
-        const uint32_t all = pass_.slots + 1;
-        const uint32_t steps = (all + kGroupThreads - 1) / kGroupThreads;
-        const uint32_t begin = warp_index() * steps * kWarpThreads;
-        uint32_t groups = 0;
-        for (uint32_t step = 0; step < steps; ++step) {
-            const uint32_t slot = begin + step * kWarpThreads + lane_index();
-            const bool is_taken = slot < all && table_.is_taken(slot);
-            const Key mixed = is_taken ? table_.key_of(slot) : 0;
-            const bool leaves = is_taken && merges(mixed);
-            if (leaves) merge_group(pass_, table_, mixed, slot);
-            groups += __popc(__ballot_sync(kFullWarp, is_taken && !leaves));
-        }
-        uint64_t place = reserve(groups);
-        for (uint32_t step = 0; step < steps; ++step) {
-            const uint32_t slot = begin + step * kWarpThreads + lane_index();
-            const bool stays = slot < all && table_.is_taken(slot) && !merges(table_.key_of(slot));
-            const uint32_t lanes = __ballot_sync(kFullWarp, stays);
-            if (stays) emit_group<kKeyWords>(pass_.sink, table_, slot, place + __popc(lanes & lanes_below()));
-            place += __popc(lanes);
-        }
-        __syncthreads();
-    }
-
-    // Places in the result for each warp's groups, with one reservation for the block.
-    __device__ uint64_t reserve(uint32_t groups) {
-        if (lane_index() == 0) shared_.warp_groups[warp_index()] = groups;
-        __syncthreads();
-        if (warp_index() == 0) {
-            const uint32_t own = lane_index() < kGroupWarps ? shared_.warp_groups[lane_index()] : 0;
-            const uint32_t inclusive = warp_inclusive_sum(own);
-            if (lane_index() < kGroupWarps) shared_.warp_groups[lane_index()] = inclusive - own;
-            if (lane_index() == kWarpThreads - 1) {
-                shared_.first_group = atomicAdd(pass_.sink.reserved, static_cast<unsigned long long>(inclusive));
-            }
-        }
-        __syncthreads();
-        return shared_.first_group + shared_.warp_groups[warp_index()];
+        emit_table(pass_, table_, shared_.emit,
+                   [&](Key mixed) { return unit.merges_edges && (mixed == first_key || mixed == last_key); });
     }
 
     const AggregatePass& pass_;

@@ -6,7 +6,7 @@
 
 #include "device/launch.hpp"
 #include "group_by/aggregate_tiles.cuh"
-#include "group_by/emit_table.cuh"
+#include "group_by/emit_groups.hpp"
 #include "group_by/estimate_groups.hpp"
 #include "group_by/global_table.hpp"
 #include "group_by/group_by.hpp"
@@ -14,6 +14,7 @@
 #include "group_by/group_result.hpp"
 #include "group_by/group_units.hpp"
 #include "group_by/max_groups.hpp"
+#include "group_by/packed_groups.hpp"
 #include "group_by/sort_keys.hpp"
 
 namespace spillway::cuda {
@@ -77,7 +78,7 @@ class GroupBy {
             } else if (algorithm != GroupByAlgorithm::kHash || !run_hash(groups)) {
                 run_partitioned(groups);
             }
-            emit_global();
+            emit_groups(device_, plan_.key_words, pass_.global, pass_.sink);
             const Counters counters = read_counters();
             if (counters.failed != 0) return std::nullopt;
             if (counters.reserved <= capacity) {
@@ -183,6 +184,7 @@ class GroupBy {
     }
 
     void run_partitioned(uint64_t groups) {
+        if (has_packed_groups(plan_, request_)) return run_packed_groups(groups);
         const DeviceRelation relation = relation_to_pack(plan_, request_);
         std::vector<uint32_t> widths;
         for (const DeviceColumn& column : relation.columns) widths.push_back(column.width);
@@ -217,17 +219,28 @@ class GroupBy {
         set_table(std::min(slots, std::max(kTableSlotsMin, static_cast<uint32_t>(std::min(each, 1e6)) & ~1U)));
         rows_ = radix_partition(device_, relation, bits);
         place(rows_.data.as(), staged_bytes);
-        pass_.radix_bits = static_cast<uint32_t>(bits);
-        const uint64_t tile_rows = pass_.source.tile_rows;
-        const double fair_rows = static_cast<double>(request_.rows) / static_cast<double>(multiprocessors_);
-        const uint64_t unit_rows = (static_cast<uint64_t>(fair_rows * kUnitShare) / tile_rows + 8) * tile_rows;
-        const uint64_t heavy_rows = std::max(static_cast<uint64_t>(fair_rows * kHeavyPartition), 2 * unit_rows);
-        units_ =
-            units_of_partitions(device_, rows_, request_.rows, heavy_rows, unit_rows, static_cast<uint32_t>(tile_rows));
-        // At most so many partitions are heavy; their groups may be some more than the mean.
-        const uint64_t merged = (request_.rows / heavy_rows) * (2 * (groups >> bits) + 64);
-        make_global(std::min(merged, request_.rows));
+        list_units(bits, groups, pass_.source.tile_rows);
         launch_units(blocks);
+    }
+
+    void run_packed_groups(uint64_t groups) {
+        const PackedGroupsShape shape = PackedGroupsShape::make(device_.properties(), plan_, request_.rows, groups);
+        const DeviceRelation relation = relation_to_pack(plan_, request_);
+        rows_ = radix_partition(device_, relation, shape.bits);
+        const RowLayout& layout = rows_.layout;
+        pass_.source =
+            place_packed(plan_, relation, layout.offsets, rows_.data.as(), layout.row_bytes(), kStagedBytesMax);
+        set_table(shape.slots);
+        list_units(shape.bits, groups, pass_.source.tile_rows);
+        set_units();
+        launch_packed_groups(device_, plan_, pass_, rows_.data.as(), shape.blocks);
+    }
+
+    void list_units(int bits, uint64_t groups, uint32_t tile_rows) {
+        pass_.radix_bits = static_cast<uint32_t>(bits);
+        const UnitSizes sizes = UnitSizes::make(request_.rows, multiprocessors_, tile_rows);
+        units_ = units_of_partitions(device_, rows_, request_.rows, sizes, tile_rows);
+        make_global(std::min(sizes.merged_groups(request_.rows, groups >> bits), request_.rows));
     }
 
     void run_sorted() {
@@ -243,20 +256,15 @@ class GroupBy {
         launch_units(kGroupBlocksPerMultiprocessor);
     }
 
-    void launch_units(uint64_t blocks) {
+    void set_units() {
         pass_.units = units_.units.as<const GroupUnit>();
         pass_.unit_count = units_.numbers.as<const unsigned long long>();
         pass_.next_unit = units_.numbers.as<unsigned long long>() + 1;
+    }
+    void launch_units(uint64_t blocks) {
+        set_units();
         const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
         launch_aggregation(std::min(blocks * multiprocessors_, tiles));
-    }
-
-    void emit_global() {
-        const uint64_t per_block = static_cast<uint64_t>(kEmitThreads) * kEmitSlotsPerThread;
-        const uint64_t blocks = std::min((pass_.global.slots + per_block) / per_block, 8 * multiprocessors_);
-        const auto kernel = plan_.key_words == 1 ? emit_table_kernel<1> : emit_table_kernel<2>;
-        launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kEmitThreads), 0, device_.stream(), pass_.global,
-               pass_.sink);
     }
 
     // Waits for the device.

@@ -65,6 +65,20 @@ constexpr uint32_t kMaxGroupsSlicesMax = 4;
 // Static shared memory of the kernel, with what aligns the table behind it, at most.
 constexpr uint32_t kMaxGroupsReservedBytes = 256;
 
+// kPartitioned of minima and maxima of 4-byte columns (packed_groups.hpp): columns at most, and neighbouring rows of a
+// thread, which are whole loads of 16 bytes whatever the row.
+constexpr int kPackedGroupsColumnsMax = 4;
+constexpr int kPackedGroupsRows = 4;
+// Of one block per multiprocessor; two have half of them each. Registers hold the rows twice. Not measured yet.
+constexpr int packed_groups_threads(int columns) {
+    return columns <= 2 ? 1024 : 512;
+}
+// As kMaxGroupsFill; slots per expected group where shared memory has them and rows are many.
+constexpr double kPackedGroupsFill = 0.55;
+constexpr double kPackedGroupsSlotsPerGroup = 8;
+// Static shared memory of the kernel and what the runtime keeps, at most.
+constexpr uint32_t kPackedGroupsReservedBytes = 2048;
+
 // kPartitioned: radix bits that one pass has at no further cost, and rows that a partition should have at least.
 constexpr int kGroupRadixBits = 7;
 constexpr uint64_t kGroupPartitionRowsMin = 8192;

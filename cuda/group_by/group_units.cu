@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "device/launch.hpp"
 #include "group_by/aggregate_tiles.cuh"
 #include "group_by/group_units.hpp"
@@ -56,12 +58,20 @@ dim3 grid_for(uint64_t threads) {
 
 }  // namespace
 
-GroupUnits units_of_partitions(Device& device, const PartitionedRows& rows, uint64_t all_rows, uint64_t heavy_rows,
-                               uint64_t unit_rows, uint32_t tile_rows) {
-    GroupUnits units = allocate(device, rows.partitions() + all_rows / unit_rows + 1);
+UnitSizes UnitSizes::make(uint64_t rows, uint64_t multiprocessors, uint64_t tile_rows) {
+    const double fair_rows = static_cast<double>(rows) / static_cast<double>(multiprocessors);
+    UnitSizes sizes;
+    sizes.unit_rows = (static_cast<uint64_t>(fair_rows * kUnitShare) / tile_rows + 8) * tile_rows;
+    sizes.heavy_rows = std::max(static_cast<uint64_t>(fair_rows * kHeavyPartition), 2 * sizes.unit_rows);
+    return sizes;
+}
+
+GroupUnits units_of_partitions(Device& device, const PartitionedRows& rows, uint64_t all_rows, const UnitSizes& sizes,
+                               uint32_t tile_rows) {
+    GroupUnits units = allocate(device, rows.partitions() + all_rows / sizes.unit_rows + 1);
     launch(list_partitions, grid_for(rows.partitions()), dim3(kThreads), 0, device.stream(),
-           rows.begin.as<const uint64_t>(), rows.end.as<const uint64_t>(), rows.partitions(), heavy_rows, unit_rows,
-           tile_rows, units.units.as<GroupUnit>(), units.numbers.as<unsigned long long>());
+           rows.begin.as<const uint64_t>(), rows.end.as<const uint64_t>(), rows.partitions(), sizes.heavy_rows,
+           sizes.unit_rows, tile_rows, units.units.as<GroupUnit>(), units.numbers.as<unsigned long long>());
     return units;
 }
 

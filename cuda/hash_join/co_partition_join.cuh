@@ -9,6 +9,7 @@
 #include "hash_join/join_policy.hpp"
 #include "hash_join/join_units.cuh"
 #include "hash_join/probe_rows.cuh"
+#include "primitive/block_part.cuh"
 #include "primitive/bulk_copy.cuh"
 #include "primitive/warp.cuh"
 
@@ -24,6 +25,7 @@ class CoPartitionJoin {
     using Table = BlockTable<kKeyWords>;
     using Key = typename Table::Key;
     using Probe = ProbeRows<kKeyWords, kProbeWords>;
+    using Workers = BlockPart<kJoinThreads>;  // all warps but the one that fetches units
     static constexpr int kRows = Probe::kRows;
     static constexpr bool kWrites = kUse == MatchUse::kWrite;
 
@@ -52,10 +54,6 @@ class CoPartitionJoin {
             unit_ = shared_.units[turn];
             if (unit_.probe_count == 0) break;
             if (fetches_) {
-                // The others' barriers.
-                __syncthreads();
-                __syncthreads();
-                __syncthreads_or(0);
                 fetch_unit(pass_, shared_.units[turn ^ 1]);
             } else {
                 load_build_rows();
@@ -99,7 +97,7 @@ class CoPartitionJoin {
             constexpr uint32_t kNone = kEmptyBucket;
             *reinterpret_cast<uint4*>(table_.heads + b) = make_uint4(kNone, kNone, kNone, kNone);
         }
-        __syncthreads();
+        Workers::wait();
         if constexpr (kBulkCopies) shared_.load.wait(phase_);
     }
 
@@ -120,7 +118,7 @@ class CoPartitionJoin {
                 listed += __popc(lanes);
             }
         }
-        __syncthreads();
+        Workers::wait();
         // Most build sides have each key once: then no match has another behind it. Knowing it saves every probe row
         // the rest of its chain. Lists that are too long are of keys that repeat, or as good as.
         bool equal = listed > kListedRows;
@@ -128,7 +126,7 @@ class CoPartitionJoin {
             equal |= table_.repeats(chained[l]);
         }
         // Marks of probe rows need but one match.
-        unique_ = __syncthreads_or(equal) == 0 || (kUse == MatchUse::kMark && pass_.build.marks == nullptr);
+        unique_ = !Workers::any(equal) || (kUse == MatchUse::kMark && pass_.build.marks == nullptr);
     }
 
     __device__ void probe() {

@@ -33,8 +33,15 @@ class ProbeRows {
     __device__ void load(uint32_t batch) {
         const uint32_t first = batch * kBatchRows + number(0);
         if constexpr (kWhole) {
-            // Partitions begin at multiples of 8 rows and are padded to them.
-            if (first < count_) load_neighbours(rows_ + static_cast<uint64_t>(first) * kWords);
+            // Partitions begin at multiples of 8 rows; what is between one and the next was never written.
+            if (first + kRows <= count_) {
+                load_neighbours(rows_ + static_cast<uint64_t>(first) * kWords);
+            } else {
+#pragma unroll
+                for (int u = 0; u < kRows; ++u) {
+                    if (first + u < count_) load_row(first + u, words[u]);
+                }
+            }
         } else {
 #pragma unroll
             for (int u = 0; u < kRows; ++u) {

@@ -97,6 +97,23 @@ GPU_TEST("group by max: slices of the hash range") {
     }
 }
 
+GPU_TEST("group by max: partitions of every size in one pass and in two") {
+    // Rows behind the last four of a partition, empty partitions, one and two blocks per multiprocessor.
+    const std::vector<GroupByAlgorithm> partitioned = {GroupByAlgorithm::kPartitioned};
+    for (const uint64_t distinct : {1, 130, 3000, 900000}) {
+        const uint64_t rows = distinct == 900000 ? small_or_full(20003, 3000003) : small_or_full(9001, 1500001);
+        const std::vector<uint64_t> keys = drawn_keys(rows, distinct, test_seed());
+        check_group_by(three_columns(keys), kFourValues, distinct, std::to_string(distinct) + " groups", partitioned);
+    }
+}
+
+GPU_TEST("group by max: heavy partitions are aggregated in units") {
+    const uint64_t rows = small_or_full(40007, 4000003);
+    const std::vector<GroupByAlgorithm> partitioned = {GroupByAlgorithm::kPartitioned};
+    check_group_by(three_columns(one_hot_key(rows, 0.7, test_seed())), kFourValues, 0, "one hot key", partitioned);
+    check_group_by(three_columns(zipf_keys(rows, rows / 4, 1.5, test_seed())), kFourValues, 0, "Zipf", partitioned);
+}
+
 GPU_TEST("group by max: keys that find no place in a block's table") {
     // All begin at the first slot. In the full suite so many that the attempt is given up.
     const uint64_t rows = small_or_full(6001, 4000001);

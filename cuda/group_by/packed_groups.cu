@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <vector>
+
+#include "device/launch.hpp"
+#include "group_by/packed_groups.cuh"
+#include "group_by/packed_groups.hpp"
+#include "radix_partition/radix_partition.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+static_assert(sizeof(PackedPass) <= 4096, "parameters of a kernel");
+
+// Accumulators in the order of their columns; where those of each begin.
+PackedPass in_order_of_columns(const GroupPlan& plan, const AggregatePass& aggregate, const void* rows) {
+    PackedPass pass;
+    pass.aggregate = aggregate;
+    pass.rows = static_cast<const unsigned char*>(rows);
+    const int columns = static_cast<int>(plan.columns.size());
+    int placed = 0;
+    for (int c = 0; c < columns; ++c) {
+        pass.first_of[c] = static_cast<uint8_t>(placed);
+        for (int i = 0; i < plan.slots.accumulators; ++i) {
+            if (plan.sources[i] == c) pass.aggregate.plan.accumulator[placed++] = plan.slots.accumulator[i];
+        }
+    }
+    pass.first_of[columns] = static_cast<uint8_t>(placed);
+    return pass;
+}
+
+template <int kColumns>
+void launch_columns(Device& device, const PackedPass& pass, uint32_t blocks) {
+    const auto multiprocessors = static_cast<uint32_t>(device.properties().multiprocessors);
+    launch(packed_groups_kernel<kColumns>, dim3(multiprocessors * blocks),
+           dim3(packed_groups_threads(kColumns) / blocks), (pass.aggregate.table_bytes(1) + 15) & ~15U, device.stream(),
+           pass);
+}
+
+uint32_t slots_for(const DeviceProperties& properties, const GroupPlan& plan, uint32_t blocks) {
+    const uint64_t shared =
+        std::min(properties.shared_bytes_per_block_optin, properties.shared_bytes_per_multiprocessor / blocks);
+    // What stands behind the last slot takes up to 4 more.
+    return static_cast<uint32_t>(((shared - kPackedGroupsReservedBytes) / plan.slot_bytes() - 4) & ~1ULL);
+}
+
+bool is_full(uint64_t groups, int bits, uint32_t slots) {
+    return static_cast<double>(groups >> bits) > static_cast<double>(slots) * kPackedGroupsFill;
+}
+
+}  // namespace
+
+bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request) {
+    const SlotPlan& slots = plan.slots;
+    if (request.key.width != 4 || slots.has_mask || plan.columns.size() > kPackedGroupsColumnsMax) return false;
+    for (const DeviceColumn& column : plan.columns) {
+        if (column.width != 4) return false;
+    }
+    for (int i = 0; i < slots.accumulators; ++i) {
+        if (slots.accumulator[i].op != AccumulatorOp::kMax32 || plan.sources[i] < 0) return false;
+    }
+    return true;
+}
+
+PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,
+                                          uint64_t groups) {
+    // As many bits as one pass has anyway, unless rows are few.
+    PackedGroupsShape shape;
+    while (shape.bits < kGroupRadixBits && rows >> (shape.bits + 1) >= kGroupPartitionRowsMin) ++shape.bits;
+    const uint32_t most = slots_for(properties, plan, 1);
+    if (is_full(groups, shape.bits, most)) {
+        // More than one pass: as many bits as two blocks per multiprocessor want, of which one has rows to look up
+        // while the other's groups leave.
+        shape.blocks = 2;
+        shape.slots = slots_for(properties, plan, 2);
+        while (shape.bits < radix_bits_max() && is_full(groups, shape.bits, shape.slots)) ++shape.bits;
+        return shape;
+    }
+    // A large table has fewer keys that are not in their first pair, and takes longer to clear and to scan, once per
+    // partition.
+    const auto each = static_cast<double>((groups >> shape.bits) + 1);
+    const double few = std::min(each * kPackedGroupsSlotsPerGroup, static_cast<double>((rows >> shape.bits) / 8));
+    const double slots = std::max({few, each * kSlotsPerGroup, static_cast<double>(kTableSlotsMin)});
+    shape.slots = static_cast<uint32_t>(std::min(slots, static_cast<double>(most))) & ~1U;
+    return shape;
+}
+
+void launch_packed_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate, const void* rows,
+                          uint32_t blocks) {
+    static_assert(kPackedGroupsColumnsMax == 4);
+    const PackedPass pass = in_order_of_columns(plan, aggregate, rows);
+    switch (plan.columns.size()) {
+        case 0:
+            return launch_columns<0>(device, pass, blocks);
+        case 1:
+            return launch_columns<1>(device, pass, blocks);
+        case 2:
+            return launch_columns<2>(device, pass, blocks);
+        case 3:
+            return launch_columns<3>(device, pass, blocks);
+        default:
+            return launch_columns<4>(device, pass, blocks);
+    }
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "group_by/aggregate_pass.cuh"
+#include "group_by/group_plan.hpp"
+
+namespace spillway::cuda {
+
+// kPartitioned of the commonest shape, by a kernel of its own: a key column of 4 bytes, minima and maxima of up to
+// kPackedGroupsColumnsMax columns of 4 bytes, none of them with NULLs; without aggregates, the distinct keys.
+bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request);
+
+// Radix bits, blocks per multiprocessor and slots of a block's table, so that a partition's groups fit it.
+struct PackedGroupsShape {
+    int bits = 0;
+    uint32_t blocks = 1;
+    uint32_t slots = 0;
+
+    static PackedGroupsShape make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,
+                                  uint64_t groups);
+};
+
+// pass: with the plan's fields by place_packed(), the table, units and where groups go.
+void launch_packed_groups(Device& device, const GroupPlan& plan, const AggregatePass& pass, const void* rows,
+                          uint32_t blocks);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "group_by/aggregate_pass.cuh"
+#include "group_by/group_policy.hpp"
+#include "radix_partition/radix_policy.hpp"
+
+namespace spillway::cuda {
+
+// What packed_groups_kernel gets.
+struct PackedPass {
+    AggregatePass aggregate;  // accumulators in the order of their columns
+    const unsigned char* rows = nullptr;
+    uint8_t first_of[kPackedGroupsColumnsMax + 1] = {};  // the first accumulator of each column
+};
+
+}  // namespace spillway::cuda
