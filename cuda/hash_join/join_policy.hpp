@@ -7,10 +7,11 @@
 namespace spillway::cuda {
 
 // One block per multiprocessor, with all of its shared memory: partitions of 8,192 rows (14 radix bits for 2^27 rows)
-// then leave room for uneven ones. 16 warps have 120 registers per thread, which hold two batches of wide probe rows.
-// H200, 2^27 x 2^27 rows: wide rows 2.27 ms, where 1,024 threads of 64 registers took some 2.9; repeated keys
-// (2^26 x 2^26 of 2^25) 6.3 ms for the whole join against 5.1.
-constexpr int kJoinThreads = 512;
+// then leave room for uneven ones. With the warp that fetches units 20 warps, 5 per scheduler, have 96 registers per
+// thread, which hold two batches of wide probe rows; one more and all had 80. H200, whole joins of wide rows, 608
+// threads against 512: 2^27 x 2^27 6.55 ms and 6.57, 2^26 x 2^26 of 2^25 keys 6.03 and 6.32, of 2^23 keys 10.89 and
+// 11.55. 1,024 threads of 64 registers took 7.1, 5.1 and 9.8 with the kernel before this one.
+constexpr int kJoinThreads = 608;
 
 // Buckets of the hash table per build row that a block has room for: as many as fit, between these.
 constexpr double kBucketsPerRowMin = 1;

@@ -238,16 +238,7 @@ class TileInput<kRowWords, kKeyWords, kItems, TileSource::kRows> : TileRows<kKey
             const uint32_t row = row_of(quad);
             const uint32_t count = row < rows_ ? rows_ - row : 0;
             valid_ |= (count >= 4 ? 0xfU : (1U << count) - 1) << (quad * 4);
-            // Regions begin and (with their padding) end at multiples of four rows.
-            const auto* const four_rows = reinterpret_cast<const uint4*>(from_ + row * kRowWords);
-#pragma unroll
-            for (int w = 0; w < kRowWords; ++w) {
-                const uint4 words = count > 0 ? __ldg(four_rows + w) : make_uint4(0, 0, 0, 0);
-                word_[quad][w * 4] = words.x;
-                word_[quad][w * 4 + 1] = words.y;
-                word_[quad][w * 4 + 2] = words.z;
-                word_[quad][w * 4 + 3] = words.w;
-            }
+            load_four(from_ + row * kRowWords, count, word_[quad]);
         }
     }
     __device__ uint32_t top_word(int i) const {
@@ -264,6 +255,23 @@ class TileInput<kRowWords, kKeyWords, kItems, TileSource::kRows> : TileRows<kKey
     }
 
   private:
+    // Regions begin at multiples of four rows. What is between the end of one and the next was never written.
+    __device__ static void load_four(const uint32_t* rows, uint32_t count, uint32_t (&words)[kRowWords * 4]) {
+        if (count >= 4) {
+#pragma unroll
+            for (int w = 0; w < kRowWords; ++w) {
+                const uint4 four = __ldg(reinterpret_cast<const uint4*>(rows) + w);
+                words[w * 4] = four.x;
+                words[w * 4 + 1] = four.y;
+                words[w * 4 + 2] = four.z;
+                words[w * 4 + 3] = four.w;
+            }
+        } else {
+#pragma unroll
+            for (int w = 0; w < kRowWords * 4; ++w) words[w] = w < count * kRowWords ? __ldg(rows + w) : 0;
+        }
+    }
+
     const uint32_t* from_;
     uint32_t word_[kQuads][kRowWords * 4];
 };

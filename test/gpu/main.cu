@@ -27,6 +27,7 @@ bool full_suite() {
 namespace {
 
 constexpr int kNothingRan = 2;
+constexpr double kSlowMs = 5000;  // tests that take longer are named: under racecheck any may
 
 // Sorted, because the order of registration is that of the linker. Names are how receipts and filters know a test.
 void sort_and_check_names() {
@@ -94,6 +95,7 @@ bool run_case(const Case& test, Result& result) {
     }
     result.status = result.message.empty() ? "passed" : "failed";
     if (!result.message.empty()) std::printf("FAILED %s: %s\n", result.name, result.message.c_str());
+    if (result.ms > kSlowMs) std::printf("%.1f s: %s\n", result.ms / 1000, result.name);
     std::fflush(stdout);
     return alive;
 }
