@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cub/device/device_scan.cuh>
 
 #include "device/launch.hpp"
 #include "materialize/dense_output.hpp"
+#include "primitive/prefix_sum.hpp"
 
 namespace spillway::cuda {
 
@@ -77,19 +77,11 @@ void close_holes(Device& device, const MatchOutput& out, uint32_t key_width, uin
     if (chunks == 0 || rows == reserved_rows) return;
     const cudaStream_t stream = device.stream();
     const uint64_t bytes = (chunks + 1) * sizeof(uint64_t);
-    const auto count = static_cast<int64_t>(chunks + 1);
     const Allocation free = device.memory().allocate(bytes, "holes of the result");
     const Allocation written = device.memory().allocate(bytes, "holes of the result");
     launch(count_moves, blocks_for(chunks + 1), dim3(kThreads), 0, stream, out.holes, chunks, out.chunk_rows, rows,
            free.as<uint64_t>(), written.as<uint64_t>());
-    size_t scratch_bytes = 0;
-    auto* const counts = free.as<uint64_t>();
-    SPILLWAY_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(nullptr, scratch_bytes, counts, counts, count, stream));
-    const Allocation scratch = device.memory().allocate(scratch_bytes, "prefix sum");
-    for (const Allocation* sums : {&free, &written}) {
-        SPILLWAY_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(scratch.as(), scratch_bytes, sums->as<uint64_t>(),
-                                                          sums->as<uint64_t>(), count, stream));
-    }
+    for (const Allocation* sums : {&free, &written}) exclusive_sum(device, sums->as<uint64_t>(), chunks + 1);
     const auto most = static_cast<uint64_t>(device.properties().multiprocessors) * 8;
     const uint64_t moves = std::min(reserved_rows - rows, rows);
     const dim3 grid(static_cast<unsigned>(std::min<uint64_t>(most, (moves + kThreads - 1) / kThreads)));

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/launch.hpp"
+#include "materialize/materialize_grid.hpp"
+#include "materialize/row_list.hpp"
+#include "primitive/prefix_sum.hpp"
+#include "primitive/warp.cuh"
+
+namespace spillway::cuda {
+
+namespace {
+
+constexpr uint64_t kWordRows = 32;
+constexpr uint64_t kListTileRows = kWordRows * kWarpThreads;  // a word per lane of a warp
+
+uint64_t tiles_of(uint64_t rows) {
+    return (rows + kListTileRows - 1) / kListTileRows;
+}
+
+__device__ uint32_t chosen_rows(const RowBits& bits, uint64_t word) {
+    const uint64_t first = word * kWordRows;
+    if (first >= bits.rows) return 0;
+    const uint32_t value = bits.set ? bits.words[word] : ~bits.words[word];
+    const uint64_t left = bits.rows - first;
+    return left >= kWordRows ? value : value & ((1U << left) - 1);
+}
+
+template <class Body>
+__device__ void for_warp_tiles(uint64_t tiles, const Body& body) {
+    const uint64_t warps = static_cast<uint64_t>(gridDim.x) * (blockDim.x / kWarpThreads);
+    for (uint64_t tile = static_cast<uint64_t>(blockIdx.x) * (blockDim.x / kWarpThreads) + warp_index(); tile < tiles;
+         tile += warps) {
+        body(tile);
+    }
+}
+
+// A bit per row read.
+__global__ void count_chosen(RowBits bits, uint64_t tiles, uint64_t* counts) {
+    for_warp_tiles(tiles, [&](uint64_t tile) {
+        const auto chosen = static_cast<uint32_t>(__popc(chosen_rows(bits, tile * kWarpThreads + lane_index())));
+        const uint32_t sum = warp_inclusive_sum(chosen);
+        if (lane_index() == kWarpThreads - 1) counts[tile] = sum;
+    });
+}
+
+// A bit per row read, a number per chosen row written: the warp goes from word to word, so that neighbours are written
+// together.
+template <class Number>
+__global__ void list_chosen(RowBits bits, uint64_t tiles, const uint64_t* first, Number* rows) {
+    for_warp_tiles(tiles, [&](uint64_t tile) {
+        const uint32_t mine = chosen_rows(bits, tile * kWarpThreads + lane_index());
+        uint64_t place = first[tile];
+        for (int word = 0; word < kWarpThreads; ++word) {
+            const uint32_t chosen = __shfl_sync(kFullWarp, mine, word);
+            if ((chosen >> lane_index() & 1) != 0) {
+                rows[place + __popc(chosen & lanes_below())] =
+                    static_cast<Number>(tile * kListTileRows + word * kWordRows + lane_index());
+            }
+            place += __popc(chosen);
+        }
+    });
+}
+
+template <class Number>
+__global__ void mark_listed(const Number* rows, uint64_t count, uint32_t* marks) {
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+        const uint64_t row = rows[i];
+        atomicOr(&marks[row / kWordRows], 1U << (row % kWordRows));
+    }
+}
+
+struct ChosenCounts {
+    uint64_t total = 0;
+    Allocation first;  // place of each tile's first chosen row
+};
+
+ChosenCounts count_tiles(Device& device, const RowBits& bits) {
+    ChosenCounts counts;
+    const uint64_t tiles = tiles_of(bits.rows);
+    if (tiles == 0) return counts;
+    const cudaStream_t stream = device.stream();
+    counts.first = device.memory().allocate((tiles + 1) * sizeof(uint64_t), "chosen rows");
+    auto* const first = counts.first.as<uint64_t>();
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(first + tiles, 0, sizeof(uint64_t), stream));
+    launch(count_chosen, materialize_grid(device, tiles, kMaterializeThreads / kWarpThreads), dim3(kMaterializeThreads),
+           0, stream, bits, tiles, first);
+    exclusive_sum(device, first, tiles + 1);
+    SPILLWAY_CUDA_CHECK(
+        cudaMemcpyAsync(&counts.total, first + tiles, sizeof counts.total, cudaMemcpyDeviceToHost, stream));
+    device.synchronize();
+    return counts;
+}
+
+}  // namespace
+
+uint64_t count_rows(Device& device, const RowBits& bits) {
+    return count_tiles(device, bits).total;
+}
+
+RowList list_rows(Device& device, const RowBits& bits, uint32_t width) {
+    if (width != 4 && width != 8) throw Error(ErrorCode::kInvalid, "row numbers have 4 or 8 bytes");
+    const ChosenCounts counts = count_tiles(device, bits);
+    RowList list;
+    list.count = counts.total;
+    list.width = width;
+    if (list.count == 0) return list;
+    list.rows = device.memory().allocate(list.count * width, "chosen rows");
+    const uint64_t tiles = tiles_of(bits.rows);
+    const auto* const first = counts.first.as<const uint64_t>();
+    const dim3 grid = materialize_grid(device, tiles, kMaterializeThreads / kWarpThreads);
+    if (width == 4) {
+        launch(list_chosen<uint32_t>, grid, dim3(kMaterializeThreads), 0, device.stream(), bits, tiles, first,
+               list.rows.as<uint32_t>());
+    } else {
+        launch(list_chosen<uint64_t>, grid, dim3(kMaterializeThreads), 0, device.stream(), bits, tiles, first,
+               list.rows.as<uint64_t>());
+    }
+    return list;
+}
+
+void mark_rows(Device& device, const RowNumbers& rows, uint32_t* marks) {
+    const dim3 grid = materialize_grid(device, rows.count, kMaterializeThreads);
+    if (rows.width == 4) {
+        launch(mark_listed<uint32_t>, grid, dim3(kMaterializeThreads), 0, device.stream(),
+               static_cast<const uint32_t*>(rows.rows), rows.count, marks);
+    } else {
+        launch(mark_listed<uint64_t>, grid, dim3(kMaterializeThreads), 0, device.stream(),
+               static_cast<const uint64_t*>(rows.rows), rows.count, marks);
+    }
+}
+
+}  // namespace spillway::cuda
