@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
 #include "equi_join/equi_join.hpp"
 #include "hash_join/hash_join.hpp"
+#include "materialize/match_pairs.hpp"
+#include "materialize/row_list.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
+#include "sort_merge_join/sort_merge_join.hpp"
 
 namespace spillway::cuda {
 
@@ -38,14 +44,63 @@ class RadixHashJoin {
 };
 
 NpjOptions npj_options(const EquiJoin& join) {
-    if (!join.kind.inner()) {
-        throw Error(ErrorCode::kInvalid, "no-partitioning joins are inner joins; partition the relations instead");
-    }
     NpjOptions options;
     options.scheme =
         join.algorithm == JoinAlgorithm::kPerfectHash ? HashingScheme::kPerfect : HashingScheme::kLinearProbing;
     options.first_key = join.first_key;
     options.key_range = join.key_range;
+    options.expected_rows = join.expected_rows;
+    options.plan = join.plan;
+    return options;
+}
+
+// The no-partitioning join as a finder of pairs, for kinds that it has no kernels for: an inner join whose only columns
+// are row numbers, and marks made of those. Semi and anti joins need memory for all pairs that way.
+class NpjPairs {
+  public:
+    NpjPairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join)
+        : device_(device), build_(numbered(build)), probe_(numbered(probe)), options_(npj_options(join)) {}
+
+    MatchPairs find(const MatchWish& wish) const {
+        const bool marks = wish.build_marks != nullptr || wish.probe_marks != nullptr;
+        MatchPairs pairs;
+        if (!wish.pairs && !marks) {
+            pairs.count = no_partitioning_count(device_, build_, probe_, options_);
+            return pairs;
+        }
+        JoinResult rows =
+            no_partitioning_join(device_, build_, probe_, {{OutputSide::kBuild, 0}, {OutputSide::kProbe, 0}}, options_);
+        pairs.count = rows.rows;
+        pairs.build_width = build_.columns[0].width;
+        pairs.probe_width = probe_.columns[0].width;
+        pairs.build_rows = std::move(rows.columns[0]);
+        pairs.probe_rows = std::move(rows.columns[1]);
+        mark({pairs.build_rows.as(), pairs.build_width, pairs.count}, wish.build_marks);
+        mark({pairs.probe_rows.as(), pairs.probe_width, pairs.count}, wish.probe_marks);
+        return pairs;
+    }
+
+  private:
+    static DeviceRelation numbered(const DeviceRelation& relation) {
+        DeviceRelation keys = relation;
+        keys.columns = {{nullptr, row_number_width(relation.rows)}};
+        return keys;
+    }
+    void mark(const RowNumbers& rows, uint32_t* marks) const {
+        if (marks != nullptr) mark_rows(device_, rows, marks);
+    }
+
+    Device& device_;
+    const DeviceRelation build_;
+    const DeviceRelation probe_;
+    const NpjOptions options_;
+};
+
+SortMergeOptions sort_merge_options(const EquiJoin& join) {
+    SortMergeOptions options;
+    options.scheme = join.algorithm == JoinAlgorithm::kMergeSort          ? SortMergeScheme::kMergeSort
+                     : join.algorithm == JoinAlgorithm::kSortMergeColumns ? SortMergeScheme::kColumns
+                                                                          : SortMergeScheme::kGather;
     options.expected_rows = join.expected_rows;
     options.plan = join.plan;
     return options;
@@ -60,21 +115,54 @@ DeviceRelation keys_of(const DeviceRelation& relation) {
     return keys;
 }
 
+// The no-partitioning join's own kernels write no such column.
+bool wants_presence(const EquiJoin& join) {
+    return std::any_of(join.output.begin(), join.output.end(),
+                       [](const JoinOutputColumn& column) { return column.side == OutputSide::kPresence; });
+}
+
 }  // namespace
 
 JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join) {
-    if (join.algorithm == JoinAlgorithm::kRadixHash) return RadixHashJoin(device, build, probe, join).materialize();
-    return no_partitioning_join(device, build, probe, join.output, npj_options(join));
+    switch (join.algorithm) {
+        case JoinAlgorithm::kRadixHash:
+            return RadixHashJoin(device, build, probe, join).materialize();
+        case JoinAlgorithm::kNoPartitioning:
+        case JoinAlgorithm::kPerfectHash: {
+            if (join.kind.inner() && !wants_presence(join)) {
+                return no_partitioning_join(device, build, probe, join.output, npj_options(join));
+            }
+            const NpjPairs pairs(device, build, probe, join);
+            return materialize_pairs(device, build, probe, join.kind, join.output,
+                                     [&](const MatchWish& wish) { return pairs.find(wish); });
+        }
+        case JoinAlgorithm::kSortMergeGather:
+        case JoinAlgorithm::kSortMergeColumns:
+        case JoinAlgorithm::kMergeSort:
+            return sort_merge_join(device, build, probe, join.kind, join.output, sort_merge_options(join));
+    }
+    throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
 }
 
 uint64_t equi_join_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                          const EquiJoin& join) {
     const DeviceRelation build_keys = keys_of(build);
     const DeviceRelation probe_keys = keys_of(probe);
-    if (join.algorithm == JoinAlgorithm::kRadixHash) {
-        return RadixHashJoin(device, build_keys, probe_keys, join).count();
+    switch (join.algorithm) {
+        case JoinAlgorithm::kRadixHash:
+            return RadixHashJoin(device, build_keys, probe_keys, join).count();
+        case JoinAlgorithm::kNoPartitioning:
+        case JoinAlgorithm::kPerfectHash: {
+            const NpjPairs pairs(device, build_keys, probe_keys, join);
+            return count_pairs(device, build_keys, probe_keys, join.kind,
+                               [&](const MatchWish& wish) { return pairs.find(wish); });
+        }
+        case JoinAlgorithm::kSortMergeGather:
+        case JoinAlgorithm::kSortMergeColumns:
+        case JoinAlgorithm::kMergeSort:
+            return sort_merge_count(device, build_keys, probe_keys, join.kind, sort_merge_options(join));
     }
-    return no_partitioning_count(device, build_keys, probe_keys, npj_options(join));
+    throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
 }
 
 }  // namespace spillway::cuda

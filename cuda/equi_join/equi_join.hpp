@@ -12,16 +12,19 @@ namespace spillway::cuda {
 
 // Joins by name (reference names in docs/internals.md).
 enum class JoinAlgorithm : uint8_t {
-    kRadixHash,       // packed rows, radix partitioned, joined in shared memory: PHJ-TR in rows
-    kNoPartitioning,  // NPJ, linear probing
-    kPerfectHash      // NPJ, an array indexed by key - first_key
+    kRadixHash = 0,         // packed rows, radix partitioned, joined in shared memory: PHJ-TR in rows
+    kNoPartitioning = 1,    // NPJ, linear probing
+    kPerfectHash = 2,       // NPJ, an array indexed by key - first_key
+    kSortMergeGather = 4,   // SMJ-UR
+    kSortMergeColumns = 5,  // SMJ-TR
+    kMergeSort = 6          // sort-merge join by merge sort
 };
 
 struct EquiJoin {
     JoinAlgorithm algorithm = JoinAlgorithm::kRadixHash;
     JoinKind kind;
     std::vector<JoinOutputColumn> output;
-    uint64_t expected_rows = 0;  // of the result: what memory is taken for at first
+    uint64_t expected_rows = 0;  // of the result (sort-merge joins: of its pairs): what memory is taken for at first
     OutputPlan plan = OutputPlan::kOnePass;
     uint64_t first_key = 0;  // kPerfectHash, see NpjOptions
     uint64_t key_range = 0;

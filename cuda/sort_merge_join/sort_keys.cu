@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cub/device/device_merge_sort.cuh>
+
+#include "device/launch.hpp"
+#include "primitive/warp.cuh"
+#include "sort_merge_join/radix_sort.cuh"
+#include "sort_merge_join/row_grid.hpp"
+#include "sort_merge_join/sort_keys.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+// Of all keys. Where both bits are equal all keys have the same.
+struct CommonBits {
+    unsigned long long any;  // 1 in some key
+    unsigned long long all;  // 1 in every key
+};
+
+template <class Key>
+__global__ void __launch_bounds__(kRowThreads)
+    combine_keys(const Key* __restrict__ keys, uint64_t rows, CommonBits* common) {
+    unsigned long long any = 0;
+    unsigned long long all = ~0ULL;
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
+        const Key key = __ldg(&keys[row]);
+        any |= key;
+        all &= key;
+    }
+#pragma unroll
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+        any |= __shfl_xor_sync(kFullWarp, any, distance);
+        all &= __shfl_xor_sync(kFullWarp, all, distance);
+    }
+    if (lane_index() != 0) return;
+    atomicOr(&common->any, any);
+    atomicAnd(&common->all, all);
+}
+
+void combine(Device& device, const KeyColumn& column, CommonBits* common) {
+    const dim3 grid = row_grid(device, column.rows);
+    if (column.width == 4) {
+        launch(combine_keys<uint32_t>, grid, dim3(kRowThreads), 0, device.stream(),
+               static_cast<const uint32_t*>(column.keys), column.rows, common);
+    } else {
+        launch(combine_keys<uint64_t>, grid, dim3(kRowThreads), 0, device.stream(),
+               static_cast<const uint64_t*>(column.keys), column.rows, common);
+    }
+}
+
+struct Below {
+    template <class Key>
+    __device__ bool operator()(const Key& a, const Key& b) const {
+        return a < b;
+    }
+};
+
+template <class Key>
+void merge_sort_keys(Device& device, const KeyColumn& keys, const uint32_t* values, const SortedColumns& sorted) {
+    Allocation scratch;
+    size_t bytes = 0;
+    for (int call = 0; call < 2; ++call) {  // the first asks how much memory the second takes
+        if (call == 1) scratch = device.memory().allocate(bytes, "sort");
+        SPILLWAY_CUDA_CHECK(cub::DeviceMergeSort::SortPairsCopy(
+            scratch.as(), bytes, static_cast<const Key*>(keys.keys), values, static_cast<Key*>(sorted.keys),
+            static_cast<uint32_t*>(sorted.values), static_cast<int64_t>(keys.rows), Below{}, device.stream()));
+    }
+}
+
+}  // namespace
+
+KeyBits key_bits(Device& device, const KeyColumn& first, const KeyColumn& second) {
+    const cudaStream_t stream = device.stream();
+    const Allocation memory = device.memory().allocate(sizeof(CommonBits), "bits of the keys");
+    auto* const common = memory.as<CommonBits>();
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(&common->any, 0, sizeof common->any, stream));
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(&common->all, 0xff, sizeof common->all, stream));
+    combine(device, first, common);
+    combine(device, second, common);
+    CommonBits bits{};
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&bits, common, sizeof bits, cudaMemcpyDeviceToHost, stream));
+    device.synchronize();
+    const uint64_t differ = bits.any & ~bits.all;
+    if (differ == 0) return {};  // all keys are equal, or there are none
+    KeyBits range;
+    while ((differ >> range.begin & 1) == 0) ++range.begin;
+    range.end = 64;
+    while ((differ >> (range.end - 1)) == 0) --range.end;
+    return range;
+}
+
+void radix_sort(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values, uint32_t value_width,
+                const SortedColumns& sorted) {
+    if (keys.rows == 0) return;
+    const auto sort = keys.width == 4 ? radix_sort_4 : radix_sort_8;
+    sort(device, keys, bits, values, value_width, sorted);
+}
+
+void merge_sort(Device& device, const KeyColumn& keys, const uint32_t* values, const SortedColumns& sorted) {
+    if (keys.rows == 0) return;
+    const auto sort = keys.width == 4 ? merge_sort_keys<uint32_t> : merge_sort_keys<uint64_t>;
+    sort(device, keys, values, sorted);
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+
+namespace spillway::cuda {
+
+// The bits [begin, end) in which any two keys of a join can differ, by one look at all keys. Order by these bits is
+// order by the whole key, and each 8 bits that need not be looked at save a pass of a radix sort.
+struct KeyBits {
+    int begin = 0;
+    int end = 1;  // above begin
+};
+
+struct KeyColumn {
+    const void* keys = nullptr;
+    uint32_t width = 4;  // 4 or 8
+    uint64_t rows = 0;
+};
+
+// Waits for the device. Reads each key once.
+KeyBits key_bits(Device& device, const KeyColumn& first, const KeyColumn& second);
+
+struct SortedColumns {
+    void* keys = nullptr;
+    void* values = nullptr;
+};
+
+// Stable, ascending by the key as an unsigned number. Outputs do not overlap inputs; as much memory as they have is
+// taken besides. Radix sort: values of 1, 2, 4 or 8 bytes; per pass of 8 bits each key and value is read and written
+// once, and all keys once more before. Merge sort (values of 4 bytes): the same per doubling of sorted runs beyond some
+// thousand rows.
+void radix_sort(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values, uint32_t value_width,
+                const SortedColumns& sorted);
+void merge_sort(Device& device, const KeyColumn& keys, const uint32_t* values, const SortedColumns& sorted);
+
+}  // namespace spillway::cuda
