@@ -175,6 +175,10 @@ class SideSorter {
                side_.keyed_rows, valid.as<uint32_t>());
         side_.relation.key_valid = valid.as<const uint32_t>();
         side_.columns.push_back(std::move(valid));
+        // Nobody needs these keys; what is there shall at least always be the same.
+        const uint64_t keyed_bytes = side_.keyed_rows * input_.key.width;
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(side_.keys.as<uint8_t>() + keyed_bytes, 0, side_.keys.bytes() - keyed_bytes,
+                                            device_.stream()));
     }
 
     Device& device_;

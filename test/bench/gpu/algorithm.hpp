@@ -30,6 +30,9 @@ struct Algorithm {
 };
 
 extern const Algorithm kRadixHashJoin;
+extern const Algorithm kSortMergeGather;
+extern const Algorithm kSortMergeColumns;
+extern const Algorithm kMergeSortJoin;
 extern const Algorithm kCubSortMerge;
 
 // Throws std::invalid_argument for a name that there is not, and for a workload that the algorithm cannot do.

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "algorithm.hpp"
+#include "sort_merge_join/sort_merge_join.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+template <cuda::SortMergeScheme kScheme>
+cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
+    using cuda::OutputSide;
+    cuda::SortMergeOptions options;
+    options.scheme = kScheme;
+    options.expected_rows = workload.result_rows_estimate();
+    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
+    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
+    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    timer.begin(kTransformPhase);
+    cuda::SortedRelations sorted =
+        cuda::sort_relations(device, inputs.build.columns, inputs.probe.columns, {}, output, options);
+    timer.begin(kJoinPhase);
+    cuda::JoinResult result = cuda::join_sorted(device, std::move(sorted), {}, output, options);
+    timer.end();
+    return result;
+}
+
+}  // namespace
+
+// How many bytes the sorts move depends on the keys and on CUB.
+const Algorithm kSortMergeGather = {"SMJ-UR", true, run<cuda::SortMergeScheme::kGather>, nullptr};
+const Algorithm kSortMergeColumns = {"SMJ-TR", true, run<cuda::SortMergeScheme::kColumns>, nullptr};
+const Algorithm kMergeSortJoin = {"SMJ-merge", true, run<cuda::SortMergeScheme::kMergeSort>, nullptr};
+
+}  // namespace spillway::gpu_bench
