@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
 #include "device/launch.hpp"
 #include "materialize/gather_rows.hpp"
 #include "materialize/match_output.cuh"
@@ -49,7 +52,9 @@ class Marks {
     }
 
     bool any() const { return words_[0] || words_[1]; }
-    MatchWish wish(bool pairs) const { return {pairs, words_[0].as<uint32_t>(), words_[1].as<uint32_t>()}; }
+    MatchWish wish(bool pairs, bool keys = false) const {
+        return {pairs, words_[0].as<uint32_t>(), words_[1].as<uint32_t>(), keys};
+    }
     uint64_t count(int side) const { return words_[side] ? count_rows(device_, bits(side)) : 0; }
     RowList list(int side) const {
         return words_[side] ? list_rows(device_, bits(side), row_number_width(rows_[side])) : RowList{};
@@ -77,13 +82,18 @@ class PairsResult {
         lone_[1] = lone[1].numbers();
     }
 
-    JoinResult materialize(const std::vector<JoinOutputColumn>& output) const {
+    // keys: of the pairs, if the finder gave them. Where there are no lone rows they are the key column as they are.
+    JoinResult materialize(const std::vector<JoinOutputColumn>& output, Allocation keys) const {
         JoinResult result;
         result.rows = pairs_ + lone_[0].count + lone_[1].count;
         for (const JoinOutputColumn& column : output) {
             device_.check_cancelled();
+            if (column.side == OutputSide::kKey && keys && result.rows == pairs_) {
+                result.columns.push_back(std::move(keys));
+                continue;
+            }
             result.columns.push_back(device_.memory().allocate(result.rows * width_of(column), "join result"));
-            fill(column, result.columns.back().as<uint8_t>());
+            fill(column, keys, result.columns.back().as<uint8_t>());
         }
         return result;
     }
@@ -108,8 +118,8 @@ class PairsResult {
   private:
     uint64_t first_lone(int side) const { return side == 0 ? pairs_ : pairs_ + lone_[0].count; }
 
-    void fill(const JoinOutputColumn& column, uint8_t* out) const {
-        if (column.side == OutputSide::kKey) return fill_key(out);
+    void fill(const JoinOutputColumn& column, const Allocation& keys, uint8_t* out) const {
+        if (column.side == OutputSide::kKey) return fill_key(keys, out);
         if (column.side == OutputSide::kPresence) return fill_presence(out);
         const int side = column.side == OutputSide::kBuild ? 0 : 1;
         const DeviceColumn& from = side_[side]->columns[column.column];
@@ -118,10 +128,15 @@ class PairsResult {
         set_bytes(out + first_lone(1 - side) * from.width, 0, lone_[1 - side].count * from.width);
     }
 
-    void fill_key(uint8_t* out) const {
-        // Both have the key of a pair; the smaller relation is the one that a cache holds more of.
-        const int near = side_[0]->rows < side_[1]->rows ? 0 : 1;
-        gather_rows(device_, side_[near]->key, rows_[near], out);
+    void fill_key(const Allocation& keys, uint8_t* out) const {
+        if (!keys) {
+            // Both sides have the key of a pair; the smaller relation is the one that a cache holds more of.
+            const int near = side_[0]->rows < side_[1]->rows ? 0 : 1;
+            gather_rows(device_, side_[near]->key, rows_[near], out);
+        } else if (pairs_ > 0) {
+            SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(out, keys.as(), pairs_ * side_[0]->key.width, cudaMemcpyDeviceToDevice,
+                                                device_.stream()));
+        }
         for (int side = 0; side < kMatchSides; ++side) {
             const DeviceRelation& relation = *side_[side];
             gather_rows(device_, relation.key, lone_[side], out + first_lone(side) * relation.key.width,
@@ -182,13 +197,16 @@ JoinResult materialize_pairs(Device& device, const DeviceRelation& build, const 
     {
         const Marks marks(device, build, probe, kind);
         if (kind.emit == JoinEmit::kPairs) {
-            pairs = match(marks.wish(true));
+            const bool keys = std::any_of(output.begin(), output.end(), [](const JoinOutputColumn& column) {
+                return column.side == OutputSide::kKey;
+            });
+            pairs = match(marks.wish(true, keys));
         } else if (marks.any()) {
             match(marks.wish(false));
         }
         for (int side = 0; side < kMatchSides; ++side) lone[side] = marks.list(side);
     }
-    return PairsResult(device, build, probe, pairs, lone).materialize(output);
+    return PairsResult(device, build, probe, pairs, lone).materialize(output, std::move(pairs.keys));
 }
 
 uint64_t count_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const JoinKind& kind,

@@ -20,6 +20,7 @@ struct MatchWish {
     bool pairs = true;
     uint32_t* build_marks = nullptr;
     uint32_t* probe_marks = nullptr;
+    bool keys = false;  // with the pairs, where the finder has them at hand
 };
 
 struct MatchPairs {
@@ -28,6 +29,7 @@ struct MatchPairs {
     uint32_t probe_width = 4;  // bytes of a row number, 4 or 8
     Allocation build_rows;     // [count], a pair per place; empty where pairs were not wished
     Allocation probe_rows;
+    Allocation keys;  // [count] of the pairs, of the relations' key width; empty: they are gathered
 };
 
 // The result of a join of any kind. Asks `match` once, for no more than the kind needs: pairs (inner), pairs and marks

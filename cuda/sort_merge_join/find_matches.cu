@@ -44,7 +44,8 @@ class Merge {
         return read_totals().matches;
     }
 
-    void find(const SortMergeOptions& options, MatchPairs& pairs) {
+    void find(const SortMergeOptions& options, bool keys, MatchPairs& pairs) {
+        wants_keys_ = keys;
         if (options.expected_rows > kRowsMax) {
             throw Error(ErrorCode::kInvalid, "a result of more rows than any memory holds");
         }
@@ -97,11 +98,14 @@ class Merge {
     PairColumns allocate_pairs(MatchPairs& pairs, uint64_t capacity_rows) {
         pairs.build_rows.reset();
         pairs.probe_rows.reset();
+        pairs.keys.reset();
         pairs.build_rows = device_.memory().allocate(capacity_rows * pairs.build_width, "pairs of a join");
         pairs.probe_rows = device_.memory().allocate(capacity_rows * pairs.probe_width, "pairs of a join");
+        if (wants_keys_) pairs.keys = device_.memory().allocate(capacity_rows * sizeof(Key), "join result");
         return {{build_from_, pairs.build_rows.as(), pairs.build_width},
                 {probe_from_, pairs.probe_rows.as(), pairs.probe_width},
-                capacity_rows};
+                capacity_rows,
+                pairs.keys.as()};
     }
 
     void count_and_emit(MatchPairs& pairs) {
@@ -127,6 +131,7 @@ class Merge {
     const RowNumbersByPlace build_from_;
     const RowNumbersByPlace probe_from_;
     MergeInput<Key> in_;
+    bool wants_keys_ = false;
     Allocation probe_at_;
     Allocation first_match_;
     Allocation first_unit_;
@@ -141,7 +146,7 @@ void find_by_key(Device& device, const SortedRelations& sorted, const MatchWish&
     const bool marks = wish.build_marks != nullptr || wish.probe_marks != nullptr;
     if (marks) merge.mark(wish);
     if (wish.pairs) {
-        merge.find(options, pairs);
+        merge.find(options, wish.keys, pairs);
     } else if (!marks) {
         pairs.count = merge.count();
     }

@@ -41,6 +41,7 @@ struct PairColumns {
     PairColumn build;
     PairColumn probe;
     uint64_t capacity_rows = 0;
+    void* keys = nullptr;  // nullptr: not wanted
 };
 
 struct MatchTotals {
@@ -112,9 +113,10 @@ __global__ void __launch_bounds__(kMergeThreads)
 template <class Key>
 __device__ void emit_pairs(const MergeTile<Key>& merge, uint64_t begin, uint64_t end, uint64_t first_match,
                            const PairColumns& pairs) {
-    merge.emit(begin, end, [&](uint64_t match, uint64_t build, uint64_t probe) {
+    merge.emit(begin, end, [&](uint64_t match, uint64_t build, uint64_t probe, Key key) {
         pairs.build.store(first_match + match, build);
         pairs.probe.store(first_match + match, probe);
+        if (pairs.keys != nullptr) __stcs(static_cast<Key*>(pairs.keys) + first_match + match, key);
     });
 }
 

@@ -113,14 +113,15 @@ class MergeTile {
         return total;
     }
 
-    // write(i, build place, probe place) for the matches [begin, end) of a tile that was counted, a thread for each.
+    // write(i, build place, probe place, key) for the matches [begin, end) of a tile that was counted, a thread for
+    // each.
     template <class Write>
     __device__ void emit(uint64_t begin, uint64_t end, const Write& write) const {
         for (uint64_t match = begin + threadIdx.x; match < end; match += kMergeThreads) {
             // The last row with first <= match: rows without matches share their number with the next row.
             const uint32_t row = bound<true>(memory_.first, probes_, match) - 1;
             const uint64_t build = range_.build_begin + memory_.lower[row] + (match - memory_.first[row]);
-            write(match, build, range_.probe_begin + row);
+            write(match, build, range_.probe_begin + row, memory_.keys[builds_ + row]);
         }
     }
 
