@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "sort_merge_join/sort_keys.hpp"
@@ -9,14 +10,14 @@
 namespace spillway::cuda {
 
 template <class Key, class Value>
-void radix_sort_values(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values,
+void radix_sort_values(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values,
                        const SortedColumns& sorted) {
     const auto* const from_keys = static_cast<const Key*>(keys.keys);
     const auto* const from = static_cast<const Value*>(values);
     Allocation scratch;
     size_t bytes = 0;
     for (int call = 0; call < 2; ++call) {  // the first asks how much memory the second takes
-        if (call == 1) scratch = device.memory().allocate(bytes, "sort");
+        if (call == 1) scratch = device.memory().allocate(std::max<size_t>(bytes, 1), "sort");
         SPILLWAY_CUDA_CHECK(cub::DeviceRadixSort::SortPairs(
             scratch.as(), bytes, from_keys, static_cast<Key*>(sorted.keys), from, static_cast<Value*>(sorted.values),
             static_cast<int64_t>(keys.rows), bits.begin, bits.end, device.stream()));
@@ -24,7 +25,7 @@ void radix_sort_values(Device& device, const KeyColumn& keys, const KeyBits& bit
 }
 
 template <class Key>
-void radix_sort_keys(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values,
+void radix_sort_keys(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values,
                      uint32_t value_width, const SortedColumns& sorted) {
     switch (value_width) {
         case 1:
@@ -40,9 +41,9 @@ void radix_sort_keys(Device& device, const KeyColumn& keys, const KeyBits& bits,
     }
 }
 
-void radix_sort_4(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values, uint32_t value_width,
+void radix_sort_4(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                   const SortedColumns& sorted);
-void radix_sort_8(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values, uint32_t value_width,
+void radix_sort_8(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                   const SortedColumns& sorted);
 
 }  // namespace spillway::cuda

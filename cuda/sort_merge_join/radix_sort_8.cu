@@ -3,7 +3,7 @@
 
 namespace spillway::cuda {
 
-void radix_sort_8(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values, uint32_t value_width,
+void radix_sort_8(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                   const SortedColumns& sorted) {
     radix_sort_keys<uint64_t>(device, keys, bits, values, value_width, sorted);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cub/device/device_merge_sort.cuh>
 
 #include "device/launch.hpp"
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(kRowThreads)
     atomicAnd(&common->all, all);
 }
 
-void combine(Device& device, const KeyColumn& column, CommonBits* common) {
+void combine(Device& device, const KeysToSort& column, CommonBits* common) {
     const dim3 grid = row_grid(device, column.rows);
     if (column.width == 4) {
         launch(combine_keys<uint32_t>, grid, dim3(kRowThreads), 0, device.stream(),
@@ -57,11 +58,11 @@ struct Below {
 };
 
 template <class Key>
-void merge_sort_keys(Device& device, const KeyColumn& keys, const uint32_t* values, const SortedColumns& sorted) {
+void merge_sort_keys(Device& device, const KeysToSort& keys, const uint32_t* values, const SortedColumns& sorted) {
     Allocation scratch;
     size_t bytes = 0;
     for (int call = 0; call < 2; ++call) {  // the first asks how much memory the second takes
-        if (call == 1) scratch = device.memory().allocate(bytes, "sort");
+        if (call == 1) scratch = device.memory().allocate(std::max<size_t>(bytes, 1), "sort");
         SPILLWAY_CUDA_CHECK(cub::DeviceMergeSort::SortPairsCopy(
             scratch.as(), bytes, static_cast<const Key*>(keys.keys), values, static_cast<Key*>(sorted.keys),
             static_cast<uint32_t*>(sorted.values), static_cast<int64_t>(keys.rows), Below{}, device.stream()));
@@ -70,7 +71,7 @@ void merge_sort_keys(Device& device, const KeyColumn& keys, const uint32_t* valu
 
 }  // namespace
 
-KeyBits key_bits(Device& device, const KeyColumn& first, const KeyColumn& second) {
+KeyBits key_bits(Device& device, const KeysToSort& first, const KeysToSort& second) {
     const cudaStream_t stream = device.stream();
     const Allocation memory = device.memory().allocate(sizeof(CommonBits), "bits of the keys");
     auto* const common = memory.as<CommonBits>();
@@ -90,14 +91,14 @@ KeyBits key_bits(Device& device, const KeyColumn& first, const KeyColumn& second
     return range;
 }
 
-void radix_sort(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values, uint32_t value_width,
+void radix_sort(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                 const SortedColumns& sorted) {
     if (keys.rows == 0) return;
     const auto sort = keys.width == 4 ? radix_sort_4 : radix_sort_8;
     sort(device, keys, bits, values, value_width, sorted);
 }
 
-void merge_sort(Device& device, const KeyColumn& keys, const uint32_t* values, const SortedColumns& sorted) {
+void merge_sort(Device& device, const KeysToSort& keys, const uint32_t* values, const SortedColumns& sorted) {
     if (keys.rows == 0) return;
     const auto sort = keys.width == 4 ? merge_sort_keys<uint32_t> : merge_sort_keys<uint64_t>;
     sort(device, keys, values, sorted);

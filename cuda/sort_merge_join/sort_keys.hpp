@@ -14,14 +14,14 @@ struct KeyBits {
     int end = 1;  // above begin
 };
 
-struct KeyColumn {
+struct KeysToSort {
     const void* keys = nullptr;
     uint32_t width = 4;  // 4 or 8
     uint64_t rows = 0;
 };
 
 // Waits for the device. Reads each key once.
-KeyBits key_bits(Device& device, const KeyColumn& first, const KeyColumn& second);
+KeyBits key_bits(Device& device, const KeysToSort& first, const KeysToSort& second);
 
 struct SortedColumns {
     void* keys = nullptr;
@@ -32,8 +32,8 @@ struct SortedColumns {
 // taken besides. Radix sort: values of 1, 2, 4 or 8 bytes; per pass of 8 bits each key and value is read and written
 // once, and all keys once more before. Merge sort (values of 4 bytes): the same per doubling of sorted runs beyond some
 // thousand rows.
-void radix_sort(Device& device, const KeyColumn& keys, const KeyBits& bits, const void* values, uint32_t value_width,
+void radix_sort(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                 const SortedColumns& sorted);
-void merge_sort(Device& device, const KeyColumn& keys, const uint32_t* values, const SortedColumns& sorted);
+void merge_sort(Device& device, const KeysToSort& keys, const uint32_t* values, const SortedColumns& sorted);
 
 }  // namespace spillway::cuda

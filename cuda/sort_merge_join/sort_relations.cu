@@ -59,7 +59,7 @@ class SideSorter {
         find_keyed_rows();
     }
 
-    KeyColumn keys() const {
+    KeysToSort keys() const {
         const void* const data = input_.key_valid == nullptr ? input_.key.data : keyed_keys_.as();
         return {data, input_.key.width, side_.keyed_rows};
     }

@@ -93,11 +93,11 @@ GPU_TEST("relation: payloads that fit the rows of a join and payloads that are g
     for (const auto& [build, probe] : payloads) {
         for (const KeyCase key : {KeyCase::kInt32, KeyCase::kString}) {
             JoinTest test(key, rows, 2 * rows, 0.1, build, probe);
-            for (const JoinAlgorithm algorithm : {JoinAlgorithm::kRadixHash, JoinAlgorithm::kNoPartitioning}) {
+            for (const JoinAlgorithm algorithm : {JoinAlgorithm::kRadixHash, JoinAlgorithm::kNoPartitioning,
+                                                  JoinAlgorithm::kSortMergeGather, JoinAlgorithm::kSortMergeColumns}) {
                 test.join.algorithm = algorithm;
                 for (const JoinKind& kind : kAllJoinKinds) {
-                    if (algorithm == JoinAlgorithm::kNoPartitioning && !kind.inner()) continue;
-                    if (++turn % 3 != 0 && !full_suite()) continue;
+                    if (++turn % 7 != 0 && !full_suite()) continue;
                     test.check(kind,
                                std::to_string(build.size()) + " and " + std::to_string(probe.size()) + " columns");
                 }
