@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "primitive/key_rows.cuh"
 #include "primitive/mix.cuh"
 
 // The tables of the no-partitioning join. All are cleared to ones: a slot is empty as long as its row number is all
@@ -119,18 +120,6 @@ struct PerfectTable {
     __device__ Entry load(uint64_t slot) const { return __ldg(&rows[slot]); }
     __device__ static bool is_empty(Entry entry) { return entry == none(); }
     __device__ static uint64_t row_of(Entry entry) { return entry; }
-};
-
-// Keys of one side.
-template <class Key>
-struct KeyRows {
-    const Key* keys;
-    const uint32_t* valid;  // nullptr: all rows have a key
-    uint64_t rows;
-
-    __device__ bool has_key(uint64_t row) const {
-        return row < rows && (valid == nullptr || (__ldg(&valid[row / 32]) >> (row % 32) & 1) != 0);
-    }
 };
 
 }  // namespace spillway::cuda

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "materialize/join_output.hpp"
+#include "materialize/match_pairs.hpp"
+#include "pair_join/partitioned_tuples.hpp"
+#include "primitive/device_relation.hpp"
+
+// What the partitioned joins of (key, row number) share: the join of co-partitions in shared memory, whose result is
+// pairs of row numbers. Payloads stay in the untransformed relations and are gathered by those (GFUR).
+namespace spillway::cuda {
+
+struct PairJoinOptions {
+    int radix_bits = -1;                     // -1: as many as fit shared memory
+    OutputPlan plan = OutputPlan::kOnePass;  // of pairs: direct output, or count, prefix sum and write
+    uint64_t expected_rows = 0;              // pairs, kOnePass: what memory is taken for at first
+    bool wide_row_numbers = false;           // for tests: 64-bit row numbers as if a side had more than 2^32 rows
+};
+
+// Throws kInvalid: widths, rows, radix bits that no caller may give.
+void check_pair_join(const DeviceRelation& build, const DeviceRelation& probe, const PairJoinOptions& options);
+// Of the options, or chosen by the size of the build side.
+int tuple_radix_bits(uint64_t build_rows, const PairJoinOptions& options);
+uint32_t tuple_row_width(const DeviceRelation& build, const DeviceRelation& probe, const PairJoinOptions& options);
+
+// Tuples of equal widths and radix bits. A wish for marks alone is not counted: it needs no more than one match per
+// row, where a key that both sides repeat takes quadratic time to count; nor does it wait for the device, as the others
+// do. Throws kOutOfMemory, kCancelled.
+MatchPairs join_tuples(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe,
+                       const MatchWish& wish, const PairJoinOptions& options);
+
+}  // namespace spillway::cuda

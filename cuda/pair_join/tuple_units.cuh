@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "materialize/match_output.cuh"
+#include "pair_join/pair_policy.hpp"
+#include "primitive/warp.cuh"
+
+namespace spillway::cuda {
+
+// PartitionedTuples as a kernel sees them.
+struct TupleSide {
+    const void* keys = nullptr;
+    const void* rows = nullptr;
+    const uint64_t* sizes = nullptr;
+    const uint64_t* begin = nullptr;
+    const uint32_t* bucket_list = nullptr;  // nullptr: partitions are contiguous
+    // Of a bucket. 31 for contiguous partitions: then all tuples of a part lie in its first one.
+    uint32_t bucket_bits = 31;
+};
+
+struct TuplePass {
+    TupleSide build;
+    TupleSide probe;
+    uint64_t partitions = 1;
+    uint32_t radix_bits = 0;
+    const uint64_t* first_unit = nullptr;  // [partitions + 1]
+    unsigned long long* next_unit = nullptr;
+    MatchOutput out;                        // columns: build row numbers, probe row numbers
+    uint64_t* unit_matches = nullptr;       // [units] counted; nullptr: only all together
+    const uint64_t* unit_places = nullptr;  // [units] where to write; nullptr: chunks of the output, one by one
+    uint32_t* marks[kMatchSides] = {};      // bits of rows that have a match; nullptr: not wanted
+};
+
+// Of one co-partition: all pairs of its build tuples in parts that a block holds and of its probe tuples in parts.
+__host__ __device__ inline uint64_t pair_units(uint64_t build_tuples, uint64_t probe_tuples) {
+    return (build_tuples + kBuildPartTuples - 1) / kBuildPartTuples *
+           ((probe_tuples + kProbePartTuples - 1) / kProbePartTuples);
+}
+
+// A part of a partition: tuple i is at base[i >> bucket_bits] plus the rest of i.
+template <uint32_t kTuples>
+struct TuplePart {
+    uint64_t base[kTuples / kBucketTuplesMin];
+    uint32_t count;  // 0 on the probe side: there is no unit left
+
+    __device__ uint64_t place_of(uint32_t i, uint32_t bucket_bits) const {
+        return base[i >> bucket_bits] + (i & ((1U << bucket_bits) - 1));
+    }
+
+    // By a warp; `first` is a multiple of kTuples and below the partition's size.
+    __device__ void lay_out(const TupleSide& side, uint64_t partition, uint64_t first) {
+        const uint32_t tuples =
+            static_cast<uint32_t>(min(side.sizes[partition] - first, static_cast<uint64_t>(kTuples)));
+        const uint64_t begin = side.begin[partition];
+        if (side.bucket_list == nullptr) {
+            if (lane_index() == 0) base[0] = begin + first;
+        } else {
+            const uint32_t buckets = (tuples + (1U << side.bucket_bits) - 1) >> side.bucket_bits;
+            const uint32_t* const list = side.bucket_list + begin + (first >> side.bucket_bits);
+            if (lane_index() < buckets)
+                base[lane_index()] = static_cast<uint64_t>(list[lane_index()]) << side.bucket_bits;
+        }
+        if (lane_index() == 0) count = tuples;
+    }
+};
+static_assert(kProbePartTuples / kBucketTuplesMin <= kWarpThreads, "a lane for each bucket of a part");
+
+struct TupleUnit {
+    uint64_t number;
+    TuplePart<kBuildPartTuples> build;
+    TuplePart<kProbePartTuples> probe;
+};
+
+// The next unit that no block has taken, by a warp.
+__device__ inline void fetch_tuple_unit(const TuplePass& pass, TupleUnit& unit) {
+    unsigned long long number = 0;
+    if (lane_index() == 0) number = atomicAdd(pass.next_unit, 1ULL);
+    number = __shfl_sync(kFullWarp, number, 0);
+    if (number >= pass.first_unit[pass.partitions]) {
+        if (lane_index() == 0) unit.probe.count = 0;
+        return;
+    }
+    // Partitions without units begin where the next one does: the last of them that begins here has some.
+    const uint64_t p = warp_last_not_above(pass.first_unit, pass.partitions, static_cast<uint64_t>(number));
+    const uint64_t parts = (pass.build.sizes[p] + kBuildPartTuples - 1) / kBuildPartTuples;
+    const uint64_t within = number - pass.first_unit[p];
+    unit.build.lay_out(pass.build, p, within % parts * kBuildPartTuples);
+    unit.probe.lay_out(pass.probe, p, within / parts * kProbePartTuples);
+    if (lane_index() == 0) unit.number = number;
+}
+
+}  // namespace spillway::cuda
