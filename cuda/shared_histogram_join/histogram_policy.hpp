@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "pair_join/pair_policy.hpp"
+
+// The numbers that tune the partitioning by shared histograms; nothing else in cuda/shared_histogram_join has any. None
+// is measured yet.
+namespace spillway::cuda {
+
+// All threads of a block share one histogram, so that its shared memory (3 KiB) does not limit how many threads there
+// are. Each thread loads so many tuples into registers before it looks at the first.
+constexpr int kReorderThreads = 512;
+constexpr int kReorderBlocksPerMultiprocessor = 2;
+constexpr int kReorderItems = 8;
+constexpr int kReorderFanOutMax = 1 << kTuplePassBitsMax;
+
+// Tuples that share a histogram: 64 of each of 256 partitions on average, 256 bytes of each column side by side. Larger
+// chunks have smaller histograms, 2^27 tuples 17 MB of 64-bit counters now, but fewer blocks to share uneven
+// partitions.
+constexpr uint64_t kChunkTuples = 16384;
+
+constexpr int kOffsetThreads = 256;
+
+}  // namespace spillway::cuda
