@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "bucket_chain_join/bucket_chain_join.hpp"
 #include "equi_join/equi_join.hpp"
 #include "hash_join/hash_join.hpp"
 #include "materialize/match_pairs.hpp"
 #include "materialize/row_list.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
+#include "shared_histogram_join/shared_histogram_join.hpp"
 #include "sort_merge_join/sort_merge_join.hpp"
 
 namespace spillway::cuda {
@@ -106,6 +108,17 @@ SortMergeOptions sort_merge_options(const EquiJoin& join) {
     return options;
 }
 
+// Partitioned joins of keys and row numbers as finders of pairs.
+MatchPairs tuple_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join,
+                       const MatchWish& wish) {
+    PairJoinOptions options;
+    options.radix_bits = join.radix_bits;
+    options.plan = join.plan;
+    options.expected_rows = join.expected_rows;
+    return join.algorithm == JoinAlgorithm::kBucketChain ? bucket_chain_pairs(device, build, probe, wish, options)
+                                                         : shared_histogram_pairs(device, build, probe, wish, options);
+}
+
 // Counting needs keys alone.
 DeviceRelation keys_of(const DeviceRelation& relation) {
     DeviceRelation keys;
@@ -140,6 +153,11 @@ JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRe
         case JoinAlgorithm::kSortMergeColumns:
         case JoinAlgorithm::kMergeSort:
             return sort_merge_join(device, build, probe, join.kind, join.output, sort_merge_options(join));
+        case JoinAlgorithm::kBucketChain:
+        case JoinAlgorithm::kSharedHistogram:
+            return materialize_pairs(device, build, probe, join.kind, join.output, [&](const MatchWish& wish) {
+                return tuple_pairs(device, build, probe, join, wish);
+            });
     }
     throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
 }
@@ -161,6 +179,11 @@ uint64_t equi_join_count(Device& device, const DeviceRelation& build, const Devi
         case JoinAlgorithm::kSortMergeColumns:
         case JoinAlgorithm::kMergeSort:
             return sort_merge_count(device, build_keys, probe_keys, join.kind, sort_merge_options(join));
+        case JoinAlgorithm::kBucketChain:
+        case JoinAlgorithm::kSharedHistogram:
+            return count_pairs(device, build_keys, probe_keys, join.kind, [&](const MatchWish& wish) {
+                return tuple_pairs(device, build_keys, probe_keys, join, wish);
+            });
     }
     throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
 }
