@@ -30,6 +30,8 @@ struct Algorithm {
 };
 
 extern const Algorithm kRadixHashJoin;
+extern const Algorithm kBucketChainJoin;
+extern const Algorithm kSharedHistogramJoin;
 extern const Algorithm kSortMergeGather;
 extern const Algorithm kSortMergeColumns;
 extern const Algorithm kMergeSortJoin;
