@@ -11,9 +11,12 @@ namespace spillway::cuda {
 
 // Group-bys by name (Wu et al., GFTR, section 4).
 enum class GroupByAlgorithm : uint8_t {
-    kHash,         // HGB: tables in shared memory, merged into one in GPU memory; for few groups, else as kPartitioned
-    kPartitioned,  // PGB-TR: radix partitions of packed rows, aggregated in shared memory
-    kSorted        // SGB: radix sort of keys and row numbers, then a reduction of the runs
+    kHash = 0,  // HGB: tables in shared memory, merged into one in GPU memory; for few groups, else as kPartitioned
+    kPartitioned = 1,        // PGB-TR: radix partitions of packed rows, aggregated in shared memory
+    kSorted = 2,             // SGB-UR: radix sort of keys and row numbers, then a reduction of the runs
+    kPartitionedGather = 3,  // PGB-UR: partitions of keys and row numbers, by which values are gathered
+    kSortedColumns = 4,      // SGB-TR: each column is radix-sorted with the keys, then its runs are reduced
+    kDictionarySorted = 5    // SGB-DE-TR: the same with the numbers of keys in a dictionary, which have fewer bits
 };
 
 enum class GroupAggregateKind : uint8_t {

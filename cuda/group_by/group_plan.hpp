@@ -38,7 +38,7 @@ TileSource place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_
 void place_unstaged(GroupPlan& plan, const GroupByRequest& request);
 
 // Rows that radix_partition() packs: what it is to carry, and where the fields then are. Columns that do not fit 32
-// bytes are gathered by row number.
+// bytes are gathered by row number; of kPartitionedGather all are.
 DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& request);
 TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
                         const void* rows, uint32_t row_bytes, uint32_t staged_bytes);

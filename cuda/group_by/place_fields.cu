@@ -101,6 +101,11 @@ DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& req
     relation.rows = request.rows;
     relation.key = request.key;
     relation.key_valid = request.key_valid;
+    if (request.algorithm == GroupByAlgorithm::kPartitionedGather) {
+        const bool gathers = plan.needs_row_number || plan.slots.has_mask || !plan.columns.empty();
+        if (gathers) relation.columns.push_back({nullptr, plan.row_number_width});
+        return relation;
+    }
     uint32_t bytes = request.key.width;
     const auto carry = [&](const DeviceColumn& column) {
         relation.columns.push_back(column);
@@ -136,7 +141,10 @@ TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const s
         return false;
     };
     find(nullptr, plan.row_number_width, plan.slots.row_number);
-    if (plan.slots.has_mask) find(plan.mask.as(), plan.mask_width, plan.slots.mask);
+    if (plan.slots.has_mask) {
+        plan.slots.mask = gathered(plan.mask.as(), plan.mask_width);
+        find(plan.mask.as(), plan.mask_width, plan.slots.mask);
+    }
     std::vector<TileField> columns;
     for (const DeviceColumn& column : plan.columns) {
         TileField field = gathered(column.data, column.width);
