@@ -16,6 +16,7 @@
 #include "group_by/max_groups.hpp"
 #include "group_by/packed_groups.hpp"
 #include "group_by/sort_keys.hpp"
+#include "group_by/sorted_columns.hpp"
 
 namespace spillway::cuda {
 
@@ -36,6 +37,7 @@ class GroupBy {
 
     GroupByResult run() {
         if (request_.rows == 0) return allocate(0);
+        if (sorts_columns(request_.algorithm)) return group_by_sorted_columns(device_, request_, plan_);
         bool is_estimated = request_.expected_groups == 0;
         uint64_t groups = is_estimated ? estimate_groups(device_, request_) : request_.expected_groups;
         GroupByAlgorithm algorithm = request_.algorithm;

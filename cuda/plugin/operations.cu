@@ -61,7 +61,8 @@ TableJoin join_of(const spillway_cuda_join& given, const DeviceTable& build, con
 
 TableGroupBy group_of(const spillway_cuda_group& given, const DeviceTable& table) {
     TableGroupBy group;
-    group.algorithm = enumerator(given.algorithm, GroupByAlgorithm::kSorted, "a group-by is of no known algorithm");
+    group.algorithm =
+        enumerator(given.algorithm, GroupByAlgorithm::kDictionarySorted, "a group-by is of no known algorithm");
     group.keys = key_parts(given.keys, given.key_count, table);
     group.expected_groups = given.expected_groups;
     for (uint64_t i = 0; i < given.aggregate_count; ++i) {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <strings.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <stdexcept>
@@ -27,12 +29,15 @@ cuda::GroupByResult run_product(cuda::Device& device, const GroupWorkload& workl
 constexpr GroupAlgorithm kGroupAlgorithms[] = {{"hash", run_product<cuda::GroupByAlgorithm::kHash>},
                                                {"partitioned", run_product<cuda::GroupByAlgorithm::kPartitioned>},
                                                {"sorted", run_product<cuda::GroupByAlgorithm::kSorted>},
+                                               {"pgb-ur", run_product<cuda::GroupByAlgorithm::kPartitionedGather>},
+                                               {"sgb-tr", run_product<cuda::GroupByAlgorithm::kSortedColumns>},
+                                               {"sgb-de-tr", run_product<cuda::GroupByAlgorithm::kDictionarySorted>},
                                                {"cub-sort-reduce", run_cub_sort_reduce}};
 
 const GroupAlgorithm& find_group_algorithm(const std::string& name) {
     std::string names;
     for (const GroupAlgorithm& algorithm : kGroupAlgorithms) {
-        if (name == algorithm.name) return algorithm;
+        if (strcasecmp(name.c_str(), algorithm.name) == 0) return algorithm;
         names += std::string(names.empty() ? "'" : "', '") + algorithm.name;
     }
     throw std::invalid_argument("Expected one of " + names + "' for --algorithm but received '" + name + "'.");

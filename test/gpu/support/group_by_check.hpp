@@ -19,8 +19,15 @@ namespace spillway::gpu_test {
 
 using cuda::GroupByAlgorithm;
 
-constexpr GroupByAlgorithm kGroupByAlgorithms[] = {GroupByAlgorithm::kHash, GroupByAlgorithm::kPartitioned,
-                                                   GroupByAlgorithm::kSorted};
+constexpr GroupByAlgorithm kGroupByAlgorithms[] = {
+    GroupByAlgorithm::kHash,          GroupByAlgorithm::kPartitioned,      GroupByAlgorithm::kSorted,
+    GroupByAlgorithm::kSortedColumns, GroupByAlgorithm::kDictionarySorted, GroupByAlgorithm::kPartitionedGather};
+
+// The small suite has tests of their own for the others (sorted_group_by_test.cu).
+inline std::vector<GroupByAlgorithm> algorithms_to_check() {
+    const uint64_t count = small_or_full(3, std::size(kGroupByAlgorithms));
+    return {std::begin(kGroupByAlgorithms), std::begin(kGroupByAlgorithms) + count};
+}
 
 // Values whose sums are exact in any order: floats in quarters, 8-byte integers that leave room for a million rows.
 inline HostColumn value_column(uint64_t rows, uint32_t width, ValueKind kind, uint64_t seed, uint64_t column,
@@ -148,8 +155,7 @@ inline HostTable download_groups(const cuda::GroupByResult& result, uint32_t key
 // Runs the group-by with each algorithm and compares it with the reference.
 inline void check_group_by(const GroupInput& input, const std::vector<WantedAggregate>& aggregates,
                            uint64_t expected_groups, const std::string& what,
-                           const std::vector<GroupByAlgorithm>& algorithms = {std::begin(kGroupByAlgorithms),
-                                                                              std::end(kGroupByAlgorithms)}) {
+                           const std::vector<GroupByAlgorithm>& algorithms = algorithms_to_check()) {
     const HostTable expected = reference_group_by(input.keyed_rows(), {0}, aggregates);
     std::vector<uint32_t> widths;
     for (size_t c = 1; c < expected.columns.size(); ++c) widths.push_back(expected.columns[c].width);
