@@ -4,41 +4,18 @@
 #include <string>
 #include <utility>
 
-#include "device/launch.hpp"
 #include "relation/gather.hpp"
+#include "relation/group_marks.hpp"
 #include "relation/group_table.hpp"
+#include "relation/null_bits.hpp"
+#include "relation/wide_aggregates.hpp"
 
 namespace spillway::cuda {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
-
 [[noreturn]] void refuse(const std::string& text) {
     throw Error(ErrorCode::kInvalid, text);
-}
-
-// A byte per row into a bit per row, in whole words. Bytes: a byte and a bit per row.
-__global__ void pack_bits(const uint8_t* present, uint64_t rows, uint32_t* bits) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    const uint64_t all = (rows + 31) / 32 * 32;  // whole warps
-    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < all; row += step) {
-        const uint32_t word = __ballot_sync(0xffffffffU, row < rows && present[row] != 0);
-        if (row % 32 == 0) bits[row / 32] = word;
-    }
-}
-
-// Marks some rows, each once.
-__global__ void mark_rows(const void* rows, uint32_t row_width, uint64_t count, uint8_t* marks) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
-        marks[row_width == 4 ? static_cast<const uint32_t*>(rows)[i] : static_cast<const uint64_t*>(rows)[i]] = 1;
-    }
-}
-
-dim3 grid_for(Device& device, uint64_t threads) {
-    const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
-    return dim3(static_cast<unsigned>(std::min((threads + kThreads - 1) / kThreads, most)));
 }
 
 KeyPart part_of(const TableColumn& column, const TableAggregate& aggregate) {
@@ -63,7 +40,11 @@ KeyPart part_of(const TableColumn& column, const TableAggregate& aggregate) {
 class GroupTable {
   public:
     GroupTable(Device& device, const DeviceTable& table, const TableGroupBy& group)
-        : device_(device), table_(table), group_(group), row_width_(table.rows > 1ULL << 32 ? 8 : 4) {}
+        : device_(device),
+          table_(table),
+          group_(group),
+          row_width_(table.rows > 1ULL << 32 ? 8 : 4),
+          wide_(device, group.aggregates.size(), table.rows) {}
 
     DeviceTable run() {
         make_keys();
@@ -71,6 +52,7 @@ class GroupTable {
         request_.rows = table_.rows;
         request_.expected_groups = group_.keys.empty() ? 1 : group_.expected_groups;
         for (const TableAggregate& aggregate : group_.aggregates) add(aggregate);
+        for (const GroupAggregate& more : wide_.more()) request_.aggregates.push_back(more);
         const bool gathers_keys = !group_.keys.empty() && !keys_.is_value;
         const size_t any_row = request_.aggregates.size();
         if (gathers_keys) request_.aggregates.push_back(smallest_row(nullptr));
@@ -118,16 +100,20 @@ class GroupTable {
         return row;
     }
 
+    GroupAggregate count_of(const TableColumn& column) const {
+        GroupAggregate count;
+        count.kind = column.validity ? GroupAggregateKind::kCount : GroupAggregateKind::kCountRows;
+        count.values = {nullptr, row_width_};
+        count.valid = validity_of(column);
+        return count;
+    }
+
     void add(const TableAggregate& aggregate) {
-        GroupAggregate wanted;
-        if (aggregate.kind == TableAggregateKind::kCountRows) return request_.aggregates.push_back(wanted);
+        if (aggregate.kind == TableAggregateKind::kCountRows) return request_.aggregates.push_back({});
         const TableColumn& column = column_of(aggregate.column);
         switch (aggregate.kind) {
             case TableAggregateKind::kCount:
-                wanted.kind = column.validity ? GroupAggregateKind::kCount : GroupAggregateKind::kCountRows;
-                wanted.values = {nullptr, row_width_};
-                wanted.valid = validity_of(column);
-                return request_.aggregates.push_back(wanted);
+                return request_.aggregates.push_back(count_of(column));
             case TableAggregateKind::kFirst:
                 return request_.aggregates.push_back(smallest_row(nullptr));
             case TableAggregateKind::kAny:
@@ -146,8 +132,9 @@ class GroupTable {
         if (column.kind == ColumnKind::kBytes || aggregate.value_kind == TableValueKind::kBytes) {
             refuse("min and max of byte strings run on the CPU engine");
         }
-        if (aggregate.value_kind == TableValueKind::kDecimal && aggregate.kind == TableAggregateKind::kSum) {
-            refuse("sums of decimals run on the CPU engine");
+        if (WideAggregates::takes(aggregate)) {
+            const size_t number = request_.aggregates.size();
+            return request_.aggregates.push_back(wide_.add(number, aggregate, column, count_of(column)));
         }
         if (width != 1 && width != 2 && width != 4 && width != 8) {
             refuse("aggregates of values of " + std::to_string(width) + " bytes run on the CPU engine");
@@ -188,8 +175,7 @@ class GroupTable {
         marks_.push_back(device_.memory().allocate(std::max<uint64_t>(table_.rows, 1), "distinct values"));
         uint8_t* const marks = marks_.back().as<uint8_t>();
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks, 0, marks_.back().bytes(), device_.stream()));
-        launch(mark_rows, grid_for(device_, found.groups), dim3(kThreads), 0, device_.stream(),
-               found.values[0].as<const void>(), row_width_, found.groups, marks);
+        mark_rows(device_, found.values[0].as<const void>(), row_width_, found.groups, marks);
         GroupAggregate sum;
         sum.kind = GroupAggregateKind::kSum;
         sum.value_kind = ValueKind::kUnsigned;
@@ -241,11 +227,14 @@ class GroupTable {
         const bool adds = aggregate.kind == TableAggregateKind::kSum || aggregate.kind == TableAggregateKind::kMean;
         TableColumn column;
         column.width = counts || adds ? 8 : table_.columns[aggregate.column].width;
-        column.values = std::move(result_.values[i]);
+        if (wide_.has(i)) {
+            column.width = aggregate.result_width;
+            column.values = wide_.values(i, aggregate, result_);
+        } else {
+            column.values = std::move(result_.values[i]);
+        }
         if (!present || counts || (result_.groups == 0 && !is_empty)) return column;
-        column.validity = device_.memory().allocate((result_.groups + 31) / 32 * 4, "validity of aggregates");
-        launch(pack_bits, grid_for(device_, result_.groups), dim3(kThreads), 0, device_.stream(),
-               present.as<const uint8_t>(), result_.groups, column.validity.as<uint32_t>());
+        column.validity = presence_bitmap(device_, present.as<const uint8_t>(), 1, result_.groups);
         return column;
     }
 
@@ -256,6 +245,7 @@ class GroupTable {
     KeyColumn keys_;
     GroupByRequest request_;
     GroupByResult result_;
+    WideAggregates wide_;
     std::vector<Allocation> marks_;  // a byte per row, for each count of distinct values
 };
 

@@ -106,7 +106,8 @@ export function deviceAggregate(
     const shortFloat = values === "float" && type.byteWidth < 4;
     if (kind === "countDistinct" && shortFloat) throw cannot("short floats");
     const number = values === "signed" || values === "unsigned" || (values === "float" && !shortFloat);
-    if (adds.has(kind) && (!number || fixedBytes(result.type) > 8)) throw cannot("wide decimals or short floats");
+    const decimal = values === "decimal" && fixedBytes(type) === 16;
+    if (adds.has(kind) && !number && !decimal) throw cannot("decimals of 256 bits or short floats");
     const ordinary = number && fixedBytes(type) <= 8 && type.layout !== "dictionary";
     if (compares.has(kind) && !ordinary) throw cannot("strings, dictionaries, decimals or short floats");
     return {

@@ -20,7 +20,7 @@ std::string bytes_of(T value) {
 }
 
 __int128 integer_of(std::string value, int32_t kind) {
-    const bool negative = kind == kSigned && (static_cast<uint8_t>(value.back()) & 0x80) != 0;
+    const bool negative = (kind == kSigned || kind == kDecimal) && (static_cast<uint8_t>(value.back()) & 0x80) != 0;
     value.resize(16, negative ? '\xff' : '\0');
     __int128 number;
     std::memcpy(&number, value.data(), 16);
@@ -54,8 +54,20 @@ std::string sum_of(const Column& column, const Rows& rows, const spillway_cuda_a
         return bytes_of(static_cast<double>(sum));
     }
     __int128 sum = 0;
-    for (const uint64_t row : rows) sum += integer_of(column.at(row), aggregate.value_kind);
-    if (aggregate.kind == kMean) return bytes_of(static_cast<double>(sum) / static_cast<double>(rows.size()));
+    bool wraps = false;
+    for (const uint64_t row : rows) {
+        wraps = __builtin_add_overflow(sum, integer_of(column.at(row), aggregate.value_kind), &sum) || wraps;
+    }
+    if (aggregate.kind == kMean) {
+        const double unit = std::pow(10.0, aggregate.decimal_scale);
+        return bytes_of(static_cast<double>(sum) / static_cast<double>(rows.size()) / unit);
+    }
+    if (aggregate.result_width == 16) {
+        const __int128 limit = __int128{10'000'000'000'000'000'000ULL} * 10'000'000'000'000'000'000ULL;
+        const bool fits = !wraps && sum < limit && sum > -limit;
+        if (!fits) throw Failure{SPILLWAY_CUDA_OVERFLOW, "a sum has more than 38 digits"};
+        return bytes_of(sum);
+    }
     const bool fits = aggregate.value_kind == kSigned ? sum == static_cast<int64_t>(sum)
                                                       : sum == static_cast<__int128>(static_cast<uint64_t>(sum));
     if (!fits) throw Failure{SPILLWAY_CUDA_OVERFLOW, "a sum does not fit 64 bits"};
@@ -85,10 +97,12 @@ int64_t distinct(const Table& table, const Rows& rows, const spillway_cuda_aggre
     return static_cast<int64_t>(values.size());
 }
 
-void refuse_unsupported(const spillway_cuda_aggregate& aggregate) {
-    const bool compares =
-        aggregate.kind == kMin || aggregate.kind == kMax || aggregate.kind == kSum || aggregate.kind == kMean;
-    if (compares && aggregate.value_kind > kFloat) {
+void refuse_unsupported(const Table& table, const spillway_cuda_aggregate& aggregate) {
+    const bool compares = aggregate.kind == kMin || aggregate.kind == kMax;
+    const bool adds = aggregate.kind == kSum || aggregate.kind == kMean;
+    const bool is_sum_of_decimals =
+        adds && aggregate.value_kind == kDecimal && table.columns[aggregate.column].is.width == 16;
+    if ((compares || adds) && aggregate.value_kind > kFloat && !is_sum_of_decimals) {
         throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "the fake GPU has no such aggregate"};
     }
 }
@@ -135,7 +149,7 @@ Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_grou
     }
     for (uint64_t i = 0; i < group.aggregate_count; ++i) {
         const spillway_cuda_aggregate& aggregate = group.aggregates[i];
-        refuse_unsupported(aggregate);
+        refuse_unsupported(table, aggregate);
         ColumnWriter writer;
         for (const Rows& rows : groups) add_result(table, rows, aggregate, writer);
         const bool chosen = aggregate.kind == kFirst || aggregate.kind == kAny;

@@ -4,8 +4,10 @@
 import { readFileSync } from "node:fs";
 import {
     DataType,
+    Decimal,
     Dictionary,
     Int32,
+    makeVector,
     Table,
     tableFromIPC,
     Utf8,
@@ -176,9 +178,33 @@ describe("on the GPU", () => {
             using sandbox = new Sandbox();
             if (await onGpu(() => checkGroups(random, sandbox, groupCase(random)), refused)) ++ran;
         });
-        // Sums of decimals, and extremes of what is no number.
+        // Sums of decimals of 256 bits, and extremes of what is no number.
         expect(refused.size).toBeLessThan(5);
         if (process.env["SPILLWAY_SEED"] === undefined) expect(ran).toBeGreaterThan(50);
+    });
+
+    test("sums and means of decimals are those of the CPU engine", async () => {
+        const rows = 500;
+        // Some sums need more than 64 bits, and both signs.
+        const cell = (i: number): bigint => (i % 3 === 0 ? -1n : 1n) * (BigInt(i) << BigInt(i % 90)) - 7n;
+        const values = new Uint32Array(rows * 4);
+        for (let i = 0; i < rows * 4; ++i) {
+            values[i] = Number((cell(Math.floor(i / 4)) >> BigInt((i % 4) * 32)) & 0xffffffffn);
+        }
+        const key = vectorFromArray(
+            Array.from({ length: rows }, (_, i) => i % 7),
+            new Int32()
+        );
+        const table: Table = new Table({ key, value: makeVector({ type: new Decimal(3, 38, 128), data: values }) });
+        const run = async (on: Runtime, keys: string[]): Promise<string[]> => {
+            const aggregates = { sum: { sum: "value" }, mean: { mean: "value" } } as const;
+            const query = on.groupBy(on.fromTable(table), { keys, aggregates });
+            const result = await query.toTable();
+            expect(query.report()?.device).toBe(on === runtime ? "gpu" : "cpu");
+            const { cells, rows: groups } = cellTable(result);
+            return Array.from({ length: groups }, (_, row) => cells.map((column) => column[row]).join(" ")).sort();
+        };
+        for (const keys of [["key"], []]) expect(await run(runtime, keys)).toEqual(await run(host, keys));
     });
 
     test("chains equal those of the CPU engine", async () => {
