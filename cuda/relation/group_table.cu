@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "group_by/dictionary.hpp"
+#include "relation/extremes.hpp"
 #include "relation/gather.hpp"
 #include "relation/group_marks.hpp"
 #include "relation/group_table.hpp"
@@ -61,6 +63,7 @@ class GroupTable {
         const bool is_empty = group_.keys.empty() && result_.groups == 0;
         if (is_empty) make_empty_group();
         check_sums();
+        if (!is_empty) compare_rows();
         DeviceTable out;
         out.rows = result_.groups;
         for (const KeyPart& part : group_.keys) out.columns.push_back(key_column(part, any_row));
@@ -129,8 +132,10 @@ class GroupTable {
     void add_numbers(const TableAggregate& aggregate, const TableColumn& column) {
         const bool adds = aggregate.kind == TableAggregateKind::kSum || aggregate.kind == TableAggregateKind::kMean;
         const uint32_t width = column.width;
+        // Any row that has a value, for a start.
+        if (compares_rows(aggregate, column)) return request_.aggregates.push_back(smallest_row(validity_of(column)));
         if (column.kind == ColumnKind::kBytes || aggregate.value_kind == TableValueKind::kBytes) {
-            refuse("min and max of byte strings run on the CPU engine");
+            refuse("sums and means of byte strings run on the CPU engine");
         }
         if (WideAggregates::takes(aggregate)) {
             const size_t number = request_.aggregates.size();
@@ -203,6 +208,23 @@ class GroupTable {
         }
     }
 
+    void compare_rows() {
+        Allocation group_of;
+        for (size_t i = 0; i < group_.aggregates.size(); ++i) {
+            const TableAggregate& aggregate = group_.aggregates[i];
+            if (result_.groups == 0 || !is_compared(aggregate)) continue;
+            if (!group_of) {
+                group_of = encode_keys(device_, request_.key, table_.rows, result_.keys.as(), result_.groups);
+            }
+            find_extremes(device_, column_of(aggregate.column), table_.rows, aggregate, group_of.as<const uint32_t>(),
+                          result_.values[i].as(), row_width_);
+        }
+    }
+    bool is_compared(const TableAggregate& aggregate) const {
+        return aggregate.kind != TableAggregateKind::kCountRows &&
+               compares_rows(aggregate, column_of(aggregate.column));
+    }
+
     TableColumn key_column(const KeyPart& part, size_t any_row) {
         const TableColumn& from = table_.columns[part.column];
         if (!keys_.is_value) {
@@ -217,7 +239,9 @@ class GroupTable {
     TableColumn result_column(size_t i, bool is_empty) {
         const TableAggregate& aggregate = group_.aggregates[i];
         const Allocation& present = result_.present[i];
-        if (aggregate.kind == TableAggregateKind::kFirst || aggregate.kind == TableAggregateKind::kAny) {
+        const bool is_chosen =
+            aggregate.kind == TableAggregateKind::kFirst || aggregate.kind == TableAggregateKind::kAny;
+        if (is_chosen || is_compared(aggregate)) {
             return gather(device_, table_.columns[aggregate.column], table_.rows, result_.values[i].as(), row_width_,
                           result_.groups, present.as<const uint8_t>(), 1);
         }

@@ -108,8 +108,8 @@ export function deviceAggregate(
     const number = values === "signed" || values === "unsigned" || (values === "float" && !shortFloat);
     const decimal = values === "decimal" && fixedBytes(type) === 16;
     if (adds.has(kind) && !number && !decimal) throw cannot("decimals of 256 bits or short floats");
-    const ordinary = number && fixedBytes(type) <= 8 && type.layout !== "dictionary";
-    if (compares.has(kind) && !ordinary) throw cannot("strings, dictionaries, decimals or short floats");
+    if (compares.has(kind) && (type.layout === "dictionary" || shortFloat))
+        throw cannot("dictionaries or short floats");
     return {
         kind: kind === "first" && !ordered ? "any" : kind,
         column: position,

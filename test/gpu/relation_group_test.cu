@@ -151,7 +151,7 @@ GPU_TEST("group table: what the CPU engine has to do") {
     refused({TableAggregateKind::kSum, 1, TableValueKind::kDecimal, 16}, "values of 1 bytes");
     refused({TableAggregateKind::kSum, 2, TableValueKind::kDecimal, 32}, "a result of 32 bytes");
     refused({TableAggregateKind::kMax, 2, TableValueKind::kDecimal, 16}, "a result of 16 bytes");
-    refused({TableAggregateKind::kMin, 2, TableValueKind::kBytes, 0}, "byte strings");
+    refused({TableAggregateKind::kSum, 2, TableValueKind::kBytes, 0}, "byte strings");
     refused({TableAggregateKind::kMax, 1, TableValueKind::kFloat, 1}, "half floats");
     refused({TableAggregateKind::kSum, 9, TableValueKind::kSigned, 8}, "does not have");
 }

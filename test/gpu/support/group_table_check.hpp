@@ -43,12 +43,11 @@ inline cuda::DeviceTable to_device(const HostTable& host) {
     return table;
 }
 
-// Strings of the decimal digits of some numbers.
-inline TableColumn texts_of(const std::vector<uint64_t>& numbers, const std::vector<uint8_t>& valid_bits) {
+inline TableColumn strings_of(const std::vector<std::string>& texts, const std::vector<uint8_t>& valid_bits) {
     std::string all;
     std::vector<uint64_t> offsets = {0};
-    for (const uint64_t number : numbers) {
-        all += std::to_string(number);
+    for (const std::string& text : texts) {
+        all += text;
         offsets.push_back(all.size());
     }
     TableColumn column;
@@ -59,6 +58,13 @@ inline TableColumn texts_of(const std::vector<uint64_t>& numbers, const std::vec
     column.offsets = to_device(offsets.data(), offsets.size() * 8, offsets.size() * 8);
     if (!valid_bits.empty()) column.validity = bits_to_device(valid_bits);
     return column;
+}
+
+// Strings of the decimal digits of some numbers.
+inline TableColumn texts_of(const std::vector<uint64_t>& numbers, const std::vector<uint8_t>& valid_bits) {
+    std::vector<std::string> texts;
+    for (const uint64_t number : numbers) texts.push_back(std::to_string(number));
+    return strings_of(texts, valid_bits);
 }
 
 inline HostTable to_host(const cuda::DeviceTable& table) {

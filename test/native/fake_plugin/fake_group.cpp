@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Group-bys in the most obvious way: the rows of each group, and a loop over them for each aggregate.
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 #include <unordered_set>
@@ -38,8 +39,17 @@ double float_of(const std::string& value) {
     return number;
 }
 
+// Two's complement of any width, as bytes that compare as the numbers do.
+std::string ordered(std::string value) {
+    std::reverse(value.begin(), value.end());
+    value[0] = static_cast<char>(value[0] ^ '\x80');
+    return value;
+}
+
 // NaN is the largest value.
 bool less(const std::string& a, const std::string& b, int32_t kind) {
+    if (kind == kBytes) return a < b;
+    if (kind == kDecimal) return ordered(a) < ordered(b);
     if (kind != kFloat) return integer_of(a, kind) < integer_of(b, kind);
     const double x = float_of(a);
     const double y = float_of(b);
@@ -98,11 +108,10 @@ int64_t distinct(const Table& table, const Rows& rows, const spillway_cuda_aggre
 }
 
 void refuse_unsupported(const Table& table, const spillway_cuda_aggregate& aggregate) {
-    const bool compares = aggregate.kind == kMin || aggregate.kind == kMax;
     const bool adds = aggregate.kind == kSum || aggregate.kind == kMean;
     const bool is_sum_of_decimals =
         adds && aggregate.value_kind == kDecimal && table.columns[aggregate.column].is.width == 16;
-    if ((compares || adds) && aggregate.value_kind > kFloat && !is_sum_of_decimals) {
+    if (adds && aggregate.value_kind > kFloat && !is_sum_of_decimals) {
         throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "the fake GPU has no such aggregate"};
     }
 }
@@ -152,7 +161,8 @@ Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_grou
         refuse_unsupported(table, aggregate);
         ColumnWriter writer;
         for (const Rows& rows : groups) add_result(table, rows, aggregate, writer);
-        const bool chosen = aggregate.kind == kFirst || aggregate.kind == kAny;
+        const bool chosen =
+            aggregate.kind == kFirst || aggregate.kind == kAny || aggregate.kind == kMin || aggregate.kind == kMax;
         const bool bytes = chosen && table.columns[aggregate.column].is_bytes();
         result.columns.push_back(writer.finish(gpu, bytes ? SPILLWAY_CUDA_COLUMN_BYTES : SPILLWAY_CUDA_COLUMN_FIXED,
                                                bytes ? 0 : aggregate.result_width));

@@ -178,7 +178,7 @@ describe("on the GPU", () => {
             using sandbox = new Sandbox();
             if (await onGpu(() => checkGroups(random, sandbox, groupCase(random)), refused)) ++ran;
         });
-        // Sums of decimals of 256 bits, and extremes of what is no number.
+        // Sums of decimals of 256 bits, and extremes of dictionaries.
         expect(refused.size).toBeLessThan(5);
         if (process.env["SPILLWAY_SEED"] === undefined) expect(ran).toBeGreaterThan(50);
     });
