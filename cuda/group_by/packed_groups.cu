@@ -53,6 +53,7 @@ bool is_full(uint64_t groups, int bits, uint32_t slots) {
 
 bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request) {
     const SlotPlan& slots = plan.slots;
+    if (request.algorithm == GroupByAlgorithm::kPartitionedGather) return false;  // values are not in the rows
     if (request.key.width != 4 || slots.has_mask || plan.columns.size() > kPackedGroupsColumnsMax) return false;
     for (const DeviceColumn& column : plan.columns) {
         if (column.width != 4) return false;

@@ -222,7 +222,7 @@ class CoPartitionJoin {
         const uint32_t lanes = __ballot_sync(kFullWarp, match);
         if constexpr (!kWrites) {
             count_ += __popc(lanes);
-        } else if (__popc(lanes) >= kDirectLanesMin) {
+        } else if (__popc(lanes) >= (unique_ ? kDirectLanesMin : kDirectLanesMinRepeated)) {
             write(lanes, words, i);
         } else if (lanes != 0) {
             if (match) {
