@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define SPILLWAY_CUDA_ABI_VERSION 3
+#define SPILLWAY_CUDA_ABI_VERSION 4
 #define SPILLWAY_CUDA_TEXT_BYTES 256
 #define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
 #define SPILLWAY_CUDA_DEVICES_MAX 64
@@ -80,12 +80,16 @@ typedef struct spillway_cuda_memory {
     uint64_t pinned_reserved_bytes;
 } spillway_cuda_memory;
 
-/* A device opened for work, a block of its memory, a block of pinned host memory, copies under way, a table. */
+/*
+ * A device opened for work, a block of its memory, a block of pinned host memory, copies under way, a table, a join
+ * whose result comes in pieces.
+ */
 typedef struct spillway_cuda_gpu spillway_cuda_gpu;
 typedef struct spillway_cuda_buffer spillway_cuda_buffer;
 typedef struct spillway_cuda_pinned spillway_cuda_pinned;
 typedef struct spillway_cuda_transfer spillway_cuda_transfer;
 typedef struct spillway_cuda_table spillway_cuda_table;
+typedef struct spillway_cuda_pieces spillway_cuda_pieces;
 
 /* Columns as in relation/device_table.hpp. */
 enum { SPILLWAY_CUDA_COLUMN_FIXED = 0, SPILLWAY_CUDA_COLUMN_BYTES = 1 };
@@ -221,9 +225,24 @@ typedef struct spillway_cuda_functions {
                        spillway_cuda_status* status);
     void (*group_table)(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
                         spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status);
+
+    /*
+     * A join whose rows are all counted and then made in pieces, for results larger than GPU memory. The tables must
+     * stay until free_pieces. SPILLWAY_CUDA_UNSUPPORTED for algorithms that have no pieces.
+     */
+    void (*begin_join)(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                       const spillway_cuda_join* join, spillway_cuda_pieces** pieces, uint64_t* total_rows,
+                       spillway_cuda_report* report, spillway_cuda_status* status);
+    /*
+     * The next rows as a table, at most rows_max (64 at least: a smaller limit counts as that); NULL when all have been
+     * given. After an error, also of memory, the next call gives the same rows.
+     */
+    void (*next_piece)(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
+                       spillway_cuda_report* report, spillway_cuda_status* status);
+    void (*free_pieces)(spillway_cuda_pieces* pieces);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 23
+#define SPILLWAY_CUDA_FUNCTION_COUNT 26
 
 /* Names for dlsym. */
 #define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"

@@ -4,6 +4,10 @@
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
 #include "equi_join/equi_join.hpp"
+
+#include <utility>
+
+#include "equi_join/equi_join_pieces.hpp"
 #include "hash_join/hash_join.hpp"
 #include "materialize/match_pairs.hpp"
 #include "materialize/row_list.hpp"
@@ -30,6 +34,9 @@ class RadixHashJoin {
         return join_partitions(device_, build_, probe_, join_.output, join_.expected_rows, join_.plan, extent_);
     }
     uint64_t count() const { return count_matches(device_, build_, probe_, extent_); }
+    HashJoinPieces pieces() && {
+        return {device_, std::move(build_), std::move(probe_), join_.output, extent_};
+    }
 
   private:
     static uint32_t row_words(const DeviceRelation& relation) {
@@ -186,6 +193,14 @@ uint64_t equi_join_count(Device& device, const DeviceRelation& build, const Devi
             });
     }
     throw Error(ErrorCode::kInvalid, "a join is of no known algorithm");
+}
+
+HashJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                                const EquiJoin& join) {
+    if (join.algorithm != JoinAlgorithm::kRadixHash) {
+        throw Error(ErrorCode::kInvalid, "only the radix hash join gives its result in pieces");
+    }
+    return RadixHashJoin(device, build, probe, join).pieces();
 }
 
 }  // namespace spillway::cuda

@@ -10,6 +10,7 @@
 #include "hash_join/join_memory.hpp"
 #include "hash_join/join_units.cuh"
 #include "hash_join/lone_rows.hpp"
+#include "hash_join/pieces_policy.hpp"
 #include "materialize/dense_output.hpp"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
@@ -62,6 +63,7 @@ class HashJoin {
         pass_.build = side_of(build);
         pass_.probe = side_of(probe);
         pass_.partitions = build.partitions();
+        if (extent.part != nullptr) take_part(*extent.part);
         pass_.radix_bits = static_cast<uint32_t>(build.radix_bits);
         const BlockRoom room = block_room(device, build.layout.key_words, build.layout.row_words, build.radix_bits);
         pass_.build_capacity = room.rows;
@@ -106,6 +108,14 @@ class HashJoin {
         return side;
     }
 
+    void take_part(const JoinPart& part) {
+        pass_.partitions = part.ranges;
+        pass_.build.begin = part.begin[0];
+        pass_.build.end = part.end[0];
+        pass_.probe.begin = part.begin[1];
+        pass_.probe.end = part.end[1];
+    }
+
     void plan_units() {
         const Allocation units = device_.memory().allocate(pass_.partitions * sizeof(uint64_t), "units of a join");
         constexpr unsigned kThreads = 256;
@@ -140,7 +150,11 @@ class HashJoin {
         const uint64_t side_rows = std::max(stored_rows(build_), stored_rows(probe_));
         if (!extent_.kind.inner()) warps += 4 * lone_rows_warps(device_, side_rows);
         out.chunk_rows = kWarpThreads;
-        while (out.chunk_rows < kOutputChunkRows && out.chunk_rows * warps < expected_rows) out.chunk_rows *= 2;
+        // Pieces are as large as memory allows, and the number of their rows is known.
+        const uint64_t open_share = extent_.part != nullptr ? 2 * kPieceSlackShare : 1;
+        while (out.chunk_rows < kOutputChunkRows && out.chunk_rows * warps * open_share < expected_rows) {
+            out.chunk_rows *= 2;
+        }
         const uint64_t chunks = (expected_rows + out.chunk_rows - 1) / out.chunk_rows + warps;
         out.capacity_rows = chunks * out.chunk_rows;
         holes_.reset();

@@ -14,12 +14,21 @@ namespace spillway::cuda {
 // Radix bits with which the build side's partitions fit a block's shared memory.
 int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words);
 
+// A part of a join: ranges of rows in place of partitions, each of one partition (device memory, [ranges] each; build,
+// probe). They begin at multiples of kRegionAlignRows.
+struct JoinPart {
+    uint64_t ranges = 0;
+    const uint64_t* begin[2] = {};
+    const uint64_t* end[2] = {};
+};
+
 // Which rows a join of partitions gives: by default all pairs of rows with equal keys.
 struct JoinExtent {
     JoinKind kind;
     // What was partitioned: rows without a key, which outer and anti joins keep, are in no partition.
     const DeviceRelation* build = nullptr;
     const DeviceRelation* probe = nullptr;
+    const JoinPart* part = nullptr;  // of inner joins; nullptr: all of it
 };
 
 // Joins of two relations that were partitioned with equal radix bits. Both wait for the device. Throws kInvalid,

@@ -83,15 +83,15 @@ __global__ void __launch_bounds__(kLoneThreads)
 template <bool kCountOnly>
 __global__ void __launch_bounds__(kLoneThreads)
     keyless_rows_kernel(const __grid_constant__ MatchOutput out, const __grid_constant__ SourceColumns source,
-                        const uint32_t* key_valid, uint64_t rows, uint32_t key_width, int side) {
+                        const uint32_t* key_valid, uint64_t first, uint64_t end, uint32_t key_width, int side) {
     OutputPlaces places(out);
     const ColumnSideWriter writer(out, side);
     uint64_t count = 0;
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * kLoneThreads;
-    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * kLoneThreads + warp_index() * kWarpThreads; row < rows;
-         row += step) {
+    const uint64_t warp = static_cast<uint64_t>(blockIdx.x) * kLoneThreads + warp_index() * kWarpThreads;
+    for (uint64_t row = first + warp; row < end; row += step) {
         const uint64_t mine = row + lane_index();
-        const bool wanted = mine < rows && ((key_valid[row / 32] >> lane_index()) & 1) == 0;
+        const bool wanted = mine < end && ((key_valid[row / 32] >> lane_index()) & 1) == 0;
         const uint32_t lanes = __ballot_sync(kFullWarp, wanted);
         if (kCountOnly) {
             count += __popc(lanes);
@@ -133,13 +133,13 @@ void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what
 }
 
 void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,
-                         const void* const* source, const LoneRows& what) {
-    if (relation.key_valid == nullptr || relation.rows == 0) return;
+                         const void* const* source, const LoneRows& what, uint64_t first, uint64_t end) {
+    if (relation.key_valid == nullptr || first >= end) return;
     SourceColumns columns;
     if (source != nullptr) std::copy_n(source, output.columns(), columns.data);
     const auto kernel = what.count_only ? keyless_rows_kernel<true> : keyless_rows_kernel<false>;
-    launch(kernel, lone_grid(device, relation.rows), dim3(kLoneThreads), 0, device.stream(), output, columns,
-           relation.key_valid, relation.rows, relation.key.width, what.side);
+    launch(kernel, lone_grid(device, end - first), dim3(kLoneThreads), 0, device.stream(), output, columns,
+           relation.key_valid, first, end, relation.key.width, what.side);
 }
 
 uint64_t lone_rows_warps(Device& device, uint64_t rows) {

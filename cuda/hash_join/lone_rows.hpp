@@ -19,9 +19,14 @@ struct LoneRows {
 
 // Appends rows of partitions to the output, or counts them into its matches. rows: about as many as the side has.
 void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what, uint32_t key_words, uint64_t rows);
-// ... rows without a key of what was partitioned. source[]: where output.column[] come from.
+// ... rows without a key of what was partitioned. source[]: where output.column[] come from. Rows [first, end), first a
+// multiple of 32.
 void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,
-                         const void* const* source, const LoneRows& what);
+                         const void* const* source, const LoneRows& what, uint64_t first, uint64_t end);
+inline void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,
+                                const void* const* source, const LoneRows& what) {
+    launch_keyless_rows(device, output, relation, source, what, 0, relation.rows);
+}
 // Warps of either for a side of so many rows: each may leave a chunk of the output open.
 uint64_t lone_rows_warps(Device& device, uint64_t rows);
 

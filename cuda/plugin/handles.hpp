@@ -11,6 +11,7 @@
 #include "device/guard.hpp"
 #include "device/plugin.h"
 #include "relation/device_table.hpp"
+#include "relation/join_pieces.hpp"
 
 // What the pointers of plugin.h point at.
 
@@ -68,6 +69,14 @@ struct spillway_cuda_table {
         : child(gpu), table(std::move(columns)) {}
     spillway::cuda::Child child;
     spillway::cuda::DeviceTable table;
+};
+
+struct spillway_cuda_pieces {
+    spillway_cuda_pieces(spillway_cuda_gpu* gpu, const spillway::cuda::DeviceTable& build,
+                         const spillway::cuda::DeviceTable& probe, spillway::cuda::TableJoin join)
+        : child(gpu), pieces(gpu->device, build, probe, std::move(join)) {}
+    spillway::cuda::Child child;
+    spillway::cuda::JoinPieces pieces;
 };
 
 namespace spillway::cuda {

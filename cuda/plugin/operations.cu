@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "plugin/handles.hpp"
 #include "plugin/operations.hpp"
 #include "relation/group_table.hpp"
+#include "relation/join_pieces.hpp"
 #include "relation/join_tables.hpp"
 
 namespace spillway::cuda {
@@ -143,6 +145,40 @@ void group_table_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, 
         *result = std::make_unique<spillway_cuda_table>(gpu, std::move(groups)).release();
     });
     drop_unless_ok(result, status);
+}
+
+void begin_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                     const spillway_cuda_join* join, spillway_cuda_pieces** pieces, uint64_t* total_rows,
+                     spillway_cuda_report* report, spillway_cuda_status* status) {
+    *pieces = nullptr;
+    *total_rows = 0;
+    run(gpu, report, status, [&](auto&& begins) {
+        TableJoin wanted = join_of(*join, build->table, probe->table);
+        begins();
+        auto begun = std::make_unique<spillway_cuda_pieces>(gpu, build->table, probe->table, std::move(wanted));
+        *total_rows = begun->pieces.total_rows();
+        *pieces = begun.release();
+    });
+    if (status->code == SPILLWAY_CUDA_OK) return;
+    free_pieces(*pieces);
+    *pieces = nullptr;
+    *total_rows = 0;
+}
+
+void next_piece_call(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
+                     spillway_cuda_report* report, spillway_cuda_status* status) {
+    *table = nullptr;
+    spillway_cuda_gpu* const gpu = pieces->child.gpu();
+    run(gpu, report, status, [&](auto&& begins) {
+        begins();
+        std::optional<DeviceTable> rows = pieces->pieces.next(rows_max);
+        if (rows) *table = std::make_unique<spillway_cuda_table>(gpu, std::move(*rows)).release();
+    });
+    drop_unless_ok(table, status);
+}
+
+void free_pieces(spillway_cuda_pieces* pieces) {
+    delete pieces;
 }
 
 }  // namespace spillway::cuda

@@ -169,6 +169,9 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::join_tables_call,
     cuda::count_join_call,
     cuda::group_table_call,
+    cuda::begin_join_call,
+    cuda::next_piece_call,
+    cuda::free_pieces,
 };
 static_assert(sizeof(spillway_cuda_functions) ==
                   offsetof(spillway_cuda_functions, open_device) + SPILLWAY_CUDA_FUNCTION_COUNT * sizeof(void (*)()),

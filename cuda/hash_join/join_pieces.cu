@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "hash_join/join_pieces.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "hash_join/piece_ranges.hpp"
+#include "hash_join/pieces_policy.hpp"
+#include "radix_partition/radix_policy.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+static_assert(kPieceRowsMin >= kRegionAlignRows * kRegionAlignRows, "what cannot be cut any more fits a piece");
+
+// Ranges in order of a list; ranges that continue one another become one.
+void append(std::vector<MatchRange>& ranges, const MatchRange& next) {
+    if (!ranges.empty()) {
+        MatchRange& last = ranges.back();
+        const bool same_build = last.build_first == next.build_first && last.build_rows == next.build_rows;
+        const bool same_probe = last.probe_first == next.probe_first && last.probe_rows == next.probe_rows;
+        if (same_probe && last.build_first + last.build_rows == next.build_first) {
+            last.build_rows += next.build_rows;
+            return;
+        }
+        if (same_build && last.probe_first + last.probe_rows == next.probe_first) {
+            last.probe_rows += next.probe_rows;
+            return;
+        }
+    }
+    ranges.push_back(next);
+}
+
+}  // namespace
+
+HashJoinPieces::HashJoinPieces(Device& device, PartitionedRows build, PartitionedRows probe,
+                               std::vector<JoinOutputColumn> output, const JoinExtent& extent)
+    : device_(device),
+      build_(std::move(build)),
+      probe_(std::move(probe)),
+      output_(std::move(output)),
+      extent_(extent) {
+    const JoinKind& kind = extent_.kind;
+    allocate_marks();
+    const Bounds bounds[] = {download_bounds(build_), download_bounds(probe_)};
+    count_pairs(bounds[0], bounds[1]);
+    if (kind.emit == JoinEmit::kPairs) {
+        for (const Counted& one : pairs_) total_rows_ += one.matches;
+        if (kind.keep_unmatched_build) add_section(0, false, false, bounds[0]);
+        if (kind.keep_unmatched_build) add_section(0, false, true, bounds[0]);
+        if (kind.keep_unmatched_probe) add_section(1, false, false, bounds[1]);
+        if (kind.keep_unmatched_probe) add_section(1, false, true, bounds[1]);
+    } else {
+        pairs_.clear();
+        const int side = kind.emit == JoinEmit::kBuildOnce ? 0 : 1;
+        add_section(side, !kind.anti, false, bounds[side]);
+        if (kind.anti) add_section(side, false, true, bounds[side]);
+    }
+    rows_left_ = total_rows_;
+}
+
+JoinSide HashJoinPieces::side_of(int side) const {
+    const PartitionedRows& rows = rows_of(side);
+    JoinSide told;
+    told.rows = rows.data.as<const uint32_t>();
+    told.row_words = rows.layout.row_words;
+    told.marks = marks_[side].as<uint8_t>();
+    return told;
+}
+
+void HashJoinPieces::allocate_marks() {
+    const JoinKind& kind = extent_.kind;
+    const bool wanted[] = {kind.keep_unmatched_build || kind.emit == JoinEmit::kBuildOnce,
+                           kind.keep_unmatched_probe || kind.emit == JoinEmit::kProbeOnce};
+    for (const int side : {0, 1}) {
+        if (!wanted[side]) continue;
+        const PartitionedRows& rows = rows_of(side);
+        const uint64_t bytes = rows.data.bytes() / rows.layout.row_bytes();
+        marks_[side] = device_.memory().allocate(bytes, "marks of rows with a match");
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks_[side].as(), 0, bytes, device_.stream()));
+    }
+}
+
+HashJoinPieces::Bounds HashJoinPieces::download_bounds(const PartitionedRows& rows) const {
+    Bounds bounds;
+    const uint64_t bytes = rows.partitions() * sizeof(uint64_t);
+    bounds.begin.resize(rows.partitions());
+    bounds.end.resize(rows.partitions());
+    const cudaStream_t stream = device_.stream();
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(bounds.begin.data(), rows.begin.as(), bytes, cudaMemcpyDeviceToHost, stream));
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(bounds.end.data(), rows.end.as(), bytes, cudaMemcpyDeviceToHost, stream));
+    device_.synchronize();
+    return bounds;
+}
+
+void HashJoinPieces::count_pairs(const Bounds& build, const Bounds& probe) {
+    const uint64_t build_part = counted_build_rows(device_, build_.layout.key_words);
+    uint64_t probe_part = kCountProbeRows;
+    const auto range_count = [&] {
+        uint64_t count = 0;
+        for (size_t p = 0; p < build.begin.size(); ++p) {
+            count += parts_of(build.end[p] - build.begin[p], build_part) *
+                     parts_of(probe.end[p] - probe.begin[p], probe_part);
+        }
+        return count;
+    };
+    // Parts of the build side alone are few: one per partition, and one per build_part rows more.
+    const uint64_t ranges_max = std::max<uint64_t>(kRangesMax, 4 * build_.partitions());
+    while (range_count() > ranges_max && probe_part < 1ULL << 40) probe_part *= 2;
+    std::vector<MatchRange> ranges;
+    for (size_t p = 0; p < build.begin.size(); ++p) {
+        for (uint64_t at = probe.begin[p]; at < probe.end[p]; at += probe_part) {
+            const uint64_t probe_rows = std::min(probe_part, probe.end[p] - at);
+            for (uint64_t from = build.begin[p]; from < build.end[p]; from += build_part) {
+                ranges.push_back({from, std::min(build_part, build.end[p] - from), at, probe_rows});
+            }
+        }
+    }
+    pairs_ = counted(ranges);
+    std::reverse(pairs_.begin(), pairs_.end());
+}
+
+// Those without matches are left out.
+std::vector<HashJoinPieces::Counted> HashJoinPieces::counted(const std::vector<MatchRange>& ranges) const {
+    const std::vector<uint64_t> matches = count_range_matches(device_, side_of(0), side_of(1), build_.layout.key_words,
+                                                              build_.radix_bits, ranges);
+    std::vector<Counted> kept;
+    for (size_t r = 0; r < ranges.size(); ++r) {
+        if (matches[r] > 0) kept.push_back({ranges[r], matches[r]});
+    }
+    return kept;
+}
+
+// Parts of a range that is too large for a piece: of its probe rows, and of its build rows where those are few. None:
+// it cannot be cut.
+std::vector<MatchRange> HashJoinPieces::cut(const Counted& large, uint64_t rows_max) const {
+    const MatchRange& range = large.range;
+    const bool by_probe = range.probe_rows > kRegionAlignRows;
+    const uint64_t rows = by_probe ? range.probe_rows : range.build_rows;
+    std::vector<MatchRange> parts;
+    if (rows <= kRegionAlignRows) return parts;
+    const uint64_t wanted = std::min(kCutsMax, parts_of(large.matches, rows_max) * kRangesPerPiece);
+    const uint64_t part = std::max<uint64_t>(rows / wanted / kRegionAlignRows, 1) * kRegionAlignRows;
+    for (uint64_t at = 0; at < rows; at += part) {
+        const uint64_t count = std::min(part, rows - at);
+        parts.push_back(by_probe ? MatchRange{range.build_first, range.build_rows, range.probe_first + at, count}
+                                 : MatchRange{range.build_first + at, count, range.probe_first, range.probe_rows});
+    }
+    return parts;
+}
+
+JoinResult HashJoinPieces::next(uint64_t rows_max) {
+    rows_max = std::max(rows_max, kPieceRowsMin);
+    if (!pairs_.empty()) return next_pairs(rows_max);
+    for (LoneSection& section : sections_) {
+        if (!section.left.empty()) return next_lone(section, rows_max);
+    }
+    throw Error(ErrorCode::kInternal, "a join has no piece left");
+}
+
+void HashJoinPieces::accept() {
+    rows_left_ -= taken_rows_;
+    if (taken_from_ == nullptr) {
+        pairs_.resize(pairs_.size() - taken_ranges_);
+    } else {
+        taken_from_->resize(taken_from_->size() - taken_ranges_);
+    }
+    taken_ranges_ = 0;
+    taken_rows_ = 0;
+}
+
+JoinResult HashJoinPieces::next_pairs(uint64_t rows_max) {
+    while (pairs_.back().matches > rows_max) {
+        const std::vector<MatchRange> parts = cut(pairs_.back(), rows_max);
+        if (parts.empty()) break;
+        replace_last(pairs_, counted(parts));
+    }
+    uint64_t rows = 0;
+    const size_t count = ranges_that_fit(pairs_, rows_max, [](const Counted& one) { return one.matches; }, rows);
+    std::vector<MatchRange> ranges;
+    for (size_t r = 0; r < count; ++r) append(ranges, pairs_[pairs_.size() - 1 - r].range);
+    std::vector<uint64_t> bounds(4 * ranges.size());
+    for (size_t r = 0; r < ranges.size(); ++r) {
+        bounds[r] = ranges[r].build_first;
+        bounds[ranges.size() + r] = ranges[r].build_first + ranges[r].build_rows;
+        bounds[2 * ranges.size() + r] = ranges[r].probe_first;
+        bounds[3 * ranges.size() + r] = ranges[r].probe_first + ranges[r].probe_rows;
+    }
+    const Allocation copy = copy_to_device(device_, bounds, "ranges of a piece");
+    const auto* const at = copy.as<const uint64_t>();
+    const uint64_t parts = ranges.size();
+    const JoinPart part{parts, {at, at + 2 * parts}, {at + parts, at + 3 * parts}};
+    JoinExtent extent;  // pairs alone, and no marks: those have been set
+    extent.part = &part;
+    JoinResult result = join_partitions(device_, build_, probe_, output_, rows, OutputPlan::kOnePass, extent);
+    check_rows(result.rows, rows);
+    taken_ranges_ = count;
+    taken_rows_ = rows;
+    taken_from_ = nullptr;
+    return result;
+}
+
+}  // namespace spillway::cuda
