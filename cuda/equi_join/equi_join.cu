@@ -4,9 +4,6 @@
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
 #include "equi_join/equi_join.hpp"
-
-#include <utility>
-
 #include "equi_join/equi_join_pieces.hpp"
 #include "hash_join/hash_join.hpp"
 #include "materialize/match_pairs.hpp"
@@ -34,9 +31,7 @@ class RadixHashJoin {
         return join_partitions(device_, build_, probe_, join_.output, join_.expected_rows, join_.plan, extent_);
     }
     uint64_t count() const { return count_matches(device_, build_, probe_, extent_); }
-    HashJoinPieces pieces() && {
-        return {device_, std::move(build_), std::move(probe_), join_.output, extent_};
-    }
+    HashJoinPieces pieces() && { return {device_, std::move(build_), std::move(probe_), join_.output, extent_}; }
 
   private:
     static uint32_t row_words(const DeviceRelation& relation) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "hash_join/join_pieces.hpp"
-
 #include <algorithm>
 #include <utility>
 
+#include "hash_join/join_pieces.hpp"
 #include "hash_join/piece_ranges.hpp"
 #include "hash_join/pieces_policy.hpp"
 #include "radix_partition/radix_policy.hpp"
@@ -36,11 +35,7 @@ void append(std::vector<MatchRange>& ranges, const MatchRange& next) {
 
 HashJoinPieces::HashJoinPieces(Device& device, PartitionedRows build, PartitionedRows probe,
                                std::vector<JoinOutputColumn> output, const JoinExtent& extent)
-    : device_(device),
-      build_(std::move(build)),
-      probe_(std::move(probe)),
-      output_(std::move(output)),
-      extent_(extent) {
+    : device_(device), build_(std::move(build)), probe_(std::move(probe)), output_(std::move(output)), extent_(extent) {
     const JoinKind& kind = extent_.kind;
     allocate_marks();
     const Bounds bounds[] = {download_bounds(build_), download_bounds(probe_)};
@@ -123,8 +118,8 @@ void HashJoinPieces::count_pairs(const Bounds& build, const Bounds& probe) {
 
 // Those without matches are left out.
 std::vector<HashJoinPieces::Counted> HashJoinPieces::counted(const std::vector<MatchRange>& ranges) const {
-    const std::vector<uint64_t> matches = count_range_matches(device_, side_of(0), side_of(1), build_.layout.key_words,
-                                                              build_.radix_bits, ranges);
+    const std::vector<uint64_t> matches =
+        count_range_matches(device_, side_of(0), side_of(1), build_.layout.key_words, build_.radix_bits, ranges);
     std::vector<Counted> kept;
     for (size_t r = 0; r < ranges.size(); ++r) {
         if (matches[r] > 0) kept.push_back({ranges[r], matches[r]});
@@ -177,7 +172,8 @@ JoinResult HashJoinPieces::next_pairs(uint64_t rows_max) {
         replace_last(pairs_, counted(parts));
     }
     uint64_t rows = 0;
-    const size_t count = ranges_that_fit(pairs_, rows_max, [](const Counted& one) { return one.matches; }, rows);
+    const size_t count = ranges_that_fit(
+        pairs_, rows_max, [](const Counted& one) { return one.matches; }, rows);
     std::vector<MatchRange> ranges;
     for (size_t r = 0; r < count; ++r) append(ranges, pairs_[pairs_.size() - 1 - r].range);
     std::vector<uint64_t> bounds(4 * ranges.size());

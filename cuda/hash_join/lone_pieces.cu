@@ -48,9 +48,8 @@ void HashJoinPieces::add_section(int side, bool marked, bool keyless, const Boun
 std::vector<HashJoinPieces::CountedRows> HashJoinPieces::counted(const LoneSection& section,
                                                                  const std::vector<RowRange>& ranges) const {
     const std::vector<uint64_t> rows =
-        section.keyless
-            ? count_keyless_rows(device_, relation_of(section.side)->key_valid, ranges)
-            : count_marked_rows(device_, marks_[section.side].as<const uint8_t>(), section.marked, ranges);
+        section.keyless ? count_keyless_rows(device_, relation_of(section.side)->key_valid, ranges)
+                        : count_marked_rows(device_, marks_[section.side].as<const uint8_t>(), section.marked, ranges);
     std::vector<CountedRows> kept;
     for (size_t r = 0; r < ranges.size(); ++r) {
         if (rows[r] > 0) kept.push_back({ranges[r], rows[r]});
@@ -69,8 +68,8 @@ JoinResult HashJoinPieces::next_lone(LoneSection& section, uint64_t rows_max) {
         replace_last(section.left, counted(section, parts));
     }
     uint64_t rows = 0;
-    const size_t count =
-        ranges_that_fit(section.left, rows_max, [](const CountedRows& one) { return one.rows; }, rows);
+    const size_t count = ranges_that_fit(
+        section.left, rows_max, [](const CountedRows& one) { return one.rows; }, rows);
     std::vector<RowRange> ranges;
     for (size_t r = 0; r < count; ++r) ranges.push_back(section.left[section.left.size() - 1 - r].range);
     JoinResult result = write_lone(section, ranges, rows);
@@ -125,8 +124,7 @@ JoinResult HashJoinPieces::write_lone(const LoneSection& section, const std::vec
         pass.partitions = ranges.size();
         launch_lone_rows(device_, pass, what, build_.layout.key_words, read_rows);
     }
-    SPILLWAY_CUDA_CHECK(
-        cudaMemcpyAsync(counters, counted_rows.as(), sizeof counters, cudaMemcpyDeviceToHost, stream));
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(counters, counted_rows.as(), sizeof counters, cudaMemcpyDeviceToHost, stream));
     device_.synchronize();
     check_rows(counters[0], rows);
     result.rows = rows;

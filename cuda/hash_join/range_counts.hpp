@@ -44,8 +44,7 @@ Allocation copy_to_device(Device& device, const std::vector<Value>& values, cons
     Allocation copy = device.memory().allocate(bytes, what);
     if (bytes > 0) {
         // The source is pageable: it has been read when the call returns.
-        SPILLWAY_CUDA_CHECK(
-            cudaMemcpyAsync(copy.as(), values.data(), bytes, cudaMemcpyHostToDevice, device.stream()));
+        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(copy.as(), values.data(), bytes, cudaMemcpyHostToDevice, device.stream()));
     }
     return copy;
 }

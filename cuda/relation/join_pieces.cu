@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "relation/join_pieces.hpp"
-
 #include <utility>
 
 #include "equi_join/equi_join_pieces.hpp"
+#include "relation/join_pieces.hpp"
 #include "relation/table_joiner.hpp"
 
 namespace spillway::cuda {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "relation/join_tables.hpp"
-
 #include <utility>
 
+#include "relation/join_tables.hpp"
 #include "relation/table_joiner.hpp"
 
 namespace spillway::cuda {

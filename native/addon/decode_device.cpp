@@ -105,6 +105,22 @@ GpuAggregate decode_aggregate(const Field& field, const GpuTable& table) {
     return aggregate;
 }
 
+DeliverSpec deliver_fields(Fields& fields, const std::vector<GpuColumn>& table) {
+    DeliverSpec spec;
+    for (const Field& item : fields["columns"].array()) {
+        Fields column(item);
+        const Field index = column["column"];
+        spec.columns.push_back({decode_column(column["type"]), index_of(index, table.size())});
+        column.finish();
+        if (!can_deliver(table[static_cast<size_t>(spec.columns.back().column)], *spec.columns.back().type)) {
+            throw index.error("a column that holds values of the type");
+        }
+    }
+    spec.staging_bytes = bytes_of(fields["stagingBytes"]);
+    spec.workers = fields["workers"].int32(1, kWorkersMax);
+    return spec;
+}
+
 }  // namespace
 
 UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
@@ -175,20 +191,18 @@ GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table) 
     return group;
 }
 
-DeliverSpec decode_deliver(const Napi::Value& value, const GpuTable& table) {
+DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<GpuColumn>& table) {
     Fields fields(value, "spec");
-    DeliverSpec spec;
-    for (const Field& item : fields["columns"].array()) {
-        Fields column(item);
-        const Field index = column["column"];
-        spec.columns.push_back({decode_column(column["type"]), index_of(index, table.columns().size())});
-        column.finish();
-        if (!can_deliver(table.columns()[static_cast<size_t>(spec.columns.back().column)], *spec.columns.back().type)) {
-            throw index.error("a column that holds values of the type");
-        }
-    }
-    spec.staging_bytes = bytes_of(fields["stagingBytes"]);
-    spec.workers = fields["workers"].int32(1, kWorkersMax);
+    DeliverSpec spec = deliver_fields(fields, table);
+    fields.finish();
+    return spec;
+}
+
+PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<GpuColumn>& table) {
+    Fields fields(value, "spec");
+    PiecesSpec spec;
+    spec.deliver = deliver_fields(fields, table);
+    spec.rows_max = static_cast<uint64_t>(fields["rowsMax"].integer(1, kSafeInteger));
     fields.finish();
     return spec;
 }

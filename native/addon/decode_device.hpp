@@ -7,6 +7,7 @@
 
 #include "device/gpu_operation.hpp"
 #include "executor/deliver_executor.hpp"
+#include "executor/pieces_executor.hpp"
 #include "executor/upload_executor.hpp"
 
 namespace spillway::addon {
@@ -16,6 +17,8 @@ namespace spillway::addon {
 UploadSpec decode_upload(const Napi::Value& value, const Source& source);
 GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe);
 GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table);
-DeliverSpec decode_deliver(const Napi::Value& value, const GpuTable& table);
+// table: its columns.
+DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<GpuColumn>& table);
+PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<GpuColumn>& table);
 
 }  // namespace spillway::addon

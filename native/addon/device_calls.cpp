@@ -137,12 +137,62 @@ Napi::Value group_call(const Napi::CallbackInfo& info) {
 Napi::Value deliver_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto input = get_handle<DeviceTableHandle>(info[1]);
-    const DeliverSpec spec = decode_deliver(info[2], input->table);
+    const DeliverSpec spec = decode_deliver(info[2], input->table.columns());
     const auto gpu = gpu_of(*job->engine);
     const StageSink sink(get_handle<SinkHandle>(info[3]));
     return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
         return deliver_table(input->table, spec, gpu->device, rows, job->engine->budget, job->control);
     });
+}
+
+Napi::Value begin_pieces_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto build = get_handle<DeviceTableHandle>(info[1]);
+    const auto probe = get_handle<DeviceTableHandle>(info[2]);
+    const GpuJoin join = decode_device_join(info[3], build->table, probe->table);
+    const auto gpu = gpu_of(*job->engine);
+    return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
+        GpuReport report;
+        const auto begun = std::make_shared<GpuPieces>(gpu->operate(
+            job->control, [&] { return GpuPieces::begin(gpu->device, build->table, probe->table, join, report); }));
+        return [job, build, probe, begun, report](Napi::Env env) -> Napi::Value {
+            auto object = Napi::Object::New(env);
+            object.Set("rows", number(env, begun->rows()));
+            object.Set("elapsedMs", report.elapsed_ms);
+            auto handle = std::make_unique<DevicePiecesHandle>(job->engine, std::move(*begun), build, probe);
+            object.Set("pieces", make_handle(env, registry_of(env)->share(std::move(handle))));
+            return object;
+        };
+    });
+}
+
+Napi::Value deliver_pieces_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto join = get_handle<DevicePiecesHandle>(info[1]);
+    const PiecesSpec spec = decode_pieces(info[2], join->pieces.columns());
+    const auto gpu = gpu_of(*job->engine);
+    const StageSink sink(get_handle<SinkHandle>(info[3]));
+    const auto lease = Lease::take(join, "join in pieces");
+    const auto deliver = [=](BatchSink& rows) {
+        const DeviceTurn turn = [&](const std::function<void()>& operation) {
+            gpu->operate(job->control, [&] { operation(); });
+        };
+        return deliver_pieces(join->pieces, spec, gpu->device, turn, rows, job->engine->budget, job->control);
+    };
+    // The lease ends with the stage, on the JS thread.
+    const auto encode = [lease](Napi::Env env, const DeliveredPieces& done) -> Napi::Value {
+        auto object = Napi::Object::New(env);
+        object.Set("rows", number(env, done.rows));
+        object.Set("pieces", number(env, done.pieces));
+        object.Set("elapsedMs", done.elapsed_ms);
+        return object;
+    };
+    return start_sink_stage(info.Env(), job, sink, deliver, encode);
+}
+
+Napi::Value close_pieces(const Napi::CallbackInfo& info) {
+    close_handle<DevicePiecesHandle>(info[0]);
+    return info.Env().Undefined();
 }
 
 Napi::Value close_table(const Napi::CallbackInfo& info) {
@@ -161,6 +211,9 @@ void export_device_calls(Napi::Object exports) {
     export_async<count_join_call>(exports, "countTableJoin");
     export_async<group_call>(exports, "groupTable");
     export_async<deliver_call>(exports, "deliverTable");
+    export_async<begin_pieces_call>(exports, "beginJoinPieces");
+    export_async<deliver_pieces_call>(exports, "deliverPieces");
+    export_sync<close_pieces>(exports, "closePieces");
     export_sync<close_table>(exports, "closeTable");
 }
 

@@ -86,6 +86,31 @@ struct DeviceTableHandle : Disposable {
     GpuTable table;
 };
 
+// A join in pieces, with the tables that it reads.
+struct DevicePiecesHandle : Disposable {
+    DevicePiecesHandle(std::shared_ptr<Engine> of_engine, GpuPieces of_join, std::shared_ptr<DeviceTableHandle> build,
+                       std::shared_ptr<DeviceTableHandle> probe)
+        : Disposable(std::move(of_engine)),
+          build_(std::move(build)),
+          probe_(std::move(probe)),
+          pieces(std::move(of_join)) {}
+    void before_free() noexcept override {
+        // Now, so that the disposal of the tables begins before that of the pieces has ended.
+        pieces.reset();
+        build_.reset();
+        probe_.reset();
+    }
+    void free_memory() noexcept override { pieces.reset(); }
+
+  private:
+    std::shared_ptr<DeviceTableHandle> build_;
+    std::shared_ptr<DeviceTableHandle> probe_;
+
+  public:
+    GpuPieces pieces;
+    bool busy = false;
+};
+
 struct SinkHandle : Disposable {
     explicit SinkHandle(std::shared_ptr<Job> of_job) : Disposable(of_job->engine), job(std::move(of_job)) {}
     void before_free() noexcept override {
@@ -154,6 +179,11 @@ template <>
 struct HandleKind<DeviceTableHandle> {
     static constexpr const char* NAME = "device table";
     static constexpr uint64_t NUMBER = 6;
+};
+template <>
+struct HandleKind<DevicePiecesHandle> {
+    static constexpr const char* NAME = "join in pieces";
+    static constexpr uint64_t NUMBER = 7;
 };
 
 }  // namespace spillway::addon

@@ -19,13 +19,14 @@ inline bool leaves_sink_open(const Error& error) {
     return false;
 }
 
-// Runs a stage that writes to a sink; its result is the number of rows.
-template <class Stage>
-Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, const StageSink& sink, Stage stage) {
-    return start_stage(env, job, [sink, stage]() -> Encode {
-        uint64_t rows = 0;
+// Runs a stage that writes to a sink; encode(env, result) makes its result.
+template <class Stage, class EncodeResult>
+Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, const StageSink& sink, Stage stage,
+                             EncodeResult encode) {
+    return start_stage(env, job, [sink, stage, encode]() -> Encode {
+        decltype(stage(*sink)) result{};
         try {
-            rows = static_cast<uint64_t>(stage(*sink));
+            result = stage(*sink);
         } catch (const Error& error) {
             if (!leaves_sink_open(error)) sink.end();
             throw;
@@ -34,8 +35,15 @@ Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, con
             throw;
         }
         sink.end();
-        return [rows](Napi::Env js) { return encode_count(js, rows); };
+        return [result, encode](Napi::Env js) { return encode(js, result); };
     });
+}
+
+// ... whose result is the number of rows.
+template <class Stage>
+Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, const StageSink& sink, Stage stage) {
+    return start_sink_stage(env, job, sink, stage,
+                            [](Napi::Env js, auto rows) { return encode_count(js, static_cast<uint64_t>(rows)); });
 }
 
 }  // namespace spillway::addon

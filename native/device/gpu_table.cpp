@@ -55,6 +55,12 @@ void detail::GpuOwned<spillway_cuda_table>::reset() noexcept {
     open_.reset();
 }
 
+template <>
+void detail::GpuOwned<spillway_cuda_pieces>::reset() noexcept {
+    if (handle_ != nullptr) open_->functions.free_pieces(std::exchange(handle_, nullptr));
+    open_.reset();
+}
+
 GpuTable::GpuTable(const GpuDevice& device, spillway_cuda_table* table) : GpuOwned(device.shared(), table) {
     uint64_t count = 0;
     open_->functions.table_size(table, &rows_, &count);
@@ -156,6 +162,38 @@ GpuTransfer GpuTable::read(void* to, size_t column, GpuPart part, uint64_t offse
                                 &status);
     check_gpu(status, open_->ordinal);
     return GpuTransfer(open_, transfer);
+}
+
+GpuPieces GpuPieces::begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const GpuJoin& join,
+                           GpuReport& report) {
+    const PlainJoin plain_join(join);
+    spillway_cuda_status status{};
+    spillway_cuda_report measured{};
+    spillway_cuda_pieces* handle = nullptr;
+    uint64_t rows = 0;
+    device.functions().begin_join(device.handle(), build.handle_, probe.handle_, &plain_join.join, &handle, &rows,
+                                  &measured, &status);
+    check_gpu(status, device.ordinal());
+    report = told(measured);
+    GpuPieces pieces(device.shared(), handle);
+    pieces.rows_ = rows;
+    for (const GpuJoinColumn& column : join.columns) {
+        const bool of_build = column.side == GpuSide::kBuild;
+        const GpuColumn& from =
+            of_build ? build.columns().at(column.build_column) : probe.columns().at(column.probe_column);
+        pieces.columns_.push_back({from.kind, from.width, true, 0});
+    }
+    return pieces;
+}
+
+GpuTable GpuPieces::next(GpuDevice& device, uint64_t rows_max, GpuReport& report) {
+    spillway_cuda_status status{};
+    spillway_cuda_report measured{};
+    spillway_cuda_table* table = nullptr;
+    device.functions().next_piece(handle_, rows_max, &table, &measured, &status);
+    check_gpu(status, device.ordinal());
+    report = told(measured);
+    return table == nullptr ? GpuTable() : GpuTable(device, table);
 }
 
 }  // namespace spillway

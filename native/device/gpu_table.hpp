@@ -7,6 +7,7 @@
 #include "device/gpu_device.hpp"
 #include "device/gpu_operation.hpp"
 
+struct spillway_cuda_pieces;
 struct spillway_cuda_table;
 
 namespace spillway {
@@ -15,6 +16,8 @@ namespace detail {
 
 template <>
 void GpuOwned<spillway_cuda_table>::reset() noexcept;
+template <>
+void GpuOwned<spillway_cuda_pieces>::reset() noexcept;
 
 }  // namespace detail
 
@@ -40,8 +43,32 @@ class GpuTable : public detail::GpuOwned<spillway_cuda_table> {
     GpuTransfer read(void* to, size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes) const;
 
   private:
+    friend class GpuPieces;
     GpuTable(const GpuDevice& device, spillway_cuda_table* table);
 
+    uint64_t rows_ = 0;
+    std::vector<GpuColumn> columns_;
+};
+
+// A join whose result comes in pieces, so that it may be larger than GPU memory. Calls take turns.
+class GpuPieces : public detail::GpuOwned<spillway_cuda_pieces> {
+  public:
+    GpuPieces() = default;
+    // Counts the rows. The tables must stay until the last piece. Throws as GpuTable::join, and kUnsupportedType for
+    // algorithms that have no pieces.
+    static GpuPieces begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const GpuJoin& join,
+                           GpuReport& report);
+
+    uint64_t rows() const { return rows_; }
+    // Of every piece; whether they are nullable and how long their strings are, pieces know.
+    const std::vector<GpuColumn>& columns() const { return columns_; }
+
+    // The next rows, at most rows_max (64 at least: a smaller limit counts as that); an empty handle when all have been
+    // given. After an error, also of memory, the same rows come again.
+    GpuTable next(GpuDevice& device, uint64_t rows_max, GpuReport& report);
+
+  private:
+    using GpuOwned::GpuOwned;
     uint64_t rows_ = 0;
     std::vector<GpuColumn> columns_;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
-import type { DeviceTableHandle, SinkHandle, SourceHandle } from "../native/binding.js";
+import type { DevicePiecesHandle, DeviceTableHandle, SinkHandle, SourceHandle } from "../native/binding.js";
 import type { NativeDeviceJoin, NativeDeviceTable } from "../native/device-binding.js";
 import type { DeliverStage, DeviceJoinStage, DeviceStage, UploadStage } from "../plan/device-stages.js";
 import type { Plan } from "../plan/plan.js";
@@ -18,6 +18,8 @@ interface DeviceRunParts {
 /** Runs the stages of a plan for the GPU; tables stay there from stage to stage. */
 export class DeviceRun {
     readonly #tables = new Map<number, DeviceTableHandle>();
+    /** The last join, where its result leaves the GPU in pieces: in place of the table that it would make. */
+    #pieces: { handle: DevicePiecesHandle; table: number; rowsMax: number } | undefined;
     #endTurn: (() => void) | undefined;
 
     public constructor(
@@ -38,6 +40,8 @@ export class DeviceRun {
     /** Frees all tables; the last act, whatever happened. */
     public close(): void {
         for (const id of [...this.#tables.keys()]) this.#free(id);
+        if (this.#pieces !== undefined) this.parts.job.binding.closePieces(this.#pieces.handle);
+        this.#pieces = undefined;
         this.#leave();
     }
 
@@ -97,7 +101,19 @@ export class DeviceRun {
         const build = this.#table(stage.build);
         const probe = this.#table(stage.probe);
         if (stage.table === null) return (await job.binding.countTableJoin(job.handle, build, probe, spec)).rows;
-        return this.#keep(stage.table, await job.binding.joinTables(job.handle, build, probe, spec));
+        const { table, pieces } = stage;
+        if (pieces === null) return this.#keep(table, await job.binding.joinTables(job.handle, build, probe, spec));
+        if (!pieces.planned) {
+            try {
+                return this.#keep(table, await job.binding.joinTables(job.handle, build, probe, spec));
+            } catch (error) {
+                if (!lacksDeviceMemory(error)) throw error;
+                job.check();
+            }
+        }
+        const begun = await job.binding.beginJoinPieces(job.handle, build, probe, { ...spec, algorithm: "radix" });
+        this.#pieces = { handle: begun.pieces, table, rowsMax: pieces.rowsMax };
+        return begun.rows;
     }
 
     async #deliver(stage: DeliverStage): Promise<number> {
@@ -108,6 +124,19 @@ export class DeviceRun {
             stagingBytes: stage.memory.inputBytes,
             workers: plan.threads
         };
-        return await job.binding.deliverTable(job.handle, this.#table(stage.from), spec, sink);
+        const join = this.#pieces;
+        if (join?.table !== stage.from) {
+            return await job.binding.deliverTable(job.handle, this.#table(stage.from), spec, sink);
+        }
+        const { rowsMax, handle } = join;
+        const { rows, pieces } = await job.binding.deliverPieces(job.handle, handle, { ...spec, rowsMax }, sink);
+        this.parts.tracker.delivered(pieces);
+        return rows;
     }
+}
+
+/** Did a stage fail because the GPU has not enough memory for it? */
+function lacksDeviceMemory(error: unknown): boolean {
+    const { code, details } = (error ?? {}) as { code?: unknown; details?: { tier?: unknown } };
+    return (code === "BUDGET_TOO_SMALL" || code === "OUT_OF_MEMORY") && details?.tier === "device";
 }

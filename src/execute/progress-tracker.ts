@@ -46,6 +46,7 @@ export class ProgressTracker {
     #predictedDoneMs = 0;
     #fraction = 0;
     #uploadedBytes = 0;
+    #devicePieces = 0;
 
     public constructor(
         private readonly read: () => NativeProgress,
@@ -58,6 +59,7 @@ export class ProgressTracker {
         this.#predictedDoneMs = 0;
         this.#stages.length = 0;
         this.#uploadedBytes = 0;
+        this.#devicePieces = 0;
         if (this.onProgress === undefined || this.#timer !== undefined) return;
         this.#timer = setInterval(() => this.#report(false), intervalMs);
         this.#timer.unref();
@@ -76,6 +78,11 @@ export class ProgressTracker {
     /** Input that a stage has copied to GPU memory. */
     public uploaded(bytes: number): void {
         this.#uploadedBytes += bytes;
+    }
+
+    /** Pieces in which the result came from the GPU. */
+    public delivered(pieces: number): void {
+        this.#devicePieces = pieces;
     }
 
     public stageEnds(rowsOut: number): void {
@@ -121,6 +128,7 @@ export class ProgressTracker {
             deviceReason: plan.deviceReason,
             uploadedBytes: plan.device === "gpu" ? this.#uploadedBytes : 0,
             downloadedBytes: plan.device === "gpu" ? now.bytesOut : 0,
+            devicePieces: plan.device === "gpu" ? this.#devicePieces : 0,
             devicePeakBytes,
             stages: [...this.#stages]
         };

@@ -33,6 +33,8 @@ export interface RunReport {
     /** Input that was copied to GPU memory, and result rows that were copied back. */
     uploadedBytes: number;
     downloadedBytes: number;
+    /** Pieces in which the rows of the last join left the GPU, of which each fits its memory; 0: they did not come so. */
+    devicePieces: number;
     /** Most GPU memory that was in use while the query computed there. */
     devicePeakBytes: number;
     stages: StageReport[];

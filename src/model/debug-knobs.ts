@@ -35,6 +35,8 @@ export interface DebugKnobs {
     buildChunkBytes?: number;
     /** Probe sides with more rows are shared by several workers. */
     probeSplitRows?: number;
+    /** GPU: the result of the last join leaves it in pieces of at most so many rows; 64 is the least. */
+    pieceRows?: number;
     /** With device "auto": what the GPU can run runs there, whatever the predicted times. */
     gpu?: boolean;
 }
@@ -52,6 +54,7 @@ export const debugKnobNames = [
     "morselRows",
     "buildChunkBytes",
     "probeSplitRows",
+    "pieceRows",
     "gpu"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
@@ -82,7 +85,8 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         ["workers", 1, 1024],
         ["morselRows", 1, Number.MAX_SAFE_INTEGER],
         ["buildChunkBytes", 1, Number.MAX_SAFE_INTEGER],
-        ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER]
+        ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER],
+        ["pieceRows", 1, Number.MAX_SAFE_INTEGER]
     ] as const;
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);

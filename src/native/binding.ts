@@ -19,6 +19,7 @@ import type { NativeArrayJoinSpec, NativeJoinSpec } from "./join-spec.js";
 
 export type { NativeGenerateColumn, NativeGenerateSpec } from "./generate-spec.js";
 export type {
+    DevicePiecesHandle,
     DeviceTableHandle,
     EngineHandle,
     JobHandle,

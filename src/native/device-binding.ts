@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../model/column-type.js";
 import type { DeviceGroupDescription, DeviceJoinDescription } from "../plan/device-stages.js";
-import type { DeviceTableHandle, EngineHandle, JobHandle, SinkHandle, SourceHandle } from "./handles.js";
+import type {
+    DevicePiecesHandle,
+    DeviceTableHandle,
+    EngineHandle,
+    JobHandle,
+    SinkHandle,
+    SourceHandle
+} from "./handles.js";
 
 export interface NativeDeviceMemory {
     limitBytes: number;
@@ -34,6 +41,11 @@ export interface NativeDeliverSpec {
     workers: number;
 }
 
+export interface NativePiecesSpec extends NativeDeliverSpec {
+    /** Of a piece; fewer where GPU memory does not suffice. */
+    rowsMax: number;
+}
+
 /** The part of Binding that works on the GPU. A runtime opens one; it goes with the engine. */
 export interface DeviceBinding {
     /** memoryBytes 0: all that is free. Rejects with NO_DEVICE when it cannot be used. */
@@ -61,6 +73,22 @@ export interface DeviceBinding {
     groupTable(job: JobHandle, table: DeviceTableHandle, spec: DeviceGroupDescription): Promise<NativeDeviceTable>;
     /** Resolves with the number of rows. */
     deliverTable(job: JobHandle, table: DeviceTableHandle, spec: NativeDeliverSpec, sink: SinkHandle): Promise<number>;
-    /** A running stage keeps the table until it ends. */
+    /** Partitions both sides and counts the rows of their join, which may be more than GPU memory holds. */
+    beginJoinPieces(
+        job: JobHandle,
+        build: DeviceTableHandle,
+        probe: DeviceTableHandle,
+        spec: NativeDeviceJoin
+    ): Promise<{ pieces: DevicePiecesHandle; rows: number; elapsedMs: number }>;
+    /** Joins and delivers piece after piece; once per handle. */
+    deliverPieces(
+        job: JobHandle,
+        join: DevicePiecesHandle,
+        spec: NativePiecesSpec,
+        sink: SinkHandle
+    ): Promise<{ rows: number; pieces: number; elapsedMs: number }>;
+    /** Frees what the join holds of its tables too; a running stage keeps it until it ends. */
+    closePieces(join: DevicePiecesHandle): void;
+    /** A running stage, and a join in pieces, keep the table until they end. */
     closeTable(table: DeviceTableHandle): void;
 }

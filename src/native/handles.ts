@@ -15,3 +15,5 @@ export type SinkHandle = Handle<"Sink">;
 export type JobHandle = Handle<"Job">;
 /** A table in GPU memory. */
 export type DeviceTableHandle = Handle<"DeviceTable">;
+/** A join of such tables whose result comes in pieces. */
+export type DevicePiecesHandle = Handle<"DevicePieces">;

@@ -61,12 +61,21 @@ export interface UploadStage extends DeviceStageCommon {
     readonly bytes: number;
 }
 
+/** A join whose rows need not be in GPU memory all at once, since nothing but their delivery follows. */
+export interface DevicePieces {
+    readonly rowsMax: number;
+    /** The whole result is not tried, as it is not expected to fit; else pieces are what happens when it does not. */
+    readonly planned: boolean;
+}
+
 export interface DeviceJoinStage extends DeviceStageCommon {
     readonly kind: "deviceJoin";
     readonly build: number;
     readonly probe: number;
     /** The result; null where its rows are only counted. */
     readonly table: number | null;
+    /** Where the result is delivered as it is. */
+    readonly pieces: DevicePieces | null;
     readonly spec: DeviceJoinDescription;
 }
 

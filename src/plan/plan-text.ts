@@ -33,8 +33,11 @@ function source(plan: Plan, stage: PlanStage): string {
             return `from ${inputName(plan, stage.input)}: ${stage.columns.length} columns, ${formatBytes(stage.bytes)}`;
         case "deliver":
             return `about ${formatCount(stage.rowsOut)} rows, ${formatBytes(stage.bytes)}`;
-        case "deviceJoin":
-            return `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+        case "deviceJoin": {
+            const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+            if (!stage.pieces?.planned) return rows;
+            return `${rows}, in pieces of ${formatCount(stage.pieces.rowsMax)} rows`;
+        }
         case "deviceGroup":
             return `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`;
         case "join":

@@ -195,6 +195,7 @@ export class DeviceDraft {
             build: tables[build],
             probe: tables[probe],
             table,
+            pieces: null,
             spec
         });
         return table;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp } from "../model/sizes.js";
-import type { DeviceStage } from "../plan/device-stages.js";
+import type { DevicePieces, DeviceStage } from "../plan/device-stages.js";
 import { inputsOf } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
@@ -70,6 +70,35 @@ function peakBytes(
     return Math.ceil(peak);
 }
 
+interface Sized {
+    drafts: readonly Draft[];
+    tables: readonly DeviceTableDraft[];
+    estimatedBytes: number;
+}
+
+/** The stages with what they free, and the last join in pieces if that is asked for, or if its result does not fit. */
+function withPieces(draft: DeviceDraft, query: PlanQuery, limitBytes: number, policy: Policy): Sized {
+    const { tables } = draft;
+    const drafts = draft.stages.map((stage): Draft => ({ stage, ...tablesOf(stage) }));
+    const whole = { drafts, tables, estimatedBytes: peakBytes(drafts, tables, policy, false) };
+    const pieces = piecesOf(draft, query, limitBytes, policy);
+    const at = drafts.length - 2;
+    const join = drafts[at]?.stage;
+    if (pieces === undefined || join?.kind !== "deviceJoin" || join.table === null) return whole;
+    const planned = pieces.planned || (limitBytes > 0 && whole.estimatedBytes > limitBytes);
+    const stage: DeviceStageDraft = { ...join, pieces: { ...pieces, planned } };
+    if (!planned) return { ...whole, drafts: drafts.with(at, { ...(drafts[at] as Draft), stage }) };
+    const result = tables[join.table] as DeviceTableDraft;
+    const pieced = tables.with(join.table, { ...result, rows: Math.min(result.rows, pieces.rowsMax) });
+    const estimatedBytes = peakBytes(drafts, pieced, policy, false);
+    const name = `${join.algorithm}, in pieces`;
+    return {
+        drafts: drafts.with(at, { ...(drafts[at] as Draft), stage: { ...stage, algorithm: name } }),
+        tables,
+        estimatedBytes
+    };
+}
+
 function stageMs(
     query: PlanQuery,
     workers: number,
@@ -85,8 +114,12 @@ function stageMs(
                     stage.bytes / profile.deviceCopyBytesPerMs,
                     stage.bytes / profile.readBytesPerMs / workers
                 );
-            case "deviceJoin":
-                return (rows(stage.build) + rows(stage.probe) + rows(stage.table)) / profile.deviceJoinBytesPerMs;
+            case "deviceJoin": {
+                // Rows of pieces are counted first, from both sides.
+                const reads = stage.pieces?.planned ? 2 : 1;
+                const sides = rows(stage.build) + rows(stage.probe);
+                return (reads * sides + rows(stage.table)) / profile.deviceJoinBytesPerMs;
+            }
             case "deviceGroup":
                 return (rows(stage.from) + rows(stage.table)) / profile.deviceGroupBytesPerMs;
             case "deliver":
@@ -99,6 +132,28 @@ function stageMs(
         }
     };
     return work() + profile.deviceStageStartMs;
+}
+
+/**
+ * Pieces of a result that is delivered as a join makes it; undefined where there is no such join. The packed rows of
+ * both sides stay until the last piece, and so do their tables.
+ */
+function piecesOf(draft: DeviceDraft, query: PlanQuery, limitBytes: number, policy: Policy): DevicePieces | undefined {
+    const { stages, tables } = draft;
+    const [join, deliver] = stages.slice(-2);
+    if (join?.kind !== "deviceJoin" || deliver?.kind !== "deliver" || join.table === null) return undefined;
+    const sides = [join.build, join.probe].map((id) => tables[id] as DeviceTableDraft);
+    const held = sides.reduce(
+        (sum, side) => sum + bytesOf(side) + copiedBytes(side, policy) / policy.deviceRowCopies,
+        0
+    );
+    const { rowBytes } = tables[join.table] as DeviceTableDraft;
+    const rows = ((limitBytes - held) * policy.devicePieceShare) / (rowBytes + policy.devicePieceRowBytes);
+    const { pieceRows } = query.debug;
+    return {
+        rowsMax: pieceRows ?? Math.floor(Math.max(rows, policy.devicePieceRowsMin)),
+        planned: pieceRows !== undefined
+    };
 }
 
 /** Compiles the stages, the last of which sends the result to the sink. */
@@ -147,8 +202,7 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
         if (error instanceof NotOnDevice) return error;
         throw error;
     }
-    const { tables } = draft;
-    const drafts = draft.stages.map((stage): Draft => ({ stage, ...tablesOf(stage) }));
+    const { tables, drafts, estimatedBytes } = withPieces(draft, query, limitBytes, policy);
     const workers = host.threads;
     const stages = drafts.map(({ stage, frees }, id): DeviceStage => ({
         ...stage,
@@ -165,7 +219,6 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
     }));
     const sum = (kind: "upload" | "deliver"): number =>
         stages.reduce((bytes, stage) => bytes + (stage.kind === kind ? stage.bytes : 0), 0);
-    const estimatedBytes = peakBytes(drafts, tables, policy, false);
     return {
         leastBytes: peakBytes(drafts, tables, policy, true),
         plan: freezePlan<Plan>({

@@ -144,6 +144,14 @@ export interface Policy {
     readonly deviceRowCopies: number;
     readonly deviceKeyBytes: number;
     readonly deviceRowBytesMax: number;
+    /**
+     * GPU: share of the memory that a join leaves for the pieces of its result. The rest is for chunks that warps leave
+     * open, for row numbers of gathered columns beside the values, and for the allocator. Not measured yet.
+     */
+    readonly devicePieceShare: number;
+    readonly devicePieceRowBytes: number;
+    /** GPU: pieces of fewer rows are not planned; starting the copies of a piece takes as long as they do. */
+    readonly devicePieceRowsMin: number;
     /** GPU: pinned memory for the copies of a stage; four halves for each worker. Not measured yet. */
     readonly deviceStagingBytesPerWorker: number;
     readonly deviceStagingBytesMin: number;
@@ -219,6 +227,9 @@ export const defaultPolicy: Policy = Object.freeze({
     deviceRowCopies: 3,
     deviceKeyBytes: 8,
     deviceRowBytesMax: 32,
+    devicePieceShare: 0.5,
+    devicePieceRowBytes: 24,
+    devicePieceRowsMin: 64 * 1024,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
     deviceStagingBytesMin: 1024 * 1024,
     deviceStagingBytesMax: 256 * 1024 * 1024,

@@ -126,6 +126,24 @@ GPU_TEST("plugin: a join and a group-by of its result, without a copy in between
     plugin.call.count_join(plugin.gpu, build, probe, &join, &counted, &plugin.report, &plugin.status);
     CHECK(plugin.ok());
     CHECK_EQ(counted, 4 * domain);
+    spillway_cuda_pieces* pieces = nullptr;
+    uint64_t total_rows = 0;
+    plugin.call.begin_join(plugin.gpu, build, probe, &join, &pieces, &total_rows, &plugin.report, &plugin.status);
+    CHECK(plugin.ok());
+    CHECK_EQ(total_rows, 4 * domain);
+    for (uint64_t left = total_rows;;) {
+        spillway_cuda_table* piece = nullptr;
+        plugin.call.next_piece(pieces, domain, &piece, &plugin.report, &plugin.status);
+        CHECK(plugin.ok());
+        if (piece == nullptr) {
+            CHECK_EQ(left, uint64_t{0});
+            break;
+        }
+        CHECK(plugin.rows(piece) > 0 && plugin.rows(piece) <= domain);
+        left -= plugin.rows(piece);
+        plugin.call.free_table(piece);
+    }
+    plugin.call.free_pieces(pieces);
     spillway_cuda_table* joined = nullptr;
     plugin.call.join_tables(plugin.gpu, build, probe, &join, &joined, &plugin.report, &plugin.status);
     CHECK(plugin.ok());

@@ -99,4 +99,32 @@ void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const
     operate(gpu, report, status, [&] { *result = own(gpu, ::fake::group(gpu, table->table, *group)); });
 }
 
+void begin_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                const spillway_cuda_join* join, spillway_cuda_pieces** pieces, uint64_t* total_rows,
+                spillway_cuda_report* report, spillway_cuda_status* status) {
+    *pieces = nullptr;
+    *total_rows = 0;
+    operate(gpu, report, status, [&] {
+        if (join->algorithm != 0) throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "an algorithm without pieces"};
+        *pieces = new spillway_cuda_pieces(gpu, build->table, probe->table, *join);
+        *total_rows = (*pieces)->pieces.rows();
+        ++gpu->children;
+    });
+}
+
+void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
+                spillway_cuda_report* report, spillway_cuda_status* status) {
+    *table = nullptr;
+    operate(pieces->gpu, report, status, [&] {
+        Table rows;
+        if (pieces->pieces.next(pieces->gpu, rows_max, rows)) *table = own(pieces->gpu, std::move(rows));
+    });
+}
+
+void free_pieces(spillway_cuda_pieces* pieces) {
+    const std::lock_guard<std::recursive_mutex> hold(lock());
+    --pieces->gpu->children;
+    delete pieces;
+}
+
 }  // namespace fake

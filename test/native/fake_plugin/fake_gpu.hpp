@@ -122,6 +122,27 @@ void guarded(spillway_cuda_gpu* gpu, spillway_cuda_status* status, Body&& body) 
 
 Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join);
 uint64_t count(const Table& build, const Table& probe, const spillway_cuda_join& join);
+
+// Build row, probe row; -1: none.
+using Pairs = std::vector<std::pair<int64_t, int64_t>>;
+
+class JoinPieces {
+  public:
+    JoinPieces(const Table& build, const Table& probe, const spillway_cuda_join& join);
+    JoinPieces(const JoinPieces&) = delete;
+    uint64_t rows() const { return pairs_.size(); }
+    // False: there are no more.
+    bool next(spillway_cuda_gpu* gpu, uint64_t rows_max, Table& table);
+
+  private:
+    const Table& build_;
+    const Table& probe_;
+    spillway_cuda_join join_;
+    const std::vector<spillway_cuda_join_column> columns_;
+    const Pairs pairs_;
+    uint64_t done_ = 0;
+};
+
 Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_group& group);
 // The normalized value of a row's key; empty text and false for a row that has no key.
 std::pair<bool, std::string> key_of(const Table& table, const spillway_cuda_key_part* parts, uint64_t count,
@@ -147,8 +168,22 @@ void count_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const 
                 spillway_cuda_status* status);
 void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
                  spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status);
+void begin_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                const spillway_cuda_join* join, spillway_cuda_pieces** pieces, uint64_t* total_rows,
+                spillway_cuda_report* report, spillway_cuda_status* status);
+void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
+                spillway_cuda_report* report, spillway_cuda_status* status);
+void free_pieces(spillway_cuda_pieces* pieces);
 
 }  // namespace fake
+
+struct spillway_cuda_pieces {
+    spillway_cuda_pieces(spillway_cuda_gpu* of, const fake::Table& build, const fake::Table& probe,
+                         const spillway_cuda_join& join)
+        : gpu(of), pieces(build, probe, join) {}
+    spillway_cuda_gpu* gpu;
+    fake::JoinPieces pieces;
+};
 
 struct spillway_cuda_table {
     spillway_cuda_gpu* gpu;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins in the most obvious way: a map of the build side's keys.
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -13,8 +14,6 @@ enum KeyPartKind : int32_t { kSigned, kUnsigned, kFloat, kFixed, kBytes };
 enum JoinEmit : int32_t { kPairs, kBuildOnce, kProbeOnce };
 enum Side : int32_t { kBuild, kProbe, kEither };
 constexpr int64_t kNone = -1;
-
-using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 
 std::string widened(std::string value, bool is_signed, uint32_t width) {
     const bool negative = is_signed && (static_cast<uint8_t>(value.back()) & 0x80) != 0;
@@ -95,8 +94,10 @@ uint64_t count(const Table& build, const Table& probe, const spillway_cuda_join&
     return pairs_of(build, probe, join).size();
 }
 
-Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join) {
-    const Pairs pairs = pairs_of(build, probe, join);
+namespace {
+
+Table rows_of(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join,
+              const Pairs& pairs) {
     Table result;
     result.rows = pairs.size();
     for (uint64_t i = 0; i < join.column_count; ++i) {
@@ -118,6 +119,33 @@ Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const
         result.columns.push_back(writer.finish(gpu, is.kind, is.width));
     }
     return result;
+}
+
+}  // namespace
+
+Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join) {
+    return rows_of(gpu, build, probe, join, pairs_of(build, probe, join));
+}
+
+JoinPieces::JoinPieces(const Table& build, const Table& probe, const spillway_cuda_join& join)
+    : build_(build),
+      probe_(probe),
+      join_(join),
+      columns_(join.columns, join.columns + join.column_count),
+      pairs_(pairs_of(build, probe, join)) {
+    join_.columns = columns_.data();
+    join_.build_keys = nullptr;
+    join_.probe_keys = nullptr;
+}
+
+bool JoinPieces::next(spillway_cuda_gpu* gpu, uint64_t rows_max, Table& table) {
+    constexpr uint64_t kRowsMin = 64;  // as plugin.h says
+    const uint64_t count = std::min<uint64_t>(std::max(rows_max, kRowsMin), pairs_.size() - done_);
+    if (count == 0) return false;
+    const auto first = pairs_.begin() + static_cast<int64_t>(done_);
+    table = rows_of(gpu, build_, probe_, join_, Pairs(first, first + static_cast<int64_t>(count)));
+    done_ += count;
+    return true;
 }
 
 }  // namespace fake

@@ -207,7 +207,10 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::read_table,
                                      fake::join_tables,
                                      fake::count_join,
-                                     fake::group_table};
+                                     fake::group_table,
+                                     fake::begin_join,
+                                     fake::next_piece,
+                                     fake::free_pieces};
 
 }  // namespace
 
