@@ -33,7 +33,7 @@ export interface RunReport {
     /** Input that was copied to GPU memory, and result rows that were copied back. */
     uploadedBytes: number;
     downloadedBytes: number;
-    /** Pieces in which the rows of the last join left the GPU, of which each fits its memory; 0: they did not come so. */
+    /** Pieces in which the rows of the last join left the GPU, as they did not fit its memory; 0 where they did. */
     devicePieces: number;
     /** Most GPU memory that was in use while the query computed there. */
     devicePeakBytes: number;

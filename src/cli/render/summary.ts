@@ -6,11 +6,12 @@ import { formatBytes, formatCount, formatDuration, formatRough } from "./quantit
 export function summaryOf(report: RunReport): string {
     const rate = report.elapsedMs > 0 ? (report.rowsIn / report.elapsedMs) * 1000 : 0;
     const onGpu = `uploaded ${formatBytes(report.uploadedBytes)}, GPU peak ${formatBytes(report.devicePeakBytes)}`;
+    const pieces = report.devicePieces > 0 ? `, result in ${formatCount(report.devicePieces)} pieces` : "";
     const spilled = report.spilledBytes > 0 ? `spilled ${formatBytes(report.spilledBytes)}` : "nothing spilled";
     const rows = `${formatCount(report.rowsOut)} ${report.rowsOut === 1 ? "row" : "rows"}`;
     return [
         `${rows} in ${formatDuration(report.elapsedMs)} (${formatRough(rate)} input rows/s)`,
-        report.device === "gpu" ? onGpu : spilled,
+        report.device === "gpu" ? onGpu + pieces : spilled,
         `engine peak ${formatBytes(report.peakBytes)} of ${formatBytes(report.budgetBytes)} granted`
     ].join(", ");
 }
