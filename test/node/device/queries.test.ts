@@ -25,19 +25,19 @@ import { expectSameRows } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 let runtime: Runtime;
+/** Its results leave the GPU in pieces. */
+let pieced: Runtime;
 let host: Runtime;
 
 beforeAll(async () => {
     host = await openRuntime({ device: "cpu", memory: { host: "64MiB" }, threads: 2 });
-    runtime = await openRuntime({
-        device: "gpu",
-        memory: { host: "256MiB", device: "256MiB" },
-        threads: 2,
-        debug: { workers: 3 }
-    });
+    const memory = { host: "256MiB", device: "256MiB" };
+    runtime = await openRuntime({ device: "gpu", memory, threads: 2, debug: { workers: 3 } });
+    pieced = await openRuntime({ device: "gpu", memory, threads: 2, debug: { workers: 3, pieceRows: 70 } });
 });
 afterAll(async () => {
     await runtime.close();
+    await pieced.close();
     await host.close();
 });
 
@@ -46,11 +46,11 @@ function isNestedType(type: DataType): boolean {
     return (value.children ?? []).length > 0;
 }
 
-function relation(random: Random, table: Table, sandbox: Sandbox): Promise<Relation> | Relation {
+function relation(random: Random, table: Table, sandbox: Sandbox, on: Runtime = runtime): Promise<Relation> | Relation {
     const types = table.schema.fields.map(({ type }) => type);
     const oneDictionary = table.batches.length <= 1 || !types.some((type) => String(type).includes("Dictionary"));
     const file = random.chance(0.5) && oneDictionary && !types.some(hasViews);
-    return file ? runtime.fromArrowFile(sandbox.write(table)) : runtime.fromTable(table);
+    return file ? on.fromArrowFile(sandbox.write(table)) : on.fromTable(table);
 }
 
 async function rowsOf(random: Random, query: Query, sandbox: Sandbox): Promise<Table> {
@@ -80,17 +80,19 @@ async function onGpu(run: () => Promise<void>, refused: Map<string, number>): Pr
     }
 }
 
-async function checkJoin(random: Random, sandbox: Sandbox, joinCase: JoinCase): Promise<void> {
+async function checkJoin(random: Random, sandbox: Sandbox, joinCase: JoinCase, by: Runtime): Promise<void> {
     const { on, type, nullEquality, text } = joinCase;
-    const query = runtime.join({
-        left: await relation(random, joinCase.left, sandbox),
-        right: await relation(random, joinCase.right, sandbox),
+    const query = by.join({
+        left: await relation(random, joinCase.left, sandbox, by),
+        right: await relation(random, joinCase.right, sandbox, by),
         on: Object.fromEntries(on),
         ...{ type, nullEquality }
     });
     const expected = expectedJoin(joinCase);
     const result = await rowsOf(random, query, sandbox);
     expect(query.report()).toMatchObject({ device: "gpu", deviceReason: null });
+    const pieces = by === pieced ? Math.ceil(expected.rows.length / 70) : 0;
+    expect(query.report()?.devicePieces).toBeGreaterThanOrEqual(pieces);
     expectSameRows(joinedRows(cellTable(result), joinCase), expected.rows, text);
     expect(await query.count(), `count of ${text}`).toBe(expected.rows.length);
 }
@@ -166,9 +168,16 @@ describe("on the GPU", () => {
         const refused = new Map<string, number>();
         await forSeeds(70_000, 100, async (random) => {
             using sandbox = new Sandbox();
-            await onGpu(() => checkJoin(random, sandbox, withoutNested(joinCase(random))), refused);
+            await onGpu(() => checkJoin(random, sandbox, withoutNested(joinCase(random)), runtime), refused);
         });
         expect(refused).toEqual(new Map());
+    });
+
+    test("joins in pieces equal the reference", async () => {
+        await forSeeds(73_000, 50, async (random) => {
+            using sandbox = new Sandbox();
+            await checkJoin(random, sandbox, withoutNested(joinCase(random)), pieced);
+        });
     });
 
     test("group-bys equal the reference", async () => {
