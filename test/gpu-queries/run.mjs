@@ -178,6 +178,29 @@ async function chains(gpu, cpu) {
     }
 }
 
+/** Results that leave the GPU in pieces. */
+async function pieces(cpu) {
+    const pieceRows = options.small ? 100 : 3000;
+    const memory = { host: "4GiB", device: "1GiB" };
+    const gpu = await openRuntime({ device: "gpu", memory, debug: { pieceRows } });
+    let seed = 3000;
+    for (const keys of [["int32"], ["int64", "int32"], ["text"]]) {
+        const random = randomNumbers(seed++);
+        const rows = options.small ? 150 : 10_000;
+        const common = { keys, rows, domain: Math.ceil(rows / 3), nullPercent: 1 };
+        const tables = ["_l", "_r"].map((suffix, side) => relation(random, { ...common, side, suffix }));
+        for (const type of joinTypes) {
+            await check(`${type} join in pieces on ${keys.join(", ")}: ${rows} rows each`, () =>
+                compare(gpu, cpu, (runtime) => {
+                    const [left, right] = tables.map((table) => runtime.fromTable(table));
+                    return runtime.join({ left, right, on: keys.map((_, i) => `k${i}`), type });
+                })
+            );
+        }
+    }
+    await gpu.close();
+}
+
 async function commandLine(folder) {
     const run = (...words) => {
         const main = fileURLToPath(new URL("../../dist/cli/main.js", import.meta.url));
@@ -213,6 +236,7 @@ try {
     await joins(gpu, cpu);
     await groups(gpu, cpu);
     await chains(gpu, cpu);
+    await pieces(cpu);
     await commandLine(folder);
 } finally {
     await gpu.close();
