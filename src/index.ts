@@ -38,10 +38,12 @@ export type {
     Selected
 } from "./model/schema-types.js";
 export type { ByteSize } from "./model/sizes.js";
+export { groupByAlgorithms, joinAlgorithms } from "./model/algorithms.js";
+export type { AlgorithmChoice, GroupByAlgorithm, JoinAlgorithm } from "./model/algorithms.js";
 export type { AlgorithmName, DebugKnobs, HashingScheme } from "./model/debug-knobs.js";
 export type { Progress } from "./model/progress.js";
 export type { DeviceInfo } from "./machine/devices.js";
 export type { MachineInfo, NumaNode } from "./machine/machine.js";
 export type { Explanation } from "./plan/plan-text.js";
 export type { Plan, PlanInput, PlanMemory, PlanStage } from "./plan/plan.js";
-export type { RunReport, StageReport } from "./execute/run-report.js";
+export type { DevicePhases, DeviceStageReport, RunReport, StageReport } from "./execute/run-report.js";

@@ -5,6 +5,7 @@
 #include "bucket_chain_join/bucket_chain_join.hpp"
 #include "bucket_chain_join/bucket_pass.cuh"
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "radix_partition/plan_regions.hpp"
 
 namespace spillway::cuda {
@@ -135,6 +136,7 @@ class BucketPartitioning {
 
 PartitionedTuples bucket_chain_partition(Device& device, const DeviceRelation& relation, uint32_t row_width,
                                          int radix_bits) {
+    const PhaseScope transform(device, Phase::kTransform);
     return BucketPartitioning(device, relation, row_width, radix_bits).run();
 }
 

@@ -15,6 +15,8 @@
 
 namespace spillway::cuda {
 
+class PhaseTimes;
+
 struct DeviceProperties {
     std::string name;
     int ordinal = 0;
@@ -65,12 +67,17 @@ class Device {
         if (cancelled_.load(std::memory_order_relaxed)) throw Error(ErrorCode::kCancelled, "the job was aborted");
     }
 
+    // Who wants to know what the phases of an operation take (phase_times.hpp); nullptr: nobody.
+    PhaseTimes* phase_times() const { return phase_times_; }
+    void set_phase_times(PhaseTimes* listener) { phase_times_ = listener; }
+
   private:
     DeviceProperties properties_;
     std::unique_ptr<MemoryPool> memory_;
     std::unique_ptr<StagingPool> staging_;
     std::unique_ptr<Stream> stream_;
     std::atomic<bool> cancelled_{false};
+    PhaseTimes* phase_times_ = nullptr;
 };
 
 }  // namespace spillway::cuda

@@ -153,11 +153,16 @@ typedef struct spillway_cuda_group {
     const spillway_cuda_aggregate* aggregates;
 } spillway_cuda_group;
 
-/* What an operation took: time on the caller's clock until the device was done, and peak_bytes of the device after it.
- */
+/* What an operation took. */
 typedef struct spillway_cuda_report {
-    double elapsed_ms;
-    uint64_t peak_bytes;
+    double elapsed_ms;   /* on the caller's clock, until the device was done */
+    double transform_ms; /* on the device; device/phase_times.hpp says what belongs where */
+    double match_ms;
+    double materialize_ms;
+    uint64_t moved_bytes; /* read and written by kernels, by the arithmetic of their passes; 0: some cannot tell */
+    uint64_t peak_bytes;  /* of the device after it */
+    int32_t algorithm;    /* that ran: the one asked for, or the one that it gave way to */
+    int32_t reserved;
 } spillway_cuda_report;
 
 /*

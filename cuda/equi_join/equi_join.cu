@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
+#include "device/phase_times.hpp"
 #include "equi_join/equi_join.hpp"
 #include "equi_join/equi_join_pieces.hpp"
 #include "hash_join/hash_join.hpp"
@@ -121,6 +122,11 @@ MatchPairs tuple_pairs(Device& device, const DeviceRelation& build, const Device
                                                          : shared_histogram_pairs(device, build, probe, wish, options);
 }
 
+// Random sectors and walks of the others are not counted, nor the passes of sorts.
+void tell_what_is_counted(Device& device, JoinAlgorithm algorithm) {
+    if (algorithm != JoinAlgorithm::kRadixHash) moved_unknown(device);
+}
+
 // Counting needs keys alone.
 DeviceRelation keys_of(const DeviceRelation& relation) {
     DeviceRelation keys;
@@ -139,6 +145,7 @@ bool wants_presence(const EquiJoin& join) {
 }  // namespace
 
 JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join) {
+    tell_what_is_counted(device, join.algorithm);
     switch (join.algorithm) {
         case JoinAlgorithm::kRadixHash:
             return RadixHashJoin(device, build, probe, join).materialize();
@@ -166,6 +173,7 @@ JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRe
 
 uint64_t equi_join_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                          const EquiJoin& join) {
+    tell_what_is_counted(device, join.algorithm);
     const DeviceRelation build_keys = keys_of(build);
     const DeviceRelation probe_keys = keys_of(probe);
     switch (join.algorithm) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "group_by/estimate_groups.hpp"
 #include "group_by/group_policy.hpp"
 #include "group_by/slot_words.cuh"
@@ -58,6 +59,8 @@ uint64_t estimate_of(const std::vector<uint32_t>& longest) {
 uint64_t estimate_groups(Device& device, const GroupByRequest& request) {
     // A group per row at most; for few rows that is all that is needed.
     if (request.rows <= kRegisters) return std::max<uint64_t>(request.rows, 1);
+    const PhaseScope transform(device, Phase::kTransform);
+    count_moved(device, request.rows * request.key.width);
     const cudaStream_t stream = device.stream();
     const Allocation registers = device.memory().allocate(kRegisters * sizeof(uint32_t), "estimate of groups");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(registers.as(), 0, registers.bytes(), stream));

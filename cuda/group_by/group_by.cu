@@ -14,6 +14,7 @@
 #include "group_by/group_result.hpp"
 #include "group_by/group_units.hpp"
 #include "group_by/max_groups.hpp"
+#include "group_by/moved_bytes.hpp"
 #include "group_by/packed_groups.hpp"
 #include "group_by/sort_keys.hpp"
 #include "group_by/sorted_columns.hpp"
@@ -75,13 +76,18 @@ class GroupBy {
             pass_.sink.reserved = &counters_.as<Counters>()->reserved;
             pass_.sink.overflows = &counters_.as<Counters>()->overflows;
             pass_.global.failed = &counters_.as<Counters>()->failed;
+            const PhaseScope match(device_, Phase::kMatch);
             if (algorithm == GroupByAlgorithm::kSorted && request_.rows <= 1ULL << 32) {
                 run_sorted();
             } else if (algorithm != GroupByAlgorithm::kHash || !run_hash(groups)) {
                 run_partitioned(groups);
+                algorithm = GroupByAlgorithm::kPartitioned;
             }
+            note_algorithm(device_, static_cast<int>(algorithm));
             emit_groups(device_, plan_.key_words, pass_.global, pass_.sink);
             const Counters counters = read_counters();
+            count_group_bytes(device_, algorithm, request_, plan_, rows_, pass_.slices, pass_.global.slots,
+                              counters.reserved);
             if (counters.failed != 0) return std::nullopt;
             if (counters.reserved <= capacity) {
                 result.groups = counters.reserved;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "group_by/sort_keys.hpp"
 #include "group_by/sort_pairs.hpp"
 
@@ -23,6 +24,7 @@ __global__ void number_rows(uint64_t rows, uint32_t* numbers) {
 
 SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows) {
     if (rows > 1ULL << 32) throw Error(ErrorCode::kInvalid, "row numbers of 4 bytes for more than 2^32 rows");
+    const PhaseScope transform(device, Phase::kTransform);
     const Allocation numbers = device.memory().allocate(rows * sizeof(uint32_t), "row numbers");
     const uint64_t blocks = (rows + kThreads - 1) / kThreads;
     const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);

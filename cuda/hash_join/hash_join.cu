@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "hash_join/block_table.cuh"
 #include "hash_join/hash_join.hpp"
 #include "hash_join/join_columns.hpp"
@@ -89,8 +90,12 @@ class HashJoin {
             JoinResult result = allocate(columns, expected_rows);
             run(false);
             const Counters counters = read_counters();
+            // What was written in vain, because there were more rows than room, counts too.
+            count_moved(device_,
+                        written_bytes(result, std::min<uint64_t>(counters.matches, pass_.output.out.capacity_rows)));
             if (counters.reserved <= pass_.output.out.capacity_rows) {
                 result.rows = counters.matches;
+                const PhaseScope materialize(device_, Phase::kMaterialize);
                 close_holes(device_, pass_.output.out, build_.layout.key_words * 4, result.rows, counters.reserved);
                 return result;
             }
@@ -180,6 +185,7 @@ class HashJoin {
     }
 
     void run(bool count_only) {
+        const PhaseScope match(device_, Phase::kMatch);
         const cudaStream_t stream = device_.stream();
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), stream));
         for (const Allocation& marks : marks_) {
@@ -196,7 +202,15 @@ class HashJoin {
         }
     }
 
+    // Of the result's columns, which all have the same capacity.
+    uint64_t written_bytes(const JoinResult& result, uint64_t rows) const {
+        uint64_t row_bytes = 0;
+        for (const Allocation& column : result.columns) row_bytes += column.bytes() / pass_.output.out.capacity_rows;
+        return rows * row_bytes;
+    }
+
     void run_kernel(MatchUse use) {
+        count_moved(device_, build_.data.bytes() + probe_.data.bytes());
         const uint64_t shared = JoinMemory::bytes(pass_.build_capacity, pass_.build.row_words, pass_.buckets,
                                                   chains_hold_keys(build_.layout.key_words, pass_.radix_bits));
         const JoinKernel kernel = build_.layout.key_words == 1 ? join_kernel_4(use, probe_.layout.row_words)
@@ -206,7 +220,9 @@ class HashJoin {
     }
 
     void add_lone_rows(const LoneRows& what, bool with_keyless) {
-        launch_lone_rows(device_, pass_, what, build_.layout.key_words, stored_rows(what.side == 0 ? build_ : probe_));
+        const PartitionedRows& rows = what.side == 0 ? build_ : probe_;
+        count_moved(device_, rows.data.bytes() + 3 * stored_rows(rows));  // rows; marks cleared, written and read
+        launch_lone_rows(device_, pass_, what, build_.layout.key_words, stored_rows(rows));
         const DeviceRelation* const relation = what.side == 0 ? extent_.build : extent_.probe;
         if (with_keyless && relation != nullptr) {
             launch_keyless_rows(device_, pass_.output.out, *relation, what.count_only ? nullptr : sources_, what);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "materialize/gather_rows.hpp"
 #include "materialize/match_output.cuh"
 #include "materialize/match_pairs.hpp"
@@ -206,6 +207,7 @@ JoinResult materialize_pairs(Device& device, const DeviceRelation& build, const 
         }
         for (int side = 0; side < kMatchSides; ++side) lone[side] = marks.list(side);
     }
+    const PhaseScope materialize(device, Phase::kMaterialize);
     return PairsResult(device, build, probe, pairs, lone).materialize(output, std::move(pairs.keys));
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "materialize/dense_output.hpp"
 #include "no_partitioning_join/build_table.cuh"
 #include "no_partitioning_join/no_partitioning_join.hpp"
@@ -91,6 +92,7 @@ class NoPartitioningJoin {
             const Counters counters = read_counters();
             if (counters.reserved_rows <= with_.out.capacity_rows) {
                 result.rows = counters.matches;
+                const PhaseScope materialize(device_, Phase::kMaterialize);
                 close_holes(device_, with_.out, build_.key.width, result.rows, counters.reserved_rows);
                 return result;
             }
@@ -129,6 +131,7 @@ class NoPartitioningJoin {
     }
 
     void build_table() {
+        const PhaseScope match(device_, Phase::kMatch);
         const cudaStream_t stream = device_.stream();
         const uint64_t bytes = npj_table_bytes(build_.rows, build_.key.width, options_);
         table_ = device_.memory().allocate(bytes, "hash table");
@@ -217,6 +220,7 @@ class NoPartitioningJoin {
     }
 
     void run_probe(bool count_only) {
+        const PhaseScope match(device_, Phase::kMatch);
         const cudaStream_t stream = device_.stream();
         auto* const counters = reinterpret_cast<Counters*>(counters_.as<BuildStatus>() + 1);
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters, 0, sizeof(Counters), stream));

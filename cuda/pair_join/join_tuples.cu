@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "materialize/dense_output.hpp"
 #include "pair_join/join_tuples.hpp"
 #include "pair_join/tuple_join.cuh"
@@ -214,6 +215,7 @@ uint32_t tuple_row_width(const DeviceRelation& build, const DeviceRelation& prob
 
 MatchPairs join_tuples(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe,
                        const MatchWish& wish, const PairJoinOptions& options) {
+    const PhaseScope match(device, Phase::kMatch);
     if (build.radix_bits != probe.radix_bits || build.key_width != probe.key_width ||
         build.row_width != probe.row_width) {
         throw Error(ErrorCode::kInternal, "both sides of a join are partitioned alike");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/guard.hpp"
+#include "device/phase_times.hpp"
 #include "plugin/handles.hpp"
 #include "plugin/operations.hpp"
 #include "relation/group_table.hpp"
@@ -40,7 +41,7 @@ std::vector<KeyPart> key_parts(const spillway_cuda_key_part* parts, uint64_t cou
 
 TableJoin join_of(const spillway_cuda_join& given, const DeviceTable& build, const DeviceTable& probe) {
     TableJoin join;
-    join.algorithm = enumerator(given.algorithm, JoinAlgorithm::kPerfectHash, "a join is of no known algorithm");
+    join.algorithm = enumerator(given.algorithm, JoinAlgorithm::kSharedHistogram, "a join is of no known algorithm");
     join.kind.emit = enumerator(given.emit, JoinEmit::kProbeOnce, "a join gives rows of no known side");
     join.kind.anti = given.anti != 0;
     join.kind.keep_unmatched_build = given.keep_unmatched_build != 0;
@@ -92,19 +93,26 @@ void drop_unless_ok(spillway_cuda_table** result, const spillway_cuda_status* st
 // Runs an operation with the device to itself and reports on it. What it refuses (kInvalid) is no defect of the caller,
 // whose arguments were checked before: it is something that has no implementation.
 template <class Operation>
-void run(spillway_cuda_gpu* gpu, spillway_cuda_report* report, spillway_cuda_status* status, Operation&& operation) {
+void run(spillway_cuda_gpu* gpu, int32_t algorithm, spillway_cuda_report* report, spillway_cuda_status* status,
+         Operation&& operation) {
     *report = {};
     bool running = false;
     guarded(status, [&] {
         std::lock_guard<std::mutex> lock(gpu->mutex);
         gpu->device.make_current();
         gpu->device.check_cancelled();
+        PhaseTimes phases(gpu->device);
         const auto start = std::chrono::steady_clock::now();
         operation([&] { running = true; });
         gpu->device.synchronize();
         report->elapsed_ms =
             std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
         report->peak_bytes = gpu->device.memory().peak_bytes();
+        report->transform_ms = phases.milliseconds(Phase::kTransform);
+        report->match_ms = phases.milliseconds(Phase::kMatch);
+        report->materialize_ms = phases.milliseconds(Phase::kMaterialize);
+        report->moved_bytes = phases.moved_bytes();
+        report->algorithm = phases.algorithm() < 0 ? algorithm : phases.algorithm();
     });
     if (running && status->code == SPILLWAY_CUDA_INVALID) status->code = SPILLWAY_CUDA_UNSUPPORTED;
 }
@@ -115,7 +123,7 @@ void join_tables_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, 
                       const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
                       spillway_cuda_status* status) {
     *result = nullptr;
-    run(gpu, report, status, [&](auto&& begins) {
+    run(gpu, join->algorithm, report, status, [&](auto&& begins) {
         const TableJoin wanted = join_of(*join, build->table, probe->table);
         begins();
         DeviceTable rows = join_tables(gpu->device, build->table, probe->table, wanted);
@@ -128,7 +136,7 @@ void count_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, c
                      const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
                      spillway_cuda_status* status) {
     *rows = 0;
-    run(gpu, report, status, [&](auto&& begins) {
+    run(gpu, join->algorithm, report, status, [&](auto&& begins) {
         const TableJoin wanted = join_of(*join, build->table, probe->table);
         begins();
         *rows = count_join(gpu->device, build->table, probe->table, wanted);
@@ -138,7 +146,7 @@ void count_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, c
 void group_table_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
                       spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status) {
     *result = nullptr;
-    run(gpu, report, status, [&](auto&& begins) {
+    run(gpu, group->algorithm, report, status, [&](auto&& begins) {
         const TableGroupBy wanted = group_of(*group, table->table);
         begins();
         DeviceTable groups = group_table(gpu->device, table->table, wanted);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "radix_partition/histogram.cuh"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_partition.hpp"
@@ -71,6 +72,12 @@ class RadixPartitioning {
 
   private:
     uint32_t row_words() const { return result_.layout.row_words; }
+    // Of a row of the relation; row numbers are nowhere in memory before.
+    uint32_t column_bytes() const {
+        uint32_t bytes = relation_.key.width;
+        for (const DeviceColumn& column : relation_.columns) bytes += column.data == nullptr ? 0 : column.width;
+        return bytes;
+    }
     uint32_t tile_rows(bool from_rows) const {
         return kScatterThreads * scatter_items(static_cast<int>(row_words()), from_rows);
     }
@@ -83,6 +90,7 @@ class RadixPartitioning {
 
     Allocation count_keys(int bits) {
         Allocation counts = zeroed_counts(1ULL << bits);
+        count_moved(device_, relation_.rows * relation_.key.width);
         auto* const out = counts.as<unsigned long long>();
         const uint64_t per_block = 4ULL * kHistogramThreads;
         const uint64_t most = 2ULL * device_.properties().multiprocessors;
@@ -101,6 +109,7 @@ class RadixPartitioning {
     // Of the next `bits` behind the first `done`, inside the regions of the last pass.
     Allocation count_rows(int done, int bits) {
         Allocation counts = zeroed_counts(1ULL << (done + bits));
+        count_moved(device_, relation_.rows * row_words() * 4);
         const Allocation tiles = first_tiles(device_, sizes_.as<uint64_t>(), regions_.count, tile_rows(true));
         const dim3 grid(2U * static_cast<unsigned>(device_.properties().multiprocessors));
         launch(histogram_rows_kernel, grid, dim3(kHistogramThreads), 0, device_.stream(), rows_.as<const uint32_t>(),
@@ -117,6 +126,7 @@ class RadixPartitioning {
         Regions next = Regions::open(device_, sizes.as<const uint64_t>(), children);
         const uint64_t padded = relation_.rows + children * kRegionAlignRows;
         Allocation rows = device_.memory().allocate(padded * row_words() * 4, "partitioned rows");
+        count_moved(device_, relation_.rows * (row_words() * 4 + (first ? column_bytes() : row_words() * 4)));
         Allocation tiles;
         ScatterPass pass;
         if (first) {
@@ -166,6 +176,7 @@ PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, 
     if (radix_bits < 0 || radix_bits > radix_bits_max()) {
         throw Error(ErrorCode::kInvalid, "radix bits from 0 to " + std::to_string(radix_bits_max()));
     }
+    const PhaseScope transform(device, Phase::kTransform);
     return RadixPartitioning(device, relation, radix_bits).run();
 }
 

@@ -2,6 +2,7 @@
 #include <cub/device/device_scan.cuh>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "relation/gather.cuh"
 #include "relation/gather.hpp"
 #include "relation/relation_grid.hpp"
@@ -31,6 +32,7 @@ class Gather {
     Gather(Device& device, const GatherFrom& from) : device_(device), from_(from) {}
 
     TableColumn run(ColumnKind kind) {
+        const PhaseScope materialize(device_, Phase::kMaterialize);
         TableColumn out;
         out.kind = kind;
         out.width = from_.width;
@@ -42,6 +44,7 @@ class Gather {
         const bool has_nulls = from_.source[0].valid != nullptr || from_.source[1].valid != nullptr;
         if (has_nulls || from_.present != nullptr) {
             out.validity = allocate(bitmap_words(from_.count) * sizeof(uint32_t));
+            count_moved(device_, from_.count * (from_.source[0].row_width + 32ULL));
             start(gather_validity, from_.count, from_, out.validity.as<uint32_t>());
         }
         return out;
@@ -60,6 +63,8 @@ class Gather {
     }
     void gather_fixed(TableColumn& out) {
         out.values = allocate(from_.count * from_.width);
+        const uint64_t sector_bytes = (from_.width + 31ULL) / 32 * 32;
+        count_moved(device_, from_.count * (from_.source[0].row_width + sector_bytes + from_.width));
         switch (from_.width) {
             case 1:
                 return gather_as<uint8_t>(out);
@@ -82,6 +87,7 @@ class Gather {
     }
 
     void gather_bytes(TableColumn& out) {
+        moved_unknown(device_);  // sectors that strings share or do not
         const cudaStream_t stream = device_.stream();
         out.offsets = allocate((from_.count + 1) * sizeof(uint64_t));
         auto* const offsets = out.offsets.as<uint64_t>();

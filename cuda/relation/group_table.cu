@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "device/phase_times.hpp"
 #include "group_by/dictionary.hpp"
 #include "relation/extremes.hpp"
 #include "relation/gather.hpp"
@@ -59,6 +60,7 @@ class GroupTable {
         const size_t any_row = request_.aggregates.size();
         if (gathers_keys) request_.aggregates.push_back(smallest_row(nullptr));
         result_ = group_by(device_, request_);
+        const PhaseScope materialize(device_, Phase::kMaterialize);
         // One group without rows has counts of 0 and no value.
         const bool is_empty = group_.keys.empty() && result_.groups == 0;
         if (is_empty) make_empty_group();
@@ -81,6 +83,7 @@ class GroupTable {
             if (table_.rows > 0) {
                 SPILLWAY_CUDA_CHECK(cudaMemsetAsync(keys_.owned.as(), 0, keys_.owned.bytes(), device_.stream()));
             }
+            count_moved(device_, keys_.owned.bytes());
             keys_.data = {keys_.owned.as(), 4};
         }
         request_.key = keys_.data;
@@ -178,6 +181,7 @@ class GroupTable {
         pairs.aggregates.push_back(smallest_row(nullptr));
         const GroupByResult found = group_by(device_, pairs);
         marks_.push_back(device_.memory().allocate(std::max<uint64_t>(table_.rows, 1), "distinct values"));
+        moved_unknown(device_);  // marks at random places
         uint8_t* const marks = marks_.back().as<uint8_t>();
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks, 0, marks_.back().bytes(), device_.stream()));
         mark_rows(device_, found.values[0].as<const void>(), row_width_, found.groups, marks);
@@ -258,6 +262,7 @@ class GroupTable {
             column.values = std::move(result_.values[i]);
         }
         if (!present || counts || (result_.groups == 0 && !is_empty)) return column;
+        count_moved(device_, result_.groups + result_.groups / 8);
         column.validity = presence_bitmap(device_, present.as<const uint8_t>(), 1, result_.groups);
         return column;
     }

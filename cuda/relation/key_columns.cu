@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "relation/key_columns.hpp"
 #include "relation/key_parts.cuh"
 #include "relation/relation_grid.hpp"
@@ -162,6 +163,7 @@ Allocation validity_of(Device& device, const KeyView& view) {
     if (view.nulls_equal || !is_nullable) return {};
     const uint64_t words = bitmap_words(view.rows);
     Allocation validity = device.memory().allocate(words * sizeof(uint32_t), "rows that have a key");
+    count_moved(device, view.rows / 8 * (static_cast<uint64_t>(view.parts) + 1));
     launch(join_validity, relation_grid(device, words), dim3(kRelationThreads), 0, device.stream(), view, words,
            validity.as<uint32_t>());
     return validity;
@@ -177,6 +179,8 @@ KeyColumn word_key(Device& device, const KeyView& view, const KeyShape& shape) {
     }
     key.owned = device.memory().allocate(view.rows * shape.width, "packed keys");
     key.data = {key.owned.as(), shape.width};
+    count_moved(device, view.rows * shape.width);
+    for (int p = 0; p < view.parts; ++p) count_moved(device, view.rows * view.part[p].from_width);
     const dim3 grid = relation_grid(device, view.rows);
     if (shape.width == 4) {
         launch(pack_keys<uint32_t>, grid, dim3(kRelationThreads), 0, device.stream(), view, shape.parts,
@@ -204,6 +208,7 @@ JoinKeys join_keys(Device& device, const DeviceTable& build, const std::vector<K
     const KeyView build_view = view_of(build, build_parts, nulls_equal);
     const KeyView probe_view = view_of(probe, probe_parts, nulls_equal);
     check_same_parts(build_view, probe_view);
+    const PhaseScope transform(device, Phase::kTransform);
     const KeyShape shape = shape_of(build_view, probe_view);
     if (shape.width != 0) return {word_key(device, build_view, shape), word_key(device, probe_view, shape)};
     NumberedSides sides = number_keys(device, build_view, &probe_view, options);
@@ -215,6 +220,7 @@ JoinKeys join_keys(Device& device, const DeviceTable& build, const std::vector<K
 KeyColumn group_keys(Device& device, const DeviceTable& table, const std::vector<KeyPart>& parts,
                      const KeyOptions& options) {
     const KeyView view = view_of(table, parts, true);
+    const PhaseScope transform(device, Phase::kTransform);
     const KeyShape shape = shape_of(view, view);
     if (shape.width != 0) return word_key(device, view, shape);
     NumberedSides sides = number_keys(device, view, nullptr, options);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "relation/null_bits.hpp"
 #include "relation/relation_grid.hpp"
 #include "relation/warp_rows.cuh"
@@ -68,6 +69,7 @@ Allocation pack_null_bits(Device& device, const std::vector<const uint32_t*>& bi
     Bitmaps<const uint32_t> from{};
     for (const uint32_t* bitmap : bitmaps) from.bitmap[from.count++] = bitmap;
     const uint32_t width = null_field_width(bitmaps.size());
+    count_moved(device, rows * width + bitmaps.size() * rows / 8);
     Allocation fields = device.memory().allocate(rows * width, "NULLs of the columns of a join");
     const dim3 grid = relation_grid(device, rows);
     const auto pack = [&](auto kernel, auto* to) {
@@ -92,6 +94,7 @@ std::vector<Allocation> unpack_null_bits(Device& device, const void* fields, siz
         to.bitmap[to.count++] = bitmap.as<uint32_t>();
     }
     const uint32_t width = null_field_width(columns);
+    count_moved(device, rows * width + columns * rows / 8);
     const dim3 grid = relation_grid(device, rows);
     const auto unpack = [&](auto kernel, auto* from) {
         launch(kernel, grid, dim3(kRelationThreads), 0, device.stream(), from, rows, to);
@@ -108,6 +111,7 @@ std::vector<Allocation> unpack_null_bits(Device& device, const void* fields, siz
 
 Allocation presence_bitmap(Device& device, const uint8_t* presence, uint8_t wanted, uint64_t rows) {
     Allocation bitmap = device.memory().allocate(bitmap_words(rows) * sizeof(uint32_t), "NULLs of a result");
+    count_moved(device, rows + rows / 8);
     launch(presence_bits, relation_grid(device, rows), dim3(kRelationThreads), 0, device.stream(), presence, wanted,
            rows, bitmap.as<uint32_t>());
     return bitmap;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "relation/key_parts.cuh"
 #include "relation/relation_grid.hpp"
 
@@ -105,6 +106,7 @@ uint32_t slot_bits_for(uint64_t rows) {
 
 NumberedSides number_keys(Device& device, const KeyView& build, const KeyView* probe, const KeyOptions& options) {
     if (build.rows > kNumberedRowsMax) throw Error(ErrorCode::kInvalid, "a table of more rows than any memory holds");
+    moved_unknown(device);  // walks in the table, byte strings compared
     const cudaStream_t stream = device.stream();
     const uint32_t bits = slot_bits_for(build.rows);
     const uint64_t bytes = sizeof(unsigned long long) << bits;

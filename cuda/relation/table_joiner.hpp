@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/phase_times.hpp"
 #include "relation/gather.hpp"
 #include "relation/join_plan.hpp"
 #include "relation/join_tables.hpp"
@@ -85,6 +86,7 @@ class TableJoiner {
 
     DeviceTable make_columns() {
         count_users();
+        const PhaseScope materialize(device_, Phase::kMaterialize);
         for (const int side : {kBuildSide, kProbeSide}) unpack_nulls(side);
         DeviceTable out;
         out.rows = rows_;
@@ -133,6 +135,7 @@ class TableJoiner {
         }
         Allocation fields;
         if (!bitmaps.empty()) {
+            const PhaseScope transform(device_, Phase::kTransform);
             fields = pack_null_bits(device_, bitmaps, table.rows);
             relation.columns.push_back({data_of(fields), null_field_width(bitmaps.size())});
         }
@@ -166,6 +169,7 @@ class TableJoiner {
         if (--shared.users == 0) return std::move(shared.data);
         Allocation copy = device_.memory().allocate(bytes, "join result");
         if (bytes > 0) {
+            count_moved(device_, 2 * bytes);
             SPILLWAY_CUDA_CHECK(
                 cudaMemcpyAsync(copy.as(), shared.data.as(), bytes, cudaMemcpyDeviceToDevice, device_.stream()));
         }

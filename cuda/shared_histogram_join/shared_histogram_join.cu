@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "radix_partition/plan_regions.hpp"
 #include "shared_histogram_join/reorder_pass.cuh"
 #include "shared_histogram_join/shared_histogram_join.hpp"
@@ -105,6 +106,7 @@ class HistogramPartitioning {
 
 PartitionedTuples shared_histogram_partition(Device& device, const DeviceRelation& relation, uint32_t row_width,
                                              int radix_bits) {
+    const PhaseScope transform(device, Phase::kTransform);
     return HistogramPartitioning(device, relation, row_width, radix_bits).run();
 }
 

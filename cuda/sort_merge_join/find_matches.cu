@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "primitive/prefix_sum.hpp"
 #include "sort_merge_join/find_matches.hpp"
 #include "sort_merge_join/merge_matches.cuh"
@@ -156,6 +157,7 @@ void find_by_key(Device& device, const SortedRelations& sorted, const MatchWish&
 
 MatchPairs find_matches(Device& device, const SortedRelations& sorted, const MatchWish& wish,
                         const SortMergeOptions& options) {
+    const PhaseScope match(device, Phase::kMatch);
     MatchPairs pairs;
     pairs.build_width = sorted.build.row_width;
     pairs.probe_width = sorted.probe.row_width;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "materialize/gather_rows.hpp"
 #include "sort_merge_join/row_grid.hpp"
 #include "sort_merge_join/sort_keys.hpp"
@@ -206,6 +207,7 @@ std::vector<bool> wanted_columns(const DeviceRelation& relation, const std::vect
 SortedRelations sort_relations(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                                const JoinKind& kind, const std::vector<JoinOutputColumn>& output,
                                const SortMergeOptions& options) {
+    const PhaseScope transform(device, Phase::kTransform);
     check_relation(build);
     check_relation(probe);
     if (build.key.width != probe.key.width) refuse("keys of both sides of a join have equal widths");

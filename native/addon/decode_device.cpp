@@ -146,10 +146,14 @@ UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
 GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe) {
     Fields fields(value, "spec");
     GpuJoin join;
-    join.algorithm =
-        fields["algorithm"].one_of<GpuJoinAlgorithm>({{"radix", GpuJoinAlgorithm::kRadixHash},
-                                                      {"noPartitioning", GpuJoinAlgorithm::kNoPartitioning},
-                                                      {"perfect", GpuJoinAlgorithm::kPerfectHash}});
+    join.algorithm = fields["algorithm"].one_of<GpuJoinAlgorithm>({{"phj-tr", GpuJoinAlgorithm::kRadixHash},
+                                                                   {"npj", GpuJoinAlgorithm::kNoPartitioning},
+                                                                   {"npj-perfect", GpuJoinAlgorithm::kPerfectHash},
+                                                                   {"phj-ur", GpuJoinAlgorithm::kBucketChain},
+                                                                   {"smj-ur", GpuJoinAlgorithm::kSortMergeGather},
+                                                                   {"smj-tr", GpuJoinAlgorithm::kSortMergeColumns},
+                                                                   {"smj-merge", GpuJoinAlgorithm::kMergeSort},
+                                                                   {"phj-shared", GpuJoinAlgorithm::kSharedHistogram}});
     join.emit = fields["emit"].one_of<GpuJoinEmit>({{"pairs", GpuJoinEmit::kPairs},
                                                     {"buildOnce", GpuJoinEmit::kBuildOnce},
                                                     {"probeOnce", GpuJoinEmit::kProbeOnce}});
@@ -179,9 +183,13 @@ GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, cons
 GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table) {
     Fields fields(value, "spec");
     GpuGroupBy group;
-    group.algorithm = fields["algorithm"].one_of<GpuGroupAlgorithm>({{"hash", GpuGroupAlgorithm::kHash},
-                                                                     {"partitioned", GpuGroupAlgorithm::kPartitioned},
-                                                                     {"sorted", GpuGroupAlgorithm::kSorted}});
+    group.algorithm =
+        fields["algorithm"].one_of<GpuGroupAlgorithm>({{"hgb", GpuGroupAlgorithm::kHash},
+                                                       {"pgb-tr", GpuGroupAlgorithm::kPartitioned},
+                                                       {"sgb-ur", GpuGroupAlgorithm::kSorted},
+                                                       {"pgb-ur", GpuGroupAlgorithm::kPartitionedGather},
+                                                       {"sgb-tr", GpuGroupAlgorithm::kSortedColumns},
+                                                       {"sgb-de-tr", GpuGroupAlgorithm::kDictionarySorted}});
     group.expected_groups = bytes_of(fields["expectedGroups"]);
     group.keys = decode_keys(fields["keys"], table);
     for (const Field& aggregate : fields["aggregates"].array()) {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <optional>
+
 #include "addon/addon_error.hpp"
 #include "addon/calls.hpp"
 #include "addon/decode_device.hpp"
+#include "addon/encode.hpp"
 #include "addon/fields.hpp"
 #include "addon/handle_types.hpp"
 #include "addon/sink_stage.hpp"
@@ -62,14 +65,14 @@ Napi::Value reset_device_peak(const Napi::CallbackInfo& info) {
     return info.Env().Undefined();
 }
 
-// What an operation made, and what it took.
-Encode made_table(const std::shared_ptr<Engine>& engine, GpuTable rows, const GpuReport& report) {
+// A new table, and what the operation took that made it.
+Encode made_table(const std::shared_ptr<Engine>& engine, GpuTable rows, const std::optional<GpuReport>& report = {}) {
     const auto made = std::make_shared<GpuTable>(std::move(rows));
     return [engine, made, report](Napi::Env env) -> Napi::Value {
         auto object = Napi::Object::New(env);
         object.Set("rows", number(env, made->rows()));
         object.Set("bytes", number(env, made->bytes()));
-        object.Set("elapsedMs", report.elapsed_ms);
+        if (report) object.Set("report", encode_gpu_report(env, *report));
         auto handle = std::make_unique<DeviceTableHandle>(engine, std::move(*made));
         object.Set("table", make_handle(env, registry_of(env)->share(std::move(handle))));
         return object;
@@ -83,7 +86,7 @@ Napi::Value upload_call(const Napi::CallbackInfo& info) {
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, source, spec, gpu]() -> Encode {
         GpuTable table = upload_table(*source->source, spec, gpu->device, job->engine->budget, job->control);
-        return made_table(job->engine, std::move(table), {});
+        return made_table(job->engine, std::move(table));
     });
 }
 
@@ -115,7 +118,7 @@ Napi::Value count_join_call(const Napi::CallbackInfo& info) {
         return [rows, report](Napi::Env env) -> Napi::Value {
             auto object = Napi::Object::New(env);
             object.Set("rows", number(env, rows));
-            object.Set("elapsedMs", report.elapsed_ms);
+            object.Set("report", encode_gpu_report(env, report));
             return object;
         };
     });
@@ -158,7 +161,7 @@ Napi::Value begin_pieces_call(const Napi::CallbackInfo& info) {
         return [job, build, probe, begun, report](Napi::Env env) -> Napi::Value {
             auto object = Napi::Object::New(env);
             object.Set("rows", number(env, begun->rows()));
-            object.Set("elapsedMs", report.elapsed_ms);
+            object.Set("report", encode_gpu_report(env, report));
             auto handle = std::make_unique<DevicePiecesHandle>(job->engine, std::move(*begun), build, probe);
             object.Set("pieces", make_handle(env, registry_of(env)->share(std::move(handle))));
             return object;

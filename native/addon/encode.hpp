@@ -12,6 +12,7 @@
 #include "base/machine.hpp"
 #include "cpu/radix_partition/partitioned_rows.hpp"
 #include "device/gpu_list.hpp"
+#include "device/gpu_operation.hpp"
 #include "executor/key_statistics.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
@@ -44,6 +45,7 @@ Napi::Value encode_memory(Napi::Env env, const MemoryBudget& budget);
 Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const MemoryBudget& budget);
 Napi::Value encode_machine(Napi::Env env, const Machine& machine);
 Napi::Value encode_devices(Napi::Env env, const std::vector<Gpu>& devices);
+Napi::Value encode_gpu_report(Napi::Env env, const GpuReport& report);
 Napi::Value encode_blocks(Napi::Env env, const std::vector<FileBlock>& blocks);
 
 }  // namespace spillway::addon

@@ -27,7 +27,16 @@ struct GpuKeyPart {
     uint32_t width = 0;  // normalized; kBytes: 0
 };
 
-enum class GpuJoinAlgorithm : uint8_t { kRadixHash, kNoPartitioning, kPerfectHash };
+enum class GpuJoinAlgorithm : uint8_t {
+    kRadixHash,
+    kNoPartitioning,
+    kPerfectHash,
+    kBucketChain,
+    kSortMergeGather,
+    kSortMergeColumns,
+    kMergeSort,
+    kSharedHistogram
+};
 enum class GpuJoinEmit : uint8_t { kPairs, kBuildOnce, kProbeOnce };
 enum class GpuSide : uint8_t { kBuild, kProbe, kEither };
 
@@ -52,7 +61,14 @@ struct GpuJoin {
     std::vector<GpuJoinColumn> columns;
 };
 
-enum class GpuGroupAlgorithm : uint8_t { kHash, kPartitioned, kSorted };
+enum class GpuGroupAlgorithm : uint8_t {
+    kHash,
+    kPartitioned,
+    kSorted,
+    kPartitionedGather,
+    kSortedColumns,
+    kDictionarySorted
+};
 enum class GpuAggregateKind : uint8_t { kCountRows, kCount, kSum, kMin, kMax, kMean, kFirst, kAny, kCountDistinct };
 enum class GpuValueKind : uint8_t { kSigned, kUnsigned, kFloat, kDecimal, kBytes };
 
@@ -71,9 +87,15 @@ struct GpuGroupBy {
     std::vector<GpuAggregate> aggregates;
 };
 
+// As spillway_cuda_report.
 struct GpuReport {
-    double elapsed_ms = 0;    // until the device was done
-    uint64_t peak_bytes = 0;  // of the device, since its last reset_peak()
+    double elapsed_ms = 0;  // until the device was done
+    double transform_ms = 0;
+    double match_ms = 0;
+    double materialize_ms = 0;
+    uint64_t moved_bytes = 0;  // 0: not known
+    uint64_t peak_bytes = 0;   // of the device, since its last reset_peak()
+    int32_t algorithm = 0;     // that ran, by its number
 };
 
 }  // namespace spillway

@@ -44,7 +44,8 @@ struct PlainJoin {
 };
 
 GpuReport told(const spillway_cuda_report& report) {
-    return {report.elapsed_ms, report.peak_bytes};
+    return {report.elapsed_ms,  report.transform_ms, report.match_ms, report.materialize_ms,
+            report.moved_bytes, report.peak_bytes,   report.algorithm};
 }
 
 }  // namespace

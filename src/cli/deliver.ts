@@ -78,7 +78,7 @@ async function count(
 ): Promise<void> {
     const rows = await query.count(runOptions(context, bar));
     bar.end();
-    await context.print(args.json ? `${JSON.stringify({ rows })}\n` : `${rows}\n`);
+    await context.print(args.json ? `${JSON.stringify({ rows, report: query.report() })}\n` : `${rows}\n`);
 }
 
 async function writeFile(

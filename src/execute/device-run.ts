@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
 import type { DevicePiecesHandle, DeviceTableHandle, SinkHandle, SourceHandle } from "../native/binding.js";
-import type { NativeDeviceJoin, NativeDeviceTable } from "../native/device-binding.js";
-import type { DeliverStage, DeviceJoinStage, DeviceStage, UploadStage } from "../plan/device-stages.js";
+import { deviceGroupAlgorithms, deviceJoinAlgorithms } from "../model/algorithms.js";
+import type { NativeDeviceJoin, NativeDeviceReport, NativeDeviceTable } from "../native/device-binding.js";
+import type {
+    DeliverStage,
+    DeviceGroupStage,
+    DeviceJoinStage,
+    DeviceStage,
+    UploadStage
+} from "../plan/device-stages.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
+import { operationReport } from "./run-report.js";
 
 interface DeviceRunParts {
     job: Job;
@@ -68,17 +76,13 @@ export class DeviceRun {
     }
 
     async #run(stage: DeviceStage): Promise<number> {
-        const { job } = this.parts;
         switch (stage.kind) {
             case "upload":
                 return await this.#upload(stage);
             case "deviceJoin":
                 return await this.#join(stage);
             case "deviceGroup":
-                return this.#keep(
-                    stage.table,
-                    await job.binding.groupTable(job.handle, this.#table(stage.from), stage.spec)
-                );
+                return await this.#group(stage);
             case "deliver":
                 return await this.#deliver(stage);
         }
@@ -97,23 +101,41 @@ export class DeviceRun {
 
     async #join(stage: DeviceJoinStage): Promise<number> {
         const { job } = this.parts;
-        const spec: NativeDeviceJoin = { ...stage.spec, firstKey: 0n, keyRange: 0 };
+        const spec: NativeDeviceJoin = { ...stage.spec, firstKey: BigInt(stage.spec.firstKey) };
         const build = this.#table(stage.build);
         const probe = this.#table(stage.probe);
-        if (stage.table === null) return (await job.binding.countTableJoin(job.handle, build, probe, spec)).rows;
+        if (stage.table === null) {
+            const { rows, report } = await job.binding.countTableJoin(job.handle, build, probe, spec);
+            this.#operated(stage, report);
+            return rows;
+        }
         const { table, pieces } = stage;
-        if (pieces === null) return this.#keep(table, await job.binding.joinTables(job.handle, build, probe, spec));
-        if (!pieces.planned) {
+        if (pieces === null || !pieces.planned) {
             try {
-                return this.#keep(table, await job.binding.joinTables(job.handle, build, probe, spec));
+                const made = await job.binding.joinTables(job.handle, build, probe, spec);
+                this.#operated(stage, made.report);
+                return this.#keep(table, made);
             } catch (error) {
-                if (!lacksDeviceMemory(error)) throw error;
+                if (pieces === null || !lacksDeviceMemory(error)) throw error;
                 job.check();
             }
         }
-        const begun = await job.binding.beginJoinPieces(job.handle, build, probe, { ...spec, algorithm: "radix" });
+        const begun = await job.binding.beginJoinPieces(job.handle, build, probe, { ...spec, algorithm: "phj-tr" });
+        this.#operated(stage, begun.report);
         this.#pieces = { handle: begun.pieces, table, rowsMax: pieces.rowsMax };
         return begun.rows;
+    }
+
+    async #group(stage: DeviceGroupStage): Promise<number> {
+        const { job } = this.parts;
+        const made = await job.binding.groupTable(job.handle, this.#table(stage.from), stage.spec);
+        this.#operated(stage, made.report);
+        return this.#keep(stage.table, made);
+    }
+
+    #operated({ kind, spec, chosenBy }: DeviceJoinStage | DeviceGroupStage, report: NativeDeviceReport): void {
+        const ran = (kind === "deviceJoin" ? deviceJoinAlgorithms : deviceGroupAlgorithms)[report.algorithm];
+        this.parts.tracker.operated(operationReport(spec.algorithm, chosenBy, ran, report));
     }
 
     async #deliver(stage: DeliverStage): Promise<number> {

@@ -2,7 +2,7 @@
 import type { Progress } from "../model/progress.js";
 import type { NativeProgress } from "../native/binding.js";
 import type { Plan, PlanStage } from "../plan/plan.js";
-import type { RunReport, StageReport } from "./run-report.js";
+import { copyReport, type DeviceStageReport, type RunReport, type StageReport } from "./run-report.js";
 
 // Ten a second: smooth for a progress bar, nothing for the event loop.
 const intervalMs = 100;
@@ -25,6 +25,9 @@ interface RunningStage {
     before: NativeProgress;
     /** Partitions that the stage will visit; 0 while unknown. */
     partitions: number;
+    /** What an operation on the GPU says of itself. */
+    device?: DeviceStageReport;
+    uploadedBytes: number;
 }
 
 /** Calls `onProgress`: a progress bar must not break what it shows, nor an asynchronous one end the process. */
@@ -47,6 +50,7 @@ export class ProgressTracker {
     #fraction = 0;
     #uploadedBytes = 0;
     #devicePieces = 0;
+    #transferMs = 0;
 
     public constructor(
         private readonly read: () => NativeProgress,
@@ -60,13 +64,14 @@ export class ProgressTracker {
         this.#stages.length = 0;
         this.#uploadedBytes = 0;
         this.#devicePieces = 0;
+        this.#transferMs = 0;
         if (this.onProgress === undefined || this.#timer !== undefined) return;
         this.#timer = setInterval(() => this.#report(false), intervalMs);
         this.#timer.unref();
     }
 
     public stageBegins(stage: PlanStage): void {
-        this.#current = { stage, startedMs: performance.now(), before: this.read(), partitions: 0 };
+        this.#current = { stage, startedMs: performance.now(), before: this.read(), partitions: 0, uploadedBytes: 0 };
         // A stage that is over before the next interval is seen all the same.
         this.#report(false);
     }
@@ -78,6 +83,12 @@ export class ProgressTracker {
     /** Input that a stage has copied to GPU memory. */
     public uploaded(bytes: number): void {
         this.#uploadedBytes += bytes;
+        if (this.#current !== undefined) this.#current.uploadedBytes += bytes;
+    }
+
+    /** What a join or group-by on the GPU took. */
+    public operated(device: DeviceStageReport): void {
+        if (this.#current !== undefined) this.#current.device = device;
     }
 
     /** Pieces in which the result came from the GPU. */
@@ -90,14 +101,20 @@ export class ProgressTracker {
         if (current === undefined) return;
         const { stage, before } = current;
         const now = this.read();
+        const actualMs = performance.now() - current.startedMs;
+        let device = current.device;
+        if (stage.kind === "upload") device = copyReport(actualMs, current.uploadedBytes);
+        if (stage.kind === "deliver") device = copyReport(actualMs, now.bytesOut - before.bytesOut);
+        if (stage.kind === "upload" || stage.kind === "deliver") this.#transferMs += actualMs;
         this.#stages.push({
             name: stage.name,
             algorithm: stage.algorithm,
             predictedMs: stage.predictedMs,
-            actualMs: performance.now() - current.startedMs,
+            actualMs,
             rowsIn: now.rowsIn - before.rowsIn || stage.rowsIn,
             rowsOut,
-            spilledBytes: now.spilledBytes - before.spilledBytes
+            spilledBytes: now.spilledBytes - before.spilledBytes,
+            ...(device === undefined ? {} : { device })
         });
         this.#predictedDoneMs += stage.predictedMs;
         this.#current = undefined;
@@ -112,8 +129,9 @@ export class ProgressTracker {
 
     public runReport(plan: Plan, rowsOut: number, peakBytes: number, devicePeakBytes = 0): RunReport {
         const now = this.read();
+        const elapsedMs = performance.now() - this.#startedMs;
         return {
-            elapsedMs: performance.now() - this.#startedMs,
+            elapsedMs,
             predictedMs: plan.predictedMs,
             rowsIn: plan.inputs.reduce((sum, input) => sum + (input.exact ? input.rows : 0), 0) || now.rowsIn,
             rowsOut,
@@ -129,6 +147,8 @@ export class ProgressTracker {
             uploadedBytes: plan.device === "gpu" ? this.#uploadedBytes : 0,
             downloadedBytes: plan.device === "gpu" ? now.bytesOut : 0,
             devicePieces: plan.device === "gpu" ? this.#devicePieces : 0,
+            transferMs: this.#transferMs,
+            withoutTransferMs: elapsedMs - this.#transferMs,
             devicePeakBytes,
             stages: [...this.#stages]
         };

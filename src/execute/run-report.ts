@@ -1,4 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
+
+/** Time of an operation on the GPU by what it was spent on; what is missing to its time is the host's. */
+export interface DevicePhases {
+    /** Keys made, rows partitioned or sorted. */
+    transformMs: number;
+    /** Partners found, groups aggregated; joins that write their rows as they match do that here too. */
+    matchMs: number;
+    /** Columns of the result gathered and completed. */
+    materializeMs: number;
+}
+
+/** What a stage on the GPU took: an operation there, or a copy to it or from it. */
+export interface DeviceStageReport {
+    /** Of operations, as in the option of that name. */
+    algorithm?: DeviceJoinAlgorithm | DeviceGroupAlgorithm;
+    chosenBy?: AlgorithmChoice;
+    /** The algorithm that it gave way to, such as "pgb-tr" where there were too many groups for "hgb". */
+    ranAs?: DeviceJoinAlgorithm | DeviceGroupAlgorithm;
+    /** Operations: from the call to the end of the last kernel. Copies: the stage, with reading or delivering. */
+    elapsedMs: number;
+    phases?: DevicePhases;
+    /** Operations: read plus written in GPU memory, by arithmetic, where that is known. Copies: copied. */
+    movedBytes?: number;
+    /** movedBytes by elapsedMs. */
+    gigabytesPerSecond?: number;
+    /** Most GPU memory in use until the operation's end. */
+    peakBytes?: number;
+}
 
 /** What one stage of a query did. */
 export interface StageReport {
@@ -9,6 +38,8 @@ export interface StageReport {
     rowsIn: number;
     rowsOut: number;
     spilledBytes: number;
+    /** Of stages on the GPU. */
+    device?: DeviceStageReport;
 }
 
 /** What a query did: the figures of its last run. */
@@ -35,7 +66,46 @@ export interface RunReport {
     downloadedBytes: number;
     /** Pieces in which the rows of the last join left the GPU, as they did not fit its memory; 0 where they did. */
     devicePieces: number;
+    /** Of elapsedMs: stages that copied to GPU memory and from it. */
+    transferMs: number;
+    /** elapsedMs without them. */
+    withoutTransferMs: number;
     /** Most GPU memory that was in use while the query computed there. */
     devicePeakBytes: number;
     stages: StageReport[];
+}
+
+/** What is measured of an operation; mirrors NativeDeviceReport without the number of its algorithm. */
+interface Measured extends DevicePhases {
+    elapsedMs: number;
+    movedBytes: number;
+    peakBytes: number;
+}
+
+function rate(bytes: number, ms: number): { movedBytes: number; gigabytesPerSecond: number } {
+    return { movedBytes: bytes, gigabytesPerSecond: ms > 0 ? bytes / ms / 1e6 : 0 };
+}
+
+/** Of a join or group-by; `ran`: the algorithm that ended it. */
+export function operationReport(
+    algorithm: NonNullable<DeviceStageReport["algorithm"]>,
+    chosenBy: AlgorithmChoice,
+    ran: DeviceStageReport["algorithm"],
+    measured: Measured
+): DeviceStageReport {
+    const { elapsedMs, transformMs, matchMs, materializeMs, movedBytes, peakBytes } = measured;
+    return {
+        algorithm,
+        chosenBy,
+        ...(ran === undefined || ran === algorithm ? {} : { ranAs: ran }),
+        elapsedMs,
+        phases: { transformMs, matchMs, materializeMs },
+        ...(movedBytes > 0 ? rate(movedBytes, elapsedMs) : {}),
+        peakBytes
+    };
+}
+
+/** Of a copy to GPU memory or from it. */
+export function copyReport(elapsedMs: number, bytes: number): DeviceStageReport {
+    return { elapsedMs, ...rate(bytes, elapsedMs) };
 }

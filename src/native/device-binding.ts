@@ -22,8 +22,23 @@ export interface NativeDeviceTable {
     table: DeviceTableHandle;
     rows: number;
     bytes: number;
-    /** On the GPU, as the plugin saw it; 0 for uploads. */
+}
+
+/** What an operation took; mirrors GpuReport in native/device/gpu_operation.hpp. */
+export interface NativeDeviceReport {
     elapsedMs: number;
+    transformMs: number;
+    matchMs: number;
+    materializeMs: number;
+    /** 0: not known. */
+    movedBytes: number;
+    peakBytes: number;
+    /** Of the algorithm that ran: its place in deviceJoinAlgorithms or deviceGroupAlgorithms. */
+    algorithm: number;
+}
+
+export interface NativeOperatedTable extends NativeDeviceTable {
+    report: NativeDeviceReport;
 }
 
 export interface NativeUploadSpec {
@@ -33,7 +48,7 @@ export interface NativeUploadSpec {
     workers: number;
 }
 
-export type NativeDeviceJoin = DeviceJoinDescription & { firstKey: bigint; keyRange: number };
+export type NativeDeviceJoin = Omit<DeviceJoinDescription, "firstKey"> & { firstKey: bigint };
 
 export interface NativeDeliverSpec {
     columns: { column: number; type: ColumnType }[];
@@ -63,14 +78,14 @@ export interface DeviceBinding {
         build: DeviceTableHandle,
         probe: DeviceTableHandle,
         spec: NativeDeviceJoin
-    ): Promise<NativeDeviceTable>;
+    ): Promise<NativeOperatedTable>;
     countTableJoin(
         job: JobHandle,
         build: DeviceTableHandle,
         probe: DeviceTableHandle,
         spec: NativeDeviceJoin
-    ): Promise<{ rows: number; elapsedMs: number }>;
-    groupTable(job: JobHandle, table: DeviceTableHandle, spec: DeviceGroupDescription): Promise<NativeDeviceTable>;
+    ): Promise<{ rows: number; report: NativeDeviceReport }>;
+    groupTable(job: JobHandle, table: DeviceTableHandle, spec: DeviceGroupDescription): Promise<NativeOperatedTable>;
     /** Resolves with the number of rows. */
     deliverTable(job: JobHandle, table: DeviceTableHandle, spec: NativeDeliverSpec, sink: SinkHandle): Promise<number>;
     /** Partitions both sides and counts the rows of their join, which may be more than GPU memory holds. */
@@ -79,7 +94,7 @@ export interface DeviceBinding {
         build: DeviceTableHandle,
         probe: DeviceTableHandle,
         spec: NativeDeviceJoin
-    ): Promise<{ pieces: DevicePiecesHandle; rows: number; elapsedMs: number }>;
+    ): Promise<{ pieces: DevicePiecesHandle; rows: number; report: NativeDeviceReport }>;
     /** Joins and delivers piece after piece; once per handle. */
     deliverPieces(
         job: JobHandle,

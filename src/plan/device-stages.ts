@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import type { ColumnType } from "../model/column-type.js";
 import type { AggregateKind } from "./logical.js";
 import type { StageCommon } from "./stage.js";
@@ -18,13 +19,16 @@ export interface DeviceJoinColumn {
 
 /** Mirrors GpuJoin. */
 export interface DeviceJoinDescription {
-    readonly algorithm: "radix" | "noPartitioning" | "perfect";
+    readonly algorithm: DeviceJoinAlgorithm;
     readonly emit: "pairs" | "buildOnce" | "probeOnce";
     readonly anti: boolean;
     readonly keepUnmatchedBuild: boolean;
     readonly keepUnmatchedProbe: boolean;
     readonly nullsEqual: boolean;
     readonly expectedRows: number;
+    /** "npj-perfect": smallest key, as 64 bits in hexadecimal, and how many values from there on have a slot. */
+    readonly firstKey: string;
+    readonly keyRange: number;
     readonly buildKeys: readonly DeviceKey[];
     readonly probeKeys: readonly DeviceKey[];
     readonly columns: readonly DeviceJoinColumn[];
@@ -40,7 +44,7 @@ export interface DeviceAggregate {
 
 /** Mirrors GpuGroupBy. */
 export interface DeviceGroupDescription {
-    readonly algorithm: "hash" | "partitioned" | "sorted";
+    readonly algorithm: DeviceGroupAlgorithm;
     readonly expectedGroups: number;
     readonly keys: readonly DeviceKey[];
     readonly aggregates: readonly DeviceAggregate[];
@@ -76,6 +80,7 @@ export interface DeviceJoinStage extends DeviceStageCommon {
     readonly table: number | null;
     /** Where the result is delivered as it is. */
     readonly pieces: DevicePieces | null;
+    readonly chosenBy: AlgorithmChoice;
     readonly spec: DeviceJoinDescription;
 }
 
@@ -83,6 +88,7 @@ export interface DeviceGroupStage extends DeviceStageCommon {
     readonly kind: "deviceGroup";
     readonly from: number;
     readonly table: number;
+    readonly chosenBy: AlgorithmChoice;
     readonly spec: DeviceGroupDescription;
 }
 

@@ -2,6 +2,7 @@
 import type { Field, RecordBatch, Schema, Table } from "apache-arrow";
 
 import { resultSchema } from "../arrow/result-type.js";
+import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import type { ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
 import type { JoinType } from "../model/schema-types.js";
 
@@ -72,6 +73,8 @@ export interface JoinNode {
     readonly nullEquality: boolean;
     readonly columns: readonly JoinColumn[];
     readonly hints: { readonly resultRows?: number; readonly buildSide?: "left" | "right" };
+    /** Asked for by the user; left out: the planner chooses. */
+    readonly algorithm?: DeviceJoinAlgorithm;
 }
 
 export type AggregateKind = "countRows" | "count" | "sum" | "min" | "max" | "mean" | "first" | "any" | "countDistinct";
@@ -93,6 +96,8 @@ export interface GroupNode {
     /** Key columns, then aggregates. */
     readonly columns: readonly LogicalColumn[];
     readonly hints: { readonly groups?: number };
+    /** Asked for by the user; left out: the planner chooses. */
+    readonly algorithm?: DeviceGroupAlgorithm;
 }
 
 export type LogicalNode = InputNode | JoinNode | GroupNode;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { algorithmTitles, type AlgorithmChoice } from "../model/algorithms.js";
 import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, DeviceStage } from "../plan/device-stages.js";
 import type {
     GroupNode,
@@ -10,6 +11,7 @@ import type {
     LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
+import { chooseGroup, chooseJoin } from "./device-algorithms.js";
 import {
     addSlot,
     aggregateSlot,
@@ -26,7 +28,7 @@ import {
     type Slot
 } from "./device-support.js";
 import type { Estimator } from "./estimates.js";
-import { joinSides, otherSide, type Side } from "./join-sides.js";
+import { otherSide, type Side } from "./join-sides.js";
 import type { Policy } from "./policy.js";
 
 /** A stage without what is known only when all stages are. */
@@ -156,12 +158,8 @@ export class DeviceDraft {
     #join(node: JoinNode, needed: readonly Slot[], countOnly: boolean): number | null {
         const { estimator, policy } = this.request;
         const columns = needed.map(({ column }) => column);
-        const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = joinSides(
-            node,
-            columns,
-            estimator,
-            policy
-        );
+        const { sides, algorithm, chosenBy, firstKey, keyRange } = chooseJoin(node, columns, estimator, policy);
+        const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
         const probe = otherSide(build);
         const tables = { left: 0, right: 0 };
         for (const side of [build, probe]) tables[side] = this.#node(node[side], this.#sideSlots(node, needed, side));
@@ -176,8 +174,7 @@ export class DeviceDraft {
             });
         const rows = estimator.of(node).rows;
         const spec: DeviceJoinDescription = {
-            algorithm: "radix",
-            ...{ emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
+            ...{ algorithm, firstKey, keyRange, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
             nullsEqual: node.nullEquality,
             expectedRows: Math.ceil(rows),
             buildKeys: keys(build),
@@ -189,14 +186,12 @@ export class DeviceDraft {
         this.stages.push({
             kind: "deviceJoin",
             name: countOnly ? "count" : "join",
-            algorithm: `radix hash join on the GPU, ${node.type}`,
+            algorithm: operationText(algorithm, chosenBy, node.type),
             rowsIn: rowsOf("left") + rowsOf("right"),
             rowsOut: rows,
             build: tables[build],
             probe: tables[probe],
-            table,
-            pieces: null,
-            spec
+            ...{ table, pieces: null, chosenBy, spec }
         });
         return table;
     }
@@ -235,16 +230,18 @@ export class DeviceDraft {
             results.map((column) => ({ column, decoded: false }))
         );
         const { rows } = estimator.of(node);
+        const { algorithm, chosenBy } = chooseGroup(node);
         this.stages.push({
             kind: "deviceGroup",
             name: "group",
-            algorithm: "hash group-by on the GPU",
+            algorithm: operationText(algorithm, chosenBy),
             rowsIn: (this.tables[from] as DeviceTableDraft).rows,
             rowsOut: rows,
             from,
             table,
+            chosenBy,
             spec: {
-                algorithm: "hash",
+                algorithm,
                 expectedGroups: Math.ceil(rows),
                 keys,
                 // An operation that makes nothing but keys is asked for a count beside them.
@@ -253,6 +250,12 @@ export class DeviceDraft {
         });
         return table;
     }
+}
+
+/** "phj-tr, radix hash join of packed rows on the GPU, inner (chosen by the planner)". */
+function operationText(algorithm: keyof typeof algorithmTitles, chosenBy: AlgorithmChoice, type?: string): string {
+    const what = `${algorithm}, ${algorithmTitles[algorithm]} on the GPU`;
+    return `${what}${type === undefined ? "" : `, ${type}`} (chosen by the ${chosenBy})`;
 }
 
 const countRows: DeviceAggregate = {

@@ -16,6 +16,9 @@ export interface DevicePlan {
     readonly leastBytes: number;
 }
 
+/** Of the array indexed by keys that "npj-perfect" takes (cuda/no_partitioning_join/slot_table.cuh). */
+const perfectSlotBytes = 4;
+
 interface Draft {
     stage: DeviceStageDraft;
     /** Tables read for the last time. */
@@ -61,6 +64,7 @@ function peakBytes(
         if (makes !== null) live.add(makes);
         let bytes = 0;
         for (const id of live) bytes += size(id, bytesOf);
+        if (stage.kind === "deviceJoin") bytes += stage.spec.keyRange * perfectSlotBytes;
         // What is certain of the copies is one of each row.
         const copies =
             stage.kind === "deliver" ? 0 : frees.reduce((sum, id) => sum + size(id, (t) => copiedBytes(t, policy)), 0);

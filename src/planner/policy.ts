@@ -152,6 +152,9 @@ export interface Policy {
     readonly devicePieceRowBytes: number;
     /** GPU: pieces of fewer rows are not planned; starting the copies of a piece takes as long as they do. */
     readonly devicePieceRowsMin: number;
+    /** "npj-perfect": most slots (of 4 bytes) per row of the build side, unless they are few. Not measured yet. */
+    readonly devicePerfectSlotsPerRow: number;
+    readonly devicePerfectRangeMin: number;
     /** GPU: pinned memory for the copies of a stage; four halves for each worker. Not measured yet. */
     readonly deviceStagingBytesPerWorker: number;
     readonly deviceStagingBytesMin: number;
@@ -230,6 +233,8 @@ export const defaultPolicy: Policy = Object.freeze({
     devicePieceShare: 0.5,
     devicePieceRowBytes: 24,
     devicePieceRowsMin: 64 * 1024,
+    devicePerfectSlotsPerRow: 16,
+    devicePerfectRangeMin: 2 ** 16,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
     deviceStagingBytesMin: 1024 * 1024,
     deviceStagingBytesMax: 256 * 1024 * 1024,

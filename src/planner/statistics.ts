@@ -23,6 +23,8 @@ export interface WantedStatistics {
     readonly input: InputInfo;
     readonly keys: readonly KeySpec[];
     readonly sampleRows: number;
+    /** Smallest and largest key of all rows, not of the sample alone: all of them are read. */
+    readonly exactRange: boolean;
 }
 
 export type StatisticsById = ReadonlyMap<string, KeyStatistics>;
@@ -64,25 +66,23 @@ export function samplingPolicy(policy: Policy, debug: DebugKnobs): Policy {
 export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStatistics[] {
     const inputs = inputsOf(root);
     const wanted = new Map<string, WantedStatistics>();
-    const add = (node: LogicalNode, keys: readonly KeySpec[], sampleRows: number): void => {
+    const add = (node: LogicalNode, keys: readonly KeySpec[], sampleRows: number, exactRange = false): void => {
         const traced = traceKeys(node, keys);
-        if (traced === undefined || traced.input.streamed || traced.input.rows < policy.sampledFromRows) return;
+        if (traced === undefined || traced.input.streamed) return;
+        if (traced.input.rows < policy.sampledFromRows && !exactRange) return;
         const id = statisticsId(inputs, traced.input, traced.keys);
-        const most = Math.max(sampleRows, wanted.get(id)?.sampleRows ?? 0);
-        wanted.set(id, { id, input: traced.input, keys: traced.keys, sampleRows: most });
+        const before = wanted.get(id);
+        const most = Math.max(sampleRows, before?.sampleRows ?? 0);
+        const exact = exactRange || before?.exactRange === true;
+        wanted.set(id, { id, input: traced.input, keys: traced.keys, sampleRows: most, exactRange: exact });
     };
     const visit = (node: LogicalNode): void => {
         if (node.kind === "join") {
-            add(
-                node.left,
-                node.keys.map((key) => key.left),
-                policy.joinSampleRows
-            );
-            add(
-                node.right,
-                node.keys.map((key) => key.right),
-                policy.joinSampleRows
-            );
+            const keysOf = (side: "left" | "right"): KeySpec[] => node.keys.map((key) => key[side]);
+            // An array indexed by keys has a slot for each of them, also for those that no sample has seen.
+            const exactRange = node.algorithm === "npj-perfect";
+            add(node.left, keysOf("left"), policy.joinSampleRows, exactRange);
+            add(node.right, keysOf("right"), policy.joinSampleRows, exactRange);
             visit(node.left);
             visit(node.right);
         } else if (node.kind === "group") {

@@ -3,7 +3,15 @@ import type { Field } from "apache-arrow";
 
 import { columnTypeOf, resultColumnType } from "../arrow/column-type-of.js";
 import { SpillwayError } from "../errors.js";
-import { checkInteger, checkOptions, invalidArgument, suggestion, unknownColumn } from "../model/arguments.js";
+import { groupByAlgorithms } from "../model/algorithms.js";
+import {
+    checkInteger,
+    checkOneOf,
+    checkOptions,
+    invalidArgument,
+    suggestion,
+    unknownColumn
+} from "../model/arguments.js";
 import { checkDebugKnobs, type DebugKnobs } from "../model/debug-knobs.js";
 import type { AggregateName } from "../model/schema-types.js";
 import { aggregateField, decimalScale } from "../plan/aggregate-type.js";
@@ -115,7 +123,7 @@ export function groupNode(
     child: { readonly _node: LogicalNode; readonly _debug: DebugKnobs },
     options: unknown
 ): { node: GroupNode; debug: DebugKnobs } {
-    const given = checkOptions(options, "", ["keys", "aggregates", "hints", "debug"]);
+    const given = checkOptions(options, "", ["keys", "aggregates", "algorithm", "hints", "debug"]);
     const columns = child._node.columns;
     const keys = checkKeys(given["keys"], columns);
     const aggregates = checkAggregates(given["aggregates"], columns);
@@ -124,6 +132,7 @@ export function groupNode(
             option: "keys"
         });
     }
+    const algorithm = checkOneOf(given["algorithm"] ?? "auto", "algorithm", groupByAlgorithms);
     const hintsGiven = checkOptions(given["hints"], "hints", ["groups"]);
     const hints =
         hintsGiven["groups"] === undefined ? {} : { groups: checkInteger(hintsGiven["groups"], "hints.groups", 0) };
@@ -150,7 +159,8 @@ export function groupNode(
             keys: specs,
             aggregates: aggregates.map(({ aggregate }) => aggregate),
             columns: result,
-            hints
+            hints,
+            ...(algorithm === "auto" ? {} : { algorithm })
         }
     };
 }

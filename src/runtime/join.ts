@@ -8,6 +8,7 @@ import {
     invalidArgument,
     unknownColumn
 } from "../model/arguments.js";
+import { joinAlgorithms } from "../model/algorithms.js";
 import { checkDebugKnobs, type DebugKnobs } from "../model/debug-knobs.js";
 import type { JoinType } from "../model/schema-types.js";
 import { SpillwayError } from "../errors.js";
@@ -23,7 +24,7 @@ interface SourceParts {
 }
 
 const joinTypes: readonly JoinType[] = ["inner", "left", "right", "full", "semi", "anti"];
-const optionNames = ["left", "right", "on", "type", "select", "suffix", "nullEquality", "hints", "debug"];
+const optionNames = ["left", "right", "on", "type", "select", "suffix", "nullEquality", "algorithm", "hints", "debug"];
 
 interface NamePair {
     left: string;
@@ -115,6 +116,7 @@ export function joinNode(options: object, isSource: (value: unknown) => boolean)
     const nullEquality =
         given["nullEquality"] === undefined ? false : checkBoolean(given["nullEquality"], "nullEquality");
     const select = checkSelect(given["select"]);
+    const algorithm = checkOneOf(given["algorithm"] ?? "auto", "algorithm", joinAlgorithms);
     const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
     const leftColumns = left._node.columns;
     const rightColumns = right._node.columns;
@@ -142,7 +144,8 @@ export function joinNode(options: object, isSource: (value: unknown) => boolean)
             keys,
             nullEquality,
             columns,
-            hints: checkHints(given["hints"])
+            hints: checkHints(given["hints"]),
+            ...(algorithm === "auto" ? {} : { algorithm })
         }
     };
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { TypeMap } from "apache-arrow";
 
+import type { GroupByAlgorithm, JoinAlgorithm } from "../model/algorithms.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
 import type { AggregateOf, JoinColumns, JoinOn, JoinType, Name } from "../model/schema-types.js";
@@ -108,6 +109,21 @@ export interface JoinOptions<
     suffix?: Suffix;
     /** Does NULL equal NULL in keys? Defaults to false, as in SQL. */
     nullEquality?: boolean;
+    /**
+     * How the GPU joins. `"auto"`, the default, leaves it to the planner; every other name is an algorithm of the GPU
+     * and takes the query there whenever that is possible, whatever the predicted times:
+     *
+     * - `"phj-tr"`: radix-partitioned hash join of packed rows; what the planner takes.
+     * - `"phj-ur"`: the same of keys and row numbers, payloads gathered.
+     * - `"phj-shared"`: partitioned through histograms that blocks share.
+     * - `"npj"`: one hash table, nothing partitioned; `"npj-perfect"`: an array indexed by dense, unique integer keys.
+     *   Inner joins.
+     * - `"smj-ur"`, `"smj-tr"`, `"smj-merge"`: sort-merge joins.
+     *
+     * With device `"cpu"` a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the query
+     * and `deviceReason` says why.
+     */
+    algorithm?: JoinAlgorithm;
     hints?: JoinHints;
     /** Knobs for tests and experiments; not covered by semantic versioning. */
     debug?: DebugKnobs;
@@ -127,6 +143,12 @@ export interface GroupByOptions<
     keys?: Keys;
     /** Result columns: `{ revenue: { sum: "price" }, orders: { count: "*" } }`. */
     aggregates?: Aggregates;
+    /**
+     * How the GPU groups. `"auto"`, the default, leaves it to the planner; every other name takes the query to the GPU
+     * as the option of joins does: `"hgb"` (hash tables), `"pgb-tr"`, `"pgb-ur"` (partitioned), `"sgb-ur"`, `"sgb-tr"`,
+     * `"sgb-de-tr"` (sorted). An algorithm that meets too many groups gives way to another one; reports say which.
+     */
+    algorithm?: GroupByAlgorithm;
     hints?: GroupByHints;
     /** Knobs for tests and experiments; not covered by semantic versioning. */
     debug?: DebugKnobs;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
 import type { Job } from "../execute/job.js";
+import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import { clamp, bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
 import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
+import { namedAlgorithm } from "../planner/device-algorithms.js";
 import { planOnDevice } from "../planner/plan-device.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { defaultPolicy } from "../planner/policy.js";
@@ -63,6 +65,7 @@ export class QueryDevice {
         if (this.options.device === "cpu") return host;
         if (this.options.device === "gpu") return await this.#require(query, host);
         if (query.debug.gpu === true) return await this.#prefer(query, host);
+        if (namedAlgorithm(query.root) !== undefined) return await this.#asNamed(query, host);
         const profile = query.profile;
         const policy = query.policy ?? defaultPolicy;
         if (!this.#isOpen && host.predictedMs < policy.deviceWorthMs) return onHost(host, "the query is a small one");
@@ -74,6 +77,24 @@ export class QueryDevice {
             return onHost(host, `predicted times are ${times}`);
         }
         return await this.#prefer(query, host);
+    }
+
+    /** Throws where the user asks for an algorithm of the GPU and keeps queries away from it. */
+    public checkAlgorithm(algorithm: DeviceJoinAlgorithm | DeviceGroupAlgorithm | undefined): void {
+        const { device } = this.options;
+        if (algorithm === undefined || device !== "cpu") return;
+        throw new SpillwayError(
+            "INVALID_ARGUMENT",
+            `\`algorithm\` "${algorithm}" runs on a GPU, and this runtime was opened with device "cpu"; ` +
+                'open it with device "gpu" or "auto", or leave `algorithm` out',
+            { option: "algorithm", algorithm, device }
+        );
+    }
+
+    /** The user has named an algorithm of the GPU: no predicted time counts. One that does not fit is an error. */
+    async #asNamed(query: PlanQuery, host: Plan): Promise<Plan> {
+        const draft = planOnDevice(query, host, 0);
+        return draft instanceof NotOnDevice ? onHost(host, draft.reason) : await this.#prefer(query, host);
     }
 
     /** The GPU if it can be had. */

@@ -73,6 +73,7 @@ export abstract class Source<T extends TypeMap = TypeMap> {
     >(options: GroupByOptions<T, Keys, Aggregates>): Query<GroupColumns<T, Keys, Aggregates>> {
         this._runner.checkOpen();
         const { node, debug } = groupNode(this, options);
+        this._runner.device.checkAlgorithm(node.algorithm);
         return new Query(this._runner, node, debug);
     }
 }
@@ -137,6 +138,7 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
 export function makeJoin<T extends TypeMap>(options: object): Query<T> {
     const { runner, node, debug } = joinNode(options, isSource);
     runner.checkOpen();
+    runner.device.checkAlgorithm(node.algorithm);
     return new Query<T>(runner, node, debug);
 }
 

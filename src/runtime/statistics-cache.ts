@@ -13,7 +13,7 @@ function keysText(keys: readonly KeySpec[]): string {
 }
 
 function keyOf(wanted: WantedStatistics): string {
-    return `${wanted.sampleRows}:${keysText(wanted.keys)}`;
+    return `${wanted.sampleRows}${wanted.exactRange ? " exact" : ""}:${keysText(wanted.keys)}`;
 }
 
 /** Samples of key columns, taken once per relation; files that did not change are the same relation. */
@@ -77,7 +77,7 @@ export class StatisticsCache {
         const handle = open ?? (await job.binding.openSource(job.engine, source.layout));
         try {
             const keys = wanted.keys.map((spec) => ({ ...spec }));
-            const options = { sampleRows: wanted.sampleRows, exactRange: false, workers };
+            const options = { sampleRows: wanted.sampleRows, exactRange: wanted.exactRange, workers };
             const found = await job.binding.keyStatistics(job.handle, handle, keys, options);
             perLayout.set(keyOf(wanted), found);
             return found;

@@ -21,6 +21,10 @@ constexpr int32_t kBuildSide = 0;
 constexpr int32_t kProbeSide = 1;
 constexpr int32_t kCountRows = 0;
 constexpr int32_t kSum = 2;
+constexpr int32_t kRadixHash = 0;
+constexpr int32_t kNoPartitioning = 1;
+constexpr int32_t kPerfectHash = 2;
+constexpr int32_t kPartitioned = 1;
 
 struct Plugin {
     Plugin() { call.open_device(test_device().ordinal(), uint64_t{1} << 30, uint64_t{64} << 20, &gpu, &status); }
@@ -61,6 +65,10 @@ struct Plugin {
 
 spillway_cuda_column fixed(uint32_t width, bool nullable = false) {
     return {SPILLWAY_CUDA_COLUMN_FIXED, width, nullable ? 1 : 0, 0, 0};
+}
+
+double phases_ms(const spillway_cuda_report& report) {
+    return report.transform_ms + report.match_ms + report.materialize_ms;
 }
 
 // Keys 0 .. rows - 1 and three times the key.
@@ -169,6 +177,57 @@ GPU_TEST("plugin: a join and a group-by of its result, without a copy in between
     for (uint64_t i = 0; i < domain; ++i) wrong += counts[i] == 4 && sums[i] == 12 * keys[i] ? 0 : 1;
     CHECK_EQ(wrong, uint64_t{0});
     for (spillway_cuda_table* table : {build, probe, joined, groups}) plugin.call.free_table(table);
+}
+
+GPU_TEST("plugin: reports say what phases take, what moves and which algorithm ran") {
+    Plugin plugin;
+    const uint64_t rows = small_or_full(20'000, 20'000'000);
+    spillway_cuda_table* const table = numbers(plugin, rows, rows);
+    CHECK(table != nullptr);
+    const spillway_cuda_key_part key{0, kSigned, 8};
+    const spillway_cuda_join_column columns[] = {{kBuildSide, 1, 0}, {kProbeSide, 0, 0}};
+    spillway_cuda_join join{};
+    join.expected_rows = rows;
+    join.key_range = rows;
+    join.key_count = 1;
+    join.build_keys = &key;
+    join.probe_keys = &key;
+    join.column_count = 2;
+    join.columns = columns;
+    const spillway_cuda_report& report = plugin.report;
+    for (const int32_t algorithm : {kRadixHash, kNoPartitioning, kPerfectHash}) {
+        join.algorithm = algorithm;
+        spillway_cuda_table* joined = nullptr;
+        plugin.call.join_tables(plugin.gpu, table, table, &join, &joined, &plugin.report, &plugin.status);
+        CHECK(plugin.ok());
+        CHECK_EQ(plugin.rows(joined), rows);
+        CHECK_EQ(report.algorithm, algorithm);
+        // Events and the caller's clock tick differently: a microsecond of either.
+        CHECK(phases_ms(report) <= report.elapsed_ms + 0.002);
+        CHECK(report.match_ms > 0 && report.materialize_ms > 0);
+        CHECK(algorithm == kRadixHash ? report.transform_ms > 0 : report.transform_ms < report.elapsed_ms);
+        // Both sides' rows of at least 8 bytes are read, packed and read again; 12 bytes per match are written.
+        CHECK(algorithm == kRadixHash ? report.moved_bytes >= rows * (2 * 24 + 12) : report.moved_bytes == 0);
+        plugin.call.free_table(joined);
+    }
+
+    // As many groups as rows are too many for tables in shared memory.
+    const spillway_cuda_aggregate count{kCountRows, 0, kSigned, 8, 0};
+    spillway_cuda_group group{};
+    group.expected_groups = rows;
+    group.key_count = 1;
+    group.keys = &key;
+    group.aggregate_count = 1;
+    group.aggregates = &count;
+    spillway_cuda_table* groups = nullptr;
+    plugin.call.group_table(plugin.gpu, table, &group, &groups, &plugin.report, &plugin.status);
+    CHECK(plugin.ok());
+    CHECK_EQ(plugin.rows(groups), rows);
+    CHECK(report.match_ms > 0 && report.materialize_ms > 0);
+    CHECK(phases_ms(report) <= report.elapsed_ms + 0.002);
+    CHECK(report.moved_bytes >= rows * (8 + 8 + 8));  // keys read, groups written
+    CHECK(small_or_full(1, 0) == 1 || (report.algorithm == kPartitioned && report.transform_ms > 0));
+    for (spillway_cuda_table* one : {table, groups}) plugin.call.free_table(one);
 }
 
 GPU_TEST("plugin: an operation refuses columns that are not there, and a cancelled one ends") {

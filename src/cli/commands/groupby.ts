@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { groupByAlgorithms } from "../../index.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
 import { deliver } from "../deliver.js";
 import { parseAggregates } from "../parse/aggregates.js";
@@ -20,6 +21,12 @@ export const groupByQueryOptions = {
         describe:
             "NAME=FUNCTION:COLUMN, several separated by commas; " +
             "sum, min, max, mean, count, first, any, count-distinct; count:* counts rows"
+    },
+    algorithm: {
+        type: "string",
+        choices: groupByAlgorithms,
+        default: "auto",
+        describe: "How a GPU groups; a name takes the query there where it can run"
     },
     ...runtimeOptions
 } as const;
@@ -47,7 +54,8 @@ export async function runGroupBy(args: GroupByArguments, context: CommandContext
     }
     await using runtime = await openCommandRuntime(args);
     const relation = await runtime.fromArrowFile(files);
-    await deliver(runtime.groupBy(relation, { keys, aggregates }), args, context);
+    const algorithm = args.algorithm;
+    await deliver(runtime.groupBy(relation, { keys, aggregates, algorithm }), args, context);
 }
 
 export const groupByCommand = defineCommand({

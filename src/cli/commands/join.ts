@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { joinAlgorithms } from "../../index.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
 import { deliver } from "../deliver.js";
 import { parseKeys, parseList } from "../parse/lists.js";
@@ -26,6 +27,12 @@ export const joinQueryOptions = {
     select: { type: "string", array: true, describe: "Result columns, separated by commas (default: all)" },
     suffix: { type: "string", describe: 'Appended to right columns whose name the left has too (default: "_right")' },
     "null-equality": { type: "boolean", default: false, describe: "NULL keys equal each other (SQL: they do not)" },
+    algorithm: {
+        type: "string",
+        choices: joinAlgorithms,
+        default: "auto",
+        describe: "How a GPU joins; a name takes the query there where it can run"
+    },
     left: { type: "string", array: true, describe: "File(s) of the left relation; repeatable" },
     right: { type: "string", array: true, describe: "File(s) of the right relation; repeatable" },
     ...runtimeOptions
@@ -46,6 +53,7 @@ export async function runJoin(args: JoinArguments, context: CommandContext): Pro
         on,
         type: args.type as "inner",
         nullEquality: args["null-equality"],
+        algorithm: args.algorithm,
         ...(select == null ? {} : { select }),
         ...(args.suffix == null ? {} : { suffix: args.suffix })
     });

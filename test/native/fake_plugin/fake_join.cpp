@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "fake_gpu.hpp"
 
@@ -43,7 +44,32 @@ std::string part_of(const std::string& value, const spillway_cuda_key_part& part
     return value;
 }
 
+// What no-partitioning joins refuse on a GPU (no_partitioning_join.hpp).
+void check_algorithm(const Table& build, const spillway_cuda_join& join) {
+    enum JoinAlgorithm : int32_t { kNoPartitioning = 1, kPerfectHash = 2, kSharedHistogram = 7 };
+    const auto refuse = [](const char* why) { throw Failure{SPILLWAY_CUDA_UNSUPPORTED, why}; };
+    if (join.algorithm < 0 || join.algorithm > kSharedHistogram) throw Failure{SPILLWAY_CUDA_INVALID, "no algorithm"};
+    if (join.algorithm != kNoPartitioning && join.algorithm != kPerfectHash) return;
+    const bool is_inner = join.emit == kPairs && join.keep_unmatched_build == 0 && join.keep_unmatched_probe == 0;
+    if (!is_inner) refuse("no-partitioning joins are inner joins");
+    if (join.algorithm != kPerfectHash) return;
+    if (join.key_count != 1 || join.nulls_equal != 0) refuse("perfect hashing: one key");
+    std::unordered_set<uint64_t> seen;
+    for (uint64_t row = 0; row < build.rows; ++row) {
+        const Column& column = build.columns[join.build_keys[0].column];
+        if (!column.valid(row)) continue;
+        const std::string bytes = part_of(column.at(row), join.build_keys[0]);
+        uint64_t key = 0;
+        std::memcpy(&key, bytes.data(), bytes.size());
+        uint64_t slot = key - join.first_key;
+        if (bytes.size() <= 4) slot &= 0xffffffffU;
+        if (slot >= join.key_range) refuse("perfect hashing: a key of the build side is outside of the key range");
+        if (!seen.insert(slot).second) refuse("perfect hashing: a key of the build side comes twice");
+    }
+}
+
 Pairs pairs_of(const Table& build, const Table& probe, const spillway_cuda_join& join) {
+    check_algorithm(build, join);
     std::unordered_multimap<std::string, int64_t> table;
     for (uint64_t row = 0; row < build.rows; ++row) {
         auto [has, key] = key_of(build, join.build_keys, join.key_count, row, join.nulls_equal != 0);

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** Joins of the GPU by name, in the order of their numbers (JoinAlgorithm in cuda/equi_join/equi_join.hpp). */
+export const deviceJoinAlgorithms = [
+    "phj-tr",
+    "npj",
+    "npj-perfect",
+    "phj-ur",
+    "smj-ur",
+    "smj-tr",
+    "smj-merge",
+    "phj-shared"
+] as const;
+export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
+
+/** Group-bys of the GPU, likewise (GroupByAlgorithm in cuda/group_by/group_by.hpp). */
+export const deviceGroupAlgorithms = ["hgb", "pgb-tr", "sgb-ur", "pgb-ur", "sgb-tr", "sgb-de-tr"] as const;
+export type DeviceGroupAlgorithm = (typeof deviceGroupAlgorithms)[number];
+
+/** What the option `algorithm` of a join takes. */
+export const joinAlgorithms = ["auto", ...deviceJoinAlgorithms] as const;
+export type JoinAlgorithm = (typeof joinAlgorithms)[number];
+
+/** What the option `algorithm` of a group-by takes. */
+export const groupByAlgorithms = ["auto", ...deviceGroupAlgorithms] as const;
+export type GroupByAlgorithm = (typeof groupByAlgorithms)[number];
+
+/** Who named the algorithm of an operation. */
+export type AlgorithmChoice = "planner" | "user";
+
+/** What the names stand for, in `explain` and reports. */
+export const algorithmTitles: Readonly<Record<DeviceJoinAlgorithm | DeviceGroupAlgorithm, string>> = {
+    "phj-tr": "radix hash join of packed rows",
+    npj: "no-partitioning hash join",
+    "npj-perfect": "no-partitioning join, perfect hashing",
+    "phj-ur": "radix hash join, payloads gathered",
+    "smj-ur": "sort-merge join, payloads gathered",
+    "smj-tr": "sort-merge join, payloads sorted along",
+    "smj-merge": "merge-sort join",
+    "phj-shared": "hash join partitioned by shared histograms",
+    hgb: "hash group-by",
+    "pgb-tr": "partitioned group-by of packed rows",
+    "sgb-ur": "sort-based group-by, values gathered",
+    "pgb-ur": "partitioned group-by, values gathered",
+    "sgb-tr": "sort-based group-by, values sorted along",
+    "sgb-de-tr": "sort-based group-by of dictionary-encoded keys"
+};

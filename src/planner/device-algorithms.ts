@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
+import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
+import type { KeySpec } from "../model/column-type.js";
+import { formatCount } from "../model/sizes.js";
+import type { GroupNode, JoinNode, LogicalNode } from "../plan/logical.js";
+import type { Estimator } from "./estimates.js";
+import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "./join-sides.js";
+import type { Policy } from "./policy.js";
+import { looksUnique, type KeyStatistics } from "./statistics.js";
+
+/** The values that have a slot in the array of "npj-perfect"; none for other algorithms. */
+interface KeyRange {
+    /** As 64 bits in hexadecimal. */
+    readonly firstKey: string;
+    readonly keyRange: number;
+}
+
+export interface ChosenJoin extends KeyRange {
+    readonly sides: JoinSides;
+    readonly algorithm: DeviceJoinAlgorithm;
+    readonly chosenBy: AlgorithmChoice;
+}
+
+const noRange: KeyRange = { firstKey: "0x0", keyRange: 0 };
+
+/** Some name of an algorithm in the query that the user gave; undefined: all is left to the planner. */
+export function namedAlgorithm(node: LogicalNode): DeviceJoinAlgorithm | DeviceGroupAlgorithm | undefined {
+    if (node.kind === "input") return undefined;
+    if (node.kind === "group") return node.algorithm ?? namedAlgorithm(node.child);
+    return node.algorithm ?? namedAlgorithm(node.left) ?? namedAlgorithm(node.right);
+}
+
+function refused(algorithm: DeviceJoinAlgorithm, reason: string): SpillwayError {
+    const message = `\`algorithm\` "${algorithm}" cannot run this join: ${reason}; use "auto" or another algorithm`;
+    return new SpillwayError("INVALID_ARGUMENT", message, { option: "algorithm", reason });
+}
+
+/** Is no key of the side's rows there twice, as far as anybody can tell before the query runs? */
+function isUnique(node: LogicalNode, statistics: KeyStatistics): boolean {
+    // A group-by by the key alone gives each of its values once; the sample is that of what it reads.
+    if (node.kind === "group") return node.keys.length === 1;
+    return node.kind === "input" && (statistics.min === null || looksUnique(statistics));
+}
+
+/** Keys are words without a sign; narrow ones get zeros in front, which tears a range around 0 apart. */
+function rangeOf(statistics: KeyStatistics, key: KeySpec): KeyRange {
+    const { min, max } = statistics;
+    if (min === null || max === null) return noRange;
+    if (key.width < 4 && min < 0n) return { firstKey: "0x0", keyRange: 2 ** (8 * key.width) };
+    return { firstKey: `0x${BigInt.asUintN(64, min).toString(16)}`, keyRange: Number(max - min) + 1 };
+}
+
+/** The range of the keys if that side can be an array indexed by them, or why it cannot. */
+function perfectRange(node: JoinNode, side: Side, estimator: Estimator, policy: Policy): KeyRange | string {
+    const [key] = node.keys;
+    if (key === undefined || node.keys.length > 1) return `it joins by one key column, not by ${node.keys.length}`;
+    const name = node[side].columns[key[side].column]?.name ?? "";
+    if (key[side].kind !== "integer") return `key \`${name}\` is no integer`;
+    if (node.nullEquality) return "NULL has no place in an array indexed by keys (`nullEquality`)";
+    const statistics = estimator.statisticsOf(node[side], [key[side]]);
+    if (statistics === undefined) return `the range of key \`${name}\` is not known before the query runs`;
+    if (!isUnique(node[side], statistics)) return `values of key \`${name}\` may come twice in the ${side} relation`;
+    const range = rangeOf(statistics, key[side]);
+    const { rows } = estimator.of(node[side]);
+    if (range.keyRange <= Math.max(policy.devicePerfectRangeMin, rows * policy.devicePerfectSlotsPerRow)) return range;
+    const values = `${formatCount(range.keyRange)} values for ${formatCount(Math.ceil(rows))} rows`;
+    return `key \`${name}\` is not dense, with a range of ${values}`;
+}
+
+/** The algorithm and build side of a join on the GPU; throws INVALID_ARGUMENT where the user's does not fit. */
+export function chooseJoin(
+    node: JoinNode,
+    needed: readonly number[],
+    estimator: Estimator,
+    policy: Policy
+): ChosenJoin {
+    const sides = joinSides(node, needed, estimator, policy);
+    const { algorithm } = node;
+    if (algorithm === undefined) return { sides, algorithm: "phj-tr", chosenBy: "planner", ...noRange };
+    if ((algorithm === "npj" || algorithm === "npj-perfect") && node.type !== "inner") {
+        throw refused(algorithm, `it does inner joins, and this is a join of type "${node.type}"`);
+    }
+    if (algorithm !== "npj-perfect") return { sides, algorithm, chosenBy: "user", ...noRange };
+    const candidates = node.hints.buildSide === undefined ? [sides.build, otherSide(sides.build)] : [sides.build];
+    const ranges = candidates.map((side) => perfectRange(node, side, estimator, policy));
+    const found = ranges.findIndex((range) => typeof range !== "string");
+    const range = ranges[found];
+    if (range === undefined || typeof range === "string") throw refused(algorithm, ranges.join(", and "));
+    return { sides: joinSidesFrom(node, candidates[found] as Side), algorithm, chosenBy: "user", ...range };
+}
+
+/** The algorithm of a group-by on the GPU. All of them do whatever one of them does. */
+export function chooseGroup(node: GroupNode): { algorithm: DeviceGroupAlgorithm; chosenBy: AlgorithmChoice } {
+    return node.algorithm === undefined
+        ? { algorithm: "hgb", chosenBy: "planner" }
+        : { algorithm: node.algorithm, chosenBy: "user" };
+}
