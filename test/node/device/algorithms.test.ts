@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins and group-bys by the name of their algorithm: who may choose which, where it runs, and what reports say.
+import { Float64, Int16, Int32, Int64, Table, Uint64, Utf8, vectorFromArray, type DataType } from "apache-arrow";
+import {
+    groupByAlgorithms,
+    joinAlgorithms,
+    openRuntime,
+    type JoinAlgorithm,
+    type JoinType,
+    type Query,
+    type Runtime,
+    type RuntimeOptions
+} from "spillway";
+import { afterEach, describe, expect, test } from "vitest";
+import { command } from "../cli/in-process.js";
+import { Sandbox } from "../../support/sandbox.js";
+import { useGpu, usesRealGpu } from "../../support/gpu.js";
+
+useGpu();
+
+afterEach(() => void delete process.env["SPILLWAY_FAKE_GPU"]);
+
+async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+    const runtime = await openRuntime({ threads: 2, ...options });
+    try {
+        return await body(runtime);
+    } finally {
+        await runtime.close();
+    }
+}
+
+const onGpu = { device: "gpu", memory: { host: "64MiB", device: "64MiB" } } as const;
+
+function keyed(values: readonly unknown[], type: DataType = new Int32()): Table {
+    return new Table({
+        k: vectorFromArray(values, type),
+        v: vectorFromArray(
+            values.map((_, i) => i),
+            new Int32()
+        )
+    });
+}
+const count = (rows: number, make = (i: number): unknown => i): unknown[] =>
+    Array.from({ length: rows }, (_, i) => make(i));
+
+function joined(
+    runtime: Runtime,
+    left: Table,
+    right: Table,
+    algorithm: JoinAlgorithm,
+    type: JoinType = "inner"
+): Query {
+    const [build, probe] = [runtime.fromTable(left), runtime.fromTable(right)];
+    return runtime.join({ left: build, right: probe, on: "k", algorithm, type, hints: { buildSide: "left" } });
+}
+
+async function rowsOf(query: Query): Promise<string[]> {
+    const table = await query.toTable();
+    return table
+        .toArray()
+        .map((row) => String(row))
+        .sort();
+}
+
+/** What has been made so far: a plugin refuses the rest, which is then an error and never a wrong result. */
+async function unlessRefused<T>(run: () => Promise<T>): Promise<T | undefined> {
+    try {
+        return await run();
+    } catch (error) {
+        if (!usesRealGpu) throw error;
+        expect(error).toMatchObject({ code: "UNSUPPORTED_TYPE" });
+        return undefined;
+    }
+}
+
+describe("joins by name", () => {
+    const [left, right] = [keyed(count(300)), keyed(count(900, (i) => i % 400))];
+
+    test.each(joinAlgorithms)("%s has the rows of the CPU engine", async (algorithm) => {
+        const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(joined(cpu, left, right, "auto")));
+        await withRuntime(onGpu, async (runtime) => {
+            const query = joined(runtime, left, right, algorithm);
+            const rows = await unlessRefused(() => rowsOf(query));
+            if (rows === undefined) return;
+            expect(rows).toEqual(expected);
+            const stage = query.report()?.stages.find(({ name }) => name === "join");
+            const chosenBy = algorithm === "auto" ? "planner" : "user";
+            const name = algorithm === "auto" ? "phj-tr" : algorithm;
+            expect(stage?.device).toMatchObject({ algorithm: name, chosenBy });
+            expect(stage?.algorithm).toMatch(
+                new RegExp(`^${name}, .* on the GPU, inner \\(chosen by the ${chosenBy}\\)$`)
+            );
+            expect(await query.count()).toBe(expected.length);
+        });
+    });
+
+    test("a name takes a small query to the GPU with device auto, and explain says who chose", async () => {
+        await withRuntime({ memory: { device: "64MiB" } }, async (runtime) => {
+            const query = joined(runtime, left, right, "phj-tr");
+            expect(String(await query.explain())).toContain("inner (chosen by the user)");
+            await query.count();
+            expect(query.report()).toMatchObject({ device: "gpu", deviceReason: null });
+            // The name counts wherever in the query it stands.
+            const above = query.groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
+            expect((await above.explain()).plan.device).toBe("gpu");
+        });
+    });
+
+    test("device cpu refuses every name but auto, before anything runs", async () => {
+        await withRuntime({ device: "cpu" }, async (runtime) => {
+            const failure = {
+                code: "INVALID_ARGUMENT",
+                details: expect.objectContaining({ option: "algorithm", device: "cpu" })
+            };
+            expect(() => joined(runtime, left, right, "npj")).toThrow(/"npj" runs on a GPU.*device "gpu" or "auto"/);
+            expect(() => joined(runtime, left, right, "smj-tr")).toThrow(expect.objectContaining(failure));
+            const input = runtime.fromTable(left);
+            expect(() => input.groupBy({ keys: ["k"], algorithm: "hgb" })).toThrow(expect.objectContaining(failure));
+            expect(await joined(runtime, left, right, "auto").count()).toBeGreaterThan(0);
+        });
+    });
+
+    test("a wrong name is answered with the names there are", async () => {
+        await withRuntime({}, async (runtime) => {
+            const input = runtime.fromTable(left);
+            const wrong = "phj" as "npj";
+            const failure = { code: "INVALID_ARGUMENT", details: { option: "algorithm" } };
+            expect(() => joined(runtime, left, right, wrong)).toThrow(expect.objectContaining(failure));
+            const hash = { keys: ["k"], algorithm: "hash" as "hgb" } as const;
+            expect(() => input.groupBy(hash)).toThrow(expect.objectContaining(failure));
+        });
+    });
+
+    test("where the GPU cannot run the query, device auto takes the CPU engine and says why", async () => {
+        await withRuntime({}, async (runtime) => {
+            const stream = runtime.fromBatches(left.schema, async function* () {
+                yield left;
+            });
+            const query = runtime.join({ left: stream, right: runtime.fromTable(right), on: "k", algorithm: "phj-ur" });
+            await query.count();
+            expect(query.report()).toMatchObject({ device: "cpu", deviceReason: "`batches` is a stream of batches" });
+            if (usesRealGpu) return;
+            process.env["SPILLWAY_FAKE_GPU"] = "lost";
+            const lost = joined(runtime, left, right, "phj-ur");
+            expect(await lost.count()).toBeGreaterThan(0);
+            expect(lost.report()).toMatchObject({ device: "cpu" });
+            expect(lost.report()?.deviceReason).toMatch(/illegal memory access/);
+        });
+    });
+});
+
+describe("perfect hashing", () => {
+    const probes = (type: DataType, make: (i: number) => unknown): Table => keyed(count(500, make), type);
+
+    test.each([
+        ["around 0", new Int32(), (i: number) => i - 100],
+        ["of 16 bits around 0", new Int16(), (i: number) => i - 100],
+        ["of 64 bits around 0", new Int64(), (i: number) => BigInt(i) - 100n],
+        ["at the end of 64 bits", new Uint64(), (i: number) => 2n ** 64n - 1n - BigInt(i)],
+        ["far from 0, with gaps and NULLs", new Int32(), (i: number) => (i % 5 === 0 ? null : 2_000_000_000 + 3 * i)]
+    ])("dense keys %s", async (_, type, make) => {
+        const [left, right] = [keyed(count(300, make), type), probes(type, make)];
+        const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(joined(cpu, left, right, "auto")));
+        await withRuntime(onGpu, async (runtime) => {
+            expect(await rowsOf(joined(runtime, left, right, "npj-perfect"))).toEqual(expected);
+        });
+    });
+
+    test("no rows, and no keys but NULL", async () => {
+        await withRuntime(onGpu, async (runtime) => {
+            const right = probes(new Int32(), (i) => i);
+            for (const rows of [0, 50]) {
+                const empty = keyed(
+                    count(rows, () => null),
+                    new Int32()
+                );
+                expect(await joined(runtime, empty, right, "npj-perfect").count()).toBe(0);
+            }
+        });
+    });
+
+    test.each([
+        ["repeated", keyed(count(300, (i) => i >> 1)), "inner", /may come twice/],
+        ["sparse", keyed(count(300, (i) => i * 1_000_000)), "inner", /not dense/],
+        ["text", keyed(count(300, String), new Utf8()), "inner", /no integer/],
+        ["floats", keyed(count(300), new Float64()), "inner", /no integer/],
+        ["outer", keyed(count(300)), "left", /inner joins/]
+    ] as const)("%s keys are refused with the reason, on every device but the CPU", async (_, table, type, reason) => {
+        for (const device of ["gpu", "auto"] as const) {
+            await withRuntime({ ...onGpu, device }, async (runtime) => {
+                const query = joined(runtime, table, table, "npj-perfect", type);
+                const failure = { code: "INVALID_ARGUMENT", details: { option: "algorithm" } };
+                await expect(query.count()).rejects.toMatchObject(failure);
+                await expect(query.explain()).rejects.toThrow(reason);
+            });
+        }
+    });
+
+    test("takes the other side where only that one is dense and unique, unless a hint forbids it", async () => {
+        const [repeated, dense] = [keyed(count(200, (i) => i >> 1)), keyed(count(900))];
+        await withRuntime(onGpu, async (runtime) => {
+            const [left, right] = [runtime.fromTable(repeated), runtime.fromTable(dense)];
+            const options = { left, right, on: "k", algorithm: "npj-perfect" } as const;
+            expect(await runtime.join(options).count()).toBe(200);
+            const forbidden = runtime.join({ ...options, hints: { buildSide: "left" } });
+            await expect(forbidden.count()).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+            // A group-by by the key alone has each of its values once.
+            const groups = left.groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
+            const joinedGroups = groups.join(right, {
+                on: "k",
+                algorithm: "npj-perfect",
+                hints: { buildSide: "left" }
+            });
+            expect(await joinedGroups.count()).toBe(100);
+        });
+    });
+});
+
+describe("group-bys by name", () => {
+    test.each(groupByAlgorithms)("%s has the groups of the CPU engine", async (algorithm) => {
+        const table = keyed(count(1000, (i) => i % 90));
+        const grouped = (runtime: Runtime, name: typeof algorithm): Query =>
+            runtime.groupBy(runtime.fromTable(table), {
+                keys: ["k"],
+                aggregates: { most: { max: "v" }, n: { count: "*" } },
+                algorithm: name
+            });
+        const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(grouped(cpu, "auto")));
+        await withRuntime(onGpu, async (runtime) => {
+            const query = grouped(runtime, algorithm);
+            const rows = await unlessRefused(() => rowsOf(query));
+            if (rows === undefined) return;
+            expect(rows).toEqual(expected);
+            const stage = query.report()?.stages.find(({ name }) => name === "group");
+            const name = algorithm === "auto" ? "hgb" : algorithm;
+            expect(stage?.device).toMatchObject({
+                algorithm: name,
+                chosenBy: algorithm === "auto" ? "planner" : "user"
+            });
+            expect(stage?.algorithm).toContain(`${name}, `);
+        });
+    });
+});
+
+describe("reports of the GPU", () => {
+    test("tell phases, moved bytes and rates, and copies apart from computation", async () => {
+        await withRuntime(onGpu, async (runtime) => {
+            const table = keyed(count(5000));
+            const query = joined(runtime, table, table, "phj-tr").groupBy({ keys: ["k"], algorithm: "hgb" });
+            await query.toTable();
+            const report = query.report();
+            if (report === undefined) throw new Error("no report");
+            const [first, second, join, group, deliver] = report.stages.map(({ device }) => device);
+            for (const copy of [first, second, deliver]) {
+                expect(copy?.algorithm).toBeUndefined();
+                expect(copy?.movedBytes).toBeGreaterThanOrEqual(5000 * 4);
+                expect(copy?.gigabytesPerSecond).toBeCloseTo((copy?.movedBytes ?? 0) / (copy?.elapsedMs ?? 1) / 1e6);
+            }
+            expect(report.uploadedBytes).toBe((first?.movedBytes ?? 0) + (second?.movedBytes ?? 0));
+            for (const operation of [join, group]) {
+                const { transformMs = -1, matchMs = -1, materializeMs = -1 } = operation?.phases ?? {};
+                expect(Math.min(transformMs, materializeMs)).toBeGreaterThanOrEqual(0);
+                expect(matchMs).toBeGreaterThan(0);
+                expect(transformMs + matchMs + materializeMs).toBeLessThanOrEqual((operation?.elapsedMs ?? 0) + 0.002);
+                expect(operation?.peakBytes).toBeGreaterThan(0);
+            }
+            expect(join?.movedBytes).toBeGreaterThan(5000 * 8);
+            expect(report.withoutTransferMs).toBeCloseTo(report.elapsedMs - report.transferMs);
+            expect(report.transferMs).toBeGreaterThan(0);
+            expect(report.devicePeakBytes).toBeGreaterThanOrEqual(join?.peakBytes ?? Infinity);
+            // Of the plugin without a GPU: too many groups for hash tables.
+            if (!usesRealGpu) expect(group).toMatchObject({ algorithm: "hgb", ranAs: "pgb-tr" });
+        });
+    });
+
+    test("of the CPU engine have none of it", async () => {
+        await withRuntime({ device: "cpu" }, async (runtime) => {
+            const query = joined(runtime, keyed(count(50)), keyed(count(50)), "auto");
+            await query.count();
+            expect(query.report()?.stages.some((stage) => "device" in stage)).toBe(false);
+            expect(query.report()?.transferMs).toBe(0);
+        });
+    });
+});
+
+describe("the command line", () => {
+    const small = ["--device-memory", "64MiB"];
+
+    test("takes --algorithm, and shows phases as text and as JSON", async () => {
+        using sandbox = new Sandbox();
+        const [left, right] = [sandbox.write(keyed(count(300))), sandbox.write(keyed(count(900)))];
+        const words = ["join", left, right, "--on", "k", "--count", "--algorithm", "npj-perfect", ...small];
+        const text = await command(words);
+        expect(text).toMatchObject({ code: 0, stdout: "300\n" });
+        expect(text.stderr).toMatch(/^300 rows in .* without transfers/m);
+        expect(text.stderr).toMatch(/^ {2}upload: .* GB\/s$/m);
+        expect(text.stderr).toMatch(
+            /^ {2}count: npj-perfect \(user\), .* on the GPU: transform .*, match .*, materialize [^;]*$/m
+        );
+        const json = JSON.parse((await command([...words, "--json"])).stdout) as { report: { stages: unknown[] } };
+        expect(json.report.stages.at(-1)).toMatchObject({ device: { algorithm: "npj-perfect", chosenBy: "user" } });
+        const group = ["groupby", left, "--keys", "k", "--algorithm", "pgb-ur", "--explain", ...small];
+        expect((await command(group)).stdout).toContain("pgb-ur, partitioned group-by, values gathered on the GPU");
+    });
+
+    test("says what a name needs", async () => {
+        using sandbox = new Sandbox();
+        const file = sandbox.write(keyed(count(30, (i) => i >> 1)));
+        const words = ["join", file, file, "--on", "k", "--count", "--quiet", "--algorithm"];
+        const onCpu = await command([...words, "npj", "--device", "cpu"]);
+        expect(onCpu.code).not.toBe(0);
+        expect(onCpu.stderr).toMatch(/"npj" runs on a GPU/);
+        expect((await command([...words, "npj-perfect", ...small])).stderr).toMatch(/may come twice/);
+        expect((await command([...words, "phj-rt"])).stderr).toMatch(/phj-tr/);
+        expect((await command(["join", "--help"])).stdout).toContain("--algorithm");
+    });
+});
