@@ -1,66 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins and group-bys by the name of their algorithm: who may choose which, where it runs, and what reports say.
-import { Float64, Int16, Int32, Int64, Table, Uint64, Utf8, vectorFromArray, type DataType } from "apache-arrow";
-import {
-    groupByAlgorithms,
-    joinAlgorithms,
-    openRuntime,
-    type JoinAlgorithm,
-    type JoinType,
-    type Query,
-    type Runtime,
-    type RuntimeOptions
-} from "spillway";
+import { groupByAlgorithms, joinAlgorithms, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { command } from "../cli/in-process.js";
-import { Sandbox } from "../../support/sandbox.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { count, joined, keyed, onGpu, rowsOf, withRuntime } from "../../support/named-joins.js";
+import { Sandbox } from "../../support/sandbox.js";
 
 useGpu();
 
 afterEach(() => void delete process.env["SPILLWAY_FAKE_GPU"]);
-
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
-    const runtime = await openRuntime({ threads: 2, ...options });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
-}
-
-const onGpu = { device: "gpu", memory: { host: "64MiB", device: "64MiB" } } as const;
-
-function keyed(values: readonly unknown[], type: DataType = new Int32()): Table {
-    return new Table({
-        k: vectorFromArray(values, type),
-        v: vectorFromArray(
-            values.map((_, i) => i),
-            new Int32()
-        )
-    });
-}
-const count = (rows: number, make = (i: number): unknown => i): unknown[] =>
-    Array.from({ length: rows }, (_, i) => make(i));
-
-function joined(
-    runtime: Runtime,
-    left: Table,
-    right: Table,
-    algorithm: JoinAlgorithm,
-    type: JoinType = "inner"
-): Query {
-    const [build, probe] = [runtime.fromTable(left), runtime.fromTable(right)];
-    return runtime.join({ left: build, right: probe, on: "k", algorithm, type, hints: { buildSide: "left" } });
-}
-
-async function rowsOf(query: Query): Promise<string[]> {
-    const table = await query.toTable();
-    return table
-        .toArray()
-        .map((row) => String(row))
-        .sort();
-}
 
 /** What has been made so far: a plugin refuses the rest, which is then an error and never a wrong result. */
 async function unlessRefused<T>(run: () => Promise<T>): Promise<T | undefined> {
@@ -145,73 +94,6 @@ describe("joins by name", () => {
             expect(await lost.count()).toBeGreaterThan(0);
             expect(lost.report()).toMatchObject({ device: "cpu" });
             expect(lost.report()?.deviceReason).toMatch(/illegal memory access/);
-        });
-    });
-});
-
-describe("perfect hashing", () => {
-    const probes = (type: DataType, make: (i: number) => unknown): Table => keyed(count(500, make), type);
-
-    test.each([
-        ["around 0", new Int32(), (i: number) => i - 100],
-        ["of 16 bits around 0", new Int16(), (i: number) => i - 100],
-        ["of 64 bits around 0", new Int64(), (i: number) => BigInt(i) - 100n],
-        ["at the end of 64 bits", new Uint64(), (i: number) => 2n ** 64n - 1n - BigInt(i)],
-        ["far from 0, with gaps and NULLs", new Int32(), (i: number) => (i % 5 === 0 ? null : 2_000_000_000 + 3 * i)]
-    ])("dense keys %s", async (_, type, make) => {
-        const [left, right] = [keyed(count(300, make), type), probes(type, make)];
-        const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(joined(cpu, left, right, "auto")));
-        await withRuntime(onGpu, async (runtime) => {
-            expect(await rowsOf(joined(runtime, left, right, "npj-perfect"))).toEqual(expected);
-        });
-    });
-
-    test("no rows, and no keys but NULL", async () => {
-        await withRuntime(onGpu, async (runtime) => {
-            const right = probes(new Int32(), (i) => i);
-            for (const rows of [0, 50]) {
-                const empty = keyed(
-                    count(rows, () => null),
-                    new Int32()
-                );
-                expect(await joined(runtime, empty, right, "npj-perfect").count()).toBe(0);
-            }
-        });
-    });
-
-    test.each([
-        ["repeated", keyed(count(300, (i) => i >> 1)), "inner", /may come twice/],
-        ["sparse", keyed(count(300, (i) => i * 1_000_000)), "inner", /not dense/],
-        ["text", keyed(count(300, String), new Utf8()), "inner", /no integer/],
-        ["floats", keyed(count(300), new Float64()), "inner", /no integer/],
-        ["outer", keyed(count(300)), "left", /inner joins/]
-    ] as const)("%s keys are refused with the reason, on every device but the CPU", async (_, table, type, reason) => {
-        for (const device of ["gpu", "auto"] as const) {
-            await withRuntime({ ...onGpu, device }, async (runtime) => {
-                const query = joined(runtime, table, table, "npj-perfect", type);
-                const failure = { code: "INVALID_ARGUMENT", details: { option: "algorithm" } };
-                await expect(query.count()).rejects.toMatchObject(failure);
-                await expect(query.explain()).rejects.toThrow(reason);
-            });
-        }
-    });
-
-    test("takes the other side where only that one is dense and unique, unless a hint forbids it", async () => {
-        const [repeated, dense] = [keyed(count(200, (i) => i >> 1)), keyed(count(900))];
-        await withRuntime(onGpu, async (runtime) => {
-            const [left, right] = [runtime.fromTable(repeated), runtime.fromTable(dense)];
-            const options = { left, right, on: "k", algorithm: "npj-perfect" } as const;
-            expect(await runtime.join(options).count()).toBe(200);
-            const forbidden = runtime.join({ ...options, hints: { buildSide: "left" } });
-            await expect(forbidden.count()).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
-            // A group-by by the key alone has each of its values once.
-            const groups = left.groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
-            const joinedGroups = groups.join(right, {
-                on: "k",
-                algorithm: "npj-perfect",
-                hints: { buildSide: "left" }
-            });
-            expect(await joinedGroups.count()).toBe(100);
         });
     });
 });

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The join by an array that is indexed by its keys: which keys it takes, and how others are refused.
+import { Float64, Int16, Int32, Int64, Uint64, Utf8, type DataType, type Table } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import { useGpu } from "../../support/gpu.js";
+import { count, joined, keyed, onGpu, rowsOf, withRuntime } from "../../support/named-joins.js";
+
+useGpu();
+
+describe("perfect hashing", () => {
+    const probes = (type: DataType, make: (i: number) => unknown): Table => keyed(count(500, make), type);
+
+    test.each([
+        ["around 0", new Int32(), (i: number) => i - 100],
+        ["of 16 bits around 0", new Int16(), (i: number) => i - 100],
+        ["of 64 bits around 0", new Int64(), (i: number) => BigInt(i) - 100n],
+        ["at the end of 64 bits", new Uint64(), (i: number) => 2n ** 64n - 1n - BigInt(i)],
+        ["far from 0, with gaps and NULLs", new Int32(), (i: number) => (i % 5 === 0 ? null : 2_000_000_000 + 3 * i)]
+    ])("dense keys %s", async (_, type, make) => {
+        const [left, right] = [keyed(count(300, make), type), probes(type, make)];
+        const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(joined(cpu, left, right, "auto")));
+        await withRuntime(onGpu, async (runtime) => {
+            expect(await rowsOf(joined(runtime, left, right, "npj-perfect"))).toEqual(expected);
+        });
+    });
+
+    test("no rows, and no keys but NULL", async () => {
+        await withRuntime(onGpu, async (runtime) => {
+            const right = probes(new Int32(), (i) => i);
+            for (const rows of [0, 50]) {
+                const empty = keyed(
+                    count(rows, () => null),
+                    new Int32()
+                );
+                expect(await joined(runtime, empty, right, "npj-perfect").count()).toBe(0);
+            }
+        });
+    });
+
+    test.each([
+        ["repeated", keyed(count(300, (i) => i >> 1)), "inner", /may come twice/],
+        ["sparse", keyed(count(300, (i) => i * 1_000_000)), "inner", /not dense/],
+        ["text", keyed(count(300, String), new Utf8()), "inner", /no integer/],
+        ["floats", keyed(count(300), new Float64()), "inner", /no integer/],
+        ["outer", keyed(count(300)), "left", /inner joins/]
+    ] as const)("%s keys are refused with the reason, on every device but the CPU", async (_, table, type, reason) => {
+        for (const device of ["gpu", "auto"] as const) {
+            await withRuntime({ ...onGpu, device }, async (runtime) => {
+                const query = joined(runtime, table, table, "npj-perfect", type);
+                const failure = { code: "INVALID_ARGUMENT", details: { option: "algorithm" } };
+                await expect(query.count()).rejects.toMatchObject(failure);
+                await expect(query.explain()).rejects.toThrow(reason);
+            });
+        }
+    });
+
+    test("takes the other side where only that one is dense and unique, unless a hint forbids it", async () => {
+        const [repeated, dense] = [keyed(count(200, (i) => i >> 1)), keyed(count(900))];
+        await withRuntime(onGpu, async (runtime) => {
+            const [left, right] = [runtime.fromTable(repeated), runtime.fromTable(dense)];
+            const options = { left, right, on: "k", algorithm: "npj-perfect" } as const;
+            expect(await runtime.join(options).count()).toBe(200);
+            const forbidden = runtime.join({ ...options, hints: { buildSide: "left" } });
+            await expect(forbidden.count()).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+            // A group-by by the key alone has each of its values once.
+            const groups = left.groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
+            const joinedGroups = groups.join(right, {
+                on: "k",
+                algorithm: "npj-perfect",
+                hints: { buildSide: "left" }
+            });
+            expect(await joinedGroups.count()).toBe(100);
+        });
+    });
+});
