@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// node test/gpu-queries/run.mjs [--small] [--filter TEXT]
+// node test/gpu-queries/run.mjs [--small] [--filter TEXT] [--join-algorithm NAME] [--group-algorithm NAME]
 // Queries on the GPU of this machine against the CPU engine of the same build, through the public API and the command
 // line. Needs dist/, build/Release with addon, plugin and spillway_gpu_probe, and the packages that dist/ imports; no
 // compiler, no network and no test framework. The last line is "N passed, N failed".
@@ -14,9 +14,17 @@ import { openRuntime } from "../../dist/index.js";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 
 const { values: options } = parseArgs({
-    options: { small: { type: "boolean", default: false }, filter: { type: "string", default: "" } }
+    options: {
+        small: { type: "boolean", default: false },
+        filter: { type: "string", default: "" },
+        "join-algorithm": { type: "string", default: "auto" },
+        "group-algorithm": { type: "string", default: "auto" }
+    }
 });
-const joinTypes = ["inner", "left", "right", "full", "semi", "anti"];
+const joinAlgorithm = options["join-algorithm"];
+const joinTypes = joinAlgorithm.startsWith("npj") ? ["inner"] : ["inner", "left", "right", "full", "semi", "anti"];
+/** The CPU engine's own way is the reference of all of them. */
+const named = (runtime, gpu, algorithm) => (runtime === gpu ? { algorithm } : {});
 const counts = { passed: 0, failed: 0 };
 
 function cell(value) {
@@ -109,7 +117,8 @@ async function joins(gpu, cpu) {
                             left: runtime.fromTable(tables[0]),
                             right: runtime.fromTable(tables[1]),
                             on: keys.map((_, i) => `k${i}`),
-                            ...{ type, nullEquality }
+                            ...{ type, nullEquality },
+                            ...named(runtime, gpu, joinAlgorithm)
                         })
                     )
                 );
@@ -147,7 +156,11 @@ async function groups(gpu, cpu) {
                 const table = relation(random, { keys, side: 0, rows, domain, nullPercent: 10, suffix: "_l" });
                 await check(`group-by ${keys.join(", ") || "without keys"}: ${rows} rows, ${domain} keys`, () =>
                     compare(gpu, cpu, (runtime) =>
-                        runtime.groupBy(runtime.fromTable(table), { keys: keys.map((_, i) => `k${i}`), aggregates })
+                        runtime.groupBy(runtime.fromTable(table), {
+                            keys: keys.map((_, i) => `k${i}`),
+                            aggregates,
+                            ...named(runtime, gpu, options["group-algorithm"])
+                        })
                     )
                 );
             }
