@@ -122,6 +122,7 @@ class HashJoin {
     }
 
     void plan_units() {
+        const PhaseScope match(device_, Phase::kMatch);
         const Allocation units = device_.memory().allocate(pass_.partitions * sizeof(uint64_t), "units of a join");
         constexpr unsigned kThreads = 256;
         launch(count_units, dim3(static_cast<unsigned>((pass_.partitions + kThreads - 1) / kThreads)), dim3(kThreads),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 
-/** Time of an operation on the GPU by what it was spent on; what is missing to its time is the host's. */
+/** Time of an operation on the GPU by what it was spent on; what is missing to elapsedMs is mostly the host's. */
 export interface DevicePhases {
     /** Keys made, rows partitioned or sorted. */
     transformMs: number;
