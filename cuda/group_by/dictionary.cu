@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "group_by/dictionary.hpp"
 #include "group_by/slot_words.cuh"
 #include "group_by/sorted_policy.hpp"
@@ -106,6 +107,7 @@ Allocation encode(Device& device, const void* column, uint64_t rows, const void*
 }  // namespace
 
 Allocation encode_keys(Device& device, const DeviceColumn& key, uint64_t rows, const void* distinct, uint64_t keys) {
+    const PhaseScope transform(device, Phase::kTransform);
     if (keys > kDictionaryKeysMax) throw Error(ErrorCode::kInvalid, "a dictionary of more than 2^31 keys");
     return key.width == 4 ? encode<1>(device, key.data, rows, distinct, keys)
                           : encode<2>(device, key.data, rows, distinct, keys);

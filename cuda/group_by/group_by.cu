@@ -10,6 +10,7 @@
 #include "group_by/estimate_groups.hpp"
 #include "group_by/global_table.hpp"
 #include "group_by/group_by.hpp"
+#include "group_by/group_counters.hpp"
 #include "group_by/group_plan.hpp"
 #include "group_by/group_result.hpp"
 #include "group_by/group_units.hpp"
@@ -56,12 +57,6 @@ class GroupBy {
     }
 
   private:
-    struct Counters {
-        unsigned long long reserved;
-        uint32_t failed;
-        uint32_t overflows;
-    };
-
     std::optional<GroupByResult> attempt(GroupByAlgorithm algorithm, uint64_t groups) {
         for (uint64_t capacity = capacity_for(groups);;) {
             pass_ = AggregatePass{};
@@ -70,22 +65,18 @@ class GroupBy {
             // Later attempts may have nothing better to try.
             pass_.elsewhere_max = failures_ < 2 ? kElsewhereRowsMax : 0;
             GroupByResult result = allocate(capacity);
-            counters_ = device_.memory().allocate(sizeof(Counters), "counters of a group-by");
-            SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), device_.stream()));
             pass_.sink = sink_of(plan_, result, capacity);
-            pass_.sink.reserved = &counters_.as<Counters>()->reserved;
-            pass_.sink.overflows = &counters_.as<Counters>()->overflows;
-            pass_.global.failed = &counters_.as<Counters>()->failed;
+            counters_ = GroupCounters::make(device_, pass_);
             const PhaseScope match(device_, Phase::kMatch);
             if (algorithm == GroupByAlgorithm::kSorted && request_.rows <= 1ULL << 32) {
                 run_sorted();
             } else if (algorithm != GroupByAlgorithm::kHash || !run_hash(groups)) {
                 run_partitioned(groups);
-                algorithm = GroupByAlgorithm::kPartitioned;
+                if (algorithm != GroupByAlgorithm::kPartitionedGather) algorithm = GroupByAlgorithm::kPartitioned;
             }
             note_algorithm(device_, static_cast<int>(algorithm));
             emit_groups(device_, plan_.key_words, pass_.global, pass_.sink);
-            const Counters counters = read_counters();
+            const GroupCounters counters = GroupCounters::read(device_, counters_);
             count_group_bytes(device_, algorithm, request_, plan_, rows_, pass_.slices, pass_.global.slots,
                               counters.reserved);
             if (counters.failed != 0) return std::nullopt;
@@ -273,15 +264,6 @@ class GroupBy {
         set_units();
         const uint64_t tiles = (request_.rows + pass_.source.tile_rows - 1) / pass_.source.tile_rows;
         launch_aggregation(std::min(blocks * multiprocessors_, tiles));
-    }
-
-    // Waits for the device.
-    Counters read_counters() {
-        Counters counters{};
-        SPILLWAY_CUDA_CHECK(
-            cudaMemcpyAsync(&counters, counters_.as(), sizeof counters, cudaMemcpyDeviceToHost, device_.stream()));
-        device_.synchronize();
-        return counters;
     }
 
     Device& device_;

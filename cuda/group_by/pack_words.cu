@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "group_by/operands.cuh"
 #include "group_by/pack_words.hpp"
 #include "group_by/run_tiles.cuh"
@@ -113,6 +114,7 @@ KeyedRows find_keyed_rows(Device& device, const uint32_t* valid, uint64_t rows) 
 }
 
 Allocation pack_words(Device& device, const KeyedRows& keyed, const std::vector<WordPart>& parts, uint32_t word_bytes) {
+    const PhaseScope transform(device, Phase::kTransform);
     Parts from;
     for (const WordPart& part : parts) {
         if (from.count == kWordPartsMax) throw Error(ErrorCode::kInvalid, "too many columns in one word");

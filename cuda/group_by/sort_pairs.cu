@@ -4,6 +4,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "group_by/sort_pairs.hpp"
 #include "primitive/warp.cuh"
 
@@ -74,6 +75,7 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
 
 SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColumn& values, uint64_t rows,
                        KeyBits bits) {
+    const PhaseScope transform(device, Phase::kTransform);
     if (key.width == 4 && values.width == 4) {
         return sort<uint32_t, uint32_t>(device, key.data, values.data, rows, bits);
     }

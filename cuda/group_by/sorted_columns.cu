@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "group_by/dictionary.hpp"
 #include "group_by/emit_group.cuh"
 #include "group_by/group_result.hpp"
@@ -64,6 +65,8 @@ class SortedColumns {
         : device_(device), request_(request), plan_(plan) {}
 
     GroupByResult run() {
+        const PhaseScope match(device_, Phase::kMatch);
+        moved_unknown(device_);  // the passes of sorts are not counted
         keyed_ = find_keyed_rows(device_, request_.key_valid, request_.rows);
         if (keyed_.rows == 0) return allocate(0);
         make_keys();
@@ -76,6 +79,7 @@ class SortedColumns {
             if (counts_rows(a)) fill_runs(device_, runs_, plan_.slots.accumulator[a], {}, slots_);
         }
         emit();
+        note_algorithm(device_, static_cast<int>(request_.algorithm));  // a dictionary comes from another one
         return std::move(result_);
     }
 
