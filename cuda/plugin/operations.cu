@@ -160,9 +160,10 @@ void begin_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, c
                      spillway_cuda_report* report, spillway_cuda_status* status) {
     *pieces = nullptr;
     *total_rows = 0;
-    run(gpu, report, status, [&](auto&& begins) {
+    run(gpu, join->algorithm, report, status, [&](auto&& begins) {
         TableJoin wanted = join_of(*join, build->table, probe->table);
         begins();
+        moved_unknown(gpu->device);  // counting rows of ranges is not counted itself
         auto begun = std::make_unique<spillway_cuda_pieces>(gpu, build->table, probe->table, std::move(wanted));
         *total_rows = begun->pieces.total_rows();
         *pieces = begun.release();
@@ -177,7 +178,7 @@ void next_piece_call(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_c
                      spillway_cuda_report* report, spillway_cuda_status* status) {
     *table = nullptr;
     spillway_cuda_gpu* const gpu = pieces->child.gpu();
-    run(gpu, report, status, [&](auto&& begins) {
+    run(gpu, static_cast<int32_t>(JoinAlgorithm::kRadixHash), report, status, [&](auto&& begins) {
         begins();
         std::optional<DeviceTable> rows = pieces->pieces.next(rows_max);
         if (rows) *table = std::make_unique<spillway_cuda_table>(gpu, std::move(*rows)).release();
