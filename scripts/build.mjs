@@ -55,10 +55,10 @@ function removeStaleOutputs() {
     }
 }
 
-/** The machine profile as data: to read it from YAML takes libraries that no query needs. */
-async function writeProfile() {
-    const { readProfile } = await import(pathToFileURL(join(root, "dist", "machine", "profile.js")).href);
-    writeFileSync(join(root, "dist", "machine", "default-profile.json"), JSON.stringify(readProfile()));
+/** The machine profiles as data: to read them from YAML takes libraries that no query needs. */
+async function writeProfiles() {
+    const { readProfileFolder } = await import(pathToFileURL(join(root, "dist", "machine", "profile.js")).href);
+    writeFileSync(join(root, "dist", "machine", "profiles.json"), JSON.stringify(readProfileFolder()));
 }
 
 async function buildScripts(ifNeeded) {
@@ -73,7 +73,7 @@ async function buildScripts(ifNeeded) {
     }
     await runStep("JavaScript", process.execPath, [compiler, "-p", "tsconfig.json"]);
     removeStaleOutputs();
-    await writeProfile();
+    await writeProfiles();
     writeStamp("dist", hash);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
@@ -9,7 +9,7 @@ import type * as Zod from "zod";
 import { SpillwayError } from "../errors.js";
 
 /** Names of the figures in a profile's file and here; meanings and units stand in configs/machines/default-cpu.yaml. */
-const figures = {
+export const hostFigures = {
     read_bytes_per_ms: "readBytesPerMs",
     partition_ns_per_row: "partitionNsPerRow",
     partition_bytes_per_ms: "partitionBytesPerMs",
@@ -24,25 +24,94 @@ const figures = {
     spill_write_bytes_per_ms: "spillWriteBytesPerMs",
     spill_read_bytes_per_ms: "spillReadBytesPerMs",
     file_write_bytes_per_ms: "fileWriteBytesPerMs",
-    stage_start_ms: "stageStartMs",
-    device_copy_bytes_per_ms: "deviceCopyBytesPerMs",
-    device_join_bytes_per_ms: "deviceJoinBytesPerMs",
-    device_group_bytes_per_ms: "deviceGroupBytesPerMs",
-    device_stage_start_ms: "deviceStageStartMs",
-    device_open_ms: "deviceOpenMs"
+    stage_start_ms: "stageStartMs"
 } as const;
 
+/** The same of a GPU; configs/machines/h200.yaml says what they mean. */
+export const deviceFigures = {
+    device_copy_bytes_per_ms: "deviceCopyBytesPerMs",
+    device_stage_start_ms: "deviceStageStartMs",
+    device_open_ms: "deviceOpenMs",
+    device_launch_ms: "deviceLaunchMs",
+    device_memory_bytes_per_ms: "deviceMemoryBytesPerMs",
+    device_cache_bytes: "deviceCacheBytes",
+    device_cached_reads_per_ms: "deviceCachedReadsPerMs",
+    device_random_reads_per_ms: "deviceRandomReadsPerMs",
+    device_cached_inserts_per_ms: "deviceCachedInsertsPerMs",
+    device_random_inserts_per_ms: "deviceRandomInsertsPerMs",
+    device_same_address_updates_per_ms: "deviceSameAddressUpdatesPerMs",
+    device_block_bytes: "deviceBlockBytes",
+    device_partition_bytes_per_ms: "devicePartitionBytesPerMs",
+    device_sort_bytes_per_ms: "deviceSortBytesPerMs",
+    device_match_rows_per_ms: "deviceMatchRowsPerMs",
+    device_chain_steps_per_ms: "deviceChainStepsPerMs",
+    device_merge_rows_per_ms: "deviceMergeRowsPerMs",
+    device_merge_sort_bytes_per_ms: "deviceMergeSortBytesPerMs",
+    device_group_extreme_rows_per_ms: "deviceGroupExtremeRowsPerMs",
+    device_group_rows_per_ms: "deviceGroupRowsPerMs",
+    device_group_partition_rows_per_ms: "deviceGroupPartitionRowsPerMs"
+} as const;
+
+type FiguresOf<T extends Record<string, string>> = Readonly<Record<T[keyof T], number>>;
+
+/** How the times of one phase of an algorithm differ from what its bytes and accesses say: fitted to measured runs. */
+export interface PhaseFit {
+    readonly factor: number;
+    readonly fixed_ms: number;
+}
+export type AlgorithmFits = Readonly<Record<string, Readonly<Record<string, PhaseFit>>>>;
+
+/** Speeds of a GPU. */
+export type DeviceSpeeds = FiguresOf<typeof deviceFigures> & {
+    /** By algorithm and phase; what is not named is as the figures say. */
+    readonly deviceAlgorithms: AlgorithmFits;
+};
 /** Speeds of a machine. */
-export type MachineProfile = { readonly name: string } & Readonly<
-    Record<(typeof figures)[keyof typeof figures], number>
->;
+export type MachineProfile = { readonly name: string } & FiguresOf<typeof hostFigures> & DeviceSpeeds;
 
-const defaultProfile = new URL("../../configs/machines/default-cpu.yaml", import.meta.url);
-/** The same as `npm run build` has checked and written it; not there beside sources that run unbuilt. */
-const builtProfile = new URL("./default-profile.json", import.meta.url);
+/** What a profile's file says: speeds of a machine without its GPU, of a GPU, or of both. */
+export interface ProfileFile {
+    readonly name: string;
+    /** The GPU that was measured, as its driver calls it. */
+    readonly device: string | null;
+    readonly host: FiguresOf<typeof hostFigures> | null;
+    readonly gpu: DeviceSpeeds | null;
+}
 
-/** Reads a machine profile; every figure must be there and positive. */
-export function readProfile(path: string | URL = defaultProfile): MachineProfile {
+const folder = new URL("../../configs/machines/", import.meta.url);
+const [hostDefault, gpuDefault] = ["default-cpu.yaml", "h200.yaml"];
+/** All of the folder as `npm run build` has checked and written it; not there beside sources that run unbuilt. */
+const builtProfiles = new URL("./profiles.json", import.meta.url);
+
+function schemaOf(z: typeof Zod.z, found: object): Zod.ZodType<Record<string, unknown>> {
+    const numbers = (figures: object): Record<string, Zod.ZodType> =>
+        Object.fromEntries(Object.keys(figures).map((figure) => [figure, z.number().positive()] as const));
+    const has = (figures: object): boolean => Object.keys(figures).some((figure) => Object.hasOwn(found, figure));
+    const [host, gpu] = [has(hostFigures), has(deviceFigures)];
+    const fit = z.strictObject({ factor: z.number().positive(), fixed_ms: z.number().nonnegative() });
+    return z.strictObject({
+        name: z.string(),
+        device: z.string().optional(),
+        date: z.union([z.string(), z.date()]).optional(),
+        // A machine is measured as a whole or not at all: half of its figures and half of another's describe none.
+        ...(host || !gpu ? numbers(hostFigures) : {}),
+        ...(gpu
+            ? {
+                  ...numbers(deviceFigures),
+                  device_algorithms: z.record(z.string(), z.record(z.string(), fit)).optional()
+              }
+            : {})
+    });
+}
+
+function pick<T extends Record<string, string>>(found: Record<string, unknown>, figures: T): FiguresOf<T> | null {
+    if (!Object.keys(figures).some((figure) => found[figure] !== undefined)) return null;
+    const values = Object.entries(figures).map(([figure, property]) => [property, found[figure]] as const);
+    return Object.fromEntries(values) as FiguresOf<T>;
+}
+
+/** Reads a profile's file; every figure of the machine, of the GPU or of both must be there and positive. */
+export function readProfileFile(path: string | URL): ProfileFile {
     const name = path instanceof URL ? fileURLToPath(path) : path;
     let text: string;
     try {
@@ -50,26 +119,64 @@ export function readProfile(path: string | URL = defaultProfile): MachineProfile
     } catch (error) {
         throw new SpillwayError("FILE_NOT_FOUND", `Machine profile '${name}' cannot be read`, { path: name }, error);
     }
-    // Not at the top: they take 8 MiB and 50 ms, which a process with the built profile need not spend.
+    // Not at the top: they take 8 MiB and 50 ms, which a process with the built profiles need not spend.
     const load = createRequire(import.meta.url);
     const { parse } = load("yaml") as typeof Yaml;
     const { z } = load("zod") as typeof Zod;
-    const numbers = Object.keys(figures).map((figure) => [figure, z.number().positive()] as const);
-    const profileFile = z.strictObject({ name: z.string(), ...Object.fromEntries(numbers) });
     let found: Record<string, unknown>;
     try {
-        found = profileFile.parse(parse(text));
+        const parsed: unknown = parse(text);
+        found = schemaOf(z, typeof parsed === "object" && parsed !== null ? parsed : {}).parse(parsed);
     } catch (error) {
         const reason = error instanceof z.ZodError ? z.prettifyError(error) : String(error);
         const message = `Machine profile '${name}' is not valid: ${reason}`;
         throw new SpillwayError("INVALID_ARGUMENT", message, { path: name }, error);
     }
-    const values = Object.entries(figures).map(([figure, property]) => [property, found[figure]] as const);
-    return Object.freeze({ name: found["name"], ...Object.fromEntries(values) }) as MachineProfile;
+    const gpu = pick(found, deviceFigures);
+    return {
+        name: found["name"] as string,
+        device: (found["device"] as string | undefined) ?? null,
+        host: pick(found, hostFigures),
+        gpu: gpu && { ...gpu, deviceAlgorithms: (found["device_algorithms"] ?? {}) as AlgorithmFits }
+    };
+}
+
+/** The profiles that come with the package, by the names of their files. */
+export function readProfileFolder(): Readonly<Record<string, ProfileFile>> {
+    const names = readdirSync(folder).filter((name) => name.endsWith(".yaml"));
+    return Object.fromEntries(names.map((name) => [name, readProfileFile(new URL(name, folder))]));
+}
+
+let packaged: Readonly<Record<string, ProfileFile>> | undefined;
+
+function packagedProfiles(): Readonly<Record<string, ProfileFile>> {
+    packaged ??= existsSync(builtProfiles)
+        ? (JSON.parse(readFileSync(builtProfiles, "utf8")) as Record<string, ProfileFile>)
+        : readProfileFolder();
+    return packaged;
+}
+
+/** A machine with the figures of a file; those that it does not have are those of a machine that was not measured. */
+export function profileOf(file: ProfileFile): MachineProfile {
+    const profiles = packagedProfiles();
+    const host = file.host ?? profiles[hostDefault]?.host;
+    const gpu = file.gpu ?? profiles[gpuDefault]?.gpu;
+    if (host == null || gpu == null) throw new SpillwayError("INTERNAL", "The package has no machine profiles");
+    return Object.freeze({ name: file.name, ...host, ...gpu });
+}
+
+/** Reads a machine profile. */
+export function readProfile(path: string | URL): MachineProfile {
+    return profileOf(readProfileFile(path));
 }
 
 /** The profile of machines that were not measured. */
 export function loadProfile(): MachineProfile {
-    if (!existsSync(builtProfile)) return readProfile();
-    return Object.freeze(JSON.parse(readFileSync(builtProfile, "utf8")) as MachineProfile);
+    return profileOf(packagedProfiles()[hostDefault] as ProfileFile);
+}
+
+/** The same machine with a GPU of this name, if the package has its figures. */
+export function withDevice(profile: MachineProfile, device: string): MachineProfile {
+    const found = Object.values(packagedProfiles()).find((file) => file.gpu !== null && file.device === device);
+    return found?.gpu == null ? profile : Object.freeze({ ...profile, ...found.gpu });
 }

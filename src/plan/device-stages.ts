@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import type { ColumnType } from "../model/column-type.js";
+import type { DeviceChoice } from "./device-choice.js";
 import type { AggregateKind } from "./logical.js";
 import type { StageCommon } from "./stage.js";
 
@@ -82,6 +83,7 @@ export interface DeviceJoinStage extends DeviceStageCommon {
     readonly pieces: DevicePieces | null;
     readonly chosenBy: AlgorithmChoice;
     readonly spec: DeviceJoinDescription;
+    readonly choice: DeviceChoice<DeviceJoinAlgorithm>;
 }
 
 export interface DeviceGroupStage extends DeviceStageCommon {
@@ -90,6 +92,7 @@ export interface DeviceGroupStage extends DeviceStageCommon {
     readonly table: number;
     readonly chosenBy: AlgorithmChoice;
     readonly spec: DeviceGroupDescription;
+    readonly choice: DeviceChoice<DeviceGroupAlgorithm>;
 }
 
 /** The rows of a table go to the query's sink. */

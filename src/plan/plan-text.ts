@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
+import type { DeviceChoice } from "./device-choice.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 
 function inputName(plan: Plan, index: number): string {
@@ -60,6 +61,17 @@ function deviceLines({ device, deviceReason, deviceMemory }: Plan): string[] {
     return deviceReason === null ? [] : ["device", `  ${device}: ${deviceReason}`];
 }
 
+/** Predicted time of each phase, and why it is this algorithm. */
+function choiceLines({ algorithm, predictedMs, reason }: DeviceChoice): string[] {
+    const { transformMs, matchMs, materializeMs } = predictedMs;
+    const phases = [
+        transformMs > 0 ? `transform ${formatMs(transformMs)}` : "",
+        matchMs > 0 ? `match ${formatMs(matchMs)}` : "",
+        materializeMs > 0 ? `materialize ${formatMs(materializeMs)}` : ""
+    ].filter((phase) => phase !== "");
+    return [`${algorithm}: ${phases.join(", ")}`, `because: ${reason}`];
+}
+
 function details(plan: Plan, stage: PlanStage): string[] {
     const lines: string[] = [];
     const from = source(plan, stage);
@@ -79,6 +91,7 @@ function details(plan: Plan, stage: PlanStage): string[] {
     if (stage.kind === "group" || stage.kind === "hashGroup") {
         lines.push(`${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`);
     }
+    if (stage.kind === "deviceJoin" || stage.kind === "deviceGroup") lines.push(...choiceLines(stage.choice));
     const { inputBytes, tableBytes, outputBytes } = stage.memory;
     const memory = [
         inputBytes > 0 ? `buffers ${formatBytes(inputBytes)}` : "",

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { MachineProfile } from "../machine/profile.js";
 import { algorithmTitles, type AlgorithmChoice } from "../model/algorithms.js";
 import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, DeviceStage } from "../plan/device-stages.js";
 import type {
@@ -11,7 +12,7 @@ import type {
     LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
-import { chooseGroup, chooseJoin } from "./device-algorithms.js";
+import { groupCandidates, joinCandidates } from "./device-algorithms.js";
 import {
     addSlot,
     aggregateSlot,
@@ -27,6 +28,8 @@ import {
     slotType,
     type Slot
 } from "./device-support.js";
+import { chooseDeviceGroupBy, chooseDeviceJoin } from "./device-cost/choose.js";
+import { groupShape, joinShape } from "./device-shape.js";
 import type { Estimator } from "./estimates.js";
 import { otherSide, type Side } from "./join-sides.js";
 import type { Policy } from "./policy.js";
@@ -55,6 +58,9 @@ export interface DeviceCompileRequest {
     inputs: readonly InputInfo[];
     estimator: Estimator;
     policy: Policy;
+    profile: MachineProfile;
+    /** Nothing that the GPU may refuse. */
+    plain: boolean;
 }
 
 const offsetBytes = 8;
@@ -143,6 +149,15 @@ export class DeviceDraft {
         return slots;
     }
 
+    /** Widths of the columns that a join's result takes from one side, beside keys. */
+    #payload(node: JoinNode, needed: readonly Slot[], side: Side): number[] {
+        return needed.flatMap(({ column, decoded }) => {
+            const from = node.columns[column] as JoinColumn;
+            const isKey = node.keys.some((key) => key[side].column === from[side]);
+            return from.side === side && !isKey ? [this.#slotBytes(node[side], { column: from[side], decoded })] : [];
+        });
+    }
+
     #joinColumn(node: JoinNode, slot: Slot, build: Side, tables: Record<Side, number>): DeviceJoinColumn {
         const from = node.columns[slot.column] as JoinColumn;
         const probe = otherSide(build);
@@ -156,9 +171,15 @@ export class DeviceDraft {
     }
 
     #join(node: JoinNode, needed: readonly Slot[], countOnly: boolean): number | null {
-        const { estimator, policy } = this.request;
+        const { estimator, policy, profile } = this.request;
         const columns = needed.map(({ column }) => column);
-        const { sides, algorithm, chosenBy, firstKey, keyRange } = chooseJoin(node, columns, estimator, policy);
+        const { sides, algorithms, chosenBy, firstKey, keyRange } = joinCandidates(
+            node,
+            columns,
+            estimator,
+            policy,
+            this.request.plain
+        );
         const { build, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
         const probe = otherSide(build);
         const tables = { left: 0, right: 0 };
@@ -173,8 +194,11 @@ export class DeviceDraft {
                 );
             });
         const rows = estimator.of(node).rows;
+        const payload = { left: this.#payload(node, needed, "left"), right: this.#payload(node, needed, "right") };
+        const shape = joinShape({ node, sides, payload, estimator, policy, algorithms });
+        const choice = chooseDeviceJoin(shape, profile);
         const spec: DeviceJoinDescription = {
-            ...{ algorithm, firstKey, keyRange, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
+            ...{ algorithm: choice.algorithm, firstKey, keyRange, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
             nullsEqual: node.nullEquality,
             expectedRows: Math.ceil(rows),
             buildKeys: keys(build),
@@ -186,12 +210,12 @@ export class DeviceDraft {
         this.stages.push({
             kind: "deviceJoin",
             name: countOnly ? "count" : "join",
-            algorithm: operationText(algorithm, chosenBy, node.type),
+            algorithm: operationText(choice.algorithm, chosenBy, node.type),
             rowsIn: rowsOf("left") + rowsOf("right"),
             rowsOut: rows,
             build: tables[build],
             probe: tables[probe],
-            ...{ table, pieces: null, chosenBy, spec }
+            ...{ table, pieces: null, chosenBy, spec, choice }
         });
         return table;
     }
@@ -230,23 +254,30 @@ export class DeviceDraft {
             results.map((column) => ({ column, decoded: false }))
         );
         const { rows } = estimator.of(node);
-        const { algorithm, chosenBy } = chooseGroup(node);
+        // An operation that makes nothing but keys is asked for a count beside them.
+        const asked = aggregates.length === 0 ? [countRows] : aggregates;
+        const slotBytes = (position: number): number =>
+            this.#slotBytes(node.child, (this.tables[from] as DeviceTableDraft).slots[position] as Slot);
+        const widths = asked.map(({ kind, column }) => (kind === "countRows" ? 0 : slotBytes(column)));
+        const { algorithms, chosenBy } = groupCandidates(node);
+        const shape = groupShape(node, asked, widths, algorithms, estimator);
+        const choice = chooseDeviceGroupBy(shape, this.request.profile);
         this.stages.push({
             kind: "deviceGroup",
             name: "group",
-            algorithm: operationText(algorithm, chosenBy),
+            algorithm: operationText(choice.algorithm, chosenBy),
             rowsIn: (this.tables[from] as DeviceTableDraft).rows,
             rowsOut: rows,
             from,
             table,
             chosenBy,
             spec: {
-                algorithm,
+                algorithm: choice.algorithm,
                 expectedGroups: Math.ceil(rows),
                 keys,
-                // An operation that makes nothing but keys is asked for a count beside them.
-                aggregates: aggregates.length === 0 ? [countRows] : aggregates
-            }
+                aggregates: asked
+            },
+            choice
         });
         return table;
     }

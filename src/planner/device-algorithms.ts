@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
-import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
+import {
+    deviceGroupAlgorithms,
+    deviceJoinAlgorithms,
+    type AlgorithmChoice,
+    type DeviceGroupAlgorithm,
+    type DeviceJoinAlgorithm
+} from "../model/algorithms.js";
 import type { KeySpec } from "../model/column-type.js";
 import { formatCount } from "../model/sizes.js";
 import type { GroupNode, JoinNode, LogicalNode } from "../plan/logical.js";
@@ -16,12 +22,14 @@ interface KeyRange {
     readonly keyRange: number;
 }
 
-export interface ChosenJoin extends KeyRange {
+export interface JoinCandidates extends KeyRange {
     readonly sides: JoinSides;
-    readonly algorithm: DeviceJoinAlgorithm;
+    /** Of these the planner takes the fastest: one where the user named it. */
+    readonly algorithms: readonly DeviceJoinAlgorithm[];
     readonly chosenBy: AlgorithmChoice;
 }
 
+const withoutRange = deviceJoinAlgorithms.filter((name) => name !== "npj-perfect");
 const noRange: KeyRange = { firstKey: "0x0", keyRange: 0 };
 
 /** Some name of an algorithm in the query that the user gave; undefined: all is left to the planner. */
@@ -68,31 +76,44 @@ function perfectRange(node: JoinNode, side: Side, estimator: Estimator, policy: 
     return `key \`${name}\` is not dense, with a range of ${values}`;
 }
 
-/** The algorithm and build side of a join on the GPU; throws INVALID_ARGUMENT where the user's does not fit. */
-export function chooseJoin(
+/**
+ * The build side of a join on the GPU and the algorithms that can do it; throws INVALID_ARGUMENT where the user's does
+ * not fit. `plain`: the planner takes nothing that the GPU may refuse.
+ */
+export function joinCandidates(
     node: JoinNode,
     needed: readonly number[],
     estimator: Estimator,
-    policy: Policy
-): ChosenJoin {
+    policy: Policy,
+    plain: boolean
+): JoinCandidates {
     const sides = joinSides(node, needed, estimator, policy);
     const { algorithm } = node;
-    if (algorithm === undefined) return { sides, algorithm: "phj-tr", chosenBy: "planner", ...noRange };
-    if ((algorithm === "npj" || algorithm === "npj-perfect") && node.type !== "inner") {
-        throw refused(algorithm, `it does inner joins, and this is a join of type "${node.type}"`);
+    if (algorithm === undefined) {
+        if (plain) return { sides, algorithms: ["phj-tr"], chosenBy: "planner", ...noRange };
+        const range = perfectRange(node, sides.build, estimator, policy);
+        return typeof range === "string"
+            ? { sides, algorithms: withoutRange, chosenBy: "planner", ...noRange }
+            : { sides, algorithms: deviceJoinAlgorithms, chosenBy: "planner", ...range };
     }
-    if (algorithm !== "npj-perfect") return { sides, algorithm, chosenBy: "user", ...noRange };
+    const algorithms = [algorithm];
+    if (algorithm !== "npj-perfect") return { sides, algorithms, chosenBy: "user", ...noRange };
     const candidates = node.hints.buildSide === undefined ? [sides.build, otherSide(sides.build)] : [sides.build];
     const ranges = candidates.map((side) => perfectRange(node, side, estimator, policy));
     const found = ranges.findIndex((range) => typeof range !== "string");
     const range = ranges[found];
     if (range === undefined || typeof range === "string") throw refused(algorithm, ranges.join(", and "));
-    return { sides: joinSidesFrom(node, candidates[found] as Side), algorithm, chosenBy: "user", ...range };
+    return { sides: joinSidesFrom(node, candidates[found] as Side), algorithms, chosenBy: "user", ...range };
 }
 
-/** The algorithm of a group-by on the GPU. All of them do whatever one of them does. */
-export function chooseGroup(node: GroupNode): { algorithm: DeviceGroupAlgorithm; chosenBy: AlgorithmChoice } {
+export interface GroupCandidates {
+    readonly algorithms: readonly DeviceGroupAlgorithm[];
+    readonly chosenBy: AlgorithmChoice;
+}
+
+/** The same of a group-by. All algorithms do whatever one of them does. */
+export function groupCandidates(node: GroupNode): GroupCandidates {
     return node.algorithm === undefined
-        ? { algorithm: "hgb", chosenBy: "planner" }
-        : { algorithm: node.algorithm, chosenBy: "user" };
+        ? { algorithms: deviceGroupAlgorithms, chosenBy: "planner" }
+        : { algorithms: [node.algorithm], chosenBy: "user" };
 }

@@ -2,7 +2,14 @@
 import { isVariable, rowNumberColumn, type ColumnType, type KeySpec, type NullKeys } from "../model/column-type.js";
 import { inputsOf, type InputInfo, type JoinNode, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "./policy.js";
-import { distinctKeys, statisticsId, traceKeys, type KeyStatistics, type StatisticsById } from "./statistics.js";
+import {
+    distinctKeys,
+    sharedRange,
+    statisticsId,
+    traceKeys,
+    type KeyStatistics,
+    type StatisticsById
+} from "./statistics.js";
 
 /** Mean bytes of one value: in the row, and in the heap behind the rows (above 0 for values of variable length). */
 export interface ValueWidth {
@@ -88,6 +95,26 @@ export class Estimator {
         const { rows } = this.of(node);
         const statistics = this.statisticsOf(node, keys);
         return statistics === undefined ? rows : Math.min(rows, distinctKeys(statistics));
+    }
+
+    /**
+     * Share of a side's rows that have a partner: the smaller one of what the ranges of both sides' keys have in common
+     * and what their numbers of keys allow. Sparse keys say no more than that; a hint for the result does.
+     */
+    public matchRatio(node: JoinNode, side: "left" | "right"): number {
+        const other = side === "left" ? "right" : "left";
+        const keys = (of: "left" | "right"): KeySpec[] => node.keys.map((key) => key[of]);
+        const [own, others] = [this.distinct(node[side], keys(side)), this.distinct(node[other], keys(other))];
+        const byKeys = Math.min(1, others / Math.max(1, own));
+        const { rows } = this.of(node[side]);
+        if (node.hints.resultRows !== undefined && node.type === "inner") {
+            const perKey = Math.max(1, this.of(node[other]).rows / Math.max(1, others));
+            return Math.min(1, node.hints.resultRows / Math.max(1, rows * perKey));
+        }
+        const statistics = this.statisticsOf(node[side], keys(side));
+        const otherStatistics = this.statisticsOf(node[other], keys(other));
+        if (statistics === undefined || otherStatistics === undefined) return byKeys;
+        return Math.min(byKeys, sharedRange(statistics, otherStatistics));
     }
 
     #make(node: LogicalNode): Estimate {

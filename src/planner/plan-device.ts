@@ -4,6 +4,7 @@ import type { DevicePieces, DeviceStage } from "../plan/device-stages.js";
 import { inputsOf } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
+import { totalMs } from "./device-cost/choose.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { defaultPolicy, type Policy } from "./policy.js";
@@ -103,14 +104,8 @@ function withPieces(draft: DeviceDraft, query: PlanQuery, limitBytes: number, po
     };
 }
 
-function stageMs(
-    query: PlanQuery,
-    workers: number,
-    stage: DeviceStageDraft,
-    tables: readonly DeviceTableDraft[]
-): number {
+function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): number {
     const { profile, sink } = query;
-    const rows = (id: number | null): number => (id === null ? 0 : bytesOf(tables[id] as DeviceTableDraft));
     const work = (): number => {
         switch (stage.kind) {
             case "upload":
@@ -119,13 +114,12 @@ function stageMs(
                     stage.bytes / profile.readBytesPerMs / workers
                 );
             case "deviceJoin": {
-                // Rows of pieces are counted first, from both sides.
-                const reads = stage.pieces?.planned ? 2 : 1;
-                const sides = rows(stage.build) + rows(stage.probe);
-                return (reads * sides + rows(stage.table)) / profile.deviceJoinBytesPerMs;
+                const { predictedMs } = stage.choice;
+                // Rows of pieces are counted first, which is a second search for matches.
+                return totalMs(predictedMs) + (stage.pieces?.planned ? predictedMs.matchMs : 0);
             }
             case "deviceGroup":
-                return (rows(stage.from) + rows(stage.table)) / profile.deviceGroupBytesPerMs;
+                return totalMs(stage.choice.predictedMs);
             case "deliver":
                 return (
                     Math.max(
@@ -162,9 +156,17 @@ function piecesOf(draft: DeviceDraft, query: PlanQuery, limitBytes: number, poli
 
 /** Compiles the stages, the last of which sends the result to the sink. */
 function compile(query: PlanQuery, policy: Policy): DeviceDraft {
-    const { root, sink, statistics } = query;
+    const { root, sink, statistics, profile, plainDevice = false } = query;
     const estimator = new Estimator(root, statistics, policy, query.tableFull);
-    const draft = new DeviceDraft({ root, sink, inputs: inputsOf(root), estimator, policy });
+    const draft = new DeviceDraft({
+        root,
+        sink,
+        inputs: inputsOf(root),
+        estimator,
+        policy,
+        profile,
+        plain: plainDevice
+    });
     const result = draft.compile();
     if (result === undefined) return draft;
     const table = draft.tables[result] as DeviceTableDraft;
@@ -218,7 +220,7 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
             tableBytes: 0,
             outputBytes: 0
         },
-        predictedMs: stageMs(query, workers, stage, tables),
+        predictedMs: stageMs(query, workers, stage),
         predictedSpillBytes: 0
     }));
     const sum = (kind: "upload" | "deliver"): number =>

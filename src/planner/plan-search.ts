@@ -28,6 +28,8 @@ export interface PlanQuery {
     setFull?: boolean;
     /** Keys were not as dense or unique as their sample: plan no array join. */
     notDense?: boolean;
+    /** The GPU refused what was chosen for it: plan what it never refuses. */
+    plainDevice?: boolean;
     /** Result batch rows that the user asked for. */
     batchRows?: number;
     policy?: Policy;

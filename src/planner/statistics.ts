@@ -126,3 +126,17 @@ export function keyRange(statistics: KeyStatistics): number | null {
     if (statistics.min === null || statistics.max === null) return null;
     return Number(statistics.max - statistics.min) + 1;
 }
+
+/**
+ * Share of the range of integer keys that lies in the range of other keys; 1 where either has none. Samples miss a
+ * little of both ends, by which neither range is worth less.
+ */
+export function sharedRange(keys: KeyStatistics, others: KeyStatistics): number {
+    const { min, max } = keys;
+    if (min === null || max === null || others.min === null || others.max === null) return 1;
+    const low = min > others.min ? min : others.min;
+    const high = max < others.max ? max : others.max;
+    const range = Number(max - min) + 1;
+    const shared = Math.max(0, Number(high - low) + 1) / range;
+    return shared > 0.98 ? 1 : shared;
+}

@@ -4,8 +4,8 @@ import { QueryRunner } from "./query-runner.js";
 import { loadBinding } from "../native/load.js";
 import { listDevices, type DeviceInfo } from "../machine/devices.js";
 import { machineInfo, usableMemory } from "../machine/machine.js";
-import { loadProfile } from "../machine/profile.js";
-import { checkInteger, checkOneOf, checkOptions, checkText } from "../model/arguments.js";
+import { loadProfile, profileOf, readProfileFile } from "../machine/profile.js";
+import { checkInteger, checkOneOf, checkOptions, checkPath, checkText } from "../model/arguments.js";
 import { checkDebugKnobs } from "../model/debug-knobs.js";
 import { parseBytes } from "../model/sizes.js";
 import { smallestBudgetBytes, smallestDeviceBytes } from "../planner/policy.js";
@@ -15,7 +15,7 @@ import { checkSpillDirectory, defaultSpillDirectory } from "./spill-directory.js
 
 /** Opens the engine. Close the runtime when done, or declare it with `await using`. */
 export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
-    const given = checkOptions(options, "", ["device", "memory", "threads", "debug"]);
+    const given = checkOptions(options, "", ["device", "memory", "threads", "machine", "debug"]);
     const memory = checkOptions(given["memory"], "memory", ["host", "device", "spillDirectory"]);
     const device =
         given["device"] === undefined ? "auto" : checkOneOf(given["device"], "device", ["auto", "cpu", "gpu"]);
@@ -29,7 +29,10 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
             : checkText(memory["spillDirectory"], "memory.spillDirectory");
     const wantedThreads =
         given["threads"] === undefined ? undefined : checkInteger(given["threads"], "threads", 1, 1024);
+    const machineFile = given["machine"] === undefined ? undefined : checkPath(given["machine"], "machine");
     const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
+
+    const measured = machineFile === undefined ? undefined : readProfileFile(machineFile);
 
     const binding = await loadBinding();
     if (givenDirectory !== undefined) await checkSpillDirectory(givenDirectory);
@@ -56,12 +59,12 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     const runner = new QueryRunner({
         binding,
         machine,
-        profile: loadProfile(),
+        profile: measured === undefined ? loadProfile() : profileOf(measured),
         memoryBytes: hostBytes ?? Math.max(smallestBudgetBytes, Math.floor(usableMemory(machine) / 2)),
         spillDirectory,
         threads: wantedThreads ?? machine.cores,
         debug,
-        device: { device, memoryBytes: deviceBytes }
+        device: { device, memoryBytes: deviceBytes, isMeasured: measured != null && measured.gpu !== null }
     });
     return new Runtime({ runner, machine, devices, spillDirectory });
 }

@@ -43,6 +43,11 @@ export interface RuntimeOptions {
     memory?: MemoryOptions;
     /** Worker threads of a stage. Defaults to the number of cores this process may use. */
     threads?: number;
+    /**
+     * File with the speeds of this machine, as `spillway machine calibrate` writes it: plans are made by predicted
+     * times. Defaults to the figures of a common machine, and to those of the GPU where its model was measured.
+     */
+    machine?: string | URL;
     /** Knobs for tests and experiments, applied to every query; not covered by semantic versioning. */
     debug?: DebugKnobs;
 }

@@ -2,6 +2,7 @@
 import { SpillwayError } from "../errors.js";
 import type { Job } from "../execute/job.js";
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
+import { withDevice } from "../machine/profile.js";
 import { clamp, bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
 import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
@@ -18,10 +19,14 @@ export interface DeviceOptions {
     device: "auto" | "cpu" | "gpu";
     /** GPU memory that queries may use; undefined: what is free when the first one needs it. */
     memoryBytes: number | undefined;
+    /** The caller gave the speeds of the GPU: those of its name that come with the package do not count. */
+    isMeasured?: boolean;
 }
 
 interface Opened {
     limitBytes: number;
+    /** As its driver calls it. */
+    name: string;
 }
 
 /** The plan as it is, with why it does not run on a GPU. */
@@ -36,7 +41,12 @@ export function deviceFailure(error: unknown): string | undefined {
     const memory = code === "OUT_OF_MEMORY" || code === "BUDGET_TOO_SMALL";
     if (memory && details["tier"] === "device") return message;
     if (code === "NO_DEVICE") return String(details["reason"] ?? message);
-    return details["reason"] === "deviceUnsupported" ? message : undefined;
+    return isRefusal(error) ? message : undefined;
+}
+
+/** The GPU will not do an operation this way: what a sample told of the keys was wrong. */
+export function isRefusal(error: unknown): boolean {
+    return error instanceof SpillwayError && error.details["reason"] === "deviceUnsupported";
 }
 
 /** Decides where the queries of one runtime run, and opens the GPU when the first one is to run there. */
@@ -100,8 +110,8 @@ export class QueryDevice {
     /** The GPU if it can be had. */
     async #prefer(query: PlanQuery, host: Plan): Promise<Plan> {
         try {
-            const { limitBytes } = await this.#open();
-            const made = planOnDevice(query, host, limitBytes);
+            const { limitBytes, name } = await this.#open();
+            const made = planOnDevice(this.#forDevice(query, name), host, limitBytes);
             if (made instanceof NotOnDevice) return onHost(host, made.reason);
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
             if (wanted <= limitBytes) return made.plan;
@@ -116,11 +126,16 @@ export class QueryDevice {
         }
     }
 
+    /** Speeds are those of this GPU, once it is known which one it is. */
+    #forDevice(query: PlanQuery, name: string): PlanQuery {
+        return this.options.isMeasured === true ? query : { ...query, profile: withDevice(query.profile, name) };
+    }
+
     async #require(query: PlanQuery, host: Plan): Promise<Plan> {
         const draft = planOnDevice(query, host, 0);
         if (draft instanceof NotOnDevice) throw cannotRun(draft.reason);
-        const { limitBytes } = await this.#open();
-        const made = planOnDevice(query, host, limitBytes);
+        const { limitBytes, name } = await this.#open();
+        const made = planOnDevice(this.#forDevice(query, name), host, limitBytes);
         if (made instanceof NotOnDevice) throw cannotRun(made.reason);
         if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes);
         return made.plan;
@@ -147,7 +162,7 @@ export class QueryDevice {
             pinnedBytes: pinnedBytes(this.hostBytes)
         });
         this.#isOpen = true;
-        return { limitBytes };
+        return { limitBytes, name: gpu.name };
     }
 
     /** Waits until no other query computes on the GPU; the function ends the turn, and may be called again. */

@@ -12,7 +12,7 @@ import { samplingPolicy } from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
-import { deviceFailure } from "./query-device.js";
+import { deviceFailure, isRefusal } from "./query-device.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
@@ -35,6 +35,11 @@ interface Granted {
     planner: QueryPlanner;
     bytes: number;
     release: () => void;
+}
+
+/** Did the choice of an algorithm rely on what a sample told of the keys? */
+function mayBeRefused({ stages }: Plan): boolean {
+    return stages.some((stage) => stage.kind === "deviceJoin" && stage.choice.algorithm !== "phj-tr");
 }
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */
@@ -123,6 +128,11 @@ export class QueryRun {
         try {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
+            if (plan.device === "gpu" && !this.#sent && isRefusal(error) && mayBeRefused(plan)) {
+                const again = new QueryPlanner({ ...query, plainDevice: true });
+                const retry = { ...granted, planner: again };
+                return await this.#runPlan(await this.#deviceFor(retry), retry, sink);
+            }
             const failure = plan.device === "gpu" && !this.#sent ? deviceFailure(error) : undefined;
             if (failure !== undefined && this.runner.device.isAutomatic) {
                 const host = freezePlan({ ...granted.planner.plan(granted.bytes, false), deviceReason: failure });

@@ -5,7 +5,13 @@ import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { listDevices } from "../../../src/machine/devices.js";
 import { machineInfo, usableMemory } from "../../../src/machine/machine.js";
-import { loadProfile, readProfile } from "../../../src/machine/profile.js";
+import {
+    loadProfile,
+    readProfile,
+    readProfileFile,
+    readProfileFolder,
+    withDevice
+} from "../../../src/machine/profile.js";
 import { machine } from "../../support/planning.js";
 
 const folder = mkdtempSync(join(tmpdir(), "spillway-profile-"));
@@ -13,6 +19,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe("a machine profile", () => {
     const sound = readFileSync(new URL("../../../configs/machines/default-cpu.yaml", import.meta.url), "utf8");
+    const h200 = new URL("../../../configs/machines/h200.yaml", import.meta.url);
     const write = (text: string): string => {
         const path = join(folder, "profile.yaml");
         writeFileSync(path, text);
@@ -20,14 +27,38 @@ describe("a machine profile", () => {
     };
 
     test("has every figure, all positive", () => {
-        const { name, ...figures } = loadProfile();
+        const { name, deviceAlgorithms, ...figures } = loadProfile();
         expect(name).toBe("default-cpu");
         for (const figure of Object.values(figures)) expect(figure).toBeGreaterThan(0);
+        expect(deviceAlgorithms).toEqual(readProfileFile(h200).gpu?.deviceAlgorithms);
     });
 
     test("is part of the package as the build has read it", () => {
-        const built = new URL("../../../dist/machine/default-profile.json", import.meta.url);
-        expect(JSON.parse(readFileSync(built, "utf8"))).toEqual(readProfile());
+        const built = new URL("../../../dist/machine/profiles.json", import.meta.url);
+        expect(JSON.parse(readFileSync(built, "utf8"))).toEqual(readProfileFolder());
+    });
+
+    test("of a machine has the figures of a GPU that was not measured, and the other way round", () => {
+        const machineAlone = readProfile(write(sound));
+        expect(machineAlone).toEqual({ ...loadProfile(), name: "default-cpu" });
+        const gpuAlone = readProfile(h200);
+        expect(gpuAlone).toEqual({ ...loadProfile(), name: "h200" });
+    });
+
+    test("counts for the GPU that it names", () => {
+        const own = { ...loadProfile(), deviceMemoryBytesPerMs: 1 };
+        expect(withDevice(own, "NVIDIA H200").deviceMemoryBytesPerMs).toBe(loadProfile().deviceMemoryBytesPerMs);
+        expect(withDevice(own, "NVIDIA T4")).toEqual(own);
+    });
+
+    test("may say how runs of an algorithm differed", () => {
+        const fit = "device_algorithms: { phj-ur: { match: { factor: 1.5, fixed_ms: 0.25 } } }\n";
+        const gpu = readFileSync(h200, "utf8").replace(/^device_algorithms:[^]*/m, "");
+        expect(readProfileFile(write(`${gpu}${fit}`)).gpu?.deviceAlgorithms).toEqual({
+            "phj-ur": { match: { factor: 1.5, fixed_ms: 0.25 } }
+        });
+        expect(() => readProfile(write(gpu.replace(/^device_launch_ms.*$/m, "")))).toThrow(/device_launch_ms/);
+        expect(() => readProfile(write(`${gpu}${fit.replace("1.5", "-1")}`))).toThrow(/factor/);
     });
 
     test.each([

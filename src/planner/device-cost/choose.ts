@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { AlgorithmFits, DeviceSpeeds } from "../../machine/profile.js";
+import {
+    deviceGroupAlgorithms,
+    deviceJoinAlgorithms,
+    type DeviceGroupAlgorithm,
+    type DeviceJoinAlgorithm
+} from "../../model/algorithms.js";
+import { formatMs } from "../../model/sizes.js";
+import type { DeviceChoice, PhaseMs } from "../../plan/device-choice.js";
+import { groupTree, joinTree, type TreeAnswer } from "./decision-tree.js";
+import { groupPhases } from "./group-cost.js";
+import { joinPhases } from "./join-cost.js";
+import { MemoryCost } from "./memory-cost.js";
+import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
+
+/** Phases as a profile names them. */
+export const phaseNames = {
+    transform: "transformMs",
+    match: "matchMs",
+    materialize: "materializeMs"
+} as const satisfies Record<string, keyof PhaseMs>;
+
+/** What the no-partitioning joins are not taken for: long chains of equal keys, and rows that come out once each. */
+export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): boolean {
+    if (name !== "npj" && name !== "npj-perfect") return true;
+    if (!shape.inner || !shape.uniqueBuildKeys) return false;
+    // An array over a range that is mostly empty is larger than the hash table.
+    return name === "npj" || (shape.buildKeyRange !== null && shape.buildKeyRange <= 8 * shape.buildRows);
+}
+
+export function canGroup(name: DeviceGroupAlgorithm, shape: DeviceGroupShape): boolean {
+    return !shape.sorted || name.startsWith("sgb");
+}
+
+export function totalMs({ transformMs, matchMs, materializeMs }: PhaseMs): number {
+    return transformMs + matchMs + materializeMs;
+}
+
+/** Predicted phases as runs of the algorithm have corrected them. A phase that is there takes a launch at least. */
+function fitted(algorithm: string, phases: PhaseMs, speeds: DeviceSpeeds): PhaseMs {
+    const fits: AlgorithmFits = speeds.deviceAlgorithms;
+    const of = (phase: keyof typeof phaseNames): number => {
+        const ms = phases[phaseNames[phase]];
+        const fit = fits[algorithm]?.[phase];
+        if (ms === 0) return 0;
+        return fit === undefined ? ms + speeds.deviceLaunchMs : ms * fit.factor + fit.fixed_ms;
+    };
+    return { transformMs: of("transform"), matchMs: of("match"), materializeMs: of("materialize") };
+}
+
+interface Candidate<Name> {
+    readonly algorithm: Name;
+    readonly phases: PhaseMs;
+    readonly predictedMs: number;
+}
+
+function candidatesOf<Name extends string>(
+    names: readonly Name[],
+    allowed: readonly string[] | undefined,
+    phasesOf: (name: Name) => PhaseMs
+): Candidate<Name>[] {
+    return names
+        .filter((name) => allowed === undefined || allowed.includes(name))
+        .map((algorithm) => {
+            const phases = phasesOf(algorithm);
+            return { algorithm, phases, predictedMs: totalMs(phases) };
+        })
+        .sort((a, b) => a.predictedMs - b.predictedMs);
+}
+
+function reasonOf<Name extends string>(sorted: readonly Candidate<Name>[], tree: TreeAnswer<Name>): string {
+    const [best, second] = sorted;
+    const facts = tree.facts.join(", ");
+    if (second === undefined || best === undefined) return `${facts}; nothing else can do it`;
+    const next = `${second.algorithm} would take ${formatMs(second.predictedMs)}`;
+    const rule = tree.algorithm === best.algorithm ? "" : `; by the rule of thumb ${tree.algorithm}`;
+    return `${facts}; ${next}${rule}`;
+}
+
+function chosen<Name extends string>(sorted: readonly Candidate<Name>[], tree: TreeAnswer<Name>): DeviceChoice<Name> {
+    const best = sorted[0];
+    if (best === undefined) throw new RangeError("no algorithm can do this operation");
+    return {
+        algorithm: best.algorithm,
+        predictedMs: best.phases,
+        candidates: sorted.map(({ algorithm, predictedMs }) => ({ algorithm, predictedMs })),
+        reason: reasonOf(sorted, tree)
+    };
+}
+
+/** The join with the least predicted time among those that can be had. */
+export function chooseDeviceJoin(shape: DeviceJoinShape, speeds: DeviceSpeeds): DeviceChoice<DeviceJoinAlgorithm> {
+    const memory = new MemoryCost(speeds);
+    // Of one that the user named nobody asks whether it is wise.
+    const named = shape.algorithms?.length === 1;
+    const names = deviceJoinAlgorithms.filter((name) => named || canJoin(name, shape));
+    const sorted = candidatesOf(names, shape.algorithms, (name) =>
+        fitted(name, joinPhases(name, shape, memory), speeds)
+    );
+    return chosen(sorted, joinTree(shape, memory));
+}
+
+/** The same for a group-by. */
+export function chooseDeviceGroupBy(shape: DeviceGroupShape, speeds: DeviceSpeeds): DeviceChoice<DeviceGroupAlgorithm> {
+    const memory = new MemoryCost(speeds);
+    const names = deviceGroupAlgorithms.filter((name) => canGroup(name, shape));
+    const sorted = candidatesOf(names, shape.algorithms, (name) =>
+        fitted(name, groupPhases(name, shape, memory), speeds)
+    );
+    return chosen(sorted, groupTree(shape, memory));
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { DeviceGroupAlgorithm } from "../../model/algorithms.js";
+import type { PhaseMs } from "../../plan/device-choice.js";
+import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
+import { packedRowBytes, sumOf, type DeviceGroupShape } from "./shapes.js";
+
+interface Context {
+    readonly shape: DeviceGroupShape;
+    readonly memory: MemoryCost;
+}
+
+// Share of a block's slots that groups take; passes over the rows with a slice of the hash range each, at most; groups
+// by one pass of radix bits, and columns of the kernel of minima and maxima (cuda/group_by/group_policy.hpp).
+const tableFill = 0.55;
+const slicesMax = { extreme: 4, other: 2 };
+const passBits = 7;
+const extremeColumnsMax = 4;
+
+/** Bytes of a group's slot: minima and maxima are as wide as their values, sums and counts have 8 bytes. */
+function slotBytes({ keyBytes, values, extremes }: DeviceGroupShape): number {
+    return keyBytes + (extremes ? sumOf(values) : 8 * values.length);
+}
+
+/** Minima and maxima of 4-byte columns by a 4-byte key have a kernel of their own. */
+function hasExtremeKernel({ keyBytes, values, extremes }: DeviceGroupShape): boolean {
+    return extremes && keyBytes === 4 && values.length <= extremeColumnsMax && values.every((width) => width === 4);
+}
+
+/** Passes over the rows by which the groups fit the shared memory of a block; undefined: they do not. */
+export function hashSlices(shape: DeviceGroupShape, memory: MemoryCost): number | undefined {
+    const groups = (memory.speeds.deviceBlockBytes * tableFill) / slotBytes(shape);
+    const slices = 2 ** Math.ceil(Math.log2(Math.max(1, shape.groups / groups)));
+    return slices <= (hasExtremeKernel(shape) ? slicesMax.extreme : slicesMax.other) ? slices : undefined;
+}
+
+function inputBytes({ rows, keyBytes, values }: DeviceGroupShape): number {
+    return rows * (keyBytes + sumOf(values));
+}
+
+function outputMs({ shape, memory }: Context): number {
+    return memory.sequential(shape.groups * 2 * slotBytes(shape));
+}
+
+/** Aggregating rows that lie side by side by group or partition, in tables in shared memory. */
+function aggregateRows({ shape, memory }: Context): number {
+    const rowBytes = packedRowBytes(shape.keyBytes, shape.values);
+    const rows = (shape.rows * Math.max(1, rowBytes / 16)) / memory.speeds.deviceGroupPartitionRowsPerMs;
+    return Math.max(rows, memory.sequential(shape.rows * rowBytes));
+}
+
+function hash(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const { speeds } = memory;
+    const { rows, groups, values, heaviestShare } = shape;
+    const slices = hashSlices(shape, memory);
+    const read = memory.sequential(inputBytes(shape));
+    let matchMs: number;
+    if (slices !== undefined) {
+        const perMs = hasExtremeKernel(shape) ? speeds.deviceGroupExtremeRowsPerMs : speeds.deviceGroupRowsPerMs;
+        matchMs = Math.max(slices * read, (slices * rows) / perMs);
+    } else {
+        // A table in GPU memory: a search, then an update for each aggregate, in line where keys are equal.
+        const tableBytes = 2 * groups * slotBytes(shape);
+        const updates = memory.randomInserts(rows * values.length, tableBytes);
+        const contended = (rows * heaviestShare * values.length) / speeds.deviceSameAddressUpdatesPerMs;
+        matchMs = read + memory.randomReads(rows, tableBytes) + Math.max(updates, contended);
+    }
+    return { transformMs: 0, matchMs, materializeMs: outputMs(context) };
+}
+
+/** Partition passes until the groups of a partition fit a block. */
+function passesFor({ shape, memory }: Context): { passes: number; partitions: number } {
+    const fit = (memory.speeds.deviceBlockBytes * tableFill) / slotBytes(shape);
+    const bits = Math.max(passBits, Math.ceil(Math.log2(Math.max(1, shape.groups / fit))));
+    return { passes: 1 + Math.ceil(Math.max(0, bits - passBits) / (passBits + 1)), partitions: 2 ** bits };
+}
+
+function partitionedRows(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const { rows, keyBytes, values } = shape;
+    const columns = keyBytes + sumOf(values);
+    const { passes } = passesFor(context);
+    return {
+        transformMs: memory.partition(rows, keyBytes, columns, packedRowBytes(keyBytes, values), passes),
+        matchMs: aggregateRows(context),
+        materializeMs: outputMs(context)
+    };
+}
+
+function gathers({ shape, memory }: Context, runs: number): number {
+    return shape.values.reduce((ms, width) => ms + (width > 0 ? memory.permutedGather(shape.rows, width, runs) : 0), 0);
+}
+
+function partitionedKeys(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const { rows, keyBytes, groups } = shape;
+    const { passes, partitions } = passesFor(context);
+    const width = rowNumberBytes(rows);
+    return {
+        transformMs: memory.partition(rows, keyBytes, keyBytes, keyBytes + width, passes),
+        matchMs: gathers(context, Math.min(groups, partitions)) + aggregateRows(context),
+        materializeMs: outputMs(context)
+    };
+}
+
+function sortedKeys(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    return {
+        transformMs: memory.radixSort(shape.rows, shape.keyBytes, rowNumberBytes(shape.rows)),
+        matchMs: gathers(context, shape.groups) + aggregateRows(context),
+        materializeMs: outputMs(context)
+    };
+}
+
+/** Columns sorted with the keys, one after the other; aggregates are then sums over neighbours. */
+function sortedColumns(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const { rows, keyBytes, values } = shape;
+    const widths = values.some((width) => width > 0) ? values.filter((width) => width > 0) : [0];
+    return {
+        transformMs: widths.reduce((ms, width) => ms + memory.radixSort(rows, keyBytes, width), 0),
+        matchMs: memory.sequential(rows * widths.reduce((sum, width) => sum + keyBytes + width, 0)),
+        materializeMs: outputMs(context)
+    };
+}
+
+/** Keys become numbers of groups by a hash table first, which few bits hold. */
+function sortedEncoded(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const { rows, keyBytes, values, groups } = shape;
+    const tableBytes = 2 * groups * (keyBytes + 4);
+    const encode = memory.sequential(rows * (keyBytes + 4)) + memory.randomReads(rows, tableBytes);
+    const widths = values.some((width) => width > 0) ? values.filter((width) => width > 0) : [0];
+    const bits = Math.max(1, Math.ceil(Math.log2(Math.max(2, groups))));
+    const sorts = widths.reduce((ms, width) => ms + memory.radixSort(rows, 4, width, bits), 0);
+    return {
+        transformMs: encode + memory.randomInserts(groups, tableBytes) + sorts,
+        matchMs: memory.sequential(rows * widths.reduce((sum, width) => sum + 4 + width, 0)),
+        materializeMs: outputMs(context) + memory.unclusteredGather(groups, groups, keyBytes)
+    };
+}
+
+/** Times of the phases of one algorithm before what was fitted to runs of it. */
+export function groupPhases(algorithm: DeviceGroupAlgorithm, shape: DeviceGroupShape, memory: MemoryCost): PhaseMs {
+    const context = { shape, memory };
+    switch (algorithm) {
+        case "hgb":
+            return hash(context);
+        case "pgb-tr":
+            return partitionedRows(context);
+        case "pgb-ur":
+            return partitionedKeys(context);
+        case "sgb-ur":
+            return sortedKeys(context);
+        case "sgb-tr":
+            return sortedColumns(context);
+        case "sgb-de-tr":
+            return sortedEncoded(context);
+    }
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { DeviceJoinAlgorithm } from "../../model/algorithms.js";
+import type { PhaseMs } from "../../plan/device-choice.js";
+import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
+import { hotShare, packedRowBytes, packedRowBytesMax, sumOf, type DeviceJoinShape } from "./shapes.js";
+
+interface Context {
+    readonly shape: DeviceJoinShape;
+    readonly memory: MemoryCost;
+}
+
+// Mean rows of a co-partition, and radix bits of one pass (cuda/hash_join/join_policy.hpp, radix_policy.hpp).
+const partitionRows = 8192;
+const passBits = 8;
+
+function passesFor(buildRows: number): number {
+    const bits = Math.ceil(Math.log2(Math.max(2, buildRows / partitionRows)));
+    // The first pass takes 7 bits at most, later ones 8.
+    return 1 + Math.max(0, Math.ceil((bits - (passBits - 1)) / passBits));
+}
+
+/** Slots of the table of an NPJ: two per row, rounded up to a power of two; a key and a row number each. */
+export function npjTableBytes({ buildRows, keyBytes }: DeviceJoinShape): number {
+    return 2 ** Math.ceil(Math.log2(Math.max(64, 2 * buildRows))) * (keyBytes <= 4 ? 8 : 16);
+}
+
+/** Pairs are written by whoever finds them: two row numbers and the key. */
+function pairsMs({ shape, memory }: Context): number {
+    const rowNumbers = rowNumberBytes(shape.buildRows) + rowNumberBytes(shape.probeRows);
+    return memory.sequential(shape.pairs * (rowNumbers + shape.keyBytes));
+}
+
+/** Columns of the result, each gathered in any order from where it has been all the time (GFUR). */
+function gatherUntransformed({ shape, memory }: Context): number {
+    const { pairs, buildRows, probeRows, buildPayload, probePayload } = shape;
+    const hot = hotShare(shape.probeHeaviestShare);
+    const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, hot), 0);
+    const repeated = Math.max(0, 1 - probeRows / Math.max(1, pairs));
+    // Pairs of one probe row follow each other: only the first of them leaves the cache.
+    const probe = probePayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, probeRows, w, repeated), 0);
+    return build + probe;
+}
+
+/** The same from columns in the order of the keys (GFTR). */
+function gatherTransformed({ shape, memory }: Context): number {
+    const { pairs, buildRows, probeRows, buildPayload, probePayload } = shape;
+    const of = (rows: number, widths: readonly number[]): number =>
+        widths.reduce((ms, width) => ms + memory.clusteredGather(pairs, rows, width), 0);
+    return of(buildRows, buildPayload) + of(probeRows, probePayload);
+}
+
+function npj(context: Context, perfect: boolean): PhaseMs {
+    const { shape, memory } = context;
+    const { buildRows, probeRows, pairs, keyBytes, buildPayload, probePayload } = shape;
+    const width = rowNumberBytes(buildRows);
+    const tableBytes = perfect ? (shape.buildKeyRange ?? 0) * width : npjTableBytes(shape);
+    const hot = hotShare(shape.probeHeaviestShare);
+    const insert = perfect
+        ? memory.randomReads(buildRows, tableBytes) // plain writes, one sector each like a read
+        : memory.randomInserts(buildRows, tableBytes);
+    // At half load a search for a key that is there looks at 1.5 slots, for one that is not at 2.5, four in a sector.
+    const looks = perfect ? 1 : shape.matchRatio * 1.1 + (1 - shape.matchRatio) * 1.4;
+    const chains = perfect ? 0 : Math.max(0, pairs - probeRows) / memory.speeds.deviceCachedReadsPerMs;
+    const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, hot), 0);
+    // Probe rows come in their order, and so do their columns.
+    const probe = probePayload.reduce((ms, w) => ms + memory.clusteredGather(pairs, probeRows, w), 0);
+    return {
+        transformMs: memory.sequential(tableBytes + buildRows * keyBytes) + insert,
+        matchMs:
+            memory.sequential(probeRows * keyBytes) + memory.randomReads(probeRows * looks, tableBytes, hot) + chains,
+        materializeMs: build + probe + memory.sequential(pairs * keyBytes)
+    };
+}
+
+/** Rows of both sides find each other in shared memory; `bytes`: what is read and written meanwhile. */
+function matchPartitions({ shape, memory }: Context, bytes: number): number {
+    const { buildRows, probeRows, pairs, uniqueBuildKeys } = shape;
+    const { devicePartitionBytesPerMs, deviceMatchRowsPerMs, deviceChainStepsPerMs } = memory.speeds;
+    const rows = (buildRows + probeRows) / deviceMatchRowsPerMs;
+    return bytes / devicePartitionBytesPerMs + rows + (uniqueBuildKeys ? 0 : pairs / deviceChainStepsPerMs);
+}
+
+/** Whole rows are partitioned; where they are too wide, their keys and numbers. */
+function phjTransformed(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const { buildRows, probeRows, pairs, keyBytes, buildPayload, probePayload } = shape;
+    const passes = passesFor(buildRows);
+    const fits = (payload: readonly number[]): boolean => packedRowBytes(keyBytes, payload) <= packedRowBytesMax;
+    const side = (rows: number, payload: readonly number[]): readonly number[] =>
+        fits(payload) ? payload : [rowNumberBytes(rows)];
+    const [build, probe] = [side(buildRows, buildPayload), side(probeRows, probePayload)];
+    const rowBytes = (payload: readonly number[]): number => packedRowBytes(keyBytes, payload);
+    const partition = (rows: number, payload: readonly number[]): number =>
+        memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes(payload), passes);
+    const read = buildRows * rowBytes(build) + probeRows * rowBytes(probe);
+    const gathers = (rows: number, payload: readonly number[]): number =>
+        fits(payload) ? 0 : payload.reduce((ms, width) => ms + memory.unclusteredGather(pairs, rows, width), 0);
+    return {
+        transformMs: partition(buildRows, build) + partition(probeRows, probe),
+        matchMs: matchPartitions(context, read + pairs * (keyBytes + sumOf(build) + sumOf(probe))),
+        materializeMs: gathers(buildRows, buildPayload) + gathers(probeRows, probePayload)
+    };
+}
+
+/** Keys and row numbers are partitioned. `shared`: each pass makes its histogram, where bucket chains need none. */
+function phjUntransformed(context: Context, shared: boolean): PhaseMs {
+    const { shape, memory } = context;
+    const { buildRows, probeRows, keyBytes } = shape;
+    const passes = passesFor(buildRows);
+    const partition = (rows: number): number => {
+        const rowBytes = keyBytes + rowNumberBytes(rows);
+        // Row numbers are made, not read.
+        const once = memory.partition(rows, keyBytes, shared ? keyBytes : 0, rowBytes, passes);
+        const histograms = shared ? (rows * (passes - 1) * keyBytes) / memory.speeds.devicePartitionBytesPerMs : 0;
+        return once + histograms;
+    };
+    const rowBytes = (rows: number): number => rows * (keyBytes + rowNumberBytes(rows));
+    return {
+        transformMs: partition(buildRows) + partition(probeRows),
+        matchMs: matchPartitions(context, rowBytes(buildRows) + rowBytes(probeRows)) + pairsMs(context),
+        materializeMs: gatherUntransformed(context)
+    };
+}
+
+/** Two sorted columns of keys are merged. */
+function mergeKeys(context: Context): number {
+    const { shape, memory } = context;
+    const rows = shape.buildRows + shape.probeRows;
+    return rows / memory.speeds.deviceMergeRowsPerMs + pairsMs(context);
+}
+
+function smjUntransformed(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const sort = (rows: number): number => memory.radixSort(rows, shape.keyBytes, rowNumberBytes(rows));
+    return {
+        transformMs: sort(shape.buildRows) + sort(shape.probeRows),
+        matchMs: mergeKeys(context),
+        materializeMs: gatherUntransformed(context)
+    };
+}
+
+/** Every column is sorted by the keys, which takes the keys along each time. */
+function smjTransformed(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const sort = (rows: number, payload: readonly number[]): number =>
+        (payload.length === 0 ? [0] : payload).reduce((ms, w) => ms + memory.radixSort(rows, shape.keyBytes, w), 0);
+    return {
+        transformMs: sort(shape.buildRows, shape.buildPayload) + sort(shape.probeRows, shape.probePayload),
+        matchMs: mergeKeys(context),
+        materializeMs: gatherTransformed(context)
+    };
+}
+
+// Rows that a block sorts before runs are merged, two of them into one in a pass.
+const sortedTileRows = 2048;
+
+function smjMerge(context: Context): PhaseMs {
+    const { shape, memory } = context;
+    const sort = (rows: number): number => {
+        const passes = 1 + Math.max(0, Math.ceil(Math.log2(Math.max(1, rows / sortedTileRows))));
+        const bytes = rows * 2 * (shape.keyBytes + rowNumberBytes(rows)) * passes;
+        return bytes / memory.speeds.deviceMergeSortBytesPerMs;
+    };
+    return {
+        transformMs: sort(shape.buildRows) + sort(shape.probeRows),
+        matchMs: mergeKeys(context),
+        materializeMs: gatherUntransformed(context)
+    };
+}
+
+/** Times of the phases of one algorithm before what was fitted to runs of it. */
+export function joinPhases(algorithm: DeviceJoinAlgorithm, shape: DeviceJoinShape, memory: MemoryCost): PhaseMs {
+    const context = { shape, memory };
+    switch (algorithm) {
+        case "npj":
+            return npj(context, false);
+        case "npj-perfect":
+            return npj(context, true);
+        case "phj-tr":
+            return phjTransformed(context);
+        case "phj-ur":
+            return phjUntransformed(context, false);
+        case "phj-shared":
+            return phjUntransformed(context, true);
+        case "smj-ur":
+            return smjUntransformed(context);
+        case "smj-tr":
+            return smjTransformed(context);
+        case "smj-merge":
+            return smjMerge(context);
+    }
+}

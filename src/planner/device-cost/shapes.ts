@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/** What a join on the GPU is made of, as far as its cost goes. */
+export interface DeviceJoinShape {
+    readonly buildRows: number;
+    readonly probeRows: number;
+    /** Pairs of rows with equal keys. */
+    readonly pairs: number;
+    /** Share of the probe side's rows that have a partner. */
+    readonly matchRatio: number;
+    readonly keyBytes: number;
+    /** Widths of the columns that the result takes from each side, without the key; none for a count. */
+    readonly buildPayload: readonly number[];
+    readonly probePayload: readonly number[];
+    /** Every key of the build side comes once there, as far as anybody knows. */
+    readonly uniqueBuildKeys: boolean;
+    /** Values between the smallest and the largest key of the build side; null: unknown, or keys are no numbers. */
+    readonly buildKeyRange: number | null;
+    /** Share of each side's rows that its most frequent key has. */
+    readonly buildHeaviestShare: number;
+    readonly probeHeaviestShare: number;
+    /** Rows without a partner come out, or rows with one come out once: not an inner join. */
+    readonly inner: boolean;
+    /** Algorithms that can be had; all that can do the join if left out. */
+    readonly algorithms?: readonly string[];
+}
+
+/** What a group-by on the GPU is made of. */
+export interface DeviceGroupShape {
+    readonly rows: number;
+    readonly groups: number;
+    readonly keyBytes: number;
+    /** Width of the column of each aggregate; 0 for a count of rows. */
+    readonly values: readonly number[];
+    /** All aggregates are minima or maxima: a state is as wide as its value, and a compare often needs no write. */
+    readonly extremes: boolean;
+    /** Share of the rows that the most frequent key has. */
+    readonly heaviestShare: number;
+    /** Groups have to come out in the order of their keys, or an aggregate needs its rows together. */
+    readonly sorted: boolean;
+    readonly algorithms?: readonly string[];
+}
+
+/**
+ * Share of accesses by key that fall on a few addresses, where the most frequent key has `heaviestShare` of the rows.
+ */
+export function hotShare(heaviestShare: number): number {
+    // With Zipf frequencies the first million of 2^27 keys, whose values a cache of 50 MB holds, have 75 % of the rows
+    // where the first has 5 % (exponent 1), nearly all where it has 38 % (1.5). Unique keys come to nothing.
+    return 1 - (1 - Math.min(1, heaviestShare)) ** 26;
+}
+
+/** Bytes of a packed row: whole words of 4 bytes. */
+export function packedRowBytes(keyBytes: number, payload: readonly number[]): number {
+    return 4 * Math.ceil((keyBytes + payload.reduce((sum, width) => sum + width, 0)) / 4);
+}
+
+/** Rows that are wider carry their number instead of their columns. */
+export const packedRowBytesMax = 32;
+
+export function sumOf(widths: readonly number[]): number {
+    return widths.reduce((sum, width) => sum + width, 0);
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
+import type { DeviceAggregate } from "../plan/device-stages.js";
+import type { GroupNode, JoinNode } from "../plan/logical.js";
+import type { KeySpec } from "../model/column-type.js";
+import type { DeviceGroupShape, DeviceJoinShape } from "./device-cost/shapes.js";
+import type { Estimator } from "./estimates.js";
+import { otherSide, type JoinSides, type Side } from "./join-sides.js";
+import type { Policy } from "./policy.js";
+import { distinctKeys, keyRange, looksUnique } from "./statistics.js";
+
+/** Keys are packed into words of 4 or 8 bytes; wider ones are numbered, and the numbers joined. */
+function packedKeyBytes(keys: readonly KeySpec[]): number {
+    const isBytes = keys.some(({ kind }) => kind === "bytes" || kind === "dictionaryValue");
+    const bytes = keys.reduce((sum, { width }) => sum + width, 0);
+    return !isBytes && bytes <= 4 ? 4 : 8;
+}
+
+function keysOf(node: JoinNode, side: Side): KeySpec[] {
+    return node.keys.map((key) => key[side]);
+}
+
+/**
+ * Is every key of this side its own? A group-by's are; small relations without a sample are taken for tables of keys.
+ */
+function isUnique(node: JoinNode, side: Side, estimator: Estimator, policy: Policy): boolean {
+    const child = node[side];
+    const keys = keysOf(node, side);
+    if (child.kind === "group" && child.keys.every((_, i) => keys.some(({ column }) => column === i))) return true;
+    const statistics = child.kind === "input" ? estimator.statisticsOf(child, keys) : undefined;
+    if (statistics !== undefined) return looksUnique(statistics);
+    return child.kind === "input" && child.input.rows < policy.sampledFromRows;
+}
+
+export interface JoinShapeRequest {
+    node: JoinNode;
+    sides: JoinSides;
+    /** Widths of the columns that the result takes from each side. */
+    payload: Record<Side, readonly number[]>;
+    estimator: Estimator;
+    policy: Policy;
+    /** Among which to choose. */
+    algorithms: readonly DeviceJoinAlgorithm[];
+}
+
+export function joinShape({ node, sides, payload, estimator, policy, algorithms }: JoinShapeRequest): DeviceJoinShape {
+    const { build, emit, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
+    const probe = otherSide(build);
+    const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
+    const heaviest = (side: Side): number =>
+        estimator.statisticsOf(node[side], keysOf(node, side))?.heaviestShare ?? 1 / Math.max(1, rowsOf(side));
+    const uniqueBuildKeys = isUnique(node, build, estimator, policy);
+    const statistics = estimator.statisticsOf(node[build], keysOf(node, build));
+    const matchRatio = estimator.matchRatio(node, probe);
+    const keys = statistics === undefined ? rowsOf(build) : Math.max(1, distinctKeys(statistics));
+    const perKey = uniqueBuildKeys ? 1 : Math.max(1, rowsOf(build) / keys);
+    return {
+        buildRows: rowsOf(build),
+        probeRows: rowsOf(probe),
+        pairs: rowsOf(probe) * matchRatio * perKey,
+        matchRatio,
+        keyBytes: Math.max(packedKeyBytes(keysOf(node, "left")), packedKeyBytes(keysOf(node, "right"))),
+        buildPayload: payload[build],
+        probePayload: payload[probe],
+        uniqueBuildKeys,
+        buildKeyRange: statistics === undefined ? null : keyRange(statistics),
+        buildHeaviestShare: heaviest(build),
+        probeHeaviestShare: heaviest(probe),
+        inner: emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe,
+        algorithms
+    };
+}
+
+/** `widths`: of the column of each aggregate. */
+export function groupShape(
+    node: GroupNode,
+    aggregates: readonly DeviceAggregate[],
+    widths: readonly number[],
+    algorithms: readonly DeviceGroupAlgorithm[],
+    estimator: Estimator
+): DeviceGroupShape {
+    const rows = Math.ceil(estimator.of(node.child).rows);
+    const statistics = node.keys.length === 0 ? undefined : estimator.statisticsOf(node.child, node.keys);
+    return {
+        rows,
+        groups: Math.max(1, Math.ceil(estimator.of(node).rows)),
+        keyBytes: packedKeyBytes(node.keys),
+        values: widths,
+        extremes: aggregates.every(({ kind }) => kind === "min" || kind === "max"),
+        heaviestShare: node.keys.length === 0 ? 1 : (statistics?.heaviestShare ?? 1 / Math.max(1, rows)),
+        sorted: false,
+        algorithms
+    };
+}
