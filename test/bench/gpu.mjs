@@ -13,6 +13,7 @@ import { parseArgs } from "node:util";
 
 import { benchProgram } from "../../scripts/steps/gpu-program.mjs";
 import { BuildFailure, root } from "../../scripts/steps/step.mjs";
+import { experimentParts } from "./gpu-grid.mjs";
 import {
     gpuSlug,
     groupByArguments,
@@ -25,10 +26,11 @@ import {
 } from "./gpu-report.mjs";
 
 const nothingRan = 2;
-const experiments = ["in-core-joins", "in-core-group-by"];
+const withTargets = ["in-core-joins", "in-core-group-by"];
+const experiments = [...withTargets, "in-core-grid"];
 
 const help = `npm run bench:gpu -- [options]
-  --experiment NAME     in-core-joins (default), in-core-group-by or all
+  --experiment NAME     in-core-joins (default), in-core-group-by, all (both), or in-core-grid
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
   --algorithm TEXT      algorithms whose name contains TEXT
   --samples 7           timed runs of each workload
@@ -71,14 +73,18 @@ function readOptions() {
     }
 }
 
-function readConfig(experiment) {
-    return JSON.parse(readFileSync(join(root, `configs/experiments/${experiment}.json`), "utf8"));
+/** Parts of one operator each. */
+function readParts(experiment) {
+    return experimentParts(JSON.parse(readFileSync(join(root, `configs/experiments/${experiment}.json`), "utf8")));
 }
 
-function chooseRuns(config, options) {
-    const chosen = planRuns(config, options);
-    if (chosen.length > 0) return chosen;
-    const names = [...new Set(planRuns(config).map(({ workload }) => `"${workload.name}"`))].join(", ");
+/** What is to be run of each part of an experiment that has any of it. */
+function chooseRuns(parts, options) {
+    const chosen = parts.map((config) => ({ parts, config, runs: planRuns(config, options) }));
+    const some = chosen.filter(({ runs }) => runs.length > 0);
+    if (some.length > 0) return some;
+    const runs = parts.flatMap((config) => planRuns(config));
+    const names = [...new Set(runs.map(({ workload }) => `"${workload.name}"`))].join(", ");
     throw new BuildFailure(`No workload and algorithm have these names; the workloads are ${names}.`, nothingRan);
 }
 
@@ -176,10 +182,14 @@ function readRecords(file) {
     }
 }
 
-function write(config, records, options) {
+function write(parts, config, records, options) {
     const machine = options.machine ?? gpuSlug(records[0].device);
     const file = options.file ?? join(root, "docs/results", machine, `${config.experiment}.json`);
-    const merged = mergeRecords(planRuns(config), readRecords(file), records);
+    const merged = mergeRecords(
+        parts.flatMap((part) => planRuns(part)),
+        readRecords(file),
+        records
+    );
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${JSON.stringify(merged, null, 4)}\n`);
     process.stderr.write(`Written to ${file}\n`);
@@ -188,20 +198,17 @@ function write(config, records, options) {
 async function main() {
     const options = readOptions();
     if (options.help) return void process.stdout.write(`${help}\n`);
-    const names = options.experiment === "all" ? experiments : [options.experiment];
-    const chosen = names.map((name) => {
-        const config = readConfig(name);
-        return { config, runs: chooseRuns(config, options) };
-    });
+    const names = options.experiment === "all" ? withTargets : [options.experiment];
+    const chosen = names.flatMap((name) => chooseRuns(readParts(name), options));
     const wanted = { architectures: options.architectures, buildOnly: options["build-only"] };
     const program = options.program ?? (await benchProgram(wanted));
     if (options["build-only"]) return;
-    for (const { config, runs } of chosen) {
+    for (const { parts, config, runs } of chosen) {
         const results = await runAll(program, config, runs, options);
         const records = results.flatMap(({ record }) => record ?? []);
         const text = config.operator === "group-by" ? groupByTable(results) : resultTable(results);
         process.stdout.write(`\n${text}\n`);
-        if ((options.write || options.file !== undefined) && records.length > 0) write(config, records, options);
+        if ((options.write || options.file !== undefined) && records.length > 0) write(parts, config, records, options);
         if (results.some(({ record }) => record?.verified !== true)) process.exitCode = 1;
     }
 }

@@ -33,7 +33,8 @@ class Packed extends Sandbox {
 
     constructor(withProgram = true) {
         super();
-        const packed = ["scripts/steps", "configs/experiments", "test/bench/gpu.mjs", "test/bench/gpu-report.mjs"];
+        const bench = ["gpu.mjs", "gpu-grid.mjs", "gpu-report.mjs"].map((name) => `test/bench/${name}`);
+        const packed = ["scripts/steps", "configs/experiments", ...bench];
         for (const name of packed) cpSync(join(repositoryRoot, name), this.path(name), { recursive: true });
         mkdirSync(this.path("build/gpu-tests"), { recursive: true });
         writeFileSync(this.path("package.json"), '{ "type": "module" }');
@@ -80,6 +81,16 @@ describe("the table", () => {
         const baseline = rows.find((line) => line.startsWith(`${wide} `) && line.includes("cub-sort-merge"));
         expect(baseline).toMatch(/ 5\.00 +2\.50 +2\.50 +- +17\.98 PHJ-TR +3\.60x +yes$/);
         expect(existsSync(packed.results)).toBe(false);
+    });
+
+    test("of a grid has its cells, which have no targets", () => {
+        using packed = new Packed();
+        const options = ["--experiment", "in-core-grid", "--only", "2^16 x 2^27, 1+1", "--algorithm", "phj-"];
+        const { status, stdout } = packed.run({ median_ms: 5 }, ...options);
+        expect(status).toBe(0);
+        const rows = stdout.trim().split("\n").slice(2);
+        expect(rows.map((row) => / (phj-\w+) /.exec(row)?.[1])).toEqual(["phj-tr", "phj-ur", "phj-shared"]);
+        expect(rows[0]).toMatch(/^2\^16 x 2\^27, 1\+1, .* 5\.00 +2\.50 +2\.50 +- +- +- +yes$/);
     });
 
     test("marks wrong results and failed runs, which end with code 1", () => {

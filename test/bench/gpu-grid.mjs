@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Experiments that are written as the sizes of a grid become the lists of workloads that test/bench/gpu.mjs runs. Only
+// built-in modules: a GPU machine may have no others.
+
+function power(rows) {
+    const bits = Math.log2(rows);
+    return Number.isInteger(bits) ? `2^${bits}` : String(rows);
+}
+
+const percent = (share) => `${Number((share * 100).toPrecision(3))} %`;
+
+function* product(axes) {
+    const [first, ...others] = Object.entries(axes);
+    if (first === undefined) return void (yield {});
+    const [name, values] = first;
+    for (const value of values)
+        for (const rest of product(Object.fromEntries(others))) yield { [name]: value, ...rest };
+}
+
+function widths(columns, bytes) {
+    return Array.from({ length: columns }, () => bytes);
+}
+
+function joinCell({ rows, columns, bytes, match_ratio, zipf }) {
+    const [build_rows, probe_rows] = rows.map((bits) => 2 ** bits);
+    const [key_bytes, payload] = bytes;
+    const about = [
+        `${power(build_rows)} x ${power(probe_rows)}`,
+        `${columns}+${columns}`,
+        `${key_bytes} B keys ${payload} B payloads`,
+        match_ratio === 1 ? "" : `match ratio ${percent(match_ratio)}`,
+        zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`
+    ];
+    return {
+        name: about.filter((part) => part !== "").join(", "),
+        key_bytes,
+        payload_bytes: { build: widths(columns, payload), probe: widths(columns, payload) },
+        ...{ build_rows, probe_rows, match_ratio, zipf }
+    };
+}
+
+function groupCell({ rows, groups, columns, bytes, zipf }) {
+    const [key_bytes, payload] = bytes;
+    const about = [
+        `${power(2 ** rows)} rows`,
+        `g = ${power(2 ** groups)}`,
+        `${columns} x ${payload} B by ${key_bytes} B`,
+        zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`
+    ];
+    return {
+        name: about.filter((part) => part !== "").join(", "),
+        key_bytes,
+        payload_bytes: widths(columns, payload),
+        ...{ rows: 2 ** rows, groups: 2 ** groups, zipf }
+    };
+}
+
+/** Cells of one operator; each grid is all combinations of its axes, and a cell of two grids is one. */
+export function gridWorkloads({ operator, grids }) {
+    const cell = operator === "group-by" ? groupCell : joinCell;
+    const cells = grids.flatMap((axes) => [...product(axes)].map(cell));
+    return [...new Map(cells.map((workload) => [workload.name, workload])).values()];
+}
+
+/**
+ * The parts of an experiment, each with the workloads of one operator: one for a list of workloads, those of `parts`
+ * for a grid.
+ */
+export function experimentParts(config) {
+    if (config.parts === undefined) return [config];
+    return config.parts.map((part) => ({
+        baselines: [],
+        ...part,
+        experiment: config.experiment,
+        workloads: gridWorkloads(part)
+    }));
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// Records of the GPU benchmark as the shapes that the planner's cost models take (src/planner/device-cost/shapes.ts).
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+export const root = fileURLToPath(new URL("../..", import.meta.url));
+
+/** A module of the built package. */
+export async function built(path) {
+    const file = join(root, "dist", path);
+    if (!existsSync(file)) throw new Error("The package is not built; run npm run build first.");
+    return await import(pathToFileURL(file).href);
+}
+
+/** Names that the benchmark gave algorithms before the planner had names for them. */
+const aliases = {
+    "row-wise radix hash join": "phj-tr",
+    hash: "hgb",
+    partitioned: "pgb-tr",
+    sorted: "sgb-ur"
+};
+export const algorithmName = (name) => aliases[name] ?? name;
+
+/** Share of the most frequent of `keys` keys with Zipf frequencies: 1 / the sum of i^-zipf, its tail as an integral. */
+export function zipfShare(zipf, keys) {
+    if (zipf === 0) return 1 / keys;
+    const counted = Math.min(keys, 10_000);
+    let sum = 0;
+    for (let i = 1; i <= counted; i++) sum += i ** -zipf;
+    const [from, to] = [counted + 0.5, keys + 0.5];
+    if (keys > counted) {
+        sum += zipf === 1 ? Math.log(to / from) : (to ** (1 - zipf) - from ** (1 - zipf)) / (1 - zipf);
+    }
+    return 1 / sum;
+}
+
+function joinShape({ workload, rows_out }) {
+    const { build_rows, probe_rows, match_ratio, key_bytes, payload_bytes, zipf } = workload;
+    const distinct = workload.distinct ?? workload.distinct_keys;
+    const unique = distinct === undefined || distinct === 0;
+    const keys = unique ? build_rows : distinct;
+    return {
+        buildRows: build_rows,
+        probeRows: probe_rows,
+        pairs: rows_out,
+        matchRatio: match_ratio,
+        keyBytes: key_bytes,
+        buildPayload: payload_bytes.build,
+        probePayload: payload_bytes.probe,
+        uniqueBuildKeys: unique,
+        buildKeyRange: keys,
+        buildHeaviestShare: 1 / keys,
+        probeHeaviestShare: zipfShare(zipf, keys),
+        inner: true
+    };
+}
+
+function groupShape({ workload }) {
+    const { rows, groups, key_bytes, payload_bytes, zipf } = workload;
+    return {
+        rows,
+        groups,
+        keyBytes: key_bytes,
+        values: payload_bytes,
+        extremes: true,
+        heaviestShare: zipfShare(zipf, groups),
+        sorted: false
+    };
+}
+
+/** What was grouped or joined, and by which operator. */
+export function shapeOf(record) {
+    return record.workload.groups === undefined
+        ? { operator: "join", shape: joinShape(record) }
+        : { operator: "group-by", shape: groupShape(record) };
+}
+
+/** Verified records of a results file by the name of their workload. */
+export function readCells(file) {
+    const cells = new Map();
+    for (const record of JSON.parse(readFileSync(file, "utf8"))) {
+        if (!record.verified) continue;
+        const cell = cells.get(record.workload.name) ?? [];
+        cells.set(record.workload.name, [...cell, { ...record, algorithm: algorithmName(record.algorithm) }]);
+    }
+    return cells;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// The grid of all algorithms, what is read from its results, and what is fitted to them, on a small made-up file.
+import { spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { readProfileFile } from "../../../src/machine/profile.js";
+import { deviceGroupNames, deviceJoinNames } from "../../../src/plan/device-choice.js";
+import { Sandbox } from "../../support/sandbox.js";
+import { repositoryRoot } from "../../support/source-tree.js";
+
+interface Workload {
+    name: string;
+    key_bytes: number;
+    payload_bytes: number[] & { build: number[]; probe: number[] };
+    build_rows: number;
+    probe_rows: number;
+    rows: number;
+    groups: number;
+}
+interface Part {
+    experiment: string;
+    operator: string;
+    algorithms: { name: string }[];
+    workloads: Workload[];
+}
+interface Fit {
+    factor: number;
+    fixed_ms: number;
+}
+const bench = async <T>(name: string): Promise<T> => (await import(join(repositoryRoot, "test/bench", name))) as T;
+const { experimentParts } = await bench<{ experimentParts: (config: unknown) => Part[] }>("gpu-grid.mjs");
+const { zipfShare } = await bench<{ zipfShare: (zipf: number, keys: number) => number }>("model-shapes.mjs");
+const { fitLine } = await bench<{ fitLine: (points: { predicted: number; actual: number }[]) => Fit }>(
+    "fit-profile.mjs"
+);
+
+describe("the grid", () => {
+    const file = join(repositoryRoot, "configs/experiments/in-core-grid.json");
+    const [joins, groups] = experimentParts(JSON.parse(readFileSync(file, "utf8"))) as [Part, Part];
+
+    test("has all algorithms and some 40 and 30 cells", () => {
+        expect(joins.algorithms.map(({ name }) => name).sort()).toEqual([...deviceJoinNames].sort());
+        expect(groups.algorithms.map(({ name }) => name).sort()).toEqual([...deviceGroupNames].sort());
+        expect([joins.workloads.length, groups.workloads.length]).toEqual([43, 31]);
+        for (const { workloads } of [joins, groups]) {
+            expect(new Set(workloads.map(({ name }) => name)).size).toBe(workloads.length);
+        }
+    });
+
+    test("fits a GPU of 139 GiB with room for the copies of its rows", () => {
+        const sum = (widths: number[]): number => widths.reduce((total, width) => total + width, 0);
+        for (const { build_rows, probe_rows, key_bytes, payload_bytes } of joins.workloads) {
+            const { build, probe } = payload_bytes;
+            const bytes = build_rows * (key_bytes + sum(build)) + probe_rows * (key_bytes + sum(probe));
+            expect(bytes).toBeLessThan(2 ** 34);
+        }
+        for (const { rows, groups: keys, key_bytes, payload_bytes } of groups.workloads) {
+            expect(keys).toBeLessThanOrEqual(rows);
+            expect(rows * (key_bytes + sum(payload_bytes))).toBeLessThan(2 ** 34);
+        }
+    });
+});
+
+test("the most frequent key's share is that of Zipf's law", () => {
+    expect(zipfShare(0, 1000)).toBe(0.001);
+    expect(zipfShare(1.5, 2 ** 27)).toBeCloseTo(1 / 2.612, 3);
+    let sum = 0;
+    for (let i = 1; i <= 100_000; i++) sum += 1 / i;
+    expect(zipfShare(1, 100_000)).toBeCloseTo(1 / sum, 5);
+});
+
+test("a line is fitted by relative errors, without negative times", () => {
+    const points = [1, 10, 100].map((predicted) => ({ predicted, actual: 2 * predicted + 0.5 }));
+    const { factor, fixed_ms } = fitLine(points);
+    expect([factor, fixed_ms]).toEqual([expect.closeTo(2), expect.closeTo(0.5)]);
+    const below = fitLine([1, 10, 100].map((predicted) => ({ predicted, actual: 2 * predicted - 0.5 })));
+    expect(below.fixed_ms).toBe(0);
+    expect(fitLine([{ predicted: 4, actual: 2 }])).toEqual({ factor: 0.5, fixed_ms: 0 });
+    const flat = fitLine([1, 2, 3].map((predicted) => ({ predicted, actual: 1 / predicted })));
+    expect(flat.factor).toBeGreaterThan(0);
+});
+
+const rows = 2 ** 27;
+
+function record(name: string, algorithm: string, median_ms: number, match_ratio = 1) {
+    return {
+        experiment: "in-core-grid",
+        workload: {
+            name,
+            key_bytes: 4,
+            payload_bytes: { build: [4, 4], probe: [4, 4] },
+            ...{ build_rows: rows, probe_rows: rows, match_ratio, zipf: 0 }
+        },
+        algorithm,
+        median_ms,
+        phases: { transform_ms: median_ms / 2, match_ms: median_ms / 4, materialize_ms: median_ms / 4 },
+        rows_out: rows * match_ratio,
+        verified: true,
+        device: "NVIDIA H200"
+    };
+}
+
+describe("the programs", () => {
+    const run = (program: string, ...args: string[]) =>
+        spawnSync(process.execPath, [join(repositoryRoot, "test/bench", program), ...args], { encoding: "utf8" });
+    const written = (sandbox: Sandbox, records: object[]): string => {
+        const file = sandbox.path("results.json");
+        writeFileSync(file, JSON.stringify(records));
+        return file;
+    };
+    // The figures alone, so that what is fitted to the real grid does not change what is expected here.
+    const plain = (sandbox: Sandbox): string => {
+        const text = readFileSync(join(repositoryRoot, "configs/machines/h200.yaml"), "utf8");
+        const file = sandbox.path("plain.yaml");
+        writeFileSync(file, text.replace(/^device_algorithms:[^]*/m, ""));
+        return file;
+    };
+
+    test("say how often the pick is good, and end with 1 if that is too seldom", () => {
+        using sandbox = new Sandbox();
+        const profile = ["--profile", plain(sandbox)];
+        const good = [record("wide", "phj-tr", 7), record("wide", "phj-ur", 17), record("wide", "smj-ur", 22)];
+        const near = [record("near", "phj-tr", 7), record("near", "phj-ur", 6.5)];
+        const alone = [record("alone", "phj-tr", 7), { ...record("alone", "phj-ur", 1), verified: false }];
+        const all = run("planner-picks.mjs", ...profile, "--results", written(sandbox, [...good, ...near, ...alone]));
+        expect([all.status, all.stderr]).toEqual([0, "2 of 2 picks are within 10 % of the fastest algorithm\n"]);
+        expect(all.stdout).toMatch(/^near +phj-tr +7\.000 ms, predicted +\d\.\d+ +8 % over phj-ur$/m);
+        const bad = [...good, record("bad", "phj-tr", 9), record("bad", "npj", 2)];
+        const some = run("planner-picks.mjs", ...profile, "--results", written(sandbox, bad), "--json");
+        expect([some.status, some.stderr]).toEqual([1, "1 of 2 picks are within 10 % of the fastest algorithm\n"]);
+        expect(JSON.parse(some.stdout)).toMatchObject([
+            { name: "wide", pick: "phj-tr", best: "phj-tr", good: true },
+            { name: "bad", pick: "phj-tr", best: "npj", best_ms: 2, good: false }
+        ]);
+        expect(run("planner-picks.mjs", ...profile, "--results", written(sandbox, bad), "--least", "0.5").status).toBe(
+            0
+        );
+        expect(run("planner-picks.mjs", "--results", written(sandbox, alone)).status).toBe(2);
+        expect(run("planner-picks.mjs", "--results", sandbox.path("none.json")).status).toBe(2);
+    });
+
+    test("fit a profile, by which the fastest algorithm is then picked", () => {
+        using sandbox = new Sandbox();
+        const ratios = [1, 0.5, 0.25];
+        const cells = ratios.map((ratio) => [
+            record(`match ${ratio}`, "phj-tr", 30 + ratio, ratio),
+            record(`match ${ratio}`, "phj-ur", 2 + 5 * ratio, ratio)
+        ]);
+        const results = written(sandbox, cells.flat());
+        const profile = plain(sandbox);
+        const before = run("planner-picks.mjs", "--profile", profile, "--results", results);
+        expect(before.status).toBe(1);
+        const printed = run("fit-profile.mjs", "--profile", profile, "--results", results);
+        expect([printed.status, printed.stdout]).toEqual([0, expect.stringMatching(/^ {4}phj-ur:$/m)]);
+        expect(run("fit-profile.mjs", "--profile", profile, "--results", results, "--write").status).toBe(0);
+        const fits = readProfileFile(profile).gpu?.deviceAlgorithms;
+        expect(Object.keys(fits ?? {})).toEqual(["phj-tr", "phj-ur"]);
+        const after = run("planner-picks.mjs", "--profile", profile, "--results", results);
+        expect([after.status, after.stderr]).toEqual([0, "3 of 3 picks are within 10 % of the fastest algorithm\n"]);
+        const once = readFileSync(profile, "utf8");
+        run("fit-profile.mjs", "--profile", profile, "--results", results, "--write");
+        expect(readFileSync(profile, "utf8")).toBe(once);
+        expect(run("fit-profile.mjs", "--results", written(sandbox, [])).status).toBe(2);
+    });
+});
