@@ -37,14 +37,38 @@ export function totalMs({ transformMs, matchMs, materializeMs }: PhaseMs): numbe
     return transformMs + matchMs + materializeMs;
 }
 
-/** Predicted phases as runs of the algorithm have corrected them. A phase that is there takes a launch at least. */
+/**
+ * Kernels that an algorithm starts in each phase, whatever the number of rows: what small relations take, until runs
+ * have told better (a fit's fixed_ms). Clearing and filling a table; histogram, regions and passes of both sides; four
+ * passes or more of each sort.
+ */
+const launches: Readonly<Record<string, readonly number[]>> = {
+    npj: [2, 2, 1],
+    "npj-perfect": [2, 2, 1],
+    "phj-tr": [8, 3, 1],
+    "phj-ur": [8, 4, 2],
+    "phj-shared": [10, 4, 2],
+    "smj-ur": [12, 4, 2],
+    "smj-tr": [24, 4, 2],
+    "smj-merge": [30, 4, 2],
+    hgb: [0, 3, 2],
+    "pgb-tr": [4, 3, 2],
+    "pgb-ur": [4, 4, 2],
+    "sgb-ur": [6, 4, 2],
+    "sgb-tr": [12, 3, 2],
+    "sgb-de-tr": [16, 3, 2]
+};
+const phaseIndex = { transform: 0, match: 1, materialize: 2 } as const;
+
+/** Predicted phases as runs of the algorithm have corrected them. */
 function fitted(algorithm: string, phases: PhaseMs, speeds: DeviceSpeeds): PhaseMs {
     const fits: AlgorithmFits = speeds.deviceAlgorithms;
     const of = (phase: keyof typeof phaseNames): number => {
         const ms = phases[phaseNames[phase]];
         const fit = fits[algorithm]?.[phase];
         if (ms === 0) return 0;
-        return fit === undefined ? ms + speeds.deviceLaunchMs : ms * fit.factor + fit.fixed_ms;
+        if (fit !== undefined) return ms * fit.factor + fit.fixed_ms;
+        return ms + (launches[algorithm]?.[phaseIndex[phase]] ?? 1) * speeds.deviceLaunchMs;
     };
     return { transformMs: of("transform"), matchMs: of("match"), materializeMs: of("materialize") };
 }

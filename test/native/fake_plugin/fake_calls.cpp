@@ -84,11 +84,19 @@ void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int3
             [&] { *transfer = copied(from->gpu, to, range_of(from, column, part, offset_bytes, bytes), bytes); });
 }
 
+// As the no-partitioning join of build sides that repeat a key too often.
+void refuse_walks(const spillway_cuda_join& join) {
+    constexpr int32_t kNoPartitioning = 1;
+    if (join.algorithm != kNoPartitioning || !is_asked_for("walks")) return;
+    throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "a key comes too often"};
+}
+
 void join_tables(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
                  const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
                  spillway_cuda_status* status) {
     *result = nullptr;
     operate(gpu, join->algorithm, report, status, [&] {
+        refuse_walks(*join);
         *result = own(gpu, ::fake::join(gpu, build->table, probe->table, *join));
         // As the real one, of which some algorithms count what they move.
         if (join->algorithm == 0) report->moved_bytes = 12 * (build->table.rows + probe->table.rows);
@@ -99,7 +107,10 @@ void count_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const 
                 const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
                 spillway_cuda_status* status) {
     *rows = 0;
-    operate(gpu, join->algorithm, report, status, [&] { *rows = ::fake::count(build->table, probe->table, *join); });
+    operate(gpu, join->algorithm, report, status, [&] {
+        refuse_walks(*join);
+        *rows = ::fake::count(build->table, probe->table, *join);
+    });
 }
 
 void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,

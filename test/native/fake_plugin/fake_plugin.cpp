@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA plugin without CUDA: its device memory is host memory. The environment variable SPILLWAY_FAKE_GPU makes it
-// misbehave: version, crash, hang, none, refuse, incomplete, lost, slow (operations last until they are cancelled).
+// misbehave: version, crash, hang, none, refuse, incomplete, lost, walks (no-partitioning joins are refused), slow
+// (operations last until they are cancelled).
 #include <unistd.h>
 
 #include <csignal>

@@ -94,6 +94,18 @@ describe("GPU memory", () => {
 });
 
 describe("what the GPU cannot run", () => {
+    test.skipIf(usesRealGpu)("a join that it refuses is planned again as one that it never does", async () => {
+        behave("walks");
+        await withRuntime({ device: "gpu" }, async (runtime) => {
+            const query = self(runtime, "k");
+            expect(String(await query.explain())).toMatch(/no-partitioning join on the GPU, inner/);
+            expect((await query.toTable()).numRows).toBe(rows);
+            const stage = query.report()?.stages.find(({ name }) => name === "join");
+            expect(stage?.algorithm).toBe("radix hash join on the GPU, inner");
+            expect(query.report()?.device).toBe("gpu");
+        });
+    });
+
     test("a stream is refused with device gpu and runs on the CPU with auto", async () => {
         const streamed = (runtime: Runtime): Query => {
             const left = runtime.fromBatches(table().schema, async function* () {
