@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { openRuntime, type DeviceInfo, type MachineInfo } from "../../index.js";
-import { defineCommand } from "../command.js";
+import { defineCommand, type Command } from "../command.js";
+import { calibrateCommand } from "./calibrate.js";
 import { formatBytes } from "../render/quantities.js";
 
 function facts(machine: MachineInfo): [title: string, text: string][] {
@@ -35,7 +36,7 @@ function deviceFact(device: DeviceInfo): [title: string, text: string] {
     return [`Device ${device.kind.toUpperCase()}`, `${device.name}, ${state}`];
 }
 
-export const machineCommand = defineCommand({
+const description = defineCommand({
     usage: "machine",
     synopsis: "machine [--json]",
     describe: "What this machine has: cores, caches, memory, GPUs and why one is not used",
@@ -51,3 +52,5 @@ export const machineCommand = defineCommand({
         await context.print(`${lines.map(([title, text]) => `${title.padEnd(width)}  ${text}`).join("\n")}\n`);
     }
 });
+
+export const machineCommand: Command = { ...description, subcommands: [calibrateCommand] };

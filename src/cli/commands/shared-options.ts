@@ -23,6 +23,7 @@ export const runtimeOptions = {
         describe: "GPU memory budget, such as 16GiB (default: what is free when a query first needs it)"
     },
     threads: { type: "string", alias: "t", describe: "Worker threads (default: all cores)" },
+    machine: { type: "string", describe: "Speeds of this machine, a file of machine calibrate" },
     "spill-directory": {
         type: "string",
         describe:
@@ -50,6 +51,7 @@ export interface RuntimeArguments {
     memory: string | undefined;
     "device-memory": string | undefined;
     threads: string | undefined;
+    machine: string | undefined;
     "spill-directory": string | undefined;
 }
 
@@ -60,6 +62,7 @@ export async function openCommandRuntime(args: RuntimeArguments): Promise<Runtim
     return await openRuntime({
         device: args.device as "auto" | "cpu" | "gpu", // yargs has checked the choices
         ...(args.threads == null ? {} : { threads: parseCount("threads", args.threads, 1, threadsMax) }),
+        ...(args.machine == null ? {} : { machine: args.machine }),
         memory: {
             ...(args.memory == null ? {} : { host: args.memory }),
             ...(deviceMemory == null ? {} : { device: deviceMemory }),

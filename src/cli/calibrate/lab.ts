@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { Query, Runtime, RunReport, StageReport } from "../../index.js";
+
+/** A figure of a profile, by its name there; not measured: taken from another machine. */
+export interface Figure {
+    readonly value: number;
+    readonly measured: boolean;
+}
+export type Figures = Record<string, Figure>;
+
+export const measured = (value: number): Figure => ({ value: positive(value), measured: true });
+
+/** Differences of noisy times may come out at nothing or less, which no profile can say. */
+export function positive(value: number, least = 1e-6): number {
+    return Number.isFinite(value) && value > least ? value : least;
+}
+
+/**
+ * Time per row and per byte of a row, from the times of rows of two sizes. Noise may put all of the time into one of
+ * them, or more than all: each keeps a tenth of the narrow rows' time, and both together make what was measured.
+ */
+export function splitNs(narrow: Sized, broad: Sized): { perRow: number; perByte: number } {
+    const least = Math.max(narrow.ns, 0.1) / 10;
+    const slope = (broad.ns - narrow.ns) / (broad.bytes - narrow.bytes);
+    const perRow = Math.max(least, narrow.ns - narrow.bytes * Math.max(slope, least / narrow.bytes));
+    return { perRow, perByte: Math.max(least / narrow.bytes, (broad.ns - perRow) / broad.bytes) };
+}
+
+export interface Sized {
+    readonly ns: number;
+    readonly bytes: number;
+}
+
+// The fastest of a few runs: other programs make a run slower, none makes it faster.
+const runs = 3;
+
+/** Phases of an operation on the GPU, where its report has them. */
+export interface Phases {
+    readonly transform: number;
+    readonly match: number;
+    readonly materialize: number;
+}
+
+/** Runs queries and reads times from their reports. */
+export class Lab {
+    public constructor(
+        public readonly runtime: Runtime,
+        private readonly signal: AbortSignal
+    ) {}
+
+    async #run(query: Query, sink: "count" | "batches"): Promise<RunReport> {
+        const { signal } = this;
+        if (sink === "count") await query.count({ signal });
+        else for await (const batch of query.batches({ signal })) void batch;
+        return query.report() as RunReport;
+    }
+
+    /** The least of what `pick` reads from the reports of some runs, after one that is not counted. */
+    public async best(query: Query, sink: "count" | "batches", pick: (report: RunReport) => number): Promise<number> {
+        await this.#run(query, sink);
+        let least = Infinity;
+        for (let i = 0; i < runs; i++) least = Math.min(least, pick(await this.#run(query, sink)));
+        return least;
+    }
+
+    /** Phases of the stage of this name in its fastest run; undefined where the report has none. */
+    public async phases(query: Query, stage: string): Promise<Phases | undefined> {
+        await this.#run(query, "batches");
+        let best: Phases | undefined;
+        for (let i = 0; i < runs; i++) {
+            const found = phasesOf(stageOf(await this.#run(query, "batches"), stage));
+            if (found === undefined) return undefined;
+            if (best === undefined || sum(found) < sum(best)) best = found;
+        }
+        return best;
+    }
+}
+
+const sum = ({ transform, match, materialize }: Phases): number => transform + match + materialize;
+
+export function stageOf(report: RunReport, name: string): StageReport {
+    const stage = report.stages.find((one) => one.name === name);
+    if (stage === undefined) throw new Error(`the query has no stage "${name}"`);
+    return stage;
+}
+
+export const stageMs =
+    (name: string) =>
+    (report: RunReport): number =>
+        stageOf(report, name).actualMs;
+
+/** Reports of plugins that time no phases have none of these. */
+function phasesOf(stage: StageReport): Phases | undefined {
+    const given = stage as StageReport & { phases?: object };
+    const fields = { ...given, ...given.phases } as unknown as Record<string, unknown>;
+    const read = (name: string): number | undefined => {
+        const ms = fields[`${name}Ms`] ?? fields[`${name}_ms`];
+        return typeof ms === "number" && ms >= 0 ? ms : undefined;
+    };
+    const [transform, match, materialize] = [read("transform"), read("match"), read("materialize")];
+    if (transform === undefined || match === undefined || materialize === undefined) return undefined;
+    return transform + match + materialize > 0 ? { transform, match, materialize } : undefined;
+}
