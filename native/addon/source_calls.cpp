@@ -50,6 +50,9 @@ Napi::Value close_source(const Napi::CallbackInfo& info) {
 // What one readRanges may ask for: the caller groups its ranges, and one Arrow message may take 256 MiB.
 constexpr int64_t kRangeBytesMax = int64_t{1} << 30;
 
+// What one keyPairs may ask for: counts of a sampled row's key take up to 64 bytes, which no budget knows.
+constexpr int64_t kPairSampleRowsMax = int64_t{1} << 20;
+
 struct ByteRange {
     int64_t offset = 0;
     int64_t bytes = 0;
@@ -166,6 +169,20 @@ Napi::Value key_statistics_call(const Napi::CallbackInfo& info) {
     });
 }
 
+Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto left = use_source(info[1]);
+    const auto left_keys = decode_keys(Field(info[2], "leftKeys"), left->source->columns());
+    const auto right = use_source(info[3]);
+    const auto right_keys = decode_keys(Field(info[4], "rightKeys"), right->source->columns());
+    const int64_t sample_rows = Field(info[5], "sampleRows").integer(1, kPairSampleRowsMax);
+    return start_stage(info.Env(), job, [=]() -> Encode {
+        const double pairs = sampled_pairs(*left->source, left_keys, *right->source, right_keys, sample_rows,
+                                           job->engine->budget, job->control);
+        return [pairs](Napi::Env env) -> Napi::Value { return Napi::Number::New(env, pairs); };
+    });
+}
+
 }  // namespace
 
 void export_source_calls(Napi::Object exports) {
@@ -176,6 +193,7 @@ void export_source_calls(Napi::Object exports) {
     export_async<read_ranges>(exports, "readRanges");
     export_async<source_dictionary>(exports, "sourceDictionary");
     export_async<key_statistics_call>(exports, "keyStatistics");
+    export_async<key_pairs_call>(exports, "keyPairs");
 }
 
 }  // namespace spillway::addon

@@ -59,6 +59,12 @@ class WordCounts {
         if (slots_[at].count++ == 0) ++distinct_;
         most_ = std::max(most_, slots_[at].count);
     }
+    uint64_t count_of(uint64_t word) const {
+        const uint64_t mask = slots_.size() - 1;
+        uint64_t at = word & mask;
+        while (slots_[at].count != 0 && slots_[at].word != word) at = (at + 1) & mask;
+        return slots_[at].count;
+    }
     uint64_t distinct() const { return distinct_; }
     uint64_t most() const { return most_; }
 
@@ -89,6 +95,21 @@ class StatisticsReader {
 
     void sample(int64_t rows_wanted, KeyStatistics& out) {
         WordCounts counts(std::min(rows_wanted + kPieceRows, source_.rows()));
+        read_pieces(
+            rows_wanted, [](int64_t) { return 0.0; },
+            [&](const EncodedRows& encoded, int64_t count) {
+                add(encoded, count, range_);
+                for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r));
+                out.sampled_rows += static_cast<uint64_t>(encoded.rows);
+            });
+        out.sampled_distinct = counts.distinct();
+        if (out.sampled_rows > 0)
+            out.heaviest_share = static_cast<double>(counts.most()) / static_cast<double>(out.sampled_rows);
+    }
+
+    // Rows in pieces, one in each of as many equal parts of the source: at `place` of the part, from 0 to 1.
+    template <typename Place, typename Add>
+    void read_pieces(int64_t rows_wanted, Place place, Add add_rows) {
         SourceReader reader(source_, columns_, budget_, control_);
         RowEncoder encoder(layout_, columns_);
         const int64_t pieces = std::max<int64_t>(1, rows_wanted / kPieceRows);
@@ -96,21 +117,15 @@ class StatisticsReader {
         int64_t batch = 0;
         for (int64_t i = 0; i < pieces; ++i) {
             control_.check();
-            const auto row = static_cast<int64_t>(static_cast<double>(i) * step);
+            const auto row = static_cast<int64_t>((static_cast<double>(i) + place(i)) * step);
             while (batch < source_.batch_count() && source_.first_row(batch) + source_.batch_rows(batch) <= row)
                 ++batch;
             if (batch >= source_.batch_count()) break;
             const int64_t begin = row - source_.first_row(batch);
             const int64_t count =
                 std::min({kPieceRows, source_.batch_rows(batch) - begin, static_cast<int64_t>(step) + 1});
-            const EncodedRows& encoded = encoder.encode(reader.read(batch, begin, count), 0, count, 0);
-            add(encoded, count, range_);
-            for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r));
-            out.sampled_rows += static_cast<uint64_t>(encoded.rows);
+            add_rows(encoder.encode(reader.read(batch, begin, count), 0, count, 0), count);
         }
-        out.sampled_distinct = counts.distinct();
-        if (out.sampled_rows > 0)
-            out.heaviest_share = static_cast<double>(counts.most()) / static_cast<double>(out.sampled_rows);
     }
 
     void exact_range(int workers) {
@@ -175,6 +190,39 @@ KeyStatistics key_statistics(Source& source, const std::vector<KeySpec>& keys, i
     }
     reader.report(out);
     return out;
+}
+
+double sampled_pairs(Source& left, const std::vector<KeySpec>& left_keys, Source& right,
+                     const std::vector<KeySpec>& right_keys, int64_t sample_rows, MemoryBudget& budget,
+                     JobControl& control) {
+    if (left.rows() == 0 || right.rows() == 0) return 0;
+    const int64_t wanted[] = {std::min(sample_rows, left.rows()), std::min(sample_rows, right.rows())};
+    // Sides that are sorted alike would have the same keys at the same places: each has places of its own, unless it is
+    // read as a whole.
+    const auto place = [](uint64_t seed, bool whole) {
+        return [seed, whole](int64_t piece) {
+            return whole ? 0.0 : static_cast<double>(mix64(seed + static_cast<uint64_t>(piece)) >> 11U) * 0x1p-53;
+        };
+    };
+    WordCounts counts(wanted[0] + kPieceRows);
+    uint64_t rows[] = {0, 0};
+    StatisticsReader(left, left_keys, budget, control)
+        .read_pieces(wanted[0], place(1, wanted[0] == left.rows()), [&](const EncodedRows& encoded, int64_t count) {
+            for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r));
+            rows[0] += static_cast<uint64_t>(count);
+        });
+    double pairs = 0;
+    StatisticsReader(right, right_keys, budget, control)
+        .read_pieces(wanted[1], place(1ULL << 32U, wanted[1] == right.rows()),
+                     [&](const EncodedRows& encoded, int64_t count) {
+                         for (int64_t r = 0; r < encoded.rows; ++r)
+                             pairs += static_cast<double>(counts.count_of(encoded.hash(r)));
+                         rows[1] += static_cast<uint64_t>(count);
+                     });
+    if (rows[0] == 0 || rows[1] == 0) return 0;
+    const double left_share = static_cast<double>(rows[0]) / static_cast<double>(left.rows());
+    const double right_share = static_cast<double>(rows[1]) / static_cast<double>(right.rows());
+    return pairs / (left_share * right_share);
 }
 
 }  // namespace spillway

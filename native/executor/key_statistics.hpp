@@ -25,4 +25,10 @@ struct KeyStatistics {
 KeyStatistics key_statistics(Source& source, const std::vector<KeySpec>& keys, int64_t sample_rows, bool exact_range,
                              int workers, MemoryBudget& budget, JobControl& control);
 
+// Estimated pairs of rows with equal keys: those among sample_rows rows of each side, in pieces at random places, times
+// what share of all pairs the samples can hold. Keys of n rows that all have a partner show sample_rows^2 / n pairs.
+double sampled_pairs(Source& left, const std::vector<KeySpec>& left_keys, Source& right,
+                     const std::vector<KeySpec>& right_keys, int64_t sample_rows, MemoryBudget& budget,
+                     JobControl& control);
+
 }  // namespace spillway

@@ -190,6 +190,15 @@ export interface Binding extends DeviceBinding {
         keys: NativeKeySpec[],
         options: { sampleRows: number; exactRange: boolean; workers: number }
     ): Promise<NativeKeyStatistics>;
+    /** Estimated pairs of rows with equal keys, from samples of both sides. */
+    keyPairs(
+        job: JobHandle,
+        left: SourceHandle,
+        leftKeys: NativeKeySpec[],
+        right: SourceHandle,
+        rightKeys: NativeKeySpec[],
+        sampleRows: number
+    ): Promise<number>;
 
     createPartitions(job: JobHandle, spec: NativePartitionSpec): PartitionsHandle;
     /** firstRow: row number of the source's row 0, for a relation that comes as several sources. */

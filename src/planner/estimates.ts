@@ -114,7 +114,20 @@ export class Estimator {
         const statistics = this.statisticsOf(node[side], keys(side));
         const otherStatistics = this.statisticsOf(node[other], keys(other));
         if (statistics === undefined || otherStatistics === undefined) return byKeys;
+        const pairs = this.#sampledPairs(node);
+        if (pairs !== undefined) {
+            const perKey = Math.max(1, this.of(node[other]).rows / Math.max(1, others));
+            return Math.min(1, pairs / Math.max(1, rows * perKey));
+        }
         return Math.min(byKeys, sharedRange(statistics, otherStatistics));
+    }
+
+    /** Pairs of rows of two inputs with equal keys, if they were sampled. */
+    #sampledPairs({ left, right, keys }: JoinNode): number | undefined {
+        if (left.kind !== "input" || right.kind !== "input") return undefined;
+        const [own, others] = [keys.map((key) => key.left), keys.map((key) => key.right)];
+        const other = statisticsId(this.#inputs, right.input, others);
+        return this.statisticsOf(left, own)?.pairs?.[other];
     }
 
     #make(node: LogicalNode): Estimate {

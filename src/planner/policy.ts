@@ -108,6 +108,15 @@ export interface Policy {
     readonly joinSampleRows: number;
     /** Relations of fewer rows are not sampled: no choice matters for them. */
     readonly sampledFromRows: number;
+    /**
+     * Rows of each side that are sampled for the pairs of a join on a GPU, whose algorithms differ by the share of rows
+     * that match: 4 ms, and 4 MiB for a moment. Two samples of s rows show s^2 / n pairs of n keys that all match, 127
+     * of 2^27; fewer than pairsSeenMin would say nothing.
+     */
+    readonly pairSampleRows: number;
+    readonly pairsSeenMin: number;
+    /** Sides of fewer rows than this many samples are not worth one. */
+    readonly pairSampleShareMin: number;
     /** Perfect hashing takes at most this many slots (of 4 bytes) per row; linear probing takes 32 to 64 bytes. */
     readonly perfectSlotsPerRow: number;
     /** Array join: at most this many values (of a bit each) per key, ... */
@@ -216,6 +225,9 @@ export const defaultPolicy: Policy = Object.freeze({
     sampleRows: 64 * 1024,
     joinSampleRows: 16 * 1024,
     sampledFromRows: 16 * 1024,
+    pairSampleRows: 128 * 1024 - 256,
+    pairsSeenMin: 32,
+    pairSampleShareMin: 16,
     perfectSlotsPerRow: 2,
     arrayValuesPerRow: 8,
     arrayRangeSlack: 1 / 32,

@@ -15,6 +15,8 @@ export interface KeyStatistics {
     readonly heaviestShare: number;
     /** A query found keys outside of the sample's range, or equal ones. */
     readonly notDense?: boolean;
+    /** Estimated pairs of rows with equal keys, by the id of the other side's statistics. */
+    readonly pairs?: Readonly<Record<string, number>>;
 }
 
 /** Key columns of an input that the planner wants a sample of. */
@@ -25,6 +27,13 @@ export interface WantedStatistics {
     readonly sampleRows: number;
     /** Smallest and largest key of all rows, not of the sample alone: all of them are read. */
     readonly exactRange: boolean;
+}
+
+/** Both sides of a join whose pairs the planner wants an estimate of. */
+export interface WantedPairs {
+    readonly left: WantedStatistics;
+    readonly right: WantedStatistics;
+    readonly sampleRows: number;
 }
 
 export type StatisticsById = ReadonlyMap<string, KeyStatistics>;
@@ -57,9 +66,44 @@ export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, key
     return `${inputs.indexOf(input)}:${keys.map((key) => `${key.column}/${key.kind}/${key.width}`).join(",")}`;
 }
 
-/** An array join that is asked for needs the range of its keys, however few they are. */
-export function samplingPolicy(policy: Policy, debug: DebugKnobs): Policy {
-    return debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
+/**
+ * An array join that is asked for needs the range of its keys, however few they are. Pairs matter to a GPU alone.
+ */
+export function samplingPolicy(policy: Policy, debug: DebugKnobs, forDevice: boolean): Policy {
+    const sampled = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
+    return forDevice ? sampled : { ...sampled, pairSampleRows: 0 };
+}
+
+/**
+ * Joins of two relations whose pairs are worth a sample: large sides, of which the samples would show some. Indices of
+ * dictionaries mean the same on both sides only once those are unified, which no sample waits for.
+ */
+export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
+    const { pairSampleRows: sampleRows, pairsSeenMin, pairSampleShareMin } = policy;
+    const inputs = inputsOf(root);
+    const pairs: WantedPairs[] = [];
+    const isSampled = ({ streamed, rows }: InputInfo): boolean => !streamed && rows >= sampleRows * pairSampleShareMin;
+    const visit = (node: LogicalNode): void => {
+        if (node.kind === "group") visit(node.child);
+        if (node.kind !== "join") return;
+        visit(node.left);
+        visit(node.right);
+        if (node.left.kind !== "input" || node.right.kind !== "input" || node.hints.resultRows !== undefined) return;
+        const [left, right] = [node.left.input, node.right.input];
+        const seen = sampleRows ** 2 / Math.min(left.rows, right.rows);
+        if (!isSampled(left) || !isSampled(right) || seen < pairsSeenMin) return;
+        const keys = { left: node.keys.map((key) => key.left), right: node.keys.map((key) => key.right) };
+        if ([...keys.left, ...keys.right].some(({ kind }) => kind === "dictionaryIndex")) return;
+        const side = (input: InputInfo, of: readonly KeySpec[]): WantedStatistics => ({
+            id: statisticsId(inputs, input, of),
+            input,
+            keys: of,
+            sampleRows
+        });
+        pairs.push({ left: side(left, keys.left), right: side(right, keys.right), sampleRows });
+    };
+    if (sampleRows > 0) visit(root);
+    return pairs;
 }
 
 /** Samples worth taking before planning. */

@@ -3,6 +3,7 @@ import { SpillwayError } from "../errors.js";
 import type { Job } from "../execute/job.js";
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import { withDevice } from "../machine/profile.js";
+import type { DebugKnobs } from "../model/debug-knobs.js";
 import { clamp, bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
 import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
@@ -65,6 +66,11 @@ export class QueryDevice {
 
     public get isAutomatic(): boolean {
         return this.options.device === "auto";
+    }
+
+    /** Is the next query likely to run on the GPU? What only a plan for it needs is sampled then. */
+    public isLikely(debug: DebugKnobs): boolean {
+        return this.options.device !== "cpu" && (this.options.device === "gpu" || this.#isOpen || debug.gpu === true);
     }
 
     /**

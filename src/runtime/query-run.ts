@@ -8,7 +8,6 @@ import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { QueryPlanner } from "../planner/plan-query.js";
-import { samplingPolicy } from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -90,7 +89,7 @@ export class QueryRun {
     async #plannerWithMemory(): Promise<Granted> {
         const { runner, job, node } = this;
         const request = runner.planRequest(node, this.sinkKind, this.debug, this.request.batchRows);
-        const policy = samplingPolicy(runner.policy, request.debug);
+        const policy = runner.samplingPolicy(request.debug);
         const known = runner.statistics.known(node, policy);
         const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known });
         const granted = await this.#admit(planner);

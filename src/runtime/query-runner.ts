@@ -182,6 +182,11 @@ export class QueryRunner {
         }
     }
 
+    /** What is sampled for a query. */
+    public samplingPolicy(debug: DebugKnobs): Policy {
+        return samplingPolicy(this.policy, debug, this.device.isLikely(debug));
+    }
+
     /** What the planner is asked; the budget is the whole one until a part of it is granted. */
     public planRequest(node: LogicalNode, sink: SinkKind, debug: DebugKnobs, batchRows?: number): PlanQuery {
         const { machine, profile, memoryBytes, threads, debug: runtimeDebug } = this.parts;
@@ -218,7 +223,7 @@ export class QueryRunner {
     public async explain(node: LogicalNode, sink: SinkKind, debug: DebugKnobs): Promise<Explanation> {
         return await this.runJob(undefined, async (job) => {
             const query = this.planRequest(node, sink, debug);
-            const policy = samplingPolicy(this.policy, query.debug);
+            const policy = this.samplingPolicy(query.debug);
             const statistics = await this.statistics.collect(job, node, policy, this.threads);
             const planned = { ...query, statistics };
             const host = new QueryPlanner(planned).plan(query.budgetBytes);
@@ -271,7 +276,7 @@ export class QueryRunner {
         const expected = (): Expectations => {
             // Those that the run has taken, if it took any.
             const query = this.planRequest(node, "table", debug);
-            const statistics = this.statistics.known(node, samplingPolicy(this.policy, query.debug)) ?? new Map();
+            const statistics = this.statistics.known(node, this.samplingPolicy(query.debug)) ?? new Map();
             return expectations({ ...query, statistics });
         };
         return await tableOf(stream, () => this.memory(), expected);

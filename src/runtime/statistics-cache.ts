@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-import { toSpillwayError } from "../errors.js";
+import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { SourceHandle } from "../native/binding.js";
 import type { InputInfo, LogicalNode } from "../plan/logical.js";
 import type { Policy } from "../planner/policy.js";
-import { wantedStatistics, type KeyStatistics, type WantedStatistics } from "../planner/statistics.js";
+import {
+    wantedPairs,
+    wantedStatistics,
+    type KeyStatistics,
+    type WantedPairs,
+    type WantedStatistics
+} from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
 import { settleAll } from "./settle-all.js";
 
@@ -16,9 +22,26 @@ function keyOf(wanted: WantedStatistics): string {
     return `${wanted.sampleRows}${wanted.exactRange ? " exact" : ""}:${keysText(wanted.keys)}`;
 }
 
+function pairsKey({ left, right, sampleRows }: WantedPairs): string {
+    return `${sampleRows}:${keysText(left.keys)}:${keysText(right.keys)}`;
+}
+
+function addPairs(statistics: Map<string, KeyStatistics>, { left, right }: WantedPairs, pairs: number): void {
+    const sample = statistics.get(left.id);
+    if (sample !== undefined) statistics.set(left.id, { ...sample, pairs: { ...sample.pairs, [right.id]: pairs } });
+}
+
+/** Without a sample the plan is made from row counts alone; only memory pressure is a reason for that. */
+function isMemoryPressure(error: unknown): boolean {
+    const { code } = toSpillwayError(error);
+    return code === "BUDGET_TOO_SMALL" || code === "OUT_OF_MEMORY";
+}
+
 /** Samples of key columns, taken once per relation; files that did not change are the same relation. */
 export class StatisticsCache {
     readonly #known = new WeakMap<SourceLayout, Map<string, KeyStatistics>>();
+    /** By the layouts of the left and of the right side, and by their keys. */
+    readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, number>>>();
 
     /** Statistics for a query, if none has to be sampled first. */
     public known(root: LogicalNode, policy: Policy): Map<string, KeyStatistics> | undefined {
@@ -28,7 +51,23 @@ export class StatisticsCache {
             if (sample === undefined) return undefined;
             statistics.set(wanted.id, sample);
         }
+        for (const wanted of wantedPairs(root, policy)) {
+            const pairs = this.#pairsOf(wanted)?.get(pairsKey(wanted));
+            if (pairs === undefined) return undefined;
+            addPairs(statistics, wanted, pairs);
+        }
         return statistics;
+    }
+
+    /** Where the pairs of both relations are kept. */
+    #pairsOf({ left, right }: WantedPairs): Map<string, number> | undefined {
+        const [own, other] = [left.input.source, right.input.source];
+        if (own.kind !== "layout" || other.kind !== "layout") return undefined;
+        const perLeft = this.#pairs.get(own.layout) ?? new WeakMap<SourceLayout, Map<string, number>>();
+        this.#pairs.set(own.layout, perLeft);
+        const perRight = perLeft.get(other.layout) ?? new Map<string, number>();
+        perLeft.set(other.layout, perRight);
+        return perRight;
     }
 
     /** A query found that the keys of an input are not as dense or unique as their sample: later plans know. */
@@ -59,7 +98,43 @@ export class StatisticsCache {
             const sample = found[i];
             if (sample !== undefined) statistics.set(id, sample);
         });
+        for (const one of wantedPairs(root, policy)) {
+            const pairs = await this.#samplePairs(job, one, open);
+            if (pairs !== undefined) addPairs(statistics, one, pairs);
+        }
         return statistics;
+    }
+
+    async #samplePairs(
+        job: Job,
+        wanted: WantedPairs,
+        open: ReadonlyMap<InputInfo, SourceHandle>
+    ): Promise<number | undefined> {
+        const kept = this.#pairsOf(wanted);
+        const known = kept?.get(pairsKey(wanted));
+        if (known !== undefined) return known;
+        const opened: SourceHandle[] = [];
+        const handleOf = async ({ source }: InputInfo, already: SourceHandle | undefined): Promise<SourceHandle> => {
+            if (already !== undefined) return already;
+            if (source.kind !== "layout") throw new SpillwayError("INTERNAL", "A stream cannot be sampled");
+            const handle = await job.binding.openSource(job.engine, source.layout);
+            opened.push(handle);
+            return handle;
+        };
+        const { left, right, sampleRows } = wanted;
+        try {
+            const own = await handleOf(left.input, open.get(left.input));
+            const other = await handleOf(right.input, open.get(right.input));
+            const keys = (of: WantedStatistics): KeySpec[] => of.keys.map((spec) => ({ ...spec }));
+            const pairs = await job.binding.keyPairs(job.handle, own, keys(left), other, keys(right), sampleRows);
+            kept?.set(pairsKey(wanted), pairs);
+            return pairs;
+        } catch (error) {
+            if (isMemoryPressure(error)) return undefined;
+            throw error;
+        } finally {
+            for (const handle of opened) job.binding.closeSource(handle);
+        }
     }
 
     async #one(
@@ -82,9 +157,7 @@ export class StatisticsCache {
             perLayout.set(keyOf(wanted), found);
             return found;
         } catch (error) {
-            // Without a sample the plan is made from row counts alone; only memory pressure is a reason for that.
-            const { code } = toSpillwayError(error);
-            if (code === "BUDGET_TOO_SMALL" || code === "OUT_OF_MEMORY") return undefined;
+            if (isMemoryPressure(error)) return undefined;
             throw error;
         } finally {
             if (open === undefined) job.binding.closeSource(handle);

@@ -82,6 +82,7 @@ export class FakeBinding {
                     ...{ rows: 1e6, nulls: 0, min: 0n, max: 10n },
                     ...{ sampledRows: 1000, sampledDistinct: 1000, heaviestShare: 0 }
                 }),
+            keyPairs: () => Promise.resolve(1e6),
             createPartitions: (_: unknown, spec: NativePartitionSpec) => this.#make("partitions", { spec }),
             partitionSource: nothing,
             finishPartitions: (_: unknown, handle: FakeHandle) => Promise.resolve(this.#sizes(handle.spec!)),

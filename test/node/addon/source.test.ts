@@ -53,6 +53,55 @@ describe("record batches in memory", () => {
     });
 });
 
+describe("pairs of equal keys", () => {
+    const rows = 1 << 19;
+    const sampleRows = 1 << 16;
+    const sourceOf = async (keyOf: (row: number) => number) => {
+        const spec = memorySource(rows, 1);
+        const keys = BigInt64Array.from({ length: rows }, (_, row) => BigInt(keyOf(row)));
+        const memory = [null, new Uint8Array(keys.buffer), null, new Uint8Array(8 * rows)];
+        return await binding.openSource(engine, { ...spec, batches: [{ ...spec.batches[0]!, memory }] });
+    };
+    const shuffled = (factor: number) => (row: number) => (row * factor) % rows;
+    const pairs = async (left: (row: number) => number, right: (row: number) => number): Promise<number> => {
+        const [own, other] = [await sourceOf(left), await sourceOf(right)];
+        return await binding.keyPairs(job, own, [integerKey], other, [integerKey], sampleRows);
+    };
+
+    test("are found by samples of both sides", async () => {
+        // 8,192 pairs among the samples: their number varies by 1.1 %, and in pieces of neighbours a little more.
+        const all = await pairs(shuffled(2_654_435), shuffled(40_503));
+        expect(all / rows).toBeGreaterThan(0.85);
+        expect(all / rows).toBeLessThan(1.15);
+        const quarter = await pairs(shuffled(2_654_435), (row) => 4 * shuffled(40_503)(row));
+        expect(quarter / rows).toBeGreaterThan(0.2);
+        expect(quarter / rows).toBeLessThan(0.3);
+        const eight = await pairs((row) => shuffled(2_654_435)(row) >> 3, shuffled(40_503));
+        expect(eight / rows).toBeGreaterThan(0.8);
+        expect(eight / rows).toBeLessThan(1.2);
+        expect(await pairs(shuffled(2_654_435), (row) => rows + row)).toBe(0);
+    });
+
+    test("are not all seen where both sides are sorted alike", async () => {
+        const both = await pairs(
+            (row) => row,
+            (row) => row
+        );
+        expect(both / rows).toBeGreaterThan(0.4);
+        expect(both / rows).toBeLessThan(2.5);
+    });
+
+    test("of few rows are counted, and of none there are none", async () => {
+        const few = await binding.openSource(engine, memorySource(10, 1));
+        const none = await binding.openSource(engine, memorySource(0));
+        const found = await binding.keyPairs(job, few, [integerKey], few, [integerKey], sampleRows);
+        expect(found).toBe(10);
+        expect(await binding.keyPairs(job, few, [integerKey], none, [integerKey], sampleRows)).toBe(0);
+        const refused = binding.keyPairs(job, few, [integerKey], few, [integerKey], 0);
+        await expect(refused).rejects.toThrow(/sampleRows/);
+    });
+});
+
 describe("a dictionary", () => {
     const utf8: NativeColumnType = { ...int64Column("value"), layout: "binary", byteWidth: 4, utf8: true };
     const column: NativeColumnType = {

@@ -8,6 +8,8 @@ import {
     distinctKeys,
     looksUnique,
     statisticsId,
+    samplingPolicy,
+    wantedPairs,
     wantedStatistics,
     type KeyStatistics
 } from "../../../src/planner/statistics.js";
@@ -113,4 +115,29 @@ test("row widths follow the row format", () => {
     expect(rowWidth(types, widths, [key], [0, 1, 2], "keep")).toEqual({ fixed: 32, heap: 10 });
     const text = { column: 2, kind: "bytes", kindOfValue: "bytes", width: 0 } as const;
     expect(rowWidth(types, widths, [text], [], "drop")).toEqual({ fixed: 16, heap: 10 });
+});
+
+describe("pairs of a join", () => {
+    const million = 1_000_000;
+    const of = (rows: number, more: { name?: string; streamed?: boolean } = {}) =>
+        inputNode({ k: new Int64(), t: new Utf8() }, { rows, ...more });
+    const wanted = (left: number, right: number, options: object = {}, policy = defaultPolicy) =>
+        wantedPairs(join(of(left), of(right, { name: "other" }), { on: "k", ...options }), policy);
+
+    test("are sampled of large sides", () => {
+        const [pairs] = wanted(100 * million, 100 * million);
+        expect(pairs).toMatchObject({ left: { id: "0:0/integer/8" }, right: { id: "1:0/integer/8" } });
+        expect(wanted(million, 100 * million)).toEqual([]);
+    });
+
+    test("are not where a hint tells them, few would be seen, or nothing runs on a GPU", () => {
+        expect(wanted(100 * million, 100 * million, { hints: { resultRows: 1 } })).toEqual([]);
+        expect(wanted(1000 * million, 1000 * million)).toEqual([]);
+        const host = samplingPolicy(defaultPolicy, {}, false);
+        expect(wanted(100 * million, 100 * million, {}, host)).toEqual([]);
+        const streamed = of(100 * million, { streamed: true });
+        expect(wantedPairs(join(streamed, of(100 * million), { on: "k" }), defaultPolicy)).toEqual([]);
+        const counted = group(join(of(100 * million), of(100 * million), { on: "k" }), { keys: ["k"] });
+        expect(wantedPairs(counted, defaultPolicy)).toHaveLength(1);
+    });
 });
