@@ -34,8 +34,8 @@ export function planRuns(config, { only = "", algorithm = "" } = {}) {
 export function programArguments({ workload, algorithm }, extra = {}) {
     const options = {
         "key-bytes": workload.key_bytes,
-        "build-payload": workload.payload_bytes.build.join(","),
-        "probe-payload": workload.payload_bytes.probe.join(","),
+        "build-payload": workload.payload_bytes.build.join(",") || "none",
+        "probe-payload": workload.payload_bytes.probe.join(",") || "none",
         "build-rows": workload.build_rows,
         "probe-rows": workload.probe_rows,
         "match-ratio": workload.match_ratio,

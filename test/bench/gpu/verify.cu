@@ -30,17 +30,20 @@ struct Columns {
     }
 };
 
-// One side of a result row: its payloads say which row it came from.
+// One side of a result row: its payloads say which row it came from. Without payloads all rows of a key are alike, and
+// the key stands for any of them.
 struct ResultSide {
     Columns payloads;
     const void* keys = nullptr;  // of the input
     uint64_t rows = 0;           // ... and its number of rows
     Side side = Side::kBuild;
 
-    __device__ uint64_t row_of(uint64_t at) const {
+    __device__ uint64_t row_of(uint64_t at, uint64_t key) const {
+        if (payloads.count == 0) return key;
         return row_of_payload(payloads.width[0], load(payloads.data[0], payloads.width[0], at));
     }
     __device__ bool agrees(uint64_t at, uint64_t row, uint64_t key, uint32_t key_bytes) const {
+        if (payloads.count == 0) return true;  // a key that the input has not is none of the weights expected
         if (row >= rows || load(keys, key_bytes, row) != key) return false;
         for (uint32_t c = 1; c < payloads.count; ++c) {
             const uint32_t width = payloads.width[c];
@@ -92,11 +95,12 @@ struct KeySums {
         auto* const count = counts.as<unsigned long long>();
         auto* const sum = weights.as<unsigned long long>();
         const cuda::DeviceColumn key = relation.columns.key;
+        const bool has_payloads = !relation.columns.columns.empty();
         for_each_row(device, relation.columns.rows, [=] __device__(uint64_t row) {
             const uint64_t value = load(key.data, key.width, row);
             if (value >= domain) return;  // no partner
             atomicAdd(count + value, 1ULL);
-            atomicAdd(sum + value, weight(side, row));
+            atomicAdd(sum + value, weight(side, has_payloads ? row : value));
         });
     }
 };
@@ -133,8 +137,8 @@ Totals result_totals(cuda::Device& device, const Inputs& inputs, const cuda::Joi
     const void* const keys = result.columns[0].as();
     return sum_rows(device, result.rows, [=] __device__(uint64_t at, Totals & totals) {
         const uint64_t key = load(keys, key_bytes, at);
-        const uint64_t build_row = build.row_of(at);
-        const uint64_t probe_row = probe.row_of(at);
+        const uint64_t build_row = build.row_of(at, key);
+        const uint64_t probe_row = probe.row_of(at, key);
         const bool right = build.agrees(at, build_row, key, key_bytes) && probe.agrees(at, probe_row, key, key_bytes);
         totals.rows += right ? 0 : 1;
         totals.check += weight(Side::kBuild, build_row) * weight(Side::kProbe, probe_row);

@@ -32,6 +32,7 @@ double parse_real(const std::string& name, const std::string& text) {
 
 std::vector<uint32_t> parse_widths(const std::string& name, const std::string& text) {
     std::vector<uint32_t> widths;
+    if (text == "none") return widths;
     std::istringstream stream(text);
     for (std::string part; std::getline(stream, part, ',');) {
         const uint64_t width = parse_number(name, part);
@@ -43,7 +44,7 @@ std::vector<uint32_t> parse_widths(const std::string& name, const std::string& t
         widths.push_back(static_cast<uint32_t>(width));
     }
     if (!widths.empty() && widths.size() <= kPayloadColumnsMax) return widths;
-    throw std::invalid_argument("Expected 1 to 7 columns for " + name + " but received '" + text + "'.");
+    throw std::invalid_argument("Expected none or 1 to 7 columns for " + name + " but received '" + text + "'.");
 }
 
 void check(const BenchOptions& options) {

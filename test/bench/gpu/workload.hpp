@@ -10,7 +10,7 @@ namespace spillway::gpu_bench {
 // Two relations and what their keys have in common.
 struct Workload {
     uint32_t key_bytes = 4;
-    std::vector<uint32_t> build_payload = {4};  // bytes of each column; the first names the row, so it has 4 or 8
+    std::vector<uint32_t> build_payload = {4};  // bytes of each column; the first, if any, names the row: 4 or 8
     std::vector<uint32_t> probe_payload = {4};
     uint64_t build_rows = 0;
     uint64_t probe_rows = 0;
