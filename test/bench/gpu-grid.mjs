@@ -39,19 +39,21 @@ function joinCell({ rows, columns, bytes, match_ratio, zipf }) {
     };
 }
 
-function groupCell({ rows, groups, columns, bytes, zipf }) {
+function groupCell({ rows, groups, columns, bytes, zipf, aggregate = "max" }) {
     const [key_bytes, payload] = bytes;
     const about = [
         `${power(2 ** rows)} rows`,
         `g = ${power(2 ** groups)}`,
         `${columns} x ${payload} B by ${key_bytes} B`,
+        aggregate === "max" ? "" : aggregate,
         zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`
     ];
     return {
         name: about.filter((part) => part !== "").join(", "),
         key_bytes,
         payload_bytes: widths(columns, payload),
-        ...{ rows: 2 ** rows, groups: 2 ** groups, zipf }
+        ...{ rows: 2 ** rows, groups: 2 ** groups, zipf },
+        ...(aggregate === "max" ? {} : { aggregate })
     };
 }
 

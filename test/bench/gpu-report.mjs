@@ -50,8 +50,9 @@ export function programArguments({ workload, algorithm }, extra = {}) {
 
 /** The same for a workload of a group-by with some algorithms, which one process runs over the same rows. */
 export function groupByArguments(workload, algorithms, extra = {}) {
-    const { key_bytes, payload_bytes, rows, groups, zipf } = workload;
-    const options = { "key-bytes": key_bytes, payload: payload_bytes.join(","), rows, groups, zipf, ...extra };
+    const { key_bytes, payload_bytes, rows, groups, zipf, aggregate } = workload;
+    const payload = payload_bytes.join(",");
+    const options = { "key-bytes": key_bytes, payload, rows, groups, zipf, aggregate, ...extra };
     const given = Object.entries(options).filter(([, value]) => value !== undefined);
     return [
         "group-by",

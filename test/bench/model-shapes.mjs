@@ -57,13 +57,13 @@ function joinShape({ workload, rows_out }) {
 }
 
 function groupShape({ workload }) {
-    const { rows, groups, key_bytes, payload_bytes, zipf } = workload;
+    const { rows, groups, key_bytes, payload_bytes, zipf, aggregate = "max" } = workload;
     return {
         rows,
         groups,
         keyBytes: key_bytes,
         values: payload_bytes,
-        extremes: true,
+        extremes: aggregate === "max",
         heaviestShare: zipfShare(zipf, groups),
         sorted: false
     };

@@ -29,9 +29,9 @@ class GroupReference {
 
   private:
     const GroupWorkload workload_;
-    cuda::Allocation present_;  // [groups] uint32_t, 1 = some row has the key
-    std::vector<cuda::Allocation> max_;
-    uint64_t groups_ = 0;  // that some row has
+    cuda::Allocation present_;                // [groups] uint32_t, 1 = some row has the key
+    std::vector<cuda::Allocation> expected_;  // per payload, [groups] of 64 bits: its max or sum
+    uint64_t groups_ = 0;                     // that some row has
 };
 
 struct GroupAlgorithm {

@@ -51,6 +51,14 @@ void find_max(cuda::Device& device, uint64_t rows, const cuda::DeviceColumn& key
     });
 }
 
+void find_sum(cuda::Device& device, uint64_t rows, const cuda::DeviceColumn& key, const cuda::DeviceColumn& column,
+              unsigned long long* sum) {
+    for_each_row(device, rows, [=] __device__(uint64_t row) {
+        const unsigned long long value = load(column.data, column.width, row);
+        atomicAdd(sum + load(key.data, key.width, row), value);
+    });
+}
+
 // Adds one for each key that comes.
 void count_present(cuda::Device& device, uint64_t groups, const uint32_t* present, unsigned long long* count) {
     for_each_row(device, groups, [=] __device__(uint64_t group) {
@@ -71,15 +79,15 @@ void count_strangers(cuda::Device& device, const cuda::GroupByResult& result, co
 }
 
 void count_wrong(cuda::Device& device, const cuda::GroupByResult& result, const GroupWorkload& workload, size_t column,
-                 const unsigned long long* max, unsigned long long* count) {
+                 const unsigned long long* expected, unsigned long long* count) {
     const void* const keys = result.keys.as();
     const void* const values = result.values[column].as();
     const uint32_t key_width = workload.key_bytes;
-    const uint32_t width = workload.payload[column];
+    const uint32_t width = workload.sum ? 8 : workload.payload[column];
     const uint64_t groups = workload.groups;
     for_each_row(device, result.groups, [=] __device__(uint64_t row) {
         const uint64_t key = load(keys, key_width, row);
-        if (key >= groups || load(values, width, row) != max[key]) atomicAdd(count, 1ULL);
+        if (key >= groups || load(values, width, row) != expected[key]) atomicAdd(count, 1ULL);
     });
 }
 
@@ -118,8 +126,13 @@ GroupReference::GroupReference(cuda::Device& device, const GroupWorkload& worklo
     present_ = zeros(device, workload.groups * sizeof(uint32_t));
     mark_present(device, workload.rows, inputs.key, present_.as<uint32_t>());
     for (const cuda::DeviceColumn& column : inputs.payloads) {
-        max_.push_back(zeros(device, workload.groups * sizeof(unsigned long long)));
-        find_max(device, workload.rows, inputs.key, column, max_.back().as<unsigned long long>());
+        expected_.push_back(zeros(device, workload.groups * sizeof(unsigned long long)));
+        auto* const expected = expected_.back().as<unsigned long long>();
+        if (workload.sum) {
+            find_sum(device, workload.rows, inputs.key, column, expected);
+        } else {
+            find_max(device, workload.rows, inputs.key, column, expected);
+        }
     }
     const cuda::Allocation count = zeros(device, sizeof(unsigned long long));
     count_present(device, workload.groups, present_.as<const uint32_t>(), count.as<unsigned long long>());
@@ -137,12 +150,12 @@ std::string GroupReference::verify(cuda::Device& device, const cuda::GroupByResu
     count_strangers(device, result, workload_, left.as<uint32_t>(), count.as<unsigned long long>());
     const uint64_t strangers = read_count(device, count);
     if (strangers > 0) return std::to_string(strangers) + " groups have a key that is not there, or comes twice";
-    for (size_t c = 0; c < max_.size(); ++c) {
+    for (size_t c = 0; c < expected_.size(); ++c) {
         const cuda::Allocation wrong = zeros(device, sizeof(unsigned long long));
-        count_wrong(device, result, workload_, c, max_[c].as<const unsigned long long>(),
+        count_wrong(device, result, workload_, c, expected_[c].as<const unsigned long long>(),
                     wrong.as<unsigned long long>());
         const uint64_t groups = read_count(device, wrong);
-        if (groups > 0) return std::to_string(groups) + " groups have a wrong max";
+        if (groups > 0) return std::to_string(groups) + " groups have a wrong aggregate";
     }
     return "";
 }

@@ -21,7 +21,8 @@ cuda::GroupByResult run_product(cuda::Device& device, const GroupWorkload& workl
     request.key = inputs.key;
     request.expected_groups = workload.groups;
     for (const cuda::DeviceColumn& column : inputs.payloads) {
-        request.aggregates.push_back({cuda::GroupAggregateKind::kMax, cuda::ValueKind::kUnsigned, column});
+        const auto kind = workload.sum ? cuda::GroupAggregateKind::kSum : cuda::GroupAggregateKind::kMax;
+        request.aggregates.push_back({kind, cuda::ValueKind::kUnsigned, column});
     }
     return cuda::group_by(device, request);
 }
@@ -80,6 +81,7 @@ std::string group_json(cuda::Device& device, const GroupAlgorithm& algorithm, co
     described.add("key_bytes", uint64_t{workload.key_bytes});
     described.add("payload_bytes", list(workload.payload, [](uint32_t width) { return std::to_string(width); }));
     described.add("rows", workload.rows).add("groups", workload.groups).add("zipf", number(workload.zipf));
+    if (workload.sum) described.add("aggregate", gpu_test::json_text("sum"));
     if (options.memory_limit > 0) described.add("memory_limit_bytes", options.memory_limit);
     described.add("seed", options.seed);
     const double median_ms = median(measurement.samples_ms);

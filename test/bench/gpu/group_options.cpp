@@ -34,12 +34,20 @@ double parse_exponent(const std::string& text) {
     throw std::invalid_argument("Expected 0 to 4 for --zipf but received '" + text + "'.");
 }
 
+bool parse_is_sum(const std::string& text) {
+    if (text == "sum" || text == "max") return text == "sum";
+    throw std::invalid_argument("Expected max or sum for --aggregate but received '" + text + "'.");
+}
+
 void check(const GroupBenchOptions& options) {
     const GroupWorkload& workload = options.workload;
     expect(workload.key_bytes == 4 || workload.key_bytes == 8, "4 or 8 for --key-bytes");
     expect(workload.rows >= 1 && workload.rows <= kRowsMax, "1 to 2^31 for --rows");
     expect(workload.groups >= 1 && workload.groups <= kRowsMax, "1 to 2^31 for --groups");
     expect(options.samples >= 1, "at least one of --samples");
+    for (const std::string& name : options.algorithms) {
+        expect(!workload.sum || name.rfind("cub-", 0) != 0, "--aggregate max for baselines");
+    }
     expect(!options.algorithms.empty(), "an --algorithm");
 }
 
@@ -54,6 +62,7 @@ GroupBenchOptions parse_group_options(int count, char** arguments) {
         {"--payload", [&](Text n, Text v) { workload.payload = parse_payload(n, v); }},
         {"--rows", [&](Text n, Text v) { workload.rows = parse_number(n, v); }},
         {"--groups", [&](Text n, Text v) { workload.groups = parse_number(n, v); }},
+        {"--aggregate", [&](Text, Text v) { workload.sum = parse_is_sum(v); }},
         {"--zipf", [&](Text, Text v) { workload.zipf = parse_exponent(v); }},
         {"--algorithm", [&](Text, Text v) { options.algorithms.push_back(v); }},
         {"--samples", [&](Text n, Text v) { options.samples = parse_number(n, v); }},

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-// Group-bys: the max of each payload column per key.
+// Group-bys: the max, or the sum, of each payload column per key.
 namespace spillway::gpu_bench {
 
 struct GroupWorkload {
@@ -13,6 +13,7 @@ struct GroupWorkload {
     std::vector<uint32_t> payload = {4, 4};  // bytes of each column
     uint64_t rows = 0;
     uint64_t groups = 0;  // keys are 0 .. groups - 1; with few rows or much skew some do not come
+    bool sum = false;     // the sums of the payloads in 64 bits, not their maxima
     double zipf = 0;      // exponent of their frequencies, 0 = uniform
 };
 

@@ -42,7 +42,7 @@ describe("the grid", () => {
     test("has all algorithms and some 40 and 30 cells", () => {
         expect(joins.algorithms.map(({ name }) => name).sort()).toEqual([...deviceJoinNames].sort());
         expect(groups.algorithms.map(({ name }) => name).sort()).toEqual([...deviceGroupNames].sort());
-        expect([joins.workloads.length, groups.workloads.length]).toEqual([48, 31]);
+        expect([joins.workloads.length, groups.workloads.length]).toEqual([48, 34]);
         for (const { workloads } of [joins, groups]) {
             expect(new Set(workloads.map(({ name }) => name)).size).toBe(workloads.length);
         }
