@@ -195,7 +195,7 @@ export class DeviceDraft {
             });
         const rows = estimator.of(node).rows;
         const payload = { left: this.#payload(node, needed, "left"), right: this.#payload(node, needed, "right") };
-        const shape = joinShape({ node, sides, payload, estimator, policy, algorithms });
+        const shape = joinShape({ node, sides, payload, counted: countOnly, estimator, policy, algorithms });
         const choice = chooseDeviceJoin(shape, profile);
         const spec: DeviceJoinDescription = {
             ...{ algorithm: choice.algorithm, firstKey, keyRange, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },

@@ -37,13 +37,15 @@ export interface JoinShapeRequest {
     sides: JoinSides;
     /** Widths of the columns that the result takes from each side. */
     payload: Record<Side, readonly number[]>;
+    counted: boolean;
     estimator: Estimator;
     policy: Policy;
     /** Among which to choose. */
     algorithms: readonly DeviceJoinAlgorithm[];
 }
 
-export function joinShape({ node, sides, payload, estimator, policy, algorithms }: JoinShapeRequest): DeviceJoinShape {
+export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
+    const { node, sides, payload, counted, estimator, policy, algorithms } = request;
     const { build, emit, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
     const probe = otherSide(build);
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
@@ -66,6 +68,7 @@ export function joinShape({ node, sides, payload, estimator, policy, algorithms 
         buildKeyRange: statistics === undefined ? null : keyRange(statistics),
         buildHeaviestShare: heaviest(build),
         probeHeaviestShare: heaviest(probe),
+        counted,
         inner: emit === "pairs" && !keepUnmatchedBuild && !keepUnmatchedProbe,
         algorithms
     };

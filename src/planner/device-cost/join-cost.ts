@@ -26,6 +26,7 @@ export function npjTableBytes({ buildRows, keyBytes }: DeviceJoinShape): number 
 
 /** Pairs are written by whoever finds them: two row numbers and the key. */
 function pairsMs({ shape, memory }: Context): number {
+    if (shape.counted === true) return 0;
     const rowNumbers = rowNumberBytes(shape.buildRows) + rowNumberBytes(shape.probeRows);
     return memory.sequential(shape.pairs * (rowNumbers + shape.keyBytes));
 }
@@ -68,7 +69,7 @@ function npj(context: Context, perfect: boolean): PhaseMs {
         transformMs: memory.sequential(tableBytes + buildRows * keyBytes) + insert,
         matchMs:
             memory.sequential(probeRows * keyBytes) + memory.randomReads(probeRows * looks, tableBytes, hot) + chains,
-        materializeMs: build + probe + memory.sequential(pairs * keyBytes)
+        materializeMs: build + probe + memory.sequential(shape.counted === true ? 0 : pairs * keyBytes)
     };
 }
 
@@ -93,11 +94,12 @@ function phjTransformed(context: Context): PhaseMs {
     const partition = (rows: number, payload: readonly number[]): number =>
         memory.partition(rows, keyBytes, keyBytes + sumOf(payload), rowBytes(payload), passes);
     const read = buildRows * rowBytes(build) + probeRows * rowBytes(probe);
+    const written = shape.counted === true ? 0 : pairs * (keyBytes + sumOf(build) + sumOf(probe));
     const gathers = (rows: number, payload: readonly number[]): number =>
         fits(payload) ? 0 : payload.reduce((ms, width) => ms + memory.unclusteredGather(pairs, rows, width), 0);
     return {
         transformMs: partition(buildRows, build) + partition(probeRows, probe),
-        matchMs: matchPartitions(context, read + pairs * (keyBytes + sumOf(build) + sumOf(probe))),
+        matchMs: matchPartitions(context, read + written),
         materializeMs: gathers(buildRows, buildPayload) + gathers(probeRows, probePayload)
     };
 }

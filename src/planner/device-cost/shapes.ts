@@ -19,6 +19,8 @@ export interface DeviceJoinShape {
     /** Share of each side's rows that its most frequent key has. */
     readonly buildHeaviestShare: number;
     readonly probeHeaviestShare: number;
+    /** Pairs are only counted: nothing is written. */
+    readonly counted?: boolean;
     /** Rows without a partner come out, or rows with one come out once: not an inner join. */
     readonly inner: boolean;
     /** Algorithms that can be had; all that can do the join if left out. */

@@ -127,6 +127,18 @@ describe("a join", () => {
         expect(narrow.predictedMs.materializeMs).toBe(0);
     });
 
+    test("that is counted writes nothing", () => {
+        const keys = { buildPayload: [], probePayload: [] };
+        const [written, counted] = [join(keys), join({ ...keys, counted: true })];
+        const saved = written.predictedMs.matchMs - counted.predictedMs.matchMs;
+        expect(saved).toBeCloseTo((rows * 4) / speeds.devicePartitionBytesPerMs);
+        for (const { algorithm, predictedMs } of counted.candidates) {
+            expect(predictedMs).toBeLessThan(
+                written.candidates.find((one) => one.algorithm === algorithm)!.predictedMs
+            );
+        }
+    });
+
     test("chooses among what there is", () => {
         const { algorithm, candidates, reason } = join({ algorithms: ["smj-ur"] });
         expect([algorithm, candidates.length]).toEqual(["smj-ur", 1]);
