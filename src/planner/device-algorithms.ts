@@ -90,11 +90,9 @@ export function joinCandidates(
     const sides = joinSides(node, needed, estimator, policy);
     const { algorithm } = node;
     if (algorithm === undefined) {
-        if (plain) return { sides, algorithms: ["phj-tr"], chosenBy: "planner", ...noRange };
-        const range = perfectRange(node, sides.build, estimator, policy);
-        return typeof range === "string"
-            ? { sides, algorithms: withoutRange, chosenBy: "planner", ...noRange }
-            : { sides, algorithms: deviceJoinAlgorithms, chosenBy: "planner", ...range };
+        // An array over keys needs their exact range, for which all of them would have to be read.
+        const algorithms = plain ? (["phj-tr"] as const) : withoutRange;
+        return { sides, algorithms, chosenBy: "planner", ...noRange };
     }
     const algorithms = [algorithm];
     if (algorithm !== "npj-perfect") return { sides, algorithms, chosenBy: "user", ...noRange };

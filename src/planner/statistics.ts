@@ -98,7 +98,8 @@ export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
             id: statisticsId(inputs, input, of),
             input,
             keys: of,
-            sampleRows
+            sampleRows,
+            exactRange: false
         });
         pairs.push({ left: side(left, keys.left), right: side(right, keys.right), sampleRows });
     };

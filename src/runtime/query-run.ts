@@ -38,7 +38,9 @@ interface Granted {
 
 /** Did the choice of an algorithm rely on what a sample told of the keys? */
 function mayBeRefused({ stages }: Plan): boolean {
-    return stages.some((stage) => stage.kind === "deviceJoin" && stage.choice.algorithm !== "phj-tr");
+    return stages.some(
+        (stage) => stage.kind === "deviceJoin" && stage.chosenBy === "planner" && stage.choice.algorithm !== "phj-tr"
+    );
 }
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */

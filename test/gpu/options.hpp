@@ -14,6 +14,9 @@ struct Options {
     std::string json;                  // file for the results; empty = none
     uint64_t seed = 1;
     int device = 0;
+    uint64_t shard = 0;  // of the wanted tests every one whose number leaves this rest when divided by `shards`
+    uint64_t shards = 1;
+    std::string lock;  // file that runs beside this one lock, so that a test that takes all memory runs alone
     bool full = true;
     bool list = false;
     bool broken = false;  // runs the cases of harness_test.cu that are meant to fail, and no others
@@ -40,16 +43,20 @@ inline void parse_options(int count, char** arguments, Options& parsed) {
             (name == "--list" ? parsed.list : parsed.broken) = true;
             continue;
         }
-        if (name != "--filter" && name != "--json" && name != "--seed" && name != "--device" && name != "--suite") {
+        if (name != "--filter" && name != "--json" && name != "--seed" && name != "--device" && name != "--suite" &&
+            name != "--shard" && name != "--shards" && name != "--lock") {
             throw std::invalid_argument(
                 "Expected --list, --filter TEXT (more than once if wanted), --json FILE, --seed NUMBER, "
-                "--suite small|full or --device NUMBER but received '" +
+                "--suite small|full, --shard NUMBER, --shards NUMBER, --lock FILE or --device NUMBER but received '" +
                 name + "'.");
         }
         if (++i == count) throw std::invalid_argument("Expected a value after " + name + ".");
         const std::string value = arguments[i];
         if (name == "--filter") parsed.filters.push_back(value);
         if (name == "--json") parsed.json = value;
+        if (name == "--lock") parsed.lock = value;
+        if (name == "--shard") parsed.shard = parse_number(name, value);
+        if (name == "--shards") parsed.shards = parse_number(name, value);
         if (name == "--seed") parsed.seed = parse_number(name, value);
         if (name == "--device") parsed.device = static_cast<int>(parse_number(name, value));
         if (name == "--suite") {
@@ -59,6 +66,7 @@ inline void parse_options(int count, char** arguments, Options& parsed) {
             parsed.full = value == "full";
         }
     }
+    if (parsed.shard >= parsed.shards) throw std::invalid_argument("Expected --shard to be less than --shards.");
 }
 
 inline bool is_wanted(const Options& options, const char* name) {

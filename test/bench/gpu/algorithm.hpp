@@ -32,6 +32,8 @@ struct Algorithm {
 extern const Algorithm kRadixHashJoin;
 extern const Algorithm kBucketChainJoin;
 extern const Algorithm kSharedHistogramJoin;
+extern const Algorithm kNoPartitioningJoin;
+extern const Algorithm kPerfectHashJoin;
 extern const Algorithm kSortMergeGather;
 extern const Algorithm kSortMergeColumns;
 extern const Algorithm kMergeSortJoin;

@@ -27,9 +27,9 @@ cuda::GroupByResult run_product(cuda::Device& device, const GroupWorkload& workl
     return cuda::group_by(device, request);
 }
 
-constexpr GroupAlgorithm kGroupAlgorithms[] = {{"hash", run_product<cuda::GroupByAlgorithm::kHash>},
-                                               {"partitioned", run_product<cuda::GroupByAlgorithm::kPartitioned>},
-                                               {"sorted", run_product<cuda::GroupByAlgorithm::kSorted>},
+constexpr GroupAlgorithm kGroupAlgorithms[] = {{"hgb", run_product<cuda::GroupByAlgorithm::kHash>},
+                                               {"pgb-tr", run_product<cuda::GroupByAlgorithm::kPartitioned>},
+                                               {"sgb-ur", run_product<cuda::GroupByAlgorithm::kSorted>},
                                                {"pgb-ur", run_product<cuda::GroupByAlgorithm::kPartitionedGather>},
                                                {"sgb-tr", run_product<cuda::GroupByAlgorithm::kSortedColumns>},
                                                {"sgb-de-tr", run_product<cuda::GroupByAlgorithm::kDictionarySorted>},

@@ -19,8 +19,9 @@ namespace spillway::gpu_bench {
 
 const Algorithm& find_algorithm(const std::string& name, const Workload& workload) {
     std::string names;
-    for (const Algorithm* algorithm : {&kRadixHashJoin, &kBucketChainJoin, &kSharedHistogramJoin, &kSortMergeGather,
-                                       &kSortMergeColumns, &kMergeSortJoin, &kCubSortMerge}) {
+    for (const Algorithm* algorithm :
+         {&kRadixHashJoin, &kBucketChainJoin, &kSharedHistogramJoin, &kNoPartitioningJoin, &kPerfectHashJoin,
+          &kSortMergeGather, &kSortMergeColumns, &kMergeSortJoin, &kCubSortMerge}) {
         if (name == algorithm->name) {
             if (workload.unique_build_keys() || algorithm->m_to_n) return *algorithm;
             throw std::invalid_argument("Expected no --distinct: '" + name + "' joins unique build keys only.");

@@ -55,6 +55,6 @@ Traffic traffic(cuda::Device& device, const Workload& workload, uint64_t result_
 
 }  // namespace
 
-const Algorithm kRadixHashJoin = {"row-wise radix hash join", true, run, traffic};
+const Algorithm kRadixHashJoin = {"phj-tr", true, run, traffic};
 
 }  // namespace spillway::gpu_bench

@@ -28,7 +28,7 @@ struct Workload {
 
 struct BenchOptions {
     Workload workload;
-    std::string algorithm = "row-wise radix hash join";
+    std::string algorithm = "phj-tr";
     uint64_t samples = 7;
     uint64_t warmup = 2;
     uint64_t memory_limit = 0;  // bytes; 0 = what is free

@@ -72,9 +72,9 @@ describe("the table", () => {
         const lines = stdout.trim().split("\n");
         expect(lines[0]).toMatch(/^workload .* algorithm .* median ms .* target .* reference +faster +verified$/);
         const rows = lines.slice(2);
-        expect(rows.filter((row) => row.includes("row-wise radix hash join"))).toHaveLength(13);
+        expect(rows.filter((row) => row.includes("phj-tr"))).toHaveLength(13);
         expect(rows.filter((row) => row.includes("cub-sort-merge"))).toHaveLength(11);
-        const row = rows.find((line) => line.startsWith(`${wide} `) && line.includes("row-wise"));
+        const row = rows.find((line) => line.startsWith(`${wide} `) && line.includes("phj-tr"));
         expect(row).toMatch(/ 5\.00 +2\.50 +2\.50 +6\.00 +17\.98 PHJ-TR +3\.60x +yes +met$/);
         const narrow = rows.find((line) => line.startsWith("narrow 1+1, 2^27 x 2^27"));
         expect(narrow).toMatch(/ 5\.00 +2\.50 +2\.50 +4\.50 +11\.35 PHJ-TR +2\.27x +yes +MISSED by 11 %$/);
@@ -110,12 +110,12 @@ describe("the table", () => {
 describe("records", () => {
     test("have the form of every experiment", () => {
         using packed = new Packed();
-        packed.run({ median_ms: 4 }, "--only", wide, "--algorithm", "row-wise", "--samples", "3", "--write");
+        packed.run({ median_ms: 4 }, "--only", wide, "--algorithm", "phj-tr", "--samples", "3", "--write");
         expect(packed.records()).toEqual([
             {
                 experiment: "in-core-joins",
                 workload: { name: wide, build_rows: 2 ** 27, probe_rows: 2 ** 27, zipf: 0, seed: 1 },
-                algorithm: "row-wise radix hash join",
+                algorithm: "phj-tr",
                 median_ms: 4,
                 samples_ms: [4, 4, 4],
                 phases: { transform_ms: 2, join_ms: 2 },

@@ -68,7 +68,7 @@ test("names are unique and tell the columns", () => {
     expect(config.experiment).toBe("in-core-joins");
     expect(new Set(config.workloads.map(({ name }) => name)).size).toBe(config.workloads.length);
     const algorithms = [...config.algorithms, ...config.baselines].map(({ name }) => name);
-    expect(algorithms).toEqual(["row-wise radix hash join", "cub-sort-merge"]);
+    expect(algorithms).toEqual(["phj-tr", "npj", "cub-sort-merge"]);
     for (const { name, payload_bytes } of config.workloads) {
         if (name.startsWith("m:n")) continue;
         expect(name).toContain(` ${payload_bytes.build.length}+${payload_bytes.probe.length},`);

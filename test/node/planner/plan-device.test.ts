@@ -46,7 +46,7 @@ describe("a join", () => {
     test("of two large relations is partitioned, and explain says why", () => {
         const plan = planOf(join(wide, orders, { on: "k" }), [{}, {}]);
         const stage = joinStage(plan);
-        expect(stage).toMatchObject({ algorithm: "radix hash join on the GPU, inner", spec: { algorithm: "radix" } });
+        expect(stage).toMatchObject({ algorithm: "radix hash join on the GPU, inner", spec: { algorithm: "phj-tr" } });
         expect(stage.choice.candidates.map(({ algorithm }) => algorithm)).toEqual(["phj-tr", "npj"]);
         expect(stage.predictedMs).toBeGreaterThan(stage.choice.candidates[0]!.predictedMs);
         expect(JSON.parse(JSON.stringify(plan))).toEqual(plan);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "algorithm.hpp"
+#include "no_partitioning_join/no_partitioning_join.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+// All of it is the join's phase: the table is built and looked into by one call.
+template <cuda::HashingScheme kScheme>
+cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Inputs& inputs, cuda::PhaseTimer& timer) {
+    using cuda::OutputSide;
+    cuda::NpjOptions options;
+    options.scheme = kScheme;
+    options.key_range = workload.build_domain();
+    options.expected_rows = workload.result_rows_estimate();
+    std::vector<cuda::JoinOutputColumn> output = {{OutputSide::kKey, 0}};
+    for (uint32_t c = 0; c < workload.build_payload.size(); ++c) output.push_back({OutputSide::kBuild, c});
+    for (uint32_t c = 0; c < workload.probe_payload.size(); ++c) output.push_back({OutputSide::kProbe, c});
+    timer.begin(kTransformPhase);
+    timer.begin(kJoinPhase);
+    cuda::JoinResult result =
+        cuda::no_partitioning_join(device, inputs.build.columns, inputs.probe.columns, output, options);
+    timer.end();
+    return result;
+}
+
+}  // namespace
+
+// How many bytes walks and random sectors move depends on the keys.
+const Algorithm kNoPartitioningJoin = {"npj", true, run<cuda::HashingScheme::kLinearProbing>, nullptr};
+const Algorithm kPerfectHashJoin = {"npj-perfect", false, run<cuda::HashingScheme::kPerfect>, nullptr};
+
+}  // namespace spillway::gpu_bench
