@@ -10,9 +10,6 @@
 // ...tests.json (for --sanitize ..._plain too), scripts/test-gpu.mjs and scripts/steps. The commit of sources without
 // git: SPILLWAY_COMMIT.
 // The last line is "N passed, N failed". Exit code 1: something failed; 2: nothing was run, say for want of a GPU.
-import { mkdtempSync, rmSync } from "node:fs";
-import { availableParallelism, tmpdir } from "node:os";
-import { join } from "node:path";
 import { parseArgs } from "node:util";
 
 import {
@@ -27,7 +24,6 @@ import { completed, receiptVerdict, sanitizers, writeReceipt } from "./steps/gpu
 import { BuildFailure } from "./steps/step.mjs";
 
 const nothingRan = 2;
-const shardsMax = 8;
 const sum = { passed: 0, failed: 0 };
 const failures = [];
 
@@ -88,40 +84,18 @@ function toolArguments(tool) {
     return tool === "memcheck" ? [...common, "--leak-check", "full", "--report-api-errors", "no"] : common;
 }
 
-/**
- * Runs the small suite under a tool, in shards side by side: what takes time is the tool's own work, most of it on the
- * host, for every launch of a kernel.
- */
+/** racecheck takes some seconds where others take a tenth: it has a suite of its own (test/gpu/watched.hpp). */
 async function sanitize(sanitizer, tool, options, limitMs) {
-    const most = options.filter.length > 0 ? 1 : shardsMax; // a shard without a test is an error
-    const shards = Math.max(1, Math.min(most, Math.floor(availableParallelism() / 2)));
-    console.log(`compute-sanitizer ${tool}, small suite in ${shards} shards:`);
-    const folder = mkdtempSync(join(tmpdir(), "spillway-gpu-"));
+    const suite = tool === "racecheck" ? "watched" : "small";
+    console.log(`compute-sanitizer ${tool}, ${suite} suite:`);
+    const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(options, suite)];
+    const run = await runProgram(sanitizer, args, limitMs);
     const before = sum.failed;
-    const all = { tests_passed: 0, tests_failed: 0, errors: 0, seconds: 0 };
-    try {
-        const shard = (number) => ["--shard", `${number}`, "--shards", `${shards}`, "--lock", join(folder, "lock")];
-        const program = [...toolArguments(tool), programOfTool(tool), ...programArguments(options, "small")];
-        const runs = Array.from({ length: shards }, (_, i) =>
-            runProgram(sanitizer, [...program, ...shard(i)], limitMs)
-        );
-        for (const [i, run] of (await Promise.all(runs)).entries()) {
-            const name = `${tool}, shard ${i}`;
-            const failedBefore = sum.failed;
-            const counts = count(name, run);
-            const errors = errorsTold(run.lines);
-            if (errors === null) fail(`${name} ended without a summary`);
-            if (errors > 0 && sum.failed === failedBefore) fail(`${name} found ${errors} errors`);
-            all.tests_passed += counts.tests_passed;
-            all.tests_failed += counts.tests_failed;
-            all.errors += errors ?? 0;
-            all.seconds = Math.max(all.seconds, Math.round(run.seconds));
-        }
-    } finally {
-        rmSync(folder, { recursive: true, force: true });
-    }
-    const { errors, seconds, ...counts } = all;
-    return { tool, clean: sum.failed === before, errors, ...counts, seconds };
+    const counts = count(tool, run);
+    const errors = errorsTold(run.lines);
+    if (errors === null) fail(`${tool} ended without a summary`);
+    if (errors > 0 && sum.failed === before) fail(`${tool} found ${errors} errors`);
+    return { tool, suite, clean: sum.failed === before, errors: errors ?? 0, ...counts, seconds: Math.round(run.seconds) };
 }
 
 async function runAll(options) {

@@ -6,6 +6,7 @@
 
 #include "device/launch.hpp"
 #include "group_by/aggregate_tiles.cuh"
+#include "group_by/column_groups.hpp"
 #include "group_by/emit_groups.hpp"
 #include "group_by/estimate_groups.hpp"
 #include "group_by/global_table.hpp"
@@ -14,7 +15,6 @@
 #include "group_by/group_plan.hpp"
 #include "group_by/group_result.hpp"
 #include "group_by/group_units.hpp"
-#include "group_by/max_groups.hpp"
 #include "group_by/moved_bytes.hpp"
 #include "group_by/packed_groups.hpp"
 #include "group_by/sort_keys.hpp"
@@ -139,7 +139,7 @@ class GroupBy {
 
     // false: more groups than it is for.
     bool run_hash(uint64_t groups) {
-        if (has_max_groups(plan_, request_) && run_max_groups(groups)) return true;
+        if (has_column_groups(plan_, request_) && run_column_groups(groups)) return true;
         uint64_t blocks = kGroupBlocksPerMultiprocessor;
         pass_.source = place_columns(plan_, request_, kStagedBytesMax);
         uint32_t slots = slots_for(blocks);
@@ -161,15 +161,15 @@ class GroupBy {
         return true;
     }
 
-    bool run_max_groups(uint64_t groups) {
-        const MaxGroupsTable table = MaxGroupsTable::make(device_.properties(), plan_, groups);
-        if (table.slices > kMaxGroupsSlicesMax || table.slices > multiprocessors_) return false;
+    bool run_column_groups(uint64_t groups) {
+        const ColumnGroupsTable table = ColumnGroupsTable::make(device_.properties(), plan_, groups);
+        if (table.slices > kColumnGroupsSlicesMax || table.slices > multiprocessors_) return false;
         place_unstaged(plan_, request_);
         pass_.slices = static_cast<uint32_t>(table.slices);
         set_table(table.slots);
         pass_.rows = request_.rows;
         make_global(groups);
-        launch_max_groups(device_, pass_);
+        launch_column_groups(device_, plan_, request_, pass_);
         return true;
     }
 
@@ -232,7 +232,7 @@ class GroupBy {
         set_table(shape.slots);
         list_units(shape.bits, groups, pass_.source.tile_rows);
         set_units();
-        launch_packed_groups(device_, plan_, pass_, rows_.data.as(), shape.blocks);
+        launch_packed_groups(device_, plan_, request_, pass_, rows_.data.as(), shape.blocks);
     }
 
     void list_units(int bits, uint64_t groups, uint32_t tile_rows) {

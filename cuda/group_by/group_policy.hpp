@@ -45,27 +45,27 @@ constexpr uint64_t kGlobalSlotsMin = 1ULL << 16;
 // before find_slots.cuh: one slice 4.6 ms (2^12 groups), two 16.6 (2^14), where kPartitioned took 6.8.
 constexpr uint32_t kSlicesMax = 2;
 
-// kHash of minima and maxima of 4-byte columns (max_groups.hpp): columns at most, and neighbouring rows of a thread,
+// kHash of 4-byte columns (column_groups.hpp): columns at most, and neighbouring rows of a thread,
 // which are one load of 16 bytes per column.
-constexpr int kMaxGroupsValuesMax = 4;
-constexpr int kMaxGroupsRows = 4;
+constexpr int kColumnGroupsValuesMax = 4;
+constexpr int kColumnGroupsRows = 4;
 // One block per multiprocessor. 32 warps have 64 registers per thread, which four rows of three columns, twice, fit;
 // with more columns 16 warps. Of two columns 48 KiB are on the way, of four 40, where 17 bytes per cycle and 800 cycles
 // of latency ask for 14. Not measured yet.
-constexpr int max_groups_threads(int values) {
+constexpr int column_groups_threads(int values) {
     return values <= 2 ? 1024 : 512;
 }
 // Share of the slots that expected groups may take: searches take 3.4 rounds at 0.43 and 5.8 at 0.55 (find_slots.cuh),
 // of some 10 instructions per 32 rows each, where another slice costs some 45. Slots of 12 bytes, 227 KiB: 10,300
 // groups. Not measured yet.
-constexpr double kMaxGroupsFill = 0.55;
+constexpr double kColumnGroupsFill = 0.55;
 // Four slices do the instructions of four passes over the rows, some 3 ms for 2^28 rows of 12 bytes by count, where
 // kPartitioned took 6.8 ms on an H200 for 2^14 groups.
-constexpr uint32_t kMaxGroupsSlicesMax = 4;
+constexpr uint32_t kColumnGroupsSlicesMax = 4;
 // Static shared memory of the kernel, with what aligns the table behind it, at most.
-constexpr uint32_t kMaxGroupsReservedBytes = 256;
+constexpr uint32_t kColumnGroupsReservedBytes = 256;
 
-// kPartitioned of minima and maxima of 4-byte columns (packed_groups.hpp): columns at most, and neighbouring rows of a
+// kPartitioned of 4-byte columns (packed_groups.hpp): columns at most, and neighbouring rows of a
 // thread, which are whole loads of 16 bytes whatever the row.
 constexpr int kPackedGroupsColumnsMax = 4;
 constexpr int kPackedGroupsRows = 4;
@@ -73,7 +73,7 @@ constexpr int kPackedGroupsRows = 4;
 constexpr int packed_groups_threads(int columns) {
     return columns <= 2 ? 1024 : 512;
 }
-// As kMaxGroupsFill; slots per expected group where shared memory has them and rows are many.
+// As kColumnGroupsFill; slots per expected group where shared memory has them and rows are many.
 constexpr double kPackedGroupsFill = 0.55;
 constexpr double kPackedGroupsSlotsPerGroup = 8;
 // Static shared memory of the kernel and what the runtime keeps, at most.

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "device/launch.hpp"
+#include "group_by/narrow_plan.hpp"
 #include "group_by/packed_groups.cuh"
 #include "group_by/packed_groups.hpp"
 #include "radix_partition/radix_partition.hpp"
@@ -13,20 +14,12 @@ namespace {
 
 static_assert(sizeof(PackedPass) <= 4096, "parameters of a kernel");
 
-// Accumulators in the order of their columns; where those of each begin.
-PackedPass in_order_of_columns(const GroupPlan& plan, const AggregatePass& aggregate, const void* rows) {
+PackedPass pass_of(const NarrowPlan& narrow, const GroupPlan& plan, const AggregatePass& aggregate, const void* rows) {
     PackedPass pass;
     pass.aggregate = aggregate;
+    pass.aggregate.plan = narrow.slots;
     pass.rows = static_cast<const unsigned char*>(rows);
-    const int columns = static_cast<int>(plan.columns.size());
-    int placed = 0;
-    for (int c = 0; c < columns; ++c) {
-        pass.first_of[c] = static_cast<uint8_t>(placed);
-        for (int i = 0; i < plan.slots.accumulators; ++i) {
-            if (plan.sources[i] == c) pass.aggregate.plan.accumulator[placed++] = plan.slots.accumulator[i];
-        }
-    }
-    pass.first_of[columns] = static_cast<uint8_t>(placed);
+    for (size_t c = 0; c <= plan.columns.size(); ++c) pass.first_of[c] = narrow.first_of[c];
     return pass;
 }
 
@@ -52,16 +45,8 @@ bool is_full(uint64_t groups, int bits, uint32_t slots) {
 }  // namespace
 
 bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request) {
-    const SlotPlan& slots = plan.slots;
     if (request.algorithm == GroupByAlgorithm::kPartitionedGather) return false;  // values are not in the rows
-    if (request.key.width != 4 || slots.has_mask || plan.columns.size() > kPackedGroupsColumnsMax) return false;
-    for (const DeviceColumn& column : plan.columns) {
-        if (column.width != 4) return false;
-    }
-    for (int i = 0; i < slots.accumulators; ++i) {
-        if (slots.accumulator[i].op != AccumulatorOp::kMax32 || plan.sources[i] < 0) return false;
-    }
-    return true;
+    return plan.columns.size() <= kPackedGroupsColumnsMax && NarrowPlan::make(plan, request).fits;
 }
 
 PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,
@@ -87,10 +72,10 @@ PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, co
     return shape;
 }
 
-void launch_packed_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate, const void* rows,
-                          uint32_t blocks) {
+void launch_packed_groups(Device& device, const GroupPlan& plan, const GroupByRequest& request,
+                          const AggregatePass& aggregate, const void* rows, uint32_t blocks) {
     static_assert(kPackedGroupsColumnsMax == 4);
-    const PackedPass pass = in_order_of_columns(plan, aggregate, rows);
+    const PackedPass pass = pass_of(NarrowPlan::make(plan, request), plan, aggregate, rows);
     switch (plan.columns.size()) {
         case 0:
             return launch_columns<0>(device, pass, blocks);

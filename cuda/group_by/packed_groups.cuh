@@ -6,6 +6,7 @@
 #include "group_by/emit_block.cuh"
 #include "group_by/find_slots.cuh"
 #include "group_by/merge_table.cuh"
+#include "group_by/narrow_rows.cuh"
 #include "group_by/packed_pass.hpp"
 
 // Groups of radix partitions in a block's shared memory, for packed rows of 4-byte words (packed_groups.hpp). A block
@@ -13,7 +14,7 @@
 // bring into registers while the four rows before them are worked on, and appends the groups to the result. The first
 // rows of the next unit are on their way while groups leave.
 // Bytes: each row read once, each group written once. 2^28 rows of 12 bytes: 3.2 GB, 0.81 ms at 3.98 TB/s, which leaves
-// a multiprocessor 36 cycles per 32 rows; max_groups.cuh counts what is done in them, less the mixing of keys.
+// a multiprocessor 36 cycles per 32 rows; column_groups.cuh counts what is done in them, less the mixing of keys.
 namespace spillway::cuda {
 
 struct PackedGroupsShared {
@@ -136,23 +137,11 @@ class PackedGroups {
             const uint32_t values[kRows] = {rows.word[0][c + 1], rows.word[1][c + 1], rows.word[2][c + 1],
                                             rows.word[3][c + 1]};
             for (int i = packed_.first_of[c]; i < packed_.first_of[c + 1]; ++i) {
-                add_values(pass_.plan.accumulator[i], values, slot);
+                add_narrow(table_, pass_.plan.accumulator[i], values, slot);
             }
         }
-    }
-
-    // As max_rows() of add_rows.cuh: all states are loaded before the first is compared, and few rows change one.
-    __device__ void add_values(const Accumulator& a, const uint32_t (&values)[kRows], const uint32_t (&slot)[kRows]) {
-        uint32_t order[kRows];
-        uint32_t state[kRows];
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) state[r] = Slots::look(table_.place(a.word, slot[r]));
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) order[r] = a.is_float ? order_bits(values[r]) : values[r];
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-            order[r] ^= static_cast<uint32_t>(a.flip);
-            if (order[r] > state[r]) atomicMax(table_.place(a.word, slot[r]), order[r]);
+        for (int i = packed_.first_of[kColumns]; i < pass_.plan.accumulators; ++i) {
+            count_narrow(table_, pass_.plan.accumulator[i], slot);
         }
     }
 

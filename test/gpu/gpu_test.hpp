@@ -24,6 +24,8 @@ namespace spillway::gpu_test {
 uint64_t test_seed();
 // Of --suite. The small suite runs under tools that make kernels 50 times slower: thousands of rows, not millions.
 bool full_suite();
+// The suite of watched.hpp, in which small sizes are all there is and one variant of a kernel stands for others.
+bool watched_suite();
 inline uint64_t small_or_full(uint64_t small, uint64_t full) {
     return full_suite() ? full : small;
 }

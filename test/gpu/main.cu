@@ -3,10 +3,6 @@
 // Exit code 0: all tests that were asked for passed; 1: one failed or was not run; 2: no GPU, or an option is wrong.
 // All tests run in this process. An error that the context does not survive (a kernel read outside of its memory)
 // would fail every test after it, so it ends the run: that test has failed, the others are "not run".
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +22,10 @@ uint64_t test_seed() {
 
 bool full_suite() {
     return options().full;
+}
+
+bool watched_suite() {
+    return options().watched;
 }
 
 namespace {
@@ -104,41 +104,12 @@ bool run_case(const Case& test, Result& result) {
     return alive;
 }
 
-// Runs of the program side by side share a lock, and tests that take all memory of the device have it alone.
-class RunLock {
-  public:
-    RunLock() {
-        if (options().lock.empty()) return;
-        file_ = open(options().lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-        if (file_ < 0) throw std::invalid_argument("The file of --lock, " + options().lock + ", cannot be opened.");
-    }
-    ~RunLock() {
-        if (file_ >= 0) close(file_);
-    }
-    RunLock(const RunLock&) = delete;
-    RunLock& operator=(const RunLock&) = delete;
-
-    void take(const Case& test) const {
-        const bool takes_all = std::strncmp(test.name, "device memory: ", std::strlen("device memory: ")) == 0;
-        if (file_ >= 0) flock(file_, takes_all ? LOCK_EX : LOCK_SH);
-    }
-    void leave() const {
-        if (file_ >= 0) flock(file_, LOCK_UN);
-    }
-
-  private:
-    int file_ = -1;
-};
-
 // Runs the wanted tests; false when the context was lost on the way.
 bool run_cases(const DeviceFacts& facts, const std::vector<Case>& wanted, std::vector<Result>& results) {
-    const RunLock lock;
     for (size_t i = 0; i < wanted.size(); ++i) {
-        lock.take(wanted[i]);
         results[i].status = "running";
         write_report(facts, results);
         if (!run_case(wanted[i], results[i])) return false;
-        lock.leave();
     }
     return true;
 }
@@ -154,9 +125,8 @@ int run(int count, char** arguments) {
     sort_and_check_names();
     std::vector<Case> wanted;
     std::vector<Result> results;
-    uint64_t number = 0;
     for (const Case& test : cases()) {
-        if (!is_wanted(options(), test.name) || number++ % options().shards != options().shard) continue;
+        if (!is_wanted(options(), test.name)) continue;
         wanted.push_back(test);
         results.push_back({test.name});
         if (options().list) std::printf("%s\n", test.name);
@@ -169,7 +139,7 @@ int run(int count, char** arguments) {
         std::fprintf(stderr, "No test was run: no GPU can be used (%s).\n", reason.c_str());
         return kNothingRan;
     }
-    std::printf("%s, %s suite, seed %llu\n", facts.properties.name, full_suite() ? "full" : "small",
+    std::printf("%s, %s suite, seed %llu\n", facts.properties.name, suite_name(options()),
                 static_cast<unsigned long long>(test_seed()));
     std::fflush(stdout);
     const bool alive = run_cases(facts, wanted, results);

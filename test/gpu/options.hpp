@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "watched.hpp"
+
 namespace spillway::gpu_test {
 
 struct Options {
@@ -14,13 +16,15 @@ struct Options {
     std::string json;                  // file for the results; empty = none
     uint64_t seed = 1;
     int device = 0;
-    uint64_t shard = 0;  // of the wanted tests every one whose number leaves this rest when divided by `shards`
-    uint64_t shards = 1;
-    std::string lock;  // file that runs beside this one lock, so that a test that takes all memory runs alone
     bool full = true;
+    bool watched = false;  // the suite of watched.hpp, not full
     bool list = false;
     bool broken = false;  // runs the cases of harness_test.cu that are meant to fail, and no others
 };
+
+inline const char* suite_name(const Options& options) {
+    return options.full ? "full" : options.watched ? "watched" : "small";
+}
 
 inline Options& options() {
     static Options all;
@@ -43,33 +47,31 @@ inline void parse_options(int count, char** arguments, Options& parsed) {
             (name == "--list" ? parsed.list : parsed.broken) = true;
             continue;
         }
-        if (name != "--filter" && name != "--json" && name != "--seed" && name != "--device" && name != "--suite" &&
-            name != "--shard" && name != "--shards" && name != "--lock") {
+        if (name != "--filter" && name != "--json" && name != "--seed" && name != "--device" && name != "--suite") {
             throw std::invalid_argument(
                 "Expected --list, --filter TEXT (more than once if wanted), --json FILE, --seed NUMBER, "
-                "--suite small|full, --shard NUMBER, --shards NUMBER, --lock FILE or --device NUMBER but received '" +
+                "--suite small|full|watched or --device NUMBER but received '" +
                 name + "'.");
         }
         if (++i == count) throw std::invalid_argument("Expected a value after " + name + ".");
         const std::string value = arguments[i];
         if (name == "--filter") parsed.filters.push_back(value);
         if (name == "--json") parsed.json = value;
-        if (name == "--lock") parsed.lock = value;
-        if (name == "--shard") parsed.shard = parse_number(name, value);
-        if (name == "--shards") parsed.shards = parse_number(name, value);
         if (name == "--seed") parsed.seed = parse_number(name, value);
         if (name == "--device") parsed.device = static_cast<int>(parse_number(name, value));
         if (name == "--suite") {
-            if (value != "small" && value != "full") {
-                throw std::invalid_argument("Expected small or full for --suite but received '" + value + "'.");
+            if (value != "small" && value != "full" && value != "watched") {
+                throw std::invalid_argument("Expected small, full or watched for --suite but received '" + value +
+                                            "'.");
             }
             parsed.full = value == "full";
+            parsed.watched = value == "watched";
         }
     }
-    if (parsed.shard >= parsed.shards) throw std::invalid_argument("Expected --shard to be less than --shards.");
 }
 
 inline bool is_wanted(const Options& options, const char* name) {
+    if (options.watched && !is_watched(name)) return false;
     for (const std::string& filter : options.filters) {
         if (std::strstr(name, filter.c_str()) != nullptr) return true;
     }

@@ -54,7 +54,7 @@ inline std::string report_json(const DeviceFacts& facts, const std::vector<Resul
            version_text(facts.runtime) + "\"},\n";
     // As text: JavaScript's numbers end at 53 bits.
     out += "  \"seed\": \"" + std::to_string(options().seed) + "\",\n";
-    out += std::string("  \"suite\": \"") + (options().full ? "full" : "small") + "\",\n  \"tests\": [";
+    out += std::string("  \"suite\": \"") + suite_name(options()) + "\",\n  \"tests\": [";
     const char* separator = "\n";
     for (const Result& result : results) {
         char ms[32];

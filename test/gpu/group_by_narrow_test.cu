@@ -23,6 +23,13 @@ GroupInput three_columns(const std::vector<uint64_t>& keys) {
     return GroupInput(std::move(table));
 }
 
+// What adds up, beside what compares; a column that two aggregates have, and rows that are counted.
+const std::vector<WantedAggregate> kSums = {{Aggregate::kSum, 1, ValueKind::kSigned},
+                                            {Aggregate::kMin, 1, ValueKind::kSigned},
+                                            {Aggregate::kSum, 2, ValueKind::kUnsigned},
+                                            {Aggregate::kMean, 1, ValueKind::kSigned},
+                                            {Aggregate::kCountRows}};
+
 // As many as the kernel takes.
 const std::vector<WantedAggregate> kFourValues = {{Aggregate::kMin, 1, ValueKind::kSigned},
                                                   {Aggregate::kMax, 2, ValueKind::kUnsigned},
@@ -31,7 +38,7 @@ const std::vector<WantedAggregate> kFourValues = {{Aggregate::kMin, 1, ValueKind
 
 }  // namespace
 
-GPU_TEST("group by max: none to five aggregates") {
+GPU_TEST("group by narrow: none to five aggregates") {
     const uint64_t rows = small_or_full(1503, 100003);
     const GroupInput input = three_columns(drawn_keys(rows, 700, test_seed()));
     std::vector<WantedAggregate> aggregates = kFourValues;
@@ -43,13 +50,13 @@ GPU_TEST("group by max: none to five aggregates") {
     }
 }
 
-GPU_TEST("group by max: every number of rows behind the last four") {
+GPU_TEST("group by narrow: every number of rows behind the last four") {
     for (const uint64_t rows : {0, 1, 2, 3, 4, 5, 130}) {
         check_group_by(three_columns(drawn_keys(rows, 3, test_seed())), kFourValues, 0, std::to_string(rows) + " rows");
     }
 }
 
-GPU_TEST("group by max: extreme keys, among them the one that marks an empty slot") {
+GPU_TEST("group by narrow: extreme keys, among them the one that marks an empty slot") {
     const uint64_t marker = cuda::unmix32(~0U);
     std::vector<uint64_t> keys;
     for (uint64_t row = 0; row < 3001; ++row) {
@@ -61,7 +68,7 @@ GPU_TEST("group by max: extreme keys, among them the one that marks an empty slo
     check_group_by(three_columns(std::vector<uint64_t>(9, marker)), kFourValues, 0, "the marker alone");
 }
 
-GPU_TEST("group by max: extreme values, NaN and zeros") {
+GPU_TEST("group by narrow: extreme values, NaN and zeros") {
     const float nan = std::numeric_limits<float>::quiet_NaN();
     const float inf = std::numeric_limits<float>::infinity();
     const int32_t low = std::numeric_limits<int32_t>::min();
@@ -87,7 +94,7 @@ GPU_TEST("group by max: extreme values, NaN and zeros") {
     }
 }
 
-GPU_TEST("group by max: slices of the hash range") {
+GPU_TEST("group by narrow: slices of the hash range") {
     // Four columns: two slices, four, and more than there may be.
     const uint64_t rows = small_or_full(9001, 300001);
     for (const uint64_t distinct : {10000, 22000, 60000}) {
@@ -97,7 +104,7 @@ GPU_TEST("group by max: slices of the hash range") {
     }
 }
 
-GPU_TEST("group by max: partitions of every size in one pass and in two") {
+GPU_TEST("group by narrow: partitions of every size in one pass and in two") {
     // Rows behind the last four of a partition, empty partitions, one and two blocks per multiprocessor.
     const std::vector<GroupByAlgorithm> partitioned = {GroupByAlgorithm::kPartitioned};
     for (const uint64_t distinct : {1, 130, 3000, 900000}) {
@@ -107,14 +114,14 @@ GPU_TEST("group by max: partitions of every size in one pass and in two") {
     }
 }
 
-GPU_TEST("group by max: heavy partitions are aggregated in units") {
+GPU_TEST("group by narrow: heavy partitions are aggregated in units") {
     const uint64_t rows = small_or_full(40007, 4000003);
     const std::vector<GroupByAlgorithm> partitioned = {GroupByAlgorithm::kPartitioned};
     check_group_by(three_columns(one_hot_key(rows, 0.7, test_seed())), kFourValues, 0, "one hot key", partitioned);
     check_group_by(three_columns(zipf_keys(rows, rows / 4, 1.5, test_seed())), kFourValues, 0, "Zipf", partitioned);
 }
 
-GPU_TEST("group by max: keys that find no place in a block's table") {
+GPU_TEST("group by narrow: keys that find no place in a block's table") {
     // All begin at the first slot. In the full suite so many that the attempt is given up.
     const uint64_t rows = small_or_full(6001, 4000001);
     std::vector<uint64_t> keys;
@@ -124,12 +131,41 @@ GPU_TEST("group by max: keys that find no place in a block's table") {
     check_group_by(three_columns(keys), kFourValues, 100, "one first slot", {GroupByAlgorithm::kHash});
 }
 
-GPU_TEST("group by max: far more groups than expected, Zipf keys and one hot key") {
+GPU_TEST("group by narrow: far more groups than expected, Zipf keys and one hot key") {
     const uint64_t many = small_or_full(5000, 300000);
     check_group_by(three_columns(dense_permutation(many, test_seed())), kFourValues, 1, "one expected");
     const uint64_t rows = small_or_full(5002, 300002);
     check_group_by(three_columns(zipf_keys(rows, rows / 8, 1.0, test_seed())), kFourValues, 0, "Zipf keys");
     check_group_by(three_columns(one_hot_key(rows, 0.6, test_seed())), kFourValues, 0, "one hot key");
+}
+
+GPU_TEST("group by narrow: sums, means and counts, few groups and many, hot ones") {
+    const uint64_t rows = small_or_full(9002, 1000003);
+    for (const uint64_t distinct : {1, 3, 40, 3000, 30000}) {
+        if (!full_suite() && (distinct == 3 || distinct == 30000)) continue;
+        check_group_by(three_columns(drawn_keys(rows, distinct, test_seed())), kSums, distinct,
+                       std::to_string(distinct) + " groups");
+    }
+    check_group_by(three_columns(one_hot_key(rows, 0.6, test_seed())), kSums, 0, "one hot key");
+    check_group_by(three_columns(drawn_keys(rows, 900, test_seed())), {{Aggregate::kCountRows}}, 0, "counts alone");
+}
+
+GPU_TEST("group by narrow: sums whose words carry, of either sign") {
+    HostTable table;
+    std::vector<uint64_t> keys;
+    std::vector<int32_t> values;
+    const uint64_t rows = small_or_full(4001, 400001);
+    for (uint64_t row = 0; row < rows; ++row) {
+        keys.push_back(row % 3 == 0 ? 5 : random64(test_seed(), row) % 90);
+        const int32_t extremes[] = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max(), -1, 0, 1};
+        values.push_back(extremes[random64(test_seed() + 1, row) % 5]);
+    }
+    table.columns.push_back(group_keys_column(keys, 4));
+    table.columns.push_back(column_of(values));
+    const GroupInput input(std::move(table));
+    check_group_by(input, {{Aggregate::kSum, 1, ValueKind::kSigned}, {Aggregate::kMean, 1, ValueKind::kSigned}}, 0,
+                   "signed");
+    check_group_by(input, {{Aggregate::kSum, 1, ValueKind::kUnsigned}, {Aggregate::kCountRows}}, 0, "unsigned");
 }
 
 }  // namespace spillway::gpu_test

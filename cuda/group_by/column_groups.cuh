@@ -6,8 +6,9 @@
 #include "group_by/aggregate_pass.cuh"
 #include "group_by/find_slots.cuh"
 #include "group_by/merge_table.cuh"
+#include "group_by/narrow_rows.cuh"
 
-// Minima and maxima of 4-byte columns by a 4-byte key (max_groups.hpp). What aggregate_tiles.cuh does for any aggregate
+// Aggregates of 4-byte columns by a 4-byte key (column_groups.hpp). What aggregate_tiles.cuh does for any aggregate
 // by descriptors and by way of staged tiles is here straight-line code for four neighbouring rows per thread, which one
 // load per column brings into registers while the four rows before them are worked on. No barrier but at both ends.
 // Bytes: each row read once (by each slice of the hash range; the second slice finds most in the L2 cache), each group
@@ -18,7 +19,7 @@
 // For few groups all lanes look at one address or a few, which is no conflict: no case of its own.
 namespace spillway::cuda {
 
-struct MaxGroupsShared {
+struct ColumnGroupsShared {
     uint32_t elsewhere;  // rows that the block's table had no place for
     uint32_t stop;       // the attempt has failed
 };
@@ -31,15 +32,15 @@ struct RowQuad {
 };
 
 template <int kValues>
-class MaxGroups {
+class ColumnGroups {
     using Slots = BlockSlots<1>;
     using Quad = RowQuad<kValues>;
-    static constexpr int kRows = kMaxGroupsRows;
-    static constexpr int kThreads = max_groups_threads(kValues);
+    static constexpr int kRows = kColumnGroupsRows;
+    static constexpr int kThreads = column_groups_threads(kValues);
     static_assert(sizeof(uint4) == 4 * kRows);
 
   public:
-    __device__ MaxGroups(const AggregatePass& pass, unsigned char* memory, MaxGroupsShared& shared)
+    __device__ ColumnGroups(const AggregatePass& pass, unsigned char* memory, ColumnGroupsShared& shared)
         : pass_(pass),
           shared_(shared),
           table_{reinterpret_cast<Slots::KeyWord*>(memory), reinterpret_cast<uint32_t*>(memory + pass.keys_bytes(1)),
@@ -101,25 +102,12 @@ class MaxGroups {
         if (unplaced != 0) add_elsewhere_rows(unplaced, quad, mixed);
         __syncwarp();
 #pragma unroll
-        for (int v = 0; v < kValues; ++v) add_values(v, rows.values[v], slot);
-    }
-
-    // As max_rows() of add_rows.cuh: all states are loaded before the first is compared, and few rows change one.
-    __device__ void add_values(int v, const uint4& values, const uint32_t (&slot)[kRows]) {
-        const Accumulator& a = pass_.plan.accumulator[v];
-        uint32_t order[kRows] = {values.x, values.y, values.z, values.w};
-        uint32_t state[kRows];
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) state[r] = Slots::look(table_.place(v, slot[r]));
-        if (a.is_float) {
-#pragma unroll
-            for (int r = 0; r < kRows; ++r) order[r] = order_bits(order[r]);
+        for (int v = 0; v < kValues; ++v) {
+            const uint4& from = rows.values[v];
+            const uint32_t values[kRows] = {from.x, from.y, from.z, from.w};
+            add_narrow(table_, pass_.plan.accumulator[v], values, slot);
         }
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-            order[r] ^= static_cast<uint32_t>(a.flip);
-            if (order[r] > state[r]) atomicMax(table_.place(v, slot[r]), order[r]);
-        }
+        for (int i = kValues; i < pass_.plan.accumulators; ++i) count_narrow(table_, pass_.plan.accumulator[i], slot);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint64_t quad, const uint32_t (&mixed)[kRows]) {
@@ -142,18 +130,18 @@ class MaxGroups {
     }
 
     const AggregatePass& pass_;
-    MaxGroupsShared& shared_;
+    ColumnGroupsShared& shared_;
     const Slots table_;
     const uint32_t first_slot_;
     const uint32_t all_slots_;
 };
 
 template <int kValues>
-__global__ void __launch_bounds__(max_groups_threads(kValues), 1)
-    max_groups_kernel(const __grid_constant__ AggregatePass pass) {
+__global__ void __launch_bounds__(column_groups_threads(kValues), 1)
+    column_groups_kernel(const __grid_constant__ AggregatePass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
-    __shared__ MaxGroupsShared shared;
-    MaxGroups<kValues>(pass, memory, shared).run();
+    __shared__ ColumnGroupsShared shared;
+    ColumnGroups<kValues>(pass, memory, shared).run();
 }
 
 }  // namespace spillway::cuda

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "group_by/aggregate_pass.cuh"
+#include "group_by/group_plan.hpp"
+
+namespace spillway::cuda {
+
+// kHash of the shape of NarrowPlan, with up to kColumnGroupsValuesMax accumulators of columns; without aggregates, the
+// distinct keys.
+bool has_column_groups(const GroupPlan& plan, const GroupByRequest& request);
+
+// The table of a block that has a multiprocessor for itself, and slices of the hash range so that the groups fit.
+struct ColumnGroupsTable {
+    uint32_t slots = 0;
+    uint64_t slices = 0;
+
+    static ColumnGroupsTable make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t groups);
+};
+
+// pass: with the table, rows (at least one) and where groups are merged; the plan's fields by place_unstaged().
+void launch_column_groups(Device& device, const GroupPlan& plan, const GroupByRequest& request,
+                          const AggregatePass& aggregate);
+
+}  // namespace spillway::cuda
