@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineProfile } from "../machine/profile.js";
-import { algorithmTitles, type AlgorithmChoice } from "../model/algorithms.js";
 import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, DeviceStage } from "../plan/device-stages.js";
 import type {
     GroupNode,
@@ -12,7 +11,7 @@ import type {
     LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
-import { groupCandidates, joinCandidates } from "./device-algorithms.js";
+import { groupCandidates, joinCandidates, operationText, piecesAlgorithm } from "./device-algorithms.js";
 import {
     addSlot,
     aggregateSlot,
@@ -61,6 +60,8 @@ export interface DeviceCompileRequest {
     profile: MachineProfile;
     /** Nothing that the GPU may refuse. */
     plain: boolean;
+    /** The rows of the join at the root leave the GPU in pieces. */
+    inPieces: boolean;
 }
 
 const offsetBytes = 8;
@@ -195,10 +196,13 @@ export class DeviceDraft {
             });
         const rows = estimator.of(node).rows;
         const payload = { left: this.#payload(node, needed, "left"), right: this.#payload(node, needed, "right") };
-        const shape = joinShape({ node, sides, payload, counted: countOnly, estimator, policy, algorithms });
+        const inPieces = this.request.inPieces && node === this.request.root;
+        const among = inPieces ? [piecesAlgorithm] : algorithms;
+        const shape = joinShape({ node, sides, payload, counted: countOnly, estimator, policy, algorithms: among });
         const choice = chooseDeviceJoin(shape, profile);
+        const algorithm = node.algorithm ?? choice.algorithm;
         const spec: DeviceJoinDescription = {
-            ...{ algorithm: choice.algorithm, firstKey, keyRange, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
+            ...{ algorithm, firstKey, keyRange, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
             nullsEqual: node.nullEquality,
             expectedRows: Math.ceil(rows),
             buildKeys: keys(build),
@@ -210,7 +214,7 @@ export class DeviceDraft {
         this.stages.push({
             kind: "deviceJoin",
             name: countOnly ? "count" : "join",
-            algorithm: operationText(choice.algorithm, chosenBy, node.type),
+            algorithm: operationText(algorithm, chosenBy, node.type, inPieces),
             rowsIn: rowsOf("left") + rowsOf("right"),
             rowsOut: rows,
             build: tables[build],
@@ -281,12 +285,6 @@ export class DeviceDraft {
         });
         return table;
     }
-}
-
-/** "phj-tr, radix hash join of packed rows on the GPU, inner (chosen by the planner)". */
-function operationText(algorithm: keyof typeof algorithmTitles, chosenBy: AlgorithmChoice, type?: string): string {
-    const what = `${algorithm}, ${algorithmTitles[algorithm]} on the GPU`;
-    return `${what}${type === undefined ? "" : `, ${type}`} (chosen by the ${chosenBy})`;
 }
 
 const countRows: DeviceAggregate = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
 import {
+    algorithmTitles,
     deviceGroupAlgorithms,
     deviceJoinAlgorithms,
     type AlgorithmChoice,
@@ -31,6 +32,21 @@ export interface JoinCandidates extends KeyRange {
 
 const withoutRange = deviceJoinAlgorithms.filter((name) => name !== "npj-perfect");
 const noRange: KeyRange = { firstKey: "0x0", keyRange: 0 };
+
+/** The one that makes its rows in pieces, whatever the user named: the others need all their pairs in memory at once. */
+export const piecesAlgorithm: DeviceJoinAlgorithm = "phj-tr";
+
+/** "phj-tr, radix hash join of packed rows on the GPU, inner (chosen by the planner)". */
+export function operationText(
+    algorithm: DeviceJoinAlgorithm | DeviceGroupAlgorithm,
+    chosenBy: AlgorithmChoice,
+    type?: string,
+    inPieces = false
+): string {
+    const what = `${algorithm}, ${algorithmTitles[algorithm]} on the GPU`;
+    const by = algorithm === piecesAlgorithm ? "" : ` by ${piecesAlgorithm}`;
+    return `${what}${type === undefined ? "" : `, ${type}`} (chosen by the ${chosenBy})${inPieces ? `, in pieces${by}` : ""}`;
+}
 
 /** Some name of an algorithm in the query that the user gave; undefined: all is left to the planner. */
 export function namedAlgorithm(node: LogicalNode): DeviceJoinAlgorithm | DeviceGroupAlgorithm | undefined {

@@ -81,26 +81,32 @@ interface Sized {
     estimatedBytes: number;
 }
 
+function draftsOf({ stages }: DeviceDraft): Draft[] {
+    return stages.map((stage) => ({ stage, ...tablesOf(stage) }));
+}
+
 /** The stages with what they free, and the last join in pieces if that is asked for, or if its result does not fit. */
 function withPieces(draft: DeviceDraft, query: PlanQuery, limitBytes: number, policy: Policy): Sized {
     const { tables } = draft;
-    const drafts = draft.stages.map((stage): Draft => ({ stage, ...tablesOf(stage) }));
+    const drafts = draftsOf(draft);
     const whole = { drafts, tables, estimatedBytes: peakBytes(drafts, tables, policy, false) };
     const pieces = piecesOf(draft, query, limitBytes, policy);
     const at = drafts.length - 2;
     const join = drafts[at]?.stage;
     if (pieces === undefined || join?.kind !== "deviceJoin" || join.table === null) return whole;
     const planned = pieces.planned || (limitBytes > 0 && whole.estimatedBytes > limitBytes);
-    const stage: DeviceStageDraft = { ...join, pieces: { ...pieces, planned } };
-    if (!planned) return { ...whole, drafts: drafts.with(at, { ...(drafts[at] as Draft), stage }) };
+    const withJoin = (all: Draft[]): Draft[] => {
+        const last = all[at] as Draft;
+        return all.with(at, { ...last, stage: { ...(last.stage as typeof join), pieces: { ...pieces, planned } } });
+    };
+    if (!planned) return { ...whole, drafts: withJoin(drafts) };
     const result = tables[join.table] as DeviceTableDraft;
     const pieced = tables.with(join.table, { ...result, rows: Math.min(result.rows, pieces.rowsMax) });
-    const estimatedBytes = peakBytes(drafts, pieced, policy, false);
-    const name = `${join.algorithm}, in pieces`;
     return {
-        drafts: drafts.with(at, { ...(drafts[at] as Draft), stage: { ...stage, algorithm: name } }),
+        // What was chosen among all algorithms is not what makes pieces.
+        drafts: withJoin(draftsOf(compile(query, policy, true))),
         tables,
-        estimatedBytes
+        estimatedBytes: peakBytes(drafts, pieced, policy, false)
     };
 }
 
@@ -155,7 +161,7 @@ function piecesOf(draft: DeviceDraft, query: PlanQuery, limitBytes: number, poli
 }
 
 /** Compiles the stages, the last of which sends the result to the sink. */
-function compile(query: PlanQuery, policy: Policy): DeviceDraft {
+function compile(query: PlanQuery, policy: Policy, inPieces = false): DeviceDraft {
     const { root, sink, statistics, profile, plainDevice = false } = query;
     const estimator = new Estimator(root, statistics, policy, query.tableFull);
     const draft = new DeviceDraft({
@@ -165,7 +171,8 @@ function compile(query: PlanQuery, policy: Policy): DeviceDraft {
         estimator,
         policy,
         profile,
-        plain: plainDevice
+        plain: plainDevice,
+        inPieces
     });
     const result = draft.compile();
     if (result === undefined) return draft;

@@ -128,7 +128,7 @@ void begin_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const 
                 spillway_cuda_report* report, spillway_cuda_status* status) {
     *pieces = nullptr;
     *total_rows = 0;
-    operate(gpu, report, status, [&] {
+    operate(gpu, join->algorithm, report, status, [&] {
         if (join->algorithm != 0) throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "an algorithm without pieces"};
         *pieces = new spillway_cuda_pieces(gpu, build->table, probe->table, *join);
         *total_rows = (*pieces)->pieces.rows();
@@ -139,7 +139,8 @@ void begin_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const 
 void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
                 spillway_cuda_report* report, spillway_cuda_status* status) {
     *table = nullptr;
-    operate(pieces->gpu, report, status, [&] {
+    constexpr int32_t kRadixHash = 0;
+    operate(pieces->gpu, kRadixHash, report, status, [&] {
         Table rows;
         if (pieces->pieces.next(pieces->gpu, rows_max, rows)) *table = own(pieces->gpu, std::move(rows));
     });

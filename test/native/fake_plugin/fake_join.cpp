@@ -44,14 +44,11 @@ std::string part_of(const std::string& value, const spillway_cuda_key_part& part
     return value;
 }
 
-// What no-partitioning joins refuse on a GPU (no_partitioning_join.hpp).
+// What perfect hashing refuses on a GPU (no_partitioning_join.hpp).
 void check_algorithm(const Table& build, const spillway_cuda_join& join) {
-    enum JoinAlgorithm : int32_t { kNoPartitioning = 1, kPerfectHash = 2, kSharedHistogram = 7 };
+    enum JoinAlgorithm : int32_t { kPerfectHash = 2, kSharedHistogram = 7 };
     const auto refuse = [](const char* why) { throw Failure{SPILLWAY_CUDA_UNSUPPORTED, why}; };
     if (join.algorithm < 0 || join.algorithm > kSharedHistogram) throw Failure{SPILLWAY_CUDA_INVALID, "no algorithm"};
-    if (join.algorithm != kNoPartitioning && join.algorithm != kPerfectHash) return;
-    const bool is_inner = join.emit == kPairs && join.keep_unmatched_build == 0 && join.keep_unmatched_probe == 0;
-    if (!is_inner) refuse("no-partitioning joins are inner joins");
     if (join.algorithm != kPerfectHash) return;
     if (join.key_count != 1 || join.nulls_equal != 0) refuse("perfect hashing: one key");
     std::unordered_set<uint64_t> seen;

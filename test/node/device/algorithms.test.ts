@@ -22,6 +22,14 @@ async function unlessRefused<T>(run: () => Promise<T>): Promise<T | undefined> {
     }
 }
 
+/** What the planner takes for the operation of a query that names nothing: that depends on the machine's profile. */
+async function plannedBy(query: Query): Promise<string> {
+    for (const stage of (await query.explain()).plan.stages) {
+        if (stage.kind === "deviceJoin" || stage.kind === "deviceGroup") return stage.choice.algorithm;
+    }
+    throw new Error("the query has no operation on the GPU");
+}
+
 describe("joins by name", () => {
     const [left, right] = [keyed(count(300)), keyed(count(900, (i) => i % 400))];
 
@@ -34,7 +42,7 @@ describe("joins by name", () => {
             expect(rows).toEqual(expected);
             const stage = query.report()?.stages.find(({ name }) => name === "join");
             const chosenBy = algorithm === "auto" ? "planner" : "user";
-            const name = algorithm === "auto" ? "phj-tr" : algorithm;
+            const name = algorithm === "auto" ? await plannedBy(query) : algorithm;
             expect(stage?.device).toMatchObject({ algorithm: name, chosenBy });
             // The plugin says by a number what ran: the same name comes back.
             if (!usesRealGpu) expect(stage?.device?.ranAs).toBeUndefined();
@@ -116,7 +124,7 @@ describe("group-bys by name", () => {
             if (rows === undefined) return;
             expect(rows).toEqual(expected);
             const stage = query.report()?.stages.find(({ name }) => name === "group");
-            const name = algorithm === "auto" ? "hgb" : algorithm;
+            const name = algorithm === "auto" ? await plannedBy(query) : algorithm;
             expect(stage?.device).toMatchObject({
                 algorithm: name,
                 chosenBy: algorithm === "auto" ? "planner" : "user"

@@ -3,7 +3,9 @@
 import { Dictionary, Int32, Table, Utf8, vectorFromArray } from "apache-arrow";
 import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
+import { profileFor } from "../../support/device-profile.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { Sandbox } from "../../support/sandbox.js";
 
 useGpu();
 
@@ -96,13 +98,43 @@ describe("GPU memory", () => {
 describe("what the GPU cannot run", () => {
     test.skipIf(usesRealGpu)("a join that it refuses is planned again as one that it never does", async () => {
         behave("walks");
-        await withRuntime({ device: "gpu" }, async (runtime) => {
+        using sandbox = new Sandbox();
+        await withRuntime({ device: "gpu", machine: profileFor(sandbox, "npj") }, async (runtime) => {
             const query = self(runtime, "k");
-            expect(String(await query.explain())).toMatch(/no-partitioning join on the GPU, inner/);
+            expect(String(await query.explain())).toMatch(/npj, .* on the GPU, inner \(chosen by the planner\)/);
             expect((await query.toTable()).numRows).toBe(rows);
-            const stage = query.report()?.stages.find(({ name }) => name === "join");
-            expect(stage?.algorithm).toBe("radix hash join on the GPU, inner");
-            expect(query.report()?.device).toBe("gpu");
+            const report = query.report();
+            const stage = report?.stages.find(({ name }) => name === "join");
+            expect(stage?.algorithm).toMatch(/^phj-tr, .* on the GPU, inner \(chosen by the planner\)$/);
+            expect(stage?.device).toMatchObject({ algorithm: "phj-tr", chosenBy: "planner" });
+            expect(report?.device).toBe("gpu");
+        });
+    });
+
+    test.skipIf(usesRealGpu)("a join that it refuses by the user's algorithm is never planned as another", async () => {
+        behave("walks");
+        const named = (runtime: Runtime): Query => {
+            const [left, right] = [runtime.fromTable(table()), runtime.fromTable(table())];
+            return runtime.join({ left, right, on: "k", algorithm: "npj" });
+        };
+        await withRuntime({ device: "gpu" }, async (runtime) => {
+            const refused = { code: "UNSUPPORTED_TYPE", details: { reason: "deviceUnsupported" } };
+            await expect(named(runtime).count()).rejects.toMatchObject(refused);
+            await expect(named(runtime).toTable()).rejects.toThrow(/a key comes too often/);
+        });
+        await withRuntime({}, async (runtime) => {
+            const query = named(runtime);
+            expect(await query.count()).toBe(rows);
+            const report = query.report();
+            expect(report).toMatchObject({ device: "cpu", uploadedBytes: 0 });
+            expect(report?.deviceReason).toMatch(/a key comes too often/);
+            expect(report?.stages.some((stage) => "device" in stage)).toBe(false);
+        });
+        // Beside it, what the planner chose is: the user's join keeps its name and ends the query.
+        using sandbox = new Sandbox();
+        await withRuntime({ device: "gpu", machine: profileFor(sandbox, "npj") }, async (runtime) => {
+            const more = named(runtime).join(runtime.fromTable(table()), { on: "k", select: ["k"] });
+            await expect(more.count()).rejects.toThrow(/a key comes too often/);
         });
     });
 

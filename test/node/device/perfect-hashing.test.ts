@@ -41,8 +41,7 @@ describe("perfect hashing", () => {
         ["repeated", keyed(count(300, (i) => i >> 1)), "inner", /may come twice/],
         ["sparse", keyed(count(300, (i) => i * 1_000_000)), "inner", /not dense/],
         ["text", keyed(count(300, String), new Utf8()), "inner", /no integer/],
-        ["floats", keyed(count(300), new Float64()), "inner", /no integer/],
-        ["outer", keyed(count(300)), "left", /inner joins/]
+        ["floats", keyed(count(300), new Float64()), "left", /no integer/]
     ] as const)("%s keys are refused with the reason, on every device but the CPU", async (_, table, type, reason) => {
         for (const device of ["gpu", "auto"] as const) {
             await withRuntime({ ...onGpu, device }, async (runtime) => {
@@ -52,6 +51,17 @@ describe("perfect hashing", () => {
                 await expect(query.explain()).rejects.toThrow(reason);
             });
         }
+    });
+
+    test.each(["left", "right", "full", "semi", "anti"] as const)("%s joins", async (type) => {
+        const [left, right] = [keyed(count(300)), keyed(count(500, (i) => (i % 7 === 0 ? null : 2 * i)))];
+        const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(joined(cpu, left, right, "auto", type)));
+        await withRuntime(onGpu, async (runtime) => {
+            const query = joined(runtime, left, right, "npj-perfect", type);
+            expect(await rowsOf(query)).toEqual(expected);
+            const stage = query.report()?.stages.find(({ name }) => name === "join");
+            expect(stage?.algorithm).toMatch(new RegExp(`^npj-perfect, .*, ${type} \\(chosen by the user\\)$`));
+        });
     });
 
     test("takes the other side where only that one is dense and unique, unless a hint forbids it", async () => {

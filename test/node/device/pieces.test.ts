@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results that do not fit GPU memory: they leave it in pieces, counted first.
 import { Int32, Table, Utf8, vectorFromArray } from "apache-arrow";
-import { openRuntime, type JoinType, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import {
+    joinAlgorithms,
+    openRuntime,
+    type JoinAlgorithm,
+    type JoinType,
+    type Query,
+    type Runtime,
+    type RuntimeOptions
+} from "spillway";
 import { describe, expect, test } from "vitest";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 
@@ -27,10 +35,10 @@ async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) 
 }
 
 /** 1,440,000 pairs. */
-function product(runtime: Runtime, hints = {}): Query {
+function product(runtime: Runtime, hints = {}, algorithm: JoinAlgorithm = "auto"): Query {
     const table: Table = new Table({ one: numbers(() => 1), k: numbers((i) => i) });
     const [left, right] = [runtime.fromTable(table), runtime.fromTable(table)];
-    return runtime.join({ left, right, on: "one", select: ["k", "k_right"], hints });
+    return runtime.join({ left, right, on: "one", select: ["k", "k_right"], hints, algorithm });
 }
 
 function sumOf(table: Table, column: string): bigint {
@@ -145,6 +153,46 @@ describe("pieces of a size that was asked for", () => {
                 expect(await query.count()).toBe(expected.length);
             });
         }
+    });
+
+    test.each(joinAlgorithms)("by %s: made by phj-tr, as explain and report say", async (algorithm) => {
+        const join = (runtime: Runtime): Query => {
+            const [build, probe] = [runtime.fromTable(keys), runtime.fromTable(right)];
+            return runtime.join({ left: build, right: probe, on: "k", algorithm, hints: { buildSide: "left" } });
+        };
+        const keys: Table = new Table({ k: numbers((i) => i, 90) });
+        await withRuntime({ debug: { pieceRows: 64 } }, async (runtime) => {
+            const query = join(runtime);
+            const name = algorithm === "auto" ? "phj-tr" : algorithm;
+            const chosenBy = algorithm === "auto" ? "planner" : "user";
+            const by = name === "phj-tr" ? "" : " by phj-tr";
+            const text = new RegExp(
+                `${name}, .* on the GPU, inner \\(chosen by the ${chosenBy}\\), in pieces${by}(?! by)`,
+                "m"
+            );
+            expect(String(await query.explain())).toMatch(text);
+            await query.toTable();
+            const report = query.report();
+            expect(report?.devicePieces).toBeGreaterThan(1);
+            const stage = report?.stages.find((one) => one.name === "join");
+            expect(stage?.algorithm).toMatch(text);
+            expect(stage?.device).toMatchObject({ algorithm: name, chosenBy });
+            expect(stage?.device?.ranAs).toBe(name === "phj-tr" ? undefined : "phj-tr");
+            // Counts need no pieces: the algorithm of that name does them.
+            await query.count();
+            const counted = query.report()?.stages.find((one) => one.name === "count");
+            expect(counted?.device?.ranAs).toBeUndefined();
+        });
+    });
+
+    test("that turn out to be needed are reported as another algorithm's too", async () => {
+        await withRuntime({ memory: { device } }, async (runtime) => {
+            const query = product(runtime, { resultRows: 1 }, "smj-ur");
+            expect(String(await query.explain())).toMatch(/smj-ur, .* \(chosen by the user\)(?!.*in pieces)/);
+            await expectProduct(query);
+            const stage = query.report()?.stages.find((one) => one.name === "join");
+            expect(stage?.device).toMatchObject({ algorithm: "smj-ur", chosenBy: "user", ranAs: "phj-tr" });
+        });
     });
 
     test("an empty result has none", async () => {

@@ -2,6 +2,7 @@
 // Plans for a GPU from relations and samples: which algorithm, and what explain says of it.
 import { Int32, Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
+import { algorithmTitles, deviceGroupAlgorithms, deviceJoinAlgorithms } from "../../../src/model/algorithms.js";
 import type { DeviceGroupStage, DeviceJoinStage } from "../../../src/plan/device-stages.js";
 import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
 import { planText } from "../../../src/plan/plan-text.js";
@@ -39,6 +40,8 @@ function planOf(root: LogicalNode, samples: readonly Partial<KeyStatistics>[], m
 }
 const joinStage = (plan: Plan): DeviceJoinStage =>
     plan.stages.find((stage): stage is DeviceJoinStage => stage.kind === "deviceJoin")!;
+const predictedOf = ({ choice }: DeviceJoinStage | DeviceGroupStage, name: string): number =>
+    choice.candidates.find(({ algorithm }) => algorithm === name)?.predictedMs ?? NaN;
 const groupStage = (plan: Plan): DeviceGroupStage =>
     plan.stages.find((stage): stage is DeviceGroupStage => stage.kind === "deviceGroup")!;
 
@@ -46,25 +49,61 @@ describe("a join", () => {
     test("of two large relations is partitioned, and explain says why", () => {
         const plan = planOf(join(wide, orders, { on: "k" }), [{}, {}]);
         const stage = joinStage(plan);
-        expect(stage).toMatchObject({ algorithm: "radix hash join on the GPU, inner", spec: { algorithm: "phj-tr" } });
-        expect(stage.choice.candidates.map(({ algorithm }) => algorithm)).toEqual(["phj-tr", "npj"]);
+        const { algorithm } = stage.choice;
+        expect(stage.spec.algorithm).toBe(algorithm);
+        expect(stage.algorithm).toBe(
+            `${algorithm}, ${algorithmTitles[algorithm]} on the GPU, inner (chosen by the planner)`
+        );
+        expect(algorithm).toMatch(/^phj/);
+        // All but the array over keys, whose exact range nobody has read.
+        const names = deviceJoinAlgorithms.filter((name) => name !== "npj-perfect");
+        expect(stage.choice.candidates.map((one) => one.algorithm).sort()).toEqual([...names].sort());
+        expect(predictedOf(stage, "npj")).toBeGreaterThan(predictedOf(stage, "phj-tr"));
         expect(stage.predictedMs).toBeGreaterThan(stage.choice.candidates[0]!.predictedMs);
         expect(JSON.parse(JSON.stringify(plan))).toEqual(plan);
         const text = planText(plan);
-        expect(text).toMatch(/phj-tr: transform [\d.]+ ms, match [\d.]+ ms/);
+        expect(text).toMatch(/phj-[a-z]+: transform [\d.]+ ms, match [\d.]+ ms/);
         expect(text).toMatch(/because: a hash table of 2 GiB leaves the GPU's cache, 4 payload columns.* 100 % of/);
-        expect(text).toMatch(/npj would take \d+ ms/);
+        expect(text).toMatch(/[a-z-]+ would take [\d.]+ ms/);
     });
 
-    test("with a small side is not, unless its keys repeat or rows without a partner come out", () => {
-        const algorithm = (root: LogicalNode, more = {}, query: Partial<PlanQuery> = {}): string =>
-            joinStage(planOf(root, [more, {}], query)).spec.algorithm;
+    test("may go unpartitioned, unless keys repeat or rows without a partner come out", () => {
+        const candidates = (root: LogicalNode, more = {}, query: Partial<PlanQuery> = {}): string[] =>
+            joinStage(planOf(root, [more, {}], query)).choice.candidates.map(({ algorithm }) => algorithm);
         const inner = join(nation, orders, { on: "k" });
-        expect(algorithm(inner)).toBe("noPartitioning");
-        expect(algorithm(inner, { sampledDistinct: 8000 })).toBe("radix");
-        expect(algorithm(inner, {}, { plainDevice: true })).toBe("radix");
-        expect(algorithm(join(nation, orders, { on: "k", type: "full" }))).toBe("radix");
-        expect(algorithm(join(nation, orders, { on: "k", type: "semi" }))).toBe("radix");
+        expect(candidates(inner)).toContain("npj");
+        expect(candidates(inner, { sampledDistinct: 8000 })).not.toContain("npj");
+        expect(candidates(inner, {}, { plainDevice: true })).toEqual(["phj-tr"]);
+        expect(candidates(join(nation, orders, { on: "k", type: "full" }))).not.toContain("npj");
+        expect(candidates(join(nation, orders, { on: "k", type: "semi" }))).not.toContain("npj");
+        // A table of 16 MiB stays in the cache; one of 2 GiB does not.
+        const small = joinStage(planOf(join(nation, orders, { on: "k" }), [{}, {}]));
+        const large = joinStage(planOf(join(wide, orders, { on: "k" }), [{}, {}]));
+        const share = (stage: DeviceJoinStage): number => predictedOf(stage, "npj") / predictedOf(stage, "phj-tr");
+        expect(share(large)).toBeGreaterThan(1.5 * share(small));
+    });
+
+    test("by the user's algorithm is by that one, whatever it is predicted to take", () => {
+        for (const type of ["inner", "left", "full", "anti"] as const) {
+            for (const algorithm of deviceJoinAlgorithms) {
+                const stage = joinStage(planOf(join(wide, orders, { on: "k", type, algorithm }), [{}, {}]));
+                expect(stage).toMatchObject({ chosenBy: "user", spec: { algorithm }, choice: { algorithm } });
+                expect(stage.choice.candidates).toHaveLength(1);
+                expect(stage.algorithm).toContain(`${type} (chosen by the user)`);
+            }
+        }
+    });
+
+    test("in pieces is planned by the algorithm that makes them, and says whom it replaces", () => {
+        const planned = (algorithm?: "smj-ur"): DeviceJoinStage =>
+            joinStage(planOf(join(wide, orders, { on: "k", ...(algorithm && { algorithm }) }), [{}, {}], { debug }));
+        const debug = { pieceRows: million };
+        const [plain, named] = [planned(), planned("smj-ur")];
+        expect(plain).toMatchObject({ spec: { algorithm: "phj-tr" }, choice: { algorithm: "phj-tr" } });
+        expect(plain.algorithm).toMatch(/^phj-tr, .* \(chosen by the planner\), in pieces$/);
+        expect(named).toMatchObject({ spec: { algorithm: "smj-ur" }, choice: { algorithm: "phj-tr" } });
+        expect(named.algorithm).toMatch(/^smj-ur, .* \(chosen by the user\), in pieces by phj-tr$/);
+        expect(named.predictedMs).toBe(plain.predictedMs);
     });
 
     test("of keys with few partners is known by the ranges of both sides' keys", () => {
@@ -101,14 +140,15 @@ describe("a group-by", () => {
 
     test("hashes few groups and partitions many", () => {
         const few = grouped({ sampledRows: 65_536, sampledDistinct: 1000 });
-        expect(few).toMatchObject({ algorithm: "hash group-by on the GPU", spec: { algorithm: "hash" } });
+        expect(few.algorithm).toBe("hgb, hash group-by on the GPU (chosen by the planner)");
+        expect(few.spec.algorithm).toBe("hgb");
         expect(few.choice.reason).toMatch(/about 1,000 groups, their states fit the shared memory/);
         const many = grouped({});
-        expect(many).toMatchObject({
-            algorithm: "partitioned group-by on the GPU",
-            spec: { algorithm: "partitioned" }
-        });
-        expect(many.choice.candidates).toHaveLength(3);
+        const { algorithm, candidates } = many.choice;
+        expect(many.spec.algorithm).toBe(algorithm);
+        expect(many.algorithm).toContain(`${algorithm}, ${algorithmTitles[algorithm]} on the GPU`);
+        expect(candidates.map((one) => one.algorithm).sort()).toEqual([...deviceGroupAlgorithms].sort());
+        expect(predictedOf(many, "hgb")).toBeGreaterThan(predictedOf(many, "pgb-tr"));
     });
 
     test("knows the widths of what it aggregates", () => {
