@@ -2,10 +2,10 @@
 
 /**
  * Joins of the GPU, by the names of their papers, in the order of their numbers (JoinAlgorithm in
- * cuda/equi_join/equi_join.hpp). npj: no-partitioning join, with linear probing or (npj-perfect) an array over the keys'
- * range. phj: partitioned hash join, smj: sort-merge join; -tr: payloads are transformed (partitioned or sorted) with the
- * keys and gathered from there (GFTR; phj-tr moves whole rows), -ur: they stay where they are and are gathered from the
- * untransformed relation (GFUR). phj-shared: partitions by histograms in shared memory, smj-merge: merge sort.
+ * cuda/equi_join/equi_join.hpp). npj: no-partitioning join, with linear probing or (npj-perfect) an array over the
+ * keys' range. phj: partitioned hash join, smj: sort-merge join; -tr: payloads are transformed (partitioned or sorted)
+ * with the keys and gathered from there (GFTR; phj-tr moves whole rows), -ur: they stay where they are and are gathered
+ * from the untransformed relation (GFUR). phj-shared: partitions by histograms in shared memory, smj-merge: merge sort.
  */
 export const deviceJoinAlgorithms = [
     "phj-tr",
@@ -20,8 +20,8 @@ export const deviceJoinAlgorithms = [
 export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
 
 /**
- * Group-bys of the GPU, likewise: hash-based, partitioned, sort-based; sgb-de-tr sorts by dictionary-encoded keys (GroupByAlgorithm in
- * cuda/group_by/group_by.hpp).
+ * Group-bys of the GPU, likewise (GroupByAlgorithm in cuda/group_by/group_by.hpp): hash-based, partitioned, sort-based;
+ * sgb-de-tr sorts by dictionary-encoded keys.
  */
 export const deviceGroupAlgorithms = ["hgb", "pgb-tr", "sgb-ur", "pgb-ur", "sgb-tr", "sgb-de-tr"] as const;
 export type DeviceGroupAlgorithm = (typeof deviceGroupAlgorithms)[number];

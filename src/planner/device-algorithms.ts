@@ -33,7 +33,7 @@ export interface JoinCandidates extends KeyRange {
 const withoutRange = deviceJoinAlgorithms.filter((name) => name !== "npj-perfect");
 const noRange: KeyRange = { firstKey: "0x0", keyRange: 0 };
 
-/** The one that makes its rows in pieces, whatever the user named: the others need all their pairs in memory at once. */
+/** Makes its rows in pieces, whatever the user named: other algorithms need all their pairs in memory at once. */
 export const piecesAlgorithm: DeviceJoinAlgorithm = "phj-tr";
 
 /** "phj-tr, radix hash join of packed rows on the GPU, inner (chosen by the planner)". */
@@ -45,7 +45,8 @@ export function operationText(
 ): string {
     const what = `${algorithm}, ${algorithmTitles[algorithm]} on the GPU`;
     const by = algorithm === piecesAlgorithm ? "" : ` by ${piecesAlgorithm}`;
-    return `${what}${type === undefined ? "" : `, ${type}`} (chosen by the ${chosenBy})${inPieces ? `, in pieces${by}` : ""}`;
+    const pieces = inPieces ? `, in pieces${by}` : "";
+    return `${what}${type === undefined ? "" : `, ${type}`} (chosen by the ${chosenBy})${pieces}`;
 }
 
 /** Some name of an algorithm in the query that the user gave; undefined: all is left to the planner. */

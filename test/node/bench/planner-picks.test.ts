@@ -5,7 +5,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { readProfileFile } from "../../../src/machine/profile.js";
-import { deviceGroupNames, deviceJoinNames } from "../../../src/plan/device-choice.js";
+import { deviceGroupAlgorithms, deviceJoinAlgorithms } from "../../../src/model/algorithms.js";
 import { Sandbox } from "../../support/sandbox.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 
@@ -40,8 +40,8 @@ describe("the grid", () => {
     const [joins, groups] = experimentParts(JSON.parse(readFileSync(file, "utf8"))) as [Part, Part];
 
     test("has all algorithms and some 40 and 30 cells", () => {
-        expect(joins.algorithms.map(({ name }) => name).sort()).toEqual([...deviceJoinNames].sort());
-        expect(groups.algorithms.map(({ name }) => name).sort()).toEqual([...deviceGroupNames].sort());
+        expect(joins.algorithms.map(({ name }) => name).sort()).toEqual([...deviceJoinAlgorithms].sort());
+        expect(groups.algorithms.map(({ name }) => name).sort()).toEqual([...deviceGroupAlgorithms].sort());
         expect([joins.workloads.length, groups.workloads.length]).toEqual([48, 34]);
         for (const { workloads } of [joins, groups]) {
             expect(new Set(workloads.map(({ name }) => name)).size).toBe(workloads.length);
