@@ -63,12 +63,12 @@ export class Lab {
         return least;
     }
 
-    /** Phases of the stage of this name in its fastest run; undefined where the report has none. */
-    public async phases(query: Query, stage: string): Promise<Phases | undefined> {
-        await this.#run(query, "batches");
+    /** Phases of the operation of a query in its fastest run; undefined where the report has none. */
+    public async phases(query: Query, sink: "count" | "batches"): Promise<Phases | undefined> {
+        await this.#run(query, sink);
         let best: Phases | undefined;
         for (let i = 0; i < runs; i++) {
-            const found = phasesOf(stageOf(await this.#run(query, "batches"), stage));
+            const found = phasesOf(await this.#run(query, sink));
             if (found === undefined) return undefined;
             if (best === undefined || sum(found) < sum(best)) best = found;
         }
@@ -89,15 +89,10 @@ export const stageMs =
     (report: RunReport): number =>
         stageOf(report, name).actualMs;
 
-/** Reports of plugins that time no phases have none of these. */
-function phasesOf(stage: StageReport): Phases | undefined {
-    const given = stage as StageReport & { phases?: object };
-    const fields = { ...given, ...given.phases } as unknown as Record<string, unknown>;
-    const read = (name: string): number | undefined => {
-        const ms = fields[`${name}Ms`] ?? fields[`${name}_ms`];
-        return typeof ms === "number" && ms >= 0 ? ms : undefined;
-    };
-    const [transform, match, materialize] = [read("transform"), read("match"), read("materialize")];
-    if (transform === undefined || match === undefined || materialize === undefined) return undefined;
+/** None where the plugin times no phases, and where another algorithm than the one that was named did the work. */
+function phasesOf({ stages }: RunReport): Phases | undefined {
+    const device = stages.findLast((stage) => stage.device?.algorithm !== undefined)?.device;
+    if (device?.phases === undefined || device.ranAs !== undefined) return undefined;
+    const { transformMs: transform, matchMs: match, materializeMs: materialize } = device.phases;
     return transform + match + materialize > 0 ? { transform, match, materialize } : undefined;
 }
