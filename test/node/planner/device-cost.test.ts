@@ -97,13 +97,18 @@ describe("measured runs are predicted within 40 %", () => {
 
 describe("a join", () => {
     test("moves payload columns with the keys, unless few rows match", () => {
-        expect(join().algorithm).toBe("phj-tr");
-        expect(join({ matchRatio: 0.0625 }).algorithm).toBe("phj-ur");
-        expect(join({ matchRatio: 0.0625, probeHeaviestShare: 0.38 }).predictedMs).toBeDefined();
+        const algorithms = ["phj-tr", "phj-ur"];
+        expect(join({ algorithms }).algorithm).toBe("phj-tr");
+        expect(join({ algorithms, matchRatio: 0.0625 }).algorithm).toBe("phj-ur");
+        const { transformMs, materializeMs } = join({ algorithms: ["phj-ur"] }).predictedMs;
+        const fewer = join({ algorithms: ["phj-ur"], matchRatio: 0.0625 }).predictedMs;
+        expect(fewer.transformMs).toBe(transformMs);
+        expect(fewer.materializeMs).toBeLessThan(materializeMs / 4);
     });
 
     test("probes a table that fits the cache without partitioning", () => {
-        const { algorithm, reason } = join({ buildRows: 2 ** 20, buildPayload: [] });
+        const algorithms = ["npj", "phj-tr", "smj-ur"];
+        const { algorithm, reason } = join({ buildRows: 2 ** 20, buildPayload: [], algorithms });
         expect(algorithm).toBe("npj");
         expect(reason).toMatch(/16 MiB stays in the GPU's cache.*would take/);
         const { candidates } = join({ buildRows: 2 ** 20, uniqueBuildKeys: false });
@@ -149,13 +154,20 @@ describe("a join", () => {
 
 describe("a group-by", () => {
     test("hashes what fits shared memory and partitions the rest", () => {
-        expect([4, 2 ** 8, 2 ** 14].map((groups) => group({ groups }).algorithm)).toEqual(["hgb", "hgb", "hgb"]);
-        expect([2 ** 18, 2 ** 26].map((groups) => group({ groups }).algorithm)).toEqual(["pgb-tr", "pgb-tr"]);
+        // Those that were measured, and win where the model says so: docs/results/h200/in-core-group-by.json.
+        const algorithms = ["hgb", "pgb-tr", "sgb-ur"];
+        const of = (groups: number) => group({ groups, algorithms }).algorithm;
+        expect([4, 2 ** 8, 2 ** 12].map(of)).toEqual(["hgb", "hgb", "hgb"]);
+        expect([2 ** 18, 2 ** 26].map(of)).toEqual(["pgb-tr", "pgb-tr"]);
     });
 
-    test("sorts only where it has to, then by encoded keys if there are few groups", () => {
-        expect(group({ sorted: true, groups: 64 }).algorithm).toBe("sgb-de-tr");
-        expect(group({ sorted: true, groups: 2 ** 26 }).algorithm).toBe("sgb-tr");
+    test("sorts only where it has to, numbers of groups in fewer passes than keys", () => {
+        const { candidates } = group({ sorted: true });
+        expect(candidates.map(({ algorithm }) => algorithm).sort()).toEqual(["sgb-de-tr", "sgb-tr", "sgb-ur"]);
+        const transform = (algorithm: string, groups: number): number =>
+            group({ algorithms: [algorithm], groups }).predictedMs.transformMs;
+        expect(transform("sgb-de-tr", 64)).toBeLessThan(transform("sgb-tr", 64));
+        expect(transform("sgb-de-tr", 2 ** 26)).toBeGreaterThan(transform("sgb-tr", 2 ** 26));
     });
 
     test("gathers few columns of many runs no slower than it must", () => {
