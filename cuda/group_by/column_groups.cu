@@ -35,6 +35,12 @@ ColumnGroupsTable ColumnGroupsTable::make(const DeviceProperties& properties, co
     table.slots = static_cast<uint32_t>((slots - 4) & ~1ULL);
     const auto most = static_cast<uint64_t>(static_cast<double>(table.slots) * kColumnGroupsFill);
     table.slices = std::max<uint64_t>((groups + most - 1) / most, 1);
+    bool adds = false;
+    for (int i = 0; i < plan.slots.accumulators; ++i) {
+        const Accumulator& a = plan.slots.accumulator[i];
+        adds = adds || (a.op == AccumulatorOp::kAdd && !a.counts);
+    }
+    table.is_worth_it = table.slices <= (adds ? kColumnGroupsSumSlicesMax : kColumnGroupsSlicesMax);
     return table;
 }
 

@@ -17,6 +17,7 @@ bool has_column_groups(const GroupPlan& plan, const GroupByRequest& request);
 struct ColumnGroupsTable {
     uint32_t slots = 0;
     uint64_t slices = 0;
+    bool is_worth_it = false;  // else so many slices that partitions take less time
 
     static ColumnGroupsTable make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t groups);
 };

@@ -163,7 +163,7 @@ class GroupBy {
 
     bool run_column_groups(uint64_t groups) {
         const ColumnGroupsTable table = ColumnGroupsTable::make(device_.properties(), plan_, groups);
-        if (table.slices > kColumnGroupsSlicesMax || table.slices > multiprocessors_) return false;
+        if (!table.is_worth_it || table.slices > multiprocessors_) return false;
         place_unstaged(plan_, request_);
         pass_.slices = static_cast<uint32_t>(table.slices);
         set_table(table.slots);

@@ -59,9 +59,11 @@ constexpr int column_groups_threads(int values) {
 // of some 10 instructions per 32 rows each, where another slice costs some 45. Slots of 12 bytes, 227 KiB: 10,300
 // groups. Not measured yet.
 constexpr double kColumnGroupsFill = 0.55;
-// Four slices do the instructions of four passes over the rows, some 3 ms for 2^28 rows of 12 bytes by count, where
-// kPartitioned took 6.8 ms on an H200 for 2^14 groups.
+// Slices do the instructions of as many passes over the rows. H200, 2^28 rows of 12 bytes, 2^14 groups: maxima, two
+// slices 2.4 ms (kPartitioned 3.6); sums, whose slots are larger, three slices 5.3 (4.0). Of four columns maxima of one
+// slice take 1.3 ms, kPartitioned 5.8.
 constexpr uint32_t kColumnGroupsSlicesMax = 4;
+constexpr uint32_t kColumnGroupsSumSlicesMax = 2;
 // Static shared memory of the kernel, with what aligns the table behind it, at most.
 constexpr uint32_t kColumnGroupsReservedBytes = 256;
 
