@@ -7,7 +7,7 @@ import { measured, type Figures, type Phases } from "./lab.js";
 export interface DeviceRuns {
     /** Of npj, counted, on a thousand rows: nothing but the starts of its kernels. */
     start?: Phases | undefined;
-    /** Joins of `rows` unique keys with as many foreign ones, all of which match; two columns of 4 bytes on each side. */
+    /** Joins of `rows` unique keys with as many foreign ones that all match; two columns of 4 bytes on each side. */
     phjTr?: Phases | undefined;
     smjUr?: Phases | undefined;
     smjTr?: Phases | undefined;
