@@ -73,7 +73,9 @@ export class DeviceSolver {
         return (this.#figures[name] ?? this.base[name])?.value ?? 1;
     }
 
+    /** A phase that takes no time tells no speed. */
     #set(name: string, value: number): void {
+        if (!Number.isFinite(value)) return;
         this.#figures[name] = measured(value);
     }
 
@@ -127,7 +129,7 @@ export class DeviceSolver {
         const tableBytes = 2 ** Math.ceil(Math.log2(Math.max(64, 2 * buildRows))) * 2 * keyBytes;
         const memory = this.#value("device_memory_bytes_per_ms");
         const [few, many] = [total(fewProbes), total(manyProbes)];
-        const read = rest(many - few, (probeRows * keyBytes) / memory);
+        const read = rest(many, few + (probeRows * keyBytes) / memory);
         const starts = npjLaunches * this.#value("device_launch_ms");
         const insert = rest(few, starts + (tableBytes + buildRows * keyBytes) / memory);
         return { tableBytes, insert: insert / buildRows, read: read / (probeRows * looksPerMatch) };

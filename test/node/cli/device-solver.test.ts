@@ -100,6 +100,13 @@ test("what did not run tells nothing, and noise no speed without end", () => {
     const noisy = new DeviceSolver({ ...runs, phjTr: instant, smjUr: instant }, rows, {}).solve();
     expect(noisy["device_match_rows_per_ms"]?.value).toBeLessThanOrEqual((2 * rows) / 1e-4);
     expect(noisy["device_merge_rows_per_ms"]?.value).toBeLessThanOrEqual((2 * rows) / 1e-4);
+    // As many probe rows as a few take no longer.
+    const same = { buildRows: rows, probeRows: rows, fewProbes: instant, manyProbes: instant };
+    const equal = new DeviceSolver({ near: same, far: same }, rows, {}).solve();
+    expect(Object.values(equal)).toHaveLength(4);
+    for (const { value } of Object.values(equal)) expect(value).toBeGreaterThan(rows / 10);
+    const nothing = { transform: 0, match: 1, materialize: 0 };
+    expect(new DeviceSolver({ smjTr: nothing, smjMerge: nothing }, rows, {}).solve()).toEqual({});
 });
 
 test("phases are read from the operation of a report, and only of the algorithm that was named", async () => {
