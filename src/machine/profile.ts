@@ -39,7 +39,6 @@ export const deviceFigures = {
     device_random_reads_per_ms: "deviceRandomReadsPerMs",
     device_cached_inserts_per_ms: "deviceCachedInsertsPerMs",
     device_random_inserts_per_ms: "deviceRandomInsertsPerMs",
-    device_same_address_updates_per_ms: "deviceSameAddressUpdatesPerMs",
     device_block_bytes: "deviceBlockBytes",
     device_partition_bytes_per_ms: "devicePartitionBytesPerMs",
     device_sort_bytes_per_ms: "deviceSortBytesPerMs",
@@ -47,7 +46,7 @@ export const deviceFigures = {
     device_chain_steps_per_ms: "deviceChainStepsPerMs",
     device_merge_rows_per_ms: "deviceMergeRowsPerMs",
     device_merge_sort_bytes_per_ms: "deviceMergeSortBytesPerMs",
-    device_group_extreme_rows_per_ms: "deviceGroupExtremeRowsPerMs",
+    device_group_narrow_rows_per_ms: "deviceGroupNarrowRowsPerMs",
     device_group_rows_per_ms: "deviceGroupRowsPerMs",
     device_group_partition_rows_per_ms: "deviceGroupPartitionRowsPerMs"
 } as const;

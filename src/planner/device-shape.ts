@@ -74,6 +74,9 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
     };
 }
 
+const extremes: ReadonlySet<string> = new Set(["min", "max"]);
+const integerSums: ReadonlySet<string> = new Set(["sum", "mean", "countRows"]);
+
 /** `widths`: of the column of each aggregate. */
 export function groupShape(
     node: GroupNode,
@@ -89,7 +92,10 @@ export function groupShape(
         groups: Math.max(1, Math.ceil(estimator.of(node).rows)),
         keyBytes: packedKeyBytes(node.keys),
         values: widths,
-        extremes: aggregates.every(({ kind }) => kind === "min" || kind === "max"),
+        extremes: aggregates.every(({ kind }) => extremes.has(kind)),
+        narrow: aggregates.every(
+            ({ kind, valueKind }) => extremes.has(kind) || (integerSums.has(kind) && valueKind !== "float")
+        ),
         heaviestShare: node.keys.length === 0 ? 1 : (statistics?.heaviestShare ?? 1 / Math.max(1, rows)),
         sorted: false,
         algorithms

@@ -64,6 +64,7 @@ function groupShape({ workload }) {
         keyBytes: key_bytes,
         values: payload_bytes,
         extremes: aggregate === "max",
+        narrow: true,
         heaviestShare: zipfShare(zipf, groups),
         sorted: false
     };

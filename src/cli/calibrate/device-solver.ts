@@ -152,7 +152,7 @@ export class DeviceSolver {
     #groups(): void {
         const { extremes, sums, partitioned } = this.runs;
         const { rows } = this;
-        if (extremes !== undefined) this.#set("device_group_extreme_rows_per_ms", rows / extremes.match);
+        if (extremes !== undefined) this.#set("device_group_narrow_rows_per_ms", rows / extremes.match);
         if (sums !== undefined) this.#set("device_group_rows_per_ms", rows / sums.match);
         if (partitioned !== undefined) this.#set("device_group_partition_rows_per_ms", rows / partitioned.match);
     }

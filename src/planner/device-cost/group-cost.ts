@@ -10,27 +10,30 @@ interface Context {
 }
 
 // Share of a block's slots that groups take; passes over the rows with a slice of the hash range each, at most; groups
-// by one pass of radix bits, and columns of the kernel of minima and maxima (cuda/group_by/group_policy.hpp).
+// by one pass of radix bits, and columns of the kernels of 4-byte columns (cuda/group_by/group_policy.hpp).
 const tableFill = 0.55;
 const slicesMax = { extreme: 4, other: 2 };
 const passBits = 7;
-const extremeColumnsMax = 4;
+const narrowColumnsMax = 4;
 
 /** Bytes of a group's slot: minima and maxima are as wide as their values, sums and counts have 8 bytes. */
 function slotBytes({ keyBytes, values, extremes }: DeviceGroupShape): number {
     return keyBytes + (extremes ? sumOf(values) : 8 * values.length);
 }
 
-/** Minima and maxima of 4-byte columns by a 4-byte key have a kernel of their own. */
-function hasExtremeKernel({ keyBytes, values, extremes }: DeviceGroupShape): boolean {
-    return extremes && keyBytes === 4 && values.length <= extremeColumnsMax && values.every((width) => width === 4);
+/** Aggregates of 4-byte columns by a 4-byte key have kernels of their own. */
+function hasNarrowKernel({ keyBytes, values, narrow }: DeviceGroupShape): boolean {
+    const columns = values.filter((width) => width > 0);
+    return narrow && keyBytes === 4 && columns.length <= narrowColumnsMax && columns.every((width) => width === 4);
 }
 
 /** Passes over the rows by which the groups fit the shared memory of a block; undefined: they do not. */
 export function hashSlices(shape: DeviceGroupShape, memory: MemoryCost): number | undefined {
     const groups = (memory.speeds.deviceBlockBytes * tableFill) / slotBytes(shape);
     const slices = 2 ** Math.ceil(Math.log2(Math.max(1, shape.groups / groups)));
-    return slices <= (hasExtremeKernel(shape) ? slicesMax.extreme : slicesMax.other) ? slices : undefined;
+    return slices <= (hasNarrowKernel(shape) && shape.extremes ? slicesMax.extreme : slicesMax.other)
+        ? slices
+        : undefined;
 }
 
 function inputBytes({ rows, keyBytes, values }: DeviceGroupShape): number {
@@ -44,27 +47,20 @@ function outputMs({ shape, memory }: Context): number {
 /** Aggregating rows that lie side by side by group or partition, in tables in shared memory. */
 function aggregateRows({ shape, memory }: Context): number {
     const rowBytes = packedRowBytes(shape.keyBytes, shape.values);
-    const rows = (shape.rows * Math.max(1, rowBytes / 16)) / memory.speeds.deviceGroupPartitionRowsPerMs;
+    const { deviceGroupNarrowRowsPerMs, deviceGroupPartitionRowsPerMs } = memory.speeds;
+    const perMs = hasNarrowKernel(shape) ? deviceGroupNarrowRowsPerMs : deviceGroupPartitionRowsPerMs;
+    const rows = (shape.rows * Math.max(1, rowBytes / 16)) / perMs;
     return Math.max(rows, memory.sequential(shape.rows * rowBytes));
 }
 
+/** Groups that fit no block's shared memory are aggregated as pgb-tr does it. */
 function hash(context: Context): PhaseMs {
     const { shape, memory } = context;
     const { speeds } = memory;
-    const { rows, groups, values, heaviestShare } = shape;
     const slices = hashSlices(shape, memory);
-    const read = memory.sequential(inputBytes(shape));
-    let matchMs: number;
-    if (slices !== undefined) {
-        const perMs = hasExtremeKernel(shape) ? speeds.deviceGroupExtremeRowsPerMs : speeds.deviceGroupRowsPerMs;
-        matchMs = Math.max(slices * read, (slices * rows) / perMs);
-    } else {
-        // A table in GPU memory: a search, then an update for each aggregate, in line where keys are equal.
-        const tableBytes = 2 * groups * slotBytes(shape);
-        const updates = memory.randomInserts(rows * values.length, tableBytes);
-        const contended = (rows * heaviestShare * values.length) / speeds.deviceSameAddressUpdatesPerMs;
-        matchMs = read + memory.randomReads(rows, tableBytes) + Math.max(updates, contended);
-    }
+    if (slices === undefined) return partitionedRows(context);
+    const perMs = hasNarrowKernel(shape) ? speeds.deviceGroupNarrowRowsPerMs : speeds.deviceGroupRowsPerMs;
+    const matchMs = slices * Math.max(memory.sequential(inputBytes(shape)), shape.rows / perMs);
     return { transformMs: 0, matchMs, materializeMs: outputMs(context) };
 }
 

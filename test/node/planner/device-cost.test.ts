@@ -28,7 +28,15 @@ function joinOf(more: Partial<DeviceJoinShape> = {}): DeviceJoinShape {
 }
 
 function groupOf(more: Partial<DeviceGroupShape> = {}): DeviceGroupShape {
-    const shape = { rows: 2 ** 28, groups: 2 ** 12, keyBytes: 4, values: [4, 4], extremes: true, ...more };
+    const shape = {
+        rows: 2 ** 28,
+        groups: 2 ** 12,
+        keyBytes: 4,
+        values: [4, 4],
+        extremes: true,
+        narrow: true,
+        ...more
+    };
     return { heaviestShare: 1 / shape.groups, sorted: false, ...shape };
 }
 
