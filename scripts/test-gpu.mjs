@@ -95,7 +95,8 @@ async function sanitize(sanitizer, tool, options, limitMs) {
     const errors = errorsTold(run.lines);
     if (errors === null) fail(`${tool} ended without a summary`);
     if (errors > 0 && sum.failed === before) fail(`${tool} found ${errors} errors`);
-    return { tool, suite, clean: sum.failed === before, errors: errors ?? 0, ...counts, seconds: Math.round(run.seconds) };
+    const seconds = Math.round(run.seconds);
+    return { tool, suite, clean: sum.failed === before, errors: errors ?? 0, ...counts, seconds };
 }
 
 async function runAll(options) {

@@ -9,7 +9,7 @@ import {
 import { formatMs } from "../../model/sizes.js";
 import type { DeviceChoice, PhaseMs } from "../../plan/device-choice.js";
 import { groupTree, joinTree, type TreeAnswer } from "./decision-tree.js";
-import { groupPhases } from "./group-cost.js";
+import { groupPhases, hashSlices } from "./group-cost.js";
 import { joinPhases } from "./join-cost.js";
 import { MemoryCost } from "./memory-cost.js";
 import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
@@ -128,7 +128,12 @@ export function chooseDeviceJoin(shape: DeviceJoinShape, speeds: DeviceSpeeds): 
 /** The same for a group-by. */
 export function chooseDeviceGroupBy(shape: DeviceGroupShape, speeds: DeviceSpeeds): DeviceChoice<DeviceGroupAlgorithm> {
     const memory = new MemoryCost(speeds);
-    const names = deviceGroupAlgorithms.filter((name) => canGroup(name, shape));
+    const named = shape.algorithms?.length === 1;
+    // One that gives way to another is no choice.
+    const givesWay = hashSlices(shape, memory) === undefined;
+    const names = deviceGroupAlgorithms.filter(
+        (name) => named || (canGroup(name, shape) && !(name === "hgb" && givesWay))
+    );
     const sorted = candidatesOf(names, shape.algorithms, (name) =>
         fitted(name, groupPhases(name, shape, memory), speeds)
     );

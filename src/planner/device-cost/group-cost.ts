@@ -99,10 +99,15 @@ function partitionedKeys(context: Context): PhaseMs {
     };
 }
 
+/** Bits that a sort looks at: of dense keys those that number the groups; sparse keys take more. */
+function differingBits({ groups }: DeviceGroupShape): number {
+    return Math.max(1, Math.ceil(Math.log2(Math.max(2, groups))));
+}
+
 function sortedKeys(context: Context): PhaseMs {
     const { shape, memory } = context;
     return {
-        transformMs: memory.radixSort(shape.rows, shape.keyBytes, rowNumberBytes(shape.rows)),
+        transformMs: memory.radixSort(shape.rows, shape.keyBytes, rowNumberBytes(shape.rows), differingBits(shape)),
         matchMs: gathers(context, shape.groups) + aggregateRows(context),
         materializeMs: outputMs(context)
     };
@@ -114,7 +119,10 @@ function sortedColumns(context: Context): PhaseMs {
     const { rows, keyBytes, values } = shape;
     const widths = values.some((width) => width > 0) ? values.filter((width) => width > 0) : [0];
     return {
-        transformMs: widths.reduce((ms, width) => ms + memory.radixSort(rows, keyBytes, width), 0),
+        transformMs: widths.reduce(
+            (ms, width) => ms + memory.radixSort(rows, keyBytes, width, differingBits(shape)),
+            0
+        ),
         matchMs: memory.sequential(rows * widths.reduce((sum, width) => sum + keyBytes + width, 0)),
         materializeMs: outputMs(context)
     };
@@ -127,8 +135,7 @@ function sortedEncoded(context: Context): PhaseMs {
     const tableBytes = 2 * groups * (keyBytes + 4);
     const encode = memory.sequential(rows * (keyBytes + 4)) + memory.randomReads(rows, tableBytes);
     const widths = values.some((width) => width > 0) ? values.filter((width) => width > 0) : [0];
-    const bits = Math.max(1, Math.ceil(Math.log2(Math.max(2, groups))));
-    const sorts = widths.reduce((ms, width) => ms + memory.radixSort(rows, 4, width, bits), 0);
+    const sorts = widths.reduce((ms, width) => ms + memory.radixSort(rows, 4, width, differingBits(shape)), 0);
     return {
         transformMs: encode + memory.randomInserts(groups, tableBytes) + sorts,
         matchMs: memory.sequential(rows * widths.reduce((sum, width) => sum + 4 + width, 0)),

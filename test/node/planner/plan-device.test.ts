@@ -147,8 +147,9 @@ describe("a group-by", () => {
         const { algorithm, candidates } = many.choice;
         expect(many.spec.algorithm).toBe(algorithm);
         expect(many.algorithm).toContain(`${algorithm}, ${algorithmTitles[algorithm]} on the GPU`);
-        expect(candidates.map((one) => one.algorithm).sort()).toEqual([...deviceGroupAlgorithms].sort());
-        expect(predictedOf(many, "hgb")).toBeGreaterThan(predictedOf(many, "pgb-tr"));
+        // Hashing would give way to partitions.
+        const able = deviceGroupAlgorithms.filter((name) => name !== "hgb");
+        expect(candidates.map((one) => one.algorithm).sort()).toEqual([...able].sort());
     });
 
     test("knows the widths of what it aggregates", () => {
