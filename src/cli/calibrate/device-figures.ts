@@ -124,7 +124,7 @@ async function groupRuns(device: DeviceLab): Promise<DeviceRuns> {
     return {
         extremes: await group(narrow, least, "hgb"),
         sums: await group(wide, sums, "hgb"),
-        partitioned: await group(narrow, least, "pgb-tr")
+        partitioned: await group(wide, sums, "pgb-tr")
     };
 }
 

@@ -33,7 +33,8 @@ class PredictedRuns {
     group(algorithm: DeviceGroupAlgorithm, values: number[], extremes: boolean): Phases {
         const keyBytes = values[0]!;
         const shape = { rows, groups: 1000, keyBytes, values, extremes, heaviestShare: 0.001, sorted: false };
-        return this.#phases(chooseDeviceGroupBy({ ...shape, algorithms: [algorithm] }, this.speeds));
+        const narrow = keyBytes === 4;
+        return this.#phases(chooseDeviceGroupBy({ ...shape, narrow, algorithms: [algorithm] }, this.speeds));
     }
 
     accesses(buildRows: number, probeRows: number) {
@@ -53,7 +54,7 @@ class PredictedRuns {
             far: this.accesses(rows * 4, rows * 4),
             extremes: this.group("hgb", [4, 4], true),
             sums: this.group("hgb", [8, 8], false),
-            partitioned: this.group("pgb-tr", [4, 4], true)
+            partitioned: this.group("pgb-tr", [8, 8], false)
         };
     }
 
