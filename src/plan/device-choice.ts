@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 
 /** Predicted times of the phases of a device stage. */
 export interface PhaseMs {
-    /** Building the hash table (npj), partitioning, sorting. */
+    /** Partitioning, sorting. */
     readonly transformMs: number;
-    /** Finding pairs of rows, or groups with their aggregates. */
+    /** Finding pairs of rows (npj: with its hash table), or groups with their aggregates. */
     readonly matchMs: number;
     /** Bringing the columns of the result together. */
     readonly materializeMs: number;

@@ -5,8 +5,9 @@
 
 namespace spillway::gpu_test {
 
-// Tests that racecheck watches, which takes some hundred times as long as a run without it: every kernel that uses
-// shared memory is launched by one of them, and rooms without such kernels are left out. Beginnings of names.
+// Tests that racecheck watches, which takes some hundred times as long as a run without it: of each room whose kernels
+// use shared memory those that take its paths (one pass and several, heavy partitions, repeated keys). They were chosen
+// by reading: nothing counts which kernels they launch, and not all widths of rows are among them. Beginnings of names.
 constexpr const char* kWatchedTests[] = {
     "bucket-chain join: match ratios",
     "bucket-chain join: marks alone",

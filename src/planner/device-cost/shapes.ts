@@ -21,7 +21,7 @@ export interface DeviceJoinShape {
     readonly probeHeaviestShare: number;
     /** Pairs are only counted: nothing is written. */
     readonly counted?: boolean;
-    /** Rows without a partner come out, or rows with one come out once: not an inner join. */
+    /** Pairs alone come out: no rows without a partner, and none that come once for all their partners. */
     readonly inner: boolean;
     /** Algorithms that can be had; all that can do the join if left out. */
     readonly algorithms?: readonly string[];
