@@ -56,9 +56,7 @@ __device__ inline void fetch_unit(const JoinPass& pass, JoinUnit& unit) {
     unit.build_count = static_cast<uint32_t>(min(build_rows - build_at, capacity));
     unit.probe_count = static_cast<uint32_t>(min(probe_rows - probe_at, static_cast<uint64_t>(kProbeUnitRows)));
     // What the block will wait for next comes into the L2 cache while it works.
-    prefetch_l2(build_rows_of(pass, unit), build_bytes_of(pass, unit));
-    const uint32_t probe_bytes = unit.probe_count * pass.probe.row_words * 4;
-    prefetch_l2(pass.probe.rows + unit.probe_first * pass.probe.row_words, min(probe_bytes, kPrefetchBytesMax) & ~15U);
+    prefetch_l2(build_rows_of(pass, unit), min(build_bytes_of(pass, unit), kPrefetchBytesMax));
 }
 
 }  // namespace spillway::cuda

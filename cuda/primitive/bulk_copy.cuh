@@ -77,11 +77,19 @@ class BulkLoad {
     }
     // By one thread, when no thread uses the destination any more (barrier, and fence_shared_for_bulk() before it).
     __device__ void start(void* shared, const void* global, uint32_t bytes) {
+        expect(bytes);
+        if (bytes > 0) bring(shared, global, bytes);
+    }
+    // The same in parts: first how many bytes they have together.
+    __device__ void expect(uint32_t bytes) {
 #if SPILLWAY_BULK_COPIES
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&barrier_)),
                      "r"(bytes)
                      : "memory");
-        if (bytes == 0) return;
+#endif
+    }
+    __device__ void bring(void* shared, const void* global, uint32_t bytes) {
+#if SPILLWAY_BULK_COPIES
         asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                          shared_address(shared)),
                      "l"(global), "r"(bytes), "r"(shared_address(&barrier_))

@@ -8,6 +8,7 @@
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_partition.hpp"
 #include "radix_partition/scatter_launch.hpp"
+#include "radix_partition/tile_size.hpp"
 
 namespace spillway::cuda {
 
@@ -28,11 +29,18 @@ KeyedColumns describe(const DeviceRelation& relation, const RowLayout& layout) {
     in.key = relation.key.data;
     in.key_valid = relation.key_valid;
     in.columns = static_cast<int32_t>(relation.columns.size());
+    uint32_t before = relation.key.width;
     for (size_t c = 0; c < relation.columns.size(); ++c) {
         check_column(relation.columns[c]);
         in.data[c] = relation.columns[c].data;
         in.width[c] = static_cast<uint8_t>(relation.columns[c].width);
         in.offset[c] = static_cast<uint8_t>(layout.offsets[c]);
+        in.before[c] = static_cast<uint8_t>(before);
+        for (uint32_t w = 0; w < in.width[c] / 4U; ++w) {
+            in.word[layout.offsets[c] / 4 + w] = {in.before[c], static_cast<uint8_t>(w * 4),
+                                                  in.data[c] == nullptr ? uint8_t{0} : in.width[c]};
+        }
+        before += in.data[c] == nullptr ? 0 : in.width[c];
     }
     return in;
 }
@@ -48,8 +56,7 @@ class RadixPartitioning {
     }
 
     PartitionedRows run() {
-        const int later_bits = std::max(0, bits_ - kFirstPassBitsMax);
-        const int passes = 1 + (later_bits + kPassBitsMax - 1) / kPassBitsMax;
+        const int passes = std::max(1, (bits_ + kPassBitsMax - 1) / kPassBitsMax);
         // The counters of the first histogram serve as many passes as they have bits for.
         int counted = std::min(bits_, kHistogramBitsMax);
         while ((sizeof(uint32_t) << counted) > device_.properties().shared_bytes_per_block_optin) --counted;
@@ -78,8 +85,12 @@ class RadixPartitioning {
         for (const DeviceColumn& column : relation_.columns) bytes += column.data == nullptr ? 0 : column.width;
         return bytes;
     }
-    uint32_t tile_rows(bool from_rows) const {
-        return kScatterThreads * scatter_items(static_cast<int>(row_words()), from_rows);
+    // Of the first pass or of later ones.
+    uint32_t tile_rows(int bits, bool first) const {
+        bool has_narrow = false;
+        for (const DeviceColumn& column : relation_.columns) has_narrow = has_narrow || column.width < 4;
+        const int bits_max = scatter_bits_max(bits, first && has_narrow);
+        return tile_size(device_.properties(), static_cast<int>(row_words()), bits_max).rows;
     }
 
     Allocation zeroed_counts(uint64_t counts) {
@@ -110,11 +121,11 @@ class RadixPartitioning {
     Allocation count_rows(int done, int bits) {
         Allocation counts = zeroed_counts(1ULL << (done + bits));
         count_moved(device_, relation_.rows * row_words() * 4);
-        const Allocation tiles = first_tiles(device_, sizes_.as<uint64_t>(), regions_.count, tile_rows(true));
+        const Allocation tiles = first_tiles(device_, sizes_.as<uint64_t>(), regions_.count, tile_rows(bits, false));
         const dim3 grid(2U * static_cast<unsigned>(device_.properties().multiprocessors));
         launch(histogram_rows_kernel, grid, dim3(kHistogramThreads), 0, device_.stream(), rows_.as<const uint32_t>(),
                row_words(), result_.layout.key_words - 1, regions_.begin.as<const uint64_t>(),
-               regions_.end.as<const uint64_t>(), tiles.as<const uint64_t>(), regions_.count, tile_rows(true),
+               regions_.end.as<const uint64_t>(), tiles.as<const uint64_t>(), regions_.count, tile_rows(bits, false),
                static_cast<uint32_t>(32 - done - bits), bits, counts.as<unsigned long long>());
         return counts;
     }
@@ -129,12 +140,13 @@ class RadixPartitioning {
         count_moved(device_, relation_.rows * (row_words() * 4 + (first ? column_bytes() : row_words() * 4)));
         Allocation tiles;
         ScatterPass pass;
+        pass.tile_rows = tile_rows(bits, first);
         if (first) {
             pass.in = describe(relation_, result_.layout);
             pass.rows = relation_.rows;
-            pass.tiles = (relation_.rows + tile_rows(false) - 1) / tile_rows(false);
+            pass.tiles = (relation_.rows + pass.tile_rows - 1) / pass.tile_rows;
         } else {
-            tiles = first_tiles(device_, sizes_.as<const uint64_t>(), regions_.count, tile_rows(true));
+            tiles = first_tiles(device_, sizes_.as<const uint64_t>(), regions_.count, pass.tile_rows);
             pass.rows_in = rows_.as();
             pass.regions = regions_.count;
             pass.begin = regions_.begin.as<const uint64_t>();
@@ -169,7 +181,7 @@ class RadixPartitioning {
 }  // namespace
 
 int radix_bits_max() {
-    return kFirstPassBitsMax + 2 * kPassBitsMax;
+    return 3 * kPassBitsMax;
 }
 
 PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, int radix_bits) {

@@ -7,24 +7,51 @@
 // changes results but for the order of rows inside a partition.
 namespace spillway::cuda {
 
-// Threads of a block, and radix bits of one pass. H200, 2^27 rows of 12 bytes, one pass (floor at the copy rate of
-// 3.98 TB/s: 0.81 ms): 512 threads and 7 bits 0.96 ms with two blocks per multiprocessor (0.90 in a prototype for
-// this row alone, which took 0.95 for 8 bits with 1,024 threads, one block); 9 and more need more shared memory for
-// open rows than they leave for a tile. Two passes of 7 bits leave 8,192 rows of 2^27 in a partition, which fit shared
-// memory with their hash table.
-constexpr int kScatterThreads = 512;
+// Threads of a block, and radix bits of one pass. 9 bits and more need more room for left-over rows than they leave for
+// a tile. Two passes of 7 bits leave 8,192 rows of 2^27 in a partition, which fit shared memory with their hash table.
+// 480 threads, two blocks per multiprocessor: one works in shared memory while the other waits at a barrier. H200, 2^27
+// rows of 12 bytes, a pass over packed rows by ncu (its clocks): 512 threads that load rows into registers 1.11 ms;
+// rows staged by bulk copies, one block of 1,024 threads 1.08, two of 480 0.97 (of 20 bytes 2.02, 1.77, 1.65).
+constexpr int kScatterThreads = 480;
+constexpr int kScatterBlocks = 2;
 constexpr int kPassBitsMax = 8;
-// The first pass has two kinds of columns to compile for, and needs no more: 15 bits are 7 and 8.
-constexpr int kFirstPassBitsMax = 7;
 constexpr int kPassFanOutMax = 1 << kPassBitsMax;
-
-// Rows per thread and tile, by row words: as many as fit shared memory twice per multiprocessor and, in later passes
-// (rows stay in registers from the load to the buffer), the 64 registers per thread that two blocks leave. Fewer rows
-// make shorter runs per partition.
-constexpr int scatter_items(int row_words, bool from_rows) {
-    if (from_rows) return row_words <= 2 ? 16 : row_words <= 4 ? 8 : 4;
-    return row_words <= 2 ? 16 : row_words <= 4 ? 12 : row_words <= 6 ? 8 : 4;
+// A pass of fewer bits has more room for rows, and kernels of its own but for columns of less than 4 bytes.
+constexpr int kFewBits = 7;
+constexpr int scatter_bits_max(int bits, bool has_narrow_columns) {
+    return bits <= kFewBits && !has_narrow_columns ? kFewBits : kPassBitsMax;
 }
+
+// Rows per thread and tile at most, by row words: what fits shared memory twice (the tile that is sorted, the next one
+// on its way) beside left-over rows, and the 64 registers of a thread once. Fewer rows make shorter runs per partition.
+constexpr int scatter_items(int row_words, int bits) {
+    const bool few = bits <= kFewBits;
+    switch (row_words) {
+        case 1:
+            return 12;
+        case 2:
+            return few ? 12 : 10;
+        case 3:
+            return few ? 8 : 6;
+        case 4:
+            return 6;
+        case 5:
+        case 6:
+            return few ? 4 : 3;
+        case 7:
+            return 2;
+        default:
+            return 3;
+    }
+}
+// Of shared memory that a block has not for rows: counters of digits, the rest of its static memory and what the
+// runtime keeps.
+constexpr uint32_t scatter_reserved_bytes(int bits) {
+    return (16U << bits) + 1408;
+}
+// Tiles have a multiple of this many rows: columns of one byte then begin at multiples of 16 bytes, and tiles at words
+// of bitmaps.
+constexpr uint32_t kTileRowsStep = 32;
 
 // Rows that global memory takes at once: whole sectors of 32 bytes. A sector that is written in parts is first read
 // from memory: with runs that begin anywhere a pass of 2^12 partitions read 3.25 instead of 1.61 GB.

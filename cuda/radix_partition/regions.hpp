@@ -7,6 +7,13 @@
 
 namespace spillway::cuda {
 
+// A word of a row: which word of its column's values it is. stride 0: it is a word of the row's number.
+struct WordSource {
+    uint8_t before = 0;  // KeyedColumns::before of the column
+    uint8_t within = 0;  // bytes of the value in front of it
+    uint8_t stride = 0;  // bytes of a value
+};
+
 // Columns of a relation in device memory, aligned to 16 bytes.
 struct KeyedColumns {
     const void* key = nullptr;
@@ -16,6 +23,9 @@ struct KeyedColumns {
     const void* data[kRowColumnsMax] = {};
     uint8_t width[kRowColumnsMax] = {};
     uint8_t offset[kRowColumnsMax] = {};  // in the row, in bytes
+    // Where a tile of r rows has them in shared memory: from r times this on (the key from 0).
+    uint8_t before[kRowColumnsMax] = {};
+    WordSource word[kRowWordsMax] = {};  // of the row, behind the key's; only if no width is below 4
 };
 
 // One pass over rows in device memory, as its kernel gets it. Regions are ranges of rows in multiples of
@@ -26,6 +36,7 @@ struct ScatterPass {
     void* rows_out = nullptr;
     uint64_t rows = 0;   // first pass: of `in`
     uint64_t tiles = 0;  // first pass
+    uint32_t tile_rows = 0;
     uint64_t regions = 1;
     const uint64_t* begin = nullptr;       // later passes, [regions]: first row of each input region
     const uint64_t* end = nullptr;         // ... row behind its last

@@ -9,7 +9,8 @@
 #include "radix_partition/radix_policy.hpp"
 #include "radix_partition/regions.hpp"
 #include "radix_partition/row_layout.hpp"
-#include "radix_partition/tile_input.cuh"
+#include "radix_partition/tile_rows.cuh"
+#include "radix_partition/tile_stage.cuh"
 
 // One pass of the radix partitioning: rows of a tile are sorted by digit in shared memory, and whole groups of rows
 // (32-byte sectors) go to the digit's region of global memory; the few rows of a digit that are left over stay in the
@@ -25,19 +26,15 @@ template <int kRowWordsOf, int kKeyWordsOf, int kBitsMaxOf, TileSource kSourceOf
 struct ScatterShape {
     static constexpr int kRowWords = kRowWordsOf;
     static constexpr int kKeyWords = kKeyWordsOf;
+    static constexpr int kBitsMax = kBitsMaxOf;
     static constexpr TileSource kSource = kSourceOf;
     static constexpr bool kFromRows = kSource == TileSource::kRows;
-    static constexpr int kFanOutMax = 1 << kBitsMaxOf;
-    static constexpr int kItems = scatter_items(kRowWords, kFromRows);
-    static constexpr int kTileRows = kScatterThreads * kItems;
+    static constexpr int kFanOutMax = 1 << kBitsMax;
+    static constexpr int kItems = scatter_items(kRowWords, kBitsMax);
     static constexpr int kGroup = store_group_size(kRowWords);
     static constexpr int kAlign = run_alignment(kRowWords);
-    // Rows left over by the tile before, at most, and thread slots to hold them.
-    static constexpr int kLeftRows = kFanOutMax * (kGroup - 1);
+    // Thread slots for the rows that a tile leaves over.
     static constexpr int kLeftSlots = (kFanOutMax * kGroup + kScatterThreads - 1) / kScatterThreads;
-    static constexpr int kBufferRows = kTileRows + kLeftRows + kFanOutMax * (kAlign - 1);
-    static constexpr uint32_t kSharedBytes = kBufferRows * kRowWords * 4;
-    static_assert(kSharedBytes % 16 == 0 && kTileRows % 4 == 0, "bulk copies");
 };
 
 // What a block keeps per digit.
@@ -55,12 +52,24 @@ class Scatter {
     static constexpr bool kFromRows = Shape::kFromRows;
     static constexpr int kItems = Shape::kItems;
     static constexpr int kGroup = Shape::kGroup;
-    using Input = TileInput<kRowWords, Shape::kKeyWords, kItems, Shape::kSource>;
+    using Rows = TileRows<kRowWords, Shape::kKeyWords, kItems, Shape::kSource>;
     using Digits = DigitCounters<Shape::kFanOutMax>;
+    using Stage = TileStage<kRowWords, Shape::kSource>;
 
   public:
-    __device__ Scatter(const ScatterPass& pass, uint32_t* buffer, Digits& digits)
-        : pass_(pass), buffer_(buffer), digits_(digits), fan_out_(1U << pass.bits), mine_(threadIdx.x < fan_out_) {
+    struct Shared {
+        StagedTile staged;
+        Digits digits;
+    };
+
+    __device__ Scatter(const ScatterPass& pass, uint32_t* memory, Shared& shared)
+        : pass_(pass),
+          staged_(shared.staged),
+          stage_(pass, Shape::kKeyWords * 4, memory, shared.staged),
+          buffer_(memory + static_cast<uint64_t>(pass.tile_rows) * kRowWords),
+          digits_(shared.digits),
+          fan_out_(1U << pass.bits),
+          mine_(threadIdx.x < fan_out_) {
 #pragma unroll
         for (int slot = 0; slot < Shape::kLeftSlots; ++slot) has_left_[slot] = false;
     }
@@ -70,15 +79,12 @@ class Scatter {
         const uint64_t begin = tiles * blockIdx.x / gridDim.x;
         const uint64_t end = tiles * (blockIdx.x + 1) / gridDim.x;
         if (begin == end) return;
-        if (kFromRows) region_ = last_not_above(pass_.first_tile, pass_.regions, begin);
         if (mine_) digits_.count[threadIdx.x] = 0;
-        for (uint64_t tile = begin; tile < end; ++tile) {
-            if (kFromRows && tile >= pass_.first_tile[region_ + 1]) {
-                drain();
-                while (tile >= pass_.first_tile[region_ + 1]) ++region_;
-            }
-            scatter_tile(tile);
-        }
+        __syncthreads();
+        stage_.fetch(begin);
+        __syncthreads();
+        if constexpr (kFromRows) region_ = staged_.region;
+        for (uint64_t tile = begin; tile < end; ++tile) scatter_tile(tile, tile + 1 < end);
         drain();
         bulk_wait();
     }
@@ -91,21 +97,26 @@ class Scatter {
         return (region_ << pass_.bits) + digit;
     }
 
-    __device__ void scatter_tile(uint64_t tile) {
-        Input input(pass_, tile, region_);
+    __device__ void scatter_tile(uint64_t tile, bool more) {
+        const uint32_t count = stage_.wait(tile);
+        if (kFromRows && staged_.region != region_) {
+            drain();
+            region_ = staged_.region;
+        }
+        const Rows rows(pass_, stage_.memory(), tile, count);
         uint32_t position[kItems];
-        input.load_keys();
+        if (Rows::kHoldsRows) fence_shared_for_bulk();
         __syncthreads();
-        input.template for_valid<kItems>(
-            0, [&](int i, int) { position[i] = atomicAdd(&digits_.count[digit(input.top_word(i))], 1U); });
+        if (Rows::kHoldsRows && more) stage_.fetch(tile + 1);
+        rows.for_valid([&](int i) { position[i] = atomicAdd(&digits_.count[digit(rows.top_word(i))], 1U); });
         __syncthreads();
         place_runs();
         store_left();
-        input.template for_valid<kItems>(0,
-                                         [&](int i, int) { position[i] += digits_.start[digit(input.top_word(i))]; });
-        input.store_rows(buffer_, position);
+        rows.for_valid([&](int i) { position[i] += digits_.start[digit(rows.top_word(i))]; });
+        rows.store(buffer_, position);
         fence_shared_for_bulk();
         __syncthreads();
+        if (!Rows::kHoldsRows && more) stage_.fetch(tile + 1);
         send_groups();
         take_left();
         __syncthreads();
@@ -218,6 +229,8 @@ class Scatter {
     }
 
     const ScatterPass& pass_;
+    StagedTile& staged_;
+    Stage stage_;
     uint32_t* const buffer_;
     Digits& digits_;
     const uint32_t fan_out_;
@@ -229,10 +242,11 @@ class Scatter {
 };
 
 template <class Shape>
-__global__ void __launch_bounds__(kScatterThreads, 2) scatter_kernel(const __grid_constant__ ScatterPass pass) {
-    extern __shared__ __align__(128) uint32_t buffer[];
-    __shared__ DigitCounters<Shape::kFanOutMax> digits;
-    Scatter<Shape>(pass, buffer, digits).run();
+__global__ void __launch_bounds__(kScatterThreads, kScatterBlocks)
+    scatter_kernel(const __grid_constant__ ScatterPass pass) {
+    extern __shared__ __align__(128) uint32_t memory[];
+    __shared__ typename Scatter<Shape>::Shared shared;
+    Scatter<Shape>(pass, memory, shared).run();
 }
 
 }  // namespace spillway::cuda

@@ -9,11 +9,13 @@ template <int kRowWords, int kKeyWords>
 struct FromColumns {
     static void launch(Device& device, const ScatterPass& pass) {
         bool words = true;
-        for (int c = 0; c < pass.in.columns; ++c) words = words && pass.in.width[c] == 4 && pass.in.data[c] != nullptr;
-        if (words) {
-            launch_shape<ScatterShape<kRowWords, kKeyWords, kFirstPassBitsMax, TileSource::kWords>>(device, pass);
+        for (int c = 0; c < pass.in.columns; ++c) words = words && pass.in.width[c] >= 4;
+        if (!words) {
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kPassBitsMax, TileSource::kColumns>>(device, pass);
+        } else if (pass.bits <= kFewBits) {
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kFewBits, TileSource::kWords>>(device, pass);
         } else {
-            launch_shape<ScatterShape<kRowWords, kKeyWords, kFirstPassBitsMax, TileSource::kColumns>>(device, pass);
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kPassBitsMax, TileSource::kWords>>(device, pass);
         }
     }
 };
@@ -21,7 +23,6 @@ struct FromColumns {
 }  // namespace
 
 void launch_scatter_columns(Device& device, const ScatterPass& pass, const RowLayout& layout) {
-    if (pass.bits > kFirstPassBitsMax) throw Error(ErrorCode::kInternal, "too many radix bits for a first pass");
     launch_layout<FromColumns>(device, pass, layout);
 }
 

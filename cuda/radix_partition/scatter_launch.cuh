@@ -6,21 +6,21 @@
 #include "device/launch.hpp"
 #include "radix_partition/scatter.cuh"
 #include "radix_partition/scatter_launch.hpp"
+#include "radix_partition/tile_size.hpp"
 
 // What both files of launches share. They are two so that two cores compile them side by side.
 namespace spillway::cuda {
 
 template <class Shape>
 void launch_shape(Device& device, const ScatterPass& pass) {
-    // Two blocks per multiprocessor, where shared memory has room for both: one moves memory while the other works in
-    // shared memory. No more than there are tiles: the first pass knows their number, later ones have at most one for
-    // every region and one for every full tile.
-    const uint64_t blocks =
-        2ULL * (Shape::kSharedBytes + 4096) <= device.properties().shared_bytes_per_multiprocessor ? 2 : 1;
-    const uint64_t most = blocks * device.properties().multiprocessors;
-    const uint64_t tiles = Shape::kFromRows ? pass.rows / Shape::kTileRows + pass.regions : pass.tiles;
+    static_assert(sizeof(typename Scatter<Shape>::Shared) + 1024 + 128 <= scatter_reserved_bytes(Shape::kBitsMax));
+    // No more blocks than there are tiles: the first pass knows their number, later ones have at most one for every
+    // region and one for every full tile.
+    const TileSize size = tile_size(device.properties(), Shape::kRowWords, Shape::kBitsMax);
+    const uint64_t most = static_cast<uint64_t>(size.blocks) * device.properties().multiprocessors;
+    const uint64_t tiles = Shape::kFromRows ? pass.rows / pass.tile_rows + pass.regions : pass.tiles;
     launch(scatter_kernel<Shape>, dim3(static_cast<unsigned>(std::min(most, tiles))), dim3(kScatterThreads),
-           Shape::kSharedBytes, device.stream(), pass);
+           size.shared_bytes, device.stream(), pass);
 }
 
 template <template <int, int> class Launcher, int kRowWords>

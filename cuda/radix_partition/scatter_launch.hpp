@@ -6,8 +6,7 @@
 
 namespace spillway::cuda {
 
-// One pass, enqueued on the device's stream: the first one from columns (at most kFirstPassBitsMax bits), later ones
-// from rows in regions.
+// One pass, enqueued on the device's stream: the first one from columns, later ones from rows in regions.
 void launch_scatter_columns(Device& device, const ScatterPass& pass, const RowLayout& layout);
 void launch_scatter_rows(Device& device, const ScatterPass& pass, const RowLayout& layout);
 

@@ -8,9 +8,8 @@ namespace {
 template <int kRowWords, int kKeyWords>
 struct FromRows {
     static void launch(Device& device, const ScatterPass& pass) {
-        // A pass of fewer bits has more room for rows.
-        if (pass.bits <= kFirstPassBitsMax) {
-            launch_shape<ScatterShape<kRowWords, kKeyWords, kFirstPassBitsMax, TileSource::kRows>>(device, pass);
+        if (pass.bits <= kFewBits) {
+            launch_shape<ScatterShape<kRowWords, kKeyWords, kFewBits, TileSource::kRows>>(device, pass);
         } else {
             launch_shape<ScatterShape<kRowWords, kKeyWords, kPassBitsMax, TileSource::kRows>>(device, pass);
         }
