@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "device/launch.hpp"
 #include "group_by/column_groups.cuh"
@@ -10,22 +12,58 @@ namespace spillway::cuda {
 
 namespace {
 
-template <int kValues>
-void launch_values(Device& device, const AggregatePass& pass) {
-    constexpr uint64_t kThreads = column_groups_threads(kValues);
+static_assert(sizeof(ColumnPass) <= 4096, "parameters of a kernel");
+
+ColumnPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate) {
+    ColumnPass pass;
+    std::vector<uint32_t> words;
+    uint32_t word = 0;
+    for (const DeviceColumn& column : plan.columns) {
+        words.push_back(word);
+        for (uint32_t half = 0; half < column.width / 4; ++half) {
+            pass.words[word++] = {static_cast<const unsigned char*>(column.data) + 16 * half, 4 * column.width};
+        }
+    }
+    const NarrowPlan narrow = NarrowPlan::make(plan, words);
+    pass.aggregate = aggregate;
+    pass.aggregate.plan = narrow.slots;
+    std::copy(std::begin(narrow.first_of), std::end(narrow.first_of), pass.first_of);
+    return pass;
+}
+
+template <int kKeyWords, int kValueWords>
+void launch_shape(Device& device, const ColumnPass& columns) {
+    constexpr uint64_t kThreads = narrow_threads(kKeyWords, kValueWords);
+    const AggregatePass& pass = columns.aggregate;
     const auto multiprocessors = static_cast<uint64_t>(device.properties().multiprocessors);
     const uint64_t quads = pass.rows / kColumnGroupsRows;
     const uint64_t useful = std::max<uint64_t>((quads + kThreads - 1) / kThreads, 1);
     const uint64_t teams = std::min(std::max<uint64_t>(multiprocessors / pass.slices, 1), useful);
-    launch(column_groups_kernel<kValues>, dim3(static_cast<unsigned>(teams * pass.slices)), dim3(kThreads),
-           (pass.table_bytes(1) + 15) & ~15U, device.stream(), pass);
+    launch(column_groups_kernel<kKeyWords, kValueWords>, dim3(static_cast<unsigned>(teams * pass.slices)),
+           dim3(kThreads), (pass.table_bytes(kKeyWords) + 15) & ~15U, device.stream(), columns);
+}
+
+template <int kKeyWords>
+void launch_words(Device& device, const ColumnPass& pass, uint32_t value_words) {
+    static_assert(kNarrowValueWordsMax == 4);
+    switch (value_words) {
+        case 0:
+            return launch_shape<kKeyWords, 0>(device, pass);
+        case 1:
+            return launch_shape<kKeyWords, 1>(device, pass);
+        case 2:
+            return launch_shape<kKeyWords, 2>(device, pass);
+        case 3:
+            return launch_shape<kKeyWords, 3>(device, pass);
+        default:
+            return launch_shape<kKeyWords, 4>(device, pass);
+    }
 }
 
 }  // namespace
 
 bool has_column_groups(const GroupPlan& plan, const GroupByRequest& request) {
-    const NarrowPlan narrow = NarrowPlan::make(plan, request);
-    return narrow.fits && narrow.values <= kColumnGroupsValuesMax;
+    return NarrowPlan::fits(plan, request);
 }
 
 ColumnGroupsTable ColumnGroupsTable::make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t groups) {
@@ -44,23 +82,12 @@ ColumnGroupsTable ColumnGroupsTable::make(const DeviceProperties& properties, co
     return table;
 }
 
-void launch_column_groups(Device& device, const GroupPlan& plan, const GroupByRequest& request,
-                          const AggregatePass& aggregate) {
-    static_assert(kColumnGroupsValuesMax == 4);
-    const NarrowPlan narrow = NarrowPlan::make(plan, request);
-    AggregatePass pass = aggregate;
-    pass.plan = narrow.slots;
-    switch (narrow.values) {
-        case 0:
-            return launch_values<0>(device, pass);
-        case 1:
-            return launch_values<1>(device, pass);
-        case 2:
-            return launch_values<2>(device, pass);
-        case 3:
-            return launch_values<3>(device, pass);
-        default:
-            return launch_values<4>(device, pass);
+void launch_column_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate) {
+    const ColumnPass pass = pass_of(plan, aggregate);
+    if (plan.key_words == 1) {
+        launch_words<1>(device, pass, narrow_value_words(plan));
+    } else {
+        launch_words<2>(device, pass, narrow_value_words(plan));
     }
 }
 

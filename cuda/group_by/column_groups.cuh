@@ -3,19 +3,22 @@
 
 #include <cstdint>
 
-#include "group_by/aggregate_pass.cuh"
+#include "group_by/column_pass.hpp"
 #include "group_by/find_slots.cuh"
 #include "group_by/merge_table.cuh"
 #include "group_by/narrow_rows.cuh"
 
-// Aggregates of 4-byte columns by a 4-byte key (column_groups.hpp). What aggregate_tiles.cuh does for any aggregate
-// by descriptors and by way of staged tiles is here straight-line code for four neighbouring rows per thread, which one
-// load per column brings into registers while the four rows before them are worked on. No barrier but at both ends.
+// Aggregates of columns of 4 or 8 bytes by a key of either width (column_groups.hpp). What aggregate_tiles.cuh does for
+// any aggregate by descriptors and by way of staged tiles is here straight-line code for four neighbouring rows per
+// thread, which loads of 16 bytes bring into registers while the four rows before them are worked on. No barrier but at
+// both ends.
 // Bytes: each row read once (by each slice of the hash range; the second slice finds most in the L2 cache), each group
 // merged once per block. 2^28 rows of 12 bytes: 3.2 GB, 0.81 ms at 3.98 TB/s, which leaves a multiprocessor 36 cycles
-// per 32 rows. By count 32 rows need some 45 instructions (9 to mix the key and find the pair, 5 to look at it, 8 per
-// value), 11 cycles of four schedulers, and 14 accesses to shared memory (6 for random pairs, 3.5 per value, and what
-// max changes); at a fill of 0.43 some 35 instructions more for keys that are not in their first pair. Not measured.
+// per 32 rows; of 24 bytes 6.4 GB, 1.62 ms and 72 cycles. By count 32 rows of 12 bytes need some 45 instructions (9 to
+// mix the key and find the pair, 5 to look at it, 8 per value), 11 cycles of four schedulers, and 14 accesses to shared
+// memory (6 for random pairs, 3.5 per value, and what max changes); at a fill of 0.43 some 35 instructions more for
+// keys that are not in their first pair. Keys of 8 bytes take 25 to mix and twice the accesses, values of 8 bytes 12
+// and twice the accesses. Not measured.
 // For few groups all lanes look at one address or a few, which is no conflict: no case of its own.
 namespace spillway::cuda {
 
@@ -24,29 +27,32 @@ struct ColumnGroupsShared {
     uint32_t stop;       // the attempt has failed
 };
 
-// Neighbouring rows of each column.
-template <int kValues>
+// Neighbouring rows, a load per word.
+template <int kKeyWords, int kValueWords>
 struct RowQuad {
-    uint4 keys;
-    uint4 values[kValues > 0 ? kValues : 1];
+    uint4 keys[kKeyWords];
+    uint4 values[kValueWords > 0 ? kValueWords : 1];
 };
 
-template <int kValues>
+template <int kKeyWords, int kValueWords>
 class ColumnGroups {
-    using Slots = BlockSlots<1>;
-    using Quad = RowQuad<kValues>;
+    using Key = typename MixedKey<kKeyWords>::Key;
+    using Slots = BlockSlots<kKeyWords>;
+    using Quad = RowQuad<kKeyWords, kValueWords>;
+    using Wide = unsigned long long;
     static constexpr int kRows = kColumnGroupsRows;
-    static constexpr int kThreads = column_groups_threads(kValues);
+    static constexpr int kThreads = narrow_threads(kKeyWords, kValueWords);
     static_assert(sizeof(uint4) == 4 * kRows);
 
   public:
-    __device__ ColumnGroups(const AggregatePass& pass, unsigned char* memory, ColumnGroupsShared& shared)
-        : pass_(pass),
+    __device__ ColumnGroups(const ColumnPass& pass, unsigned char* memory, ColumnGroupsShared& shared)
+        : columns_(pass),
+          pass_(pass.aggregate),
           shared_(shared),
-          table_{reinterpret_cast<Slots::KeyWord*>(memory), reinterpret_cast<uint32_t*>(memory + pass.keys_bytes(1)),
-                 pass.slots, pass.entries()},
-          first_slot_(blockIdx.x % pass.slices * pass.slots),
-          all_slots_(pass.slices * pass.slots) {}
+          table_{reinterpret_cast<typename Slots::KeyWord*>(memory),
+                 reinterpret_cast<uint32_t*>(memory + pass_.keys_bytes(kKeyWords)), pass_.slots, pass_.entries()},
+          first_slot_(blockIdx.x % pass_.slices * pass_.slots),
+          all_slots_(pass_.slices * pass_.slots) {}
 
     __device__ void run() {
         if (threadIdx.x == 0) shared_.elsewhere = shared_.stop = 0;
@@ -75,60 +81,95 @@ class ColumnGroups {
         }
     }
 
-    __device__ static uint4 load(const TileField& column, uint64_t quad) {
-        return __ldcs(reinterpret_cast<const uint4*>(column.column) + quad);
-    }
+    __device__ static uint4 load(const unsigned char* from) { return __ldcs(reinterpret_cast<const uint4*>(from)); }
     __device__ Quad load(uint64_t quad) const {
         Quad rows;
-        rows.keys = load(pass_.plan.key, quad);
 #pragma unroll
-        for (int v = 0; v < kValues; ++v) rows.values[v] = load(pass_.plan.accumulator[v].value, quad);
+        for (int k = 0; k < kKeyWords; ++k) rows.keys[k] = load(pass_.plan.key.column + (quad * kKeyWords + k) * 16);
+#pragma unroll
+        for (int v = 0; v < kValueWords; ++v) {
+            rows.values[v] = load(columns_.words[v].from + quad * columns_.words[v].step_bytes);
+        }
         return rows;
+    }
+
+    __device__ static Wide wide(uint32_t low, uint32_t high) {
+        return static_cast<Wide>(high) << 32 | low;
     }
 
     // limit: slots, or 0 for a lane without rows.
     __device__ void add(const Quad& rows, uint64_t quad, uint32_t limit) {
-        uint32_t mixed[kRows] = {rows.keys.x, rows.keys.y, rows.keys.z, rows.keys.w};
+        Key mixed[kRows];
         uint32_t at[kRows];
         uint32_t slot[kRows];
+        if constexpr (kKeyWords == 1) {
+            mixed[0] = rows.keys[0].x;
+            mixed[1] = rows.keys[0].y;
+            mixed[2] = rows.keys[0].z;
+            mixed[3] = rows.keys[0].w;
+        } else {
+            mixed[0] = wide(rows.keys[0].x, rows.keys[0].y);
+            mixed[1] = wide(rows.keys[0].z, rows.keys[0].w);
+            mixed[2] = wide(rows.keys[1].x, rows.keys[1].y);
+            mixed[3] = wide(rows.keys[1].z, rows.keys[1].w);
+        }
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
-            mixed[r] = MixedKey<1>::mix(mixed[r]);
-            at[r] = (__umulhi(mixed[r], all_slots_) & ~1U) - first_slot_;
+            mixed[r] = MixedKey<kKeyWords>::mix(mixed[r]);
+            const auto top = static_cast<uint32_t>(mixed[r] >> (32 * (kKeyWords - 1)));
+            at[r] = (__umulhi(top, all_slots_) & ~1U) - first_slot_;
         }
         // Rows that are not for this table change an entry behind the place of the key that marks an empty slot: it is
         // never merged, and without it every access had a condition.
-        const uint32_t unplaced = find_slots<1>(table_, limit, pass_.slots + 1, mixed, at, slot);
+        const uint32_t unplaced = find_slots<kKeyWords>(table_, limit, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, quad, mixed);
         __syncwarp();
-#pragma unroll
-        for (int v = 0; v < kValues; ++v) {
-            const uint4& from = rows.values[v];
-            const uint32_t values[kRows] = {from.x, from.y, from.z, from.w};
-            add_narrow(table_, pass_.plan.accumulator[v], values, slot);
-        }
-        for (int i = kValues; i < pass_.plan.accumulators; ++i) count_narrow(table_, pass_.plan.accumulator[i], slot);
+        add_values(rows, slot);
     }
 
-    __device__ void add_elsewhere_rows(uint32_t unplaced, uint64_t quad, const uint32_t (&mixed)[kRows]) {
+    __device__ void add_values(const Quad& rows, const uint32_t (&slot)[kRows]) {
+#pragma unroll
+        for (int v = 0; v < kValueWords; ++v) {
+            const uint4& from = rows.values[v];
+#pragma unroll 1
+            for (int i = columns_.first_of[v]; i < columns_.first_of[v + 1]; ++i) {
+                const Accumulator& a = pass_.plan.accumulator[i];
+                if (a.value.width == 4) {
+                    const uint32_t values[kRows] = {from.x, from.y, from.z, from.w};
+                    add_narrow(table_, a, values, slot);
+                } else if (v + 1 < kValueWords) {
+                    const uint4& more = rows.values[v + 1 < kValueWords ? v + 1 : v];
+                    const Wide values[kRows] = {wide(from.x, from.y), wide(from.z, from.w), wide(more.x, more.y),
+                                                wide(more.z, more.w)};
+                    add_narrow(table_, a, values, slot);
+                }
+            }
+        }
+        for (int i = columns_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
+            count_narrow(table_, pass_.plan.accumulator[i], slot);
+        }
+    }
+
+    __device__ void add_elsewhere_rows(uint32_t unplaced, uint64_t quad, const Key (&mixed)[kRows]) {
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
             if ((unplaced >> r & 1) != 0) add_row_elsewhere(quad * kRows + r, mixed[r]);
         }
         if (__ldcg(pass_.global.failed) != 0) atomicExch(&shared_.stop, 1U);
     }
-    __device__ void add_row_elsewhere(uint64_t row, uint32_t mixed) {
-        add_elsewhere<1>(pass_, TileRows{nullptr, row, 1}, 0, 0, mixed, &shared_.elsewhere);
+    __device__ void add_row_elsewhere(uint64_t row, Key mixed) {
+        add_elsewhere<kKeyWords>(pass_, TileRows{nullptr, row, 1}, 0, 0, mixed, &shared_.elsewhere);
     }
 
     // The last rows, which are less than four, go to the table in GPU memory: of all slices, once.
     __device__ void add_rest() {
         const uint64_t row = pass_.rows / kRows * kRows + threadIdx.x;
         if (blockIdx.x != 0 || row >= pass_.rows) return;
-        const auto* const keys = reinterpret_cast<const uint32_t*>(pass_.plan.key.column);
-        add_row_elsewhere(row, MixedKey<1>::mix(keys[row]));
+        const auto* const keys = reinterpret_cast<const Key*>(pass_.plan.key.column);
+        add_row_elsewhere(row, MixedKey<kKeyWords>::mix(keys[row]));
     }
 
+    const ColumnPass& columns_;
     const AggregatePass& pass_;
     ColumnGroupsShared& shared_;
     const Slots table_;
@@ -136,12 +177,12 @@ class ColumnGroups {
     const uint32_t all_slots_;
 };
 
-template <int kValues>
-__global__ void __launch_bounds__(column_groups_threads(kValues), 1)
-    column_groups_kernel(const __grid_constant__ AggregatePass pass) {
+template <int kKeyWords, int kValueWords>
+__global__ void __launch_bounds__(narrow_threads(kKeyWords, kValueWords), 1)
+    column_groups_kernel(const __grid_constant__ ColumnPass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ ColumnGroupsShared shared;
-    ColumnGroups<kValues>(pass, memory, shared).run();
+    ColumnGroups<kKeyWords, kValueWords>(pass, memory, shared).run();
 }
 
 }  // namespace spillway::cuda

@@ -9,8 +9,7 @@
 
 namespace spillway::cuda {
 
-// kHash of the shape of NarrowPlan, with up to kColumnGroupsValuesMax accumulators of columns; without aggregates, the
-// distinct keys.
+// kHash of the shape of NarrowPlan; without aggregates, the distinct keys.
 bool has_column_groups(const GroupPlan& plan, const GroupByRequest& request);
 
 // The table of a block that has a multiprocessor for itself, and slices of the hash range so that the groups fit.
@@ -23,7 +22,6 @@ struct ColumnGroupsTable {
 };
 
 // pass: with the table, rows (at least one) and where groups are merged; the plan's fields by place_unstaged().
-void launch_column_groups(Device& device, const GroupPlan& plan, const GroupByRequest& request,
-                          const AggregatePass& aggregate);
+void launch_column_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate);
 
 }  // namespace spillway::cuda

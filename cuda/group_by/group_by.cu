@@ -169,7 +169,7 @@ class GroupBy {
         set_table(table.slots);
         pass_.rows = request_.rows;
         make_global(groups);
-        launch_column_groups(device_, plan_, request_, pass_);
+        launch_column_groups(device_, plan_, pass_);
         return true;
     }
 
@@ -232,7 +232,7 @@ class GroupBy {
         set_table(shape.slots);
         list_units(shape.bits, groups, pass_.source.tile_rows);
         set_units();
-        launch_packed_groups(device_, plan_, request_, pass_, rows_.data.as(), shape.blocks);
+        launch_packed_groups(device_, plan_, pass_, rows_.data.as(), shape.blocks);
     }
 
     void list_units(int bits, uint64_t groups, uint32_t tile_rows) {

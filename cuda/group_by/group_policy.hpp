@@ -45,16 +45,9 @@ constexpr uint64_t kGlobalSlotsMin = 1ULL << 16;
 // before find_slots.cuh: one slice 4.6 ms (2^12 groups), two 16.6 (2^14), where kPartitioned took 6.8.
 constexpr uint32_t kSlicesMax = 2;
 
-// kHash of 4-byte columns (column_groups.hpp): columns at most, and neighbouring rows of a thread,
-// which are one load of 16 bytes per column.
-constexpr int kColumnGroupsValuesMax = 4;
+// kHash of columns of 4 or 8 bytes (column_groups.hpp): neighbouring rows of a thread, which are one load of 16 bytes
+// per word; narrow_threads() below.
 constexpr int kColumnGroupsRows = 4;
-// One block per multiprocessor. 32 warps have 64 registers per thread, which four rows of three columns, twice, fit;
-// with more columns 16 warps. Of two columns 48 KiB are on the way, of four 40, where 17 bytes per cycle and 800 cycles
-// of latency ask for 14. Not measured yet.
-constexpr int column_groups_threads(int values) {
-    return values <= 2 ? 1024 : 512;
-}
 // Share of the slots that expected groups may take: searches take 3.4 rounds at 0.43 and 5.8 at 0.55 (find_slots.cuh),
 // of some 10 instructions per 32 rows each, where another slice costs some 45. Slots of 12 bytes, 227 KiB: 10,300
 // groups. Not measured yet.
@@ -67,14 +60,9 @@ constexpr uint32_t kColumnGroupsSumSlicesMax = 2;
 // Static shared memory of the kernel, with what aligns the table behind it, at most.
 constexpr uint32_t kColumnGroupsReservedBytes = 256;
 
-// kPartitioned of 4-byte columns (packed_groups.hpp): columns at most, and neighbouring rows of a
-// thread, which are whole loads of 16 bytes whatever the row.
-constexpr int kPackedGroupsColumnsMax = 4;
+// kPartitioned of columns of 4 or 8 bytes (packed_groups.hpp): rows of a thread; narrow_threads() below is for one
+// block per multiprocessor, two have half of them each.
 constexpr int kPackedGroupsRows = 4;
-// Of one block per multiprocessor; two have half of them each. Registers hold the rows twice. Not measured yet.
-constexpr int packed_groups_threads(int columns) {
-    return columns <= 2 ? 1024 : 512;
-}
 // As kColumnGroupsFill; slots per expected group where shared memory has them and rows are many.
 constexpr double kPackedGroupsFill = 0.55;
 constexpr double kPackedGroupsSlotsPerGroup = 8;
@@ -106,7 +94,21 @@ constexpr uint64_t kOutputGroupsMin = 1ULL << 14;
 constexpr int kHotLanes = 12;
 constexpr int kHotLanesDouble = 3;
 
+// ... and groups of fewer lanes that are looked at before the rest of a warp's rows are added one by one.
+constexpr int kHotMissesDouble = 2;
+
 constexpr int kEmitSlotsPerThread = 8;
 constexpr int kEmitThreads = 256;
+
+// The kernels of the commonest shapes (narrow_plan.hpp): words of a row's columns at most, each of which is a kernel of
+// its own to compile.
+constexpr int kNarrowValueWordsMax = 4;
+// Threads of a block that has a multiprocessor for itself, by words of key and columns. 32 warps have 64 registers per
+// thread, which hold four rows of three words, twice, where the key has one; else 16 warps with 128. On the way are 48
+// KiB of rows of 6 words or 3, at least 16, where 17 bytes per cycle and 800 cycles of latency ask for 14. Not measured
+// yet for keys of 8 bytes.
+constexpr int narrow_threads(int key_words, int value_words) {
+    return value_words <= (key_words == 1 ? 2 : 0) ? 1024 : 512;
+}
 
 }  // namespace spillway::cuda

@@ -3,37 +3,39 @@
 
 namespace spillway::cuda {
 
-namespace {
-
-bool is_narrow(const Accumulator& a, const GroupPlan& plan, int source) {
-    if (a.counts) return true;
-    if (source < 0 || plan.columns[source].width != 4) return false;
-    return a.op == AccumulatorOp::kMax32 || (a.op == AccumulatorOp::kAdd && a.words == 2);
+uint32_t narrow_value_words(const GroupPlan& plan) {
+    uint32_t words = 0;
+    for (const DeviceColumn& column : plan.columns) words += column.width / 4;
+    return words;
 }
 
-}  // namespace
+bool NarrowPlan::fits(const GroupPlan& plan, const GroupByRequest& request) {
+    if ((request.key.width != 4 && request.key.width != 8) || plan.slots.has_mask) return false;
+    for (const DeviceColumn& column : plan.columns) {
+        if (column.width != 4 && column.width != 8) return false;
+    }
+    for (int i = 0; i < plan.slots.accumulators; ++i) {
+        if (!plan.slots.accumulator[i].counts && plan.sources[i] < 0) return false;
+    }
+    return narrow_value_words(plan) <= kNarrowValueWordsMax;
+}
 
-NarrowPlan NarrowPlan::make(const GroupPlan& plan, const GroupByRequest& request) {
+NarrowPlan NarrowPlan::make(const GroupPlan& plan, const std::vector<uint32_t>& words) {
     NarrowPlan narrow;
     narrow.slots = plan.slots;
-    if (request.key.width != 4 || plan.slots.has_mask) return narrow;
-    for (int i = 0; i < plan.slots.accumulators; ++i) {
-        if (!is_narrow(plan.slots.accumulator[i], plan, plan.sources[i])) return narrow;
-    }
-    const int columns = static_cast<int>(plan.columns.size());
     int placed = 0;
-    for (int c = 0; c < columns; ++c) {
-        narrow.first_of[c] = static_cast<uint8_t>(placed);
+    for (uint32_t word = 0; word < kNarrowValueWordsMax; ++word) {
+        narrow.first_of[word] = static_cast<uint8_t>(placed);
         for (int i = 0; i < plan.slots.accumulators; ++i) {
-            if (plan.sources[i] == c) narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];
+            const int column = plan.sources[i];
+            if (column < 0 || words[column] != word) continue;
+            narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];
         }
     }
-    narrow.first_of[columns] = static_cast<uint8_t>(placed);
-    narrow.values = placed;
+    narrow.first_of[kNarrowValueWordsMax] = static_cast<uint8_t>(placed);
     for (int i = 0; i < plan.slots.accumulators; ++i) {
         if (plan.slots.accumulator[i].counts) narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];
     }
-    narrow.fits = true;
     return narrow;
 }
 

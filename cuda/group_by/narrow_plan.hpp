@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <vector>
+
 #include "group_by/group_by.hpp"
 #include "group_by/group_plan.hpp"
+#include "group_by/group_policy.hpp"
 
 namespace spillway::cuda {
 
-// The commonest shape, for which both kHash and kPartitioned have a kernel of their own: a key of 4 bytes, minima,
-// maxima, sums and means of columns of 4 bytes and numbers of rows, without floats to add and without NULLs.
+// The commonest shape, for which both kHash and kPartitioned have kernels of their own: a key of 4 or 8 bytes, and
+// minima, maxima, sums and means of columns of 4 or 8 bytes, with up to kNarrowValueWordsMax words in a row, and
+// numbers of rows; without NULLs. The kernels are compiled by words of a row: which of them are a column, and whether
+// it has one word or two, is told by the accumulators that begin there.
 struct NarrowPlan {
-    bool fits = false;
-    int values = 0;                               // accumulators with a column; those that count rows come behind them
-    SlotPlan slots;                               // accumulators in the order of their columns
-    uint8_t first_of[kAccumulatorsMax + 1] = {};  // of columns: their first accumulator
+    SlotPlan slots;  // accumulators in the order of their columns' words; those that count rows come last
+    uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word
 
-    static NarrowPlan make(const GroupPlan& plan, const GroupByRequest& request);
+    static bool fits(const GroupPlan& plan, const GroupByRequest& request);
+    // words: where each column of a plan that fits begins in a row, behind its key.
+    static NarrowPlan make(const GroupPlan& plan, const std::vector<uint32_t>& words);
 };
+
+// Words of a row's columns.
+uint32_t narrow_value_words(const GroupPlan& plan);
 
 }  // namespace spillway::cuda

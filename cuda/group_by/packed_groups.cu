@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "device/launch.hpp"
@@ -14,21 +15,45 @@ namespace {
 
 static_assert(sizeof(PackedPass) <= 4096, "parameters of a kernel");
 
-PackedPass pass_of(const NarrowPlan& narrow, const GroupPlan& plan, const AggregatePass& aggregate, const void* rows) {
+PackedPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate, const void* rows) {
+    // Where place_packed() says that the columns are.
+    std::vector<uint32_t> words(plan.columns.size(), 0);
+    for (int i = 0; i < plan.slots.accumulators; ++i) {
+        if (plan.sources[i] < 0) continue;
+        words[plan.sources[i]] = plan.slots.accumulator[i].value.base_bytes / 4 - plan.key_words;
+    }
+    const NarrowPlan narrow = NarrowPlan::make(plan, words);
     PackedPass pass;
     pass.aggregate = aggregate;
     pass.aggregate.plan = narrow.slots;
     pass.rows = static_cast<const unsigned char*>(rows);
-    for (size_t c = 0; c <= plan.columns.size(); ++c) pass.first_of[c] = narrow.first_of[c];
+    std::copy(std::begin(narrow.first_of), std::end(narrow.first_of), pass.first_of);
     return pass;
 }
 
-template <int kColumns>
-void launch_columns(Device& device, const PackedPass& pass, uint32_t blocks) {
+template <int kKeyWords, int kValueWords>
+void launch_shape(Device& device, const PackedPass& pass, uint32_t blocks) {
     const auto multiprocessors = static_cast<uint32_t>(device.properties().multiprocessors);
-    launch(packed_groups_kernel<kColumns>, dim3(multiprocessors * blocks),
-           dim3(packed_groups_threads(kColumns) / blocks), (pass.aggregate.table_bytes(1) + 15) & ~15U, device.stream(),
-           pass);
+    launch(packed_groups_kernel<kKeyWords, kValueWords>, dim3(multiprocessors * blocks),
+           dim3(narrow_threads(kKeyWords, kValueWords) / blocks), (pass.aggregate.table_bytes(kKeyWords) + 15) & ~15U,
+           device.stream(), pass);
+}
+
+template <int kKeyWords>
+void launch_words(Device& device, const PackedPass& pass, uint32_t blocks, uint32_t value_words) {
+    static_assert(kNarrowValueWordsMax == 4);
+    switch (value_words) {
+        case 0:
+            return launch_shape<kKeyWords, 0>(device, pass, blocks);
+        case 1:
+            return launch_shape<kKeyWords, 1>(device, pass, blocks);
+        case 2:
+            return launch_shape<kKeyWords, 2>(device, pass, blocks);
+        case 3:
+            return launch_shape<kKeyWords, 3>(device, pass, blocks);
+        default:
+            return launch_shape<kKeyWords, 4>(device, pass, blocks);
+    }
 }
 
 uint32_t slots_for(const DeviceProperties& properties, const GroupPlan& plan, uint32_t blocks) {
@@ -46,7 +71,7 @@ bool is_full(uint64_t groups, int bits, uint32_t slots) {
 
 bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request) {
     if (request.algorithm == GroupByAlgorithm::kPartitionedGather) return false;  // values are not in the rows
-    return plan.columns.size() <= kPackedGroupsColumnsMax && NarrowPlan::make(plan, request).fits;
+    return NarrowPlan::fits(plan, request);
 }
 
 PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,
@@ -72,21 +97,13 @@ PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, co
     return shape;
 }
 
-void launch_packed_groups(Device& device, const GroupPlan& plan, const GroupByRequest& request,
-                          const AggregatePass& aggregate, const void* rows, uint32_t blocks) {
-    static_assert(kPackedGroupsColumnsMax == 4);
-    const PackedPass pass = pass_of(NarrowPlan::make(plan, request), plan, aggregate, rows);
-    switch (plan.columns.size()) {
-        case 0:
-            return launch_columns<0>(device, pass, blocks);
-        case 1:
-            return launch_columns<1>(device, pass, blocks);
-        case 2:
-            return launch_columns<2>(device, pass, blocks);
-        case 3:
-            return launch_columns<3>(device, pass, blocks);
-        default:
-            return launch_columns<4>(device, pass, blocks);
+void launch_packed_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate, const void* rows,
+                          uint32_t blocks) {
+    const PackedPass pass = pass_of(plan, aggregate, rows);
+    if (plan.key_words == 1) {
+        launch_words<1>(device, pass, blocks, narrow_value_words(plan));
+    } else {
+        launch_words<2>(device, pass, blocks, narrow_value_words(plan));
     }
 }
 

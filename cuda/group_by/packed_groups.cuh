@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "group_by/emit_block.cuh"
 #include "group_by/find_slots.cuh"
@@ -9,12 +10,13 @@
 #include "group_by/narrow_rows.cuh"
 #include "group_by/packed_pass.hpp"
 
-// Groups of radix partitions in a block's shared memory, for packed rows of 4-byte words (packed_groups.hpp). A block
-// takes a unit (a partition, or a part of a heavy one), looks up four neighbouring rows per thread, which wide loads
-// bring into registers while the four rows before them are worked on, and appends the groups to the result. The first
-// rows of the next unit are on their way while groups leave.
+// Groups of radix partitions in a block's shared memory, for packed rows of whole words (packed_groups.hpp). A block
+// takes a unit (a partition, or a part of a heavy one), looks up four rows per thread, which wide loads bring into
+// registers while the four rows before them are worked on, and appends the groups to the result. The first rows of the
+// next unit are on their way while groups leave.
 // Bytes: each row read once, each group written once. 2^28 rows of 12 bytes: 3.2 GB, 0.81 ms at 3.98 TB/s, which leaves
-// a multiprocessor 36 cycles per 32 rows; column_groups.cuh counts what is done in them, less the mixing of keys.
+// a multiprocessor 36 cycles per 32 rows, those of 24 bytes 72; column_groups.cuh counts what is done in them, less the
+// mixing of keys.
 namespace spillway::cuda {
 
 struct PackedGroupsShared {
@@ -23,11 +25,18 @@ struct PackedGroupsShared {
     EmitShared emit;
 };
 
-template <int kColumns>
+template <int kKeyWords, int kValueWords>
 class PackedGroups {
-    using Slots = BlockSlots<1>;
-    static constexpr int kWords = 1 + kColumns;  // of a row: mixed key, columns
+    using Key = typename MixedKey<kKeyWords>::Key;
+    using Slots = BlockSlots<kKeyWords>;
+    using Wide = unsigned long long;
+    static constexpr int kWords = kKeyWords + kValueWords;  // of a row: mixed key, columns
     static constexpr int kRows = kPackedGroupsRows;
+    // Rows of an odd number of words: loads of 16 bytes of four neighbouring rows per thread. Others have loads of 8 or
+    // 16 bytes each, of which a warp's are for neighbouring rows: of 24 bytes a load then touches 6 lines of 128 bytes,
+    // where threads with 96 bytes each touched 24.
+    static constexpr bool kNeighbours = kWords % 2 != 0;
+    static constexpr uint32_t kRowStep = kNeighbours ? 1 : kWarpThreads;
     static_assert(kRows % 4 == 0, "loads of 16 bytes");
     static_assert(kRegionAlignRows % kRows == 0, "rows that begin at multiples of 16 bytes");
 
@@ -40,8 +49,8 @@ class PackedGroups {
         : packed_(pass),
           pass_(pass.aggregate),
           shared_(shared),
-          table_{reinterpret_cast<Slots::KeyWord*>(memory), reinterpret_cast<uint32_t*>(memory + pass_.keys_bytes(1)),
-                 pass_.slots, pass_.entries()} {}
+          table_{reinterpret_cast<typename Slots::KeyWord*>(memory),
+                 reinterpret_cast<uint32_t*>(memory + pass_.keys_bytes(kKeyWords)), pass_.slots, pass_.entries()} {}
 
     __device__ void run() {
         if (threadIdx.x == 0) {
@@ -60,7 +69,7 @@ class PackedGroups {
                 merge_table(pass_, table_);
                 __syncthreads();
             } else {
-                emit_table(pass_, table_, shared_.emit, [](uint32_t) { return false; });
+                emit_table(pass_, table_, shared_.emit, [](Key) { return false; });
             }
             clear_table(pass_, table_);
             __syncthreads();
@@ -78,11 +87,48 @@ class PackedGroups {
     __device__ void begin(const GroupUnit& unit) {
         from_ = reinterpret_cast<const uint32_t*>(packed_.rows) + unit.begin * kWords;
         count_ = static_cast<uint32_t>(unit.end - unit.begin);
-        next_ = load(threadIdx.x * kRows);
+        next_ = load(first_row());
     }
 
-    // Of the rows of the unit, from the first one on; those that are not there are 0.
+    // Of a thread, whose other rows are kRowStep apart.
+    __device__ static uint32_t first_row() {
+        return kNeighbours ? threadIdx.x * kRows : warp_index() * (kWarpThreads * kRows) + lane_index();
+    }
+
     __device__ Rows load(uint32_t first) const {
+        if constexpr (kNeighbours) {
+            return load_neighbours(first);
+        } else {
+            return load_each(first);
+        }
+    }
+
+    // Of the rows of the unit, from the first one on. Behind the last one they are its copies, and not used.
+    __device__ Rows load_each(uint32_t first) const {
+        using Load = std::conditional_t<kWords % 4 == 0, uint4, uint2>;
+        constexpr int kLoadWords = sizeof(Load) / 4;
+        Rows rows{};
+        if (count_ == 0) return rows;
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) {
+            const uint64_t row = min(first + r * kRowStep, count_ - 1);
+            const auto* const from = reinterpret_cast<const Load*>(from_ + row * kWords);
+#pragma unroll
+            for (int at = 0; at < kWords; at += kLoadWords) {
+                const Load some = __ldcs(from + at / kLoadWords);
+                rows.word[r][at] = some.x;
+                rows.word[r][at + 1] = some.y;
+                if constexpr (kLoadWords == 4) {
+                    rows.word[r][at + 2] = some.z;
+                    rows.word[r][at + 3] = some.w;
+                }
+            }
+        }
+        return rows;
+    }
+
+    // The same; those that are not there are 0.
+    __device__ Rows load_neighbours(uint32_t first) const {
         Rows rows{};
         const uint32_t* const from = from_ + static_cast<uint64_t>(first) * kWords;
         if (first + kRows <= count_) {
@@ -110,48 +156,74 @@ class PackedGroups {
     __device__ void add_unit() {
         const uint32_t step = blockDim.x * kRows;
         // All lanes of a warp stay until its last rows.
-        for (uint32_t first = threadIdx.x * kRows; first - lane_index() * kRows < count_; first += step) {
+        const uint32_t lanes = lane_index() * (kNeighbours ? kRows : 1);
+        for (uint32_t first = first_row(); first - lanes < count_; first += step) {
             const Rows now = next_;
             next_ = load(first + step);
             add(now, first);
         }
     }
 
+    __device__ static Wide wide(uint32_t low, uint32_t high) {
+        return static_cast<Wide>(high) << 32 | low;
+    }
+
     __device__ void add(const Rows& rows, uint32_t first) {
-        uint32_t mixed[kRows];
+        Key mixed[kRows];
         uint32_t at[kRows];
         uint32_t slot[kRows];
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
             mixed[r] = rows.word[r][0];
-            const uint32_t place = __umulhi(mixed[r] << pass_.radix_bits, pass_.slots) & ~1U;
-            at[r] = first + r < count_ ? place : pass_.slots;
+            if constexpr (kKeyWords == 2) mixed[r] = wide(rows.word[r][0], rows.word[r][1]);
+            const auto below = static_cast<Key>(mixed[r] << pass_.radix_bits);
+            const auto top = static_cast<uint32_t>(below >> (32 * (kKeyWords - 1)));
+            const uint32_t place = __umulhi(top, pass_.slots) & ~1U;
+            at[r] = first + r * kRowStep < count_ ? place : pass_.slots;
         }
         // Rows that are not there change an entry behind the place of the key that marks an empty slot: it is never
         // merged, and without it every access had a condition.
-        const uint32_t unplaced = find_slots<1>(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
+        const uint32_t unplaced = find_slots<kKeyWords>(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, first, mixed);
         __syncwarp();
+        add_values(rows, slot);
+    }
+
+    __device__ void add_values(const Rows& rows, const uint32_t (&slot)[kRows]) {
 #pragma unroll
-        for (int c = 0; c < kColumns; ++c) {
-            const uint32_t values[kRows] = {rows.word[0][c + 1], rows.word[1][c + 1], rows.word[2][c + 1],
-                                            rows.word[3][c + 1]};
-            for (int i = packed_.first_of[c]; i < packed_.first_of[c + 1]; ++i) {
-                add_narrow(table_, pass_.plan.accumulator[i], values, slot);
+        for (int v = 0; v < kValueWords; ++v) {
+            constexpr int kFrom = kKeyWords;
+#pragma unroll 1
+            for (int i = packed_.first_of[v]; i < packed_.first_of[v + 1]; ++i) {
+                const Accumulator& a = pass_.plan.accumulator[i];
+                if (a.value.width == 4) {
+                    uint32_t values[kRows];
+#pragma unroll
+                    for (int r = 0; r < kRows; ++r) values[r] = rows.word[r][kFrom + v];
+                    add_narrow(table_, a, values, slot);
+                } else if (v + 1 < kValueWords) {
+                    Wide values[kRows];
+#pragma unroll
+                    for (int r = 0; r < kRows; ++r) {
+                        const uint32_t high = rows.word[r][kFrom + (v + 1 < kValueWords ? v + 1 : v)];
+                        values[r] = wide(rows.word[r][kFrom + v], high);
+                    }
+                    add_narrow(table_, a, values, slot);
+                }
             }
         }
-        for (int i = packed_.first_of[kColumns]; i < pass_.plan.accumulators; ++i) {
+        for (int i = packed_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
             count_narrow(table_, pass_.plan.accumulator[i], slot);
         }
     }
 
-    __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const uint32_t (&mixed)[kRows]) {
+    __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {
         const uint32_t* const from = from_ + static_cast<uint64_t>(first) * kWords;
-        const TileRows rows = {reinterpret_cast<const unsigned char*>(from), 0, kRows};
+        const TileRows rows = {reinterpret_cast<const unsigned char*>(from), 0, kRows * kRowStep};
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
             if ((unplaced >> r & 1) == 0) continue;
-            add_elsewhere<1>(pass_, rows, r, 0, mixed[r], &shared_.elsewhere);
+            add_elsewhere<kKeyWords>(pass_, rows, r * kRowStep, 0, mixed[r], &shared_.elsewhere);
         }
     }
 
@@ -164,12 +236,12 @@ class PackedGroups {
     Rows next_;
 };
 
-template <int kColumns>
-__global__ void __launch_bounds__(packed_groups_threads(kColumns), 1)
+template <int kKeyWords, int kValueWords>
+__global__ void __launch_bounds__(narrow_threads(kKeyWords, kValueWords), 1)
     packed_groups_kernel(const __grid_constant__ PackedPass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ PackedGroupsShared shared;
-    PackedGroups<kColumns>(pass, memory, shared).run();
+    PackedGroups<kKeyWords, kValueWords>(pass, memory, shared).run();
 }
 
 }  // namespace spillway::cuda

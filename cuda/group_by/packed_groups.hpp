@@ -9,8 +9,7 @@
 
 namespace spillway::cuda {
 
-// kPartitioned of the shape of NarrowPlan, with up to kPackedGroupsColumnsMax columns; without aggregates, the distinct
-// keys.
+// kPartitioned of the shape of NarrowPlan; without aggregates, the distinct keys.
 bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request);
 
 // Radix bits, blocks per multiprocessor and slots of a block's table, so that a partition's groups fit it.
@@ -24,7 +23,7 @@ struct PackedGroupsShape {
 };
 
 // pass: with the plan's fields by place_packed(), the table, units and where groups go.
-void launch_packed_groups(Device& device, const GroupPlan& plan, const GroupByRequest& request,
-                          const AggregatePass& pass, const void* rows, uint32_t blocks);
+void launch_packed_groups(Device& device, const GroupPlan& plan, const AggregatePass& pass, const void* rows,
+                          uint32_t blocks);
 
 }  // namespace spillway::cuda

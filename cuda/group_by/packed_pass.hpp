@@ -11,9 +11,9 @@ namespace spillway::cuda {
 
 // What packed_groups_kernel gets.
 struct PackedPass {
-    AggregatePass aggregate;  // accumulators in the order of their columns
+    AggregatePass aggregate;  // accumulators in the order of their columns' words
     const unsigned char* rows = nullptr;
-    uint8_t first_of[kPackedGroupsColumnsMax + 1] = {};  // the first accumulator of each column
+    uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word behind the key
 };
 
 }  // namespace spillway::cuda

@@ -75,7 +75,7 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
 }
 
 const extremes: ReadonlySet<string> = new Set(["min", "max"]);
-const integerSums: ReadonlySet<string> = new Set(["sum", "mean", "countRows"]);
+const narrowKinds: ReadonlySet<string> = new Set([...extremes, "sum", "mean", "countRows"]);
 
 /** `widths`: of the column of each aggregate. */
 export function groupShape(
@@ -93,9 +93,7 @@ export function groupShape(
         keyBytes: packedKeyBytes(node.keys),
         values: widths,
         extremes: aggregates.every(({ kind }) => extremes.has(kind)),
-        narrow: aggregates.every(
-            ({ kind, valueKind }) => extremes.has(kind) || (integerSums.has(kind) && valueKind !== "float")
-        ),
+        narrow: aggregates.every(({ kind }) => narrowKinds.has(kind)),
         heaviestShare: node.keys.length === 0 ? 1 : (statistics?.heaviestShare ?? 1 / Math.max(1, rows)),
         sorted: false,
         algorithms

@@ -8,7 +8,7 @@
 #include "primitive/mix.cuh"
 #include "support/group_by_check.hpp"
 
-// Minima and maxima of 4-byte columns by a 4-byte key, for which kHash has a kernel of its own.
+// Columns of 4 bytes by a 4-byte key; group_by_words_test.cu has those of 8 bytes.
 namespace spillway::gpu_test {
 
 namespace {

@@ -16,6 +16,8 @@ constexpr const char* kWatchedTests[] = {
     "group by narrow: partitions of every size",
     "group by narrow: heavy partitions",
     "group by narrow: sums, means and counts",
+    "group by words: partitions of every size",
+    "group by words: sums, means and counts",
     "group by sorted: one group, a group per row",
     "group by sorted: narrow columns and many bitmaps",
     "group by: Zipf keys and one hot key",

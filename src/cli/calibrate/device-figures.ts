@@ -116,9 +116,10 @@ async function accesses(device: DeviceLab, few: Relation, buildRows: number, pro
 async function groupRuns(device: DeviceLab): Promise<DeviceRuns> {
     const key = { role: "foreign", domainRows: 1000 };
     const narrow = await device.relation({ seed: 6, key: { ...int32, ...key }, payload: columns("v") });
-    const wide = await device.relation({ seed: 7, key, payload: 2 });
+    // More columns than the kernels for the commonest shapes take.
+    const wide = await device.relation({ seed: 7, key, payload: 3 });
     const least = { a: { min: "v0" }, b: { min: "v1" } } as const;
-    const sums = { a: { sum: "payload0" }, b: { sum: "payload1" } } as const;
+    const sums = { a: { sum: "payload0" }, b: { sum: "payload1" }, c: { sum: "payload2" } } as const;
     const group = async (from: Relation, aggregates: typeof least | typeof sums, algorithm: GroupByAlgorithm) =>
         await device.phases(from.groupBy({ keys: ["key"], aggregates, algorithm }));
     return {

@@ -154,8 +154,8 @@ export class DeviceSolver {
         const { rows } = this;
         if (extremes !== undefined) this.#set("device_group_narrow_rows_per_ms", rows / extremes.match);
         if (sums !== undefined) this.#set("device_group_rows_per_ms", rows / sums.match);
-        // Of packed rows of 24 bytes, where the figure is that of 16.
-        const packed = rows * 1.5;
+        // Of packed rows of 32 bytes, where the figure is that of 16.
+        const packed = rows * 2;
         if (partitioned !== undefined) this.#set("device_group_partition_rows_per_ms", packed / partitioned.match);
     }
 }

@@ -10,21 +10,31 @@ interface Context {
 }
 
 // Share of a block's slots that groups take; passes over the rows with a slice of the hash range each, at most; groups
-// by one pass of radix bits, and columns of the kernels of 4-byte columns (cuda/group_by/group_policy.hpp).
+// by one pass of radix bits, and words of 4 bytes that columns may have in a row for the kernels of the commonest
+// shapes (cuda/group_by/group_policy.hpp).
 const tableFill = 0.55;
 const slicesMax = { extreme: 4, other: 2 };
 const passBits = 7;
-const narrowColumnsMax = 4;
+const narrowValueWordsMax = 4;
+/** Bytes of a row for which the rate of those kernels was measured. */
+const narrowRowBytes = 12;
 
-/** Bytes of a group's slot: minima and maxima are as wide as their values, sums and counts have 8 bytes. */
+/** Bytes of a group's slot: minima and maxima are as wide as their values, sums and counts have 8 bytes or 12. */
 function slotBytes({ keyBytes, values, extremes }: DeviceGroupShape): number {
-    return keyBytes + (extremes ? sumOf(values) : 8 * values.length);
+    return keyBytes + (extremes ? sumOf(values) : sumOf(values.map((width) => (width === 8 ? 12 : 8))));
 }
 
-/** Aggregates of 4-byte columns by a 4-byte key have kernels of their own. */
-function hasNarrowKernel({ keyBytes, values, narrow }: DeviceGroupShape): boolean {
+/** Aggregates of columns of 4 and 8 bytes have kernels of their own, if a row has few words. */
+function hasNarrowKernel({ values, narrow }: DeviceGroupShape): boolean {
     const columns = values.filter((width) => width > 0);
-    return narrow && keyBytes === 4 && columns.length <= narrowColumnsMax && columns.every((width) => width === 4);
+    const wordsFit = sumOf(columns) <= 4 * narrowValueWordsMax;
+    return narrow && wordsFit && columns.every((width) => width === 4 || width === 8);
+}
+
+/** Rows that those kernels look up and add in a time: wider rows have as many more words to do it with. */
+function narrowRowsPerMs({ shape, memory }: Context): number {
+    const rowBytes = shape.keyBytes + sumOf(shape.values);
+    return memory.speeds.deviceGroupNarrowRowsPerMs / Math.max(1, rowBytes / narrowRowBytes);
 }
 
 /** Passes over the rows by which the groups fit the shared memory of a block; undefined: they do not. */
@@ -47,9 +57,9 @@ function outputMs({ shape, memory }: Context): number {
 /** Aggregating rows that lie side by side by group or partition, in tables in shared memory. */
 function aggregateRows({ shape, memory }: Context): number {
     const rowBytes = packedRowBytes(shape.keyBytes, shape.values);
-    const { deviceGroupNarrowRowsPerMs, deviceGroupPartitionRowsPerMs } = memory.speeds;
-    const perMs = hasNarrowKernel(shape) ? deviceGroupNarrowRowsPerMs : deviceGroupPartitionRowsPerMs;
-    const rows = (shape.rows * Math.max(1, rowBytes / 16)) / perMs;
+    const rows = hasNarrowKernel(shape)
+        ? shape.rows / narrowRowsPerMs({ shape, memory })
+        : (shape.rows * Math.max(1, rowBytes / 16)) / memory.speeds.deviceGroupPartitionRowsPerMs;
     return Math.max(rows, memory.sequential(shape.rows * rowBytes));
 }
 
@@ -59,7 +69,7 @@ function hash(context: Context): PhaseMs {
     const { speeds } = memory;
     const slices = hashSlices(shape, memory);
     if (slices === undefined) return partitionedRows(context);
-    const perMs = hasNarrowKernel(shape) ? speeds.deviceGroupNarrowRowsPerMs : speeds.deviceGroupRowsPerMs;
+    const perMs = hasNarrowKernel(shape) ? narrowRowsPerMs(context) : speeds.deviceGroupRowsPerMs;
     const matchMs = slices * Math.max(memory.sequential(inputBytes(shape)), shape.rows / perMs);
     return { transformMs: 0, matchMs, materializeMs: outputMs(context) };
 }

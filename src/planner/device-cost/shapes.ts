@@ -36,7 +36,7 @@ export interface DeviceGroupShape {
     readonly values: readonly number[];
     /** All aggregates are minima or maxima: a state is as wide as its value, and a compare often needs no write. */
     readonly extremes: boolean;
-    /** All aggregates are minima, maxima, numbers of rows, or sums and means of integers. */
+    /** All aggregates are minima, maxima, numbers of rows, sums and means. */
     readonly narrow: boolean;
     /** Share of the rows that the most frequent key has. */
     readonly heaviestShare: number;

@@ -33,8 +33,7 @@ class PredictedRuns {
     group(algorithm: DeviceGroupAlgorithm, values: number[], extremes: boolean): Phases {
         const keyBytes = values[0]!;
         const shape = { rows, groups: 1000, keyBytes, values, extremes, heaviestShare: 0.001, sorted: false };
-        const narrow = keyBytes === 4;
-        return this.#phases(chooseDeviceGroupBy({ ...shape, narrow, algorithms: [algorithm] }, this.speeds));
+        return this.#phases(chooseDeviceGroupBy({ ...shape, narrow: true, algorithms: [algorithm] }, this.speeds));
     }
 
     accesses(buildRows: number, probeRows: number) {
@@ -53,8 +52,8 @@ class PredictedRuns {
             near: this.accesses(rows / 16, rows),
             far: this.accesses(rows * 4, rows * 4),
             extremes: this.group("hgb", [4, 4], true),
-            sums: this.group("hgb", [8, 8], false),
-            partitioned: this.group("pgb-tr", [8, 8], false)
+            sums: this.group("hgb", [8, 8, 8], false),
+            partitioned: this.group("pgb-tr", [8, 8, 8], false)
         };
     }
 
