@@ -5,22 +5,25 @@
 
 #include "primitive/mix.cuh"
 
-// The hash table of a block, in shared memory: bucket chaining (Sioulas et al., ICDE 2019), where each row has a word
-// of 18 bits of its key and the 14-bit number of the next row of its chain, so that a walk reads one word per row and
-// no keys; the head of a bucket holds the bits of its first row. Inserting is one exchange, whatever other rows are
-// there: linear probing over words of the same kind took 140 instructions per 32 rows for it, as every lane waits for
-// the one that walks furthest.
+// The hash table of a block whose build keys are unique, in shared memory: bucket chaining (Sioulas et al., ICDE 2019),
+// where each row has a word of 18 bits of its key and the 14-bit number of the next row of its chain, so that a walk
+// reads one word per row and no keys; the head of a bucket holds the bits of its first row. Inserting is one exchange,
+// whatever other rows are there: linear probing over words of the same kind took 140 instructions per 32 rows for it,
+// as every lane waits for the one that walks furthest.
 namespace spillway::cuda {
 
-constexpr int kBuildNumberBits = 14;
-constexpr uint32_t kBuildNumbers = 1U << kBuildNumberBits;
-constexpr uint32_t kNoBuildRow = kBuildNumbers - 1;
+constexpr int kBuildNumberBits = 14;  // the upper ones of a word
+constexpr int kHeldKeyBits = 32 - kBuildNumberBits;
+constexpr uint32_t kHeldKey = (1U << kHeldKeyBits) - 1;
+constexpr uint32_t kNoBuildRow = (1U << kBuildNumberBits) - 1;
 constexpr uint32_t kEmptyBucket = ~0U;  // its number is kNoBuildRow: where the bits of a key match it, no row is found
+constexpr uint32_t kBucketsMin = 16;    // of a table, however few its rows
 
-// A key of 4 bytes is nothing but its radix bits, equal in all rows of a block, and 18 bits more when there are so many
-// of the former: then walks need no look at keys, and the chains' words take the keys' place in the rows.
+// Keys of 4 bytes of one bucket whose lowest 18 bits are equal are equal: they have the radix bits r in common, so that
+// others would be 2^(18 + r) apart behind these, which is another bucket where there are 2^(14 - r). Then walks need no
+// look at keys, and the chains' words take the keys' place in the rows.
 __host__ __device__ constexpr bool chains_hold_keys(uint32_t key_words, uint32_t radix_bits) {
-    return key_words == 1 && radix_bits >= static_cast<uint32_t>(kBuildNumberBits);
+    return key_words == 1 && (static_cast<uint64_t>(kBucketsMin) << radix_bits) >= 1ULL << kBuildNumberBits;
 }
 
 template <int kKeyWords>
@@ -45,69 +48,73 @@ struct BlockTable {
     __device__ uint32_t* row(uint32_t number) const { return rows + number * row_words; }
     __device__ uint32_t& chain_of(uint32_t number) const { return holds_keys ? *row(number) : chains[number]; }
 
-    // The bits of a key behind those that all keys of the block share.
-    __device__ uint32_t distinct_bits(Key key) const {
-        return static_cast<uint32_t>((key << radix_bits) >> (32 * (kKeyWords - 1)));
+    // By the bits of a key behind those that all keys of the block share.
+    __device__ uint32_t bucket_of(Key key, uint32_t among) const {
+        return __umulhi(static_cast<uint32_t>((key << radix_bits) >> (32 * (kKeyWords - 1))), among);
     }
-    __device__ uint32_t& head_of(uint32_t bits) const { return heads[__umulhi(bits, buckets)]; }
+    __device__ uint32_t& head_of(Key key) const { return heads[bucket_of(key, buckets)]; }
 
     // Are there other rows in its bucket?
     __device__ bool insert(uint32_t number) const {
-        const uint32_t bits = distinct_bits(key_of(row(number)));
-        const uint32_t held = bits & ~(kBuildNumbers - 1);
-        const uint32_t head = atomicExch(&head_of(bits), held | number);
-        chain_of(number) = held | head % kBuildNumbers;
+        const Key key = key_of(row(number));
+        const uint32_t held = static_cast<uint32_t>(key) & kHeldKey;
+        const uint32_t head = atomicExch(&head_of(key), held | number << kHeldKeyBits);
+        chain_of(number) = held | (head & ~kHeldKey);
         return head != kEmptyBucket;
     }
 
     // The first row with that key in a bucket with this head; kNoBuildRow: there is none.
-    __device__ uint32_t find(uint32_t head, Key key, uint32_t bits) const {
-        const uint32_t number = head % kBuildNumbers;
-        if (head == kEmptyBucket || is_key(head, number, key, bits)) return number;
-        return find_behind(number, key, bits);
-    }
-    // ... in its chain behind a row.
-    __device__ uint32_t find_behind(uint32_t number, Key key, uint32_t bits) const {
-        for (uint32_t next = chain_of(number) % kBuildNumbers; next != kNoBuildRow;) {
-            const uint32_t word = chain_of(next);
-            if (is_key(word, next, key, bits)) return next;
-            next = word % kBuildNumbers;
-        }
-        return kNoBuildRow;
+    __device__ uint32_t find(uint32_t head, Key key) const {
+        const uint32_t number = head >> kHeldKeyBits;
+        if (head == kEmptyBucket || is_key(head, number, key)) return number;
+        return find_behind(number, key);
     }
     // ... for several keys side by side: the heads of all are under way before the first is looked at.
     template <int kKeys>
     __device__ void find(const Key (&keys)[kKeys], const bool (&there)[kKeys], uint32_t (&found)[kKeys]) const {
         uint32_t heads[kKeys];
 #pragma unroll
-        for (int k = 0; k < kKeys; ++k) heads[k] = there[k] ? head_of(distinct_bits(keys[k])) : kEmptyBucket;
+        for (int k = 0; k < kKeys; ++k) heads[k] = there[k] ? head_of(keys[k]) : kEmptyBucket;
         if (!holds_keys) {
 #pragma unroll
-            for (int k = 0; k < kKeys; ++k) found[k] = find(heads[k], keys[k], distinct_bits(keys[k]));
+            for (int k = 0; k < kKeys; ++k) found[k] = find(heads[k], keys[k]);
             return;
         }
         bool more[kKeys];
 #pragma unroll
-        for (int k = 0; k < kKeys; ++k) found[k] = look(heads[k], distinct_bits(keys[k]), more[k]);
+        for (int k = 0; k < kKeys; ++k) found[k] = look(heads[k], keys[k], more[k]);
 #pragma unroll
         for (int k = 0; k < kKeys; ++k) {
-            if (more[k]) found[k] = find_behind(heads[k] % kBuildNumbers, keys[k], distinct_bits(keys[k]));
+            if (more[k]) found[k] = find_behind(heads[k] >> kHeldKeyBits, keys[k]);
         }
     }
-    // Has a row behind it in its chain the same key?
+    // Has a row behind it in its chain the same key? Where chains hold keys, a row's first word is its chain's word,
+    // and has the bits that count.
     __device__ bool repeats(uint32_t number) const {
-        return find_behind(number, holds_keys ? 0 : key_of(row(number)), chain_of(number)) != kNoBuildRow;
+        return find_behind(number, key_of(row(number))) != kNoBuildRow;
     }
 
   private:
-    // For chains that hold keys, by the head alone: `more`, the rows behind have to be looked at.
-    __device__ static uint32_t look(uint32_t head, uint32_t bits, bool& more) {
-        const bool match = (head ^ bits) < kBuildNumbers;
-        more = !match && head != kEmptyBucket;
-        return match ? head % kBuildNumbers : kNoBuildRow;
+    // In its chain behind a row.
+    __device__ uint32_t find_behind(uint32_t number, Key key) const {
+        for (uint32_t next = chain_of(number) >> kHeldKeyBits; next != kNoBuildRow;) {
+            const uint32_t word = chain_of(next);
+            if (is_key(word, next, key)) return next;
+            next = word >> kHeldKeyBits;
+        }
+        return kNoBuildRow;
     }
-    __device__ bool is_key(uint32_t word, uint32_t number, Key key, uint32_t bits) const {
-        return (word ^ bits) < kBuildNumbers && (holds_keys || key_of(row(number)) == key);
+    __device__ static bool held_equal(uint32_t word, Key key) {
+        return ((word ^ static_cast<uint32_t>(key)) & kHeldKey) == 0;
+    }
+    // For chains that hold keys, by the head alone: `more`, the rows behind have to be looked at.
+    __device__ static uint32_t look(uint32_t head, Key key, bool& more) {
+        const bool match = held_equal(head, key);
+        more = !match && head != kEmptyBucket;
+        return match ? head >> kHeldKeyBits : kNoBuildRow;
+    }
+    __device__ bool is_key(uint32_t word, uint32_t number, Key key) const {
+        return held_equal(word, key) && (holds_keys || key_of(row(number)) == key);
     }
 };
 

@@ -45,9 +45,9 @@ constexpr int kInsertRows = 4;
 // Matches that a warp has together from which they are written at once; fewer wait until there are 32 of them. A write
 // takes as many instructions for one row as for 32.
 constexpr uint32_t kDirectLanesMin = 16;
-// ... of a build side whose keys repeat: what waits has to load its probe row once more, and each row of a batch adds a
-// set of fewer matches than the one before.
-constexpr uint32_t kDirectLanesMinRepeated = 8;
+
+// Rows of a bucket that are compared with one of it to see whether keys still repeat.
+constexpr uint32_t kRepeatLooksMax = 8;
 
 // Rows of both sides for which another block is worth its start.
 constexpr uint64_t kRowsPerBlockMin = 2048;

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "hash_join/block_table.cuh"
+#include "hash_join/join_memory.hpp"
+#include "hash_join/join_pass.hpp"
+#include "hash_join/join_policy.hpp"
+#include "hash_join/join_units.cuh"
+#include "hash_join/probe_rows.cuh"
+#include "primitive/warp.cuh"
+
+// What a warp of the join of co-partitions does with matches, however they were found. A write takes as many
+// instructions for one match as for 32: few matches wait in a queue in shared memory until there are enough.
+namespace spillway::cuda {
+
+template <int kKeyWords, int kProbeWords, MatchUse kUse>
+class JoinWarp {
+  protected:
+    using Table = BlockTable<kKeyWords>;
+    using Key = typename Table::Key;
+    using Probe = ProbeRows<kKeyWords, kProbeWords>;
+    static constexpr bool kWrites = kUse == MatchUse::kWrite;
+
+    __device__ JoinWarp(const JoinPass& pass, uint32_t* memory)
+        : pass_(pass),
+          table_(lay_out(pass, memory)),
+          queue_(reinterpret_cast<QueuedPair*>(table_.heads + pass.buckets) +
+                 min(warp_index(), kJoinWarps - 1) * kQueueRows),
+          places_(pass.output.out),
+          wanted_(pass.output.wanted) {}
+
+    // A match of probe row `number` with build row i in each lane that has one.
+    __device__ void use(const uint32_t (&words)[Probe::kWords], uint32_t number, uint32_t i) {
+        const bool match = i != kNoBuildRow;
+        if ((wanted_ & kMarksWanted) != 0 && match) {
+            if (pass_.probe.marks != nullptr) pass_.probe.marks[unit_.probe_first + number] = 1;
+            if (pass_.build.marks != nullptr) pass_.build.marks[unit_.build_first + i] = 1;
+        }
+        if (kUse == MatchUse::kMark) return;
+        const uint32_t lanes = __ballot_sync(kFullWarp, match);
+        if constexpr (!kWrites) {
+            count_ += __popc(lanes);
+        } else if (__popc(lanes) >= kDirectLanesMin) {
+            write(lanes, words, i);
+        } else if (lanes != 0) {
+            if (match) {
+                queue_[queued_ + __popc(lanes & lanes_below())] = {static_cast<uint16_t>(number),
+                                                                   static_cast<uint16_t>(i)};
+            }
+            queued_ += __popc(lanes);
+            __syncwarp();
+        }
+    }
+
+    __device__ void write_full_queue() {
+        if constexpr (kWrites) {
+            while (queued_ >= kWarpThreads) write_queued(kWarpThreads);
+        }
+    }
+    __device__ void write_rest_of_queue() {
+        if (kWrites && queued_ > 0) write_queued(queued_);
+        __syncwarp();
+    }
+
+    // When there are no more units.
+    __device__ void finish() {
+        if constexpr (kWrites) {
+            places_.finish();
+        } else if (kUse == MatchUse::kCount) {
+            if (lane_index() == 0 && count_ > 0) {
+                atomicAdd(pass_.output.out.matches, static_cast<unsigned long long>(count_));
+            }
+        }
+    }
+
+    const JoinPass& pass_;
+    Table table_;
+    QueuedPair* const queue_;
+    JoinUnit unit_;
+    Probe rows_;  // that come next
+
+  private:
+    __device__ static Table lay_out(const JoinPass& pass, uint32_t* memory) {
+        const bool holds_keys = chains_hold_keys(kKeyWords, pass.radix_bits);
+        uint32_t* const heads = memory + pass.build_capacity * pass.build.row_words;
+        uint32_t* const behind = heads + pass.buckets + kJoinWarps * kQueueRows;
+        return {memory, pass.build.row_words, pass.radix_bits, holds_keys, heads, pass.buckets, behind};
+    }
+
+    __device__ void write(uint32_t lanes, const uint32_t (&words)[Probe::kWords], uint32_t i) {
+        const uint32_t* const build_row = table_.row(i);
+        places_.give(lanes, [&](uint64_t place) {
+            const PackedOutput& output = pass_.output;
+            if ((wanted_ & kKeyWanted) != 0) {
+                write_packed_key<kKeyWords>(output.out, place, words[0], words[kKeyWords - 1]);
+            }
+            if ((wanted_ & kPresenceWanted) != 0) {
+                output.out.presence[place] = kBuildPresent | kProbePresent | kKeyPresent;
+            }
+            write_packed_side<0, kKeyWords, kRowWordsMax>(output, wanted_, place, [&](int w) { return build_row[w]; });
+            write_packed_side<1, kKeyWords, Probe::kWords>(output, wanted_, place, [&](int w) { return words[w]; });
+        });
+    }
+
+    // The last `count` matches of the queue.
+    __device__ void write_queued(uint32_t count) {
+        queued_ -= count;
+        const bool mine = lane_index() < count;
+        const QueuedPair pair = mine ? queue_[queued_ + lane_index()] : QueuedPair{0, 0};
+        uint32_t words[Probe::kWords];
+        rows_.load_row(pair.probe, words);
+        write(count == kWarpThreads ? kFullWarp : (1U << count) - 1, words, pair.build);
+        __syncwarp();
+    }
+
+    OutputPlaces places_;
+    const uint32_t wanted_;
+    uint32_t queued_ = 0;
+    uint64_t count_ = 0;
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "hash_join/block_ranges.cuh"
+#include "hash_join/join_warp.cuh"
+#include "primitive/block_part.cuh"
+
+// Joins a unit whose build keys repeat. A warp looks up 32 probe rows, sums up how many build rows each can match, and
+// then goes over these pairs 32 at a time, a lane each, whichever probe rows they belong to: lanes are idle only where
+// a bucket has rows of other keys, and behind the last pair. Lanes that each went through the matches of their own row
+// took as many turns as the longest walk of 32.
+//
+// Instructions per 32 pairs, counted in the source: 15 find the probe row of each, 6 bring it from its lane (rows of 12
+// bytes), 14 look at the build row, 60 write. Per 32 probe rows 60 more, per 32 build rows 45. 2^26 x 2^26 rows of 12
+// bytes with 2^25 keys, two partners and half a stranger per probe row: 2.7 turns, 350 instructions per 32 probe rows,
+// 1.9 ms at the pace of unique keys (210 in 2.27 ms for twice the rows); 2^23 keys: 8.8 turns, 900, 4.9 ms. Not
+// measured yet; walks along chains took 3.95 and 8.94 ms.
+namespace spillway::cuda {
+
+template <int kKeyWords, int kProbeWords, MatchUse kUse>
+class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
+    using Base = JoinWarp<kKeyWords, kProbeWords, kUse>;
+    using Ranges = BlockRanges<kKeyWords>;
+    static constexpr int kRows = Base::Probe::kRows;
+    static constexpr uint32_t kLaneStep = Base::Probe::kWhole ? kRows : 1;  // from a lane's row to the next lane's
+
+  protected:
+    using typename Base::Key;
+    using typename Base::Probe;
+    using Workers = BlockPart<kJoinThreads>;  // all warps but the one that fetches units
+    using Base::Base;
+    using Base::rows_;
+    using Base::table_;
+    using Base::unit_;
+
+    __device__ Ranges ranges(uint32_t words) const { return Ranges(table_, words, unit_.build_count); }
+
+    // Of cleared ranges. Do keys repeat, by a look at one row of each thread? Others will soon tell where they do.
+    __device__ bool build_ranges(const Ranges& ranges, uint32_t* taken) {
+        for (uint32_t r = threadIdx.x; r < unit_.build_count; r += kJoinThreads) ranges.count(r);
+        Workers::wait();
+        ranges.take_places(taken);
+        Workers::wait();
+        for (uint32_t r = threadIdx.x; r < unit_.build_count; r += kJoinThreads) ranges.place(r);
+        Workers::wait();
+        return Workers::any(threadIdx.x < unit_.build_count && ranges.repeats(threadIdx.x));
+    }
+
+    // `rounds` rounds of batches of all warps, whose first is in rows_, then a row per lane.
+    __device__ void probe_ranges(const Ranges& ranges, uint32_t rounds) {
+        if (rounds == 0) rows_.load_one(threadIdx.x);
+        for (uint32_t round = 0;; ++round) {
+            const bool batch = round < rounds;
+            const uint32_t first = batch ? (round * kJoinWarps + warp_index()) * Probe::kBatchRows
+                                         : rounds * kJoinWarps * Probe::kBatchRows + (round - rounds) * kJoinThreads +
+                                               warp_index() * kWarpThreads;
+            if (!batch && first >= unit_.probe_count) break;
+            Probe rows = rows_;
+            if (round + 1 < rounds) {
+                rows_.load((round + 1) * kJoinWarps + warp_index());
+            } else {
+                const uint32_t left = rounds * kJoinWarps * Probe::kBatchRows + (round + 1 - rounds) * kJoinThreads;
+                rows_.load_one(left + threadIdx.x);
+            }
+            probe_rows(ranges, rows, first, batch);
+        }
+        this->write_rest_of_queue();
+    }
+
+  private:
+    // Rows from `first` on: the batch, or one per lane.
+    __device__ void probe_rows(const Ranges& ranges, Probe& rows, uint32_t first, bool batch) {
+        const uint32_t lane_step = batch ? kLaneStep : 1;
+        uint32_t found[kRows];
+#pragma unroll
+        for (int u = 0; u < kRows; ++u) {
+            const uint32_t number = first + lane_index() * lane_step + u * Probe::kNumberStep;
+            const bool there = number < unit_.probe_count && (batch || u == 0);
+            found[u] = there ? ranges.range_of(Base::Table::key_of(rows.words[u])) : 0;
+        }
+        const int turns = batch ? kRows : 1;
+        // One copy of the code for all rows of a thread: what is next moves to the first place.
+#pragma unroll 1
+        for (int turn = 0; turn < turns; ++turn) {
+            join_pairs(ranges, rows.words[0], first + turn * Probe::kNumberStep, lane_step, found[0]);
+#pragma unroll
+            for (int u = 0; u + 1 < kRows; ++u) {
+                found[u] = found[u + 1];
+#pragma unroll
+                for (int w = 0; w < Probe::kWords; ++w) rows.words[u][w] = rows.words[u + 1][w];
+            }
+        }
+    }
+
+    // One probe row per lane with its range: rows first + lane * lane_step.
+    __device__ void join_pairs(const Ranges& ranges, const uint32_t (&words)[Probe::kWords], uint32_t first,
+                               uint32_t lane_step, uint32_t range) {
+        const uint32_t count = range & kRangeCount;
+        const uint32_t end = warp_inclusive_sum(count);
+        const uint32_t begin = end - count;
+        const uint32_t pairs = __shfl_sync(kFullWarp, end, kWarpThreads - 1);
+        const uint32_t to_place = (range >> kRangeCountBits) - begin;  // from a pair's number; may wrap
+        uint32_t owner = 0;
+#pragma unroll 1
+        for (uint32_t window = 0; window < pairs; window += kWarpThreads) {
+            owner = owner_of(count > 0 ? begin - window : kWarpThreads, owner);
+            uint32_t its_words[Probe::kWords];
+#pragma unroll
+            for (int w = 0; w < Probe::kWords; ++w) its_words[w] = __shfl_sync(kFullWarp, words[w], owner);
+            const uint32_t pair = window + lane_index();
+            const uint32_t place = pair + __shfl_sync(kFullWarp, to_place, owner);
+            uint32_t i = kNoBuildRow;
+            if (pair < pairs) {
+                const uint32_t number = ranges.number(place);
+                if (ranges.key_of(number) == Base::Table::key_of(its_words)) i = number;
+            }
+            __syncwarp();
+            this->use(its_words, first + owner * lane_step, i);
+            this->write_full_queue();
+        }
+    }
+
+    // Whose pair a lane has in a window of 32: each row leaves its lane where its first pair is, if that is in the
+    // window, and a pair belongs to the last row that begins at or before it, or to the one that the window before
+    // ended with. begin: of the lane's row, in the window; not below 32 for rows without pairs and, wrapped, for rows
+    // that began before.
+    __device__ uint32_t owner_of(uint32_t begin, uint32_t owner_before) {
+        constexpr uint32_t kNone = kWarpThreads;
+        // Behind the matches that wait, at most 31 and those of one window.
+        static_assert(kWarpThreads + kDirectLanesMin + kWarpThreads <= kQueueRows && sizeof(QueuedPair) == 4);
+        auto* const begins = reinterpret_cast<uint32_t*>(this->queue_) + kQueueRows - kWarpThreads;
+        const uint32_t before = __shfl_sync(kFullWarp, owner_before, kWarpThreads - 1);
+        begins[lane_index()] = kNone;
+        __syncwarp();
+        if (begin < kWarpThreads) begins[begin] = lane_index();
+        __syncwarp();
+        const uint32_t own = begins[lane_index()];
+        const uint32_t begun = __ballot_sync(kFullWarp, own != kNone) & (2 * lanes_below() + 1);
+        const uint32_t owner = __shfl_sync(kFullWarp, own, 31 - __clz(begun));
+        return begun != 0 ? owner : before;
+    }
+};
+
+}  // namespace spillway::cuda
