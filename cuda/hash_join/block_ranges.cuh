@@ -37,43 +37,84 @@ class BlockRanges {
     // behind.
     __device__ void clear(uint32_t* taken) const {
         for (uint32_t b = threadIdx.x * 4; b < buckets_; b += kJoinThreads * 4) {
-            *reinterpret_cast<uint4*>(ranges_ + b) = make_uint4(0, 0, 0, 0);
+            *quad(b) = make_uint4(0, 0, 0, 0);
         }
         if (threadIdx.x == 0) *taken = 0;
     }
-    // 2. Each row.
-    __device__ void count(uint32_t number) const { atomicAdd(&range_at(key_of(number)), 1U); }
-    // 3. Where buckets begin: a warp takes places for 128 of them together.
-    __device__ void take_places(uint32_t* taken) const {
-        constexpr uint32_t kBuckets = 4 * kWarpThreads;
-        for (uint32_t first = warp_index() * kBuckets; first < buckets_; first += kJoinThreads * 4) {
-            const uint32_t at = first + lane_index() * 4;
-            uint4* const four = reinterpret_cast<uint4*>(ranges_ + at);
-            const uint4 counts = at < buckets_ ? *four : make_uint4(0, 0, 0, 0);
-            const uint32_t own = counts.x + counts.y + counts.z + counts.w;
-            const uint32_t end = warp_inclusive_sum(own);
-            uint32_t begin = 0;
-            if (lane_index() == kWarpThreads - 1) begin = atomicAdd(taken, end);
-            const uint32_t x = __shfl_sync(kFullWarp, begin, kWarpThreads - 1) + end - own;
-            const uint32_t y = x + counts.x;
-            const uint32_t z = y + counts.y;
-            const uint32_t w = z + counts.z;
-            if (at < buckets_) {
-                *four =
-                    make_uint4(x << kRangeCountBits, y << kRangeCountBits, z << kRangeCountBits, w << kRangeCountBits);
+    // 2. How many rows buckets have. Of a thread, some rows side by side: their keys are under way together.
+    __device__ void count(uint32_t rows) const {
+        for (uint32_t first = threadIdx.x; first < rows; first += kInsertRows * kJoinThreads) {
+            uint32_t buckets[kInsertRows];
+            buckets_of(first, rows, buckets);
+#pragma unroll
+            for (int r = 0; r < kInsertRows; ++r) {
+                if (first + r * kJoinThreads < rows) atomicAdd(ranges_ + buckets[r], 1U);
             }
         }
     }
-    // 4. Each row.
-    __device__ void place(uint32_t number) const {
-        const uint32_t range = atomicAdd(&range_at(key_of(number)), 1U);
-        numbers_[(range >> kRangeCountBits) + (range & kRangeCount)] = static_cast<uint16_t>(number);
+    // 3. Where buckets begin: a warp takes places for 256 of them together.
+    __device__ void take_places(uint32_t* taken) const {
+        constexpr uint32_t kQuads = 2;
+        constexpr uint32_t kQuadBuckets = 4 * kWarpThreads;
+        for (uint32_t first = warp_index() * kQuads * kQuadBuckets; first < buckets_;
+             first += kJoinWarps * kQuads * kQuadBuckets) {
+            uint4 counts[kQuads];
+            uint32_t own = 0;
+#pragma unroll
+            for (uint32_t q = 0; q < kQuads; ++q) {
+                const uint32_t at = first + q * kQuadBuckets + lane_index() * 4;
+                counts[q] = at < buckets_ ? *quad(at) : make_uint4(0, 0, 0, 0);
+                own += counts[q].x + counts[q].y + counts[q].z + counts[q].w;
+            }
+            const uint32_t end = warp_inclusive_sum(own);
+            uint32_t begin = 0;
+            if (lane_index() == kWarpThreads - 1) begin = atomicAdd(taken, end);
+            begin = __shfl_sync(kFullWarp, begin, kWarpThreads - 1) + end - own;
+#pragma unroll
+            for (uint32_t q = 0; q < kQuads; ++q) {
+                const uint32_t at = first + q * kQuadBuckets + lane_index() * 4;
+                const uint32_t y = begin + counts[q].x;
+                const uint32_t z = y + counts[q].y;
+                const uint32_t w = z + counts[q].z;
+                if (at < buckets_) {
+                    *quad(at) = make_uint4(begin << kRangeCountBits, y << kRangeCountBits, z << kRangeCountBits,
+                                           w << kRangeCountBits);
+                }
+                begin = w + counts[q].w;
+            }
+        }
+    }
+    // 4. Each row to the next place of its bucket.
+    __device__ void place(uint32_t rows) const {
+        for (uint32_t first = threadIdx.x; first < rows; first += kInsertRows * kJoinThreads) {
+            uint32_t buckets[kInsertRows];
+            buckets_of(first, rows, buckets);
+            uint32_t ranges[kInsertRows];
+#pragma unroll
+            for (int r = 0; r < kInsertRows; ++r) {
+                if (first + r * kJoinThreads < rows) ranges[r] = atomicAdd(ranges_ + buckets[r], 1U);
+            }
+#pragma unroll
+            for (int r = 0; r < kInsertRows; ++r) {
+                const uint32_t number = first + r * kJoinThreads;
+                if (number < rows) {
+                    numbers_[(ranges[r] >> kRangeCountBits) + (ranges[r] & kRangeCount)] =
+                        static_cast<uint16_t>(number);
+                }
+            }
+        }
     }
 
     // Rows that have the key, and others of their bucket: a range.
-    __device__ uint32_t range_of(Key key) const { return range_at(key); }
-    __device__ uint32_t number(uint32_t place) const { return numbers_[place]; }
-    __device__ Key key_of(uint32_t number) const { return Table::key_of(table_.row(number)); }
+    __device__ uint32_t range_of(Key key) const {
+        return ranges_[table_.bucket_of(key, buckets_)];
+    }
+    __device__ uint32_t number(uint32_t place) const {
+        return numbers_[place];
+    }
+    __device__ Key key_of(uint32_t number) const {
+        return Table::key_of(table_.row(number));
+    }
 
     // Has another row the same key? Not all rows of a long range are looked at.
     __device__ bool repeats(uint32_t number) const {
@@ -90,8 +131,20 @@ class BlockRanges {
 
   private:
     // Whole quads of words, so that ranges begin at one.
-    __device__ static uint32_t number_words(uint32_t count) { return (count + 7) / 8 * 4; }
-    __device__ uint32_t& range_at(Key key) const { return ranges_[table_.bucket_of(key, buckets_)]; }
+    __device__ static uint32_t number_words(uint32_t count) {
+        return (count + 7) / 8 * 4;
+    }
+    __device__ uint4* quad(uint32_t bucket) const {
+        return reinterpret_cast<uint4*>(ranges_ + bucket);
+    }
+    // Of a thread's rows first, first + kJoinThreads, and so on.
+    __device__ void buckets_of(uint32_t first, uint32_t rows, uint32_t (&buckets)[kInsertRows]) const {
+#pragma unroll
+        for (int r = 0; r < kInsertRows; ++r) {
+            const uint32_t number = first + r * kJoinThreads;
+            buckets[r] = number < rows ? table_.bucket_of(key_of(number), buckets_) : 0;
+        }
+    }
 
     const Table& table_;
     uint16_t* const numbers_;  // of rows

@@ -12,11 +12,12 @@
 // a bucket has rows of other keys, and behind the last pair. Lanes that each went through the matches of their own row
 // took as many turns as the longest walk of 32.
 //
-// Instructions per 32 pairs, counted in the source: 15 find the probe row of each, 6 bring it from its lane (rows of 12
-// bytes), 14 look at the build row, 60 write. Per 32 probe rows 60 more, per 32 build rows 45. 2^26 x 2^26 rows of 12
-// bytes with 2^25 keys, two partners and half a stranger per probe row: 2.7 turns, 350 instructions per 32 probe rows,
-// 1.9 ms at the pace of unique keys (210 in 2.27 ms for twice the rows); 2^23 keys: 8.8 turns, 900, 4.9 ms. Not
-// measured yet; walks along chains took 3.95 and 8.94 ms.
+// Instructions, counted in the source: per 32 pairs 15 to find the probe row of each, 8 to bring it from its lane (rows
+// of 12 bytes), 22 to look at the build row; per write 60; per 32 probe rows 60 more, per 32 build rows 45. Of 2^26 x
+// 2^26 rows of 12 bytes with 2^25 keys, two partners and half a stranger per probe row, 32 probe rows take 3.0 turns
+// and 2.6 writes: 400 instructions, in all 2.1 ms at the pace of unique keys (210 in 2.27 ms for twice the rows); with
+// 2^23 keys 9 turns and 8.6 writes, 1,030 instructions, 5.5 ms. Not measured yet; walks along chains took 3.95 and 8.94
+// ms.
 namespace spillway::cuda {
 
 template <int kKeyWords, int kProbeWords, MatchUse kUse>
@@ -39,11 +40,11 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
 
     // Of cleared ranges. Do keys repeat, by a look at one row of each thread? Others will soon tell where they do.
     __device__ bool build_ranges(const Ranges& ranges, uint32_t* taken) {
-        for (uint32_t r = threadIdx.x; r < unit_.build_count; r += kJoinThreads) ranges.count(r);
+        ranges.count(unit_.build_count);
         Workers::wait();
         ranges.take_places(taken);
         Workers::wait();
-        for (uint32_t r = threadIdx.x; r < unit_.build_count; r += kJoinThreads) ranges.place(r);
+        ranges.place(unit_.build_count);
         Workers::wait();
         return Workers::any(threadIdx.x < unit_.build_count && ranges.repeats(threadIdx.x));
     }
