@@ -56,7 +56,7 @@ class RadixPartitioning {
     }
 
     PartitionedRows run() {
-        const int passes = std::max(1, (bits_ + kPassBitsMax - 1) / kPassBitsMax);
+        const int passes = radix_passes(bits_);
         // The counters of the first histogram serve as many passes as they have bits for.
         int counted = std::min(bits_, kHistogramBitsMax);
         while ((sizeof(uint32_t) << counted) > device_.properties().shared_bytes_per_block_optin) --counted;
@@ -182,6 +182,10 @@ class RadixPartitioning {
 
 int radix_bits_max() {
     return 3 * kPassBitsMax;
+}
+
+int radix_passes(int radix_bits) {
+    return std::max(1, (radix_bits + kPassBitsMax - 1) / kPassBitsMax);
 }
 
 PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, int radix_bits) {

@@ -100,13 +100,25 @@ GPU_TEST("radix partition: every number of bits, one to three passes") {
     for (const int bits : {0, 8, 14, 16, 18}) check(wide, bits, "sparse keys of 8 bytes");
 }
 
+GPU_TEST("radix partition: passes of up to eight bits, the first one too") {
+    CHECK_EQ(cuda::radix_passes(0), 1);
+    CHECK_EQ(cuda::radix_passes(8), 1);
+    CHECK_EQ(cuda::radix_passes(9), 2);
+    CHECK_EQ(cuda::radix_passes(16), 2);
+    CHECK_EQ(cuda::radix_passes(cuda::radix_bits_max()), 3);
+    const uint64_t rows = small_or_full(7001, 2000001);
+    check(KeyedRelation(one_hot_key(rows, 0.3, test_seed()), 4, {4, 4}, test_seed()), 8, "a hot key");
+    check(KeyedRelation(sparse_keys(rows, test_seed()), 8, {8}, test_seed(), 0.2), 8, "NULL keys of 8 bytes");
+    check(KeyedRelation(zipf_keys(rows, rows, 1.2, test_seed()), 4, {4, 4, 4}, test_seed()), 16, "Zipf 1.2");
+}
+
 GPU_TEST("radix partition: row counts around groups, words and tiles") {
-    constexpr uint64_t kTile = 512 * 12;  // of rows of 12 bytes in the first pass
+    constexpr uint64_t kTile = 480 * 8;  // of rows of 12 bytes in passes of up to 7 bits
     std::vector<uint64_t> counts = {0, 1, 3, 4, 7, 8, 9, 31, 32, 33, kTile - 1, kTile, kTile + 1};
     if (full_suite()) counts.insert(counts.end(), {kTile * 264 - 1, kTile * 264 + 1});
     for (const uint64_t rows : counts) {
         const KeyedRelation relation(dense_permutation(rows, test_seed()), 4, {4, 4}, test_seed());
-        for (const int bits : {0, 3, 10}) check(relation, bits, std::to_string(rows) + " rows");
+        for (const int bits : {0, 3, 8, 10}) check(relation, bits, std::to_string(rows) + " rows");
     }
 }
 
