@@ -129,10 +129,10 @@ class TileAggregation {
         if constexpr (kKeyWords == 2) key |= static_cast<Key>(words[1]) << 32;
         return pass_.plan.keys_are_mixed ? key : MixedKey<kKeyWords>::mix(key);
     }
-    // Even. Another slice's key: not below slots.
+    // Another slice's key: not below slots.
     __device__ uint32_t first_slot(Key mixed) const {
         const auto top = static_cast<uint32_t>(static_cast<Key>(mixed << pass_.radix_bits) >> (32 * (kKeyWords - 1)));
-        return (__umulhi(top, all_slots_) & ~1U) - first_slot_;
+        return Slots::bucket_of(top, all_slots_) - first_slot_;
     }
 
     __device__ void add(const TileRows& tile, uint32_t at) {

@@ -70,15 +70,10 @@ ColumnGroupsTable ColumnGroupsTable::make(const DeviceProperties& properties, co
     const uint64_t slots = (properties.shared_bytes_per_block_optin - kColumnGroupsReservedBytes) / plan.slot_bytes();
     ColumnGroupsTable table;
     // What stands behind the last slot takes up to 4 more.
-    table.slots = static_cast<uint32_t>((slots - 4) & ~1ULL);
-    const auto most = static_cast<uint64_t>(static_cast<double>(table.slots) * kColumnGroupsFill);
+    table.slots = whole_buckets(slots - 4);
+    const auto most = static_cast<uint64_t>(static_cast<double>(table.slots) * narrow_fill(plan.key_words));
     table.slices = std::max<uint64_t>((groups + most - 1) / most, 1);
-    bool adds = false;
-    for (int i = 0; i < plan.slots.accumulators; ++i) {
-        const Accumulator& a = plan.slots.accumulator[i];
-        adds = adds || (a.op == AccumulatorOp::kAdd && !a.counts);
-    }
-    table.is_worth_it = table.slices <= (adds ? kColumnGroupsSumSlicesMax : kColumnGroupsSlicesMax);
+    table.is_worth_it = table.slices <= kColumnGroupsSlicesMax;
     return table;
 }
 

@@ -14,11 +14,11 @@
 // both ends.
 // Bytes: each row read once (by each slice of the hash range; the second slice finds most in the L2 cache), each group
 // merged once per block. 2^28 rows of 12 bytes: 3.2 GB, 0.81 ms at 3.98 TB/s, which leaves a multiprocessor 36 cycles
-// per 32 rows; of 24 bytes 6.4 GB, 1.62 ms and 72 cycles. By count 32 rows of 12 bytes need some 45 instructions (9 to
-// mix the key and find the pair, 5 to look at it, 8 per value), 11 cycles of four schedulers, and 14 accesses to shared
-// memory (6 for random pairs, 3.5 per value, and what max changes); at a fill of 0.43 some 35 instructions more for
-// keys that are not in their first pair. Keys of 8 bytes take 25 to mix and twice the accesses, values of 8 bytes 12
-// and twice the accesses. Not measured.
+// per 32 rows; of 24 bytes 6.4 GB, 1.62 ms and 72 cycles. By count of the machine code 32 rows of 12 bytes need some 68
+// instructions (41 to mix the key, to find its bucket and to look at four keys there, 12 per value), 17 cycles of four
+// schedulers, and 18 accesses to shared memory (11 for random buckets, 3.5 per value, and what max changes). Keys that
+// are not in their first bucket take some 20 instructions per round (find_slots.cuh): at a fill of 0.85 another 80, which
+// fills the 36 cycles. Keys of 8 bytes take 25 to mix and twice the accesses, values of 8 bytes 12 and twice the accesses.
 // For few groups all lanes look at one address or a few, which is no conflict: no case of its own.
 namespace spillway::cuda {
 
@@ -117,7 +117,7 @@ class ColumnGroups {
         for (int r = 0; r < kRows; ++r) {
             mixed[r] = MixedKey<kKeyWords>::mix(mixed[r]);
             const auto top = static_cast<uint32_t>(mixed[r] >> (32 * (kKeyWords - 1)));
-            at[r] = (__umulhi(top, all_slots_) & ~1U) - first_slot_;
+            at[r] = Slots::bucket_of(top, all_slots_) - first_slot_;
         }
         // Rows that are not for this table change an entry behind the place of the key that marks an empty slot: it is
         // never merged, and without it every access had a condition.

@@ -98,7 +98,7 @@ class GroupBy {
         return allocate_groups(device_.memory(), plan_, request_.key.width, groups);
     }
 
-    // Slots, an even number, that fit beside the tiles with so many blocks per multiprocessor.
+    // Slots, in whole buckets, that fit beside the tiles with so many blocks per multiprocessor.
     uint32_t slots_for(uint64_t blocks) const {
         const DeviceProperties& properties = device_.properties();
         const uint64_t shared =
@@ -107,7 +107,7 @@ class GroupBy {
         const uint64_t slot_bytes = plan_.slot_bytes();
         const uint64_t slots = shared > taken ? (shared - taken) / slot_bytes : 0;
         if (slots < 8) throw Error(ErrorCode::kInvalid, "too many aggregates for a block's shared memory");
-        return static_cast<uint32_t>((slots - 4) & ~1ULL);
+        return whole_buckets(slots - 4);
     }
     static uint64_t fill_of(uint32_t slots) {
         return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(slots) * kTableFill));
@@ -173,8 +173,6 @@ class GroupBy {
         return true;
     }
 
-    static int passes_of(int bits) { return bits <= kGroupRadixBits ? 1 : (bits - kGroupRadixBits + 7) / 8 + 1; }
-
     // Radix bits with which a partition's groups fit a table.
     static int bits_for(uint64_t groups, uint32_t slots) {
         int bits = 0;
@@ -200,7 +198,7 @@ class GroupBy {
         bits = std::max(bits, bits_for(groups, slots));
         const int bits_of_two = std::max(bits, bits_for(groups, slots_for(2)));
         // With few partitions every multiprocessor has one; with more two blocks, if that takes no further pass.
-        if (1ULL << bits > 4 * multiprocessors_ && passes_of(bits_of_two) == passes_of(bits)) {
+        if (1ULL << bits > 4 * multiprocessors_ && radix_passes(bits_of_two) == radix_passes(bits)) {
             bits = bits_of_two;
             blocks = 2;
             slots = slots_for(2);
@@ -215,7 +213,7 @@ class GroupBy {
             }
         }
         const auto each = static_cast<double>((groups >> bits) + 1) * kSlotsPerGroup;
-        set_table(std::min(slots, std::max(kTableSlotsMin, static_cast<uint32_t>(std::min(each, 1e6)) & ~1U)));
+        set_table(std::min(slots, std::max(kTableSlotsMin, whole_buckets(static_cast<uint64_t>(std::min(each, 1e6))))));
         rows_ = radix_partition(device_, relation, bits);
         place(rows_.data.as(), staged_bytes);
         list_units(bits, groups, pass_.source.tile_rows);

@@ -30,9 +30,13 @@ constexpr double kTableFill = 0.6;
 // ... and slots per expected group where shared memory has more: they are cleared and scanned for each partition.
 constexpr double kSlotsPerGroup = 2;
 constexpr uint32_t kTableSlotsMin = 1024;
-// Slots that a search of a block's table looks at before the row goes to the table in GPU memory; at a fill of 0.6 a
-// walk of 64 slots happens once in some 10^5 keys.
-constexpr uint32_t kTableWalkMax = 64;
+// Tables of blocks have whole buckets, whatever the key.
+constexpr uint32_t whole_buckets(uint64_t slots) {
+    return static_cast<uint32_t>(slots & ~3ULL);
+}
+// Buckets that a search of a block's table looks at before the row goes to the table in GPU memory, an odd number: the
+// first, and two by two (find_slots.cuh, which says how many keys come so far).
+constexpr uint32_t kTableWalkMax = 25;
 // The same of the table in GPU memory, which is at most half full unless the expected groups were wrong.
 constexpr uint32_t kGlobalWalkMax = 256;
 // Rows of a block for which its table has no place, each of which takes kTableWalkMax looks and some random accesses,
@@ -48,28 +52,37 @@ constexpr uint32_t kSlicesMax = 2;
 // kHash of columns of 4 or 8 bytes (column_groups.hpp): neighbouring rows of a thread, which are one load of 16 bytes
 // per word; narrow_threads() below.
 constexpr int kColumnGroupsRows = 4;
-// Share of the slots that expected groups may take: searches take 3.4 rounds at 0.43 and 5.8 at 0.55 (find_slots.cuh),
-// of some 10 instructions per 32 rows each, where another slice costs some 45. Slots of 12 bytes, 227 KiB: 10,300
-// groups. Not measured yet.
-constexpr double kColumnGroupsFill = 0.55;
-// Slices do the instructions of as many passes over the rows. H200, 2^28 rows of 12 bytes, 2^14 groups: maxima, two
-// slices 2.4 ms (kPartitioned 3.6); sums, whose slots are larger, three slices 5.3 (4.0). Of four columns maxima of one
-// slice take 1.3 ms, kPartitioned 5.8.
-constexpr uint32_t kColumnGroupsSlicesMax = 4;
-constexpr uint32_t kColumnGroupsSumSlicesMax = 2;
+// Share of the slots that expected groups may take: searches take 1.1 rounds at 0.43, 4.1 at 0.85 and 5.3 at 0.9
+// (find_slots.cuh), of some 20 instructions per 32 rows each, where another slice costs some 60 and reads the rows once
+// more. What is expected may be 3 % too low, and still one key in 5,000 has no place. Slots of 12 bytes, 227 KiB:
+// 17,400 groups. Not measured yet.
+// Keys of 8 bytes stand by two in a bucket, and at 0.85 one in 20,000 has no place.
+constexpr double narrow_fill(uint32_t key_words) {
+    return key_words == 1 ? 0.9 : 0.8;
+}
+// Slices do the instructions of as many passes over the rows. H200, 2^28 rows of 12 bytes, 2^14 groups, with pairs of
+// slots half full: maxima, two slices 2.4 ms (kPartitioned 3.6); sums, whose slots are larger, three slices 5.3 (4.0).
+// So three of maxima would take what kPartitioned does.
+constexpr uint32_t kColumnGroupsSlicesMax = 2;
 // Static shared memory of the kernel, with what aligns the table behind it, at most.
 constexpr uint32_t kColumnGroupsReservedBytes = 256;
 
 // kPartitioned of columns of 4 or 8 bytes (packed_groups.hpp): rows of a thread; narrow_threads() below is for one
 // block per multiprocessor, two have half of them each.
 constexpr int kPackedGroupsRows = 4;
-// As kColumnGroupsFill; slots per expected group where shared memory has them and rows are many.
-constexpr double kPackedGroupsFill = 0.55;
+// Full tables as narrow_fill(). Where a partition has few rows per group, most of what is done is to claim and to emit slots,
+// and one block at work while the other's groups leave is worth more than large partitions: of two blocks half as full.
+constexpr double kPackedGroupsFillOfTwo = 0.5;
+// From this fill on one radix bit more, where the same pass has it: a pass of 8 bits takes some 5 % more than one of 7
+// (radix_policy.hpp), 0.05 ms of 2^28 rows, searches 1.8 rounds at 0.6 and 4.1 at 0.85. Not measured yet.
+constexpr double kPackedGroupsFillBetter = 0.6;
+// Slots per expected group where shared memory has them and rows are many.
 constexpr double kPackedGroupsSlotsPerGroup = 8;
 // Static shared memory of the kernel and what the runtime keeps, at most.
 constexpr uint32_t kPackedGroupsReservedBytes = 2048;
 
-// kPartitioned: radix bits that one pass has at no further cost, and rows that a partition should have at least.
+// kPartitioned: radix bits that one pass has at no further cost, with enough partitions for all multiprocessors, and
+// rows that a partition should have at least.
 constexpr int kGroupRadixBits = 7;
 constexpr uint64_t kGroupPartitionRowsMin = 8192;
 // A partition of more than this share of a multiprocessor's rows is aggregated in units, whose groups are merged in

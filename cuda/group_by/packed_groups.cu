@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "group_by/packed_groups.cuh"
 #include "group_by/packed_groups.hpp"
 #include "radix_partition/radix_partition.hpp"
+#include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda {
 
@@ -60,11 +62,11 @@ uint32_t slots_for(const DeviceProperties& properties, const GroupPlan& plan, ui
     const uint64_t shared =
         std::min(properties.shared_bytes_per_block_optin, properties.shared_bytes_per_multiprocessor / blocks);
     // What stands behind the last slot takes up to 4 more.
-    return static_cast<uint32_t>(((shared - kPackedGroupsReservedBytes) / plan.slot_bytes() - 4) & ~1ULL);
+    return whole_buckets((shared - kPackedGroupsReservedBytes) / plan.slot_bytes() - 4);
 }
 
-bool is_full(uint64_t groups, int bits, uint32_t slots) {
-    return static_cast<double>(groups >> bits) > static_cast<double>(slots) * kPackedGroupsFill;
+double fill_of(uint64_t groups, int bits, uint32_t slots) {
+    return std::ldexp(static_cast<double>(groups), -bits) / static_cast<double>(slots);
 }
 
 }  // namespace
@@ -76,24 +78,26 @@ bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request) {
 
 PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,
                                           uint64_t groups) {
-    // As many bits as one pass has anyway, unless rows are few.
+    // As many bits as one pass has anyway, unless rows are few; the rest of what it has where tables want it.
     PackedGroupsShape shape;
     while (shape.bits < kGroupRadixBits && rows >> (shape.bits + 1) >= kGroupPartitionRowsMin) ++shape.bits;
     const uint32_t most = slots_for(properties, plan, 1);
-    if (is_full(groups, shape.bits, most)) {
-        // More than one pass: as many bits as two blocks per multiprocessor want, of which one has rows to look up
-        // while the other's groups leave.
+    while (shape.bits < kPassBitsMax && fill_of(groups, shape.bits, most) > kPackedGroupsFillBetter) ++shape.bits;
+    if (fill_of(groups, shape.bits, most) > narrow_fill(plan.key_words)) {
+        // As many bits as two blocks per multiprocessor want, of which one has rows to look up while the other's groups
+        // leave.
         shape.blocks = 2;
         shape.slots = slots_for(properties, plan, 2);
-        while (shape.bits < radix_bits_max() && is_full(groups, shape.bits, shape.slots)) ++shape.bits;
+        const auto is_full = [&] { return fill_of(groups, shape.bits, shape.slots) > kPackedGroupsFillOfTwo; };
+        while (shape.bits < radix_bits_max() && is_full()) ++shape.bits;
         return shape;
     }
-    // A large table has fewer keys that are not in their first pair, and takes longer to clear and to scan, once per
+    // A large table has fewer keys that are not in their first bucket, and takes longer to clear and to scan, once per
     // partition.
     const auto each = static_cast<double>((groups >> shape.bits) + 1);
     const double few = std::min(each * kPackedGroupsSlotsPerGroup, static_cast<double>((rows >> shape.bits) / 8));
     const double slots = std::max({few, each * kSlotsPerGroup, static_cast<double>(kTableSlotsMin)});
-    shape.slots = static_cast<uint32_t>(std::min(slots, static_cast<double>(most))) & ~1U;
+    shape.slots = whole_buckets(static_cast<uint64_t>(std::min(slots, static_cast<double>(most))));
     return shape;
 }
 

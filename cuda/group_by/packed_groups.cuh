@@ -178,7 +178,7 @@ class PackedGroups {
             if constexpr (kKeyWords == 2) mixed[r] = wide(rows.word[r][0], rows.word[r][1]);
             const auto below = static_cast<Key>(mixed[r] << pass_.radix_bits);
             const auto top = static_cast<uint32_t>(below >> (32 * (kKeyWords - 1)));
-            const uint32_t place = __umulhi(top, pass_.slots) & ~1U;
+            const uint32_t place = Slots::bucket_of(top, pass_.slots);
             at[r] = first + r * kRowStep < count_ ? place : pass_.slots;
         }
         // Rows that are not there change an entry behind the place of the key that marks an empty slot: it is never

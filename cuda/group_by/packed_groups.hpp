@@ -12,7 +12,8 @@ namespace spillway::cuda {
 // kPartitioned of the shape of NarrowPlan; without aggregates, the distinct keys.
 bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request);
 
-// Radix bits, blocks per multiprocessor and slots of a block's table, so that a partition's groups fit it.
+// Radix bits, blocks per multiprocessor and slots of a block's table, so that a partition's groups fit it: by one pass
+// of kGroupRadixBits, else by one of as many bits as a first pass has, else by two.
 struct PackedGroupsShape {
     int bits = 0;
     uint32_t blocks = 1;

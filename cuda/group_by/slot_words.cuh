@@ -7,10 +7,11 @@
 #include "primitive/bulk_copy.cuh"
 #include "primitive/mix.cuh"
 
-// Tables of groups: open addressing, linear probing, mixed keys in one array and each word of the accumulators in one
-// of its own (neighbouring slots in neighbouring banks or sectors). No key is reserved: the one that marks an empty
-// slot has a place of its own behind the last slot. Slots are never freed, so that a walk that found no place for a key
-// will not find one later either: a key is in the block's table or in the one in GPU memory.
+// Tables of groups: open addressing, mixed keys in one array and each word of the accumulators in one of its own
+// (neighbouring slots in neighbouring banks or sectors). The table in GPU memory is searched by linear probing, a
+// block's by buckets (find_slots.cuh). No key is reserved: the one that marks an empty slot has a place of its own
+// behind the last slot. Slots are never freed, so that a walk that found no place for a key will not find one later
+// either: a key is in the block's table or in the one in GPU memory.
 namespace spillway::cuda {
 
 // What a row adds to an accumulator, or one table to another.
@@ -42,7 +43,7 @@ struct SlotWords {
     static constexpr Key kEmpty = static_cast<Key>(~Key{0});
     static constexpr Index kNoSlot = static_cast<Index>(~Index{0});
 
-    KeyWord* keys;    // [slots + 1], at a multiple of 8 bytes
+    KeyWord* keys;    // [slots + 1], at a multiple of 16 bytes
     uint32_t* words;  // [words][entries]
     Index slots;
     Index entries;  // slots + 1, made even
@@ -62,34 +63,58 @@ struct SlotWords {
 #endif
     }
 
-    struct Pair {
-        Key first;
-        Key second;
+    // Neighbouring slots that one access looks at. A block's table has whole buckets: its slots are a multiple of four.
+    static constexpr uint32_t kBucketSlots = 16 / sizeof(Key);
+    struct Bucket {
+        Key key[kBucketSlots];
     };
-    // The keys of an even slot and of the next one; those of 4 bytes in one access.
-    __device__ Pair look_pair(Index at) const {
-#ifndef SPILLWAY_CUDA_PLAIN_COPIES
-        if constexpr (kShared && sizeof(Key) == 4) {
-            const unsigned long long both = *reinterpret_cast<const volatile unsigned long long*>(&keys[at]);
-            return {static_cast<Key>(both), static_cast<Key>(both >> 32)};
+    // Where the bucket of a key begins, among `slots`: by the top word of the mixed key.
+    __device__ static uint32_t bucket_of(uint32_t top, uint32_t slots) {
+        return __umulhi(top, slots) & ~(kBucketSlots - 1);
+    }
+    // Of a block's table; `at` is where a bucket begins, or `slots`. Keys may be of different moments.
+    __device__ Bucket look_bucket(uint32_t at) const {
+        Bucket bucket;
+#ifdef SPILLWAY_CUDA_PLAIN_COPIES
+#pragma unroll
+        for (uint32_t i = 0; i < kBucketSlots; ++i) bucket.key[i] = static_cast<Key>(look(&keys[at + i]));
+#else
+        const uint32_t address = shared_address(&keys[at]);
+        if constexpr (sizeof(Key) == 4) {
+            asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                         : "=r"(bucket.key[0]), "=r"(bucket.key[1]), "=r"(bucket.key[2]), "=r"(bucket.key[3])
+                         : "r"(address)
+                         : "memory");
+        } else {
+            asm volatile("ld.volatile.shared.v2.u64 {%0, %1}, [%2];"
+                         : "=l"(bucket.key[0]), "=l"(bucket.key[1])
+                         : "r"(address)
+                         : "memory");
         }
 #endif
-        return {static_cast<Key>(look(&keys[at])), static_cast<Key>(look(&keys[at + 1]))};
+        return bucket;
     }
 
-    // The slot of the key, from slot `at` on, claimed where it was empty; kNoSlot after walk_max slots of others.
-    __device__ Index find(Key mixed, Index at, uint32_t walk_max) const {
-        if (mixed == kEmpty) {
-            if (look(&keys[slots]) != 0) atomicExch(&keys[slots], KeyWord{0});
-            return slots;
+    // The place of the key that marks an empty slot.
+    __device__ Index find_marker() const {
+        if (look(&keys[slots]) != 0) atomicExch(&keys[slots], KeyWord{0});
+        return slots;
+    }
+    // The key in this slot from now on: it was there, or the slot was empty.
+    __device__ bool take(Index at, Key mixed) const {
+        KeyWord there = look(&keys[at]);
+        if (there == kEmpty) {
+            there = atomicCAS(&keys[at], static_cast<KeyWord>(kEmpty), static_cast<KeyWord>(mixed));
+            if (there == kEmpty) return true;
         }
+        return there == mixed;
+    }
+    // Of the table in GPU memory: the slot of the key, from slot `at` on, claimed where it was empty; kNoSlot after
+    // walk_max slots of others.
+    __device__ Index find(Key mixed, Index at, uint32_t walk_max) const {
+        if (mixed == kEmpty) return find_marker();
         for (uint32_t step = 0; step < walk_max; ++step) {
-            KeyWord there = look(&keys[at]);
-            if (there == kEmpty) {
-                there = atomicCAS(&keys[at], static_cast<KeyWord>(kEmpty), static_cast<KeyWord>(mixed));
-                if (there == kEmpty) return at;
-            }
-            if (there == mixed) return at;
+            if (take(at, mixed)) return at;
             at = at + 1 == slots ? 0 : at + 1;
         }
         return kNoSlot;
