@@ -9,15 +9,17 @@ interface Context {
     readonly memory: MemoryCost;
 }
 
-// Share of a block's slots that groups take; passes over the rows with a slice of the hash range each, at most; groups
-// by one pass of radix bits, and words of 4 bytes that columns may have in a row for the kernels of the commonest
-// shapes (cuda/group_by/group_policy.hpp).
-const tableFill = 0.55;
-const slicesMax = { extreme: 4, other: 2 };
-const passBits = 7;
+// Share of a block's slots that groups take, with the kernels of the commonest shapes by bytes of a key, and without;
+// passes over the rows with a slice of the hash range each, at most; words of 4 bytes that columns may have in a row for
+// those kernels (cuda/group_by/group_policy.hpp).
+const tableFill = { narrow: { 4: 0.9, 8: 0.8 } as Readonly<Record<number, number>>, other: 0.55 };
+const slicesMax = 2;
 const narrowValueWordsMax = 4;
 /** Bytes of a row for which the rate of those kernels was measured. */
 const narrowRowBytes = 12;
+// Radix bits that are had anyway, and those of one pass (cuda/radix_partition/radix_policy.hpp).
+const leastBits = 7;
+const passBits = 8;
 
 /** Bytes of a group's slot: minima and maxima are as wide as their values, sums and counts have 8 bytes or 12. */
 function slotBytes({ keyBytes, values, extremes }: DeviceGroupShape): number {
@@ -37,13 +39,16 @@ function narrowRowsPerMs({ shape, memory }: Context): number {
     return memory.speeds.deviceGroupNarrowRowsPerMs / Math.max(1, rowBytes / narrowRowBytes);
 }
 
+/** Groups that a block's table takes. */
+function groupsOfTable(shape: DeviceGroupShape, memory: MemoryCost): number {
+    const fill = (hasNarrowKernel(shape) ? tableFill.narrow[shape.keyBytes] : undefined) ?? tableFill.other;
+    return (memory.speeds.deviceBlockBytes * fill) / slotBytes(shape);
+}
+
 /** Passes over the rows by which the groups fit the shared memory of a block; undefined: they do not. */
 export function hashSlices(shape: DeviceGroupShape, memory: MemoryCost): number | undefined {
-    const groups = (memory.speeds.deviceBlockBytes * tableFill) / slotBytes(shape);
-    const slices = 2 ** Math.ceil(Math.log2(Math.max(1, shape.groups / groups)));
-    return slices <= (hasNarrowKernel(shape) && shape.extremes ? slicesMax.extreme : slicesMax.other)
-        ? slices
-        : undefined;
+    const slices = 2 ** Math.ceil(Math.log2(Math.max(1, shape.groups / groupsOfTable(shape, memory))));
+    return slices <= slicesMax ? slices : undefined;
 }
 
 function inputBytes({ rows, keyBytes, values }: DeviceGroupShape): number {
@@ -76,9 +81,9 @@ function hash(context: Context): PhaseMs {
 
 /** Partition passes until the groups of a partition fit a block. */
 function passesFor({ shape, memory }: Context): { passes: number; partitions: number } {
-    const fit = (memory.speeds.deviceBlockBytes * tableFill) / slotBytes(shape);
-    const bits = Math.max(passBits, Math.ceil(Math.log2(Math.max(1, shape.groups / fit))));
-    return { passes: 1 + Math.ceil(Math.max(0, bits - passBits) / (passBits + 1)), partitions: 2 ** bits };
+    const parts = shape.groups / groupsOfTable(shape, memory);
+    const bits = Math.max(leastBits, Math.ceil(Math.log2(Math.max(1, parts))));
+    return { passes: Math.ceil(bits / passBits), partitions: 2 ** bits };
 }
 
 function partitionedRows(context: Context): PhaseMs {
