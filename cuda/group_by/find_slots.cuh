@@ -56,8 +56,8 @@ __device__ inline uint32_t claim_slot(const BlockSlots<kKeyWords>& table, typena
 // A place for a key in its first bucket, while that has one; kNoSlot where another key was faster, and claim_slot() is
 // to look on.
 template <int kKeyWords>
-__device__ inline uint32_t claim_in_bucket(const BlockSlots<kKeyWords>& table,
-                                           typename MixedKey<kKeyWords>::Key mixed, uint32_t at) {
+__device__ inline uint32_t claim_in_bucket(const BlockSlots<kKeyWords>& table, typename MixedKey<kKeyWords>::Key mixed,
+                                           uint32_t at) {
     using Slots = BlockSlots<kKeyWords>;
     if (mixed == Slots::kEmpty) return table.find_marker();
     const typename Slots::Bucket there = table.look_bucket(at);
@@ -162,9 +162,9 @@ __device__ inline uint32_t find_slots(const BlockSlots<kKeyWords>& table, uint32
         if (is_left) left |= 1U << r;
     }
     if (__all_sync(kFullWarp, left == 0)) return 0;
-    // Keys that are new to a bucket with places left.
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
+        // Keys that are new to a bucket with places left.
         const bool is_open = there[r].key[Slots::kBucketSlots - 1] == Slots::kEmpty;
         if ((left >> r & 1) == 0 || !(is_open | (mixed[r] == Slots::kEmpty))) continue;
         const uint32_t found = claim_in_bucket<kKeyWords>(table, mixed[r], slot[r]);

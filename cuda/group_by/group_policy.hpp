@@ -76,6 +76,10 @@ constexpr double kPackedGroupsFillOfTwo = 0.5;
 // From this fill on one radix bit more, where the same pass has it: a pass of 8 bits takes some 5 % more than one of 7
 // (radix_policy.hpp), 0.05 ms of 2^28 rows, searches 1.8 rounds at 0.6 and 4.1 at 0.85. Not measured yet.
 constexpr double kPackedGroupsFillBetter = 0.6;
+// With fewer rows per group than these tables are no larger than that asks for: by count a warp takes 6 instructions
+// per slot, taken or not, to emit groups, and at a fill of 0.6 some 0.5 more per row to find them than at 0.43. Not
+// measured yet.
+constexpr uint64_t kPackedGroupsFewRows = 8;
 // Slots per expected group where shared memory has them and rows are many.
 constexpr double kPackedGroupsSlotsPerGroup = 8;
 // Static shared memory of the kernel and what the runtime keeps, at most.

@@ -90,6 +90,11 @@ PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, co
         shape.slots = slots_for(properties, plan, 2);
         const auto is_full = [&] { return fill_of(groups, shape.bits, shape.slots) > kPackedGroupsFillOfTwo; };
         while (shape.bits < radix_bits_max() && is_full()) ++shape.bits;
+        if (rows / groups < kPackedGroupsFewRows) {
+            const double wanted = std::ldexp(static_cast<double>(groups), -shape.bits) / kPackedGroupsFillBetter;
+            const uint32_t fewer = std::max(kTableSlotsMin, whole_buckets(static_cast<uint64_t>(wanted)));
+            shape.slots = std::min(shape.slots, fewer);
+        }
         return shape;
     }
     // A large table has fewer keys that are not in their first bucket, and takes longer to clear and to scan, once per

@@ -112,7 +112,8 @@ GPU_TEST("group by tables: partitions of one pass of seven bits, of one of eight
         const GroupInput input = two_columns(all_of(distinct, 5000011), 4);
         check_group_by(input, kExtremes, distinct, std::to_string(distinct) + " groups", partitioned);
         if (distinct != 4200000) continue;
-        check_group_by(input, kExtremes, distinct / 2, "half of the groups expected, which fill all slots", partitioned);
+        check_group_by(input, kExtremes, distinct / 2, "half of the groups expected, which fill all slots",
+                       partitioned);
     }
 }
 
