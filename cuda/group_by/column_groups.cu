@@ -28,6 +28,7 @@ ColumnPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate) {
     pass.aggregate = aggregate;
     pass.aggregate.plan = narrow.slots;
     std::copy(std::begin(narrow.first_of), std::end(narrow.first_of), pass.first_of);
+    pass.one_each_bytes = narrow.one_each_bytes;
     return pass;
 }
 

@@ -17,9 +17,9 @@
 // per 32 rows; of 24 bytes 6.4 GB, 1.62 ms and 72 cycles. By count of the machine code 32 rows of 12 bytes need some 68
 // instructions (41 to mix the key, to find its bucket and to look at four keys there, 12 per value), 17 cycles of four
 // schedulers, and 18 accesses to shared memory (11 for random buckets, 3.5 per value, and what max changes). Keys that
-// are not in their first bucket take some 20 instructions per round (find_slots.cuh): at a fill of 0.85 another 80, which
-// fills the 36 cycles. Keys of 8 bytes take 25 to mix and twice the accesses, values of 8 bytes 12 and twice the accesses.
-// For few groups all lanes look at one address or a few, which is no conflict: no case of its own.
+// are not in their first bucket take some 20 instructions per round (find_slots.cuh): at a fill of 0.85 another 80,
+// which fills the 36 cycles. Keys of 8 bytes take 25 to mix and twice the accesses, values of 8 bytes 12 and twice the
+// accesses. For few groups all lanes look at one address or a few, which is no conflict: no case of its own.
 namespace spillway::cuda {
 
 struct ColumnGroupsShared {
@@ -127,26 +127,61 @@ class ColumnGroups {
         add_values(rows, slot);
     }
 
+    __device__ static void values_at(const Quad& rows, int v, uint32_t (&values)[kRows]) {
+        const uint4& from = rows.values[v];
+        values[0] = from.x;
+        values[1] = from.y;
+        values[2] = from.z;
+        values[3] = from.w;
+    }
+    __device__ static void values_at(const Quad& rows, int v, Wide (&values)[kRows]) {
+        const uint4& from = rows.values[v];
+        const uint4& more = rows.values[v + 1 < kValueWords ? v + 1 : v];
+        values[0] = wide(from.x, from.y);
+        values[1] = wide(from.z, from.w);
+        values[2] = wide(more.x, more.y);
+        values[3] = wide(more.z, more.w);
+    }
+
     __device__ void add_values(const Quad& rows, const uint32_t (&slot)[kRows]) {
+        if (columns_.one_each_bytes == 4) {
+            add_one_each<uint32_t>(rows, slot);
+        } else if (kValueWords % 2 == 0 && columns_.one_each_bytes == 8) {
+            add_one_each<Wide>(rows, slot);
+        } else {
+            add_any(rows, slot);
+        }
+        for (int i = columns_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
+            count_narrow(table_, pass_.plan.accumulator[i], slot);
+        }
+    }
+    // The commonest: accumulators with a fixed place among the kernel's constants.
+    template <class Value>
+    __device__ void add_one_each(const Quad& rows, const uint32_t (&slot)[kRows]) {
+        constexpr int kWords = sizeof(Value) / 4;
+#pragma unroll
+        for (int v = 0; v + kWords <= kValueWords; v += kWords) {
+            Value values[kRows];
+            values_at(rows, v, values);
+            add_narrow(table_, pass_.plan.accumulator[v / kWords], values, slot);
+        }
+    }
+    __device__ void add_any(const Quad& rows, const uint32_t (&slot)[kRows]) {
 #pragma unroll
         for (int v = 0; v < kValueWords; ++v) {
-            const uint4& from = rows.values[v];
 #pragma unroll 1
             for (int i = columns_.first_of[v]; i < columns_.first_of[v + 1]; ++i) {
                 const Accumulator& a = pass_.plan.accumulator[i];
                 if (a.value.width == 4) {
-                    const uint32_t values[kRows] = {from.x, from.y, from.z, from.w};
+                    uint32_t values[kRows];
+                    values_at(rows, v, values);
                     add_narrow(table_, a, values, slot);
                 } else if (v + 1 < kValueWords) {
-                    const uint4& more = rows.values[v + 1 < kValueWords ? v + 1 : v];
-                    const Wide values[kRows] = {wide(from.x, from.y), wide(from.z, from.w), wide(more.x, more.y),
-                                                wide(more.z, more.w)};
+                    Wide values[kRows];
+                    values_at(rows, v, values);
                     add_narrow(table_, a, values, slot);
                 }
             }
-        }
-        for (int i = columns_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
-            count_narrow(table_, pass_.plan.accumulator[i], slot);
         }
     }
 

@@ -19,6 +19,7 @@ struct ColumnPass {
     AggregatePass aggregate;  // accumulators in the order of their columns' words
     QuadSource words[kNarrowValueWordsMax];
     uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word
+    uint8_t one_each_bytes = 0;                       // NarrowPlan
 };
 
 }  // namespace spillway::cuda

@@ -70,8 +70,9 @@ constexpr uint32_t kColumnGroupsReservedBytes = 256;
 // kPartitioned of columns of 4 or 8 bytes (packed_groups.hpp): rows of a thread; narrow_threads() below is for one
 // block per multiprocessor, two have half of them each.
 constexpr int kPackedGroupsRows = 4;
-// Full tables as narrow_fill(). Where a partition has few rows per group, most of what is done is to claim and to emit slots,
-// and one block at work while the other's groups leave is worth more than large partitions: of two blocks half as full.
+// Full tables as narrow_fill(). Where a partition has few rows per group, most of what is done is to claim and to emit
+// slots, and one block at work while the other's groups leave is worth more than large partitions: of two blocks half
+// as full.
 constexpr double kPackedGroupsFillOfTwo = 0.5;
 // From this fill on one radix bit more, where the same pass has it: a pass of 8 bits takes some 5 % more than one of 7
 // (radix_policy.hpp), 0.05 ms of 2^28 rows, searches 1.8 rounds at 0.6 and 4.1 at 0.85. Not measured yet.

@@ -20,6 +20,21 @@ bool NarrowPlan::fits(const GroupPlan& plan, const GroupByRequest& request) {
     return narrow_value_words(plan) <= kNarrowValueWordsMax;
 }
 
+namespace {
+
+uint8_t one_each_bytes(const GroupPlan& plan) {
+    std::vector<int> of_column(plan.columns.size(), 0);
+    for (int i = 0; i < plan.slots.accumulators; ++i) {
+        if (plan.sources[i] >= 0) ++of_column[plan.sources[i]];
+    }
+    for (size_t c = 0; c < of_column.size(); ++c) {
+        if (of_column[c] != 1 || plan.columns[c].width != plan.columns[0].width) return 0;
+    }
+    return of_column.empty() ? 0 : static_cast<uint8_t>(plan.columns[0].width);
+}
+
+}  // namespace
+
 NarrowPlan NarrowPlan::make(const GroupPlan& plan, const std::vector<uint32_t>& words) {
     NarrowPlan narrow;
     narrow.slots = plan.slots;
@@ -33,6 +48,7 @@ NarrowPlan NarrowPlan::make(const GroupPlan& plan, const std::vector<uint32_t>& 
         }
     }
     narrow.first_of[kNarrowValueWordsMax] = static_cast<uint8_t>(placed);
+    narrow.one_each_bytes = one_each_bytes(plan);
     for (int i = 0; i < plan.slots.accumulators; ++i) {
         if (plan.slots.accumulator[i].counts) narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];
     }

@@ -16,6 +16,8 @@ namespace spillway::cuda {
 struct NarrowPlan {
     SlotPlan slots;  // accumulators in the order of their columns' words; those that count rows come last
     uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word
+    // All columns have this width and one accumulator each, so that a kernel knows where it is; 0: they have not.
+    uint8_t one_each_bytes = 0;
 
     static bool fits(const GroupPlan& plan, const GroupByRequest& request);
     // words: where each column of a plan that fits begins in a row, behind its key.

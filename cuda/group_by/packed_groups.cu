@@ -30,6 +30,7 @@ PackedPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate, const 
     pass.aggregate.plan = narrow.slots;
     pass.rows = static_cast<const unsigned char*>(rows);
     std::copy(std::begin(narrow.first_of), std::end(narrow.first_of), pass.first_of);
+    pass.one_each_bytes = narrow.one_each_bytes;
     return pass;
 }
 

@@ -189,31 +189,55 @@ class PackedGroups {
         add_values(rows, slot);
     }
 
+    __device__ static void values_at(const Rows& rows, int v, uint32_t (&values)[kRows]) {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) values[r] = rows.word[r][kKeyWords + v];
+    }
+    __device__ static void values_at(const Rows& rows, int v, Wide (&values)[kRows]) {
+        const int high = kKeyWords + (v + 1 < kValueWords ? v + 1 : v);
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) values[r] = wide(rows.word[r][kKeyWords + v], rows.word[r][high]);
+    }
+
     __device__ void add_values(const Rows& rows, const uint32_t (&slot)[kRows]) {
+        if (packed_.one_each_bytes == 4) {
+            add_one_each<uint32_t>(rows, slot);
+        } else if (kValueWords % 2 == 0 && packed_.one_each_bytes == 8) {
+            add_one_each<Wide>(rows, slot);
+        } else {
+            add_any(rows, slot);
+        }
+        for (int i = packed_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
+            count_narrow(table_, pass_.plan.accumulator[i], slot);
+        }
+    }
+    // The commonest: accumulators with a fixed place among the kernel's constants.
+    template <class Value>
+    __device__ void add_one_each(const Rows& rows, const uint32_t (&slot)[kRows]) {
+        constexpr int kStep = sizeof(Value) / 4;
+#pragma unroll
+        for (int v = 0; v + kStep <= kValueWords; v += kStep) {
+            Value values[kRows];
+            values_at(rows, v, values);
+            add_narrow(table_, pass_.plan.accumulator[v / kStep], values, slot);
+        }
+    }
+    __device__ void add_any(const Rows& rows, const uint32_t (&slot)[kRows]) {
 #pragma unroll
         for (int v = 0; v < kValueWords; ++v) {
-            constexpr int kFrom = kKeyWords;
 #pragma unroll 1
             for (int i = packed_.first_of[v]; i < packed_.first_of[v + 1]; ++i) {
                 const Accumulator& a = pass_.plan.accumulator[i];
                 if (a.value.width == 4) {
                     uint32_t values[kRows];
-#pragma unroll
-                    for (int r = 0; r < kRows; ++r) values[r] = rows.word[r][kFrom + v];
+                    values_at(rows, v, values);
                     add_narrow(table_, a, values, slot);
                 } else if (v + 1 < kValueWords) {
                     Wide values[kRows];
-#pragma unroll
-                    for (int r = 0; r < kRows; ++r) {
-                        const uint32_t high = rows.word[r][kFrom + (v + 1 < kValueWords ? v + 1 : v)];
-                        values[r] = wide(rows.word[r][kFrom + v], high);
-                    }
+                    values_at(rows, v, values);
                     add_narrow(table_, a, values, slot);
                 }
             }
-        }
-        for (int i = packed_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
-            count_narrow(table_, pass_.plan.accumulator[i], slot);
         }
     }
 

@@ -14,6 +14,7 @@ struct PackedPass {
     AggregatePass aggregate;  // accumulators in the order of their columns' words
     const unsigned char* rows = nullptr;
     uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word behind the key
+    uint8_t one_each_bytes = 0;                       // NarrowPlan
 };
 
 }  // namespace spillway::cuda
