@@ -37,6 +37,9 @@ class BucketPartitioning {
         const int first_bits = twice ? bits_ / 2 : bits_;
         BucketChains chains = open_chains(1ULL << first_bits, twice ? kFirstBucketTuples : kLastBucketTuples);
         set_digit(pass, 0, first_bits);
+        const uint64_t tuple_bytes = relation_.key.width + row_width_;
+        count_moved(device_, relation_.rows * (relation_.key.width + tuple_bytes) +
+                                 (relation_.key_valid == nullptr ? 0 : relation_.rows / 8));
         move(pass, chains, (relation_.rows + kBucketTileTuples - 1) / kBucketTileTuples);
         if (twice) {
             device_.check_cancelled();
@@ -48,6 +51,7 @@ class BucketPartitioning {
             pass.ordinal_in = chains.pool.ordinal;
             pass.sizes_in = chains.sizes.as<const uint64_t>();
             set_digit(pass, first_bits, bits_ - first_bits);
+            count_moved(device_, relation_.rows * 2 * tuple_bytes);
             move(pass, later, chains.buckets);
             chains = std::move(later);
         }
@@ -113,6 +117,7 @@ class BucketPartitioning {
         tuples.key_width = relation_.key.width;
         tuples.row_width = row_width_;
         tuples.radix_bits = bits_;
+        tuples.relation_rows = relation_.rows;
         tuples.bucket_tuples = chains.pool.bucket_tuples;
         tuples.begin =
             first_tiles(device_, chains.sizes.as<const uint64_t>(), tuples.partitions(), chains.pool.bucket_tuples);

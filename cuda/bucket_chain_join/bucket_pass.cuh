@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kBucketThreads, kBucketBlocksPerMultiprocessor
     }
 }
 
-// sizes[p]: all buckets of a chain are full but the open one.
+// Bytes: 24 per partition. sizes[p]: all buckets of a chain are full but the open one.
 __global__ void chain_sizes_kernel(BucketPool pool, uint64_t partitions, uint64_t* sizes) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (p >= partitions) return;
@@ -175,7 +175,7 @@ __global__ void chain_sizes_kernel(BucketPool pool, uint64_t partitions, uint64_
     sizes[p] = buckets == 0 ? 0 : (buckets - 1) * pool.bucket_tuples + static_cast<uint32_t>(pool.open[p]);
 }
 
-// list[begin[p] + i] = number of the i-th bucket of partition p.
+// Bytes: 8 per bucket, an offset and a number at random. list[begin[p] + i] = number of the i-th bucket of partition p.
 __global__ void list_buckets_kernel(BucketPool pool, const uint64_t* begin, uint32_t* list) {
     const uint64_t buckets = *pool.taken;
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;

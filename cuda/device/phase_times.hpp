@@ -31,16 +31,19 @@ class PhaseTimes {
     // Time inside of the phase on the stream, less that of scopes opened inside; waits for the last of them. All 0 when
     // an event could not be recorded.
     double milliseconds(Phase phase);
-    // Bytes read plus written, by the arithmetic of the passes; 0 where some pass could not tell.
-    uint64_t moved_bytes() const { return is_moved_known_ ? moved_bytes_ : 0; }
+    // Bytes read plus written, by the arithmetic of the passes: in all, and by what was enqueued inside of a phase.
+    uint64_t moved_bytes() const { return moved_bytes_; }
+    uint64_t moved_bytes(Phase phase) const { return moved_in_[static_cast<int>(phase)]; }
     // The number of the algorithm that ran, -1 where nobody said so: that which was asked for.
     int algorithm() const { return algorithm_; }
 
     // For PhaseScope and the functions below.
     void enter(Phase phase);
     void leave() noexcept;
-    void add_moved(uint64_t bytes) { moved_bytes_ += bytes; }
-    void forget_moved() { is_moved_known_ = false; }
+    void add_moved(uint64_t bytes) {
+        moved_bytes_ += bytes;
+        if (!open_.empty()) moved_in_[static_cast<int>(open_.back())] += bytes;
+    }
     void set_algorithm(int number) { algorithm_ = number; }
 
   private:
@@ -49,7 +52,7 @@ class PhaseTimes {
     std::vector<Phase> open_;  // innermost last
     bool is_whole_ = true;
     uint64_t moved_bytes_ = 0;
-    bool is_moved_known_ = true;
+    uint64_t moved_in_[kPhases] = {};
     int algorithm_ = -1;
 };
 
@@ -69,13 +72,13 @@ class PhaseScope {
     PhaseTimes* const times_;
 };
 
-// A pass reads and writes so many bytes in all: in order what it needs, at random a sector of 32 bytes each.
+// A pass reads and writes so many bytes in all: what it must, as if caches held nothing longer than the pass needs it.
+// In order that is each value once; at random see sector_bytes.hpp. Where data decide (walks in hash tables, tuples
+// that are read again for uneven partitions) it is what every input takes, so that rates are never better than the
+// truth. What is some bytes per thousand rows (offsets of partitions, holes of results, units of work) is left out.
+// Rows without a key count like others where the host does not know how many they are.
 inline void count_moved(Device& device, uint64_t bytes) {
     if (device.phase_times() != nullptr) device.phase_times()->add_moved(bytes);
-}
-// A pass whose bytes depend on what nobody counts: walks in hash tables, caches.
-inline void moved_unknown(Device& device) {
-    if (device.phase_times() != nullptr) device.phase_times()->forget_moved();
 }
 // An operation ends with another algorithm than it was asked for, or with that one after all.
 inline void note_algorithm(Device& device, int number) {

@@ -159,7 +159,7 @@ typedef struct spillway_cuda_report {
     double transform_ms; /* on the device; device/phase_times.hpp says what belongs where */
     double match_ms;
     double materialize_ms;
-    uint64_t moved_bytes; /* read and written by kernels, by the arithmetic of their passes; 0: some cannot tell */
+    uint64_t moved_bytes; /* that kernels must read and write, by the arithmetic of their passes */
     uint64_t peak_bytes;  /* of the device after it */
     int32_t algorithm;    /* that ran: the one asked for, or the one that it gave way to */
     int32_t reserved;

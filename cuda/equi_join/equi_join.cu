@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
-#include "device/phase_times.hpp"
 #include "equi_join/equi_join.hpp"
 #include "equi_join/equi_join_pieces.hpp"
 #include "hash_join/hash_join.hpp"
@@ -80,8 +79,8 @@ class NpjPairs {
         pairs.probe_width = probe_.columns[0].width;
         pairs.build_rows = std::move(rows.columns[0]);
         pairs.probe_rows = std::move(rows.columns[1]);
-        mark({pairs.build_rows.as(), pairs.build_width, pairs.count}, wish.build_marks);
-        mark({pairs.probe_rows.as(), pairs.probe_width, pairs.count}, wish.probe_marks);
+        mark({pairs.build_rows.as(), pairs.build_width, pairs.count, build_.rows}, wish.build_marks);
+        mark({pairs.probe_rows.as(), pairs.probe_width, pairs.count, probe_.rows, true}, wish.probe_marks);
         return pairs;
     }
 
@@ -122,11 +121,6 @@ MatchPairs tuple_pairs(Device& device, const DeviceRelation& build, const Device
                                                          : shared_histogram_pairs(device, build, probe, wish, options);
 }
 
-// Random sectors and walks of the others are not counted, nor the passes of sorts.
-void tell_what_is_counted(Device& device, JoinAlgorithm algorithm) {
-    if (algorithm != JoinAlgorithm::kRadixHash) moved_unknown(device);
-}
-
 // Counting needs keys alone.
 DeviceRelation keys_of(const DeviceRelation& relation) {
     DeviceRelation keys;
@@ -145,7 +139,6 @@ bool wants_presence(const EquiJoin& join) {
 }  // namespace
 
 JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const EquiJoin& join) {
-    tell_what_is_counted(device, join.algorithm);
     switch (join.algorithm) {
         case JoinAlgorithm::kRadixHash:
             return RadixHashJoin(device, build, probe, join).materialize();
@@ -173,7 +166,6 @@ JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRe
 
 uint64_t equi_join_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                          const EquiJoin& join) {
-    tell_what_is_counted(device, join.algorithm);
     const DeviceRelation build_keys = keys_of(build);
     const DeviceRelation probe_keys = keys_of(probe);
     switch (join.algorithm) {

@@ -7,6 +7,7 @@
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "group_by/dictionary.hpp"
 #include "group_by/slot_words.cuh"
 #include "group_by/sorted_policy.hpp"
@@ -41,6 +42,7 @@ struct alignas(16) Entry<2> {
     }
 };
 
+// Bytes: a key in order, and a sector read and written at random per key; bound by the rate of atomics.
 template <int kKeyWords>
 __global__ void fill_dictionary(const typename MixedKey<kKeyWords>::Key* distinct, uint64_t keys,
                                 Entry<kKeyWords>* entries, uint64_t slots) {
@@ -55,6 +57,7 @@ __global__ void fill_dictionary(const typename MixedKey<kKeyWords>::Key* distinc
     }
 }
 
+// Bytes: a key and a number in order, and a random sector per row; where caches hold the table those in order alone.
 template <int kKeyWords>
 __global__ void __launch_bounds__(kEncodeThreads)
     encode_rows(const typename MixedKey<kKeyWords>::Key* column, uint64_t rows, const Entry<kKeyWords>* entries,
@@ -92,6 +95,12 @@ Allocation encode(Device& device, const void* column, uint64_t rows, const void*
     const uint64_t slots = keys * kDictionarySlotsPerKey;
     const Allocation table = device.memory().allocate(slots * sizeof(Entry<kKeyWords>), "dictionary of keys");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(table.as(), 0xff, table.bytes(), stream));
+    // The table cleared, a slot read and written per key; keys read, a slot looked at and a number written per row.
+    const auto slot_bytes = [&](uint64_t accesses) {
+        return sector_bytes(device, accesses, sizeof(Entry<kKeyWords>), table.bytes());
+    };
+    count_moved(device, table.bytes() + keys * sizeof(Key) + 2 * slot_bytes(keys) +
+                            rows * (sizeof(Key) + sizeof(uint32_t)) + slot_bytes(rows));
     auto* const entries = table.as<Entry<kKeyWords>>();
     const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
     const auto grid = [&](uint64_t blocks) { return dim3(static_cast<unsigned>(std::min(blocks, most))); };

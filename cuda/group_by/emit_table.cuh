@@ -10,7 +10,8 @@
 namespace spillway::cuda {
 
 // Appends the groups of the table in GPU memory to the result: a warp looks at some slots, then reserves places for all
-// that are taken. Bytes: the keys of all slots once, words and values of groups once.
+// that are taken. Bytes: the keys of all slots once, words and values of groups once;
+// a random sector per group and value that is taken from the row that stands for a group.
 template <int kKeyWords>
 __global__ void __launch_bounds__(kEmitThreads)
     emit_table_kernel(const __grid_constant__ GlobalGroups groups, const __grid_constant__ GroupSink sink) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HyperLogLog (Flajolet et al., AofA 2007) over the mixed keys, with linear counting for few groups. Bytes: the key
-// column once; the registers are in shared memory until a block ends. A look at the register tells nearly every row
-// that it changes nothing, so that hot keys cost nothing.
+// column once, bound by bandwidth; the registers are in shared memory until a block ends. A look at the register tells
+// nearly every row that it changes nothing, so that hot keys cost nothing.
 #include <algorithm>
 #include <cmath>
 #include <vector>

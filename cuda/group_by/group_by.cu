@@ -77,9 +77,9 @@ class GroupBy {
             note_algorithm(device_, static_cast<int>(algorithm));
             emit_groups(device_, plan_.key_words, pass_.global, pass_.sink);
             const GroupCounters counters = GroupCounters::read(device_, counters_);
+            if (counters.failed != 0) return std::nullopt;
             count_group_bytes(device_, algorithm, request_, plan_, rows_, pass_.slices, pass_.global.slots,
                               counters.reserved);
-            if (counters.failed != 0) return std::nullopt;
             if (counters.reserved <= capacity) {
                 result.groups = counters.reserved;
                 result.sum_overflows = counters.overflows;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "group_by/group_plan.hpp"
 
 namespace spillway::cuda {
@@ -238,6 +239,7 @@ class Planner {
         plan_.slots.has_mask = true;
         plan_.mask_width = bitmaps_.count <= 8 ? 1 : bitmaps_.count <= 16 ? 2 : 4;
         plan_.mask = device_.memory().allocate(request_.rows * plan_.mask_width, "validity of a group-by");
+        count_moved(device_, plan_.mask.bytes() + static_cast<uint64_t>(bitmaps_.count) * (request_.rows / 8));
         const uint64_t blocks = (request_.rows + kMaskThreads - 1) / kMaskThreads;
         const uint64_t most = 16ULL * static_cast<uint64_t>(device_.properties().multiprocessors);
         launch(gather_masks, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kMaskThreads), 0,

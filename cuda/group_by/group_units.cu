@@ -11,6 +11,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
+// Bytes: 16 per partition read, a unit written each.
 __global__ void list_partitions(const uint64_t* begin, const uint64_t* end, uint64_t partitions, uint64_t heavy_rows,
                                 uint64_t unit_rows, uint32_t tile_rows, GroupUnit* units, unsigned long long* count) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -30,6 +31,7 @@ __global__ void list_partitions(const uint64_t* begin, const uint64_t* end, uint
     }
 }
 
+// Bytes: a unit written each.
 __global__ void list_ranges(uint64_t rows, uint64_t unit_rows, uint32_t tile_rows, GroupUnit* units,
                             unsigned long long* count) {
     const uint64_t number = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;

@@ -5,39 +5,64 @@
 #include <set>
 
 #include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "group_by/group_by.hpp"
 #include "group_by/group_plan.hpp"
 #include "radix_partition/radix_partition.hpp"
-#include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda {
 
-// Adds what an attempt of a group-by reads and writes beside the passes of its partitioning: its rows once by each
-// slice of the hash range, masks of NULLs made before, the table in GPU memory cleared and looked through, groups
-// written. Random accesses are not counted, so sorts (which gather all values) and rows of packed columns that did not
-// fit cannot tell; few groups that blocks merge are left out.
+// Of values that a group-by left in their columns and fetches by row number. Row numbers rise within `runs` runs, but
+// for the order of rows within a tile.
+inline uint64_t gathered_value_bytes(const Device& device, const GroupByRequest& request, const SlotPlan& slots,
+                                     uint64_t runs) {
+    std::set<const unsigned char*> seen;
+    uint64_t bytes = 0;
+    const auto add = [&](const TileField& field) {
+        if (field.place != FieldPlace::kGathered || !seen.insert(field.column).second) return;
+        bytes += sector_bytes(device, request.rows, field.width, request.rows * field.width, runs);
+    };
+    if (slots.has_mask) add(slots.mask);
+    for (int i = 0; i < slots.accumulators; ++i) {
+        if (!slots.accumulator[i].counts) add(slots.accumulator[i].value);
+    }
+    return bytes;
+}
+
+// Columns of groups, with the values that are fetched from the row that stands for a group.
+inline uint64_t result_bytes(const Device& device, const GroupByRequest& request, const GroupPlan& plan,
+                             uint64_t groups) {
+    uint64_t bytes = groups * request.key.width;
+    for (const GroupOutput& output : plan.outputs) {
+        bytes += groups * output.width;
+        if (output.kind != OutputKind::kGather) continue;
+        bytes += sector_bytes(device, groups, output.width, request.rows * output.width);
+    }
+    return bytes;
+}
+
+// Adds what an attempt of a group-by that came to its end reads and writes beside its passes of partitioning or
+// sorting: its rows once by each slice of the hash range, values that are gathered, the table in GPU memory cleared and
+// looked through, groups written. What blocks merge in that table is left out: a few groups of each, or rows that had
+// no place.
 inline void count_group_bytes(Device& device, GroupByAlgorithm ran, const GroupByRequest& request,
                               const GroupPlan& plan, const PartitionedRows& packed, uint64_t slices,
                               uint64_t global_slots, uint64_t groups) {
-    uint64_t row_bytes = request.key.width + plan.mask_width;
-    for (const DeviceColumn& column : plan.columns) row_bytes += column.width;
     uint64_t bytes = 0;
     if (ran == GroupByAlgorithm::kHash) {
+        // In order all of them, whether a tile has room for them or not.
+        uint64_t row_bytes = request.key.width + plan.mask_width;
+        for (const DeviceColumn& column : plan.columns) row_bytes += column.width;
         bytes += request.rows * row_bytes * slices;
+    } else if (ran == GroupByAlgorithm::kSorted) {
+        bytes += request.rows * (request.key.width + plan.row_number_width);
+        bytes += gathered_value_bytes(device, request, plan.slots, groups);
     } else {
-        const uint64_t wanted = row_bytes + (plan.needs_row_number ? plan.row_number_width : 0);
-        const bool is_packed = ran == GroupByAlgorithm::kPartitioned && wanted <= kRowWordsMax * 4ULL;
-        if (!is_packed) return moved_unknown(device);
         bytes += request.rows * packed.layout.row_bytes();
+        bytes += gathered_value_bytes(device, request, plan.slots, packed.partitions());
     }
-    std::set<const uint32_t*> bitmaps;
-    for (const GroupAggregate& aggregate : request.aggregates) bitmaps.insert(aggregate.valid);
-    bitmaps.erase(nullptr);
-    if (plan.mask) bytes += plan.mask.bytes() + bitmaps.size() * (request.rows / 8);
     bytes += global_slots * (plan.slot_bytes() + request.key.width);
-    uint64_t group_bytes = request.key.width;
-    for (const GroupOutput& output : plan.outputs) group_bytes += output.width;
-    count_moved(device, bytes + groups * group_bytes);
+    count_moved(device, bytes + result_bytes(device, request, plan, groups));
 }
 
 }  // namespace spillway::cuda

@@ -101,6 +101,7 @@ KeyedRows find_keyed_rows(Device& device, const uint32_t* valid, uint64_t rows) 
     keyed.all_rows = keyed.rows = rows;
     keyed.valid = valid;
     if (valid == nullptr || rows == 0) return keyed;
+    count_moved(device, rows / 8);
     const uint64_t tiles = (rows + kRunTileRows - 1) / kRunTileRows;
     const Allocation counts = device.memory().allocate(tiles * sizeof(uint64_t), "rows that have a key");
     const uint64_t blocks = (tiles + kRunWarps - 1) / kRunWarps;
@@ -123,6 +124,10 @@ Allocation pack_words(Device& device, const KeyedRows& keyed, const std::vector<
         from.shift[from.count++] = part.shift;
     }
     Allocation words = device.memory().allocate(keyed.rows * word_bytes, "columns to sort");
+    count_moved(device, words.bytes() + (keyed.valid == nullptr ? 0 : keyed.all_rows / 8));
+    for (const WordPart& part : parts) {
+        if (part.column.data != nullptr) count_moved(device, keyed.all_rows * part.column.width);
+    }
     const uint64_t tiles = (keyed.all_rows + kRunTileRows - 1) / kRunTileRows;
     const dim3 grid(static_cast<unsigned>(tiles));
     const auto* const tile_first = keyed.tile_first.as<const uint64_t>();

@@ -2,6 +2,8 @@
 #include <algorithm>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "group_by/reduce_runs.cuh"
 #include "group_by/reduce_runs.hpp"
 
@@ -54,6 +56,9 @@ void launch_reduction(Device& device, const Runs& runs, const RunReduction& pass
 void reduce_runs(Device& device, const Runs& runs, const Accumulator& accumulator, const SortedField& value,
                  const SortedField& masks, const RunSlots& slots) {
     const RunReduction pass = pass_of(runs, accumulator, value, masks, slots);
+    const uint64_t value_bytes = value.words == nullptr ? 0 : value.word_bytes;
+    const uint64_t mask_bytes = accumulator.valid_bit == kNoBit ? 0 : masks.word_bytes;
+    count_moved(device, runs.rows * (value_bytes + mask_bytes) + runs.rows / 8 + slots.groups * accumulator.words * 4);
     switch (accumulator.op) {
         case AccumulatorOp::kMax32:
         case AccumulatorOp::kMax64:
@@ -71,6 +76,10 @@ void reduce_runs(Device& device, const Runs& runs, const Accumulator& accumulato
 void fill_runs(Device& device, const Runs& runs, const Accumulator& accumulator, const SortedField& value,
                const RunSlots& slots) {
     const RunReduction pass = pass_of(runs, accumulator, value, {}, slots);
+    count_moved(device, slots.groups * (sizeof(uint64_t) + accumulator.words * 4ULL));
+    if (!accumulator.counts) {
+        count_moved(device, sector_bytes(device, slots.groups, value.word_bytes, runs.rows * value.word_bytes, 1));
+    }
     const uint64_t blocks = (runs.groups + kThreads - 1) / kThreads;
     const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
     launch(fill_runs_kernel, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kThreads), 0, device.stream(),

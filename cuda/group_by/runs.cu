@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "group_by/run_tiles.cuh"
 #include "group_by/runs.hpp"
 #include "radix_partition/plan_regions.hpp"
@@ -79,6 +81,8 @@ Runs find_runs(Device& device, const DeviceColumn& sorted_keys, uint64_t rows) {
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&runs.groups, runs.tile_runs.as<const uint64_t>() + tiles, sizeof runs.groups,
                                         cudaMemcpyDeviceToHost, stream));
     device.synchronize();
+    // The keys; a bit per row written and read; where groups begin.
+    count_moved(device, rows * sorted_keys.width + 2 * (rows / 8) + runs.groups * sizeof(uint64_t));
     runs.begin = memory.allocate((runs.groups + 1) * sizeof(uint64_t), "where groups begin");
     launch(list_runs, grid, dim3(kRunThreads), 0, stream, runs.heads.as<const uint8_t>(),
            runs.tile_runs.as<const uint64_t>(), rows, runs.groups, runs.begin.as<uint64_t>());
@@ -86,6 +90,9 @@ Runs find_runs(Device& device, const DeviceColumn& sorted_keys, uint64_t rows) {
 }
 
 void write_run_keys(Device& device, const Runs& runs, const DeviceColumn& sorted_keys, void* keys) {
+    const uint64_t width = sorted_keys.width;
+    count_moved(device, runs.groups * (sizeof(uint64_t) + width) +
+                            sector_bytes(device, runs.groups, width, runs.rows * width, 1));
     const uint64_t blocks = (runs.groups + kThreads - 1) / kThreads;
     const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
     const dim3 grid(static_cast<unsigned>(std::min(blocks, most)));

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of a sort: keys and values read and written once per 8 bits of the key, and the keys once more for histograms.
+// Bytes of a sort: keys and values read and written once per 8 bits of the key, and the keys once more for histograms,
+// as CUB's onesweep sort has it; bound by bandwidth.
 #include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "group_by/sort_pairs.hpp"
+#include "group_by/sorted_policy.hpp"
 #include "primitive/warp.cuh"
 
 namespace spillway::cuda {
@@ -14,6 +16,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
+// Bytes: the keys once.
 template <class Key>
 __global__ void find_differing_bits(const Key* keys, uint64_t rows, unsigned long long* differing) {
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
@@ -52,6 +55,7 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
     const cudaStream_t stream = device.stream();
     const Allocation bits = device.memory().allocate(sizeof(unsigned long long), "bits of keys");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(bits.as(), 0, bits.bytes(), stream));
+    count_moved(device, rows * key.width);
     const uint64_t blocks = (rows + kThreads - 1) / kThreads;
     const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
     const dim3 grid(static_cast<unsigned>(std::min(blocks, most)));
@@ -76,6 +80,8 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
 SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColumn& values, uint64_t rows,
                        KeyBits bits) {
     const PhaseScope transform(device, Phase::kTransform);
+    const auto passes = static_cast<uint64_t>((bits.end - bits.begin + kSortPassBits - 1) / kSortPassBits);
+    count_moved(device, rows * (key.width + passes * 2 * (key.width + values.width)));
     if (key.width == 4 && values.width == 4) {
         return sort<uint32_t, uint32_t>(device, key.data, values.data, rows, bits);
     }

@@ -9,6 +9,7 @@
 #include "group_by/dictionary.hpp"
 #include "group_by/emit_group.cuh"
 #include "group_by/group_result.hpp"
+#include "group_by/moved_bytes.hpp"
 #include "group_by/pack_words.hpp"
 #include "group_by/reduce_runs.hpp"
 #include "group_by/sort_pairs.hpp"
@@ -66,7 +67,6 @@ class SortedColumns {
 
     GroupByResult run() {
         const PhaseScope match(device_, Phase::kMatch);
-        moved_unknown(device_);  // the passes of sorts are not counted
         keyed_ = find_keyed_rows(device_, request_.key_valid, request_.rows);
         if (keyed_.rows == 0) return allocate(0);
         make_keys();
@@ -215,6 +215,7 @@ class SortedColumns {
         slots_.entries = (runs_.groups + 1) & ~1ULL;
         slot_memory_ = device_.memory().allocate(slots_.entries * 4 * plan_.slots.words, "accumulators of groups");
         slots_.words = slot_memory_.as<uint32_t>();
+        count_moved(device_, slot_memory_.bytes());
         if (!slot_memory_) return;
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(slot_memory_.as(), 0, slot_memory_.bytes(), device_.stream()));
     }
@@ -236,6 +237,8 @@ class SortedColumns {
         // Each group's thread writes the key that it has read to the same place.
         GroupSink sink = sink_of(plan_, result_, runs_.groups);
         sink.overflows = overflows.as<uint32_t>();
+        // Keys and accumulators read, keys and values written.
+        count_moved(device_, runs_.groups * plan_.slot_bytes() + result_bytes(device_, request_, plan_, runs_.groups));
         if (plan_.key_words == 1) {
             launch_emit<1>(sink);
         } else {

@@ -43,6 +43,7 @@ BlockRoom block_room(Device& device, uint32_t key_words, uint32_t row_words, int
     return room;
 }
 
+// Bytes: 40 per partition.
 __global__ void count_units(JoinSide build, JoinSide probe, uint64_t partitions, uint32_t capacity, uint64_t* units) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (p < partitions) units[p] = join_units(build.end[p] - build.begin[p], probe.end[p] - probe.begin[p], capacity);
@@ -210,8 +211,15 @@ class HashJoin {
         return rows * row_bytes;
     }
 
+    // Rows of both sides once: partitions that take several units read some of them again.
+    uint64_t read_bytes() const {
+        const JoinPart* const part = extent_.part;
+        if (part == nullptr) return build_.data.bytes() + probe_.data.bytes();
+        return part->rows[0] * build_.layout.row_bytes() + part->rows[1] * probe_.layout.row_bytes();
+    }
+
     void run_kernel(MatchUse use) {
-        count_moved(device_, build_.data.bytes() + probe_.data.bytes());
+        count_moved(device_, read_bytes());
         const uint64_t shared = JoinMemory::bytes(pass_.build_capacity, pass_.build.row_words, pass_.buckets,
                                                   chains_hold_keys(build_.layout.key_words, pass_.radix_bits));
         const JoinKernel kernel = build_.layout.key_words == 1 ? join_kernel_4(use, probe_.layout.row_words)
@@ -226,6 +234,7 @@ class HashJoin {
         launch_lone_rows(device_, pass_, what, build_.layout.key_words, stored_rows(rows));
         const DeviceRelation* const relation = what.side == 0 ? extent_.build : extent_.probe;
         if (with_keyless && relation != nullptr) {
+            if (relation->key_valid != nullptr) count_moved(device_, relation->rows / 8);
             launch_keyless_rows(device_, pass_.output.out, *relation, what.count_only ? nullptr : sources_, what);
         }
     }

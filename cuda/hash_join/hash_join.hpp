@@ -20,6 +20,7 @@ struct JoinPart {
     uint64_t ranges = 0;
     const uint64_t* begin[2] = {};
     const uint64_t* end[2] = {};
+    uint64_t rows[2] = {};  // of all ranges
 };
 
 // Which rows a join of partitions gives: by default all pairs of rows with equal keys.

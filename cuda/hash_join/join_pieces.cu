@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/phase_times.hpp"
 #include "hash_join/join_pieces.hpp"
 #include "hash_join/piece_ranges.hpp"
 #include "hash_join/pieces_policy.hpp"
@@ -73,6 +74,7 @@ void HashJoinPieces::allocate_marks() {
         const PartitionedRows& rows = rows_of(side);
         const uint64_t bytes = rows.data.bytes() / rows.layout.row_bytes();
         marks_[side] = device_.memory().allocate(bytes, "marks of rows with a match");
+        count_moved(device_, bytes);
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks_[side].as(), 0, bytes, device_.stream()));
     }
 }
@@ -186,7 +188,11 @@ JoinResult HashJoinPieces::next_pairs(uint64_t rows_max) {
     const Allocation copy = copy_to_device(device_, bounds, "ranges of a piece");
     const auto* const at = copy.as<const uint64_t>();
     const uint64_t parts = ranges.size();
-    const JoinPart part{parts, {at, at + 2 * parts}, {at + parts, at + 3 * parts}};
+    JoinPart part{parts, {at, at + 2 * parts}, {at + parts, at + 3 * parts}};
+    for (const MatchRange& range : ranges) {
+        part.rows[0] += range.build_rows;
+        part.rows[1] += range.probe_rows;
+    }
     JoinExtent extent;  // pairs alone, and no marks: those have been set
     extent.part = &part;
     JoinResult result = join_partitions(device_, build_, probe_, output_, rows, OutputPlan::kOnePass, extent);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/phase_times.hpp"
 #include "hash_join/join_columns.hpp"
 #include "hash_join/join_pieces.hpp"
 #include "hash_join/lone_rows.hpp"
@@ -127,6 +128,11 @@ JoinResult HashJoinPieces::write_lone(const LoneSection& section, const std::vec
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(counters, counted_rows.as(), sizeof counters, cudaMemcpyDeviceToHost, stream));
     device_.synchronize();
     check_rows(counters[0], rows);
+    uint64_t result_bytes = 0;
+    for (const Allocation& column : result.columns) result_bytes += column.bytes() / out.capacity_rows;
+    // A bit per row or a mark, the packed rows that are written, and what they become.
+    const uint64_t row_bytes = section.keyless ? 0 : rows_of(section.side).layout.row_bytes();
+    count_moved(device_, (section.keyless ? read_rows / 8 : read_rows) + rows * (row_bytes + result_bytes));
     result.rows = rows;
     close_holes(device_, out, build_.layout.key_words * 4, rows, counters[1]);
     return result;

@@ -35,12 +35,14 @@ __device__ void add_count(const MatchOutput& out, uint64_t count) {
     if (lane_index() == 0 && count > 0) atomicAdd(out.matches, static_cast<unsigned long long>(count));
 }
 
+// Bytes: 24 per partition.
 __global__ void partition_sizes(JoinSide side, uint64_t partitions, uint64_t* sizes) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (p < partitions) sizes[p] = side.end[p] - side.begin[p];
 }
 
-// A byte per row read, and the rows that are written. first_tile: of each partition, in tiles of kLoneTileRows.
+// Bytes: a mark per row read, and the packed row and the result's columns of each row that is written; bound by
+// bandwidth. first_tile: of each partition, in tiles of kLoneTileRows.
 template <int kKeyWords, bool kCountOnly>
 __global__ void __launch_bounds__(kLoneThreads)
     lone_rows_kernel(const __grid_constant__ JoinPass pass, LoneRows what, const uint64_t* first_tile) {
@@ -79,7 +81,7 @@ __global__ void __launch_bounds__(kLoneThreads)
     }
 }
 
-// A bit per row read, and the columns of rows that are written.
+// Bytes: a bit per row read, and the columns of rows that are written, in order on both sides; bound by bandwidth.
 template <bool kCountOnly>
 __global__ void __launch_bounds__(kLoneThreads)
     keyless_rows_kernel(const __grid_constant__ MatchOutput out, const __grid_constant__ SourceColumns source,

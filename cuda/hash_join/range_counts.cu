@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "hash_join/pieces_policy.hpp"
 #include "hash_join/range_counts.hpp"
 #include "primitive/mix.cuh"
@@ -204,6 +205,10 @@ std::vector<uint64_t> count_range_matches(Device& device, const JoinSide& build,
     pass.radix_bits = static_cast<uint32_t>(radix_bits);
     pass.capacity = static_cast<uint32_t>(counted_build_rows(device, key_words));
     pass.matches = counts.as<unsigned long long>();
+    for (const MatchRange& range : ranges) {
+        count_moved(device, range.build_rows * (build.row_words * 4ULL + (build.marks == nullptr ? 0 : 1)) +
+                                range.probe_rows * (probe.row_words * 4ULL + (probe.marks == nullptr ? 0 : 1)));
+    }
     const auto most = static_cast<uint64_t>(device.properties().multiprocessors) * 2;
     const dim3 grid(static_cast<unsigned>(std::min<uint64_t>(most, ranges.size())));
     launch(key_words == 1 ? count_ranges_kernel<1> : count_ranges_kernel<2>, grid, dim3(kCountThreads),
@@ -215,6 +220,7 @@ std::vector<uint64_t> count_marked_rows(Device& device, const uint8_t* marks, bo
                                         const std::vector<RowRange>& ranges) {
     const Allocation given = copy_to_device(device, ranges, "ranges of rows");
     const Allocation counts = device.memory().allocate(ranges.size() * sizeof(uint64_t), "rows of ranges");
+    for (const RowRange& range : ranges) count_moved(device, range.end - range.first);
     launch(count_marked_kernel, warps_grid(device, ranges.size()), dim3(kScanThreads), 0, device.stream(),
            given.as<const RowRange>(), static_cast<uint64_t>(ranges.size()), marks, marked, counts.as<uint64_t>());
     return download_counts(device, counts, ranges.size());
@@ -224,6 +230,7 @@ std::vector<uint64_t> count_keyless_rows(Device& device, const uint32_t* key_val
                                          const std::vector<RowRange>& ranges) {
     const Allocation given = copy_to_device(device, ranges, "ranges of rows");
     const Allocation counts = device.memory().allocate(ranges.size() * sizeof(uint64_t), "rows of ranges");
+    for (const RowRange& range : ranges) count_moved(device, (range.end - range.first) / 8);
     launch(count_keyless_kernel, warps_grid(device, ranges.size()), dim3(kScanThreads), 0, device.stream(),
            given.as<const RowRange>(), static_cast<uint64_t>(ranges.size()), key_valid, counts.as<uint64_t>());
     return download_counts(device, counts, ranges.size());

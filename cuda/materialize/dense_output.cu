@@ -15,8 +15,8 @@ dim3 blocks_for(uint64_t items) {
     return dim3(static_cast<unsigned>((items + kThreads - 1) / kThreads));
 }
 
-// Of each chunk: rows before `rows` that nobody wrote, rows behind it that somebody did. One entry more than there are
-// chunks, so that exclusive sums end in the totals.
+// Bytes: 20 per chunk. Of each chunk: rows before `rows` that nobody wrote, rows behind it that somebody did. One entry
+// more than there are chunks, so that exclusive sums end in the totals.
 __global__ void count_moves(const uint32_t* holes, uint64_t chunks, uint32_t chunk_rows, uint64_t rows, uint64_t* free,
                             uint64_t* written) {
     const uint64_t chunk = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -54,6 +54,8 @@ __device__ void move_field(const MatchColumn& column, uint64_t to, uint64_t from
     }
 }
 
+// Bytes: each row that moves is read and written, with both searches in the sums; reports leave them out, as they are
+// a few rows per warp that wrote.
 __global__ void move_rows(const __grid_constant__ MatchOutput out, uint32_t key_width, uint64_t chunks, uint64_t rows,
                           const uint64_t* free_before, const uint64_t* written_before) {
     const uint64_t moves = free_before[chunks];

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "materialize/gather_rows.hpp"
 #include "materialize/materialize_grid.hpp"
 
@@ -21,8 +23,8 @@ __device__ Value value_of_row(const Value* from, uint64_t row) {
     }
 }
 
-// All row numbers of a thread's turn are under way before the first value is asked for, and all values before the first
-// is stored.
+// Bytes: see gather_rows(). All row numbers of a thread's turn are under way before the first value is asked for, and
+// all values before the first is stored.
 template <class Value, class Number>
 __global__ void __launch_bounds__(kMaterializeThreads)
     gather_kernel(const Value* __restrict__ from, const uint32_t* __restrict__ valid, const Number* __restrict__ rows,
@@ -66,6 +68,14 @@ void gather_values(Device& device, const DeviceColumn& column, const RowNumbers&
     }
 }
 
+uint64_t gathered_bytes(const Device& device, const DeviceColumn& column, const RowNumbers& rows, bool has_valid) {
+    const uint64_t runs = rows.rises ? 1 : kAnyOrder;
+    uint64_t bytes = rows.count * (rows.width + column.width);
+    if (has_valid) bytes += sector_bytes(device, rows.count, sizeof(uint32_t), rows.of_rows / 8, runs);
+    if (column.data == nullptr) return bytes;  // row numbers are at hand
+    return bytes + sector_bytes(device, rows.count, column.width, rows.of_rows * column.width, runs);
+}
+
 }  // namespace
 
 void check_column(const DeviceColumn& column) {
@@ -84,6 +94,7 @@ void gather_rows(Device& device, const DeviceColumn& column, const RowNumbers& r
     if (column.data == nullptr && column.width != 4 && column.width != 8) {
         throw Error(ErrorCode::kInvalid, "row numbers have 4 or 8 bytes");
     }
+    count_moved(device, gathered_bytes(device, column, rows, valid != nullptr));
     switch (column.width) {
         case 1:
             return gather_values<unsigned char>(device, column, rows, out, valid);

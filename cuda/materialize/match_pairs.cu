@@ -4,6 +4,7 @@
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "materialize/gather_rows.hpp"
 #include "materialize/match_output.cuh"
 #include "materialize/match_pairs.hpp"
@@ -48,6 +49,8 @@ class Marks {
         for (int side = 0; side < kMatchSides; ++side) {
             if (!wants_lone_rows(kind, side) || rows_[side] == 0) continue;
             words_[side] = device.memory().allocate((rows_[side] + 31) / 32 * 4, "marks of rows with a match");
+            // Cleared. Finders mark at random, which counts as the bits written once: a cache holds them.
+            count_moved(device, 2 * words_[side].bytes());
             SPILLWAY_CUDA_CHECK(cudaMemsetAsync(words_[side].as(), 0, words_[side].bytes(), device.stream()));
         }
     }
@@ -76,8 +79,8 @@ class PairsResult {
     PairsResult(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const MatchPairs& pairs,
                 const RowList (&lone)[kMatchSides])
         : device_(device), side_{&build, &probe} {
-        rows_[0] = {pairs.build_rows.as(), pairs.build_width, pairs.count};
-        rows_[1] = {pairs.probe_rows.as(), pairs.probe_width, pairs.count};
+        rows_[0] = {pairs.build_rows.as(), pairs.build_width, pairs.count, build.rows, pairs.rises};
+        rows_[1] = {pairs.probe_rows.as(), pairs.probe_width, pairs.count, probe.rows, pairs.rises};
         pairs_ = pairs.count;
         lone_[0] = lone[0].numbers();
         lone_[1] = lone[1].numbers();
@@ -135,6 +138,7 @@ class PairsResult {
             const int near = side_[0]->rows < side_[1]->rows ? 0 : 1;
             gather_rows(device_, side_[near]->key, rows_[near], out);
         } else if (pairs_ > 0) {
+            count_moved(device_, 2 * pairs_ * side_[0]->key.width);
             SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(out, keys.as(), pairs_ * side_[0]->key.width, cudaMemcpyDeviceToDevice,
                                                 device_.stream()));
         }
@@ -162,11 +166,15 @@ class PairsResult {
     }
     template <class Kernel, class Number>
     void start_presence(Kernel kernel, int side, const Number* rows, uint8_t present, uint8_t* to) const {
+        const RowNumbers& list = lone_[side];
+        count_moved(device_, list.count * (list.width + 1) +
+                                 sector_bytes(device_, list.count, sizeof(uint32_t), list.of_rows / 8, 1));
         launch(kernel, materialize_grid(device_, lone_[side].count, kMaterializeThreads), dim3(kMaterializeThreads), 0,
                device_.stream(), side_[side]->key_valid, rows, lone_[side].count, present, to);
     }
 
     void set_bytes(void* to, int value, uint64_t bytes) const {
+        count_moved(device_, bytes);
         if (bytes > 0) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(to, value, bytes, device_.stream()));
     }
 

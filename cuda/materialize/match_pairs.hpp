@@ -29,7 +29,8 @@ struct MatchPairs {
     uint32_t probe_width = 4;  // bytes of a row number, 4 or 8
     Allocation build_rows;     // [count], a pair per place; empty where pairs were not wished
     Allocation probe_rows;
-    Allocation keys;  // [count] of the pairs, of the relations' key width; empty: they are gathered
+    Allocation keys;     // [count] of the pairs, of the relations' key width; empty: they are gathered
+    bool rises = false;  // row numbers of both sides rise, but for the order of tiles: gathers go over columns once
 };
 
 // The result of a join of any kind. Asks `match` once, for no more than the kind needs: pairs (inner), pairs and marks

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "materialize/materialize_grid.hpp"
 #include "materialize/row_list.hpp"
 #include "primitive/prefix_sum.hpp"
@@ -33,7 +35,7 @@ __device__ void for_warp_tiles(uint64_t tiles, const Body& body) {
     }
 }
 
-// A bit per row read.
+// Bytes: a bit per row read, 8 written per 1,024 rows; bound by bandwidth.
 __global__ void count_chosen(RowBits bits, uint64_t tiles, uint64_t* counts) {
     for_warp_tiles(tiles, [&](uint64_t tile) {
         const auto chosen = static_cast<uint32_t>(__popc(chosen_rows(bits, tile * kWarpThreads + lane_index())));
@@ -60,6 +62,7 @@ __global__ void list_chosen(RowBits bits, uint64_t tiles, const uint64_t* first,
     });
 }
 
+// Bytes: see mark_rows(); bound by the rate of atomics.
 template <class Number>
 __global__ void mark_listed(const Number* rows, uint64_t count, uint32_t* marks) {
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
@@ -78,6 +81,7 @@ ChosenCounts count_tiles(Device& device, const RowBits& bits) {
     ChosenCounts counts;
     const uint64_t tiles = tiles_of(bits.rows);
     if (tiles == 0) return counts;
+    count_moved(device, bits.rows / 8);
     const cudaStream_t stream = device.stream();
     counts.first = device.memory().allocate((tiles + 1) * sizeof(uint64_t), "chosen rows");
     auto* const first = counts.first.as<uint64_t>();
@@ -103,8 +107,10 @@ RowList list_rows(Device& device, const RowBits& bits, uint32_t width) {
     RowList list;
     list.count = counts.total;
     list.width = width;
+    list.of_rows = bits.rows;
     if (list.count == 0) return list;
     list.rows = device.memory().allocate(list.count * width, "chosen rows");
+    count_moved(device, bits.rows / 8 + list.count * width);
     const uint64_t tiles = tiles_of(bits.rows);
     const auto* const first = counts.first.as<const uint64_t>();
     const dim3 grid = materialize_grid(device, tiles, kMaterializeThreads / kWarpThreads);
@@ -119,6 +125,8 @@ RowList list_rows(Device& device, const RowBits& bits, uint32_t width) {
 }
 
 void mark_rows(Device& device, const RowNumbers& rows, uint32_t* marks) {
+    count_moved(device, rows.count * rows.width + 2 * sector_bytes(device, rows.count, sizeof(uint32_t),
+                                                                   rows.of_rows / 8, rows.rises ? 1 : kAnyOrder));
     const dim3 grid = materialize_grid(device, rows.count, kMaterializeThreads);
     if (rows.width == 4) {
         launch(mark_listed<uint32_t>, grid, dim3(kMaterializeThreads), 0, device.stream(),

@@ -9,6 +9,7 @@
 #include "materialize/dense_output.hpp"
 #include "no_partitioning_join/build_table.cuh"
 #include "no_partitioning_join/no_partitioning_join.hpp"
+#include "no_partitioning_join/npj_bytes.hpp"
 #include "no_partitioning_join/probe_table.cuh"
 
 namespace spillway::cuda {
@@ -90,6 +91,8 @@ class NoPartitioningJoin {
             JoinResult result = allocate(output, expected_rows);
             run_probe(false);
             const Counters counters = read_counters();
+            count_moved(device_, npj_match_bytes(device_, build_, probe_, with_.out, with_.source,
+                                                 std::min(counters.matches, with_.out.capacity_rows)));
             if (counters.reserved_rows <= with_.out.capacity_rows) {
                 result.rows = counters.matches;
                 const PhaseScope materialize(device_, Phase::kMaterialize);
@@ -136,6 +139,8 @@ class NoPartitioningJoin {
         const uint64_t bytes = npj_table_bytes(build_.rows, build_.key.width, options_);
         table_ = device_.memory().allocate(bytes, "hash table");
         counters_ = device_.memory().allocate(sizeof(BuildStatus) + sizeof(Counters), "join counters");
+        // Cleared; then a slot read and written for each row.
+        count_moved(device_, bytes + npj_key_bytes(build_) + 2 * npj_slot_bytes(device_, build_.rows, bytes));
         if (bytes > 0) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(table_.as(), 0xff, bytes, stream));
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, counters_.bytes(), stream));
         const uint64_t steps_max = kWalkStepsFree + build_.rows * kWalkStepsPerRow;
@@ -222,6 +227,7 @@ class NoPartitioningJoin {
     void run_probe(bool count_only) {
         const PhaseScope match(device_, Phase::kMatch);
         const cudaStream_t stream = device_.stream();
+        count_moved(device_, npj_key_bytes(probe_) + npj_slot_bytes(device_, probe_.rows, table_.bytes()));
         auto* const counters = reinterpret_cast<Counters*>(counters_.as<BuildStatus>() + 1);
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters, 0, sizeof(Counters), stream));
         with_.out.matches = reinterpret_cast<unsigned long long*>(&counters->matches);

@@ -28,6 +28,7 @@ void check_side(const DeviceRelation& relation) {
     if (relation.rows > 0 && relation.key.data == nullptr) refuse("a relation without a key column");
 }
 
+// Bytes: 24 per partition.
 __global__ void count_pair_units(const uint64_t* build_sizes, const uint64_t* probe_sizes, uint64_t partitions,
                                  uint64_t* units) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -38,6 +39,8 @@ class TuplesJoin {
   public:
     TuplesJoin(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe, const MatchWish& wish)
         : device_(device), key_width_(build.key_width), row_width_(build.row_width) {
+        build_rows_ = build.relation_rows;
+        probe_rows_ = probe.relation_rows;
         pass_.build = side_of(build);
         pass_.probe = side_of(probe);
         pass_.partitions = build.partitions();
@@ -76,6 +79,7 @@ class TuplesJoin {
             MatchPairs pairs = allocate(chunks * kPairChunkRows);
             run(PairUse::kWrite);
             const Counters counters = read_counters();
+            count_moved(device_, pair_bytes(std::min<uint64_t>(counters.matches, pass_.out.capacity_rows)));
             if (counters.reserved <= pass_.out.capacity_rows) {
                 pairs.count = counters.matches;
                 close_holes(device_, pass_.out, key_width_, pairs.count, counters.reserved);
@@ -105,6 +109,7 @@ class TuplesJoin {
         pairs.count = pass_.out.capacity_rows;
         device_.check_cancelled();
         pass_.unit_places = places.as<const uint64_t>();
+        count_moved(device_, pair_bytes(pairs.count));
         run(PairUse::kWrite);
         pass_.unit_places = nullptr;
         return pairs;
@@ -156,7 +161,12 @@ class TuplesJoin {
         return pairs;
     }
 
+    uint64_t pair_bytes(uint64_t pairs) const { return pairs * 2 * row_width_; }
+
     void run(PairUse use) {
+        // Tuples of both sides once; who counts needs no row numbers of the probe side.
+        const uint64_t probe_width = key_width_ + (use == PairUse::kCount ? 0 : row_width_);
+        count_moved(device_, build_rows_ * (key_width_ + row_width_) + probe_rows_ * probe_width);
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counters_.as(), 0, sizeof(Counters), device_.stream()));
         if (key_width_ == 4) {
             row_width_ == 4 ? run_kernel<uint32_t, uint32_t>(use) : run_kernel<uint32_t, uint64_t>(use);
@@ -184,6 +194,8 @@ class TuplesJoin {
     Device& device_;
     const uint32_t key_width_;
     const uint32_t row_width_;
+    uint64_t build_rows_ = 0;
+    uint64_t probe_rows_ = 0;
     TuplePass pass_;
     Allocation counters_;
     Allocation first_unit_;

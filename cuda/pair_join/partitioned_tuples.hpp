@@ -13,6 +13,7 @@ struct PartitionedTuples {
     uint32_t key_width = 4;
     uint32_t row_width = 4;
     int radix_bits = 0;
+    uint64_t relation_rows = 0;  // of which these are those with a key
     Allocation keys;
     Allocation rows;
     Allocation sizes;  // uint64_t[partitions()]

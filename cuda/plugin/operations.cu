@@ -163,7 +163,6 @@ void begin_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, c
     run(gpu, join->algorithm, report, status, [&](auto&& begins) {
         TableJoin wanted = join_of(*join, build->table, probe->table);
         begins();
-        moved_unknown(gpu->device);  // counting rows of ranges is not counted itself
         auto begun = std::make_unique<spillway_cuda_pieces>(gpu, build->table, probe->table, std::move(wanted));
         *total_rows = begun->pieces.total_rows();
         *pieces = begun.release();

@@ -3,6 +3,7 @@
 
 #include "primitive/prefix_sum.hpp"
 
+// Bytes: values read and written once.
 namespace spillway::cuda {
 
 void exclusive_sum(Device& device, uint64_t* values, uint64_t count) {

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "relation/byte_words.cuh"
 #include "relation/extremes.hpp"
 #include "relation/relation_grid.hpp"
@@ -56,7 +60,8 @@ __device__ inline bool is_better(const ComparedColumn& column, uint64_t row, uin
 
 // Each row against the best one of its group so far, which it replaces if that has not changed meanwhile. Of n rows of
 // a group in any order some ln(n) are better than all before them, so that a hot group has few atomic operations.
-// Bytes: the values once, the group of each row, a random access to a group and one to its value for each row.
+// Bytes: the values once, the group of each row, a random access to a group and one to its value for each row; bound by
+// the rate of random accesses, or by bandwidth where the L2 cache holds groups and best values.
 template <class Row>
 __global__ void find_extremes_kernel(const __grid_constant__ ComparedColumn column, uint64_t rows,
                                      const uint32_t* group_of, Row* best) {
@@ -81,7 +86,7 @@ bool compares_rows(const TableAggregate& aggregate, const TableColumn& column) {
 }
 
 void find_extremes(Device& device, const TableColumn& column, uint64_t rows, const TableAggregate& aggregate,
-                   const uint32_t* group_of, void* best, uint32_t row_width) {
+                   const uint32_t* group_of, void* best, uint32_t row_width, uint64_t groups) {
     ComparedColumn compared;
     compared.values = column.values.as<const uint8_t>();
     if (column.kind == ColumnKind::kBytes) compared.offsets = column.offsets.as<const uint64_t>();
@@ -89,6 +94,15 @@ void find_extremes(Device& device, const TableColumn& column, uint64_t rows, con
     compared.width = column.width;
     compared.is_decimal = aggregate.value_kind == TableValueKind::kDecimal;
     compared.is_max = aggregate.kind == TableAggregateKind::kMax;
+    // The best rows of groups and their values are looked at by every row. That strings of the best are read again is
+    // left out, where they begin is not.
+    const bool is_bytes = column.kind == ColumnKind::kBytes;
+    const uint64_t value_bytes = is_bytes ? column.bytes + rows * sizeof(uint64_t) : rows * column.width;
+    const uint64_t compared_width = is_bytes ? sizeof(uint64_t) : column.width;
+    count_moved(device, value_bytes + rows * sizeof(uint32_t) + (column.validity ? rows / 8 : 0) +
+                            sector_bytes(device, rows, row_width, groups * row_width) +
+                            sector_bytes(device, rows, compared_width,
+                                         std::min(groups, rows) * std::max<uint64_t>(compared_width, kSectorBytes)));
     const dim3 grid = relation_grid(device, rows);
     if (row_width == 4) {
         launch(find_extremes_kernel<unsigned int>, grid, dim3(kRelationThreads), 0, device.stream(), compared, rows,

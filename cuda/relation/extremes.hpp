@@ -17,6 +17,6 @@ bool compares_rows(const TableAggregate& aggregate, const TableColumn& column);
 // group, or the greatest. group_of: the group of each row. Row numbers of 4 or 8 bytes. Enqueued on the device's
 // stream.
 void find_extremes(Device& device, const TableColumn& column, uint64_t rows, const TableAggregate& aggregate,
-                   const uint32_t* group_of, void* best, uint32_t row_width);
+                   const uint32_t* group_of, void* best, uint32_t row_width, uint64_t groups);
 
 }  // namespace spillway::cuda

@@ -3,6 +3,7 @@
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "relation/gather.cuh"
 #include "relation/gather.hpp"
 #include "relation/relation_grid.hpp"
@@ -29,7 +30,9 @@ GatherSource source_of(const TableColumn& column, const void* rows, uint32_t row
 
 class Gather {
   public:
-    Gather(Device& device, const GatherFrom& from) : device_(device), from_(from) {}
+    // from_rows: of the first source, whose values count for both.
+    Gather(Device& device, const GatherFrom& from, uint64_t from_rows)
+        : device_(device), from_(from), from_rows_(from_rows) {}
 
     TableColumn run(ColumnKind kind) {
         const PhaseScope materialize(device_, Phase::kMaterialize);
@@ -44,7 +47,8 @@ class Gather {
         const bool has_nulls = from_.source[0].valid != nullptr || from_.source[1].valid != nullptr;
         if (has_nulls || from_.present != nullptr) {
             out.validity = allocate(bitmap_words(from_.count) * sizeof(uint32_t));
-            count_moved(device_, from_.count * (from_.source[0].row_width + 32ULL));
+            count_moved(device_, row_bytes() + from_.count / 8);
+            if (has_nulls) count_moved(device_, random_bytes(sizeof(uint32_t), from_rows_ / 8));
             start(gather_validity, from_.count, from_, out.validity.as<uint32_t>());
         }
         return out;
@@ -63,8 +67,7 @@ class Gather {
     }
     void gather_fixed(TableColumn& out) {
         out.values = allocate(from_.count * from_.width);
-        const uint64_t sector_bytes = (from_.width + 31ULL) / 32 * 32;
-        count_moved(device_, from_.count * (from_.source[0].row_width + sector_bytes + from_.width));
+        count_moved(device_, row_bytes() + out.values.bytes() + random_bytes(from_.width, from_rows_ * from_.width));
         switch (from_.width) {
             case 1:
                 return gather_as<uint8_t>(out);
@@ -87,7 +90,9 @@ class Gather {
     }
 
     void gather_bytes(TableColumn& out) {
-        moved_unknown(device_);  // sectors that strings share or do not
+        // Lengths: two neighbouring offsets at random, a length out, and the prefix sum over those.
+        count_moved(device_, row_bytes() + random_bytes(sizeof(uint64_t), from_rows_ * sizeof(uint64_t)) +
+                                 from_.count * 5 * sizeof(uint64_t));
         const cudaStream_t stream = device_.stream();
         out.offsets = allocate((from_.count + 1) * sizeof(uint64_t));
         auto* const offsets = out.offsets.as<uint64_t>();
@@ -104,6 +109,9 @@ class Gather {
         if (out.bytes == 0) return;
         // Whole words, see device_table.hpp; what stands behind the last byte is at least always the same.
         const uint64_t words = (out.bytes + 3) / 4;
+        // Places in the result, where strings begin in the source, and their bytes: in truth the sectors around them.
+        count_moved(device_, row_bytes() + from_.count * sizeof(uint64_t) +
+                                 random_bytes(sizeof(uint64_t), from_rows_ * sizeof(uint64_t)) + 2 * out.bytes);
         out.values = allocate(words * 4);
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(out.values.as<uint32_t>() + (words - 1), 0, 4, stream));
         const uint64_t tiles = (out.bytes + kCopyTileBytes - 1) / kCopyTileBytes;
@@ -113,8 +121,17 @@ class Gather {
               out.values.as<uint8_t>());
     }
 
+    // Row numbers, and which source has the row, in order.
+    uint64_t row_bytes() const {
+        return from_.count * (from_.source[0].row_width + (from_.present == nullptr ? 0 : 1));
+    }
+    uint64_t random_bytes(uint64_t width, uint64_t array_bytes) const {
+        return sector_bytes(device_, from_.count, width, array_bytes);
+    }
+
     Device& device_;
     const GatherFrom& from_;
+    const uint64_t from_rows_;
 };
 
 }  // namespace
@@ -129,7 +146,7 @@ TableColumn gather(Device& device, const TableColumn& from, uint64_t from_rows, 
     what.present = present;
     what.count = count;
     what.width = from.width;
-    return Gather(device, what).run(from.kind);
+    return Gather(device, what, from_rows).run(from.kind);
 }
 
 TableColumn gather_either(Device& device, const GatherSide& first, const GatherSide& second, uint64_t count,
@@ -145,7 +162,7 @@ TableColumn gather_either(Device& device, const GatherSide& first, const GatherS
     what.present = present;
     what.count = count;
     what.width = first.column.width;
-    return Gather(device, what).run(first.column.kind);
+    return Gather(device, what, first.from_rows).run(first.column.kind);
 }
 
 }  // namespace spillway::cuda

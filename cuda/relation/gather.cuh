@@ -85,6 +85,7 @@ __global__ void __launch_bounds__(kRelationThreads)
     });
 }
 
+// Bytes: a row number, a random sector of bits, a bit out.
 __global__ void __launch_bounds__(kRelationThreads)
     gather_validity(const __grid_constant__ GatherFrom from, uint32_t* __restrict__ out) {
     for_warp_rows(from.count, [&](uint64_t first) {
@@ -98,7 +99,8 @@ __global__ void __launch_bounds__(kRelationThreads)
     });
 }
 
-// Bytes of every value, NULLs without any, and a 0 behind the last.
+// The length of every value, NULLs without any, and a 0 behind the last. Bytes: a row number, a random sector of
+// offsets, 8 out.
 __global__ void __launch_bounds__(kRelationThreads)
     gather_lengths(const __grid_constant__ GatherFrom from, uint64_t* __restrict__ lengths) {
     for_rows(from.count + 1, [&](uint64_t i) {
@@ -114,7 +116,7 @@ __global__ void __launch_bounds__(kRelationThreads)
     });
 }
 
-// The value that the first byte of each tile belongs to.
+// Bytes: a search in the offsets and 8 out per tile. The value that the first byte of each tile belongs to.
 __global__ void __launch_bounds__(kRelationThreads)
     find_copy_tiles(const uint64_t* __restrict__ offsets, uint64_t values, uint64_t tiles,
                     uint64_t* __restrict__ first) {
@@ -162,8 +164,9 @@ __device__ inline void copy_group(const ValueGroup& group, uint64_t begin, uint6
     }
 }
 
-// A warp per tile of the output, whatever values it holds: one huge value is spread over as many warps as it has tiles,
-// and 32 short ones share a warp's loads.
+// Bytes: an offset of the result, a row number and a random sector of offsets per value; its bytes read and written, in
+// truth the sectors around them. A warp per tile of the output, whatever values it holds: one huge value is spread over
+// as many warps as it has tiles, and 32 short ones share a warp's loads.
 __global__ void __launch_bounds__(kRelationThreads)
     copy_bytes(const __grid_constant__ GatherFrom from, const uint64_t* __restrict__ offsets,
                const uint64_t* __restrict__ first_value, uint64_t tiles, uint64_t bytes, uint8_t* __restrict__ out) {

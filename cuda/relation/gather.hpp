@@ -16,6 +16,7 @@ TableColumn gather(Device& device, const TableColumn& from, uint64_t from_rows, 
 
 struct GatherSide {
     const TableColumn& column;
+    uint64_t from_rows;
     const void* rows;
     uint32_t row_width;
     uint8_t mask;

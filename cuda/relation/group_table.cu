@@ -181,10 +181,10 @@ class GroupTable {
         pairs.aggregates.push_back(smallest_row(nullptr));
         const GroupByResult found = group_by(device_, pairs);
         marks_.push_back(device_.memory().allocate(std::max<uint64_t>(table_.rows, 1), "distinct values"));
-        moved_unknown(device_);  // marks at random places
+        count_moved(device_, marks_.back().bytes());
         uint8_t* const marks = marks_.back().as<uint8_t>();
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks, 0, marks_.back().bytes(), device_.stream()));
-        mark_rows(device_, found.values[0].as<const void>(), row_width_, found.groups, marks);
+        mark_rows(device_, found.values[0].as<const void>(), row_width_, found.groups, table_.rows, marks);
         GroupAggregate sum;
         sum.kind = GroupAggregateKind::kSum;
         sum.value_kind = ValueKind::kUnsigned;
@@ -221,7 +221,7 @@ class GroupTable {
                 group_of = encode_keys(device_, request_.key, table_.rows, result_.keys.as(), result_.groups);
             }
             find_extremes(device_, column_of(aggregate.column), table_.rows, aggregate, group_of.as<const uint32_t>(),
-                          result_.values[i].as(), row_width_);
+                          result_.values[i].as(), row_width_, result_.groups);
         }
     }
     bool is_compared(const TableAggregate& aggregate) const {

@@ -192,6 +192,18 @@ KeyColumn word_key(Device& device, const KeyView& view, const KeyShape& shape) {
     return key;
 }
 
+// Values and NULL bits of key columns, each once and in order.
+uint64_t part_bytes(const DeviceTable& table, const std::vector<KeyPart>& parts) {
+    uint64_t bytes = 0;
+    for (const KeyPart& part : parts) {
+        const TableColumn& column = table.columns[part.column];
+        const bool is_bytes = column.kind == ColumnKind::kBytes;
+        bytes += is_bytes ? column.bytes + table.rows * sizeof(uint64_t) : table.rows * column.width;
+        if (column.validity) bytes += table.rows / 8;
+    }
+    return bytes;
+}
+
 KeyColumn numbered_key(NumberedKeys&& keys, uint32_t width) {
     KeyColumn key;
     key.owned = std::move(keys.numbers);
@@ -211,6 +223,7 @@ JoinKeys join_keys(Device& device, const DeviceTable& build, const std::vector<K
     const PhaseScope transform(device, Phase::kTransform);
     const KeyShape shape = shape_of(build_view, probe_view);
     if (shape.width != 0) return {word_key(device, build_view, shape), word_key(device, probe_view, shape)};
+    count_moved(device, part_bytes(build, build_parts) + part_bytes(probe, probe_parts));
     NumberedSides sides = number_keys(device, build_view, &probe_view, options);
     JoinKeys keys{numbered_key(std::move(sides.build), sides.width), numbered_key(std::move(sides.probe), sides.width)};
     keys.build.validity = validity_of(device, build_view);
@@ -223,6 +236,7 @@ KeyColumn group_keys(Device& device, const DeviceTable& table, const std::vector
     const PhaseScope transform(device, Phase::kTransform);
     const KeyShape shape = shape_of(view, view);
     if (shape.width != 0) return word_key(device, view, shape);
+    count_moved(device, part_bytes(table, parts));
     NumberedSides sides = number_keys(device, view, nullptr, options);
     return numbered_key(std::move(sides.build), sides.width);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "relation/key_parts.cuh"
 #include "relation/relation_grid.hpp"
 
@@ -57,6 +58,7 @@ __device__ uint64_t insert_key(const KeySlots& table, const KeyView& keys, uint6
     }
 }
 
+// Bytes: see above; a slot is read and written.
 __global__ void __launch_bounds__(kRelationThreads)
     insert_keys(KeySlots table, const __grid_constant__ KeyView keys, void* numbers, uint32_t width) {
     for_rows(keys.rows, [&](uint64_t row) {
@@ -81,6 +83,7 @@ __device__ FoundKey find_key(const KeySlots& table, const KeyView& build, const 
     }
 }
 
+// Bytes: see above, and a bit per row written.
 __global__ void __launch_bounds__(kRelationThreads)
     find_keys(KeySlots table, const __grid_constant__ KeyView build, const __grid_constant__ KeyView probe,
               void* numbers, uint32_t width, uint32_t* found_bits) {
@@ -106,22 +109,27 @@ uint32_t slot_bits_for(uint64_t rows) {
 
 NumberedSides number_keys(Device& device, const KeyView& build, const KeyView* probe, const KeyOptions& options) {
     if (build.rows > kNumberedRowsMax) throw Error(ErrorCode::kInvalid, "a table of more rows than any memory holds");
-    moved_unknown(device);  // walks in the table, byte strings compared
     const cudaStream_t stream = device.stream();
     const uint32_t bits = slot_bits_for(build.rows);
     const uint64_t bytes = sizeof(unsigned long long) << bits;
     const Allocation slots = device.memory().allocate(bytes, "table of keys");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(slots.as(), 0xff, bytes, stream));
+    // The table cleared, and a slot per row, read and written where it is built. Keys are counted by who knows their
+    // bytes; that candidates are compared is left out, for nobody counts them.
+    const auto slot_bytes = [&](uint64_t rows) { return sector_bytes(device, rows, sizeof(uint64_t), bytes); };
+    count_moved(device, bytes + 2 * slot_bytes(build.rows));
     const KeySlots table{slots.as<unsigned long long>(), bits, options.hash_mask};
 
     NumberedSides sides;
     sides.width = options.wide_numbers || build.rows >= ~uint32_t{0} ? 8 : 4;
     sides.build.numbers = device.memory().allocate(build.rows * sides.width, "numbers of keys");
+    count_moved(device, sides.build.numbers.bytes());
     launch(insert_keys, relation_grid(device, build.rows), dim3(kRelationThreads), 0, stream, table, build,
            sides.build.numbers.as(), sides.width);
     if (probe == nullptr) return sides;
     sides.probe.numbers = device.memory().allocate(probe->rows * sides.width, "numbers of keys");
     sides.probe.found = device.memory().allocate(bitmap_words(probe->rows) * sizeof(uint32_t), "found keys");
+    count_moved(device, slot_bytes(probe->rows) + sides.probe.numbers.bytes() + sides.probe.found.bytes());
     launch(find_keys, relation_grid(device, probe->rows), dim3(kRelationThreads), 0, stream, table, build, *probe,
            sides.probe.numbers.as(), sides.width, sides.probe.found.as<uint32_t>());
     return sides;

@@ -208,7 +208,7 @@ class TableJoiner {
 
     TableColumn gather_from_either(const PlannedColumn& column) {
         const auto of = [&](int side, uint32_t number) {
-            return GatherSide{tables_[side]->columns[number], results_[rows_at(side)].data.as(),
+            return GatherSide{tables_[side]->columns[number], tables_[side]->rows, results_[rows_at(side)].data.as(),
                               plan_.side[side].row_number_width, kSidePresent[side]};
         };
         return gather_either(device_, of(kProbeSide, column.column), of(kBuildSide, column.build_column), rows_,

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "relation/relation_grid.hpp"
 #include "relation/warp_rows.cuh"
 #include "relation/wide_sums.hpp"
@@ -22,6 +23,7 @@ __global__ void split_limbs_of_8(const uint2* values, uint64_t rows, const __gri
         to.limb[1][row] = value.y;
     });
 }
+// Bytes: the same.
 __global__ void split_limbs_of_16(const uint4* values, uint64_t rows, const __grid_constant__ LimbColumns to) {
     for_rows(rows, [&](uint64_t row) {
         const uint4 value = values[row];
@@ -132,6 +134,7 @@ Limbs split_limbs(Device& device, const TableColumn& column, uint64_t rows) {
         to.limb[limb] = reinterpret_cast<uint32_t*>(limbs.memory.as<uint8_t>() + limb * column_bytes);
         limbs.columns.push_back({to.limb[limb], 4});
     }
+    count_moved(device, 2 * rows * column.width);
     const dim3 grid = relation_grid(device, rows);
     if (column.width == 8) {
         launch(split_limbs_of_8, grid, dim3(kRelationThreads), 0, device.stream(), column.values.as<const uint2>(),
@@ -148,6 +151,7 @@ Allocation wide_sums(Device& device, const LimbSums& sums, uint64_t groups, cons
     Allocation out = device.memory().allocate(groups * 16, "sums of decimals");
     const Allocation overflows = device.memory().allocate(sizeof(uint32_t), "sums that overflow");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(overflows.as(), 0, overflows.bytes(), stream));
+    count_moved(device, groups * (sums.limbs * sizeof(uint64_t) + 16));
     launch(join_limbs, relation_grid(device, groups), dim3(kRelationThreads), 0, stream, sums, groups,
            out.as<ulonglong2>(), overflows.as<uint32_t>());
     uint32_t has_overflow = 0;
@@ -160,6 +164,7 @@ Allocation wide_sums(Device& device, const LimbSums& sums, uint64_t groups, cons
 
 Allocation wide_means(Device& device, const LimbSums& sums, const void* counts, double unit, uint64_t groups) {
     Allocation out = device.memory().allocate(groups * sizeof(double), "means of decimals");
+    count_moved(device, groups * (sums.limbs + 2) * sizeof(uint64_t));
     launch(join_means, relation_grid(device, groups), dim3(kRelationThreads), 0, device.stream(), sums,
            static_cast<const uint64_t*>(counts), unit, groups, out.as<double>());
     return out;

@@ -19,6 +19,7 @@ class HistogramPartitioning {
         result_.key_width = relation.key.width;
         result_.row_width = row_width;
         result_.radix_bits = radix_bits;
+        result_.relation_rows = relation.rows;
     }
 
     PartitionedTuples run() {
@@ -69,6 +70,7 @@ class HistogramPartitioning {
         const auto histogram =
             relation_.key.width == 4 ? shared_histogram_kernel<uint32_t> : shared_histogram_kernel<uint64_t>;
         launch(histogram, dim3(blocks_for(chunks_max)), dim3(kReorderThreads), 0, device_.stream(), pass);
+        count_moved(device_, pass_bytes(pass) + 4 * counts.bytes());
         const Allocation offsets = first_tiles(device_, counts.as<const uint64_t>(), counters, 1);
         pass.offsets = offsets.as<const uint64_t>();
 
@@ -87,6 +89,15 @@ class HistogramPartitioning {
         result_.rows = std::move(rows);
         result_.begin = std::move(begin);
         result_.sizes = std::move(sizes);
+    }
+
+    // Keys twice, row numbers where there are some before, tuples written; histograms are cleared, written, summed up.
+    uint64_t pass_bytes(const ReorderPass& pass) const {
+        const uint64_t tuple_bytes = result_.key_width + result_.row_width;
+        uint64_t bytes = relation_.rows * (2ULL * result_.key_width + tuple_bytes);
+        if (pass.rows_in != nullptr) bytes += relation_.rows * result_.row_width;
+        if (pass.rows_in == nullptr && pass.key_valid != nullptr) bytes += relation_.rows / 4;
+        return bytes;
     }
 
     using ReorderKernel = void (*)(ReorderPass);

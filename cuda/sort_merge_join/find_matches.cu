@@ -34,6 +34,7 @@ class Merge {
     }
 
     void mark(const MatchWish& wish) {
+        count_moved(device_, key_bytes() + number_bytes(in_.build_rows, in_.probe_rows));
         const MarkedSide build{build_from_, wish.build_marks};
         const MarkedSide probe{probe_from_, wish.probe_marks};
         start(mark_matches_kernel<Key>, in_.tiles, in_, build, probe);
@@ -41,6 +42,7 @@ class Merge {
 
     uint64_t count() {
         prepare();
+        count_moved(device_, key_bytes());
         start(count_matches_kernel<Key>, in_.tiles, in_, tiles_);
         return read_totals().matches;
     }
@@ -58,6 +60,7 @@ class Merge {
             const PairColumns columns = allocate_pairs(pairs, capacity);
             start(emit_tiles_kernel<Key>, in_.tiles, in_, tiles_, columns);
             const MatchTotals totals = read_totals();
+            count_moved(device_, key_bytes() + pair_bytes(pairs, std::min<uint64_t>(totals.matches, capacity)));
             pairs.count = totals.matches;
             if (totals.matches <= capacity) return emit_units(totals.units, columns);
             capacity = totals.matches;
@@ -66,6 +69,22 @@ class Merge {
     }
 
   private:
+    // Of both sides once: tiles that several blocks write are read again from a cache.
+    uint64_t key_bytes() const { return (in_.build_rows + in_.probe_rows) * sizeof(Key); }
+    // Row numbers of so many rows of each side, in order.
+    uint64_t number_bytes(uint64_t build_rows, uint64_t probe_rows) const {
+        const auto of = [](const RowNumbersByPlace& from, uint64_t rows) {
+            return from.rows == nullptr ? 0 : rows * from.width;
+        };
+        return of(build_from_, build_rows) + of(probe_from_, probe_rows);
+    }
+    // Row numbers of rows that are in pairs, at most once each; pairs and, where wanted, keys.
+    uint64_t pair_bytes(const MatchPairs& pairs, uint64_t matches) const {
+        const uint64_t key_width = wants_keys_ ? sizeof(Key) : 0;
+        return number_bytes(std::min(in_.build_rows, matches), std::min(in_.probe_rows, matches)) +
+               matches * (pairs.build_width + pairs.probe_width + key_width);
+    }
+
     Allocation allocate(uint64_t numbers) {
         return device_.memory().allocate(numbers * sizeof(uint64_t), "tiles of a merge");
     }
@@ -112,6 +131,7 @@ class Merge {
     void count_and_emit(MatchPairs& pairs) {
         start(count_matches_kernel<Key>, in_.tiles, in_, tiles_);
         const MatchTotals totals = read_totals();
+        count_moved(device_, 2 * key_bytes() + pair_bytes(pairs, totals.matches));
         pairs.count = totals.matches;
         if (totals.matches > kRowsMax) {
             throw Error(ErrorCode::kOutOfMemory, "a result of more rows than any memory holds");
@@ -161,6 +181,7 @@ MatchPairs find_matches(Device& device, const SortedRelations& sorted, const Mat
     MatchPairs pairs;
     pairs.build_width = sorted.build.row_width;
     pairs.probe_width = sorted.probe.row_width;
+    pairs.rises = !sorted.build.rows && !sorted.probe.rows;  // places in sorted columns
     // No side without keys has a match, and none of the kernels can do without one.
     if (sorted.build.keyed_rows == 0 || sorted.probe.keyed_rows == 0) return pairs;
     const auto find = sorted.build.relation.key.width == 4 ? find_by_key<uint32_t> : find_by_key<uint64_t>;

@@ -3,6 +3,7 @@
 #include <cub/device/device_merge_sort.cuh>
 
 #include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "primitive/warp.cuh"
 #include "sort_merge_join/radix_sort.cuh"
 #include "sort_merge_join/row_grid.hpp"
@@ -18,6 +19,7 @@ struct CommonBits {
     unsigned long long all;  // 1 in every key
 };
 
+// Bytes: the keys once, bound by bandwidth.
 template <class Key>
 __global__ void __launch_bounds__(kRowThreads)
     combine_keys(const Key* __restrict__ keys, uint64_t rows, CommonBits* common) {
@@ -77,6 +79,7 @@ KeyBits key_bits(Device& device, const KeysToSort& first, const KeysToSort& seco
     auto* const common = memory.as<CommonBits>();
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(&common->any, 0, sizeof common->any, stream));
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(&common->all, 0xff, sizeof common->all, stream));
+    count_moved(device, first.rows * first.width + second.rows * second.width);
     combine(device, first, common);
     combine(device, second, common);
     CommonBits bits{};
@@ -94,12 +97,18 @@ KeyBits key_bits(Device& device, const KeysToSort& first, const KeysToSort& seco
 void radix_sort(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                 const SortedColumns& sorted) {
     if (keys.rows == 0) return;
+    // As CUB's onesweep sort has it: keys for the histograms of all digits, then all twice per pass.
+    const auto passes = static_cast<uint64_t>((bits.end - bits.begin + kSortPassBits - 1) / kSortPassBits);
+    count_moved(device, keys.rows * (keys.width + passes * 2 * (keys.width + value_width)));
     const auto sort = keys.width == 4 ? radix_sort_4 : radix_sort_8;
     sort(device, keys, bits, values, value_width, sorted);
 }
 
 void merge_sort(Device& device, const KeysToSort& keys, const uint32_t* values, const SortedColumns& sorted) {
     if (keys.rows == 0) return;
+    uint64_t passes = 1;  // runs of a tile's rows, which every later pass doubles
+    for (uint64_t run = kMergeSortTileBytes / keys.width; run < keys.rows; run *= 2) ++passes;
+    count_moved(device, keys.rows * passes * 2 * (keys.width + sizeof(uint32_t)));
     const auto sort = keys.width == 4 ? merge_sort_keys<uint32_t> : merge_sort_keys<uint64_t>;
     sort(device, keys, values, sorted);
 }

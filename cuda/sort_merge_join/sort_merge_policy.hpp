@@ -18,6 +18,11 @@ constexpr int kMergeBlocksPerMultiprocessor = 6;
 // it again: 8 or 16 KB, which the L2 cache has, for at least 128 KB of pairs.
 constexpr uint64_t kEmitUnitRows = 16384;
 
+// For the bytes that CUB's sorts move, not for their speed: bits of a pass of its radix sort, and key bytes of the runs
+// that its merge sort begins with (256 threads with 17 keys of 4 bytes or 8 of 8 bytes, by its policy since sm_60).
+constexpr int kSortPassBits = 8;
+constexpr uint64_t kMergeSortTileBytes = 256 * 17 * 4;
+
 // Threads of the kernels that go over rows without looking at others.
 constexpr int kRowThreads = 256;
 constexpr int kRowBlocksPerMultiprocessor = 8;

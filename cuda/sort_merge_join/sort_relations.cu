@@ -95,7 +95,7 @@ class SideSorter {
             Allocation to = allocate(side_.relation.rows, from.width);
             if (from.width == 16) {
                 if (!order) order = sorted_numbers(bits, side_.row_width, keys_to());
-                gather_rows(device_, from, {order.as(), side_.row_width, side_.keyed_rows}, to.as());
+                gather_rows(device_, from, {order.as(), side_.row_width, side_.keyed_rows, input_.rows}, to.as());
             } else {
                 sort_column(bits, from, keys_to(), to.as());
             }
@@ -144,6 +144,7 @@ class SideSorter {
     }
     void fill_numbers(uint32_t width, void* to) {
         if (input_.key_valid != nullptr) return gather_rows(device_, {nullptr, width}, keyed_.numbers(), to);
+        count_moved(device_, side_.keyed_rows * width);
         const dim3 grid = row_grid(device_, side_.keyed_rows);
         if (width == 4) {
             launch(number_rows<uint32_t>, grid, dim3(kRowThreads), 0, device_.stream(), side_.keyed_rows,
@@ -171,6 +172,7 @@ class SideSorter {
         side_.relation.key_valid = nullptr;
         if (keyless_.count == 0) return;
         const uint64_t rows = side_.relation.rows;
+        count_moved(device_, rows / 8 + (rows - side_.keyed_rows) * input_.key.width);
         Allocation valid = allocate((rows + 31) / 32, sizeof(uint32_t));
         launch(set_first_bits, row_grid(device_, (rows + 31) / 32), dim3(kRowThreads), 0, device_.stream(), rows,
                side_.keyed_rows, valid.as<uint32_t>());

@@ -93,7 +93,7 @@ struct GpuReport {
     double transform_ms = 0;
     double match_ms = 0;
     double materialize_ms = 0;
-    uint64_t moved_bytes = 0;  // 0: not known
+    uint64_t moved_bytes = 0;  // that kernels must read and write, by arithmetic
     uint64_t peak_bytes = 0;   // of the device, since its last reset_peak()
     int32_t algorithm = 0;     // that ran, by its number
 };

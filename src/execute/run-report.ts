@@ -21,7 +21,7 @@ export interface DeviceStageReport {
     /** Operations: from the call to the end of the last kernel. Copies: the stage, with reading or delivering. */
     elapsedMs: number;
     phases?: DevicePhases;
-    /** Operations: read plus written in GPU memory, by arithmetic, where that is known. Copies: copied. */
+    /** Operations: read plus written in GPU memory, by arithmetic (docs/api.md). Copies: copied. */
     movedBytes?: number;
     /** movedBytes by elapsedMs. */
     gigabytesPerSecond?: number;

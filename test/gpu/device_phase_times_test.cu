@@ -48,7 +48,7 @@ GPU_TEST("phase times: time inside of a scope belongs to the innermost one") {
     CHECK(times.milliseconds(Phase::kMatch) >= 0);
 }
 
-GPU_TEST("phase times: bytes and algorithms are those of the listener, and unknown is unknown") {
+GPU_TEST("phase times: bytes are those of the listener and of the innermost phase") {
     Device& device = test_device();
     count_moved(device, 7);  // nobody listens
     {
@@ -60,9 +60,16 @@ GPU_TEST("phase times: bytes and algorithms are those of the listener, and unkno
         note_algorithm(device, 3);
         CHECK_EQ(times.moved_bytes(), uint64_t{11});
         CHECK_EQ(times.algorithm(), 3);
-        moved_unknown(device);
-        count_moved(device, 1);
-        CHECK_EQ(times.moved_bytes(), uint64_t{0});
+        {
+            const PhaseScope outer(device, Phase::kMatch);
+            count_moved(device, 10);
+            const PhaseScope inner(device, Phase::kTransform);
+            count_moved(device, 100);
+        }
+        CHECK_EQ(times.moved_bytes(), uint64_t{121});
+        CHECK_EQ(times.moved_bytes(Phase::kTransform), uint64_t{100});
+        CHECK_EQ(times.moved_bytes(Phase::kMatch), uint64_t{10});
+        CHECK_EQ(times.moved_bytes(Phase::kMaterialize), uint64_t{0});
     }
     CHECK(device.phase_times() == nullptr);
 }

@@ -162,8 +162,9 @@ GPU_TEST("relation: one column out of two") {
         const cuda::Allocation first_rows = first.upload_rows(4, kFirst);
         const cuda::Allocation second_rows = second.upload_rows(8, kSecond);
         const cuda::TableColumn actual = cuda::gather_either(
-            test_device(), {tables[0].device().columns[0], first_rows.as(), 4, kFirst},
-            {tables[1].device().columns[0], second_rows.as(), 8, kSecond}, count, present.as<uint8_t>());
+            test_device(), {tables[0].device().columns[0], tables[0].device().rows, first_rows.as(), 4, kFirst},
+            {tables[1].device().columns[0], tables[1].device().rows, second_rows.as(), 8, kSecond}, count,
+            present.as<uint8_t>());
         check_column(actual, expected, count);
     }
 }
