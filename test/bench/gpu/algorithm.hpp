@@ -14,19 +14,12 @@ namespace spillway::gpu_bench {
 constexpr const char* kTransformPhase = "transform";
 constexpr const char* kJoinPhase = "join";
 
-// Bytes that a phase has to read and write in global memory, by arithmetic and not by a counter.
-struct Traffic {
-    uint64_t transform_bytes = 0;
-    uint64_t join_bytes = 0;
-};
-
 // From columns in device memory to a result in device memory: the key, the build side's payloads, the probe side's.
 struct Algorithm {
     const char* name;
     bool m_to_n;  // joins relations in which both sides repeat keys
     // Begins both phases of the timer.
     cuda::JoinResult (*run)(cuda::Device&, const Workload&, const Inputs&, cuda::PhaseTimer&);
-    Traffic (*traffic)(cuda::Device&, const Workload&, uint64_t result_rows);  // nullptr: not known
 };
 
 extern const Algorithm kRadixHashJoin;

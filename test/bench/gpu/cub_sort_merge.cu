@@ -145,7 +145,6 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 
 }  // namespace
 
-// How many bytes the sort moves is CUB's affair.
-const Algorithm kCubSortMerge = {"cub-sort-merge", false, run, nullptr};
+const Algorithm kCubSortMerge = {"cub-sort-merge", false, run};
 
 }  // namespace spillway::gpu_bench

@@ -6,9 +6,6 @@ namespace spillway::gpu_bench {
 
 namespace {
 
-// What copying in device memory reaches on an H200, read and written bytes together.
-constexpr double kH200BytesPerMs = 3.98e9;
-
 std::string widths_json(const std::vector<uint32_t>& widths) {
     return list(widths, [](uint32_t width) { return std::to_string(width); });
 }
@@ -67,9 +64,8 @@ std::string to_json(cuda::Device& device, const Algorithm& algorithm, const Benc
         object.add("problem", gpu_test::json_text(measurement.verdict.problem));
     }
     object.add("peak_bytes", Object().add("device", measurement.peak_bytes).close());
-    if (algorithm.traffic != nullptr) {
-        const Traffic traffic = algorithm.traffic(device, options.workload, measurement.result_rows);
-        add_traffic(object, traffic, device.properties().name, transform_ms, join_ms);
+    if (measurement.traffic.join_bytes > 0) {
+        add_traffic(object, measurement.traffic, device.properties().name, transform_ms, join_ms);
     }
     object.add("device", gpu_test::json_text(device.properties().name));
     return object.close();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "device/phase_times.hpp"
 #include "measure.hpp"
 
 namespace spillway::gpu_bench {
@@ -29,6 +30,11 @@ Sample run_once(cuda::Device& device, const Algorithm& algorithm, const Workload
     return sample;
 }
 
+Traffic traffic_of(const cuda::PhaseTimes& times) {
+    const uint64_t transform_bytes = times.moved_bytes(cuda::Phase::kTransform);
+    return {transform_bytes, times.moved_bytes() - transform_bytes};
+}
+
 }  // namespace
 
 Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options) {
@@ -36,7 +42,13 @@ Measurement measure(cuda::Device& device, const Algorithm& algorithm, const Benc
     Measurement measurement;
     cuda::JoinResult result;
     device.memory().reset_peak();
-    for (uint64_t run = 0; run < options.warmup + options.samples; ++run) {
+    {
+        // A run of its own, which does not count: who listens has events between the kernels.
+        const cuda::PhaseTimes times(device);
+        run_once(device, algorithm, options.workload, inputs, result);
+        measurement.traffic = traffic_of(times);
+    }
+    for (uint64_t run = 1; run < options.warmup + options.samples + (options.warmup == 0 ? 1 : 0); ++run) {
         const Sample sample = run_once(device, algorithm, options.workload, inputs, result);
         if (run >= options.warmup) measurement.samples.push_back(sample);
     }

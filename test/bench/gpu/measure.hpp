@@ -11,6 +11,9 @@ namespace spillway::gpu_bench {
 
 constexpr int kNothingRan = 2;  // exit code
 
+// What copying in device memory reaches on an H200, read and written bytes together.
+constexpr double kH200BytesPerMs = 3.98e9;
+
 // Why the device cannot be used; empty = it can.
 std::string device_obstacle(int ordinal);
 
@@ -21,11 +24,18 @@ struct Sample {
     double join_ms = 0;
 };
 
+// Bytes that a phase must read and write in GPU memory, as the product reports them; zeros: not known.
+struct Traffic {
+    uint64_t transform_bytes = 0;
+    uint64_t join_bytes = 0;
+};
+
 struct Measurement {
     std::vector<Sample> samples;
     uint64_t result_rows = 0;
     uint64_t peak_bytes = 0;  // of device memory, inputs and result included
-    Verdict verdict;          // on the result of the last sample
+    Traffic traffic;
+    Verdict verdict;  // on the result of the last sample
 };
 
 Measurement measure(cuda::Device& device, const Algorithm& algorithm, const BenchOptions& options);

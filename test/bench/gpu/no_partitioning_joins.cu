@@ -27,8 +27,7 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 
 }  // namespace
 
-// How many bytes walks and random sectors move depends on the keys.
-const Algorithm kNoPartitioningJoin = {"npj", true, run<cuda::HashingScheme::kLinearProbing>, nullptr};
-const Algorithm kPerfectHashJoin = {"npj-perfect", false, run<cuda::HashingScheme::kPerfect>, nullptr};
+const Algorithm kNoPartitioningJoin = {"npj", true, run<cuda::HashingScheme::kLinearProbing>};
+const Algorithm kPerfectHashJoin = {"npj-perfect", false, run<cuda::HashingScheme::kPerfect>};
 
 }  // namespace spillway::gpu_bench

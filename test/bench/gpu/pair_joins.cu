@@ -38,7 +38,7 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 
 }  // namespace
 
-const Algorithm kBucketChainJoin = {"phj-ur", true, run<cuda::bucket_chain_partition>, nullptr};
-const Algorithm kSharedHistogramJoin = {"phj-shared", true, run<cuda::shared_histogram_partition>, nullptr};
+const Algorithm kBucketChainJoin = {"phj-ur", true, run<cuda::bucket_chain_partition>};
+const Algorithm kSharedHistogramJoin = {"phj-shared", true, run<cuda::shared_histogram_partition>};
 
 }  // namespace spillway::gpu_bench

@@ -28,9 +28,8 @@ cuda::JoinResult run(cuda::Device& device, const Workload& workload, const Input
 
 }  // namespace
 
-// How many bytes the sorts move depends on the keys and on CUB.
-const Algorithm kSortMergeGather = {"smj-ur", true, run<cuda::SortMergeScheme::kGather>, nullptr};
-const Algorithm kSortMergeColumns = {"smj-tr", true, run<cuda::SortMergeScheme::kColumns>, nullptr};
-const Algorithm kMergeSortJoin = {"smj-merge", true, run<cuda::SortMergeScheme::kMergeSort>, nullptr};
+const Algorithm kSortMergeGather = {"smj-ur", true, run<cuda::SortMergeScheme::kGather>};
+const Algorithm kSortMergeColumns = {"smj-tr", true, run<cuda::SortMergeScheme::kColumns>};
+const Algorithm kMergeSortJoin = {"smj-merge", true, run<cuda::SortMergeScheme::kMergeSort>};
 
 }  // namespace spillway::gpu_bench
