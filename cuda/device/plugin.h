@@ -127,7 +127,7 @@ typedef struct spillway_cuda_join {
     int32_t nulls_equal;
     uint64_t expected_rows;
     uint64_t first_key;
-    uint64_t key_range;
+    uint64_t key_range; /* 0: not known, to be found */
     uint64_t key_count; /* of both lists */
     const spillway_cuda_key_part* build_keys;
     const spillway_cuda_key_part* probe_keys;

@@ -8,6 +8,7 @@
 #include "device/phase_times.hpp"
 #include "materialize/dense_output.hpp"
 #include "no_partitioning_join/build_table.cuh"
+#include "no_partitioning_join/key_range.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
 #include "no_partitioning_join/npj_bytes.hpp"
 #include "no_partitioning_join/probe_table.cuh"
@@ -133,11 +134,35 @@ class NoPartitioningJoin {
         return {table_.as<RowNumber>(), static_cast<Key>(options_.first_key), options_.key_range};
     }
 
+    // The range becomes known, if it is none that only another algorithm can do with.
+    void find_range() {
+        const KeyRange range = find_key_range(device_, build_);
+        if (range.keys > std::max(kRangeSlotsFree, build_.rows * kRangeSlotsPerRow)) {
+            refuse("perfect hashing: the keys of the build side are not dense, with " + std::to_string(build_.rows) +
+                   " rows in a range of " + std::to_string(range.keys) + " values");
+        }
+        options_.first_key = range.first;
+        options_.key_range = range.keys;
+    }
+
+    // Another algorithm may do with less memory than a range that nobody has known of before takes.
+    void allocate_table(bool is_found) {
+        const uint64_t bytes = npj_table_bytes(build_.rows, build_.key.width, options_);
+        try {
+            table_ = device_.memory().allocate(bytes, "hash table");
+        } catch (const Error& error) {
+            if (!is_found || error.code() != ErrorCode::kOutOfMemory) throw;
+            refuse(std::string("perfect hashing: no memory for the range of the keys: ") + error.what());
+        }
+    }
+
     void build_table() {
         const PhaseScope match(device_, Phase::kMatch);
         const cudaStream_t stream = device_.stream();
-        const uint64_t bytes = npj_table_bytes(build_.rows, build_.key.width, options_);
-        table_ = device_.memory().allocate(bytes, "hash table");
+        const bool is_sought = options_.scheme == HashingScheme::kPerfect && options_.key_range == 0;
+        if (is_sought) find_range();
+        allocate_table(is_sought);
+        const uint64_t bytes = table_.bytes();
         counters_ = device_.memory().allocate(sizeof(BuildStatus) + sizeof(Counters), "join counters");
         // Cleared; then a slot read and written for each row.
         count_moved(device_, bytes + npj_key_bytes(build_) + 2 * npj_slot_bytes(device_, build_.rows, bytes));
@@ -252,7 +277,7 @@ class NoPartitioningJoin {
     Device& device_;
     const DeviceRelation& build_;
     const DeviceRelation& probe_;
-    const NpjOptions& options_;
+    NpjOptions options_;  // with the range, once it is known
     NpjProbe with_;
     Allocation table_;
     Allocation counters_;  // BuildStatus, Counters

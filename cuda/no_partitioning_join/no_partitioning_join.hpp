@@ -29,7 +29,8 @@ enum class HashingScheme : uint8_t {
 struct NpjOptions {
     HashingScheme scheme = HashingScheme::kLinearProbing;
     // kPerfect: the build side's keys are among first_key, first_key + 1, ..., key_range of them, modulo 2^32 for keys
-    // of 4 bytes and 2^64 for keys of 8. So a range may begin at a negative number of two's complement as well.
+    // of 4 bytes and 2^64 for keys of 8. So a range may begin at a negative number of two's complement as well. A
+    // range of 0 is not known: it is found by one look at the keys, and must then be dense.
     uint64_t first_key = 0;
     uint64_t key_range = 0;
     uint64_t expected_rows = 0;  // of the result: what memory is taken for at first
@@ -39,14 +40,15 @@ struct NpjOptions {
 
 // Inner join: every pair of rows with equal keys. Both wait for the device. Throws kOutOfMemory, and kInvalid for
 // arguments that no caller may give and for build sides that another algorithm must join, with a text that says which:
-// kPerfect   two rows with one key; a key outside of the range
+// kPerfect   two rows with one key; a key outside of the range; a range that was found and is not dense, by
+//   npj_policy.hpp, or whose array there is no memory for
 // kLinearProbing   runs of taken slots that are too long: one key in thousands of rows (limits in npj_policy.hpp)
 JoinResult no_partitioning_join(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                                 const std::vector<JoinOutputColumn>& output, const NpjOptions& options = {});
 uint64_t no_partitioning_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                                const NpjOptions& options = {});
 
-// Memory that the table takes while a join runs.
+// Memory that the table takes while a join runs; without that of a range that is not known.
 uint64_t npj_table_bytes(uint64_t build_rows, uint32_t key_width, const NpjOptions& options = {});
 
 }  // namespace spillway::cuda

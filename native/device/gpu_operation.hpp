@@ -55,7 +55,7 @@ struct GpuJoin {
     bool nulls_equal = false;
     uint64_t expected_rows = 0;
     uint64_t first_key = 0;  // kPerfectHash
-    uint64_t key_range = 0;
+    uint64_t key_range = 0;  // 0: not known, found on the GPU
     std::vector<GpuKeyPart> build_keys;
     std::vector<GpuKeyPart> probe_keys;  // as many
     std::vector<GpuJoinColumn> columns;

@@ -127,6 +127,9 @@ GPU_TEST("equi join: every kind by every other algorithm") {
     check_kinds(KeyedRelation(dense_permutation(distinct, test_seed()), 4, {8}, test_seed(), 0.1),
                 KeyedRelation(dense_permutation(2 * distinct, test_seed() + 1), 4, {4}, test_seed()), perfect,
                 "npj-perfect, half of the keys");
+    perfect.key_range = 0;
+    check_kinds(KeyedRelation(dense_permutation(distinct, test_seed()), 8, {8}, test_seed(), 0.1),
+                KeyedRelation(foreign, 8, {4}, test_seed(), 0.1), perfect, "npj-perfect, range found");
 }
 
 }  // namespace spillway::gpu_test

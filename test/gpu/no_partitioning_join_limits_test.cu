@@ -75,7 +75,6 @@ GPU_TEST("no-partitioning join: perfect hashing finds repeated keys and keys out
         const KeyedRelation same(keys, key_width, {4}, test_seed() + 1);
         CHECK(contains(refusal(dense, same, perfect(0, rows - 1)), "outside of the key range"));
         CHECK(contains(refusal(dense, same, perfect(1, rows)), "outside of the key range"));
-        CHECK(contains(refusal(dense, same, perfect(0, 0)), "outside of the key range"));
         auto repeated = keys;
         repeated[rows / 2] = repeated[rows / 3];
         CHECK(contains(refusal(KeyedRelation(repeated, key_width, {4}, test_seed()), same, perfect(0, rows)),
@@ -118,7 +117,7 @@ GPU_TEST("no-partitioning join: no allocation that fails leaves a block behind")
     const KeyedRelation probe(repeated_keys(keys, 2, test_seed()), 8, {8}, test_seed());
     const auto output = all_columns(unique, probe);
     const uint64_t blocks = device.memory().blocks();
-    for (NpjOptions options : {NpjOptions{}, perfect(0, keys.size())}) {
+    for (NpjOptions options : {NpjOptions{}, perfect(0, keys.size()), perfect(0, 0)}) {
         const bool is_unique = options.scheme == HashingScheme::kPerfect;
         const KeyedRelation& build = is_unique ? unique : repeated;
         for (const OutputPlan plan : {OutputPlan::kOnePass, OutputPlan::kCountFirst}) {
@@ -132,7 +131,9 @@ GPU_TEST("no-partitioning join: no allocation that fails leaves a block behind")
                     CHECK_EQ(result.rows, (is_unique ? 2 : 20) * keys.size());
                     done = true;
                 } catch (const cuda::Error& error) {
-                    CHECK(error.code() == ErrorCode::kOutOfMemory);
+                    // The array over a range that was found may be more than another algorithm needs.
+                    const bool is_array = is_unique && options.key_range == 0 && failures == 1;
+                    CHECK(error.code() == (is_array ? ErrorCode::kInvalid : ErrorCode::kOutOfMemory));
                     ++failures;
                 }
                 CHECK_EQ(device.memory().blocks(), blocks);

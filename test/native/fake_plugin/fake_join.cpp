@@ -4,6 +4,8 @@
 #include <cmath>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "fake_gpu.hpp"
 
@@ -44,6 +46,23 @@ std::string part_of(const std::string& value, const spillway_cuda_key_part& part
     return value;
 }
 
+// First key and number of keys of the smaller of the ranges by order with and without a sign.
+std::pair<uint64_t, uint64_t> range_of(const std::vector<uint64_t>& keys, uint32_t bits) {
+    if (keys.empty()) return {0, 0};
+    const uint64_t top = 1ULL << (bits - 1);
+    uint64_t first = 0;
+    uint64_t span = ~0ULL - 1;
+    for (const uint64_t flip : {uint64_t{0}, top}) {
+        const auto before = [flip](uint64_t a, uint64_t b) { return (a ^ flip) < (b ^ flip); };
+        const auto [low, high] = std::minmax_element(keys.begin(), keys.end(), before);
+        const uint64_t ends = (*high ^ flip) - (*low ^ flip);
+        if (ends >= span) continue;
+        first = *low;
+        span = ends;
+    }
+    return {first, span + 1};
+}
+
 // What perfect hashing refuses on a GPU (no_partitioning_join.hpp).
 void check_algorithm(const Table& build, const spillway_cuda_join& join) {
     enum JoinAlgorithm : int32_t { kPerfectHash = 2, kSharedHistogram = 7 };
@@ -51,16 +70,26 @@ void check_algorithm(const Table& build, const spillway_cuda_join& join) {
     if (join.algorithm < 0 || join.algorithm > kSharedHistogram) throw Failure{SPILLWAY_CUDA_INVALID, "no algorithm"};
     if (join.algorithm != kPerfectHash) return;
     if (join.key_count != 1 || join.nulls_equal != 0) refuse("perfect hashing: one key");
-    std::unordered_set<uint64_t> seen;
+    std::vector<uint64_t> keys;
     for (uint64_t row = 0; row < build.rows; ++row) {
         const Column& column = build.columns[join.build_keys[0].column];
         if (!column.valid(row)) continue;
         const std::string bytes = part_of(column.at(row), join.build_keys[0]);
         uint64_t key = 0;
         std::memcpy(&key, bytes.data(), bytes.size());
-        uint64_t slot = key - join.first_key;
-        if (bytes.size() <= 4) slot &= 0xffffffffU;
-        if (slot >= join.key_range) refuse("perfect hashing: a key of the build side is outside of the key range");
+        keys.push_back(bytes.size() <= 4 ? static_cast<uint32_t>(key) : key);
+    }
+    const bool narrow = join.build_keys[0].width <= 4;
+    const auto [first, range] =
+        join.key_range > 0 ? std::pair(join.first_key, join.key_range) : range_of(keys, narrow ? 32 : 64);
+    if (join.key_range == 0 && range > std::max<uint64_t>(1U << 16U, 16 * build.rows)) {
+        refuse("perfect hashing: the keys of the build side are not dense");
+    }
+    std::unordered_set<uint64_t> seen;
+    for (const uint64_t key : keys) {
+        uint64_t slot = key - first;
+        if (narrow) slot &= 0xffffffffU;
+        if (slot >= range) refuse("perfect hashing: a key of the build side is outside of the key range");
         if (!seen.insert(slot).second) refuse("perfect hashing: a key of the build side comes twice");
     }
 }
