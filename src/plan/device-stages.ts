@@ -27,7 +27,10 @@ export interface DeviceJoinDescription {
     readonly keepUnmatchedProbe: boolean;
     readonly nullsEqual: boolean;
     readonly expectedRows: number;
-    /** "npj-perfect": smallest key, as 64 bits in hexadecimal, and how many values from there on have a slot. */
+    /**
+     * "npj-perfect": smallest key, as 64 bits in hexadecimal, and how many values from there on have a slot; 0: not
+     * known, found on the GPU.
+     */
     readonly firstKey: string;
     readonly keyRange: number;
     readonly buildKeys: readonly DeviceKey[];

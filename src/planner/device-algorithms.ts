@@ -8,20 +8,12 @@ import {
     type DeviceGroupAlgorithm,
     type DeviceJoinAlgorithm
 } from "../model/algorithms.js";
-import type { KeySpec } from "../model/column-type.js";
 import { formatCount } from "../model/sizes.js";
 import type { GroupNode, JoinNode, LogicalNode } from "../plan/logical.js";
 import type { Estimator } from "./estimates.js";
 import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "./join-sides.js";
+import { arrayObstacle, isUnique, rangeOf, unknownRange, type KeyRange } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
-import { looksUnique, type KeyStatistics } from "./statistics.js";
-
-/** The values that have a slot in the array of "npj-perfect"; none for other algorithms. */
-interface KeyRange {
-    /** As 64 bits in hexadecimal. */
-    readonly firstKey: string;
-    readonly keyRange: number;
-}
 
 export interface JoinCandidates extends KeyRange {
     readonly sides: JoinSides;
@@ -29,9 +21,6 @@ export interface JoinCandidates extends KeyRange {
     readonly algorithms: readonly DeviceJoinAlgorithm[];
     readonly chosenBy: AlgorithmChoice;
 }
-
-const withoutRange = deviceJoinAlgorithms.filter((name) => name !== "npj-perfect");
-const noRange: KeyRange = { firstKey: "0x0", keyRange: 0 };
 
 /** Makes its rows in pieces, whatever the user named: other algorithms need all their pairs in memory at once. */
 export const piecesAlgorithm: DeviceJoinAlgorithm = "phj-tr";
@@ -61,32 +50,18 @@ function refused(algorithm: DeviceJoinAlgorithm, reason: string): SpillwayError 
     return new SpillwayError("INVALID_ARGUMENT", message, { option: "algorithm", reason });
 }
 
-/** Is no key of the side's rows there twice, as far as anybody can tell before the query runs? */
-function isUnique(node: LogicalNode, statistics: KeyStatistics): boolean {
-    // A group-by by the key alone gives each of its values once; the sample is that of what it reads.
-    if (node.kind === "group") return node.keys.length === 1;
-    return node.kind === "input" && (statistics.min === null || looksUnique(statistics));
-}
-
-/** Keys are words without a sign; narrow ones get zeros in front, which tears a range around 0 apart. */
-function rangeOf(statistics: KeyStatistics, key: KeySpec): KeyRange {
-    const { min, max } = statistics;
-    if (min === null || max === null) return noRange;
-    if (key.width < 4 && min < 0n) return { firstKey: "0x0", keyRange: 2 ** (8 * key.width) };
-    return { firstKey: `0x${BigInt.asUintN(64, min).toString(16)}`, keyRange: Number(max - min) + 1 };
-}
-
 /** The range of the keys if that side can be an array indexed by them, or why it cannot. */
 function perfectRange(node: JoinNode, side: Side, estimator: Estimator, policy: Policy): KeyRange | string {
-    const [key] = node.keys;
-    if (key === undefined || node.keys.length > 1) return `it joins by one key column, not by ${node.keys.length}`;
-    const name = node[side].columns[key[side].column]?.name ?? "";
-    if (key[side].kind !== "integer") return `key \`${name}\` is no integer`;
-    if (node.nullEquality) return "NULL has no place in an array indexed by keys (`nullEquality`)";
-    const statistics = estimator.statisticsOf(node[side], [key[side]]);
+    const obstacle = arrayObstacle(node, side);
+    if (obstacle !== undefined) return obstacle;
+    const key = (node.keys[0] as JoinNode["keys"][number])[side];
+    const name = node[side].columns[key.column]?.name ?? "";
+    const statistics = estimator.statisticsOf(node[side], [key]);
     if (statistics === undefined) return `the range of key \`${name}\` is not known before the query runs`;
-    if (!isUnique(node[side], statistics)) return `values of key \`${name}\` may come twice in the ${side} relation`;
-    const range = rangeOf(statistics, key[side]);
+    if (!isUnique(node[side], [key], estimator, policy, 0)) {
+        return `values of key \`${name}\` may come twice in the ${side} relation`;
+    }
+    const range = rangeOf(statistics, key);
     const { rows } = estimator.of(node[side]);
     if (range.keyRange <= Math.max(policy.devicePerfectRangeMin, rows * policy.devicePerfectSlotsPerRow)) return range;
     const values = `${formatCount(range.keyRange)} values for ${formatCount(Math.ceil(rows))} rows`;
@@ -107,12 +82,12 @@ export function joinCandidates(
     const sides = joinSides(node, needed, estimator, policy);
     const { algorithm } = node;
     if (algorithm === undefined) {
-        // An array over keys needs their exact range, for which all of them would have to be read.
-        const algorithms = plain ? (["phj-tr"] as const) : withoutRange;
-        return { sides, algorithms, chosenBy: "planner", ...noRange };
+        // Nobody has read all keys of an array: their range is found on the GPU.
+        const algorithms = plain ? (["phj-tr"] as const) : deviceJoinAlgorithms;
+        return { sides, algorithms, chosenBy: "planner", ...unknownRange };
     }
     const algorithms = [algorithm];
-    if (algorithm !== "npj-perfect") return { sides, algorithms, chosenBy: "user", ...noRange };
+    if (algorithm !== "npj-perfect") return { sides, algorithms, chosenBy: "user", ...unknownRange };
     const candidates = node.hints.buildSide === undefined ? [sides.build, otherSide(sides.build)] : [sides.build];
     const ranges = candidates.map((side) => perfectRange(node, side, estimator, policy));
     const found = ranges.findIndex((range) => typeof range !== "string");

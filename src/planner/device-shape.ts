@@ -6,8 +6,9 @@ import type { KeySpec } from "../model/column-type.js";
 import type { DeviceGroupShape, DeviceJoinShape } from "./device-cost/shapes.js";
 import type { Estimator } from "./estimates.js";
 import { otherSide, type JoinSides, type Side } from "./join-sides.js";
+import { arrayKeys, isUnique } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
-import { distinctKeys, keyRange, looksUnique } from "./statistics.js";
+import { distinctKeys, repeatsTolerated } from "./statistics.js";
 
 /** Keys are packed into words of 4 or 8 bytes; wider ones are numbered, and the numbers joined. */
 function packedKeyBytes(keys: readonly KeySpec[]): number {
@@ -21,15 +22,19 @@ function keysOf(node: JoinNode, side: Side): KeySpec[] {
 }
 
 /**
- * Is every key of this side its own? A group-by's are; small relations without a sample are taken for tables of keys.
+ * Bits in which the keys of both sides may differ, by which sorts go; undefined: not known, or keys are no numbers. Of
+ * numbers in a range those that its ends differ in, from the first one on.
  */
-function isUnique(node: JoinNode, side: Side, estimator: Estimator, policy: Policy): boolean {
-    const child = node[side];
-    const keys = keysOf(node, side);
-    if (child.kind === "group" && child.keys.every((_, i) => keys.some(({ column }) => column === i))) return true;
-    const statistics = child.kind === "input" ? estimator.statisticsOf(child, keys) : undefined;
-    if (statistics !== undefined) return looksUnique(statistics);
-    return child.kind === "input" && child.input.rows < policy.sampledFromRows;
+function differingBits(node: JoinNode, keyBytes: number, estimator: Estimator): number | undefined {
+    if (node.keys.length !== 1) return undefined;
+    const [left, right] = (["left", "right"] as const).map((side) =>
+        estimator.statisticsOf(node[side], keysOf(node, side))
+    );
+    const ends = [left?.min, left?.max, right?.min, right?.max];
+    const words = ends.map((end) => (end === null || end === undefined ? null : BigInt.asUintN(8 * keyBytes, end)));
+    const [first] = words;
+    if (first === null || first === undefined || words.includes(null)) return undefined;
+    return Math.max(1, ...words.map((word) => (first ^ (word as bigint)).toString(2).length));
 }
 
 export interface JoinShapeRequest {
@@ -51,7 +56,10 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const heaviest = (side: Side): number =>
         estimator.statisticsOf(node[side], keysOf(node, side))?.heaviestShare ?? 1 / Math.max(1, rowsOf(side));
-    const uniqueBuildKeys = isUnique(node, build, estimator, policy);
+    const uniqueBuildKeys = isUnique(node[build], keysOf(node, build), estimator, policy, repeatsTolerated);
+    const { slots, likely } = arrayKeys(node, build, estimator, policy);
+    const keyBytes = Math.max(packedKeyBytes(keysOf(node, "left")), packedKeyBytes(keysOf(node, "right")));
+    const keyBits = differingBits(node, keyBytes, estimator);
     const statistics = estimator.statisticsOf(node[build], keysOf(node, build));
     const matchRatio = estimator.matchRatio(node, probe);
     const keys = statistics === undefined ? rowsOf(build) : Math.max(1, distinctKeys(statistics));
@@ -61,11 +69,13 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
         probeRows: rowsOf(probe),
         pairs: rowsOf(probe) * matchRatio * perKey,
         matchRatio,
-        keyBytes: Math.max(packedKeyBytes(keysOf(node, "left")), packedKeyBytes(keysOf(node, "right"))),
+        keyBytes,
+        ...(keyBits !== undefined && { keyBits }),
         buildPayload: payload[build],
         probePayload: payload[probe],
         uniqueBuildKeys,
-        buildKeyRange: statistics === undefined ? null : keyRange(statistics),
+        buildKeyRange: slots,
+        arrayKeys: likely,
         buildHeaviestShare: heaviest(build),
         probeHeaviestShare: heaviest(probe),
         counted,

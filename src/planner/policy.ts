@@ -161,9 +161,17 @@ export interface Policy {
     readonly devicePieceRowBytes: number;
     /** GPU: pieces of fewer rows are not planned; starting the copies of a piece takes as long as they do. */
     readonly devicePieceRowsMin: number;
-    /** "npj-perfect": most slots (of 4 bytes) per row of the build side, unless they are few. Not measured yet. */
+    /**
+     * "npj-perfect": most slots (of 4 bytes) per row of the build side, unless they are few, as in
+     * cuda/no_partitioning_join/npj_policy.hpp. Not measured yet.
+     */
     readonly devicePerfectSlotsPerRow: number;
     readonly devicePerfectRangeMin: number;
+    /**
+     * The same, chosen by the planner: pairs of equal keys that a sample would show of keys that were drawn at random
+     * from their range; with 4 of them one such relation in 55 shows none.
+     */
+    readonly deviceRepeatsSeenMin: number;
     /** GPU: pinned memory for the copies of a stage; four halves for each worker. Not measured yet. */
     readonly deviceStagingBytesPerWorker: number;
     readonly deviceStagingBytesMin: number;
@@ -247,6 +255,7 @@ export const defaultPolicy: Policy = Object.freeze({
     devicePieceRowsMin: 64 * 1024,
     devicePerfectSlotsPerRow: 16,
     devicePerfectRangeMin: 2 ** 16,
+    deviceRepeatsSeenMin: 4,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
     deviceStagingBytesMin: 1024 * 1024,
     deviceStagingBytesMax: 256 * 1024 * 1024,

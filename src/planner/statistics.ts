@@ -71,7 +71,15 @@ export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, key
  */
 export function samplingPolicy(policy: Policy, debug: DebugKnobs, forDevice: boolean): Policy {
     const sampled = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
-    return forDevice ? sampled : { ...sampled, pairSampleRows: 0 };
+    return forDevice ? sampled : { ...sampled, pairSampleRows: 0, deviceRepeatsSeenMin: 0 };
+}
+
+/**
+ * Rows that are sampled of a side of a join: for a GPU as many as show deviceRepeatsSeenMin pairs of equal keys if keys
+ * are drawn at random from twice as many values as there are rows.
+ */
+export function joinSampleRows(rows: number, policy: Policy): number {
+    return Math.max(policy.joinSampleRows, Math.ceil(Math.sqrt(4 * policy.deviceRepeatsSeenMin * rows)));
 }
 
 /**
@@ -111,13 +119,18 @@ export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
 export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStatistics[] {
     const inputs = inputsOf(root);
     const wanted = new Map<string, WantedStatistics>();
-    const add = (node: LogicalNode, keys: readonly KeySpec[], sampleRows: number, exactRange = false): void => {
+    const add = (
+        node: LogicalNode,
+        keys: readonly KeySpec[],
+        sampleRows: (rows: number) => number,
+        exactRange = false
+    ): void => {
         const traced = traceKeys(node, keys);
         if (traced === undefined || traced.input.streamed) return;
         if (traced.input.rows < policy.sampledFromRows && !exactRange) return;
         const id = statisticsId(inputs, traced.input, traced.keys);
         const before = wanted.get(id);
-        const most = Math.max(sampleRows, before?.sampleRows ?? 0);
+        const most = Math.max(sampleRows(traced.input.rows), before?.sampleRows ?? 0);
         const exact = exactRange || before?.exactRange === true;
         wanted.set(id, { id, input: traced.input, keys: traced.keys, sampleRows: most, exactRange: exact });
     };
@@ -126,18 +139,22 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
             const keysOf = (side: "left" | "right"): KeySpec[] => node.keys.map((key) => key[side]);
             // An array indexed by keys has a slot for each of them, also for those that no sample has seen.
             const exactRange = node.algorithm === "npj-perfect";
-            add(node.left, keysOf("left"), policy.joinSampleRows, exactRange);
-            add(node.right, keysOf("right"), policy.joinSampleRows, exactRange);
+            const rowsOf = (rows: number): number => joinSampleRows(rows, policy);
+            add(node.left, keysOf("left"), rowsOf, exactRange);
+            add(node.right, keysOf("right"), rowsOf, exactRange);
             visit(node.left);
             visit(node.right);
         } else if (node.kind === "group") {
-            if (node.keys.length > 0) add(node.child, node.keys, policy.sampleRows);
+            if (node.keys.length > 0) add(node.child, node.keys, () => policy.sampleRows);
             visit(node.child);
         }
     };
     visit(root);
     return [...wanted.values()];
 }
+
+/** Share of a sample's keys that may come twice in a relation whose keys are taken for unique. */
+export const repeatsTolerated = 0.001;
 
 /**
  * Distinct keys of the whole relation. A sample of s rows out of D equally likely keys shows D (1 - e^(-s/D)) of them
@@ -149,7 +166,7 @@ export function distinctKeys(statistics: KeyStatistics): number {
     if (sampledRows === 0 || rows === 0) return 0;
     if (sampledRows >= rows) return sampledDistinct;
     // A sample in which (nearly) every key is new says no more than "many": unique keys are the usual reason.
-    if (sampledDistinct >= sampledRows * 0.999) return rows;
+    if (sampledDistinct >= sampledRows * (1 - repeatsTolerated)) return rows;
     let low = sampledDistinct;
     let high = Math.max(rows, low);
     for (let i = 0; i < 60 && high - low > 0.5; i++) {
@@ -161,9 +178,14 @@ export function distinctKeys(statistics: KeyStatistics): number {
     return Math.min(rows, Math.max(sampledDistinct, Math.round(high)));
 }
 
-/** Are all keys different, as far as the sample tells? */
-export function looksUnique(statistics: KeyStatistics): boolean {
-    return statistics.sampledRows > 0 && distinctKeys(statistics) >= statistics.rows - statistics.nulls;
+/**
+ * Are all keys different, as far as the sample tells? `tolerance`: share of the sampled keys that may repeat another
+ * one, unless the sample is the whole relation.
+ */
+export function looksUnique(statistics: KeyStatistics, tolerance = repeatsTolerated): boolean {
+    const { rows, nulls, sampledRows, sampledDistinct } = statistics;
+    const isWhole = sampledRows >= rows - nulls;
+    return sampledRows > 0 && sampledDistinct >= sampledRows * (isWhole ? 1 : 1 - tolerance);
 }
 
 /** Number of values between the smallest and the largest integer key that was seen; null for other keys. */

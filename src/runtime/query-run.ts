@@ -8,6 +8,7 @@ import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { QueryPlanner } from "../planner/plan-query.js";
+import { wantedStatistics } from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -41,6 +42,15 @@ function mayBeRefused({ stages }: Plan): boolean {
     return stages.some(
         (stage) => stage.kind === "deviceJoin" && stage.chosenBy === "planner" && stage.choice.algorithm !== "phj-tr"
     );
+}
+
+/** The input that a table of the GPU was made of, directly or as groups; -1: there is no single one. */
+function uploadedInput(plan: Plan, table: number): number {
+    for (const stage of plan.stages) {
+        if (stage.kind === "upload" && stage.table === table) return stage.input;
+        if (stage.kind === "deviceGroup" && stage.table === table) return uploadedInput(plan, stage.from);
+    }
+    return -1;
 }
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */
@@ -130,6 +140,7 @@ export class QueryRun {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
             if (plan.device === "gpu" && !this.#sent && isRefusal(error) && mayBeRefused(plan)) {
+                this.#forgetSamples(plan);
                 const again = new QueryPlanner({ ...query, plainDevice: true });
                 const retry = { ...granted, planner: again };
                 return await this.#runPlan(await this.#deviceFor(retry), retry, sink);
@@ -149,13 +160,21 @@ export class QueryRun {
         }
     }
 
-    /** Of the keys that an array join relied on. */
+    /** Of the keys that arrays relied on. */
     #forgetSamples(plan: Plan): void {
         const inputs = inputsOf(this.node);
+        const wanted = wantedStatistics(this.node, this.runner.policy);
         for (const stage of plan.stages) {
-            const input = stage.kind === "arrayJoin" ? inputs[stage.buildInput] : undefined;
-            if (stage.kind !== "arrayJoin" || input === undefined) continue;
-            this.runner.statistics.disprove(input, stage.buildSpec.keys);
+            if (stage.kind === "arrayJoin") {
+                const input = inputs[stage.buildInput];
+                if (input !== undefined) this.runner.statistics.disprove(input, stage.buildSpec.keys);
+            } else if (stage.kind === "deviceJoin" && stage.choice.algorithm === "npj-perfect") {
+                const input = inputs[uploadedInput(plan, stage.build)];
+                // Which of its keys that were is not told; the others lose a choice, and no result.
+                for (const { keys } of wanted.filter((one) => one.input === input)) {
+                    this.runner.statistics.disprove(input as InputInfo, keys);
+                }
+            }
         }
     }
 

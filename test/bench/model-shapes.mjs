@@ -46,13 +46,32 @@ function joinShape({ workload, rows_out }) {
         pairs: rows_out,
         matchRatio: match_ratio,
         keyBytes: key_bytes,
+        // Keys of the probe side are below the number of the build side's by the share that matches.
+        keyBits: Math.ceil(Math.log2(Math.max(2, keys / match_ratio))),
         buildPayload: payload_bytes.build,
         probePayload: payload_bytes.probe,
         uniqueBuildKeys: unique,
         buildKeyRange: keys,
+        // For whoever does not ask withSamples().
+        arrayKeys: false,
         buildHeaviestShare: 1 / keys,
         probeHeaviestShare: zipfShare(zipf, keys),
         inner: true
+    };
+}
+
+/** The shape of a join as a sample of its build side has it: unique keys of the benchmark are 0, 1, 2 ... shuffled. */
+export async function withSamples() {
+    const { defaultPolicy } = await built("planner/policy.js");
+    const { joinSampleRows } = await built("planner/statistics.js");
+    const { fitsArray } = await built("planner/perfect-keys.js");
+    return (shape) => {
+        const { buildRows: rows, buildKeyRange: range, uniqueBuildKeys } = shape;
+        if (!uniqueBuildKeys || rows < defaultPolicy.sampledFromRows) return shape;
+        const sampledRows = Math.min(rows, joinSampleRows(rows, defaultPolicy));
+        const sample = { rows, nulls: 0, sampledRows, sampledDistinct: sampledRows, heaviestShare: 1 / sampledRows };
+        const statistics = { ...sample, min: 0n, max: BigInt(range - 1) };
+        return { ...shape, arrayKeys: fitsArray(statistics, range, defaultPolicy) };
     };
 }
 

@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 
-import { built, readCells, root, shapeOf } from "./model-shapes.mjs";
+import { built, readCells, root, shapeOf, withSamples } from "./model-shapes.mjs";
 
 const help = `node test/bench/planner-picks.mjs [options]
   --results FILE    default: docs/results/h200/in-core-grid.json
@@ -43,9 +43,10 @@ export function comparePicks(cells, choose, within) {
 /** Chooses by the built package's cost models; undefined where it knows none of the algorithms. */
 export async function chooserOf(speeds) {
     const { chooseDeviceGroupBy, chooseDeviceJoin } = await built("planner/device-cost/choose.js");
+    const sampled = await withSamples();
     return (operator, shape) => {
         try {
-            return operator === "join" ? chooseDeviceJoin(shape, speeds) : chooseDeviceGroupBy(shape, speeds);
+            return operator === "join" ? chooseDeviceJoin(sampled(shape), speeds) : chooseDeviceGroupBy(shape, speeds);
         } catch (error) {
             if (error instanceof RangeError) return undefined;
             throw error;

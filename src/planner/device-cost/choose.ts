@@ -6,12 +6,12 @@ import {
     type DeviceGroupAlgorithm,
     type DeviceJoinAlgorithm
 } from "../../model/algorithms.js";
-import { formatMs } from "../../model/sizes.js";
+import { formatBytes, formatMs } from "../../model/sizes.js";
 import type { DeviceChoice, PhaseMs } from "../../plan/device-choice.js";
 import { groupTree, joinTree, type TreeAnswer } from "./decision-tree.js";
 import { groupPhases, hashSlices } from "./group-cost.js";
 import { joinPhases } from "./join-cost.js";
-import { MemoryCost } from "./memory-cost.js";
+import { MemoryCost, rowNumberBytes } from "./memory-cost.js";
 import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 
 /** Phases as a profile names them. */
@@ -25,8 +25,17 @@ export const phaseNames = {
 export function canJoin(name: DeviceJoinAlgorithm, shape: DeviceJoinShape): boolean {
     if (name !== "npj" && name !== "npj-perfect") return true;
     if (!shape.inner || !shape.uniqueBuildKeys) return false;
-    // An array over a range that is mostly empty is larger than the hash table.
-    return name === "npj" || (shape.buildKeyRange !== null && shape.buildKeyRange <= 8 * shape.buildRows);
+    return name === "npj" || (shape.arrayKeys && shape.buildKeyRange !== null);
+}
+
+/**
+ * What a prediction is compared with others by. The GPU refuses an array whose keys are not what their sample showed,
+ * one in 55 of those that were drawn at random (deviceRepeatsSeenMin): then relations are copied again, which takes
+ * some five times as long as to join them, and joined by another algorithm. 6 / 55 is what such a choice must gain.
+ */
+const refusalRisk: Readonly<Record<string, number>> = { "npj-perfect": 1.1 };
+function rankOf({ algorithm, predictedMs }: { algorithm: string; predictedMs: number }): number {
+    return predictedMs * (refusalRisk[algorithm] ?? 1);
 }
 
 export function canGroup(name: DeviceGroupAlgorithm, shape: DeviceGroupShape): boolean {
@@ -39,12 +48,12 @@ export function totalMs({ transformMs, matchMs, materializeMs }: PhaseMs): numbe
 
 /**
  * Kernels that an algorithm starts in each phase, whatever the number of rows: what small relations take, until runs
- * have told better (a fit's fixed_ms). Clearing and filling a table; histogram, regions and passes of both sides; four
- * passes or more of each sort.
+ * have told better (a fit's fixed_ms). Clearing and filling a table, the look for the range of an array; histogram,
+ * regions and passes of both sides; four passes or more of each sort.
  */
 const launches: Readonly<Record<string, readonly number[]>> = {
     npj: [0, 4, 1],
-    "npj-perfect": [0, 4, 1],
+    "npj-perfect": [0, 6, 1],
     "phj-tr": [8, 3, 1],
     "phj-ur": [8, 4, 2],
     "phj-shared": [10, 4, 2],
@@ -90,14 +99,15 @@ function candidatesOf<Name extends string>(
             const phases = phasesOf(algorithm);
             return { algorithm, phases, predictedMs: totalMs(phases) };
         })
-        .sort((a, b) => a.predictedMs - b.predictedMs);
+        .sort((a, b) => rankOf(a) - rankOf(b));
 }
 
 function reasonOf<Name extends string>(sorted: readonly Candidate<Name>[], tree: TreeAnswer<Name>): string {
     const [best, second] = sorted;
     const facts = tree.facts.join(", ");
     if (second === undefined || best === undefined) return `${facts}; nothing else can do it`;
-    const next = `${second.algorithm} would take ${formatMs(second.predictedMs)}`;
+    const refusable = second.predictedMs < best.predictedMs ? ", but may be refused" : "";
+    const next = `${second.algorithm} would take ${formatMs(second.predictedMs)}${refusable}`;
     const rule = tree.algorithm === best.algorithm ? "" : `; by the rule of thumb ${tree.algorithm}`;
     return `${facts}; ${next}${rule}`;
 }
@@ -122,7 +132,11 @@ export function chooseDeviceJoin(shape: DeviceJoinShape, speeds: DeviceSpeeds): 
     const sorted = candidatesOf(names, shape.algorithms, (name) =>
         fitted(name, joinPhases(name, shape, memory), speeds)
     );
-    return chosen(sorted, joinTree(shape, memory));
+    const tree = joinTree(shape, memory);
+    if (sorted[0]?.algorithm !== "npj-perfect") return chosen(sorted, tree);
+    const array = formatBytes((shape.buildKeyRange ?? 0) * rowNumberBytes(shape.buildRows));
+    const fact = `build keys come once each, as far as is known, and an array over their range takes ${array}`;
+    return chosen(sorted, { ...tree, facts: [fact, ...tree.facts] });
 }
 
 /** The same for a group-by. */

@@ -65,7 +65,9 @@ function npj(context: Context, perfect: boolean): PhaseMs {
     const build = buildPayload.reduce((ms, w) => ms + memory.unclusteredGather(pairs, buildRows, w, hot), 0);
     // Probe rows come in their order, and so do their columns.
     const probe = probePayload.reduce((ms, w) => ms + memory.clusteredGather(pairs, probeRows, w), 0);
-    const insertMs = memory.sequential(tableBytes + buildRows * keyBytes) + insert;
+    // The range of an array is found by one more look at the keys.
+    const looksAtKeys = perfect ? 2 : 1;
+    const insertMs = memory.sequential(tableBytes + buildRows * keyBytes * looksAtKeys) + insert;
     const searchMs =
         memory.sequential(probeRows * keyBytes) + memory.randomReads(probeRows * looks, tableBytes, hot) + chains;
     const writeMs = build + probe + memory.sequential(shape.counted === true ? 0 : pairs * keyBytes);
@@ -137,7 +139,7 @@ function mergeKeys(context: Context): number {
 
 function smjUntransformed(context: Context): PhaseMs {
     const { shape, memory } = context;
-    const sort = (rows: number): number => memory.radixSort(rows, shape.keyBytes, rowNumberBytes(rows));
+    const sort = (rows: number): number => memory.radixSort(rows, shape.keyBytes, rowNumberBytes(rows), shape.keyBits);
     return {
         transformMs: sort(shape.buildRows) + sort(shape.probeRows),
         matchMs: mergeKeys(context),
@@ -149,7 +151,10 @@ function smjUntransformed(context: Context): PhaseMs {
 function smjTransformed(context: Context): PhaseMs {
     const { shape, memory } = context;
     const sort = (rows: number, payload: readonly number[]): number =>
-        (payload.length === 0 ? [0] : payload).reduce((ms, w) => ms + memory.radixSort(rows, shape.keyBytes, w), 0);
+        (payload.length === 0 ? [0] : payload).reduce(
+            (ms, w) => ms + memory.radixSort(rows, shape.keyBytes, w, shape.keyBits),
+            0
+        );
     return {
         transformMs: sort(shape.buildRows, shape.buildPayload) + sort(shape.probeRows, shape.probePayload),
         matchMs: mergeKeys(context),

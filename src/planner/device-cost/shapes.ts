@@ -9,6 +9,8 @@ export interface DeviceJoinShape {
     /** Share of the probe side's rows that have a partner. */
     readonly matchRatio: number;
     readonly keyBytes: number;
+    /** Bits of the keys that sorts have to look at; all if left out. */
+    readonly keyBits?: number;
     /** Widths of the columns that the result takes from each side, without the key; none for a count. */
     readonly buildPayload: readonly number[];
     readonly probePayload: readonly number[];
@@ -16,6 +18,8 @@ export interface DeviceJoinShape {
     readonly uniqueBuildKeys: boolean;
     /** Values between the smallest and the largest key of the build side; null: unknown, or keys are no numbers. */
     readonly buildKeyRange: number | null;
+    /** They are dense and come once each, sure enough for an array that the GPU refuses otherwise. */
+    readonly arrayKeys: boolean;
     /** Share of each side's rows that its most frequent key has. */
     readonly buildHeaviestShare: number;
     readonly probeHeaviestShare: number;

@@ -18,7 +18,8 @@ class PredictedRuns {
 
     join(algorithm: DeviceJoinAlgorithm, more: Partial<DeviceJoinShape> = {}): Phases {
         const { buildRows = rows, probeRows = rows } = more;
-        const shape = { pairs: probeRows, matchRatio: 1, keyBytes: 4, uniqueBuildKeys: true, buildKeyRange: null };
+        const keys = { keyBytes: 4, uniqueBuildKeys: true, buildKeyRange: null, arrayKeys: false };
+        const shape = { pairs: probeRows, matchRatio: 1, ...keys };
         const columns = { buildPayload: [4, 4], probePayload: [4, 4] };
         const heaviest = { buildHeaviestShare: 0, probeHeaviestShare: 0, inner: true, algorithms: [algorithm] };
         const all = { buildRows, probeRows, ...shape, ...columns, ...heaviest, ...more };

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The join by an array that is indexed by its keys: which keys it takes, and how others are refused.
 import { Float64, Int16, Int32, Int64, Uint64, Utf8, type DataType, type Table } from "apache-arrow";
+import type { Query } from "spillway";
 import { describe, expect, test } from "vitest";
+import { profileFor } from "../../support/device-profile.js";
 import { useGpu } from "../../support/gpu.js";
 import { count, joined, keyed, onGpu, rowsOf, withRuntime } from "../../support/named-joins.js";
+import { Sandbox } from "../../support/sandbox.js";
 
 useGpu();
 
@@ -81,5 +84,68 @@ describe("perfect hashing", () => {
             });
             expect(await joinedGroups.count()).toBe(100);
         });
+    });
+});
+
+describe("perfect hashing, chosen by the planner", () => {
+    const rows = 20_000;
+    // No piece of a sample of 16,384 rows has this row.
+    const unseen = 300;
+    const keys = (type: DataType, make: (i: number) => unknown): Table => keyed(count(rows, make), type);
+
+    async function withQuery(left: Table, body: (query: Query, expected: string[]) => Promise<void>): Promise<void> {
+        const right = keyed(
+            count(rows, (i) => (left.getChildAt(0)?.get((i * 7) % rows) as unknown) ?? null),
+            left.schema.fields[0]?.type
+        );
+        const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(joined(cpu, left, right, "auto")));
+        using sandbox = new Sandbox();
+        const machine = profileFor(sandbox, "npj-perfect");
+        await withRuntime({ ...onGpu, machine }, async (runtime) => {
+            await body(joined(runtime, left, right, "auto"), expected);
+        });
+    }
+    const algorithmOf = (query: Query): string | undefined =>
+        query.report()?.stages.find(({ name }) => name === "join")?.device?.algorithm;
+
+    test.each([
+        ["around 0", new Int32(), (i: number) => ((i * 7919) % rows) - 9000],
+        ["of 16 bits, far from 0", new Int16(), (i: number) => i + 10_000],
+        ["of 64 bits, from the smallest number on", new Int64(), (i: number) => -(2n ** 63n) + BigInt(i)],
+        ["of 64 bits without a sign, at their end", new Uint64(), (i: number) => 2n ** 64n - 1n - BigInt(i)],
+        ["with gaps and NULLs", new Int32(), (i: number) => (i % 5 === 0 ? null : 2_000_000_000 + 3 * i)]
+    ])("dense keys %s: the range is found on the GPU", async (_, type, make) => {
+        await withQuery(keys(type, make), async (query, expected) => {
+            expect(String(await query.explain())).toMatch(
+                /npj-perfect, .* on the GPU, inner \(chosen by the planner\)/
+            );
+            expect(await rowsOf(query)).toEqual(expected);
+            expect(algorithmOf(query)).toBe("npj-perfect");
+            expect(await query.count()).toBe(expected.length);
+        });
+    });
+
+    test.each([
+        ["a key twice", (i: number) => (i === unseen ? 7 : i)],
+        ["a key far from the others", (i: number) => (i === unseen ? 2_000_000_000 : i)]
+    ])("%s that no sample has: joined again by another algorithm, and remembered", async (_, make) => {
+        await withQuery(keys(new Int32(), make), async (query, expected) => {
+            expect(String(await query.explain())).toMatch(/npj-perfect, .* \(chosen by the planner\)/);
+            expect(await rowsOf(query)).toEqual(expected);
+            expect(algorithmOf(query)).toBe("phj-tr");
+            expect(query.report()?.device).toBe("gpu");
+            // The next plan does not try again.
+            expect(String(await query.explain())).not.toContain("npj-perfect, ");
+            expect(await query.count()).toBe(expected.length);
+        });
+    });
+
+    test("keys that a sample shows twice, or far apart, are never tried", async () => {
+        for (const make of [(i: number) => i >> 1, (i: number) => i * 100_000]) {
+            await withQuery(keys(new Int32(), make), async (query, expected) => {
+                expect(String(await query.explain())).not.toContain("npj-perfect");
+                expect(await query.count()).toBe(expected.length);
+            });
+        }
     });
 });

@@ -21,6 +21,7 @@ function joinOf(more: Partial<DeviceJoinShape> = {}): DeviceJoinShape {
         probePayload: [4, 4],
         uniqueBuildKeys: true,
         buildKeyRange: null,
+        arrayKeys: false,
         buildHeaviestShare: 1 / shape.buildRows,
         probeHeaviestShare: 1 / shape.probeRows,
         ...shape
@@ -130,11 +131,45 @@ describe("a join", () => {
         expect(outer.candidates.map((one) => one.algorithm)).not.toContain("npj");
     });
 
-    test("takes an array only for dense keys", () => {
-        const names = (buildKeyRange: number | null) => join({ buildKeyRange }).candidates.map((one) => one.algorithm);
-        expect(names(rows)).toContain("npj-perfect");
-        expect(names(rows * 9)).not.toContain("npj-perfect");
-        expect(names(null)).not.toContain("npj-perfect");
+    test("takes an array only for keys that it is likely to fit, and says what it takes", () => {
+        const small = { buildRows: 2 ** 20, probeRows: 2 ** 20, buildKeyRange: 2 ** 21 };
+        const names = (more: Partial<DeviceJoinShape>) =>
+            join({ ...small, ...more }).candidates.map((one) => one.algorithm);
+        expect(names({ arrayKeys: true })[0]).toBe("npj-perfect");
+        for (const unlikely of [{}, { arrayKeys: true, uniqueBuildKeys: false }, { arrayKeys: true, inner: false }]) {
+            expect(names(unlikely)).not.toContain("npj-perfect");
+        }
+        expect(join({ ...small, arrayKeys: true }).reason).toMatch(
+            /^build keys come once each, as far as is known, and an array over their range takes 8 MiB, /
+        );
+        // The range costs one look at the keys.
+        const phases = (keyBytes: number) => join({ ...small, keyBytes, algorithms: ["npj-perfect"] }).predictedMs;
+        const [narrow, wide] = [phases(4), phases(8)];
+        const columns = 4 * 4 * 2 ** 20; // the range, the build, the probe, the result
+        expect(wide.matchMs - narrow.matchMs).toBeCloseTo(columns / speeds.deviceMemoryBytesPerMs);
+    });
+
+    test("takes an array only where it gains more than a refusal may cost", () => {
+        const shape = joinOf({ buildRows: 2 ** 20, buildKeyRange: 2 ** 20, arrayKeys: true });
+        const choose = (factor: number) => {
+            const deviceAlgorithms = { "npj-perfect": { match: { factor, fixed_ms: 0 } } };
+            const algorithms = ["npj-perfect", "phj-tr"];
+            return chooseDeviceJoin({ ...shape, algorithms }, { ...speeds, deviceAlgorithms });
+        };
+        const [perfect, other] = ["npj-perfect", "phj-tr"].map((name) =>
+            choose(1).candidates.find(({ algorithm }) => algorithm === name)
+        );
+        const equal = other!.predictedMs / perfect!.predictedMs;
+        expect(choose(equal * 0.85).algorithm).toBe("npj-perfect");
+        expect(choose(equal * 0.95).algorithm).toBe("phj-tr");
+        expect(choose(equal * 0.95).reason).toMatch(/npj-perfect would take [\d.]+ ms, but may be refused/);
+    });
+
+    test("sorts by the bits in which keys differ, where they are known", () => {
+        const of = (more: Partial<DeviceJoinShape>) => join({ algorithms: ["smj-ur"], ...more }).predictedMs;
+        const [all, few] = [of({ keyBytes: 8 }), of({ keyBytes: 8, keyBits: 24 })];
+        expect(all.transformMs / few.transformMs).toBeCloseTo((8 + 8 * 2 * 12) / (8 + 3 * 2 * 12), 1);
+        expect(few.matchMs).toBe(all.matchMs);
     });
 
     test("gathers wide rows, where transforming them would take longer", () => {

@@ -2,6 +2,7 @@
 // Plans for a GPU from relations and samples: which algorithm, and what explain says of it.
 import { Int32, Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
+import { loadProfile } from "../../../src/machine/profile.js";
 import { algorithmTitles, deviceGroupAlgorithms, deviceJoinAlgorithms } from "../../../src/model/algorithms.js";
 import type { DeviceGroupStage, DeviceJoinStage } from "../../../src/plan/device-stages.js";
 import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
@@ -38,6 +39,9 @@ function planOf(root: LogicalNode, samples: readonly Partial<KeyStatistics>[], m
     if (made instanceof NotOnDevice) throw made;
     return made.plan;
 }
+/** Nothing is faster than an array over keys. */
+const free = { factor: 1e-9, fixed_ms: 0 };
+const arraysWin = { ...loadProfile(), deviceAlgorithms: { "npj-perfect": { match: free, materialize: free } } };
 const joinStage = (plan: Plan): DeviceJoinStage =>
     plan.stages.find((stage): stage is DeviceJoinStage => stage.kind === "deviceJoin")!;
 const predictedOf = ({ choice }: DeviceJoinStage | DeviceGroupStage, name: string): number =>
@@ -55,7 +59,7 @@ describe("a join", () => {
             `${algorithm}, ${algorithmTitles[algorithm]} on the GPU, inner (chosen by the planner)`
         );
         expect(algorithm).toMatch(/^phj/);
-        // All but the array over keys, whose exact range nobody has read.
+        // All but the array over keys, of which these samples of 16,384 rows would hardly show repetitions.
         const names = deviceJoinAlgorithms.filter((name) => name !== "npj-perfect");
         expect(stage.choice.candidates.map((one) => one.algorithm).sort()).toEqual([...names].sort());
         expect(predictedOf(stage, "npj")).toBeGreaterThan(predictedOf(stage, "phj-tr"));
@@ -81,6 +85,68 @@ describe("a join", () => {
         const large = joinStage(planOf(join(wide, orders, { on: "k" }), [{}, {}]));
         const share = (stage: DeviceJoinStage): number => predictedOf(stage, "npj") / predictedOf(stage, "phj-tr");
         expect(share(large)).toBeGreaterThan(1.5 * share(small));
+    });
+
+    describe("with an array over keys", () => {
+        const inner = join(nation, orders, { on: "k" });
+        const stageOf = (more: Partial<KeyStatistics>, root: LogicalNode = inner, query: Partial<PlanQuery> = {}) =>
+            joinStage(planOf(root, [more, {}], query));
+        const has = (...request: Parameters<typeof stageOf>): boolean =>
+            stageOf(...request).choice.candidates.some(({ algorithm }) => algorithm === "npj-perfect");
+        const last = (max: number): Partial<KeyStatistics> => ({ max: BigInt(max - 1) });
+
+        test("of small sides is chosen, its range left for the GPU to find", () => {
+            const plan = planOf(join(nation, orders, { on: "k", select: ["k"] }), [{}, {}], { profile: arraysWin });
+            const stage = joinStage(plan);
+            expect(stage).toMatchObject({ chosenBy: "planner", choice: { algorithm: "npj-perfect" } });
+            expect(stage.spec).toMatchObject({ algorithm: "npj-perfect", firstKey: "0x0", keyRange: 0 });
+            expect(stage.choice.reason).toMatch(/an array over their range takes 3\.81 MiB/);
+            expect(planText(plan)).toMatch(/because: build keys come once each, as far as is known/);
+        });
+
+        test("takes unique keys in a dense range", () => {
+            expect(has({})).toBe(true);
+            expect(has({ min: -500_000n, max: 499_999n })).toBe(true);
+            expect(has(last(7 * million))).toBe(true);
+            // Half of what the GPU takes, as a sample misses the ends of the range.
+            expect(has(last(9 * million))).toBe(false);
+            expect(has({ min: null, max: null })).toBe(false);
+            expect(has({ sampledRows: 900, sampledDistinct: 900, rows: 900, ...last(20_000) })).toBe(true);
+        });
+
+        test("takes no keys of which one came twice, and none that must repeat", () => {
+            expect(has({ sampledDistinct: 16_383 })).toBe(false);
+            // ... which is no repetition to speak of for a hash table.
+            const { candidates } = stageOf({ sampledDistinct: 16_383 }).choice;
+            expect(candidates.map(({ algorithm }) => algorithm)).toContain("npj");
+            // A million keys of half as many values; the ends of a range that a sample missed are fewer.
+            expect(has(last(million / 2))).toBe(false);
+            expect(has(last(0.98 * million))).toBe(true);
+            expect(has({ ...last(million / 2), nulls: 16_384 })).toBe(true);
+        });
+
+        test("takes keys only if their sample could have shown repetitions", () => {
+            // 16,384 keys of 8 million values: 17 pairs. 4,000: one.
+            expect(has({ sampledRows: 4000, sampledDistinct: 4000, ...last(7 * million) })).toBe(false);
+            const seen = { sampledRows: 40_000, sampledDistinct: 40_000 };
+            const large = join(wide, orders, { on: "k" });
+            expect([has(seen, large), has({}, large)]).toEqual([true, false]);
+        });
+
+        test("is not for what the GPU has refused before, nor for joins that no array does", () => {
+            expect(has({ notDense: true })).toBe(false);
+            expect(has({}, inner, { plainDevice: true })).toBe(false);
+            expect(has({}, join(nation, orders, { on: "k", nullEquality: true }))).toBe(false);
+            expect(has({}, join(nation, orders, { on: "k", type: "left" }))).toBe(false);
+            expect(has({}, join(nation, orders, { on: ["k", "a"] }))).toBe(false);
+        });
+
+        test("takes groups by their key, and no others", () => {
+            const groups = group(wide, { keys: ["k"], aggregates: { a: { max: "a" } } });
+            const few = { sampledRows: 65_536, sampledDistinct: 60_000, ...last(million) };
+            const of = (on: string): boolean => has(few, join(groups, orders, { on, hints: { buildSide: "left" } }));
+            expect([of("k"), of("a")]).toEqual([true, false]);
+        });
     });
 
     test("by the user's algorithm is by that one, whatever it is predicted to take", () => {

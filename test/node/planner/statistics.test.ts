@@ -51,6 +51,9 @@ describe("a sample looks unique", () => {
         expect(looksUnique(sample(1000, 1000, 999))).toBe(false);
         expect(looksUnique({ ...sample(1000, 900, 900), nulls: 100 })).toBe(true);
         expect(looksUnique(sample(0, 0, 0))).toBe(false);
+        // One repetition is one too many for some.
+        expect(looksUnique(sample(1_000_000, 16_384, 16_383), 0)).toBe(false);
+        expect(looksUnique(sample(1_000_000, 16_384, 16_384), 0)).toBe(true);
     });
 });
 
@@ -96,6 +99,20 @@ describe("estimates", () => {
         expect(new Estimator(grouped, statistics, defaultPolicy, true).of(grouped).rows).toBeGreaterThan(500);
         const all = group(node, { aggregates: { n: { count: "*" } } });
         expect(new Estimator(all, new Map(), defaultPolicy).of(all)).toMatchObject({ rows: 1, exact: true });
+    });
+
+    test("a join on a GPU samples as many rows as show whether keys repeat", () => {
+        const rowsFor = (rows: number, forDevice: boolean): number => {
+            const large = inputNode({ k: new Int32() }, { rows });
+            const policy = samplingPolicy(defaultPolicy, {}, forDevice);
+            return wantedStatistics(join(large, lines, { on: "k" }), policy)[0]!.sampleRows;
+        };
+        const { joinSampleRows, deviceRepeatsSeenMin } = defaultPolicy;
+        expect(rowsFor(1_000_000, true)).toBe(joinSampleRows);
+        const rows = 2 ** 27;
+        expect(rowsFor(rows, false)).toBe(joinSampleRows);
+        // Pairs among keys that are drawn from twice as many values as there are rows.
+        expect(rowsFor(rows, true) ** 2 / (2 * 2 * rows)).toBeCloseTo(deviceRepeatsSeenMin, 2);
     });
 
     test("small relations and streams are not sampled", () => {
