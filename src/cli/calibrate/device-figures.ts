@@ -96,6 +96,7 @@ async function joinRuns(device: DeviceLab, build: Relation, rows: number): Promi
         smjUr: await phases("smj-ur"),
         smjTr: await phases("smj-tr"),
         smjMerge: await phases("smj-merge"),
+        counted: await device.phases(device.join(build, probe, "phj-tr"), "count"),
         repeated: await device.phases(device.join(repeated, once, "phj-tr"), "count")
     };
 }

@@ -12,6 +12,8 @@ export interface DeviceRuns {
     smjUr?: Phases | undefined;
     smjTr?: Phases | undefined;
     smjMerge?: Phases | undefined;
+    /** A count of the same join by phj-tr: hardly anything but looks for the keys of `rows` rows. */
+    counted?: Phases | undefined;
     /** A count by phj-tr of `rows` rows with `keyRepeats` of each key, and a probe row for each key. */
     repeated?: Phases | undefined;
     /** Counts by npj: of a table that fits the cache and of one far beyond it, by hardly any probe row, and by many. */
@@ -93,18 +95,18 @@ export class DeviceSolver {
     }
 
     #partitions(): void {
-        const { phjTr, repeated } = this.runs;
+        const { phjTr, counted, repeated } = this.runs;
         const { rows } = this;
         if (phjTr === undefined) return;
         const perRow = keyBytes + 2 * rowBytes + (passesFor(rows) - 1) * 2 * rowBytes;
         const rate = (2 * rows * perRow) / phjTr.transform;
         this.#set("device_partition_bytes_per_ms", rate);
-        const streamed = rows * (2 * rowBytes + keyBytes + 2 * columns * columnBytes);
-        const matchRate = (2 * rows) / rest(phjTr.match, streamed / rate);
+        if (counted === undefined) return;
+        const matchRate = rows / counted.match;
         this.#set("device_match_rows_per_ms", matchRate);
         if (repeated === undefined) return;
-        const both = rows + rows / keyRepeats;
-        const others = (both * keyBytes) / rate + both / matchRate;
+        const probes = rows / keyRepeats;
+        const others = Math.max(((rows + probes) * keyBytes) / rate, probes / matchRate);
         this.#set("device_chain_steps_per_ms", rows / rest(repeated.match, others));
     }
 

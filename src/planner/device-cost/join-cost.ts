@@ -79,12 +79,15 @@ function npj(context: Context, perfect: boolean): PhaseMs {
     };
 }
 
-/** Rows of both sides find each other in shared memory; `bytes`: what is read and written meanwhile. */
+/**
+ * Rows of both sides find each other in shared memory; `bytes`: what is read and written meanwhile, unless looking for
+ * the probe rows takes longer than that, as it does for rows of little but their keys.
+ */
 function matchPartitions({ shape, memory }: Context, bytes: number): number {
-    const { buildRows, probeRows, pairs, uniqueBuildKeys } = shape;
+    const { probeRows, pairs, uniqueBuildKeys } = shape;
     const { devicePartitionBytesPerMs, deviceMatchRowsPerMs, deviceChainStepsPerMs } = memory.speeds;
-    const rows = (buildRows + probeRows) / deviceMatchRowsPerMs;
-    return bytes / devicePartitionBytesPerMs + rows + (uniqueBuildKeys ? 0 : pairs / deviceChainStepsPerMs);
+    const looks = Math.max(bytes / devicePartitionBytesPerMs, probeRows / deviceMatchRowsPerMs);
+    return looks + (uniqueBuildKeys ? 0 : pairs / deviceChainStepsPerMs);
 }
 
 /** Whole rows are partitioned; where they are too wide, their keys and numbers. */

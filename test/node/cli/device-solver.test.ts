@@ -49,6 +49,7 @@ class PredictedRuns {
             smjUr: this.join("smj-ur"),
             smjTr: this.join("smj-tr"),
             smjMerge: this.join("smj-merge"),
+            counted: this.count("phj-tr", rows, rows),
             repeated: this.count("phj-tr", rows, rows / keyRepeats, keyRepeats),
             near: this.accesses(rows / 16, rows),
             far: this.accesses(rows * 4, rows * 4),
