@@ -9,7 +9,7 @@ import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
 import { namedAlgorithm } from "../planner/device-algorithms.js";
-import { planOnDevice } from "../planner/plan-device.js";
+import { planOnDevice, type DevicePlan } from "../planner/plan-device.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { defaultPolicy } from "../planner/policy.js";
 
@@ -28,6 +28,12 @@ interface Opened {
     limitBytes: number;
     /** As its driver calls it. */
     name: string;
+}
+
+/** A plan with the memory and the speeds of the GPU that is open; undefined: with no memory, and speeds of any. */
+interface Draft {
+    made: DevicePlan | NotOnDevice;
+    opened: Opened | undefined;
 }
 
 /** The plan as it is, with why it does not run on a GPU. */
@@ -53,7 +59,7 @@ export function isRefusal(error: unknown): boolean {
 /** Decides where the queries of one runtime run, and opens the GPU when the first one is to run there. */
 export class QueryDevice {
     #opened: Promise<Opened> | undefined;
-    #isOpen = false;
+    #usable: Opened | undefined;
     /** Ends when nobody computes on the GPU. */
     #turn: Promise<void> = Promise.resolve();
 
@@ -63,6 +69,10 @@ export class QueryDevice {
         private readonly options: DeviceOptions,
         private readonly hostBytes: number
     ) {}
+
+    get #isOpen(): boolean {
+        return this.#usable !== undefined;
+    }
 
     public get isAutomatic(): boolean {
         return this.options.device === "auto";
@@ -85,14 +95,14 @@ export class QueryDevice {
         const profile = query.profile;
         const policy = query.policy ?? defaultPolicy;
         if (!this.#isOpen && host.predictedMs < policy.deviceWorthMs) return onHost(host, "the query is a small one");
-        const draft = planOnDevice(query, host, 0);
-        if (draft instanceof NotOnDevice) return onHost(host, draft.reason);
-        const ms = draft.plan.predictedMs + (this.#isOpen ? 0 : profile.deviceOpenMs);
+        const draft = this.#draft(query, host);
+        if (draft.made instanceof NotOnDevice) return onHost(host, draft.made.reason);
+        const ms = draft.made.plan.predictedMs + (this.#isOpen ? 0 : profile.deviceOpenMs);
         if (ms >= host.predictedMs) {
             const times = `${formatMs(host.predictedMs)} on the CPU against ${formatMs(ms)} on a GPU`;
             return onHost(host, `predicted times are ${times}`);
         }
-        return await this.#prefer(query, host);
+        return await this.#prefer(query, host, draft);
     }
 
     /** Throws where the user asks for an algorithm of the GPU and keeps queries away from it. */
@@ -109,15 +119,16 @@ export class QueryDevice {
 
     /** The user has named an algorithm of the GPU: no predicted time counts. One that does not fit is an error. */
     async #asNamed(query: PlanQuery, host: Plan): Promise<Plan> {
-        const draft = planOnDevice(query, host, 0);
-        return draft instanceof NotOnDevice ? onHost(host, draft.reason) : await this.#prefer(query, host);
+        const draft = this.#draft(query, host);
+        return draft.made instanceof NotOnDevice
+            ? onHost(host, draft.made.reason)
+            : await this.#prefer(query, host, draft);
     }
 
     /** The GPU if it can be had. */
-    async #prefer(query: PlanQuery, host: Plan): Promise<Plan> {
+    async #prefer(query: PlanQuery, host: Plan, draft?: Draft): Promise<Plan> {
         try {
-            const { limitBytes, name } = await this.#open();
-            const made = planOnDevice(this.#forDevice(query, name), host, limitBytes);
+            const { made, limitBytes } = await this.#plan(query, host, draft);
             if (made instanceof NotOnDevice) return onHost(host, made.reason);
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
             if (wanted <= limitBytes) return made.plan;
@@ -137,11 +148,27 @@ export class QueryDevice {
         return this.options.isMeasured === true ? query : { ...query, profile: withDevice(query.profile, name) };
     }
 
+    /** What there is to know of a plan before the GPU is opened for it: whether there is one. */
+    #draft(query: PlanQuery, host: Plan, opened = this.#usable): Draft {
+        const own = opened === undefined ? query : this.#forDevice(query, opened.name);
+        return { made: planOnDevice(own, host, opened?.limitBytes ?? 0), opened };
+    }
+
+    /** The plan for the GPU as it is: the draft, if the GPU was open by then. */
+    async #plan(
+        query: PlanQuery,
+        host: Plan,
+        draft?: Draft
+    ): Promise<{ made: DevicePlan | NotOnDevice; limitBytes: number }> {
+        const opened = await this.#open();
+        const { made } = draft?.opened === undefined ? this.#draft(query, host, opened) : draft;
+        return { made, limitBytes: opened.limitBytes };
+    }
+
     async #require(query: PlanQuery, host: Plan): Promise<Plan> {
-        const draft = planOnDevice(query, host, 0);
-        if (draft instanceof NotOnDevice) throw cannotRun(draft.reason);
-        const { limitBytes, name } = await this.#open();
-        const made = planOnDevice(this.#forDevice(query, name), host, limitBytes);
+        const draft = this.#draft(query, host);
+        if (draft.made instanceof NotOnDevice) throw cannotRun(draft.made.reason);
+        const { made, limitBytes } = await this.#plan(query, host, draft);
         if (made instanceof NotOnDevice) throw cannotRun(made.reason);
         if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes);
         return made.plan;
@@ -167,8 +194,8 @@ export class QueryDevice {
             memoryBytes: this.options.memoryBytes ?? 0,
             pinnedBytes: pinnedBytes(this.hostBytes)
         });
-        this.#isOpen = true;
-        return { limitBytes, name: gpu.name };
+        this.#usable = { limitBytes, name: gpu.name };
+        return this.#usable;
     }
 
     /** Waits until no other query computes on the GPU; the function ends the turn, and may be called again. */
