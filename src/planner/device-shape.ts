@@ -23,15 +23,18 @@ function keysOf(node: JoinNode, side: Side): KeySpec[] {
 
 /**
  * Bits in which the keys of both sides may differ, by which sorts go; undefined: not known, or keys are no numbers. Of
- * numbers in a range those that its ends differ in, from the first one on.
+ * numbers in a range those that its ends differ in, and all below.
  */
-function differingBits(node: JoinNode, keyBytes: number, estimator: Estimator): number | undefined {
-    if (node.keys.length !== 1) return undefined;
+function differingBits(node: JoinNode, estimator: Estimator): number | undefined {
+    const [key] = node.keys;
+    if (key === undefined || node.keys.length > 1) return undefined;
     const [left, right] = (["left", "right"] as const).map((side) =>
         estimator.statisticsOf(node[side], keysOf(node, side))
     );
     const ends = [left?.min, left?.max, right?.min, right?.max];
-    const words = ends.map((end) => (end === null || end === undefined ? null : BigInt.asUintN(8 * keyBytes, end)));
+    const words = ends.map((end) =>
+        end === null || end === undefined ? null : BigInt.asUintN(8 * key.left.width, end)
+    );
     const [first] = words;
     if (first === null || first === undefined || words.includes(null)) return undefined;
     return Math.max(1, ...words.map((word) => (first ^ (word as bigint)).toString(2).length));
@@ -59,7 +62,7 @@ export function joinShape(request: JoinShapeRequest): DeviceJoinShape {
     const uniqueBuildKeys = isUnique(node[build], keysOf(node, build), estimator, policy, repeatsTolerated);
     const { slots, likely } = arrayKeys(node, build, estimator, policy);
     const keyBytes = Math.max(packedKeyBytes(keysOf(node, "left")), packedKeyBytes(keysOf(node, "right")));
-    const keyBits = differingBits(node, keyBytes, estimator);
+    const keyBits = differingBits(node, estimator);
     const statistics = estimator.statisticsOf(node[build], keysOf(node, build));
     const matchRatio = estimator.matchRatio(node, probe);
     const keys = statistics === undefined ? rowsOf(build) : Math.max(1, distinctKeys(statistics));

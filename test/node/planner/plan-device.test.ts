@@ -172,6 +172,22 @@ describe("a join", () => {
         expect(named.predictedMs).toBe(plain.predictedMs);
     });
 
+    test("sorts by the bits that the keys of both sides differ in", () => {
+        const sortMs = (left: Partial<KeyStatistics>, right: Partial<KeyStatistics> = left): number => {
+            const root = join(wide, orders, { on: "k", algorithm: "smj-ur" });
+            return joinStage(planOf(root, [left, right])).choice.predictedMs.transformMs;
+        };
+        const range = (min: number, max: number): Partial<KeyStatistics> => ({ min: BigInt(min), max: BigInt(max) });
+        const [near, far] = [range(0, 2 ** 16 - 1), range(0, 2 ** 31 - 1)];
+        const high = range(2 ** 30, 2 ** 30 + 2 ** 16 - 1);
+        expect(sortMs(near)).toBeLessThan(0.6 * sortMs(far));
+        expect(sortMs(high)).toBe(sortMs(near));
+        expect(sortMs(near, high)).toBe(sortMs(far));
+        // The sign is a bit too, and keys of unknown range have all of them.
+        expect(sortMs(range(-5, 5))).toBe(sortMs(far));
+        expect(sortMs(near, { min: null, max: null })).toBe(sortMs(far));
+    });
+
     test("of keys with few partners is known by the ranges of both sides' keys", () => {
         const root = join(wide, orders, { on: "k" });
         const pairs = (...samples: Partial<KeyStatistics>[]): string => joinStage(planOf(root, samples)).choice.reason;
