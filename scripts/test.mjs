@@ -61,8 +61,9 @@ function buildNative(name, sanitize) {
     if (configured === null) return null;
     const { folder, status } = configured;
     const jobs = String(availableParallelism());
-    const build = ["--build", folder, "--target", "spillway_native_tests", "--parallel", jobs];
-    if (status === 0 && run("cmake", build).status === 0) {
+    // Behind tests that run meanwhile: some of them wait for a time.
+    const build = ["cmake", "--build", folder, "--target", "spillway_native_tests", "--parallel", jobs];
+    if (status === 0 && run("nice", build).status === 0) {
         // The addon's folder keeps programs per configuration, as cmake-js wants it.
         const places = [join(root, folder, "Release"), join(root, folder)];
         const program = places.map((place) => join(place, "spillway_native_tests")).find((path) => existsSync(path));
@@ -120,10 +121,12 @@ function report(name, { status, signal, stdout }) {
     }
 }
 
-/** `kinds`: [name, sanitizer]. Built in turn, as a build takes all cores, but run side by side: most tests take one. */
+/** `kinds`: [name, sanitizer]. One runs while the next is built: most tests take one core. */
 async function runNative(kinds, filter = []) {
-    const programs = kinds.map(([name, sanitize]) => buildNative(name, sanitize));
-    const runs = kinds.map(([, sanitize], i) => programs[i] && runTests(programs[i], sanitize, filter));
+    const runs = kinds.map(([name, sanitize]) => {
+        const program = buildNative(name, sanitize);
+        return program && runTests(program, sanitize, filter);
+    });
     for (const [i, [name]] of kinds.entries()) {
         if (runs[i]) report(name, await runs[i]);
     }

@@ -18,7 +18,6 @@ namespace spillway {
 namespace {
 
 constexpr const char* kPurpose = "result batches";
-constexpr uint64_t kHalfBytesMin = 64ULL << 10;  // smaller copies are dominated by their start
 
 Buffer padded(MemoryBudget& budget, uint64_t bytes) {
     Buffer buffer = Buffer::allocate(budget, (bytes + 63) / 64 * 64, kPurpose);

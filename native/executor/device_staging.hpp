@@ -16,6 +16,8 @@
 
 namespace spillway {
 
+constexpr uint64_t kHalfBytesMin = 64ULL << 10;  // of staging memory: smaller copies are dominated by their start
+
 // A call of the GPU for a job. Jobs share the device and its cancel flag: what ends because another job was aborted is
 // called again once the flag is down.
 template <class Call>

@@ -7,18 +7,13 @@
 
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
+#include "executor/offsets.hpp"
 
 namespace spillway {
 
 namespace {
 
-constexpr const char* kPurpose = "dictionary of the result";
-
-int64_t load_offset(const uint8_t* offsets, int64_t index, int32_t width) {
-    int64_t offset = 0;  // little-endian: the low bytes come first
-    std::memcpy(&offset, offsets + index * width, static_cast<size_t>(width));
-    return offset;
-}
+constexpr const char* kDictionaryPurpose = "dictionary of the result";
 
 class ColumnCopy {
   public:
@@ -69,7 +64,7 @@ class ColumnCopy {
   private:
     Buffer padded(int64_t size) {
         const auto used = static_cast<uint64_t>(size);
-        Buffer buffer = Buffer::allocate(budget_, (used + 63) / 64 * 64, kPurpose);
+        Buffer buffer = Buffer::allocate(budget_, (used + 63) / 64 * 64, kDictionaryPurpose);
         if (!buffer.empty()) std::memset(buffer.data() + used, 0, buffer.size() - used);
         buffer.set_size(used);
         return buffer;

@@ -8,7 +8,7 @@ namespace spillway {
 namespace {
 
 // So many passes over the rows cost no more than to partition their values.
-constexpr double kPassesMax = 3;
+constexpr double kCollectPassesMax = 3;
 
 uint64_t pairs_in(const std::vector<DistinctSet*>& sets) {
     uint64_t pairs = 0;
@@ -49,7 +49,7 @@ void GroupCollector::count_apart(const Input& input, double wanted_bytes) {
     if (left < memory_.limit() / 4 && groups_.table().groups() > 1) throw TableFull{};
     Sets sets;
     for (const auto& set : groups_.distinct().each()) sets.push_back(set.get());
-    const bool few_passes = wanted_bytes <= kPassesMax * static_cast<double>(left);
+    const bool few_passes = wanted_bytes <= kCollectPassesMax * static_cast<double>(left);
     if (few_passes && count_in_ranges(input, sets, ~0ULL / 8)) return;
     const double share = (1 - kReadShare) / static_cast<double>(sets.size());
     size_t next = 0;

@@ -6,16 +6,11 @@
 
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
+#include "executor/offsets.hpp"
 
 namespace spillway {
 
 namespace {
-
-int64_t load_offset(const uint8_t* offsets, int64_t index, int32_t width) {
-    int64_t offset = 0;  // little-endian: the low bytes come first
-    std::memcpy(&offset, offsets + index * width, static_cast<size_t>(width));
-    return offset;
-}
 
 void store_offset(uint8_t* offsets, int64_t row, uint64_t offset) {
     std::memcpy(offsets + row * static_cast<int64_t>(sizeof offset), &offset, sizeof offset);

@@ -21,7 +21,6 @@ namespace {
 constexpr int64_t kRowsUnit = 64;                // chunks begin at whole words of bitmaps
 constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // of a read of one worker, but for a single row ...
 constexpr uint64_t kPieceBytesMin = 256ULL << 10;
-constexpr uint64_t kHalfBytesMin = 64ULL << 10;  // smaller copies are dominated by their start
 
 // Consecutive rows of one batch.
 struct Piece {

@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 4> kInstructions = {"DELIVER IN PERSON", 
                                                            "TAKE BACK RETURN"};
 constexpr std::array<std::string_view, 7> kModes = {"REG AIR", "AIR", "RAIL", "SHIP", "TRUCK", "MAIL", "FOB"};
 
-enum Purpose : uint64_t { kCountStream = 101, kOrderStream, kLineStream };
+enum TpchPurpose : uint64_t { kCountStream = 101, kOrderStream, kLineStream };
 
 int64_t scaled(double scale, double per_unit, int64_t at_least) {
     return std::max<int64_t>(at_least, std::llround(scale * per_unit));

@@ -9,7 +9,7 @@ namespace spillway {
 
 namespace {
 
-constexpr const char* kPurpose = "input slices";
+constexpr const char* kSlicesPurpose = "input slices";
 // Behind every slice read from a file: consumers may load a whole vector that begins at the last value.
 constexpr uint64_t kTailBytes = 64;
 // What an absent or empty buffer is shown as; also the only offset of an empty column.
@@ -48,10 +48,10 @@ uint8_t* SliceReader::reserve(Buffer& buffer, uint64_t bytes) {
     const uint64_t roomy = buffer.empty() ? wanted : wanted + wanted / 4;
     buffer = Buffer();
     try {
-        buffer = Buffer::allocate(budget_, roomy, kPurpose);
+        buffer = Buffer::allocate(budget_, roomy, kSlicesPurpose);
     } catch (const Error& error) {
         if (error.code() != ErrorCode::kBudgetTooSmall || roomy == wanted) throw;
-        buffer = Buffer::allocate(budget_, wanted, kPurpose);
+        buffer = Buffer::allocate(budget_, wanted, kSlicesPurpose);
     }
     return buffer.data();
 }

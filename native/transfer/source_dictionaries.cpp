@@ -8,7 +8,7 @@ namespace spillway {
 
 namespace {
 
-constexpr const char* kPurpose = "dictionaries";
+constexpr const char* kSourceDictionariesPurpose = "dictionaries";
 // Values come through a reader in slices, so that a large dictionary does not need its size twice.
 constexpr int64_t kSliceRows = 65536;
 constexpr uint64_t kSliceBytes = 16u << 20;
@@ -18,7 +18,8 @@ DictionaryRemap make_remap(const Source& values, DictionaryUnifier& unifier, Mem
     DictionaryRemap remap;
     remap.values = values.rows();
     if (remap.values == 0) return remap;
-    remap.table = Buffer::allocate(budget, static_cast<uint64_t>(remap.values) * sizeof(int32_t), kPurpose);
+    remap.table =
+        Buffer::allocate(budget, static_cast<uint64_t>(remap.values) * sizeof(int32_t), kSourceDictionariesPurpose);
     auto* table = reinterpret_cast<int32_t*>(remap.table.data());
     JobControl uncounted;  // dictionary bytes are no input rows: they stay out of the job's progress
     SourceReader reader(values, {0}, budget, uncounted);

@@ -10,9 +10,7 @@ namespace spillway {
 
 namespace {
 
-bool contains(const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 }  // namespace
 

@@ -12,10 +12,7 @@ namespace spillway {
 namespace {
 
 using namespace std::chrono_literals;
-
-bool contains(const std::string& text, const char* part) {
-    return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 }  // namespace
 

@@ -18,8 +18,8 @@ using batches::BatchCollector;
 constexpr uint64_t kRows = 300;
 constexpr uint64_t kPinnedBytes = 1 << 20;
 
-struct Gpu {
-    explicit Gpu(uint64_t memory_bytes) : device(plugin, 0, memory_bytes, kPinnedBytes) {}
+struct PiecesGpu {
+    explicit PiecesGpu(uint64_t memory_bytes) : device(plugin, 0, memory_bytes, kPinnedBytes) {}
     FakeGpuFolder folder;
     GpuPlugin plugin{folder.path()};
     GpuDevice device;
@@ -84,7 +84,7 @@ struct PiecesTest {
         for (const uint64_t sum : numbers) EXPECT_EQ(sum, kRows * kRows * (kRows - 1) / 2);
     }
 
-    Gpu gpu;
+    PiecesGpu gpu;
     TestRelation relation{31};
     GpuTable table;
     BatchCollector sink;

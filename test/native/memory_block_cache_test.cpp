@@ -17,8 +17,8 @@ namespace spillway {
 
 namespace {
 
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
+using test::kKiB;
+using test::kMiB;
 
 // Mappings that a block lies in, as the system lists them.
 int mappings_of(const MappedBlock& block) {

@@ -14,14 +14,8 @@ namespace spillway {
 
 namespace {
 
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-std::string detail(const Error& error, const std::string& name) {
-    for (const auto& [key, value] : error.details()) {
-        if (key == name) return value;
-    }
-    return "";
-}
+using test::detail;
+using test::kMiB;
 
 void wait_until(const std::function<bool()>& condition) {
     for (int i = 0; i < 5000 && !condition(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -14,8 +14,8 @@ namespace spillway {
 
 namespace {
 
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
+using test::kKiB;
+using test::kMiB;
 
 bool all_zero(const Buffer& buffer) {
     return std::all_of(buffer.data(), buffer.data() + buffer.capacity(), [](uint8_t byte) { return byte == 0; });

@@ -14,8 +14,8 @@ namespace spillway {
 
 namespace {
 
-constexpr uint64_t kKiB = 1024;
-constexpr uint64_t kMiB = 1024 * kKiB;
+using test::kKiB;
+using test::kMiB;
 
 std::vector<uint8_t*> acquire_all(PagePool& pool) {
     std::vector<uint8_t*> pages;

@@ -28,21 +28,15 @@ namespace spillway {
 namespace {
 
 namespace fs = std::filesystem;
+using test::detail;
+using test::kMiB;
 using test::TemporaryFolder;
-constexpr uint64_t kMiB = uint64_t{1} << 20;
 
 std::vector<uint8_t> bytes_of(uint64_t seed, size_t count) {
     std::mt19937_64 random(seed);
     std::vector<uint8_t> bytes(count);
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     return bytes;
-}
-
-std::string detail(const Error& error, const std::string& name) {
-    for (const auto& [key, value] : error.details()) {
-        if (key == name) return value;
-    }
-    return "";
 }
 
 // Runs `body` with a lower RLIMIT_FSIZE; SIGXFSZ is ignored, so that a write beyond it gives EFBIG.

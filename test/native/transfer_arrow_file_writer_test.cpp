@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <iterator>
 
 #include "base/parallel.hpp"
 #include "memory/spill_file.hpp"
@@ -19,6 +18,7 @@
 
 using namespace spillway;
 using namespace spillway::test::batches;
+using spillway::test::read_file;
 using spillway::test::TemporaryFolder;
 
 namespace {
@@ -31,11 +31,6 @@ std::vector<uint8_t> schema_message(int32_t metadata_bytes = 24) {
     std::memset(message.data(), 0xff, 4);
     std::memcpy(message.data() + 4, &metadata_bytes, 4);
     return message;
-}
-
-std::vector<uint8_t> read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
 }
 
 FlatTable message_at(const std::vector<uint8_t>& file, const FileBlock& block, uint8_t header_type) {

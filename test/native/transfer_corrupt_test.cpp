@@ -31,13 +31,6 @@ ColumnType binary_type() {
     return type_of(Layout::kBinary, 4);
 }
 
-std::string detail(const Error& error, const std::string& key) {
-    for (const auto& [name, value] : error.details()) {
-        if (name == key) return value;
-    }
-    return "";
-}
-
 }  // namespace
 
 TEST(transfer_missing_file_and_folder) {

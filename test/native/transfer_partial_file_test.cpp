@@ -2,7 +2,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include "support/failing_calls.hpp"
 #include "support/output_columns.hpp"
@@ -12,16 +11,8 @@
 
 using namespace spillway;
 using namespace spillway::test::batches;
+using spillway::test::read_file;
 using spillway::test::TemporaryFolder;
-
-namespace {
-
-std::vector<uint8_t> read_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-}  // namespace
 
 TEST(partial_file_hidden_fallback_publishes_and_cleans_up) {
     TemporaryFolder folder;

@@ -11,9 +11,9 @@ namespace spillway {
 namespace {
 
 // Above this size a bucket is likely a cache miss and worth a prefetch loop of its own (half of a common 1 MiB L2).
-constexpr uint64_t kPrefetchTableBytes = 512 * 1024;
+constexpr uint64_t kVectorPrefetchTableBytes = 512 * 1024;
 constexpr uint32_t kBlockRows = 1024;
-constexpr const char* kPurpose = "join hash table";
+constexpr const char* kVectorTablePurpose = "join hash table";
 
 // 10 M x 10 M rows on two cores: 5 % slower with two slots per row, 25 % with three halves.
 uint64_t buckets_for(uint64_t rows, TableRoom room) {
@@ -48,11 +48,11 @@ VectorProbingTable::VectorProbingTable(uint64_t rows, uint64_t numbers, uint32_t
     buckets_.hash_mask = hash_mask;
     buckets_.free_word = ~0ULL;
     const uint64_t slots = buckets_.count * kBucketWords;
-    words_buffer_ = Buffer::allocate(budget, slots * sizeof(uint64_t), kPurpose);
+    words_buffer_ = Buffer::allocate(budget, slots * sizeof(uint64_t), kVectorTablePurpose);
     buckets_.words = reinterpret_cast<uint64_t*>(words_buffer_.data());
-    buckets_.prefetch = slots * sizeof(uint64_t) > kPrefetchTableBytes;
+    buckets_.prefetch = slots * sizeof(uint64_t) > kVectorPrefetchTableBytes;
     if (finds(use)) {
-        first_buffer_ = Buffer::allocate(budget, slots * sizeof(uint32_t), kPurpose);
+        first_buffer_ = Buffer::allocate(budget, slots * sizeof(uint32_t), kVectorTablePurpose);
         first_ = reinterpret_cast<uint32_t*>(first_buffer_.data());
     }
 }
@@ -138,7 +138,7 @@ void VectorProbingTable::insert_equal(uint64_t slot, uint32_t number, MemoryBudg
         if (counts_ == nullptr) {
             const uint64_t all = buckets_.count * kBucketWords;
             if (counts_buffer_.empty()) {
-                counts_buffer_ = Buffer::allocate(budget, all * sizeof(uint32_t), kPurpose);
+                counts_buffer_ = Buffer::allocate(budget, all * sizeof(uint32_t), kVectorTablePurpose);
             }
             counts_ = reinterpret_cast<uint32_t*>(counts_buffer_.data());
             std::fill_n(counts_, all, 1u);
@@ -148,7 +148,7 @@ void VectorProbingTable::insert_equal(uint64_t slot, uint32_t number, MemoryBudg
     if (!finds(use_)) return;
     if (next_ == nullptr) {
         const uint64_t bytes = numbers_ * sizeof(uint32_t);
-        if (next_buffer_.empty()) next_buffer_ = Buffer::allocate(budget, bytes, kPurpose);
+        if (next_buffer_.empty()) next_buffer_ = Buffer::allocate(budget, bytes, kVectorTablePurpose);
         next_ = reinterpret_cast<uint32_t*>(next_buffer_.data());
         std::memset(next_, 0xff, bytes);
     }

@@ -13,7 +13,7 @@ namespace spillway {
 namespace {
 
 template <class T>
-T load(const uint8_t* data, int64_t index) {
+T load_at(const uint8_t* data, int64_t index) {
     T value;
     std::memcpy(&value, data + index * static_cast<int64_t>(sizeof(T)), sizeof(T));
     return value;
@@ -79,10 +79,10 @@ void write_child(Sink& sink, const ColumnView& column, int64_t begin, int64_t ro
 
 template <class Offset, class Sink>
 void write_binary(Sink& sink, const ColumnView& column, int64_t begin, int64_t rows) {
-    const auto first = static_cast<int64_t>(load<Offset>(column.offsets, begin));
+    const auto first = static_cast<int64_t>(load_at<Offset>(column.offsets, begin));
     int64_t previous = first;
     for (int64_t row = begin; row < begin + rows; ++row) {
-        const auto next = static_cast<int64_t>(load<Offset>(column.offsets, row + 1));
+        const auto next = static_cast<int64_t>(load_at<Offset>(column.offsets, row + 1));
         sink.varint(static_cast<uint64_t>(next - previous));
         previous = next;
     }
@@ -91,25 +91,25 @@ void write_binary(Sink& sink, const ColumnView& column, int64_t begin, int64_t r
 
 template <class Sink>
 void write_views(Sink& sink, const ColumnView& column, int64_t begin, int64_t rows) {
-    for (int64_t row = begin; row < begin + rows; ++row) sink.varint(load<uint32_t>(column.data + row * 16, 0));
+    for (int64_t row = begin; row < begin + rows; ++row) sink.varint(load_at<uint32_t>(column.data + row * 16, 0));
     for (int64_t row = begin; row < begin + rows; ++row) {
         const uint8_t* view = column.data + row * 16;
-        const auto length = load<uint32_t>(view, 0);
+        const auto length = load_at<uint32_t>(view, 0);
         constexpr uint32_t kInlineMax = 12;
         if (length <= kInlineMax) {
             sink.bytes(view + 4, length);
         } else {
-            sink.bytes(column.view_buffers[load<uint32_t>(view, 2)] + load<uint32_t>(view, 3), length);
+            sink.bytes(column.view_buffers[load_at<uint32_t>(view, 2)] + load_at<uint32_t>(view, 3), length);
         }
     }
 }
 
 template <class Offset, class Sink>
 void write_list(Sink& sink, const ColumnView& column, int64_t begin, int64_t rows) {
-    const auto first = static_cast<int64_t>(load<Offset>(column.offsets, begin));
+    const auto first = static_cast<int64_t>(load_at<Offset>(column.offsets, begin));
     int64_t previous = first;
     for (int64_t row = begin; row < begin + rows; ++row) {
-        const auto next = static_cast<int64_t>(load<Offset>(column.offsets, row + 1));
+        const auto next = static_cast<int64_t>(load_at<Offset>(column.offsets, row + 1));
         sink.varint(static_cast<uint64_t>(next - previous));
         previous = next;
     }
@@ -121,9 +121,9 @@ void write_union(Sink& sink, const ColumnView& column, int64_t begin, int64_t ro
     sink.bytes(column.data + begin, static_cast<uint64_t>(rows));
     const bool dense = column.type->layout == Layout::kUnionDense;
     for (int64_t row = begin; row < begin + rows; ++row) {
-        const int32_t child = union_child(*column.type, load<int8_t>(column.data, row));
+        const int32_t child = union_child(*column.type, load_at<int8_t>(column.data, row));
         SPILLWAY_CHECK(child >= 0);
-        const int64_t child_row = dense ? load<int32_t>(column.offsets, row) - column.offset_base : row;
+        const int64_t child_row = dense ? load_at<int32_t>(column.offsets, row) - column.offset_base : row;
         write_child(sink, column.children[static_cast<size_t>(child)], child_row, 1);
     }
 }

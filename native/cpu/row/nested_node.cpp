@@ -11,17 +11,17 @@ namespace spillway {
 
 namespace {
 
-constexpr const char* kPurpose = "result batches";
+constexpr const char* kNestedPurpose = "result batches";
 constexpr uint64_t kFirstBytes = 1024;  // nodes are many and often tiny: start small, Buffer::grow doubles
 
-uint64_t padded(uint64_t bytes) {
+uint64_t padded_to_words(uint64_t bytes) {
     return (bytes + 63) / 64 * 64;
 }
 
 // Sets the size and zeroes the padding behind it, so that files never carry stale memory.
 void seal(Buffer& buffer, uint64_t bytes) {
     if (buffer.empty()) return;
-    std::memset(buffer.data() + bytes, 0, std::min(padded(bytes), buffer.capacity()) - bytes);
+    std::memset(buffer.data() + bytes, 0, std::min(padded_to_words(bytes), buffer.capacity()) - bytes);
     buffer.set_size(bytes);
 }
 
@@ -40,7 +40,7 @@ NestedNode::NestedNode(TypePtr type, MemoryBudget& budget) : type_(std::move(typ
 void NestedNode::ensure(Buffer& buffer, uint64_t used, uint64_t wanted) {
     if (wanted <= buffer.capacity()) return;
     buffer.set_size(std::min(used, buffer.capacity()));
-    buffer.grow(*budget_, padded(std::max(wanted, kFirstBytes)), kPurpose);
+    buffer.grow(*budget_, padded_to_words(std::max(wanted, kFirstBytes)), kNestedPurpose);
 }
 
 void NestedNode::check_offset(int64_t end, bool wide) const {

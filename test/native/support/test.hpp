@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <sstream>
 #include <stdexcept>
@@ -60,6 +62,20 @@ inline void expect_error(const std::function<void()>& body, ErrorCode code, cons
     }
     fail(std::string("expected ") + error_code_name(code) + ", nothing was thrown", file, line);
 }
+
+inline bool contains(const std::string& text, const char* part) {
+    return text.find(part) != std::string::npos;
+}
+// Empty when the error has none of that name.
+inline std::string detail(const Error& error, const std::string& name) {
+    for (const auto& [key, value] : error.details()) {
+        if (key == name) return value;
+    }
+    return "";
+}
+
+constexpr uint64_t kKiB = 1024;
+constexpr uint64_t kMiB = 1024 * kKiB;
 
 }  // namespace spillway::test
 
