@@ -126,10 +126,22 @@ test("explain says what will be done and does nothing", async () => {
 
 test("machine names the cores and why no GPU is used", async () => {
     const { stdout } = await succeed("machine", "--json");
-    const { machine, devices } = JSON.parse(stdout) as { machine: { cores: number }; devices: { kind: string }[] };
+    interface Devices {
+        machine: { cores: number };
+        devices: { kind: string; used: boolean; reason: string | null }[];
+    }
+    const { machine, devices } = JSON.parse(stdout) as Devices;
     expect(machine.cores).toBeGreaterThan(0);
-    expect(devices.length).toBeGreaterThan(0);
-    expect((await succeed("machine")).stdout).toMatch(/Cores/);
+    expect(devices.filter(({ kind, used }) => kind === "cpu" && used)).toHaveLength(1);
+    const gpus = devices.filter(({ kind }) => kind === "gpu");
+    expect(gpus.length).toBeGreaterThan(0);
+    const text = (await succeed("machine")).stdout;
+    expect(text).toMatch(/Cores/);
+    for (const { used, reason } of gpus) {
+        if (used) continue;
+        expect(reason).toMatch(/\S/);
+        expect(text).toContain(`not used: ${reason}`);
+    }
 });
 
 test("generate makes relations that join as promised", async () => {

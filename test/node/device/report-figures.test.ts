@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a report says of every stage on the GPU, for every algorithm and type of join, and that no query of a runtime
+// with device "gpu" is run by the CPU engine instead.
+import { groupByAlgorithms, joinAlgorithms, type JoinType, type Query, type RunReport } from "spillway";
+import { describe, expect, test } from "vitest";
+import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { count, joined, keyed, onGpu, withRuntime } from "../../support/named-joins.js";
+
+useGpu();
+
+const joinTypes: readonly JoinType[] = ["inner", "left", "right", "full", "semi", "anti"];
+const [left, right] = [keyed(count(300)), keyed(count(900, (i) => i % 400))];
+
+/** The figures that every report of a query on the GPU has. */
+function expectFigures(report: RunReport | undefined): void {
+    if (report === undefined) throw new Error("no report");
+    expect(report).toMatchObject({ device: "gpu", deviceReason: null });
+    expect(report.elapsedMs).toBeGreaterThan(0);
+    expect(report.withoutTransferMs).toBeCloseTo(report.elapsedMs - report.transferMs);
+    expect(report.devicePeakBytes).toBeGreaterThan(0);
+    expect(report.uploadedBytes).toBeGreaterThan(0);
+    // The prediction stands beside what was measured, of each stage and of the query.
+    for (const { name, predictedMs, actualMs } of report.stages) {
+        expect(predictedMs, name).toBeGreaterThan(0);
+        expect(actualMs, name).toBeGreaterThanOrEqual(0);
+    }
+    expect(report.predictedMs).toBeCloseTo(report.stages.reduce((sum, { predictedMs }) => sum + predictedMs, 0));
+    const actualMs = report.stages.reduce((sum, stage) => sum + stage.actualMs, 0);
+    expect(actualMs).toBeGreaterThan(0);
+    expect(actualMs).toBeLessThanOrEqual(report.elapsedMs + 1);
+}
+
+async function run(query: Query): Promise<RunReport | undefined> {
+    try {
+        await query.toTable();
+    } catch (error) {
+        // An algorithm may refuse a type of join; it must then say so, and the CPU engine must not have run it.
+        if (!usesRealGpu) throw error;
+        expect(error).toMatchObject({ code: "UNSUPPORTED_TYPE" });
+        return undefined;
+    }
+    return query.report();
+}
+
+describe("reports tell what was predicted beside what it took", () => {
+    test.each(joinAlgorithms)("of all types of join by %s", async (algorithm) => {
+        await withRuntime(onGpu, async (runtime) => {
+            for (const type of joinTypes) {
+                const report = await run(joined(runtime, left, right, algorithm, type));
+                if (report === undefined && usesRealGpu) continue;
+                expectFigures(report);
+                const operation = report?.stages.find(({ device }) => device?.algorithm !== undefined);
+                expect(operation?.device?.phases).toBeDefined();
+                expect(operation?.device?.peakBytes).toBeGreaterThan(0);
+            }
+        });
+    });
+
+    test.each(groupByAlgorithms)("of group-bys by %s", async (algorithm) => {
+        await withRuntime(onGpu, async (runtime) => {
+            const aggregates = {
+                ...{ rows: { count: "*" }, sum: { sum: "v" }, least: { min: "v" }, most: { max: "v" } },
+                ...{ mean: { mean: "v" }, values: { countDistinct: "v" }, first: { first: "v" } }
+            } as const;
+            expectFigures(await run(runtime.groupBy(runtime.fromTable(right), { keys: ["k"], aggregates, algorithm })));
+        });
+    });
+
+    test("of the CPU engine too", async () => {
+        await withRuntime({ device: "cpu" }, async (runtime) => {
+            const query = joined(runtime, left, right, "auto");
+            await query.toTable();
+            const report = query.report();
+            expect(report).toMatchObject({ device: "cpu", transferMs: 0, devicePeakBytes: 0 });
+            for (const { predictedMs, actualMs } of report?.stages ?? []) {
+                expect(predictedMs).toBeGreaterThan(0);
+                expect(actualMs).toBeGreaterThanOrEqual(0);
+            }
+            expect(report?.stages.length).toBeGreaterThan(0);
+        });
+    });
+});
