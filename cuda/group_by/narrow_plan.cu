@@ -22,7 +22,7 @@ bool NarrowPlan::fits(const GroupPlan& plan, const GroupByRequest& request) {
 
 namespace {
 
-uint8_t one_each_bytes(const GroupPlan& plan) {
+uint8_t width_of_one_each(const GroupPlan& plan) {
     std::vector<int> of_column(plan.columns.size(), 0);
     for (int i = 0; i < plan.slots.accumulators; ++i) {
         if (plan.sources[i] >= 0) ++of_column[plan.sources[i]];
@@ -48,7 +48,7 @@ NarrowPlan NarrowPlan::make(const GroupPlan& plan, const std::vector<uint32_t>& 
         }
     }
     narrow.first_of[kNarrowValueWordsMax] = static_cast<uint8_t>(placed);
-    narrow.one_each_bytes = one_each_bytes(plan);
+    narrow.one_each_bytes = width_of_one_each(plan);
     for (int i = 0; i < plan.slots.accumulators; ++i) {
         if (plan.slots.accumulator[i].counts) narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];
     }
