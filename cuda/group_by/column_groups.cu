@@ -32,16 +32,25 @@ ColumnPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate) {
     return pass;
 }
 
-template <int kKeyWords, int kValueWords>
-void launch_shape(Device& device, const ColumnPass& columns) {
+template <int kKeyWords, int kValueWords, bool kPairs>
+void launch_search(Device& device, const ColumnPass& columns) {
     constexpr uint64_t kThreads = narrow_threads(kKeyWords, kValueWords);
     const AggregatePass& pass = columns.aggregate;
     const auto multiprocessors = static_cast<uint64_t>(device.properties().multiprocessors);
     const uint64_t quads = pass.rows / kColumnGroupsRows;
     const uint64_t useful = std::max<uint64_t>((quads + kThreads - 1) / kThreads, 1);
     const uint64_t teams = std::min(std::max<uint64_t>(multiprocessors / pass.slices, 1), useful);
-    launch(column_groups_kernel<kKeyWords, kValueWords>, dim3(static_cast<unsigned>(teams * pass.slices)),
+    launch(column_groups_kernel<kKeyWords, kValueWords, kPairs>, dim3(static_cast<unsigned>(teams * pass.slices)),
            dim3(kThreads), (pass.table_bytes(kKeyWords) + 15) & ~15U, device.stream(), columns);
+}
+
+template <int kKeyWords, int kValueWords>
+void launch_shape(Device& device, const ColumnPass& columns) {
+    if (kKeyWords == 1 && columns.aggregate.pairs) {
+        launch_search<kKeyWords, kValueWords, kKeyWords == 1>(device, columns);
+    } else {
+        launch_search<kKeyWords, kValueWords, false>(device, columns);
+    }
 }
 
 template <int kKeyWords>
@@ -74,7 +83,9 @@ ColumnGroupsTable ColumnGroupsTable::make(const DeviceProperties& properties, co
     table.slots = whole_buckets(slots - 4);
     const auto most = static_cast<uint64_t>(static_cast<double>(table.slots) * narrow_fill(plan.key_words));
     table.slices = std::max<uint64_t>((groups + most - 1) / most, 1);
-    table.is_worth_it = table.slices <= kColumnGroupsSlicesMax;
+    const double fill = static_cast<double>(groups) / static_cast<double>(table.slots * table.slices);
+    table.pairs = fill <= kPairsFillMax;
+    table.is_worth_it = table.slices <= column_groups_slices_max(plan.key_words);
     return table;
 }
 

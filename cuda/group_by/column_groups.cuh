@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "group_by/column_pass.hpp"
+#include "group_by/find_pairs.cuh"
 #include "group_by/find_slots.cuh"
 #include "group_by/merge_table.cuh"
 #include "group_by/narrow_rows.cuh"
@@ -34,7 +35,7 @@ struct RowQuad {
     uint4 values[kValueWords > 0 ? kValueWords : 1];
 };
 
-template <int kKeyWords, int kValueWords>
+template <int kKeyWords, int kValueWords, bool kPairs>
 class ColumnGroups {
     using Key = typename MixedKey<kKeyWords>::Key;
     using Slots = BlockSlots<kKeyWords>;
@@ -117,11 +118,11 @@ class ColumnGroups {
         for (int r = 0; r < kRows; ++r) {
             mixed[r] = MixedKey<kKeyWords>::mix(mixed[r]);
             const auto top = static_cast<uint32_t>(mixed[r] >> (32 * (kKeyWords - 1)));
-            at[r] = Slots::bucket_of(top, all_slots_) - first_slot_;
+            at[r] = first_place(top, all_slots_) - first_slot_;
         }
         // Rows that are not for this table change an entry behind the place of the key that marks an empty slot: it is
         // never merged, and without it every access had a condition.
-        const uint32_t unplaced = find_slots<kKeyWords>(table_, limit, pass_.slots + 1, mixed, at, slot);
+        const uint32_t unplaced = find(table_, limit, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, quad, mixed);
         __syncwarp();
         add_values(rows, slot);
@@ -185,6 +186,18 @@ class ColumnGroups {
         }
     }
 
+    __device__ static uint32_t first_place(uint32_t top, uint32_t slots) {
+        return kPairs ? __umulhi(top, slots) & ~1U : Slots::bucket_of(top, slots);
+    }
+    __device__ static uint32_t find(const Slots& table, uint32_t limit, uint32_t no_slot, const Key (&mixed)[kRows],
+                                    const uint32_t (&at)[kRows], uint32_t (&slot)[kRows]) {
+        if constexpr (kPairs) {
+            return find_pairs<kKeyWords>(table, limit, no_slot, mixed, at, slot);
+        } else {
+            return find_slots<kKeyWords>(table, limit, no_slot, mixed, at, slot);
+        }
+    }
+
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint64_t quad, const Key (&mixed)[kRows]) {
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
@@ -212,12 +225,12 @@ class ColumnGroups {
     const uint32_t all_slots_;
 };
 
-template <int kKeyWords, int kValueWords>
+template <int kKeyWords, int kValueWords, bool kPairs>
 __global__ void __launch_bounds__(narrow_threads(kKeyWords, kValueWords), 1)
     column_groups_kernel(const __grid_constant__ ColumnPass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ ColumnGroupsShared shared;
-    ColumnGroups<kKeyWords, kValueWords>(pass, memory, shared).run();
+    ColumnGroups<kKeyWords, kValueWords, kPairs>(pass, memory, shared).run();
 }
 
 }  // namespace spillway::cuda

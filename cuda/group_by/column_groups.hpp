@@ -15,6 +15,7 @@ bool has_column_groups(const GroupPlan& plan, const GroupByRequest& request);
 // The table of a block that has a multiprocessor for itself, and slices of the hash range so that the groups fit.
 struct ColumnGroupsTable {
     uint32_t slots = 0;
+    bool pairs = false;  // AggregatePass
     uint64_t slices = 0;
     bool is_worth_it = false;  // else so many slices that partitions take less time
 

@@ -167,6 +167,7 @@ class GroupBy {
         place_unstaged(plan_, request_);
         pass_.slices = static_cast<uint32_t>(table.slices);
         set_table(table.slots);
+        pass_.pairs = table.pairs;
         pass_.rows = request_.rows;
         make_global(groups);
         launch_column_groups(device_, plan_, pass_);
@@ -228,6 +229,7 @@ class GroupBy {
         pass_.source =
             place_packed(plan_, relation, layout.offsets, rows_.data.as(), layout.row_bytes(), kStagedBytesMax);
         set_table(shape.slots);
+        pass_.pairs = shape.pairs(groups);
         list_units(shape.bits, groups, pass_.source.tile_rows);
         set_units();
         launch_packed_groups(device_, plan_, pass_, rows_.data.as(), shape.blocks);

@@ -60,10 +60,17 @@ constexpr int kColumnGroupsRows = 4;
 constexpr double narrow_fill(uint32_t key_words) {
     return key_words == 1 ? 0.9 : 0.8;
 }
+// Tables of 4-byte keys up to this fill are looked at by pairs. H200, 2^28 rows of 12 bytes, maxima: 4 groups 0.80 ms
+// by pairs and 0.99 by buckets of four, 2^12 (a fill of 0.21) 0.99 and 1.09.
+constexpr double kPairsFillMax = 0.3;
+// ... slots of a walk at most.
+constexpr uint32_t kPairsWalkMax = 64;
 // Slices do the instructions of as many passes over the rows. H200, 2^28 rows of 12 bytes, 2^14 groups, with pairs of
 // slots half full: maxima, two slices 2.4 ms (kPartitioned 3.6); sums, whose slots are larger, three slices 5.3 (4.0).
 // So three of maxima would take what kPartitioned does.
-constexpr uint32_t kColumnGroupsSlicesMax = 2;
+constexpr uint32_t column_groups_slices_max(uint32_t key_words) {
+    return key_words == 1 ? 2 : 3;
+}
 // Static shared memory of the kernel, with what aligns the table behind it, at most.
 constexpr uint32_t kColumnGroupsReservedBytes = 256;
 
@@ -126,7 +133,11 @@ constexpr int kNarrowValueWordsMax = 4;
 // KiB of rows of 6 words or 3, at least 16, where 17 bytes per cycle and 800 cycles of latency ask for 14. Not measured
 // yet for keys of 8 bytes.
 constexpr int narrow_threads(int key_words, int value_words) {
-    return value_words <= (key_words == 1 ? 2 : 0) ? 1024 : 512;
+    return key_words == 1 && value_words == 2 ? 896 : value_words <= (key_words == 1 ? 2 : 0) ? 1024 : 512;
+}
+// kPartitioned: rows of 12 bytes and what becomes of them spill with 64 registers.
+constexpr int packed_threads(int key_words, int value_words) {
+    return key_words == 1 && value_words == 2 ? 768 : narrow_threads(key_words, value_words);
 }
 
 }  // namespace spillway::cuda

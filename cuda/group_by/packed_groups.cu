@@ -34,12 +34,21 @@ PackedPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate, const 
     return pass;
 }
 
+template <int kKeyWords, int kValueWords, bool kPairs>
+void launch_search(Device& device, const PackedPass& pass, uint32_t blocks) {
+    const auto multiprocessors = static_cast<uint32_t>(device.properties().multiprocessors);
+    launch(packed_groups_kernel<kKeyWords, kValueWords, kPairs>, dim3(multiprocessors * blocks),
+           dim3(packed_threads(kKeyWords, kValueWords) / blocks), (pass.aggregate.table_bytes(kKeyWords) + 15) & ~15U,
+           device.stream(), pass);
+}
+
 template <int kKeyWords, int kValueWords>
 void launch_shape(Device& device, const PackedPass& pass, uint32_t blocks) {
-    const auto multiprocessors = static_cast<uint32_t>(device.properties().multiprocessors);
-    launch(packed_groups_kernel<kKeyWords, kValueWords>, dim3(multiprocessors * blocks),
-           dim3(narrow_threads(kKeyWords, kValueWords) / blocks), (pass.aggregate.table_bytes(kKeyWords) + 15) & ~15U,
-           device.stream(), pass);
+    if (kKeyWords == 1 && pass.aggregate.pairs) {
+        launch_search<kKeyWords, kValueWords, kKeyWords == 1>(device, pass, blocks);
+    } else {
+        launch_search<kKeyWords, kValueWords, false>(device, pass, blocks);
+    }
 }
 
 template <int kKeyWords>
@@ -75,6 +84,10 @@ double fill_of(uint64_t groups, int bits, uint32_t slots) {
 bool has_packed_groups(const GroupPlan& plan, const GroupByRequest& request) {
     if (request.algorithm == GroupByAlgorithm::kPartitionedGather) return false;  // values are not in the rows
     return NarrowPlan::fits(plan, request);
+}
+
+bool PackedGroupsShape::pairs(uint64_t groups) const {
+    return fill_of(groups, bits, slots) <= kPairsFillMax;
 }
 
 PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,

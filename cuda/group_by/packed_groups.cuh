@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "group_by/emit_block.cuh"
+#include "group_by/find_pairs.cuh"
 #include "group_by/find_slots.cuh"
 #include "group_by/merge_table.cuh"
 #include "group_by/narrow_rows.cuh"
@@ -25,7 +26,7 @@ struct PackedGroupsShared {
     EmitShared emit;
 };
 
-template <int kKeyWords, int kValueWords>
+template <int kKeyWords, int kValueWords, bool kPairs>
 class PackedGroups {
     using Key = typename MixedKey<kKeyWords>::Key;
     using Slots = BlockSlots<kKeyWords>;
@@ -178,12 +179,12 @@ class PackedGroups {
             if constexpr (kKeyWords == 2) mixed[r] = wide(rows.word[r][0], rows.word[r][1]);
             const auto below = static_cast<Key>(mixed[r] << pass_.radix_bits);
             const auto top = static_cast<uint32_t>(below >> (32 * (kKeyWords - 1)));
-            const uint32_t place = Slots::bucket_of(top, pass_.slots);
+            const uint32_t place = first_place(top, pass_.slots);
             at[r] = first + r * kRowStep < count_ ? place : pass_.slots;
         }
         // Rows that are not there change an entry behind the place of the key that marks an empty slot: it is never
         // merged, and without it every access had a condition.
-        const uint32_t unplaced = find_slots<kKeyWords>(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
+        const uint32_t unplaced = find(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, first, mixed);
         __syncwarp();
         add_values(rows, slot);
@@ -241,6 +242,18 @@ class PackedGroups {
         }
     }
 
+    __device__ static uint32_t first_place(uint32_t top, uint32_t slots) {
+        return kPairs ? __umulhi(top, slots) & ~1U : Slots::bucket_of(top, slots);
+    }
+    __device__ static uint32_t find(const Slots& table, uint32_t limit, uint32_t no_slot, const Key (&mixed)[kRows],
+                                    const uint32_t (&at)[kRows], uint32_t (&slot)[kRows]) {
+        if constexpr (kPairs) {
+            return find_pairs<kKeyWords>(table, limit, no_slot, mixed, at, slot);
+        } else {
+            return find_slots<kKeyWords>(table, limit, no_slot, mixed, at, slot);
+        }
+    }
+
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {
         const uint32_t* const from = from_ + static_cast<uint64_t>(first) * kWords;
         const TileRows rows = {reinterpret_cast<const unsigned char*>(from), 0, kRows * kRowStep};
@@ -260,12 +273,12 @@ class PackedGroups {
     Rows next_;
 };
 
-template <int kKeyWords, int kValueWords>
-__global__ void __launch_bounds__(narrow_threads(kKeyWords, kValueWords), 1)
+template <int kKeyWords, int kValueWords, bool kPairs>
+__global__ void __launch_bounds__(packed_threads(kKeyWords, kValueWords), 1)
     packed_groups_kernel(const __grid_constant__ PackedPass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ PackedGroupsShared shared;
-    PackedGroups<kKeyWords, kValueWords>(pass, memory, shared).run();
+    PackedGroups<kKeyWords, kValueWords, kPairs>(pass, memory, shared).run();
 }
 
 }  // namespace spillway::cuda

@@ -21,6 +21,8 @@ struct PackedGroupsShape {
 
     static PackedGroupsShape make(const DeviceProperties& properties, const GroupPlan& plan, uint64_t rows,
                                   uint64_t groups);
+    // AggregatePass, with so many groups in all.
+    bool pairs(uint64_t groups) const;
 };
 
 // pass: with the plan's fields by place_packed(), the table, units and where groups go.

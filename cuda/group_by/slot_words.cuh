@@ -83,16 +83,29 @@ struct SlotWords {
         if constexpr (sizeof(Key) == 4) {
             asm volatile("ld.volatile.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
                          : "=r"(bucket.key[0]), "=r"(bucket.key[1]), "=r"(bucket.key[2]), "=r"(bucket.key[3])
-                         : "r"(address)
-                         : "memory");
+                         : "r"(address));
         } else {
             asm volatile("ld.volatile.shared.v2.u64 {%0, %1}, [%2];"
                          : "=l"(bucket.key[0]), "=l"(bucket.key[1])
-                         : "r"(address)
-                         : "memory");
+                         : "r"(address));
         }
 #endif
         return bucket;
+    }
+
+    struct Pair {
+        Key first;
+        Key second;
+    };
+    // The keys of an even slot and of the next one; those of 4 bytes in one access.
+    __device__ Pair look_pair(Index at) const {
+#ifndef SPILLWAY_CUDA_PLAIN_COPIES
+        if constexpr (kShared && sizeof(Key) == 4) {
+            const unsigned long long both = *reinterpret_cast<const volatile unsigned long long*>(&keys[at]);
+            return {static_cast<Key>(both), static_cast<Key>(both >> 32)};
+        }
+#endif
+        return {static_cast<Key>(look(&keys[at])), static_cast<Key>(look(&keys[at + 1]))};
     }
 
     // The place of the key that marks an empty slot.
@@ -109,8 +122,8 @@ struct SlotWords {
         }
         return there == mixed;
     }
-    // Of the table in GPU memory: the slot of the key, from slot `at` on, claimed where it was empty; kNoSlot after
-    // walk_max slots of others.
+    // Of the table in GPU memory and of pairs of slots: the slot of the key, from slot `at` on, claimed where it was
+    // empty; kNoSlot after walk_max slots of others.
     __device__ Index find(Key mixed, Index at, uint32_t walk_max) const {
         if (mixed == kEmpty) return find_marker();
         for (uint32_t step = 0; step < walk_max; ++step) {
