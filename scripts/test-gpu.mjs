@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // node scripts/test-gpu.mjs              builds the GPU tests if they are out of date, runs them, writes a receipt
 // node scripts/test-gpu.mjs --sanitize   also runs the small suite under the four tools of compute-sanitizer
+//     --at-once   the suite and the tools side by side: takes half of the time, and a GPU with 100 GiB
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json
@@ -36,7 +37,7 @@ function readOptions() {
                 filter: { type: "string", multiple: true, default: [] },
                 ...{ suite: { ...text, default: "full" }, seed: text, device: text, receipt: text },
                 ...{ architectures: text, "limit-s": { ...text, default: "1800" } },
-                ...{ sanitize: flag, "build-only": flag, "check-receipt": flag }
+                ...{ sanitize: flag, "at-once": flag, "build-only": flag, "check-receipt": flag }
             }
         });
         if (Number(values["limit-s"]) > 0) return values;
@@ -60,14 +61,22 @@ function fail(what) {
     sum.failed += 1;
 }
 
+/** A failure of the run whose findings these are: runs may go on side by side. */
+function note(found, what) {
+    found.clean = false;
+    fail(what);
+}
+
 /** Adds a run to the sum; a run that is not green and names no test that failed is a failure itself. */
-function count(name, { code, end, report, seconds }) {
+function count(name, { code, end, report, seconds }, found = { clean: true }) {
     const tests = report?.tests ?? [];
     const passed = tests.filter((test) => test.status === "passed").length;
     const failed = tests.filter((test) => test.status === "failed");
     sum.passed += passed;
-    for (const test of failed) fail(`${name}: ${test.name}: ${test.message.replaceAll(/\s+/g, " ")}`);
-    if (code !== 0 && failed.length === 0) fail(`${name} ended with ${typeof code === "number" ? "code " : ""}${end}`);
+    for (const test of failed) note(found, `${name}: ${test.name}: ${test.message.replaceAll(/\s+/g, " ")}`);
+    if (code !== 0 && failed.length === 0) {
+        note(found, `${name} ended with ${typeof code === "number" ? "code " : ""}${end}`);
+    }
     console.log(`${name}: ${passed} passed and ${failed.length} failed in ${seconds.toFixed(0)} s`);
     return { tests_passed: passed, tests_failed: failed.length };
 }
@@ -90,13 +99,25 @@ async function sanitize(sanitizer, tool, options, limitMs) {
     console.log(`compute-sanitizer ${tool}, ${suite} suite:`);
     const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(options, suite)];
     const run = await runProgram(sanitizer, args, limitMs);
-    const before = sum.failed;
-    const counts = count(tool, run);
+    const found = { clean: true };
+    const counts = count(tool, run, found);
     const errors = errorsTold(run.lines);
-    if (errors === null) fail(`${tool} ended without a summary`);
-    if (errors > 0 && sum.failed === before) fail(`${tool} found ${errors} errors`);
+    if (errors === null) note(found, `${tool} ended without a summary`);
+    if (errors > 0 && found.clean) note(found, `${tool} found ${errors} errors`);
     const seconds = Math.round(run.seconds);
-    return { tool, suite, clean: sum.failed === before, errors: errors ?? 0, ...counts, seconds };
+    return { tool, suite, clean: found.clean, errors: errors ?? 0, ...counts, seconds };
+}
+
+/** racecheck, which takes longest, beside the others if all are to run at once. */
+async function sanitizeAll(sanitizer, tools, options, limitMs) {
+    const inTurn = async (some) => {
+        const ran = [];
+        for (const tool of some) ran.push(await sanitize(sanitizer, tool, options, limitMs));
+        return ran;
+    };
+    if (!options["at-once"]) return inTurn(tools);
+    const parts = [tools.filter((tool) => tool === "racecheck"), tools.filter((tool) => tool !== "racecheck")];
+    return (await Promise.all(parts.map(inTurn))).flat();
 }
 
 async function runAll(options) {
@@ -111,13 +132,16 @@ async function runAll(options) {
     if (options.sanitize && sanitizer === null) {
         throw new BuildFailure("No test was run: there is no compute-sanitizer; COMPUTE_SANITIZER may name it.", 2);
     }
-    const run = await runProgram(program, programArguments(options, options.suite), limitMs);
-    if (run.code === nothingRan) throw new BuildFailure("", nothingRan); // the program has said why
-    count("GPU tests", run);
-    const ran = [];
-    for (const tool of sanitizer === null ? [] : sanitizers) {
-        ran.push(await sanitize(sanitizer, tool, options, limitMs));
+    const running = runProgram(program, programArguments(options, options.suite), limitMs);
+    const tools = sanitizer === null ? [] : sanitizers;
+    const sanitizing = options["at-once"] ? sanitizeAll(sanitizer, tools, options, limitMs) : null;
+    const run = await running;
+    if (run.code === nothingRan) {
+        await sanitizing;
+        throw new BuildFailure("", nothingRan); // the program has said why
     }
+    count("GPU tests", run);
+    const ran = await (sanitizing ?? sanitizeAll(sanitizer, tools, options, limitMs));
     if (run.report !== null) {
         const { device, cuda, suite, seed, tests } = run.report;
         const facts = { date: new Date().toISOString(), ...programOrigin(), device, driver: driverVersion(), cuda };

@@ -11,18 +11,12 @@
 #include "no_partitioning_join/key_range.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
 #include "no_partitioning_join/npj_bytes.hpp"
+#include "no_partitioning_join/npj_checks.hpp"
 #include "no_partitioning_join/probe_table.cuh"
 
 namespace spillway::cuda {
 
 namespace {
-
-// More than any memory holds, and little enough for products with widths to stay within 64 bits.
-constexpr uint64_t kRowsMax = 1ULL << 48;
-
-[[noreturn]] void refuse(const std::string& text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
 
 // Row numbers of 32 bits leave all ones for empty slots.
 bool is_wide(uint64_t build_rows, const NpjOptions& options) {
@@ -35,34 +29,6 @@ uint32_t slot_bits_for(uint64_t build_rows) {
     return bits;
 }
 
-void check_column(const DeviceColumn& column, uint64_t rows) {
-    const uint32_t width = column.width;
-    if (width == 0 || width > 16 || (width & (width - 1)) != 0) refuse("columns have 1, 2, 4, 8 or 16 bytes");
-    if (reinterpret_cast<uintptr_t>(column.data) % 16 != 0) {
-        refuse("columns of a relation begin at multiples of 16 bytes");
-    }
-    if (column.data != nullptr || rows == 0) return;
-    if (width != 4 && width != 8) refuse("row numbers have 4 or 8 bytes");
-    if (width == 4 && rows > 1ULL << 32) refuse("row numbers of 4 bytes for more than 2^32 rows");
-}
-
-void check_relation(const DeviceRelation& relation) {
-    if (relation.key.width != 4 && relation.key.width != 8) refuse("keys have 4 or 8 bytes");
-    if (relation.rows > kRowsMax) refuse("a relation of more rows than any memory holds");
-    if (relation.rows > 0 && relation.key.data == nullptr) refuse("a relation without a key column");
-    check_column(relation.key, relation.rows);
-    for (const DeviceColumn& column : relation.columns) check_column(column, relation.rows);
-}
-
-void check_options(const DeviceRelation& build, const DeviceRelation& probe, const NpjOptions& options) {
-    check_relation(build);
-    check_relation(probe);
-    if (build.key.width != probe.key.width) refuse("keys of both sides of a join have equal widths");
-    if (options.scheme != HashingScheme::kPerfect) return;
-    const uint64_t most = build.key.width == 4 ? 1ULL << 32 : kRowsMax;
-    if (options.key_range > most) refuse("a key range of more keys than there are, or than any memory holds");
-}
-
 template <class Key>
 KeyRows<Key> keys_of(const DeviceRelation& relation) {
     return {static_cast<const Key*>(relation.key.data), relation.key_valid, relation.rows};
@@ -73,7 +39,7 @@ class NoPartitioningJoin {
     NoPartitioningJoin(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                        const NpjOptions& options)
         : device_(device), build_(build), probe_(probe), options_(options) {
-        check_options(build, probe, options);
+        check_npj(build, probe, options);
     }
 
     uint64_t count() {
@@ -83,7 +49,7 @@ class NoPartitioningJoin {
     }
 
     JoinResult materialize(const std::vector<JoinOutputColumn>& output) {
-        if (output.size() > static_cast<size_t>(kOutputColumnsMax)) refuse("too many columns for one join");
+        check_output(output);
         for (const JoinOutputColumn& column : output) source_of(column);
         build_table();
         uint64_t expected_rows = options_.plan == OutputPlan::kCountFirst ? count() : options_.expected_rows;
@@ -138,8 +104,8 @@ class NoPartitioningJoin {
     void find_range() {
         const KeyRange range = find_key_range(device_, build_);
         if (range.keys > std::max(kRangeSlotsFree, build_.rows * kRangeSlotsPerRow)) {
-            refuse("perfect hashing: the keys of the build side are not dense, with " + std::to_string(build_.rows) +
-                   " rows in a range of " + std::to_string(range.keys) + " values");
+            refuse_npj("perfect hashing: the keys of the build side are not dense, with " +
+                       std::to_string(build_.rows) + " rows in a range of " + std::to_string(range.keys) + " values");
         }
         options_.first_key = range.first;
         options_.key_range = range.keys;
@@ -152,7 +118,7 @@ class NoPartitioningJoin {
             table_ = device_.memory().allocate(bytes, "hash table");
         } catch (const Error& error) {
             if (!is_found || error.code() != ErrorCode::kOutOfMemory) throw;
-            refuse(std::string("perfect hashing: no memory for the range of the keys: ") + error.what());
+            refuse_npj(std::string("perfect hashing: no memory for the range of the keys: ") + error.what());
         }
     }
 
@@ -181,15 +147,16 @@ class NoPartitioningJoin {
     }
 
     static void check_status(const BuildStatus& status, uint64_t steps_max) {
-        if (status.out_of_range != 0) refuse("perfect hashing: a key of the build side is outside of the key range");
-        if (status.repeated != 0) refuse("perfect hashing: a key of the build side comes twice");
+        if (status.out_of_range != 0)
+            refuse_npj("perfect hashing: a key of the build side is outside of the key range");
+        if (status.repeated != 0) refuse_npj("perfect hashing: a key of the build side comes twice");
         if (status.walk_steps >= kWalkTooLong) {
-            refuse("linear probing: a run of more than " + std::to_string(kWalkStepsMax) +
-                   " slots, as one key in so many rows of the build side makes; partition the relations instead");
+            refuse_npj("linear probing: a run of more than " + std::to_string(kWalkStepsMax) +
+                       " slots, as one key in so many rows of the build side makes; partition the relations instead");
         }
         if (status.walk_steps > steps_max) {
-            refuse("linear probing: repeated keys of the build side make runs that take more than " +
-                   std::to_string(steps_max) + " steps in all; partition the relations instead");
+            refuse_npj("linear probing: repeated keys of the build side make runs that take more than " +
+                       std::to_string(steps_max) + " steps in all; partition the relations instead");
         }
     }
 
@@ -200,7 +167,7 @@ class NoPartitioningJoin {
     }
 
     JoinResult allocate(const std::vector<JoinOutputColumn>& output, uint64_t expected_rows) {
-        if (expected_rows > kRowsMax) refuse("a result of more rows than any memory holds");
+        if (expected_rows > kNpjRowsMax) refuse_npj("a result of more rows than any memory holds");
         JoinResult result;
         MatchOutput& out = with_.out;
         // Every warp may leave a chunk open.
@@ -228,7 +195,7 @@ class NoPartitioningJoin {
     const DeviceColumn& source_of(const JoinOutputColumn& column) const {
         if (column.side == OutputSide::kKey) return probe_.key;
         const DeviceRelation& relation = column.side == OutputSide::kBuild ? build_ : probe_;
-        if (column.column >= relation.columns.size()) refuse("no such column in the relation");
+        if (column.column >= relation.columns.size()) refuse_npj("no such column in the relation");
         return relation.columns[column.column];
     }
 

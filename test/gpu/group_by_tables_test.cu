@@ -68,7 +68,7 @@ GPU_TEST("group by tables: nearly full, full and overflowing") {
 }
 
 GPU_TEST("group by tables: all rows are groups of their own") {
-    const uint64_t rows = small_or_full(1501, 1000003);
+    const uint64_t rows = small_or_full(1501, 200003);
     for (const uint32_t key_width : {4U, 8U}) {
         const GroupInput input = two_columns(dense_permutation(rows, test_seed()), key_width);
         check_group_by(input, kExtremes, rows, "expected, keys of " + std::to_string(key_width));

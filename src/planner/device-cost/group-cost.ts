@@ -9,11 +9,14 @@ interface Context {
     readonly memory: MemoryCost;
 }
 
-// Share of a block's slots that groups take, with the kernels of the commonest shapes by bytes of a key, and without;
-// passes over the rows with a slice of the hash range each, at most; words of 4 bytes that columns may have in a row for
-// those kernels (cuda/group_by/group_policy.hpp).
-const tableFill = { narrow: { 4: 0.9, 8: 0.8 } as Readonly<Record<number, number>>, other: 0.55 };
-const slicesMax = 2;
+// Share of a block's slots that groups take and passes over the rows, with a slice of the hash range each, at most: by
+// the kernels of the commonest shapes, by bytes of a key, and without; words of 4 bytes that columns may have in a row
+// for those kernels (cuda/group_by/group_policy.hpp).
+const hashTables: Readonly<Record<number, { fill: number; slices: number }>> = {
+    4: { fill: 0.9, slices: 2 },
+    8: { fill: 0.8, slices: 3 }
+};
+const otherTables = { fill: 0.55, slices: 2 };
 const narrowValueWordsMax = 4;
 /** Bytes of a row for which the rate of those kernels was measured. */
 const narrowRowBytes = 12;
@@ -39,16 +42,19 @@ function narrowRowsPerMs({ shape, memory }: Context): number {
     return memory.speeds.deviceGroupNarrowRowsPerMs / Math.max(1, rowBytes / narrowRowBytes);
 }
 
+function tablesOf(shape: DeviceGroupShape): { fill: number; slices: number } {
+    return (hasNarrowKernel(shape) ? hashTables[shape.keyBytes] : undefined) ?? otherTables;
+}
+
 /** Groups that a block's table takes. */
 function groupsOfTable(shape: DeviceGroupShape, memory: MemoryCost): number {
-    const fill = (hasNarrowKernel(shape) ? tableFill.narrow[shape.keyBytes] : undefined) ?? tableFill.other;
-    return (memory.speeds.deviceBlockBytes * fill) / slotBytes(shape);
+    return (memory.speeds.deviceBlockBytes * tablesOf(shape).fill) / slotBytes(shape);
 }
 
 /** Passes over the rows by which the groups fit the shared memory of a block; undefined: they do not. */
 export function hashSlices(shape: DeviceGroupShape, memory: MemoryCost): number | undefined {
-    const slices = 2 ** Math.ceil(Math.log2(Math.max(1, shape.groups / groupsOfTable(shape, memory))));
-    return slices <= slicesMax ? slices : undefined;
+    const slices = Math.ceil(Math.max(1, shape.groups / groupsOfTable(shape, memory)));
+    return slices <= tablesOf(shape).slices ? slices : undefined;
 }
 
 function inputBytes({ rows, keyBytes, values }: DeviceGroupShape): number {
