@@ -74,8 +74,7 @@ std::vector<uint64_t> keys_with_equal_ends(int radix_bits, uint64_t sets) {
 }  // namespace
 
 GPU_TEST("hash join: repeated keys, as often on either side") {
-    for (const uint64_t multiplicity : {2, 3, 8, 1000}) {
-        const uint64_t times = multiplicity == 1000 ? small_or_full(70, 1000) : multiplicity;
+    for (const uint64_t times : {2, 3, 8, 70}) {
         const uint64_t distinct = std::max<uint64_t>(small_or_full(240, 16000) / times, 3);
         const std::vector<uint64_t> keys = sparse_keys(distinct, test_seed());
         for (const uint32_t key_width : {4U, 8U}) {
