@@ -46,6 +46,7 @@ const group = (more: Partial<DeviceGroupShape> = {}) => chooseDeviceGroupBy(grou
 
 describe("measured runs are predicted within 40 %, with what was fitted to runs", () => {
     interface Record {
+        commit: string;
         workload: {
             name: string;
             key_bytes: number;
@@ -92,9 +93,13 @@ describe("measured runs are predicted within 40 %, with what was fitted to runs"
     const older = { hash: "hgb", partitioned: "pgb-tr", sorted: "sgb-ur" } as const;
     const own = { ...older, hgb: "hgb", "pgb-tr": "pgb-tr", "sgb-ur": "sgb-ur" } as const;
     const groups = read("in-core-group-by").filter(
-        // Skewed sorts are faster than the model knows: rows of a heavy key are gathered in order. The record of keys
-        // of 8 bytes is from before they had kernels of their own.
-        ({ algorithm, workload }) => Object.hasOwn(own, algorithm) && !/Zipf [12]|8-byte keys/.test(workload.name)
+        // Skewed sorts are faster than the model knows: rows of a heavy key are gathered in order. The records of keys
+        // of 8 bytes and of 2^14 groups are of kernels that are no longer used for them (commit 3fb8756): to be taken
+        // out of here when they are measured anew.
+        ({ algorithm, workload, commit }) =>
+            Object.hasOwn(own, algorithm) &&
+            !/Zipf [12]/.test(workload.name) &&
+            !(commit.startsWith("3fb8756") && /8-byte keys|g = 2\^14/.test(workload.name))
     );
     test.each(groups)("$workload.name, $algorithm", ({ workload, algorithm, median_ms }) => {
         const shape = groupOf({
