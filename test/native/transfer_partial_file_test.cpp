@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -124,5 +125,6 @@ TEST(partial_file_writes_more_pieces_than_one_call_takes) {
     for (size_t i = 0; i < bytes.size(); ++i) {
         if (i % 5 != 0) EXPECT_EQ(written[at++], bytes[i]);
     }
-    EXPECT(std::vector<uint8_t>(written.begin() + 2400, written.end()) == large);
+    // Not by the operators of vectors, whose accesses sanitizers look at one by one.
+    EXPECT(std::memcmp(written.data() + 2400, large.data(), large.size()) == 0);
 }
