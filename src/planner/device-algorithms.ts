@@ -12,7 +12,7 @@ import { formatCount } from "../model/sizes.js";
 import type { GroupNode, JoinNode, LogicalNode } from "../plan/logical.js";
 import type { Estimator } from "./estimates.js";
 import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "./join-sides.js";
-import { arrayObstacle, isUnique, rangeOf, unknownRange, type KeyRange } from "./perfect-keys.js";
+import { arrayObstacle, arraySlotsMax, isUnique, rangeOf, unknownRange, type KeyRange } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
 
 export interface JoinCandidates extends KeyRange {
@@ -63,7 +63,7 @@ function perfectRange(node: JoinNode, side: Side, estimator: Estimator, policy: 
     }
     const range = rangeOf(statistics, key);
     const { rows } = estimator.of(node[side]);
-    if (range.keyRange <= Math.max(policy.devicePerfectRangeMin, rows * policy.devicePerfectSlotsPerRow)) return range;
+    if (range.keyRange <= arraySlotsMax(rows, policy)) return range;
     const values = `${formatCount(range.keyRange)} values for ${formatCount(Math.ceil(rows))} rows`;
     return `key \`${name}\` is not dense, with a range of ${values}`;
 }

@@ -46,6 +46,11 @@ export function isUnique(
     return statistics.sampledRows === 0 || looksUnique(statistics, tolerance);
 }
 
+/** Slots that the GPU makes for the keys of so many rows, at most (cuda/no_partitioning_join/npj_policy.hpp). */
+export function arraySlotsMax(rows: number, policy: Policy): number {
+    return Math.max(policy.devicePerfectRangeMin, rows * policy.devicePerfectSlotsPerRow);
+}
+
 /**
  * Is the GPU likely to take the keys of a relation for an array of so many slots? What it refuses is planned and copied
  * again, so that a sample has to say more than nothing against it:
@@ -55,12 +60,13 @@ export function isUnique(
  */
 export function fitsArray(statistics: KeyStatistics, slots: number, policy: Policy): boolean {
     const { rows, nulls, sampledRows, notDense } = statistics;
-    const { devicePerfectSlotsPerRow, devicePerfectRangeMin, deviceRepeatsSeenMin } = policy;
     if (notDense === true || slots === 0 || !looksUnique(statistics, 0)) return false;
-    if (slots > Math.max(devicePerfectRangeMin, rows * devicePerfectSlotsPerRow) / 2) return false;
+    if (slots > arraySlotsMax(rows, policy) / 2) return false;
     if (sampledRows + nulls >= rows) return true;
     const keyed = (rows * sampledRows) / Math.max(1, sampledRows + nulls);
-    return slots >= keyed * (1 - policy.arrayRangeSlack) && sampledRows ** 2 / (2 * slots) >= deviceRepeatsSeenMin;
+    return (
+        slots >= keyed * (1 - policy.arrayRangeSlack) && sampledRows ** 2 / (2 * slots) >= policy.deviceRepeatsSeenMin
+    );
 }
 
 /** Why a side of a join cannot be an array indexed by its keys, whatever their values are; undefined: it can. */
@@ -90,6 +96,5 @@ export function arrayKeys(node: JoinNode, side: Side, estimator: Estimator, poli
     // Groups are unique without a sample; their keys are as dense as there are many of them.
     const rows = estimator.of(node[side]).rows;
     const unique = isUnique(node[side], [key], estimator, policy, 0) && statistics.notDense !== true;
-    const most = Math.max(policy.devicePerfectRangeMin, rows * policy.devicePerfectSlotsPerRow) / 2;
-    return { slots, likely: unique && slots <= most };
+    return { slots, likely: unique && slots <= arraySlotsMax(rows, policy) / 2 };
 }
