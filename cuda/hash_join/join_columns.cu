@@ -14,15 +14,18 @@ bool of_side(const JoinOutputColumn& column, int side) {
     return column.side == (side == 0 ? OutputSide::kBuild : OutputSide::kProbe);
 }
 
-// A word with one column, of 4 bytes, is told by its bit; all other columns of a side are listed by word.
-void describe_words(PackedOutput& output, int side) {
+// A word with one column, of 4 bytes, is told by its bit, and so is a pair of words with one of 8; all other columns of
+// a side are listed by word.
+void describe_words(PackedOutput& output, int side, int key_words) {
     const MatchOutput& out = output.out;
     int columns[kRowWordsMax] = {};
     for (int c = out.first_column(side); c < out.last_column(side); ++c) ++columns[out.column[c].offset / 4];
     for (int c = out.first_column(side); c < out.last_column(side); ++c) {
         const auto word = static_cast<int>(out.column[c].offset / 4);
-        if (out.column[c].width == 4 && columns[word] == 1) {
-            output.wanted |= word_bit(side, word);
+        const uint32_t width = out.column[c].width;
+        const bool of_pair = width == 8 && (word - key_words) % 2 == 0;
+        if (columns[word] == 1 && (width == 4 || of_pair)) {
+            output.wanted |= width == 4 ? word_bit(side, word) : pair_bit(side, (word - key_words) / 2);
             output.data[side][word] = static_cast<uint32_t*>(out.column[c].data);
             continue;
         }
@@ -108,7 +111,7 @@ void JoinColumns::describe(const JoinResult& result, PackedOutput& output) const
         output.words[side] = side == 0 ? build_.row_words : probe_.row_words;
         std::fill_n(output.begin[side], kRowWordsMax, uint8_t{0});
         std::fill_n(output.end[side], kRowWordsMax, uint8_t{0});
-        describe_words(output, side);
+        describe_words(output, side, static_cast<int>((side == 0 ? build_ : probe_).key_words));
     }
 }
 

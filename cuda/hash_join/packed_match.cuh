@@ -12,7 +12,8 @@
 // by field: a kernel that has the words in registers can only name them with constants.
 namespace spillway::cuda {
 
-// What is wanted of a row, a bit each: columns of 4 bytes by the words of their sides' rows, and the rest.
+// What is wanted of a row, a bit each: columns of 4 bytes by the words of their sides' rows, columns of 8 bytes by pairs
+// of words behind the key (fields lie widest first, so that they begin nowhere else), and the rest.
 __host__ __device__ constexpr uint32_t word_bit(int side, int word) {
     return 1U << (side * kRowWordsMax + word);
 }
@@ -23,12 +24,21 @@ constexpr uint32_t kKeyWanted = 1U << 16;
 constexpr uint32_t kPresenceWanted = 1U << 17;
 constexpr uint32_t kMarksWanted = 1U << 18;
 constexpr uint32_t kOtherWidths = 1U << 19;  // << side: it has columns of other widths, in any words
+constexpr int kFirstPairBit = 21;
+constexpr int kRowPairsMax = kRowWordsMax / 2;
+__host__ __device__ constexpr uint32_t pair_bit(int side, int pair) {
+    return 1U << (kFirstPairBit + side * kRowPairsMax + pair);
+}
+__host__ __device__ constexpr uint32_t pair_bits(int side) {
+    return ((1U << kRowPairsMax) - 1) << (kFirstPairBit + side * kRowPairsMax);
+}
+static_assert(kFirstPairBit + kMatchSides * kRowPairsMax <= 32);
 
 struct PackedOutput {
     MatchOutput out;
     uint32_t wanted = 0;
     uint32_t words[kMatchSides] = {};                // of the sides' rows
-    uint32_t* data[kMatchSides][kRowWordsMax] = {};  // columns of 4 bytes, by their word
+    uint32_t* data[kMatchSides][kRowWordsMax] = {};  // columns of 4 and 8 bytes, by their first word
     uint8_t begin[kMatchSides][kRowWordsMax] = {};   // columns of other widths that begin at the word are among
     uint8_t end[kMatchSides][kRowWordsMax] = {};     // out.column[begin, end)
 };
@@ -68,6 +78,13 @@ __device__ inline void write_packed_side(const PackedOutput& output, uint32_t wa
 #pragma unroll
         for (int w = kNear; w < kWords; ++w) {
             if ((wanted & word_bit(kSide, w)) != 0) __stcs(output.data[kSide][w] + place, word(w));
+        }
+    }
+    if ((wanted & (pair_bits(kSide) | kOtherWidths << kSide)) == 0) return;
+#pragma unroll
+    for (int w = kKeyWords; w + 1 < kWords; w += 2) {
+        if ((wanted & pair_bit(kSide, (w - kKeyWords) / 2)) != 0) {
+            __stcs(reinterpret_cast<uint2*>(output.data[kSide][w]) + place, make_uint2(word(w), word(w + 1)));
         }
     }
     if ((wanted & (kOtherWidths << kSide)) == 0) return;
