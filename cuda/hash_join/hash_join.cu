@@ -44,9 +44,20 @@ BlockRoom block_room(Device& device, uint32_t key_words, uint32_t row_words, int
 }
 
 // Bytes: 40 per partition.
-__global__ void count_units(JoinSide build, JoinSide probe, uint64_t partitions, uint32_t capacity, uint64_t* units) {
+__global__ void count_units(const __grid_constant__ JoinPass pass, uint64_t* units) {
     const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (p < partitions) units[p] = join_units(build.end[p] - build.begin[p], probe.end[p] - probe.begin[p], capacity);
+    if (p >= pass.partitions) return;
+    units[p] = join_units(pass.build.end[p] - pass.build.begin[p], pass.probe.end[p] - pass.probe.begin[p],
+                          pass.build_capacity, pass.probe_unit_rows);
+}
+
+// Where partitions are too few for all multiprocessors, as many units of each as these have time for.
+uint32_t probe_unit_rows(uint64_t probe_rows, uint64_t partitions, uint64_t multiprocessors) {
+    const uint64_t parts = partitions == 0 ? 0 : multiprocessors / partitions;
+    if (parts < 2) return kProbeUnitRowsMax;
+    const double share = static_cast<double>(probe_rows) / static_cast<double>(partitions * parts) * kProbeUnitSlack;
+    const auto rows = static_cast<uint64_t>(std::min<double>(share, kProbeUnitRowsMax)) / kRegionAlignRows;
+    return std::max(static_cast<uint32_t>(rows * kRegionAlignRows), kProbeUnitRowsMin);
 }
 
 struct Counters {
@@ -70,6 +81,8 @@ class HashJoin {
         const BlockRoom room = block_room(device, build.layout.key_words, build.layout.row_words, build.radix_bits);
         pass_.build_capacity = room.rows;
         pass_.buckets = room.buckets;
+        pass_.probe_unit_rows = probe_unit_rows(extent.part != nullptr ? extent.part->rows[1] : stored_rows(probe),
+                                                pass_.partitions, device.properties().multiprocessors);
         counters_ = device.memory().allocate(sizeof(Counters), "join counters");
         auto* const counters = counters_.as<Counters>();
         pass_.next_unit = &counters->next_unit;
@@ -127,8 +140,7 @@ class HashJoin {
         const Allocation units = device_.memory().allocate(pass_.partitions * sizeof(uint64_t), "units of a join");
         constexpr unsigned kThreads = 256;
         launch(count_units, dim3(static_cast<unsigned>((pass_.partitions + kThreads - 1) / kThreads)), dim3(kThreads),
-               0, device_.stream(), pass_.build, pass_.probe, pass_.partitions, pass_.build_capacity,
-               units.as<uint64_t>());
+               0, device_.stream(), pass_, units.as<uint64_t>());
         units_ = first_tiles(device_, units.as<const uint64_t>(), pass_.partitions, 1);
         pass_.first_unit = units_.as<const uint64_t>();
     }

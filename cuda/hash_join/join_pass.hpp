@@ -21,8 +21,9 @@ struct JoinPass {
     uint64_t partitions = 1;
     const uint64_t* first_unit = nullptr;  // [partitions + 1]
     unsigned long long* next_unit = nullptr;
-    uint32_t build_capacity = 0;  // rows that a block holds, a multiple of kRegionAlignRows
-    uint32_t buckets = 4;         // of a block's hash table, a multiple of 4
+    uint32_t build_capacity = 0;   // rows that a block holds, a multiple of kRegionAlignRows
+    uint32_t probe_unit_rows = 0;  // of a unit at most, a multiple of kRegionAlignRows
+    uint32_t buckets = 4;          // of a block's hash table, a multiple of 4
     uint32_t radix_bits = 0;
     PackedOutput output;
 };

@@ -11,9 +11,10 @@
 namespace spillway::cuda {
 
 // Of one co-partition: all pairs of its build rows in parts that a block holds and its probe rows in parts of
-// kProbeUnitRows.
-__host__ __device__ inline uint64_t join_units(uint64_t build_rows, uint64_t probe_rows, uint32_t build_capacity) {
-    return (build_rows + build_capacity - 1) / build_capacity * ((probe_rows + kProbeUnitRows - 1) / kProbeUnitRows);
+// probe_unit_rows.
+__host__ __device__ inline uint64_t join_units(uint64_t build_rows, uint64_t probe_rows, uint32_t build_capacity,
+                                               uint32_t probe_unit_rows) {
+    return (build_rows + build_capacity - 1) / build_capacity * ((probe_rows + probe_unit_rows - 1) / probe_unit_rows);
 }
 
 // Rows that a block joins at a time.
@@ -49,12 +50,12 @@ __device__ inline void fetch_unit(const JoinPass& pass, JoinUnit& unit) {
     const uint64_t parts = (build_rows + capacity - 1) / capacity;
     const uint64_t within = number - pass.first_unit[p];
     const uint64_t build_at = within % parts * capacity;
-    const uint64_t probe_at = within / parts * kProbeUnitRows;
+    const uint64_t probe_at = within / parts * pass.probe_unit_rows;
     const uint64_t probe_rows = pass.probe.end[p] - pass.probe.begin[p];
     unit.build_first = pass.build.begin[p] + build_at;
     unit.probe_first = pass.probe.begin[p] + probe_at;
     unit.build_count = static_cast<uint32_t>(min(build_rows - build_at, capacity));
-    unit.probe_count = static_cast<uint32_t>(min(probe_rows - probe_at, static_cast<uint64_t>(kProbeUnitRows)));
+    unit.probe_count = static_cast<uint32_t>(min(probe_rows - probe_at, static_cast<uint64_t>(pass.probe_unit_rows)));
     // What the block will wait for next comes into the L2 cache while it works.
     prefetch_l2(build_rows_of(pass, unit), min(build_bytes_of(pass, unit), kPrefetchBytesMax));
 }

@@ -12,8 +12,8 @@
 // by field: a kernel that has the words in registers can only name them with constants.
 namespace spillway::cuda {
 
-// What is wanted of a row, a bit each: columns of 4 bytes by the words of their sides' rows, columns of 8 bytes by pairs
-// of words behind the key (fields lie widest first, so that they begin nowhere else), and the rest.
+// What is wanted of a row, a bit each: columns of 4 bytes by the words of their sides' rows, columns of 8 bytes by
+// pairs of words behind the key (fields lie widest first, so that they begin nowhere else), and the rest.
 __host__ __device__ constexpr uint32_t word_bit(int side, int word) {
     return 1U << (side * kRowWordsMax + word);
 }
