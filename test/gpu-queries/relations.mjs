@@ -6,7 +6,9 @@ import {
     DateDay,
     Decimal,
     Dictionary,
+    DurationMicrosecond,
     FixedSizeBinary,
+    Float16,
     Float32,
     Float64,
     Int16,
@@ -16,6 +18,7 @@ import {
     LargeUtf8,
     Table,
     TimestampMicrosecond,
+    Uint16,
     Uint32,
     Uint8,
     Utf8,
@@ -77,18 +80,85 @@ function column(random, type, rows, value, domain, nullPercent) {
     return vectorFromArray(cells, type);
 }
 
-/** `keys`: names of keyKinds; `side`: 0 or 1. Payload names end in `suffix`. */
-export function relation(random, { keys, side, rows, domain, nullPercent, suffix }) {
+/** Each number below `rows` once, in some order, and NULLs in the place of some. */
+function uniqueColumn(random, type, rows, value, nullPercent) {
+    const numbers = Array.from({ length: rows }, (_, i) => [random(2 ** 30), i]).sort(([a], [b]) => a - b);
+    return vectorFromArray(
+        numbers.map(([, number]) => (random(100) < nullPercent ? null : value(number))),
+        type
+    );
+}
+
+function cutInTwo(random, table) {
+    const rows = table.numRows;
+    if (rows < 100) return table;
+    const cut = 1 + random(rows - 2);
+    return table.slice(0, cut).concat(table.slice(cut));
+}
+
+/** `keys`: names of keyKinds; `side`: 0 or 1; `unique`: the first key comes once. Payload names end in `suffix`. */
+export function relation(random, { keys, side, rows, domain, nullPercent, suffix, unique = false }) {
     const columns = {};
     keys.forEach((kind, i) => {
-        const value = keyKinds[kind][2];
-        columns[`k${i}`] = column(random, keyKinds[kind][side], rows, value, i === 0 ? domain : 3, nullPercent);
+        const { [side]: type, 2: value } = keyKinds[kind];
+        columns[`k${i}`] =
+            unique && i === 0
+                ? uniqueColumn(random, type, rows, value, nullPercent)
+                : column(random, type, rows, value, i === 0 ? domain : 3, nullPercent);
     });
     for (const [name, [type, value]] of Object.entries(payloads)) {
         columns[name + suffix] = column(random, type, rows, value, 5000, random(3) * 10);
     }
-    const table = new Table(columns);
-    if (rows < 100) return table;
-    const cut = 1 + random(rows - 2);
-    return table.slice(0, cut).concat(table.slice(cut));
+    return cutInTwo(random, new Table(columns));
+}
+
+/** Likewise one of 256 bits. */
+const wideDecimal = (number) =>
+    Uint32Array.from({ length: 8 }, (_, word) =>
+        Number((BigInt.asUintN(256, number) >> BigInt(32 * word)) & 0xffff_ffffn)
+    );
+
+/** Values to aggregate. Sums of floats are exact in any order, and so are quotients of all sums: means are equal. */
+const groupValues = {
+    int8: [new Int8(), (i) => (i % 256) - 128],
+    uint16: [new Uint16(), (i) => i * 13],
+    uint32: [new Uint32(), (i) => 4_000_000_000 + i],
+    int64: [new Int64(), (i) => BigInt(i - 2500) << 24n],
+    float16: [new Float16(), (i) => i % 100],
+    float32: [new Float32(), (i) => (i - 2500) / 4],
+    float64: [new Float64(), (i) => (i - 2500) / 64],
+    special: [new Float64(), (i) => [NaN, Infinity, -Infinity, -0, 0][i % 9] ?? i / 4],
+    decimal: [new Decimal(3, 30, 128), (i) => decimal(BigInt(i - 2500) * 100_000_007n)],
+    decimal256: [new Decimal(2, 60, 256), (i) => wideDecimal(BigInt(i - 2500) * 10n ** 40n)],
+    duration: [new DurationMicrosecond(), (i) => BigInt(i) * 1_000_003n],
+    text: [new Utf8(), text],
+    binary: [new Binary(), (i) => bytes(i, i % 23)],
+    fixed: [new FixedSizeBinary(6), (i) => bytes(i, 6)],
+    date: [new DateDay(), (i) => (i - 2500) * 86_400_000],
+    bool: [new Bool(), (i) => i % 3 === 0],
+    textDictionary: [new Dictionary(new Utf8(), new Int32()), (i) => text(i % 40)],
+    numberDictionary: [new Dictionary(new Int32(), new Int16()), (i) => (i % 50) * 1000 - 7]
+};
+
+/** Keys `int` and `text`, columns that are the same all over a group, values of every type; NULLs in all of them. */
+export function groupTable(random, rows, domain) {
+    const numbers = () => Array.from({ length: rows }, () => (random(100) < 8 ? null : random(domain)));
+    const [ints, texts] = [numbers(), numbers()];
+    const dependent = (keys, type, value) =>
+        vectorFromArray(
+            keys.map((key) => (random(100) < 30 ? null : value(key ?? domain))),
+            type
+        );
+    const orNull = (value) => (number) => (number === null ? null : value(number));
+    const columns = {
+        int: vectorFromArray(ints.map(orNull((i) => i * 7 - 20)), new Int32()),
+        text: vectorFromArray(texts.map(orNull(text)), new Utf8()),
+        ofInt: dependent(ints, new Int64(), (i) => BigInt(i) << 33n),
+        ofText: dependent(texts, new Utf8(), (i) => `of ${text(i)}`),
+        constant: dependent(ints, new Decimal(2, 20, 128), () => decimal(-7n))
+    };
+    for (const [name, [type, value]] of Object.entries(groupValues)) {
+        columns[name] = column(random, type, rows, value, 5000, 25);
+    }
+    return cutInTwo(random, new Table(columns));
 }

@@ -8,73 +8,15 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { parseArgs } from "node:util";
 
 import { openRuntime } from "../../dist/index.js";
+import { algorithms } from "./algorithms.mjs";
+import { check, compare, counts, joinTypes, options } from "./checks.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 
-const { values: options } = parseArgs({
-    options: {
-        small: { type: "boolean", default: false },
-        filter: { type: "string", default: "" },
-        "join-algorithm": { type: "string", default: "auto" },
-        "group-algorithm": { type: "string", default: "auto" }
-    }
-});
 const joinAlgorithm = options["join-algorithm"];
-const joinTypes = ["inner", "left", "right", "full", "semi", "anti"];
 /** The CPU engine's own way is the reference of all of them. */
 const named = (runtime, gpu, algorithm) => (runtime === gpu ? { algorithm } : {});
-const counts = { passed: 0, failed: 0 };
-
-function cell(value) {
-    if (value === null || value === undefined) return "NULL";
-    if (typeof value === "number" && value === 0) return "0"; // -0 and 0 are one key, and either may come out
-    if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("hex");
-    return String(value);
-}
-
-/** Rows in an order of their own. */
-function sortedRows(table) {
-    const vectors = table.schema.fields.map((_, i) => table.getChildAt(i));
-    const rows = Array.from({ length: table.numRows }, (_, row) =>
-        vectors.map((each) => cell(each.get(row))).join("|")
-    );
-    return rows.sort();
-}
-
-function firstDifference(found, wanted) {
-    if (found.length !== wanted.length) return `${found.length} rows instead of ${wanted.length}`;
-    const at = found.findIndex((row, i) => row !== wanted[i]);
-    return at < 0
-        ? null
-        : `row ${at} (sorted) is\n  ${found[at].slice(0, 300)}\ninstead of\n  ${wanted[at].slice(0, 300)}`;
-}
-
-async function check(name, body) {
-    if (!name.includes(options.filter)) return;
-    const start = performance.now();
-    let failure;
-    try {
-        failure = await body();
-    } catch (error) {
-        failure = error.stack ?? String(error);
-    }
-    const ms = `${(performance.now() - start).toFixed(0)} ms`;
-    console.log(failure === null ? `passed  ${name} (${ms})` : `FAILED  ${name} (${ms}): ${failure}`);
-    counts[failure === null ? "passed" : "failed"] += 1;
-}
-
-/** `make(runtime)` makes the query; its rows and their number must be those of the CPU engine. */
-async function compare(gpu, cpu, make) {
-    const [query, reference] = [make(gpu), make(cpu)];
-    const difference = firstDifference(sortedRows(await query.toTable()), sortedRows(await reference.toTable()));
-    if (difference !== null) return difference;
-    const { device } = query.report();
-    if (device !== "gpu") return `ran on the ${device}`;
-    const [counted, rows] = [await query.count(), await reference.count()];
-    return counted === rows ? null : `count() is ${counted} instead of ${rows}`;
-}
 
 function keySets() {
     const single = Object.keys(keyKinds).map((kind) => [kind]);
@@ -248,6 +190,7 @@ try {
     );
     await joins(gpu, cpu);
     await groups(gpu, cpu);
+    await algorithms(gpu, cpu);
     await chains(gpu, cpu);
     await pieces(cpu);
     await commandLine(folder);

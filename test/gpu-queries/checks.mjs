@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What run.mjs checks with: options, rows of tables as texts, results of two runtimes side by side.
+import { parseArgs } from "node:util";
+
+export const { values: options } = parseArgs({
+    options: {
+        small: { type: "boolean", default: false },
+        filter: { type: "string", default: "" },
+        "join-algorithm": { type: "string", default: "auto" },
+        "group-algorithm": { type: "string", default: "auto" }
+    }
+});
+export const joinTypes = ["inner", "left", "right", "full", "semi", "anti"];
+export const counts = { passed: 0, failed: 0 };
+
+function cell(value) {
+    if (value === null || value === undefined) return "NULL";
+    if (typeof value === "number" && value === 0) return "0"; // -0 and 0 are one key, and either may come out
+    if (ArrayBuffer.isView(value)) return Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("hex");
+    return String(value);
+}
+
+/** Rows in an order of their own. */
+export function sortedRows(table) {
+    const vectors = table.schema.fields.map((_, i) => table.getChildAt(i));
+    const rows = Array.from({ length: table.numRows }, (_, row) =>
+        vectors.map((each) => cell(each.get(row))).join("|")
+    );
+    return rows.sort();
+}
+
+export function firstDifference(found, wanted) {
+    if (found.length !== wanted.length) return `${found.length} rows instead of ${wanted.length}`;
+    const at = found.findIndex((row, i) => row !== wanted[i]);
+    return at < 0
+        ? null
+        : `row ${at} (sorted) is\n  ${found[at].slice(0, 300)}\ninstead of\n  ${wanted[at].slice(0, 300)}`;
+}
+
+/** `body` gives null, or what is wrong. */
+export async function check(name, body) {
+    if (!name.includes(options.filter)) return;
+    const start = performance.now();
+    let failure;
+    try {
+        failure = await body();
+    } catch (error) {
+        failure = error.stack ?? String(error);
+    }
+    const ms = `${(performance.now() - start).toFixed(0)} ms`;
+    console.log(failure === null ? `passed  ${name} (${ms})` : `FAILED  ${name} (${ms}): ${failure}`);
+    counts[failure === null ? "passed" : "failed"] += 1;
+}
+
+/** Of the CPU engine, made when somebody first wants it. */
+export function reference(query) {
+    let made;
+    const make = async () => ({ rows: sortedRows(await query.toTable()), counted: await query.count() });
+    return () => (made ??= make());
+}
+
+/** The rows of a query on the GPU and their number; `inspect` says of the report of its run what is wrong. */
+export async function compareWith(query, expected, inspect = () => null) {
+    const { rows, counted } = await expected();
+    const difference = firstDifference(sortedRows(await query.toTable()), rows);
+    if (difference !== null) return difference;
+    const report = query.report();
+    if (report.device !== "gpu") return `ran on the ${report.device}`;
+    const wrong = inspect(report);
+    if (wrong !== null) return wrong;
+    const found = await query.count();
+    return found === counted ? null : `count() is ${found} instead of ${counted}`;
+}
+
+/** `make(runtime)` makes the query; its rows and their number must be those of the CPU engine. */
+export async function compare(gpu, cpu, make) {
+    return await compareWith(make(gpu), reference(make(cpu)));
+}
+
+/** `run` must fail with this code and such a text, and no other way. */
+export async function refusal(run, code, text) {
+    try {
+        await run();
+    } catch (error) {
+        return error.code === code && text.test(error.message) ? null : `${error.code}: ${error.message}`;
+    }
+    return `was not refused with ${code}`;
+}
