@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <iterator>
 #include <vector>
 
 #include "device/launch.hpp"
 #include "group_by/column_groups.cuh"
 #include "group_by/column_groups.hpp"
+#include "group_by/launch_narrow.hpp"
 #include "group_by/narrow_plan.hpp"
 
 namespace spillway::cuda {
@@ -27,13 +27,12 @@ ColumnPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate) {
     const NarrowPlan narrow = NarrowPlan::make(plan, words);
     pass.aggregate = aggregate;
     pass.aggregate.plan = narrow.slots;
-    std::copy(std::begin(narrow.first_of), std::end(narrow.first_of), pass.first_of);
-    pass.one_each_bytes = narrow.one_each_bytes;
+    pass.columns = narrow.columns;
     return pass;
 }
 
 template <int kKeyWords, int kValueWords, bool kPairs>
-void launch_search(Device& device, const ColumnPass& columns) {
+void launch_kernel(Device& device, const ColumnPass& columns) {
     constexpr uint64_t kThreads = narrow_threads(kKeyWords, kValueWords);
     const AggregatePass& pass = columns.aggregate;
     const auto multiprocessors = static_cast<uint64_t>(device.properties().multiprocessors);
@@ -42,32 +41,6 @@ void launch_search(Device& device, const ColumnPass& columns) {
     const uint64_t teams = std::min(std::max<uint64_t>(multiprocessors / pass.slices, 1), useful);
     launch(column_groups_kernel<kKeyWords, kValueWords, kPairs>, dim3(static_cast<unsigned>(teams * pass.slices)),
            dim3(kThreads), (pass.table_bytes(kKeyWords) + 15) & ~15U, device.stream(), columns);
-}
-
-template <int kKeyWords, int kValueWords>
-void launch_shape(Device& device, const ColumnPass& columns) {
-    if (kKeyWords == 1 && columns.aggregate.pairs) {
-        launch_search<kKeyWords, kValueWords, kKeyWords == 1>(device, columns);
-    } else {
-        launch_search<kKeyWords, kValueWords, false>(device, columns);
-    }
-}
-
-template <int kKeyWords>
-void launch_words(Device& device, const ColumnPass& pass, uint32_t value_words) {
-    static_assert(kNarrowValueWordsMax == 4);
-    switch (value_words) {
-        case 0:
-            return launch_shape<kKeyWords, 0>(device, pass);
-        case 1:
-            return launch_shape<kKeyWords, 1>(device, pass);
-        case 2:
-            return launch_shape<kKeyWords, 2>(device, pass);
-        case 3:
-            return launch_shape<kKeyWords, 3>(device, pass);
-        default:
-            return launch_shape<kKeyWords, 4>(device, pass);
-    }
 }
 
 }  // namespace
@@ -91,11 +64,8 @@ ColumnGroupsTable ColumnGroupsTable::make(const DeviceProperties& properties, co
 
 void launch_column_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate) {
     const ColumnPass pass = pass_of(plan, aggregate);
-    if (plan.key_words == 1) {
-        launch_words<1>(device, pass, narrow_value_words(plan));
-    } else {
-        launch_words<2>(device, pass, narrow_value_words(plan));
-    }
+    launch_narrow(plan, aggregate.pairs,
+                  [&](auto shape) { launch_kernel<shape.kKey, shape.kValues, shape.kPairs>(device, pass); });
 }
 
 }  // namespace spillway::cuda

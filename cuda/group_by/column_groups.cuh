@@ -4,10 +4,9 @@
 #include <cstdint>
 
 #include "group_by/column_pass.hpp"
-#include "group_by/find_pairs.cuh"
-#include "group_by/find_slots.cuh"
+#include "group_by/find_rows.cuh"
 #include "group_by/merge_table.cuh"
-#include "group_by/narrow_rows.cuh"
+#include "group_by/narrow_values.cuh"
 
 // Aggregates of columns of 4 or 8 bytes by a key of either width (column_groups.hpp). What aggregate_tiles.cuh does for
 // any aggregate by descriptors and by way of staged tiles is here straight-line code for four neighbouring rows per
@@ -29,10 +28,33 @@ struct ColumnGroupsShared {
 };
 
 // Neighbouring rows, a load per word.
-template <int kKeyWords, int kValueWords>
+template <int kKeyWords, int kWords>
 struct RowQuad {
+    static constexpr int kRows = kColumnGroupsRows;
+    static constexpr int kValueWords = kWords;
+    static_assert(sizeof(uint4) == 4 * kRows);
+
     uint4 keys[kKeyWords];
-    uint4 values[kValueWords > 0 ? kValueWords : 1];
+    uint4 values[kWords > 0 ? kWords : 1];
+
+    __device__ static void spread(const uint4& four, const uint4&, uint32_t (&each)[kRows]) {
+        each[0] = four.x;
+        each[1] = four.y;
+        each[2] = four.z;
+        each[3] = four.w;
+    }
+    template <class Wide>
+    __device__ static void spread(const uint4& first, const uint4& last, Wide (&each)[kRows]) {
+        static_assert(sizeof(Wide) == 8);
+        each[0] = wide_of(first.x, first.y);
+        each[1] = wide_of(first.z, first.w);
+        each[2] = wide_of(last.x, last.y);
+        each[3] = wide_of(last.z, last.w);
+    }
+    template <class Value>
+    __device__ void values_at(int v, Value (&each)[kRows]) const {
+        spread(values[v], values[v + 1 < kWords ? v + 1 : v], each);
+    }
 };
 
 template <int kKeyWords, int kValueWords, bool kPairs>
@@ -40,10 +62,9 @@ class ColumnGroups {
     using Key = typename MixedKey<kKeyWords>::Key;
     using Slots = BlockSlots<kKeyWords>;
     using Quad = RowQuad<kKeyWords, kValueWords>;
-    using Wide = unsigned long long;
-    static constexpr int kRows = kColumnGroupsRows;
+    using Search = RowSearch<kKeyWords, kPairs>;
+    static constexpr int kRows = Quad::kRows;
     static constexpr int kThreads = narrow_threads(kKeyWords, kValueWords);
-    static_assert(sizeof(uint4) == 4 * kRows);
 
   public:
     __device__ ColumnGroups(const ColumnPass& pass, unsigned char* memory, ColumnGroupsShared& shared)
@@ -94,108 +115,23 @@ class ColumnGroups {
         return rows;
     }
 
-    __device__ static Wide wide(uint32_t low, uint32_t high) {
-        return static_cast<Wide>(high) << 32 | low;
-    }
-
     // limit: slots, or 0 for a lane without rows.
     __device__ void add(const Quad& rows, uint64_t quad, uint32_t limit) {
         Key mixed[kRows];
         uint32_t at[kRows];
         uint32_t slot[kRows];
-        if constexpr (kKeyWords == 1) {
-            mixed[0] = rows.keys[0].x;
-            mixed[1] = rows.keys[0].y;
-            mixed[2] = rows.keys[0].z;
-            mixed[3] = rows.keys[0].w;
-        } else {
-            mixed[0] = wide(rows.keys[0].x, rows.keys[0].y);
-            mixed[1] = wide(rows.keys[0].z, rows.keys[0].w);
-            mixed[2] = wide(rows.keys[1].x, rows.keys[1].y);
-            mixed[3] = wide(rows.keys[1].z, rows.keys[1].w);
-        }
+        Quad::spread(rows.keys[0], rows.keys[kKeyWords - 1], mixed);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
             mixed[r] = MixedKey<kKeyWords>::mix(mixed[r]);
-            const auto top = static_cast<uint32_t>(mixed[r] >> (32 * (kKeyWords - 1)));
-            at[r] = first_place(top, all_slots_) - first_slot_;
+            at[r] = Search::first_place(mixed[r], all_slots_) - first_slot_;
         }
         // Rows that are not for this table change an entry behind the place of the key that marks an empty slot: it is
         // never merged, and without it every access had a condition.
-        const uint32_t unplaced = find(table_, limit, pass_.slots + 1, mixed, at, slot);
+        const uint32_t unplaced = Search::find(table_, limit, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, quad, mixed);
         __syncwarp();
-        add_values(rows, slot);
-    }
-
-    __device__ static void values_at(const Quad& rows, int v, uint32_t (&values)[kRows]) {
-        const uint4& from = rows.values[v];
-        values[0] = from.x;
-        values[1] = from.y;
-        values[2] = from.z;
-        values[3] = from.w;
-    }
-    __device__ static void values_at(const Quad& rows, int v, Wide (&values)[kRows]) {
-        const uint4& from = rows.values[v];
-        const uint4& more = rows.values[v + 1 < kValueWords ? v + 1 : v];
-        values[0] = wide(from.x, from.y);
-        values[1] = wide(from.z, from.w);
-        values[2] = wide(more.x, more.y);
-        values[3] = wide(more.z, more.w);
-    }
-
-    __device__ void add_values(const Quad& rows, const uint32_t (&slot)[kRows]) {
-        if (columns_.one_each_bytes == 4) {
-            add_one_each<uint32_t>(rows, slot);
-        } else if (kValueWords % 2 == 0 && columns_.one_each_bytes == 8) {
-            add_one_each<Wide>(rows, slot);
-        } else {
-            add_any(rows, slot);
-        }
-        for (int i = columns_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
-            count_narrow(table_, pass_.plan.accumulator[i], slot);
-        }
-    }
-    // The commonest: accumulators with a fixed place among the kernel's constants.
-    template <class Value>
-    __device__ void add_one_each(const Quad& rows, const uint32_t (&slot)[kRows]) {
-        constexpr int kWords = sizeof(Value) / 4;
-#pragma unroll
-        for (int v = 0; v + kWords <= kValueWords; v += kWords) {
-            Value values[kRows];
-            values_at(rows, v, values);
-            add_narrow(table_, pass_.plan.accumulator[v / kWords], values, slot);
-        }
-    }
-    __device__ void add_any(const Quad& rows, const uint32_t (&slot)[kRows]) {
-#pragma unroll
-        for (int v = 0; v < kValueWords; ++v) {
-#pragma unroll 1
-            for (int i = columns_.first_of[v]; i < columns_.first_of[v + 1]; ++i) {
-                const Accumulator& a = pass_.plan.accumulator[i];
-                if (a.value.width == 4) {
-                    uint32_t values[kRows];
-                    values_at(rows, v, values);
-                    add_narrow(table_, a, values, slot);
-                } else if (v + 1 < kValueWords) {
-                    Wide values[kRows];
-                    values_at(rows, v, values);
-                    add_narrow(table_, a, values, slot);
-                }
-            }
-        }
-    }
-
-    __device__ static uint32_t first_place(uint32_t top, uint32_t slots) {
-        return kPairs ? __umulhi(top, slots) & ~1U : Slots::bucket_of(top, slots);
-    }
-    __device__ static uint32_t find(const Slots& table, uint32_t limit, uint32_t no_slot, const Key (&mixed)[kRows],
-                                    const uint32_t (&at)[kRows], uint32_t (&slot)[kRows]) {
-        if constexpr (kPairs) {
-            return find_pairs<kKeyWords>(table, limit, no_slot, mixed, at, slot);
-        } else {
-            return find_slots<kKeyWords>(table, limit, no_slot, mixed, at, slot);
-        }
+        add_values(pass_.plan, columns_.columns, table_, rows, slot);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint64_t quad, const Key (&mixed)[kRows]) {

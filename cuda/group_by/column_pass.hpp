@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "group_by/aggregate_pass.cuh"
-#include "group_by/group_policy.hpp"
+#include "group_by/narrow_columns.hpp"
 
 namespace spillway::cuda {
 
@@ -18,8 +18,7 @@ struct QuadSource {
 struct ColumnPass {
     AggregatePass aggregate;  // accumulators in the order of their columns' words
     QuadSource words[kNarrowValueWordsMax];
-    uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word
-    uint8_t one_each_bytes = 0;                       // NarrowPlan
+    NarrowColumns columns;
 };
 
 }  // namespace spillway::cuda

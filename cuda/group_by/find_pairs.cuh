@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "group_by/group_policy.hpp"
+#include "group_by/row_bits.cuh"
 #include "group_by/slot_words.cuh"
 #include "primitive/warp.cuh"
 
@@ -28,16 +29,9 @@ __device__ inline uint32_t walk_pairs(const BlockSlots<kKeyWords>& table,
     uint32_t walked = 0;  // for the first row that is left
     while (__any_sync(kFullWarp, left != 0)) {
         if (left == 0) continue;
-        const uint32_t row = left & (~left + 1);
-        auto key = mixed[0];
-        uint32_t place = at[0];
-#pragma unroll
-        for (int r = 1; r < kRows; ++r) {
-            if (row == 1U << r) {
-                key = mixed[r];
-                place = at[r];
-            }
-        }
+        const uint32_t row = first_row_of(left);
+        const auto key = value_of(mixed, row);
+        uint32_t place = value_of(at, row);
         if (walked == 0 && (full & row) != 0) walked = 2;
         place += walked;
         if (place >= table.slots) place -= table.slots;
@@ -55,10 +49,7 @@ __device__ inline uint32_t walk_pairs(const BlockSlots<kKeyWords>& table,
         walked += 2;
         if (found == Slots::kNoSlot && walked < walk_max) continue;
         if (found == Slots::kNoSlot) unplaced |= row;
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-            if (row == 1U << r && found != Slots::kNoSlot) slot[r] = found;
-        }
+        if (found != Slots::kNoSlot) set_value(slot, row, found);
         left ^= row;
         walked = 0;
     }

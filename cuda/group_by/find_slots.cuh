@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "group_by/group_policy.hpp"
+#include "group_by/row_bits.cuh"
 #include "group_by/slot_words.cuh"
 #include "primitive/warp.cuh"
 
@@ -86,18 +87,10 @@ __device__ inline uint32_t walk_buckets(const BlockSlots<kKeyWords>& table, uint
     auto key = mixed[0];
     while (__any_sync(kFullWarp, left != 0)) {
         if (left == 0) continue;
-        const uint32_t row = left & (~left + 1);
+        const uint32_t row = first_row_of(left);
         if (walked == 0) {
-            key = mixed[0];
-            place = slot[0];
-#pragma unroll
-            for (int r = 1; r < kRows; ++r) {
-                if (row == 1U << r) {
-                    key = mixed[r];
-                    place = slot[r];
-                }
-            }
-            place = next_bucket<kKeyWords>(table, key, place);
+            key = value_of(mixed, row);
+            place = next_bucket<kKeyWords>(table, key, value_of(slot, row));
             walked = 1;
         }
         const uint32_t second = next_bucket<kKeyWords>(table, key, place);
@@ -115,19 +108,13 @@ __device__ inline uint32_t walk_buckets(const BlockSlots<kKeyWords>& table, uint
             const bool is_open = (here.key[kLast] == Slots::kEmpty) | (there.key[kLast] == Slots::kEmpty);
             // Buckets were seen at different moments, their keys too: what claims a place looks at all places again.
             if (!is_open & (walked < kTableWalkMax)) continue;
-            uint32_t first = slot[0];
-#pragma unroll
-            for (int r = 1; r < kRows; ++r) first = row == 1U << r ? slot[r] : first;
-            found = claim_slot<kKeyWords>(table, key, first);
+            found = claim_slot<kKeyWords>(table, key, value_of(slot, row));
             if (found == Slots::kNoSlot) {
                 unplaced |= row;
                 found = no_slot;
             }
         }
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-            if (row == 1U << r) slot[r] = found;
-        }
+        set_value(slot, row, found);
         left ^= row;
         walked = 0;
     }

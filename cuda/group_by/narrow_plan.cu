@@ -40,15 +40,15 @@ NarrowPlan NarrowPlan::make(const GroupPlan& plan, const std::vector<uint32_t>& 
     narrow.slots = plan.slots;
     int placed = 0;
     for (uint32_t word = 0; word < kNarrowValueWordsMax; ++word) {
-        narrow.first_of[word] = static_cast<uint8_t>(placed);
+        narrow.columns.first_of[word] = static_cast<uint8_t>(placed);
         for (int i = 0; i < plan.slots.accumulators; ++i) {
             const int column = plan.sources[i];
             if (column < 0 || words[column] != word) continue;
             narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];
         }
     }
-    narrow.first_of[kNarrowValueWordsMax] = static_cast<uint8_t>(placed);
-    narrow.one_each_bytes = width_of_one_each(plan);
+    narrow.columns.first_of[kNarrowValueWordsMax] = static_cast<uint8_t>(placed);
+    narrow.columns.one_each_bytes = width_of_one_each(plan);
     for (int i = 0; i < plan.slots.accumulators; ++i) {
         if (plan.slots.accumulator[i].counts) narrow.slots.accumulator[placed++] = plan.slots.accumulator[i];
     }

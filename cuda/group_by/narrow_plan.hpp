@@ -5,7 +5,7 @@
 
 #include "group_by/group_by.hpp"
 #include "group_by/group_plan.hpp"
-#include "group_by/group_policy.hpp"
+#include "group_by/narrow_columns.hpp"
 
 namespace spillway::cuda {
 
@@ -15,9 +15,7 @@ namespace spillway::cuda {
 // it has one word or two, is told by the accumulators that begin there.
 struct NarrowPlan {
     SlotPlan slots;  // accumulators in the order of their columns' words; those that count rows come last
-    uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word
-    // All columns have this width and one accumulator each, so that a kernel knows where it is; 0: they have not.
-    uint8_t one_each_bytes = 0;
+    NarrowColumns columns;
 
     static bool fits(const GroupPlan& plan, const GroupByRequest& request);
     // words: where each column of a plan that fits begins in a row, behind its key.

@@ -6,13 +6,13 @@
 
 #include "group_by/group_policy.hpp"
 #include "group_by/operands.cuh"
+#include "group_by/row_bits.cuh"
 #include "group_by/slot_words.cuh"
 #include "primitive/warp.cuh"
 
 // Adds values of 4 or 8 bytes that are in registers, some rows per thread, to slots of a block's table
 // (column_groups.cuh, packed_groups.cuh). Rows without a group have a slot behind that of the last key. All lanes of a
-// warp take part. Value: uint32_t or unsigned long long, the bits of a value (types
-// that atomic operations have).
+// warp take part. Value: uint32_t or unsigned long long, the bits of a value (types that atomic operations have).
 namespace spillway::cuda {
 
 template <class Value, int kKeyWords>
@@ -138,17 +138,6 @@ __device__ inline void sum_hot(const BlockSlots<kKeyWords>& table, const Accumul
     __syncwarp();
 }
 
-// An element of an array in registers.
-template <class Value, int kRows>
-__device__ inline Value value_of(const Value (&values)[kRows], int place) {
-    Value value = values[0];
-#pragma unroll
-    for (int r = 1; r < kRows; ++r) {
-        if (r == place) value = values[r];
-    }
-    return value;
-}
-
 template <class Value, int kKeyWords, int kRows>
 __device__ inline void sum_narrow(const BlockSlots<kKeyWords>& table, const Accumulator& a,
                                   const Value (&values)[kRows], const uint32_t (&slot)[kRows]) {
@@ -162,7 +151,7 @@ __device__ inline void sum_narrow(const BlockSlots<kKeyWords>& table, const Accu
     if (!is_hot) return sum_each(table, a, values, slot);
         // One copy of the code for all rows.
 #pragma unroll 1
-    for (int r = 0; r < kRows; ++r) sum_hot(table, a, value_of(values, r), value_of(slot, r));
+    for (int r = 0; r < kRows; ++r) sum_hot(table, a, value_of(values, 1U << r), value_of(slot, 1U << r));
 }
 
 // Atomic additions of doubles are loops in which one lane at a time succeeds: few lanes with one slot are worth a sum
@@ -173,8 +162,9 @@ __device__ inline void sum_doubles(const BlockSlots<kKeyWords>& table, const Acc
     const auto place = [&](uint32_t slot) { return reinterpret_cast<double*>(table.wide_place(a.word, slot)); };
 #pragma unroll 1
     for (int r = 0; r < kRows; ++r) {
-        const double value = value_of(values, r);
-        const uint32_t slot = value_of(slots, r);
+        const uint32_t row = 1U << r;
+        const double value = value_of(values, row);
+        const uint32_t slot = value_of(slots, row);
         bool takes = slot <= table.slots;
         uint32_t open = __ballot_sync(kFullWarp, takes);
         for (int misses = 0; open != 0 && misses < kHotMissesDouble;) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <vector>
 
 #include "device/launch.hpp"
+#include "group_by/launch_narrow.hpp"
 #include "group_by/narrow_plan.hpp"
 #include "group_by/packed_groups.cuh"
 #include "group_by/packed_groups.hpp"
@@ -29,43 +29,16 @@ PackedPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate, const 
     pass.aggregate = aggregate;
     pass.aggregate.plan = narrow.slots;
     pass.rows = static_cast<const unsigned char*>(rows);
-    std::copy(std::begin(narrow.first_of), std::end(narrow.first_of), pass.first_of);
-    pass.one_each_bytes = narrow.one_each_bytes;
+    pass.columns = narrow.columns;
     return pass;
 }
 
 template <int kKeyWords, int kValueWords, bool kPairs>
-void launch_search(Device& device, const PackedPass& pass, uint32_t blocks) {
+void launch_kernel(Device& device, const PackedPass& pass, uint32_t blocks) {
     const auto multiprocessors = static_cast<uint32_t>(device.properties().multiprocessors);
     launch(packed_groups_kernel<kKeyWords, kValueWords, kPairs>, dim3(multiprocessors * blocks),
            dim3(packed_threads(kKeyWords, kValueWords) / blocks), (pass.aggregate.table_bytes(kKeyWords) + 15) & ~15U,
            device.stream(), pass);
-}
-
-template <int kKeyWords, int kValueWords>
-void launch_shape(Device& device, const PackedPass& pass, uint32_t blocks) {
-    if (kKeyWords == 1 && pass.aggregate.pairs) {
-        launch_search<kKeyWords, kValueWords, kKeyWords == 1>(device, pass, blocks);
-    } else {
-        launch_search<kKeyWords, kValueWords, false>(device, pass, blocks);
-    }
-}
-
-template <int kKeyWords>
-void launch_words(Device& device, const PackedPass& pass, uint32_t blocks, uint32_t value_words) {
-    static_assert(kNarrowValueWordsMax == 4);
-    switch (value_words) {
-        case 0:
-            return launch_shape<kKeyWords, 0>(device, pass, blocks);
-        case 1:
-            return launch_shape<kKeyWords, 1>(device, pass, blocks);
-        case 2:
-            return launch_shape<kKeyWords, 2>(device, pass, blocks);
-        case 3:
-            return launch_shape<kKeyWords, 3>(device, pass, blocks);
-        default:
-            return launch_shape<kKeyWords, 4>(device, pass, blocks);
-    }
 }
 
 uint32_t slots_for(const DeviceProperties& properties, const GroupPlan& plan, uint32_t blocks) {
@@ -123,11 +96,8 @@ PackedGroupsShape PackedGroupsShape::make(const DeviceProperties& properties, co
 void launch_packed_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate, const void* rows,
                           uint32_t blocks) {
     const PackedPass pass = pass_of(plan, aggregate, rows);
-    if (plan.key_words == 1) {
-        launch_words<1>(device, pass, blocks, narrow_value_words(plan));
-    } else {
-        launch_words<2>(device, pass, blocks, narrow_value_words(plan));
-    }
+    launch_narrow(plan, aggregate.pairs,
+                  [&](auto shape) { launch_kernel<shape.kKey, shape.kValues, shape.kPairs>(device, pass, blocks); });
 }
 
 }  // namespace spillway::cuda

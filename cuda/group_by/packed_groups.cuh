@@ -5,11 +5,11 @@
 #include <type_traits>
 
 #include "group_by/emit_block.cuh"
-#include "group_by/find_pairs.cuh"
-#include "group_by/find_slots.cuh"
+#include "group_by/find_rows.cuh"
 #include "group_by/merge_table.cuh"
-#include "group_by/narrow_rows.cuh"
+#include "group_by/narrow_values.cuh"
 #include "group_by/packed_pass.hpp"
+#include "radix_partition/radix_policy.hpp"
 
 // Groups of radix partitions in a block's shared memory, for packed rows of whole words (packed_groups.hpp). A block
 // takes a unit (a partition, or a part of a heavy one), looks up four rows per thread, which wide loads bring into
@@ -26,13 +26,37 @@ struct PackedGroupsShared {
     EmitShared emit;
 };
 
+// Rows as they lie in memory: mixed key, columns.
+template <int kKeyWords, int kWordsOfValues>
+struct WholeRows {
+    static constexpr int kRows = kPackedGroupsRows;
+    static constexpr int kValueWords = kWordsOfValues;
+
+    uint32_t word[kRows][kKeyWords + kValueWords];
+
+    __device__ void values_at(int v, uint32_t (&each)[kRows]) const {
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) each[r] = word[r][kKeyWords + v];
+    }
+    __device__ void values_at(int v, unsigned long long (&each)[kRows]) const {
+        const int high = kKeyWords + (v + 1 < kValueWords ? v + 1 : v);
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) each[r] = wide_of(word[r][kKeyWords + v], word[r][high]);
+    }
+    __device__ typename MixedKey<kKeyWords>::Key key(int r) const {
+        if constexpr (kKeyWords == 1) return word[r][0];
+        return wide_of(word[r][0], word[r][kKeyWords - 1]);
+    }
+};
+
 template <int kKeyWords, int kValueWords, bool kPairs>
 class PackedGroups {
     using Key = typename MixedKey<kKeyWords>::Key;
     using Slots = BlockSlots<kKeyWords>;
-    using Wide = unsigned long long;
-    static constexpr int kWords = kKeyWords + kValueWords;  // of a row: mixed key, columns
-    static constexpr int kRows = kPackedGroupsRows;
+    using Search = RowSearch<kKeyWords, kPairs>;
+    using Rows = WholeRows<kKeyWords, kValueWords>;
+    static constexpr int kWords = kKeyWords + kValueWords;  // of a row
+    static constexpr int kRows = Rows::kRows;
     // Rows of an odd number of words: loads of 16 bytes of four neighbouring rows per thread. Others have loads of 8 or
     // 16 bytes each, of which a warp's are for neighbouring rows: of 24 bytes a load then touches 6 lines of 128 bytes,
     // where threads with 96 bytes each touched 24.
@@ -40,10 +64,6 @@ class PackedGroups {
     static constexpr uint32_t kRowStep = kNeighbours ? 1 : kWarpThreads;
     static_assert(kRows % 4 == 0, "loads of 16 bytes");
     static_assert(kRegionAlignRows % kRows == 0, "rows that begin at multiples of 16 bytes");
-
-    struct Rows {
-        uint32_t word[kRows][kWords];
-    };
 
   public:
     __device__ PackedGroups(const PackedPass& pass, unsigned char* memory, PackedGroupsShared& shared)
@@ -165,93 +185,22 @@ class PackedGroups {
         }
     }
 
-    __device__ static Wide wide(uint32_t low, uint32_t high) {
-        return static_cast<Wide>(high) << 32 | low;
-    }
-
     __device__ void add(const Rows& rows, uint32_t first) {
         Key mixed[kRows];
         uint32_t at[kRows];
         uint32_t slot[kRows];
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
-            mixed[r] = rows.word[r][0];
-            if constexpr (kKeyWords == 2) mixed[r] = wide(rows.word[r][0], rows.word[r][1]);
-            const auto below = static_cast<Key>(mixed[r] << pass_.radix_bits);
-            const auto top = static_cast<uint32_t>(below >> (32 * (kKeyWords - 1)));
-            const uint32_t place = first_place(top, pass_.slots);
+            mixed[r] = rows.key(r);
+            const uint32_t place = Search::first_place(static_cast<Key>(mixed[r] << pass_.radix_bits), pass_.slots);
             at[r] = first + r * kRowStep < count_ ? place : pass_.slots;
         }
         // Rows that are not there change an entry behind the place of the key that marks an empty slot: it is never
         // merged, and without it every access had a condition.
-        const uint32_t unplaced = find(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
+        const uint32_t unplaced = Search::find(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, first, mixed);
         __syncwarp();
-        add_values(rows, slot);
-    }
-
-    __device__ static void values_at(const Rows& rows, int v, uint32_t (&values)[kRows]) {
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) values[r] = rows.word[r][kKeyWords + v];
-    }
-    __device__ static void values_at(const Rows& rows, int v, Wide (&values)[kRows]) {
-        const int high = kKeyWords + (v + 1 < kValueWords ? v + 1 : v);
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) values[r] = wide(rows.word[r][kKeyWords + v], rows.word[r][high]);
-    }
-
-    __device__ void add_values(const Rows& rows, const uint32_t (&slot)[kRows]) {
-        if (packed_.one_each_bytes == 4) {
-            add_one_each<uint32_t>(rows, slot);
-        } else if (kValueWords % 2 == 0 && packed_.one_each_bytes == 8) {
-            add_one_each<Wide>(rows, slot);
-        } else {
-            add_any(rows, slot);
-        }
-        for (int i = packed_.first_of[kValueWords]; i < pass_.plan.accumulators; ++i) {
-            count_narrow(table_, pass_.plan.accumulator[i], slot);
-        }
-    }
-    // The commonest: accumulators with a fixed place among the kernel's constants.
-    template <class Value>
-    __device__ void add_one_each(const Rows& rows, const uint32_t (&slot)[kRows]) {
-        constexpr int kStep = sizeof(Value) / 4;
-#pragma unroll
-        for (int v = 0; v + kStep <= kValueWords; v += kStep) {
-            Value values[kRows];
-            values_at(rows, v, values);
-            add_narrow(table_, pass_.plan.accumulator[v / kStep], values, slot);
-        }
-    }
-    __device__ void add_any(const Rows& rows, const uint32_t (&slot)[kRows]) {
-#pragma unroll
-        for (int v = 0; v < kValueWords; ++v) {
-#pragma unroll 1
-            for (int i = packed_.first_of[v]; i < packed_.first_of[v + 1]; ++i) {
-                const Accumulator& a = pass_.plan.accumulator[i];
-                if (a.value.width == 4) {
-                    uint32_t values[kRows];
-                    values_at(rows, v, values);
-                    add_narrow(table_, a, values, slot);
-                } else if (v + 1 < kValueWords) {
-                    Wide values[kRows];
-                    values_at(rows, v, values);
-                    add_narrow(table_, a, values, slot);
-                }
-            }
-        }
-    }
-
-    __device__ static uint32_t first_place(uint32_t top, uint32_t slots) {
-        return kPairs ? __umulhi(top, slots) & ~1U : Slots::bucket_of(top, slots);
-    }
-    __device__ static uint32_t find(const Slots& table, uint32_t limit, uint32_t no_slot, const Key (&mixed)[kRows],
-                                    const uint32_t (&at)[kRows], uint32_t (&slot)[kRows]) {
-        if constexpr (kPairs) {
-            return find_pairs<kKeyWords>(table, limit, no_slot, mixed, at, slot);
-        } else {
-            return find_slots<kKeyWords>(table, limit, no_slot, mixed, at, slot);
-        }
+        add_values(pass_.plan, packed_.columns, table_, rows, slot);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {

@@ -4,8 +4,7 @@
 #include <cstdint>
 
 #include "group_by/aggregate_pass.cuh"
-#include "group_by/group_policy.hpp"
-#include "radix_partition/radix_policy.hpp"
+#include "group_by/narrow_columns.hpp"
 
 namespace spillway::cuda {
 
@@ -13,8 +12,7 @@ namespace spillway::cuda {
 struct PackedPass {
     AggregatePass aggregate;  // accumulators in the order of their columns' words
     const unsigned char* rows = nullptr;
-    uint8_t first_of[kNarrowValueWordsMax + 1] = {};  // the first accumulator of each word behind the key
-    uint8_t one_each_bytes = 0;                       // NarrowPlan
+    NarrowColumns columns;
 };
 
 }  // namespace spillway::cuda
