@@ -8,12 +8,13 @@
 #include "group_by/slot_words.cuh"
 #include "primitive/warp.cuh"
 
-// As find_slots.cuh, in tables that are not full: pairs of slots with linear probing, whose looks take half of the
-// accesses to shared memory. At a fill of 0.43 of 100 keys 91 are found in their first pair, where 78 are in their
-// first slot. For the others the lanes of a warp walk on in rounds in which all take part, each through its rows one
-// after the other: a loop per row would wait for the longest way of each and, where lanes are left apart, issue several
-// times what follows. Rounds for a warp's 128 rows, computed for random keys: 0.4 at a fill of 0.11, 1.2 at 0.22, 3.4
-// at 0.43, 5.8 at 0.55; a round has some 40 instructions.
+// As find_slots.cuh, in tables that are not full (kPairsFillMax): pairs of slots with linear probing, whose looks read
+// half of the words. What they gain on a device was not told apart from the number of threads. At a fill of 0.43 of 100
+// keys 91 are found in their first pair, where 78 are in their first slot. For the others the lanes of a warp walk on
+// in rounds in which all take part, each through its rows one after the other: a loop per row would wait for the
+// longest way of each and, where lanes are left apart, issue several times what follows. Rounds for a warp's 128 rows,
+// computed for random keys: 0.4 at a fill of 0.11, 1.2 at 0.22, 3.4 at 0.43, 5.8 at 0.55; a round has some 40
+// instructions.
 namespace spillway::cuda {
 
 // Rows that were not in their first pair: `left` has a bit for each, `full` one if that pair is full. All rows of a key

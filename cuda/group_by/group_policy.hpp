@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// The numbers that tune the group-by; nothing else in cuda/group_by has any. Few are measured yet: the others say by
-// what arithmetic they were chosen. A policy never changes results but for the order of groups.
+// The numbers that tune the group-by; nothing else in cuda/group_by has any. Those without a measurement say by what
+// arithmetic they were chosen. A policy never changes results but for the order of groups.
 namespace spillway::cuda {
 
 // Rows per thread that are on their way through shared memory together, and threads of a block. A row of a 4-byte key
@@ -55,38 +55,44 @@ constexpr int kColumnGroupsRows = 4;
 // Share of the slots that expected groups may take: searches take 1.1 rounds at 0.43, 4.1 at 0.85 and 5.3 at 0.9
 // (find_slots.cuh), of some 20 instructions per 32 rows each, where another slice costs some 60 and reads the rows once
 // more. What is expected may be 3 % too low, and still one key in 5,000 has no place. Slots of 12 bytes, 227 KiB:
-// 17,400 groups. Not measured yet.
-// Keys of 8 bytes stand by two in a bucket, and at 0.85 one in 20,000 has no place.
+// 17,400 groups. H200, 2^28 rows of 12 bytes, maxima: one slice at 0.42 (2^13 groups) 1.16 ms, at 0.85 (2^14) 1.99,
+// where two half as full, by pairs, took 2.41. Fuller ones are not measured yet.
+// Keys of 8 bytes stand by two in a bucket, and at 0.85 one in 20,000 has no place. Their tables are measured up to
+// 0.43 (2^12 groups of 24 bytes, 2.20 ms), not yet at this fill.
 constexpr double narrow_fill(uint32_t key_words) {
     return key_words == 1 ? 0.9 : 0.8;
 }
-// Tables of 4-byte keys up to this fill are looked at by pairs. H200, 2^28 rows of 12 bytes, maxima: 4 groups 0.80 ms
-// by pairs and 0.99 by buckets of four, 2^12 (a fill of 0.21) 0.99 and 1.09.
+// Tables of 4-byte keys up to this fill are looked at by pairs, which read half of the words. H200, 2^28 rows of 12
+// bytes, maxima. 4 groups: by pairs 1.08 ms with 1,024 threads, whose registers spill, and 0.78 to 0.81 with 896; by
+// buckets of four 0.99 with 1,024. 2^12 groups, a fill of 0.21: by pairs 1.00 with 896, by buckets 1.09 with 1,024.
+// Buckets with 896 threads and few groups were never measured: what pairs are worth, and up to what fill, is not known.
 constexpr double kPairsFillMax = 0.3;
 // ... slots of a walk at most.
 constexpr uint32_t kPairsWalkMax = 64;
 // Slices do the instructions of as many passes over the rows. H200, 2^28 rows of 12 bytes, 2^14 groups, with pairs of
 // slots half full: maxima, two slices 2.4 ms (kPartitioned 3.6); sums, whose slots are larger, three slices 5.3 (4.0).
-// So three of maxima would take what kPartitioned does.
+// So three of maxima would take what kPartitioned does. Key and columns of 8 bytes, maxima: 5.8 ms with 2^14 groups,
+// which are three slices, and with 2^16 by kPartitioned.
 constexpr uint32_t column_groups_slices_max(uint32_t key_words) {
     return key_words == 1 ? 2 : 3;
 }
 // Static shared memory of the kernel, with what aligns the table behind it, at most.
 constexpr uint32_t kColumnGroupsReservedBytes = 256;
 
-// kPartitioned of columns of 4 or 8 bytes (packed_groups.hpp): rows of a thread; narrow_threads() below is for one
+// kPartitioned of columns of 4 or 8 bytes (packed_groups.hpp): rows of a thread; packed_threads() below is for one
 // block per multiprocessor, two have half of them each.
 constexpr int kPackedGroupsRows = 4;
 // Full tables as narrow_fill(). Where a partition has few rows per group, most of what is done is to claim and to emit
 // slots, and one block at work while the other's groups leave is worth more than large partitions: of two blocks half
 // as full.
 constexpr double kPackedGroupsFillOfTwo = 0.5;
-// From this fill on one radix bit more, where the same pass has it: a pass of 8 bits takes some 5 % more than one of 7
-// (radix_policy.hpp), 0.05 ms of 2^28 rows, searches 1.8 rounds at 0.6 and 4.1 at 0.85. Not measured yet.
+// From this fill on one radix bit more, where the same pass has it: of 2^27 rows of 12 bytes a pass of 8 bits took 0.95
+// ms and one of 7 0.90, before tiles were staged; searches take 1.8 rounds at 0.6 and 4.1 at 0.85. Not measured yet on
+// a whole group-by.
 constexpr double kPackedGroupsFillBetter = 0.6;
 // With fewer rows per group than these tables are no larger than that asks for: by count a warp takes 6 instructions
 // per slot, taken or not, to emit groups, and at a fill of 0.6 some 0.5 more per row to find them than at 0.43. Not
-// measured yet.
+// measured yet beside larger ones.
 constexpr uint64_t kPackedGroupsFewRows = 8;
 // Slots per expected group where shared memory has them and rows are many.
 constexpr double kPackedGroupsSlotsPerGroup = 8;
@@ -128,14 +134,19 @@ constexpr int kEmitThreads = 256;
 // The kernels of the commonest shapes (narrow_plan.hpp): words of a row's columns at most, each of which is a kernel of
 // its own to compile.
 constexpr int kNarrowValueWordsMax = 4;
-// Threads of a block that has a multiprocessor for itself, by words of key and columns. 32 warps have 64 registers per
-// thread, which hold four rows of three words, twice, where the key has one; else 16 warps with 128. On the way are 48
-// KiB of rows of 6 words or 3, at least 16, where 17 bytes per cycle and 800 cycles of latency ask for 14. Not measured
-// yet for keys of 8 bytes.
+// Threads of a block that has a multiprocessor for itself, by words of key and columns: so many that nothing spills. 32
+// warps have 64 registers per thread, which hold four rows of two words, twice; 28 warps 72, which those of one word of
+// key and two of columns take; the others have 16 with 128. On the way are 42 KiB of rows of 3 words and 48 of 6, at
+// least 16, where 17 bytes per cycle and 800 cycles of latency ask for 14.
+// H200, 2^28 rows of 12 bytes, maxima, 896 threads and 1,024: 4 groups by pairs 0.78 to 0.81 ms and 1.08, 2^14 by
+// buckets 1.99 and 2.13. Key and columns of 8 bytes, 512 threads: 1.56 ms with 4 groups, which is what memory takes;
+// other numbers were not tried, nor those of other rows.
 constexpr int narrow_threads(int key_words, int value_words) {
     return key_words == 1 && value_words == 2 ? 896 : value_words <= (key_words == 1 ? 2 : 0) ? 1024 : 512;
 }
-// kPartitioned: rows of 12 bytes and what becomes of them spill with 64 registers.
+// kPartitioned: rows of 12 bytes and what becomes of them spill with 64 registers and with 72. H200, 2^18 groups, the
+// whole group-by: 3.52 ms by pairs with 768 threads, 3.88 by buckets of four with more threads. Which of the two it is
+// was not told apart.
 constexpr int packed_threads(int key_words, int value_words) {
     return key_words == 1 && value_words == 2 ? 768 : narrow_threads(key_words, value_words);
 }
