@@ -105,13 +105,19 @@ GPU_TEST("group by tables: as many groups as a slice of the hash range takes, an
 }
 
 GPU_TEST("group by tables: partitions of one pass of seven bits, of one of eight, and of two passes") {
-    // Of 12 bytes 17,000 groups per partition: a table without a bit to spare, one more bit, two blocks.
     if (!full_suite()) return;
-    const std::vector<GroupByAlgorithm> partitioned = {GroupByAlgorithm::kPartitioned};
-    const uint64_t distinct = 4200000;
-    const GroupInput input = two_columns(all_of(distinct, 4300011), 4);
-    for (const uint64_t expected : {distinct / 2, distinct}) {
-        check_group_by(input, kExtremes, expected, std::to_string(expected) + " groups expected", partitioned);
+    struct Case {
+        uint64_t distinct;
+        uint64_t expected;
+    };
+    // Of 12 bytes a table takes 17,000 groups: 7,800 of a partition of seven bits; one more bit than 16,400 would ask
+    // for, and twice as many groups in it; 16,400 of eight bits; 20,500 of it, so that two passes and two blocks are
+    // taken.
+    const std::vector<Case> cases = {{1000000, 1000000}, {4200000, 2100000}, {4200000, 4200000}, {5250000, 5250000}};
+    for (const Case& one : cases) {
+        const GroupInput input = two_columns(all_of(one.distinct, one.distinct + 100011), 4);
+        const std::string what = std::to_string(one.expected) + " of " + std::to_string(one.distinct) + " expected";
+        check_group_by(input, kExtremes, one.expected, what, {GroupByAlgorithm::kPartitioned});
     }
 }
 
