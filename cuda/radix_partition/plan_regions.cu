@@ -5,6 +5,10 @@
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
 
+// Bytes: a few words per partition and nothing of the rows. Of counters, 8 bytes each: sum_groups reads those of the
+// histogram once and writes one per partition; round_up reads those and writes as many; the sum reads them and writes
+// as many once more; open_regions reads two arrays and writes three. So Regions::open() moves 72 bytes per partition:
+// 2^8 of them 18 KiB, 2^16 4.5 MiB.
 namespace spillway::cuda {
 
 namespace {
