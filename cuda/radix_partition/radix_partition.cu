@@ -56,7 +56,8 @@ class RadixPartitioning {
     }
 
     PartitionedRows run() {
-        const int passes = radix_passes(bits_);
+        const int bits_max = pass_bits_max(device_.properties(), static_cast<int>(row_words()));
+        const int passes = std::max(1, (bits_ + bits_max - 1) / bits_max);
         // The counters of the first histogram serve as many passes as they have bits for.
         int counted = std::min(bits_, kHistogramBitsMax);
         while ((sizeof(uint32_t) << counted) > device_.properties().shared_bytes_per_block_optin) --counted;

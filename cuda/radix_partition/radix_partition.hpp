@@ -28,7 +28,7 @@ struct PartitionedRows {
 PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, int radix_bits);
 int radix_bits_max();
 
-// Passes over the rows that so many bits take.
+// Passes over the rows that so many bits take; more on GPUs with little shared memory (pass_bits_max()).
 int radix_passes(int radix_bits);
 
 }  // namespace spillway::cuda

@@ -15,6 +15,10 @@ struct TileSize {
     uint32_t shared_bytes = 0;
 };
 
+// Bits of a pass over rows of so many words, at most: kPassBitsMax, or kFewBits where more digits leave a block less
+// room than for half of a tile. So it is with 96 KiB of shared memory and rows of 28 bytes, which leave over 70 KiB.
+int pass_bits_max(const DeviceProperties& properties, int row_words);
+
 // Of a kernel for rows of so many words and passes of at most bits_max (scatter_bits_max()).
 TileSize tile_size(const DeviceProperties& properties, int row_words, int bits_max);
 

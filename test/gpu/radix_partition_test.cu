@@ -10,6 +10,7 @@
 #include "primitive/mix.cuh"
 #include "radix_partition/radix_partition.hpp"
 #include "radix_partition/radix_policy.hpp"
+#include "radix_partition/tile_size.hpp"
 #include "support/keyed_relation.hpp"
 
 namespace spillway::gpu_test {
@@ -98,6 +99,26 @@ GPU_TEST("radix partition: every number of bits, one to three passes") {
     for (const int bits : {0, 1, 2, 5, 7, 8, 9, 13, 14, 15, 16, 17, 18}) check(relation, bits, "sparse keys");
     const KeyedRelation wide(sparse_keys(small_or_full(5000, 50000), test_seed() + 1), 8, {8, 8}, test_seed());
     for (const int bits : {0, 8, 14, 16, 18}) check(wide, bits, "sparse keys of 8 bytes");
+}
+
+GPU_TEST("radix partition: passes of fewer bits where shared memory is small") {
+    const auto with_shared_memory = [](uint64_t bytes) {
+        cuda::DeviceProperties properties = test_device().properties();
+        properties.shared_bytes_per_block_optin = properties.shared_bytes_per_multiprocessor = bytes;
+        return properties;
+    };
+    constexpr uint64_t kSmall = 96U << 10;
+    for (int words = 1; words <= 8; ++words) {
+        const cuda::DeviceProperties small = with_shared_memory(kSmall);
+        CHECK_EQ(cuda::pass_bits_max(small, words), words == 7 ? cuda::kFewBits : cuda::kPassBitsMax);
+        CHECK_EQ(cuda::pass_bits_max(with_shared_memory(227U << 10), words), cuda::kPassBitsMax);
+        // Columns of less than 4 bytes have kernels of eight bits alone.
+        for (const int bits : {cuda::kFewBits, cuda::kPassBitsMax}) {
+            const cuda::TileSize size = cuda::tile_size(small, words, bits);
+            CHECK_EQ(size.rows % cuda::kTileRowsStep, 0U);
+            CHECK_EQ(size.rows > 0 && size.shared_bytes + cuda::scatter_reserved_bytes(bits) <= kSmall, true);
+        }
+    }
 }
 
 GPU_TEST("radix partition: passes of up to eight bits, the first one too") {
