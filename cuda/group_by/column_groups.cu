@@ -31,16 +31,17 @@ ColumnPass pass_of(const GroupPlan& plan, const AggregatePass& aggregate) {
     return pass;
 }
 
-template <int kKeyWords, int kValueWords, bool kPairs>
+template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
 void launch_kernel(Device& device, const ColumnPass& columns) {
-    constexpr uint64_t kThreads = narrow_threads(kKeyWords, kValueWords);
+    constexpr uint64_t kThreads = column_threads(kKeyWords, kValueWords, kSums);
     const AggregatePass& pass = columns.aggregate;
     const auto multiprocessors = static_cast<uint64_t>(device.properties().multiprocessors);
     const uint64_t quads = pass.rows / kColumnGroupsRows;
     const uint64_t useful = std::max<uint64_t>((quads + kThreads - 1) / kThreads, 1);
     const uint64_t teams = std::min(std::max<uint64_t>(multiprocessors / pass.slices, 1), useful);
-    launch(column_groups_kernel<kKeyWords, kValueWords, kPairs>, dim3(static_cast<unsigned>(teams * pass.slices)),
-           dim3(kThreads), (pass.table_bytes(kKeyWords) + 15) & ~15U, device.stream(), columns);
+    launch(column_groups_kernel<kKeyWords, kValueWords, kPairs, kSums>,
+           dim3(static_cast<unsigned>(teams * pass.slices)), dim3(kThreads), (pass.table_bytes(kKeyWords) + 15) & ~15U,
+           device.stream(), columns);
 }
 
 }  // namespace
@@ -64,8 +65,15 @@ ColumnGroupsTable ColumnGroupsTable::make(const DeviceProperties& properties, co
 
 void launch_column_groups(Device& device, const GroupPlan& plan, const AggregatePass& aggregate) {
     const ColumnPass pass = pass_of(plan, aggregate);
-    launch_narrow(plan, aggregate.pairs,
-                  [&](auto shape) { launch_kernel<shape.kKey, shape.kValues, shape.kPairs>(device, pass); });
+    launch_narrow(plan, aggregate.pairs, [&](auto shape) {
+        // Only where it has more threads than the kernel for all.
+        constexpr bool kSums = has_sums_kernel(shape.kKey, shape.kValues);
+        if (kSums && pass.columns.sums) {
+            launch_kernel<shape.kKey, shape.kValues, shape.kPairs, kSums>(device, pass);
+        } else {
+            launch_kernel<shape.kKey, shape.kValues, shape.kPairs, false>(device, pass);
+        }
+    });
 }
 
 }  // namespace spillway::cuda

@@ -60,14 +60,15 @@ struct RowQuad {
     }
 };
 
-template <int kKeyWords, int kValueWords, bool kPairs>
+// kSums: for NarrowColumns::sums alone.
+template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
 class ColumnGroups {
     using Key = typename MixedKey<kKeyWords>::Key;
     using Slots = BlockSlots<kKeyWords>;
     using Quad = RowQuad<kKeyWords, kValueWords>;
     using Search = RowSearch<kKeyWords, kPairs>;
     static constexpr int kRows = Quad::kRows;
-    static constexpr int kThreads = narrow_threads(kKeyWords, kValueWords);
+    static constexpr int kThreads = column_threads(kKeyWords, kValueWords, kSums);
 
   public:
     __device__ ColumnGroups(const ColumnPass& pass, unsigned char* memory, ColumnGroupsShared& shared)
@@ -134,7 +135,7 @@ class ColumnGroups {
         const uint32_t unplaced = Search::find(table_, limit, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, quad, mixed);
         __syncwarp();
-        add_values(pass_.plan, columns_.columns, table_, rows, slot);
+        add_values<kSums>(pass_.plan, columns_.columns, table_, rows, slot);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint64_t quad, const Key (&mixed)[kRows]) {
@@ -164,12 +165,12 @@ class ColumnGroups {
     const uint32_t all_slots_;
 };
 
-template <int kKeyWords, int kValueWords, bool kPairs>
-__global__ void __launch_bounds__(narrow_threads(kKeyWords, kValueWords), 1)
+template <int kKeyWords, int kValueWords, bool kPairs, bool kSums>
+__global__ void __launch_bounds__(column_threads(kKeyWords, kValueWords, kSums), 1)
     column_groups_kernel(const __grid_constant__ ColumnPass pass) {
     extern __shared__ __align__(128) unsigned char memory[];
     __shared__ ColumnGroupsShared shared;
-    ColumnGroups<kKeyWords, kValueWords, kPairs>(pass, memory, shared).run();
+    ColumnGroups<kKeyWords, kValueWords, kPairs, kSums>(pass, memory, shared).run();
 }
 
 }  // namespace spillway::cuda

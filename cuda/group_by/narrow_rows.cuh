@@ -138,9 +138,9 @@ __device__ inline void sum_hot(const BlockSlots<kKeyWords>& table, const Accumul
     __syncwarp();
 }
 
-template <class Value, int kKeyWords, int kRows>
-__device__ inline void sum_narrow(const BlockSlots<kKeyWords>& table, const Accumulator& a,
-                                  const Value (&values)[kRows], const uint32_t (&slot)[kRows]) {
+// In some row many lanes have the first one's slot.
+template <int kKeyWords, int kRows>
+__device__ inline bool has_hot_slot(const BlockSlots<kKeyWords>& table, const uint32_t (&slot)[kRows]) {
     bool is_hot = false;
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
@@ -148,6 +148,12 @@ __device__ inline void sum_narrow(const BlockSlots<kKeyWords>& table, const Accu
         const bool same = slot[r] <= table.slots && slot[r] == first;
         is_hot |= __popc(__ballot_sync(kFullWarp, same)) >= kHotLanes;
     }
+    return is_hot;
+}
+
+template <class Value, int kKeyWords, int kRows>
+__device__ inline void sum_narrow(const BlockSlots<kKeyWords>& table, const Accumulator& a,
+                                  const Value (&values)[kRows], const uint32_t (&slot)[kRows], bool is_hot) {
     if (!is_hot) return sum_each(table, a, values, slot);
         // One copy of the code for all rows.
 #pragma unroll 1
@@ -217,7 +223,7 @@ __device__ inline void add_narrow(const BlockSlots<kKeyWords>& table, const Accu
     if (a.op == (sizeof(Value) == 4 ? AccumulatorOp::kMax32 : AccumulatorOp::kMax64)) {
         max_narrow(table, a, values, slot);
     } else if (a.op == AccumulatorOp::kAdd) {
-        sum_narrow(table, a, values, slot);
+        sum_narrow(table, a, values, slot, has_hot_slot(table, slot));
     } else {
         double numbers[kRows];
 #pragma unroll

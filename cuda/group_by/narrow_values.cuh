@@ -51,12 +51,29 @@ __device__ inline void add_any(const SlotPlan& plan, const NarrowColumns& column
     }
 }
 
-// By all lanes of a warp. plan: accumulators in the order of their columns' words, then those that count rows.
+// NarrowColumns::sums: which lanes have one slot is asked once for all of them.
 template <class Rows, int kKeyWords>
+__device__ inline void add_sums(const SlotPlan& plan, const BlockSlots<kKeyWords>& table, const Rows& rows,
+                                const uint32_t (&slot)[Rows::kRows]) {
+    const bool is_hot = has_hot_slot(table, slot);
+#pragma unroll
+    for (int v = 0; v < Rows::kValueWords; ++v) {
+        uint32_t values[Rows::kRows];
+        rows.values_at(v, values);
+        Accumulator sum = plan.accumulator[v];
+        sum.words = 2;  // as it is: without the code for three no register spills
+        sum_narrow(table, sum, values, slot, is_hot);
+    }
+}
+
+// By all lanes of a warp. plan: accumulators in the order of their columns' words, then those that count rows.
+template <bool kSums, class Rows, int kKeyWords>
 __device__ inline void add_values(const SlotPlan& plan, const NarrowColumns& columns,
                                   const BlockSlots<kKeyWords>& table, const Rows& rows,
                                   const uint32_t (&slot)[Rows::kRows]) {
-    if (columns.one_each_bytes == 4) {
+    if constexpr (kSums) {
+        add_sums(plan, table, rows, slot);
+    } else if (columns.one_each_bytes == 4) {
         add_one_each<uint32_t>(plan, table, rows, slot);
     } else if (Rows::kValueWords % 2 == 0 && columns.one_each_bytes == 8) {
         add_one_each<unsigned long long>(plan, table, rows, slot);

@@ -200,7 +200,7 @@ class PackedGroups {
         const uint32_t unplaced = Search::find(table_, pass_.slots, pass_.slots + 1, mixed, at, slot);
         if (unplaced != 0) add_elsewhere_rows(unplaced, first, mixed);
         __syncwarp();
-        add_values(pass_.plan, packed_.columns, table_, rows, slot);
+        add_values<false>(pass_.plan, packed_.columns, table_, rows, slot);
     }
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {

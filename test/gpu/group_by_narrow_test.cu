@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -159,6 +160,26 @@ GPU_TEST("group by narrow: sums, means and counts, few groups and many, hot ones
     check_group_by(three_columns(drawn_keys(rows, 900, test_seed())), {{Aggregate::kCountRows}}, 0, "counts alone");
 }
 
+GPU_TEST("group by narrow: sums alone of two columns, which have a kernel of their own") {
+    const std::vector<GroupByAlgorithm> hashed = {GroupByAlgorithm::kHash};
+    const std::vector<WantedAggregate> sums = {{Aggregate::kSum, 1, ValueKind::kSigned},
+                                               {Aggregate::kSum, 2, ValueKind::kUnsigned}};
+    std::vector<WantedAggregate> means = sums;
+    means.push_back({Aggregate::kMean, 1, ValueKind::kSigned});
+    means.push_back({Aggregate::kCountRows});
+    const uint64_t rows = small_or_full(9002, 1000003);
+    // By pairs of slots and by buckets; 9,000 means take two slices, as 16,000 sums do.
+    for (const uint64_t distinct : {1, 40, 5000, 9000, 16000}) {
+        const GroupInput input = three_columns(drawn_keys(rows, distinct, test_seed()));
+        const std::string what = std::to_string(distinct) + " groups";
+        if (full_suite() || distinct <= 5000) check_group_by(input, sums, distinct, what, hashed);
+        if (full_suite() || distinct == 40 || distinct == 9000) {
+            check_group_by(input, means, distinct, what + ", means and counts", hashed);
+        }
+    }
+    check_group_by(three_columns(one_hot_key(rows, 0.6, test_seed())), sums, 0, "one hot key", hashed);
+}
+
 GPU_TEST("group by narrow: sums whose words carry, of either sign") {
     HostTable table;
     std::vector<uint64_t> keys;
@@ -171,9 +192,13 @@ GPU_TEST("group by narrow: sums whose words carry, of either sign") {
     }
     table.columns.push_back(group_keys_column(keys, 4));
     table.columns.push_back(column_of(values));
+    std::reverse(values.begin(), values.end());
+    table.columns.push_back(column_of(values));
     const GroupInput input(std::move(table));
     check_group_by(input, {{Aggregate::kSum, 1, ValueKind::kSigned}, {Aggregate::kMean, 1, ValueKind::kSigned}}, 0,
                    "signed");
+    check_group_by(input, {{Aggregate::kSum, 1, ValueKind::kSigned}, {Aggregate::kSum, 2, ValueKind::kUnsigned}}, 0,
+                   "two columns", {GroupByAlgorithm::kHash});
     check_group_by(input, {{Aggregate::kSum, 1, ValueKind::kUnsigned}, {Aggregate::kCountRows}}, 0, "unsigned");
 }
 
