@@ -145,8 +145,10 @@ constexpr int narrow_threads(int key_words, int value_words) {
     return key_words == 1 && value_words == 2 ? 896 : value_words <= (key_words == 1 ? 2 : 0) ? 1024 : 512;
 }
 // kHash: integer sums alone, of two columns of 4 bytes by a key of 4, have a kernel of their own, which has no code for
-// other aggregates, so that 64 registers do and 1,024 threads are at work. H200, 2^28 rows, 2^10 groups: 1.27 ms with
-// as many before there were columns of 8 bytes, 1.40 with 896 since. Not measured yet with this kernel.
+// other aggregates, so that 64 registers do and 1,024 threads are at work. H200, 2^28 rows, by the kernel for all and
+// by this one: 4 groups 1.77 and 1.55 ms, 2^10 1.40 and 1.12, 2^12 1.69 and 1.36, 2^14 (two slices) 3.93 and 3.27. One
+// for maxima alone, of 1,024 threads too, gained 1.17 -> 1.07 with 2^13 groups and nothing elsewhere
+// (2^14: 1.97, 1.97).
 constexpr bool has_sums_kernel(int key_words, int value_words) {
     return key_words == 1 && value_words == 2;
 }
