@@ -17,8 +17,9 @@ TEST(table_gate_lets_in_what_fits) {
     std::atomic<uint64_t> inside{0};
     std::atomic<uint64_t> most{0};
     std::atomic<int> passes{0};
+    constexpr int kPasses = test::fewer_if_sanitized(300);
     parallel_run(8, [&](int worker) {
-        for (int i = 0; i < 300; ++i) {
+        for (int i = 0; i < kPasses; ++i) {
             // From next to nothing to more than there is: then it enters alone.
             const uint64_t bytes = static_cast<uint64_t>(worker * 31 + i * 17) % 150;
             const TableGate::Pass pass(gate, bytes);
@@ -31,7 +32,7 @@ TEST(table_gate_lets_in_what_fits) {
             ++passes;
         }
     });
-    EXPECT_EQ(passes.load(), 8 * 300);
+    EXPECT_EQ(passes.load(), 8 * kPasses);
     EXPECT(most.load() <= kBytes);
     EXPECT(most.load() > kBytes / 2);
 }

@@ -34,7 +34,7 @@ TEST(zipf_cumulative_weights_match_the_sum) {
 }
 
 TEST(zipf_samples_have_the_right_frequencies) {
-    constexpr int64_t kDraws = 400000;
+    constexpr int64_t kDraws = test::fewer_if_sanitized(400000);
     for (const double exponent : kExponents) {
         for (const uint64_t n : {uint64_t{1}, uint64_t{2}, uint64_t{10}, uint64_t{100000}}) {
             const ZipfDistribution zipf(n, exponent);

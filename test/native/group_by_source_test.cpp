@@ -126,8 +126,8 @@ Trial integer_trial(size_t rows, uint64_t distinct) {
 
 TEST(group_by_source_integers) {
     for (int32_t workers = 1; workers <= 4; ++workers) {
-        for (uint64_t distinct : {1, 100, 15000}) {
-            Trial trial = integer_trial(20000, distinct);
+        for (const uint64_t distinct : {size_t{1}, size_t{100}, fewer_if_sanitized(15000)}) {
+            Trial trial = integer_trial(fewer_if_sanitized(20000), distinct);
             trial.workers = workers;
             run_source(trial);
             trial.count_only = true;
