@@ -80,7 +80,7 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
 SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColumn& values, uint64_t rows,
                        KeyBits bits) {
     const PhaseScope transform(device, Phase::kTransform);
-    const auto passes = static_cast<uint64_t>((bits.end - bits.begin + kSortPassBits - 1) / kSortPassBits);
+    const auto passes = static_cast<uint64_t>((bits.end - bits.begin + kGroupSortPassBits - 1) / kGroupSortPassBits);
     count_moved(device, rows * (key.width + passes * 2 * (key.width + values.width)));
     if (key.width == 4 && values.width == 4) {
         return sort<uint32_t, uint32_t>(device, key.data, values.data, rows, bits);

@@ -15,7 +15,7 @@ constexpr int kRunItems = 8;
 constexpr uint64_t kRunTileRows = static_cast<uint64_t>(kRunThreads) * kRunItems;
 
 // Bits of a pass of CUB's radix sort: for the bytes that it moves, not for its speed.
-constexpr int kSortPassBits = 8;
+constexpr int kGroupSortPassBits = 8;
 
 // Slots of a dictionary per key: linear probing at 0.5 looks at (1 + 1 / (1 - 0.5)) / 2 = 1.5 slots (Knuth).
 constexpr uint64_t kDictionarySlotsPerKey = 2;
