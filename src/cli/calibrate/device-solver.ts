@@ -48,7 +48,7 @@ const rest = (ms: number, part: number): number => Math.max(ms - part, ms / 10);
 /** Partition passes that the join makes (passesFor in join-cost.ts). */
 function passesFor(rows: number): number {
     const bits = Math.ceil(Math.log2(Math.max(2, rows / 8192)));
-    return 1 + Math.max(0, Math.ceil((bits - 7) / 8));
+    return Math.ceil(bits / 8);
 }
 
 export class DeviceSolver {
@@ -106,8 +106,8 @@ export class DeviceSolver {
         this.#set("device_match_rows_per_ms", matchRate);
         if (repeated === undefined) return;
         const probes = rows / keyRepeats;
-        const others = Math.max(((rows + probes) * keyBytes) / rate, probes / matchRate);
-        this.#set("device_chain_steps_per_ms", rows / rest(repeated.match, others));
+        // Four pairs per probe row take longer than the bytes of keys alone.
+        this.#set("device_chain_steps_per_ms", rows / rest(repeated.match, probes / matchRate));
     }
 
     #sorts(): void {

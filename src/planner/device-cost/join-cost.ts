@@ -15,8 +15,7 @@ const passBits = 8;
 
 function passesFor(buildRows: number): number {
     const bits = Math.ceil(Math.log2(Math.max(2, buildRows / partitionRows)));
-    // The first pass takes 7 bits at most, later ones 8.
-    return 1 + Math.max(0, Math.ceil((bits - (passBits - 1)) / passBits));
+    return Math.ceil(bits / passBits);
 }
 
 /** Slots of the table of an NPJ: two per row, rounded up to a power of two; a key and a row number each. */
@@ -81,13 +80,13 @@ function npj(context: Context, perfect: boolean): PhaseMs {
 
 /**
  * Rows of both sides find each other in shared memory; `bytes`: what is read and written meanwhile, unless looking for
- * the probe rows takes longer than that, as it does for rows of little but their keys.
+ * the probe rows, and at each candidate where keys repeat, takes longer than that.
  */
 function matchPartitions({ shape, memory }: Context, bytes: number): number {
     const { probeRows, pairs, uniqueBuildKeys } = shape;
     const { devicePartitionBytesPerMs, deviceMatchRowsPerMs, deviceChainStepsPerMs } = memory.speeds;
-    const looks = Math.max(bytes / devicePartitionBytesPerMs, probeRows / deviceMatchRowsPerMs);
-    return looks + (uniqueBuildKeys ? 0 : pairs / deviceChainStepsPerMs);
+    const looks = probeRows / deviceMatchRowsPerMs + (uniqueBuildKeys ? 0 : pairs / deviceChainStepsPerMs);
+    return Math.max(bytes / devicePartitionBytesPerMs, looks);
 }
 
 /** Whole rows are partitioned; where they are too wide, their keys and numbers. */

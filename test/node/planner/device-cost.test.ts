@@ -46,7 +46,6 @@ const group = (more: Partial<DeviceGroupShape> = {}) => chooseDeviceGroupBy(grou
 
 describe("measured runs are predicted within 40 %, with what was fitted to runs", () => {
     interface Record {
-        commit: string;
         workload: {
             name: string;
             key_bytes: number;
@@ -93,13 +92,8 @@ describe("measured runs are predicted within 40 %, with what was fitted to runs"
     const older = { hash: "hgb", partitioned: "pgb-tr", sorted: "sgb-ur" } as const;
     const own = { ...older, hgb: "hgb", "pgb-tr": "pgb-tr", "sgb-ur": "sgb-ur" } as const;
     const groups = read("in-core-group-by").filter(
-        // Skewed sorts are faster than the model knows: rows of a heavy key are gathered in order. The records of keys
-        // of 8 bytes and of 2^14 groups are of kernels that are no longer used for them (commit 3fb8756): to be taken
-        // out of here when they are measured anew.
-        ({ algorithm, workload, commit }) =>
-            Object.hasOwn(own, algorithm) &&
-            !/Zipf [12]/.test(workload.name) &&
-            !(commit.startsWith("3fb8756") && /8-byte keys|g = 2\^14/.test(workload.name))
+        // Skewed sorts are faster than the model knows: rows of a heavy key are gathered in order.
+        ({ algorithm, workload }) => Object.hasOwn(own, algorithm) && !/Zipf [12]/.test(workload.name)
     );
     test.each(groups)("$workload.name, $algorithm", ({ workload, algorithm, median_ms }) => {
         const shape = groupOf({
@@ -230,10 +224,18 @@ describe("a group-by", () => {
     test("of columns of 4 and 8 bytes has kernels that take as long as their bytes", () => {
         const match = (more: Partial<DeviceGroupShape>): number =>
             group({ algorithms: ["hgb"], ...more }).predictedMs.matchMs;
-        expect(match({ keyBytes: 8, values: [8, 8] }) / match({})).toBeCloseTo(2, 1);
+        const groups = 2 ** 8;
+        expect(match({ groups, keyBytes: 8, values: [8, 8] }) / match({ groups })).toBeCloseTo(2, 1);
         expect(match({ keyBytes: 8, values: [4, 8] })).toBeLessThan(match({ keyBytes: 8, values: [8, 8] }));
         expect(match({ values: [8, 8, 8] })).toBeGreaterThan(2 * match({ values: [8, 8] }));
         expect(match({ values: [2, 8] })).toBeGreaterThan(2 * match({ values: [4, 8] }));
+    });
+
+    test("takes longer the fuller tables are", () => {
+        const match = (groups: number): number => group({ algorithms: ["hgb"], groups }).predictedMs.matchMs;
+        expect(match(2 ** 13) / match(2 ** 8)).toBeGreaterThan(1.1);
+        expect(match(2 ** 14) / match(2 ** 8)).toBeGreaterThan(1.7);
+        expect(match(2 ** 14) / match(2 ** 8)).toBeLessThan(2.4);
     });
 
     test("sorts only where it has to, few groups in fewer passes than many", () => {
