@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
-import type { ColumnType } from "../model/column-type.js";
+import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { DeviceChoice } from "./device-choice.js";
 import type { AggregateKind } from "./logical.js";
 import type { StageCommon } from "./stage.js";
@@ -76,9 +76,17 @@ export interface DevicePieces {
     readonly planned: boolean;
 }
 
+/** Key columns of an input, by its place among those of the query. */
+export interface InputKeys {
+    readonly input: number;
+    readonly keys: readonly KeySpec[];
+}
+
 export interface DeviceJoinStage extends DeviceStageCommon {
     readonly kind: "deviceJoin";
     readonly build: number;
+    /** Where the values of the build keys come from, through joins and group-bys, of which there may be a sample. */
+    readonly sampled: InputKeys | null;
     readonly probe: number;
     /** The result; null where its rows are only counted. */
     readonly table: number | null;

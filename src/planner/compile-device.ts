@@ -31,6 +31,7 @@ import { chooseDeviceGroupBy, chooseDeviceJoin } from "./device-cost/choose.js";
 import { groupShape, joinShape } from "./device-shape.js";
 import type { Estimator } from "./estimates.js";
 import { otherSide, type Side } from "./join-sides.js";
+import { sampledKeys } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
 
 /** A stage without what is known only when all stages are. */
@@ -218,6 +219,7 @@ export class DeviceDraft {
             rowsIn: rowsOf("left") + rowsOf("right"),
             rowsOut: rows,
             build: tables[build],
+            sampled: sampledKeys(node, build, this.request.inputs),
             probe: tables[probe],
             ...{ table, pieces: null, chosenBy, spec, choice }
         });

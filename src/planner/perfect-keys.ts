@@ -2,11 +2,12 @@
 // Keys that can be the places of an array ("npj-perfect"): each at most once, in a range that is not much larger than
 // their number.
 import type { KeySpec } from "../model/column-type.js";
-import type { JoinNode, LogicalNode } from "../plan/logical.js";
+import type { InputKeys } from "../plan/device-stages.js";
+import type { InputInfo, JoinNode, LogicalNode } from "../plan/logical.js";
 import type { Estimator } from "./estimates.js";
 import type { Side } from "./join-sides.js";
 import type { Policy } from "./policy.js";
-import { looksUnique, type KeyStatistics } from "./statistics.js";
+import { looksUnique, traceKeys, type KeyStatistics } from "./statistics.js";
 
 /** The values that have a slot in the array. */
 export interface KeyRange {
@@ -67,6 +68,13 @@ export function fitsArray(statistics: KeyStatistics, slots: number, policy: Poli
     return (
         slots >= keyed * (1 - policy.arrayRangeSlack) && sampledRows ** 2 / (2 * slots) >= policy.deviceRepeatsSeenMin
     );
+}
+
+/** The input's columns that a side's keys are those of; what its sample told of them, the GPU may find wrong. */
+export function sampledKeys(node: JoinNode, side: Side, inputs: readonly InputInfo[]): InputKeys | null {
+    const keys = node.keys.map((key) => key[side]);
+    const traced = traceKeys(node[side], keys);
+    return traced === undefined ? null : { keys: traced.keys, input: inputs.indexOf(traced.input) };
 }
 
 /** Why a side of a join cannot be an array indexed by its keys, whatever their values are; undefined: it can. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { linkDictionaries, type LinkedColumn } from "../arrow/linked-dictionaries.js";
-import type { SourceLayout } from "../model/column-type.js";
+import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
@@ -8,7 +8,6 @@ import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { QueryPlanner } from "../planner/plan-query.js";
-import { wantedStatistics } from "../planner/statistics.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
@@ -42,15 +41,6 @@ function mayBeRefused({ stages }: Plan): boolean {
     return stages.some(
         (stage) => stage.kind === "deviceJoin" && stage.chosenBy === "planner" && stage.choice.algorithm !== "phj-tr"
     );
-}
-
-/** The input that a table of the GPU was made of, directly or as groups; -1: there is no single one. */
-function uploadedInput(plan: Plan, table: number): number {
-    for (const stage of plan.stages) {
-        if (stage.kind === "upload" && stage.table === table) return stage.input;
-        if (stage.kind === "deviceGroup" && stage.table === table) return uploadedInput(plan, stage.from);
-    }
-    return -1;
 }
 
 /** One run of one query: admission, sources, statistics, plan, stages, report. */
@@ -163,17 +153,15 @@ export class QueryRun {
     /** Of the keys that arrays relied on. */
     #forgetSamples(plan: Plan): void {
         const inputs = inputsOf(this.node);
-        const wanted = wantedStatistics(this.node, this.runner.policy);
+        const disprove = (at: number, keys: readonly KeySpec[]): void => {
+            const input = inputs[at];
+            if (input !== undefined) this.runner.statistics.disprove(input, keys);
+        };
         for (const stage of plan.stages) {
             if (stage.kind === "arrayJoin") {
-                const input = inputs[stage.buildInput];
-                if (input !== undefined) this.runner.statistics.disprove(input, stage.buildSpec.keys);
+                disprove(stage.buildInput, stage.buildSpec.keys);
             } else if (stage.kind === "deviceJoin" && stage.choice.algorithm === "npj-perfect") {
-                const input = inputs[uploadedInput(plan, stage.build)];
-                // Which of its keys that were is not told; the others lose a choice, and no result.
-                for (const { keys } of wanted.filter((one) => one.input === input)) {
-                    this.runner.statistics.disprove(input as InputInfo, keys);
-                }
+                if (stage.sampled !== null) disprove(stage.sampled.input, stage.sampled.keys);
             }
         }
     }

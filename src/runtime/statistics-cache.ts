@@ -40,6 +40,8 @@ function isMemoryPressure(error: unknown): boolean {
 /** Samples of key columns, taken once per relation; files that did not change are the same relation. */
 export class StatisticsCache {
     readonly #known = new WeakMap<SourceLayout, Map<string, KeyStatistics>>();
+    /** Keys, whatever sample of them was taken. */
+    readonly #disproved = new WeakMap<SourceLayout, Set<string>>();
     /** By the layouts of the left and of the right side, and by their keys. */
     readonly #pairs = new WeakMap<SourceLayout, WeakMap<SourceLayout, Map<string, number>>>();
 
@@ -72,15 +74,23 @@ export class StatisticsCache {
 
     /** A query found that the keys of an input are not as dense or unique as their sample: later plans know. */
     public disprove(input: InputInfo, keys: readonly KeySpec[]): void {
-        const samples = input.source.kind === "layout" ? this.#known.get(input.source.layout) : undefined;
-        for (const [key, sample] of samples ?? []) {
-            if (key.endsWith(`:${keysText(keys)}`)) samples?.set(key, { ...sample, notDense: true });
-        }
+        if (input.source.kind !== "layout") return;
+        const { layout } = input.source;
+        const disproved = this.#disproved.get(layout) ?? new Set();
+        this.#disproved.set(layout, disproved.add(keysText(keys)));
+    }
+
+    /** A sample, and what queries have found since. */
+    #withFindings(layout: SourceLayout, { keys }: WantedStatistics, sample: KeyStatistics): KeyStatistics {
+        return this.#disproved.get(layout)?.has(keysText(keys)) === true ? { ...sample, notDense: true } : sample;
     }
 
     #find(wanted: WantedStatistics): KeyStatistics | undefined {
         const { source } = wanted.input;
-        return source.kind === "layout" ? this.#known.get(source.layout)?.get(keyOf(wanted)) : undefined;
+        const sample = source.kind === "layout" ? this.#known.get(source.layout)?.get(keyOf(wanted)) : undefined;
+        return source.kind === "layout" && sample !== undefined
+            ? this.#withFindings(source.layout, wanted, sample)
+            : undefined;
     }
 
     /** Statistics for a query, of all its relations side by side. `open`: sources that are open already. */
@@ -155,7 +165,7 @@ export class StatisticsCache {
             const options = { sampleRows: wanted.sampleRows, exactRange: wanted.exactRange, workers };
             const found = await job.binding.keyStatistics(job.handle, handle, keys, options);
             perLayout.set(keyOf(wanted), found);
-            return found;
+            return this.#withFindings(source.layout, wanted, found);
         } catch (error) {
             if (isMemoryPressure(error)) return undefined;
             throw error;

@@ -84,8 +84,9 @@ test("speeds of one GPU, and of one that is slower in everything but its cache",
             expect(figures[name]?.measured).toBe(true);
             // Starts of kernels are in all of the times.
             const ratio = (figures[name]?.value ?? 0) / gpu[property];
-            expect(ratio, name).toBeGreaterThan(0.75);
-            expect(ratio, name).toBeLessThan(1.25);
+            const tolerance = name === "device_chain_steps_per_ms" ? 0.1 : 0.25;
+            expect(ratio, name).toBeGreaterThan(1 - tolerance);
+            expect(ratio, name).toBeLessThan(1 + tolerance);
         }
     }
 });
@@ -99,8 +100,9 @@ test("what did not run tells nothing, and noise no speed without end", () => {
     expect(some).not.toHaveProperty("device_memory_bytes_per_ms");
     expect(some).not.toHaveProperty("device_random_reads_per_ms");
     const instant = { transform: 1, match: 1e-3, materialize: 1e-3 };
-    const noisy = new DeviceSolver({ ...runs, phjTr: instant, smjUr: instant }, rows, {}).solve();
-    expect(noisy["device_match_rows_per_ms"]?.value).toBeLessThanOrEqual((2 * rows) / 1e-4);
+    const noisy = new DeviceSolver({ ...runs, repeated: instant, smjUr: instant }, rows, {}).solve();
+    // Less than what the looks of its probe rows take.
+    expect(noisy["device_chain_steps_per_ms"]?.value).toBeLessThanOrEqual(rows / 1e-4);
     expect(noisy["device_merge_rows_per_ms"]?.value).toBeLessThanOrEqual((2 * rows) / 1e-4);
     // As many probe rows as a few take no longer.
     const same = { buildRows: rows, probeRows: rows, fewProbes: instant, manyProbes: instant };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The join by an array that is indexed by its keys: which keys it takes, and how others are refused.
 import { Float64, Int16, Int32, Int64, Uint64, Utf8, type DataType, type Table } from "apache-arrow";
-import type { Query } from "spillway";
+import type { Query, Relation, Runtime } from "spillway";
 import { describe, expect, test } from "vitest";
 import { profileFor } from "../../support/device-profile.js";
 import { useGpu } from "../../support/gpu.js";
@@ -91,6 +91,8 @@ describe("perfect hashing, chosen by the planner", () => {
     const rows = 20_000;
     // No piece of a sample of 16,384 rows has this row.
     const unseen = 300;
+    // More than what is sampled for a group-by.
+    const many = 200_000;
     const keys = (type: DataType, make: (i: number) => unknown): Table => keyed(count(rows, make), type);
 
     async function withQuery(left: Table, body: (query: Query, expected: string[]) => Promise<void>): Promise<void> {
@@ -137,6 +139,48 @@ describe("perfect hashing, chosen by the planner", () => {
             // The next plan does not try again.
             expect(String(await query.explain())).not.toContain("npj-perfect, ");
             expect(await query.count()).toBe(expected.length);
+        });
+    });
+
+    const far = 2_000_000_000;
+    const withFarKey = (): Table => keyed(count(many, (i) => (i === unseen ? far : i)));
+    // No array for it: each key twice.
+    const twice = (): Table => keyed(count(many, (i) => (i === unseen ? far : i >> 1)));
+
+    test.each([
+        ["groups", (relation: Relation): Query | Relation => relation, many - 1],
+        [
+            "groups of a join",
+            (relation: Relation, runtime: Runtime): Query | Relation =>
+                relation.join(runtime.fromTable(twice()), { on: "k", hints: { buildSide: "right" } }),
+            many / 2 - 1
+        ]
+    ])("%s with a key far from the others: refused once", async (_, make, expected) => {
+        using sandbox = new Sandbox();
+        await withRuntime({ ...onGpu, machine: profileFor(sandbox, "npj-perfect") }, async (runtime) => {
+            const source = make(runtime.fromTable(withFarKey()), runtime);
+            const groups = source.groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
+            const query = groups.join(runtime.fromTable(keyed(count(many))), { on: "k", hints: { buildSide: "left" } });
+            expect(String(await query.explain())).toContain("npj-perfect, ");
+            expect(await query.count()).toBe(expected);
+            expect(String(await query.explain())).not.toContain("npj-perfect, ");
+            expect(await query.count()).toBe(expected);
+        });
+    });
+
+    test("what was refused is not tried again with a sample of another size", async () => {
+        using sandbox = new Sandbox();
+        await withRuntime({ ...onGpu, machine: profileFor(sandbox, "npj-perfect") }, async (runtime) => {
+            const other = runtime.fromTable(keyed(count(many)));
+            const options = { on: "k", hints: { buildSide: "left" } } as const;
+            const groupsOf = (source: Relation): Query =>
+                source.groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } }).join(other, options);
+            const [refused, asked] = [withFarKey(), withFarKey()].map((table) => runtime.fromTable(table));
+            const query = refused!.join(other, options);
+            expect(String(await query.explain())).toContain("npj-perfect, ");
+            expect(await query.count()).toBe(many - 1);
+            expect(String(await groupsOf(asked!).explain())).toContain("npj-perfect, ");
+            expect(String(await groupsOf(refused!).explain())).not.toContain("npj-perfect, ");
         });
     });
 
