@@ -87,10 +87,9 @@ export class StatisticsCache {
 
     #find(wanted: WantedStatistics): KeyStatistics | undefined {
         const { source } = wanted.input;
-        const sample = source.kind === "layout" ? this.#known.get(source.layout)?.get(keyOf(wanted)) : undefined;
-        return source.kind === "layout" && sample !== undefined
-            ? this.#withFindings(source.layout, wanted, sample)
-            : undefined;
+        if (source.kind !== "layout") return undefined;
+        const sample = this.#known.get(source.layout)?.get(keyOf(wanted));
+        return sample && this.#withFindings(source.layout, wanted, sample);
     }
 
     /** Statistics for a query, of all its relations side by side. `open`: sources that are open already. */

@@ -45,7 +45,7 @@ const total = ({ transform, match, materialize }: Phases): number => transform +
 /** What is left of a time when a part is taken off: noise leaves no less than a tenth, or rates would know no end. */
 const rest = (ms: number, part: number): number => Math.max(ms - part, ms / 10);
 
-/** Partition passes that the join makes (passesFor in join-cost.ts). */
+/** Partition passes that the join makes: passesFor in join-cost.ts, which the command line may not import. */
 function passesFor(rows: number): number {
     const bits = Math.ceil(Math.log2(Math.max(2, rows / 8192)));
     return Math.ceil(bits / 8);

@@ -239,6 +239,6 @@ describe("a group-by", () => {
         const sums = { aggregates: { x: { sum: "a" }, y: { sum: "b" }, n: { count: "*" } } };
         const stage = groupStage(planOf(group(keys, { keys: ["k"], ...sums }), [{ sampledDistinct: 4096 }]));
         const fewer = grouped({ sampledDistinct: 4096 });
-        expect(stage.choice.candidates[0]!.predictedMs).toBeGreaterThan(fewer.choice.candidates[0]!.predictedMs * 1.4);
+        expect(stage.choice.candidates[0]!.predictedMs).toBeGreaterThan(fewer.choice.candidates[0]!.predictedMs * 2);
     });
 });
