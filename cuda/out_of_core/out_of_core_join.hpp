@@ -95,7 +95,8 @@ class OutOfCoreJoin {
     OutOfCoreJoin(const OutOfCoreJoin&) = delete;
     OutOfCoreJoin& operator=(const OutOfCoreJoin&) = delete;
 
-    void build(ChunkSource& source);
+    // sink: as probe()'s, for joins that keep build rows without a partner; others need none yet.
+    void build(ChunkSource& source, ResultSink* sink = nullptr);
     const std::vector<uint64_t>& partition_rows() const;  // of the build side
     // sink: nullptr unless rows are wanted.
     const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <numeric>
+
+#include "out_of_core/build_side.hpp"
+
+namespace spillway::cuda {
+
+BuildSide::BuildSide(Device& device, Parcels& parcels, const CodeLayout& layout, const OutOfCoreSizes& sizes,
+                     uint64_t index_rows, bool marks)
+    : device_(device),
+      row_words_(layout.row_words),
+      chunk_rows_(sizes.chunk_rows),
+      pages_(device, parcels, layout.row_words, sizes.page_rows, sizes.pages, 1ULL << layout.radix_bits),
+      index_(device, parcels, pages_, layout.row_words, layout.key_words, static_cast<int>(layout.radix_bits),
+             index_rows),
+      resident_(1ULL << layout.radix_bits),
+      rows_(1ULL << layout.radix_bits) {
+    for (uint64_t p = 0; p < resident_.size(); ++p) resident_[p] = p < sizes.resident_partitions ? 1 : 0;
+    if (marks) marks_ = device.memory().allocate(pages_.capacity_rows(), "marks of build rows");
+}
+
+std::vector<uint64_t> BuildSide::resident() const {
+    std::vector<uint64_t> partitions;
+    for (uint64_t p = 0; p < resident_.size(); ++p) {
+        if (is_resident(p)) partitions.push_back(p);
+    }
+    return partitions;
+}
+
+BuildSide::Split BuildSide::split(const std::vector<RowPiece>& pieces) const {
+    Split split;
+    for (const RowPiece& piece : pieces)
+        (is_resident(piece.partition) ? split.resident : split.spilled).push_back(piece);
+    return split;
+}
+
+// The scratch of the index serves: there is no index while the build side comes in.
+void BuildSide::evict(uint64_t partition, RowSpiller& spiller) {
+    const uint64_t rows = pages_.rows(partition);
+    const uint64_t some_max = std::min(chunk_rows_, index_.partition_rows_max());
+    for (uint64_t done = 0; done < rows; done += some_max) {
+        const uint64_t some = std::min(some_max, rows - done);
+        pages_.gather(partition, done, some, index_.scratch());
+        spiller.spill_piece(kSide, index_.scratch(), {0, some, partition});
+    }
+    pages_.release(partition);
+    resident_[partition] = 0;
+}
+
+void BuildSide::evict_last(RowSpiller& spiller) {
+    const auto last = std::find(resident_.rbegin(), resident_.rend(), uint8_t{1});
+    if (last == resident_.rend()) throw Error(ErrorCode::kInternal, "pages are in use and no partition is resident");
+    evict(static_cast<uint64_t>(resident_.rend() - last) - 1, spiller);
+}
+
+void BuildSide::add(const PartitionedChunk& chunk, RowSpiller& spiller) {
+    for (const RowPiece& piece : chunk.batch.pieces) rows_[piece.partition] += piece.rows;
+    for (;;) {
+        const Split pieces = split(chunk.batch.pieces);
+        const uint64_t wanted = std::accumulate(pieces.resident.begin(), pieces.resident.end(), uint64_t{0},
+                                                [&](uint64_t pages, const RowPiece& piece) {
+                                                    return pages + pages_.pages_for(piece.partition, piece.rows);
+                                                });
+        if (wanted > pages_.free_pages()) {
+            evict_last(spiller);
+            continue;
+        }
+        pages_.append(chunk.batch, pieces.resident);
+        spiller.spill(kSide, chunk.batch.rows, pieces.spilled, chunk.extremes);
+        return;
+    }
+}
+
+void BuildSide::finish(RowSpiller& spiller) {
+    for (uint64_t p = 0; p < resident_.size(); ++p) {
+        if (is_resident(p) && rows_[p] > index_.partition_rows_max()) evict(p, spiller);
+    }
+    index(resident());
+}
+
+void BuildSide::index(const std::vector<uint64_t>& partitions) {
+    index_.build(partitions);
+    if (marks_) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks_.as(), 0, marks_.bytes(), device_.stream()));
+}
+
+std::vector<RowPiece> BuildSide::pieces(uint64_t partition) const {
+    std::vector<RowPiece> pieces;
+    uint64_t left = pages_.rows(partition);
+    for (const uint32_t page : pages_.pages(partition)) {
+        const uint64_t rows = std::min(left, pages_.page_rows());
+        pieces.push_back({page * pages_.page_rows(), rows, partition});
+        left -= rows;
+    }
+    return pieces;
+}
+
+}  // namespace spillway::cuda

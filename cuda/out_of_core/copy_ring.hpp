@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/device.hpp"
+
+namespace spillway::cuda {
+
+// Room for chunks in device memory that copy engines fill while kernels work on earlier ones: slots in a circle, filled
+// on a stream of their own, emptied on the device's.
+class CopyRing {
+  public:
+    CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes);
+    // Waits for the copies: their sources may go, and the memory.
+    ~CopyRing();
+    CopyRing(const CopyRing&) = delete;
+    CopyRing& operator=(const CopyRing&) = delete;
+
+    uint64_t slot_bytes() const { return slot_bytes_; }
+    uint32_t slots() const { return static_cast<uint32_t>(slots_.size()); }
+    cudaStream_t stream() const { return stream_.get(); }
+
+    // The next slot to be filled: later copies wait for whoever reads what it has now. Every slot must have been
+    // emptied on the host's side, by a call of emptied().
+    uint32_t take();
+    uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
+    void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
+    void filled(uint32_t slot);  // all its copies are enqueued
+    // Later work on the device's stream waits for the slot's copies, and has read them all when emptied() is called.
+    void wait_on_device(uint32_t slot);
+    void emptied(uint32_t slot);
+
+    bool is_copied(uint32_t slot) const { return slots_[slot].copied.done(); }
+    void wait_copied(uint32_t slot) const { slots_[slot].copied.synchronize(); }
+    void wait_for(const Event& event) { stream_.wait(event); }
+    uint64_t copied_bytes() const { return copied_bytes_; }
+
+  private:
+    struct Slot {
+        Allocation memory;
+        Event copied;
+        Event emptied;
+        bool used = false;
+    };
+
+    Device& device_;
+    const uint64_t slot_bytes_;
+    Stream stream_;
+    std::vector<Slot> slots_;
+    uint32_t next_ = 0;
+    uint64_t copied_bytes_ = 0;
+};
+
+}  // namespace spillway::cuda

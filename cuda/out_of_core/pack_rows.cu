@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "out_of_core/pack_rows.hpp"
+#include "out_of_core/row_tiles.cuh"
+
+namespace spillway::cuda {
+
+namespace {
+
+constexpr uint32_t kWarps = kOutOfCoreThreads / kWarpThreads;
+constexpr uint32_t kTileGroups = kTileRows / kGroupRows;
+
+struct FragmentCodes {
+    PieceTiles tiles;
+    const uint64_t* first_word = nullptr;
+    const uint32_t* group_words = nullptr;
+    const uint8_t* bits = nullptr;
+    const uint64_t* base = nullptr;
+};
+
+FragmentCodes send(Parcels& parcels, const FragmentSet& set) {
+    FragmentCodes codes;
+    codes.tiles = send_pieces(parcels, set.pieces);
+    codes.first_word = parcels.send(set.first_word);
+    codes.group_words = parcels.send(set.group_words);
+    codes.bits = parcels.send(set.bits);
+    codes.base = parcels.send(set.base);
+    return codes;
+}
+
+__device__ inline uint64_t load_field(const uint32_t* row, CodeField field) {
+    const uint32_t first = row[field.offset / 4] >> (field.offset % 4 * 8);
+    switch (field.width) {
+        case 1:
+            return first & 0xffU;
+        case 2:
+            return first & 0xffffU;
+        case 4:
+            return first;
+        default:
+            return first | static_cast<uint64_t>(row[field.offset / 4 + 1]) << 32;
+    }
+}
+
+__device__ inline void store_field(uint32_t* row, CodeField field, uint64_t value) {
+    switch (field.width) {
+        case 1:
+            reinterpret_cast<uint8_t*>(row)[field.offset] = static_cast<uint8_t>(value);
+            break;
+        case 2:
+            reinterpret_cast<uint16_t*>(row)[field.offset / 2] = static_cast<uint16_t>(value);
+            break;
+        case 8:
+            row[field.offset / 4 + 1] = static_cast<uint32_t>(value >> 32);
+            [[fallthrough]];
+        default:
+            row[field.offset / 4] = static_cast<uint32_t>(value);
+    }
+}
+
+// Signed numbers in the order of unsigned ones, so that a range around 0 is short. Its own inverse.
+__device__ inline uint64_t ordered(uint64_t value, uint32_t width) {
+    return value ^ (1ULL << (width * 8 - 1));
+}
+
+template <int kKeyWords>
+__device__ inline uint64_t unmixed(uint64_t mixed) {
+    return MixedKey<kKeyWords>::unmix(static_cast<typename MixedKey<kKeyWords>::Key>(mixed));
+}
+template <int kKeyWords>
+__device__ inline uint64_t mixed(uint64_t key) {
+    return MixedKey<kKeyWords>::mix(static_cast<typename MixedKey<kKeyWords>::Key>(key));
+}
+
+__device__ inline uint64_t low_bits(uint32_t bits) {
+    return bits >= 64 ? ~0ULL : (1ULL << bits) - 1;
+}
+
+// Lane i has row i of a matrix of bits, then column i.
+__device__ inline uint32_t transpose_bits(uint32_t word) {
+    uint32_t mask = 0x0000ffffU;
+#pragma unroll
+    for (uint32_t distance = 16; distance > 0; distance /= 2) {
+        const uint32_t other = __shfl_xor_sync(kFullWarp, word, distance);
+        word = (lane_index() & distance) == 0 ? (word & mask) | ((other & mask) << distance)
+                                              : (word & ~mask) | ((other & ~mask) >> distance);
+        mask ^= mask << (distance / 2);
+    }
+    return word;
+}
+
+template <int kKeyWords>
+__global__ void extremes_kernel(CodeLayout layout, const uint32_t* rows, const uint64_t* begin, const uint64_t* end,
+                                FieldExtremes* extremes) {
+    const uint64_t partition = blockIdx.x;
+    const uint64_t last = end[partition];
+    const uint64_t step = static_cast<uint64_t>(gridDim.y) * blockDim.x;
+    for (uint32_t f = 0; f < layout.fields; ++f) {
+        const CodeField field = layout.field[f];
+        uint64_t least = ~0ULL;
+        uint64_t greatest = 0;
+        for (uint64_t i = begin[partition] + blockIdx.y * blockDim.x + threadIdx.x; i < last; i += step) {
+            uint64_t value = load_field(rows + i * layout.row_words, field);
+            if (f == 0) value = unmixed<kKeyWords>(value);
+            value = ordered(value, field.width);
+            least = min(least, value);
+            greatest = max(greatest, value);
+        }
+#pragma unroll
+        for (uint32_t distance = 16; distance > 0; distance /= 2) {
+            least = min(least, __shfl_xor_sync(kFullWarp, least, distance));
+            greatest = max(greatest, __shfl_xor_sync(kFullWarp, greatest, distance));
+        }
+        if (lane_index() != 0 || least > greatest) continue;
+        FieldExtremes* const found = extremes + partition * layout.fields + f;
+        atomicMin(reinterpret_cast<unsigned long long*>(&found->least), static_cast<unsigned long long>(least));
+        atomicMax(reinterpret_cast<unsigned long long*>(&found->greatest), static_cast<unsigned long long>(greatest));
+    }
+}
+
+__global__ void clear_extremes(FieldExtremes* extremes, uint64_t count) {
+    const uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < count) extremes[i] = FieldExtremes{};
+}
+
+// A warp takes every kWarps-th group of its block's tile.
+template <int kKeyWords>
+__global__ void pack_kernel(CodeLayout layout, const uint32_t* rows, FragmentCodes codes, uint32_t* packed) {
+    const RowTile tile = row_tile(codes.tiles);
+    const RowPiece piece = codes.tiles.piece[tile.piece];
+    const uint64_t group_words = codes.group_words[tile.piece];
+    const uint8_t* const bits = codes.bits + tile.piece * layout.fields;
+    const uint64_t* const base = codes.base + tile.piece * layout.fields;
+    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kWarps) {
+        const uint32_t in_tile = g * kGroupRows + lane_index();
+        const bool present = in_tile < tile.rows;
+        const uint32_t* const row = rows + (piece.begin + tile.offset + in_tile) * layout.row_words;
+        uint32_t* out = packed + codes.first_word[tile.piece] + (tile.offset / kGroupRows + g) * group_words;
+        for (uint32_t f = 0; f < layout.fields; ++f) {
+            const uint32_t wide = bits[f] & ~kKeyMixed;
+            uint64_t value = 0;
+            if (present) {
+                value = load_field(row, layout.field[f]);
+                if ((bits[f] & kKeyMixed) != 0) {
+                    value &= low_bits(wide);
+                } else {
+                    if (f == 0) value = unmixed<kKeyWords>(value);
+                    value = ordered(value, layout.field[f].width) - base[f];
+                }
+            }
+            if (wide > 0) {
+                const uint32_t column = transpose_bits(static_cast<uint32_t>(value));
+                if (lane_index() < wide) out[lane_index()] = column;
+            }
+            if (wide > 32) {
+                const uint32_t column = transpose_bits(static_cast<uint32_t>(value >> 32));
+                if (lane_index() < wide - 32) out[32 + lane_index()] = column;
+            }
+            out += wide;
+        }
+    }
+}
+
+template <int kKeyWords>
+__global__ void unpack_kernel(CodeLayout layout, const uint32_t* packed, FragmentCodes codes, uint32_t* rows) {
+    const RowTile tile = row_tile(codes.tiles);
+    const RowPiece piece = codes.tiles.piece[tile.piece];
+    const uint64_t group_words = codes.group_words[tile.piece];
+    const uint8_t* const bits = codes.bits + tile.piece * layout.fields;
+    const uint64_t* const base = codes.base + tile.piece * layout.fields;
+    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kWarps) {
+        const uint32_t in_tile = g * kGroupRows + lane_index();
+        const bool present = in_tile < tile.rows;
+        uint32_t* const row = rows + (piece.begin + tile.offset + in_tile) * layout.row_words;
+        const uint32_t* in = packed + codes.first_word[tile.piece] + (tile.offset / kGroupRows + g) * group_words;
+        if (present && layout.padded != 0) row[layout.row_words - 1] = 0;
+        for (uint32_t f = 0; f < layout.fields; ++f) {
+            const uint32_t wide = bits[f] & ~kKeyMixed;
+            uint64_t value = 0;
+            if (wide > 0) value = transpose_bits(lane_index() < wide ? in[lane_index()] : 0);
+            if (wide > 32) {
+                const uint32_t high = transpose_bits(lane_index() < wide - 32 ? in[32 + lane_index()] : 0);
+                value |= static_cast<uint64_t>(high) << 32;
+            }
+            in += wide;
+            if ((bits[f] & kKeyMixed) != 0) {
+                if (wide < 64) value |= piece.partition << wide;
+            } else {
+                value = ordered(value + base[f], layout.field[f].width);
+                if (f == 0) value = mixed<kKeyWords>(value);
+            }
+            if (present) store_field(row, layout.field[f], value);
+        }
+    }
+}
+
+}  // namespace
+
+void find_extremes(Device& device, const CodeLayout& layout, const uint32_t* rows, const uint64_t* begin,
+                   const uint64_t* end, uint64_t partitions, FieldExtremes* extremes) {
+    const uint64_t count = partitions * layout.fields;
+    launch(clear_extremes, dim3(static_cast<unsigned>((count + kOutOfCoreThreads - 1) / kOutOfCoreThreads)),
+           dim3(kOutOfCoreThreads), 0, device.stream(), extremes, count);
+    launch(layout.key_words == 1 ? extremes_kernel<1> : extremes_kernel<2>,
+           dim3(static_cast<unsigned>(partitions), kExtremesBlocks), dim3(kOutOfCoreThreads), 0, device.stream(),
+           layout, rows, begin, end, extremes);
+}
+
+void pack_rows(Device& device, Parcels& parcels, const CodeLayout& layout, const uint32_t* rows, const FragmentSet& set,
+               uint32_t* packed) {
+    const FragmentCodes codes = send(parcels, set);
+    if (codes.tiles.tiles == 0) return;
+    launch(layout.key_words == 1 ? pack_kernel<1> : pack_kernel<2>, dim3(static_cast<unsigned>(codes.tiles.tiles)),
+           dim3(kOutOfCoreThreads), 0, device.stream(), layout, rows, codes, packed);
+}
+
+void unpack_rows(Device& device, Parcels& parcels, const CodeLayout& layout, const uint32_t* packed,
+                 const FragmentSet& set, uint32_t* rows) {
+    const FragmentCodes codes = send(parcels, set);
+    if (codes.tiles.tiles == 0) return;
+    launch(layout.key_words == 1 ? unpack_kernel<1> : unpack_kernel<2>, dim3(static_cast<unsigned>(codes.tiles.tiles)),
+           dim3(kOutOfCoreThreads), 0, device.stream(), layout, packed, codes, rows);
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "out_of_core/fragment_set.hpp"
+#include "out_of_core/parcels.hpp"
+
+namespace spillway::cuda {
+
+// Extremes of the fields of each partition's rows [begin[p], end[p]), all in device memory, into
+// extremes[partition * fields + field]. Reads each row once per field from the caches, once from memory.
+void find_extremes(Device& device, const CodeLayout& layout, const uint32_t* rows, const uint64_t* begin,
+                   const uint64_t* end, uint64_t partitions, FieldExtremes* extremes);
+
+// Packs the pieces of `set` among `rows` into set.words words at `packed`. Reads each row and writes its bits.
+void pack_rows(Device& device, Parcels& parcels, const CodeLayout& layout, const uint32_t* rows, const FragmentSet& set,
+               uint32_t* packed);
+// The other way.
+void unpack_rows(Device& device, Parcels& parcels, const CodeLayout& layout, const uint32_t* packed,
+                 const FragmentSet& set, uint32_t* rows);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "out_of_core/probe_index.hpp"
+#include "out_of_core/row_tiles.cuh"
+
+namespace spillway::cuda {
+
+constexpr uint32_t kTileGroups = kTileRows / kGroupRows;
+
+// The row of one lane and the bucket that its partners are in.
+template <int kKeyWords>
+struct ProbeLane {
+    uint64_t row = 0;  // of the batch
+    bool present = false;
+    uint64_t key = 0;
+    uint32_t begin = 0;  // rows of the partition
+    uint32_t end = 0;
+
+    __device__ ProbeLane(const ProbePass& pass, const RowPiece& piece, const IndexedPartition& indexed,
+                         uint64_t in_piece, bool is_there)
+        : row(piece.begin + in_piece), present(is_there) {
+        if (!present || indexed.bucket_bits == kNotIndexed) return;
+        key = row_key<kKeyWords>(pass.rows + row * pass.row_words);
+        const uint32_t* const bucket = pass.index.bucket + indexed.first_bucket +
+                                       bucket_of<kKeyWords>(key, pass.index.radix_bits, indexed.bucket_bits);
+        begin = bucket[0];
+        end = bucket[1];
+    }
+    __device__ bool is_long() const { return end - begin > kLongBucketRows; }
+};
+
+// The rows of long buckets are shared out among the lanes of the warp; all lanes call. each(lane, key, row, begin, end)
+// runs in all lanes for one lane's row after the other.
+template <int kKeyWords, class Each>
+__device__ inline void for_long_buckets(const ProbeLane<kKeyWords>& own, const Each& each) {
+    uint32_t lanes = __ballot_sync(kFullWarp, own.is_long());
+    while (lanes != 0) {
+        const int lane = __ffs(static_cast<int>(lanes)) - 1;
+        lanes &= lanes - 1;
+        each(static_cast<uint32_t>(lane), __shfl_sync(kFullWarp, own.key, lane), __shfl_sync(kFullWarp, own.row, lane),
+             __shfl_sync(kFullWarp, own.begin, lane), __shfl_sync(kFullWarp, own.end, lane));
+    }
+}
+
+template <int kKeyWords>
+__device__ inline const uint32_t* build_row(const IndexView& index, const IndexedPartition& indexed, uint32_t row) {
+    return index.rows + index.place(indexed, row) * index.row_words;
+}
+
+// Partners of the lane's row; visit(place, row) for each of them, in whichever lane finds it, with the probe row.
+template <int kKeyWords, class Visit>
+__device__ inline uint64_t count_partners(const ProbePass& pass, const IndexedPartition& indexed,
+                                          const ProbeLane<kKeyWords>& own, const Visit& visit) {
+    uint64_t partners = 0;
+    if (!own.is_long()) {
+        for (uint32_t r = own.begin; r < own.end; ++r) {
+            const uint64_t place = pass.index.place(indexed, r);
+            if (row_key<kKeyWords>(pass.index.rows + place * pass.index.row_words) != own.key) continue;
+            ++partners;
+            visit(place, own.row);
+        }
+    }
+    for_long_buckets(own, [&](uint32_t lane, uint64_t key, uint64_t row, uint32_t begin, uint32_t end) {
+        uint32_t found = 0;
+        // In 64 bits: the step behind the last row must not wrap around.
+        for (uint64_t r = begin + static_cast<uint64_t>(lane_index()); r < end; r += kWarpThreads) {
+            const uint64_t place = pass.index.place(indexed, static_cast<uint32_t>(r));
+            if (row_key<kKeyWords>(pass.index.rows + place * pass.index.row_words) != key) continue;
+            ++found;
+            visit(place, row);
+        }
+        const uint32_t all = __reduce_add_sync(kFullWarp, found);
+        if (lane_index() == lane) partners = all;
+    });
+    return partners;
+}
+
+}  // namespace spillway::cuda

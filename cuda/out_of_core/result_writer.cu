@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "out_of_core/result_writer.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+// Columns begin at multiples of this many bytes in a buffer.
+constexpr uint64_t kColumnAlignBytes = 256;
+
+uint64_t column_bytes(const ResultColumn& column, uint64_t rows) {
+    return (rows * column.width + kColumnAlignBytes - 1) / kColumnAlignBytes * kColumnAlignBytes;
+}
+
+}  // namespace
+
+uint64_t ResultWriter::slot_bytes(const ResultWindow& columns, uint64_t rows) {
+    uint64_t bytes = 0;
+    for (int32_t c = 0; c < columns.columns; ++c) bytes += column_bytes(columns.column[c], rows);
+    return bytes;
+}
+
+ResultWriter::ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows)
+    : device_(device), columns_(columns), rows_(rows) {
+    if (slots == 0 || rows == 0) throw Error(ErrorCode::kInvalid, "a result needs a buffer of at least a row");
+    slots_.resize(slots);
+    for (Slot& slot : slots_) slot.memory = device.memory().allocate(slot_bytes(columns, rows), "result rows");
+}
+
+ResultWriter::~ResultWriter() {
+    try {
+        stream_.synchronize();
+    } catch (const Error&) {  // a lost device copies nothing any more
+    }
+}
+
+void ResultWriter::close_copied(size_t keep) {
+    while (!open_.empty() && (open_.size() > keep || slots_[open_.front()].copied.done())) {
+        slots_[open_.front()].copied.synchronize();
+        open_.pop_front();
+        sink_->close();
+    }
+}
+
+void ResultWriter::write(uint64_t total, const std::function<void(const ResultWindow&)>& write) {
+    for (uint64_t first = 0; first < total; first += rows_) {
+        device_.check_cancelled();
+        ResultWindow window = columns_;
+        window.first = first;
+        window.rows = std::min(rows_, total - first);
+        Slot& slot = slots_[next_];
+        // Also before the sink is asked for room: it may have none until older rows were delivered.
+        close_copied(slots_.size() - 1);
+        if (slot.used) SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), slot.copied.get(), 0));
+        slot.used = true;
+        uint8_t* at = slot.memory.as<uint8_t>();
+        for (int32_t c = 0; c < window.columns; ++c) {
+            window.column[c].data = at;
+            at += column_bytes(window.column[c], rows_);
+        }
+        write(window);
+        slot.written.record(device_.stream());
+        stream_.wait(slot.written);
+        const std::vector<void*> to = sink_->open(window.rows);
+        device_.make_current();
+        for (int32_t c = 0; c < window.columns; ++c) {
+            const uint64_t bytes = window.rows * window.column[c].width;
+            SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(to.at(static_cast<size_t>(c)), window.column[c].data, bytes,
+                                                cudaMemcpyDefault, stream_.get()));
+            copied_bytes_ += bytes;
+        }
+        slot.copied.record(stream_.get());
+        open_.push_back(next_);
+        next_ = (next_ + 1) % slots_.size();
+    }
+}
+
+void ResultWriter::finish() {
+    close_copied(0);
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "device/device.hpp"
+#include "out_of_core/out_of_core_join.hpp"
+#include "out_of_core/result_columns.hpp"
+
+namespace spillway::cuda {
+
+// Result rows on their way out: kernels write a window of them into a buffer in device memory, a copy engine brings it
+// to the sink's memory while the next is written.
+class ResultWriter {
+  public:
+    // columns: of the result, without data. Takes slots * rows rows of device memory.
+    ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows);
+    // Waits for the copies.
+    ~ResultWriter();
+    ResultWriter(const ResultWriter&) = delete;
+    ResultWriter& operator=(const ResultWriter&) = delete;
+
+    void set_sink(ResultSink* sink) { sink_ = sink; }
+    // write(window) enqueues the kernel for rows [window.first, window.first + window.rows) of `total` on the device's
+    // stream, as often as buffers take to hold them.
+    void write(uint64_t total, const std::function<void(const ResultWindow&)>& write);
+    // Until all rows have been delivered.
+    void finish();
+    uint64_t copied_bytes() const { return copied_bytes_; }
+
+    static uint64_t slot_bytes(const ResultWindow& columns, uint64_t rows);
+
+  private:
+    struct Slot {
+        Allocation memory;
+        Event written;
+        Event copied;
+        bool used = false;
+    };
+    void close_copied(size_t keep);
+
+    Device& device_;
+    const ResultWindow columns_;
+    const uint64_t rows_;
+    ResultSink* sink_ = nullptr;
+    Stream stream_;
+    std::vector<Slot> slots_;
+    size_t next_ = 0;
+    std::deque<size_t> open_;  // slots whose rows have not been delivered, oldest first
+    uint64_t copied_bytes_ = 0;
+};
+
+}  // namespace spillway::cuda

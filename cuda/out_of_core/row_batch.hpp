@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "out_of_core/out_of_core_policy.hpp"
+#include "out_of_core/parcels.hpp"
+
+namespace spillway::cuda {
+
+// Rows of one partition that lie one behind the other.
+struct RowPiece {
+    uint64_t begin = 0;  // first row
+    uint64_t rows = 0;
+    uint64_t partition = 0;
+};
+
+// Packed rows in device memory (RowLayout, the mixed key first), in pieces.
+struct RowBatch {
+    const uint32_t* rows = nullptr;
+    uint32_t row_words = 1;
+    std::vector<RowPiece> pieces;  // none is empty
+};
+
+// Pieces as kernels see them, cut into tiles of kTileRows rows, one per block.
+struct PieceTiles {
+    const RowPiece* piece = nullptr;
+    const uint64_t* first_tile = nullptr;  // [pieces + 1]
+    uint64_t pieces = 0;
+    uint64_t tiles = 0;
+};
+
+inline PieceTiles send_pieces(Parcels& parcels, const std::vector<RowPiece>& pieces) {
+    std::vector<uint64_t> first_tile;
+    first_tile.reserve(pieces.size() + 1);
+    uint64_t tiles = 0;
+    for (const RowPiece& piece : pieces) {
+        first_tile.push_back(tiles);
+        tiles += (piece.rows + kTileRows - 1) / kTileRows;
+    }
+    first_tile.push_back(tiles);
+    if (tiles == 0) return {};
+    return {parcels.send(pieces), parcels.send(first_tile), pieces.size(), tiles};
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "out_of_core/pack_rows.hpp"
+#include "out_of_core/published.hpp"
+#include "out_of_core/spill_store.hpp"
+
+namespace spillway::cuda {
+
+// Packs rows in device memory and sends them out, a run while the next is packed.
+class RowSpiller {
+  public:
+    // layouts: of build and probe rows. run_words: packed words of a run at most.
+    RowSpiller(Device& device, Parcels& parcels, SpillStore& store, const CodeLayout (&layouts)[2], uint64_t run_words);
+    ~RowSpiller();
+    RowSpiller(const RowSpiller&) = delete;
+    RowSpiller& operator=(const RowSpiller&) = delete;
+
+    // Pieces of a batch whose extremes are known: [partition * fields].
+    void spill(int side, const uint32_t* rows, const std::vector<RowPiece>& pieces, const FieldExtremes* extremes);
+    // A piece whose extremes are not known; the host waits for them.
+    void spill_piece(int side, const uint32_t* rows, const RowPiece& piece);
+
+  private:
+    struct Run {
+        Allocation memory;
+        Event packed;
+        Event sent;
+        bool used = false;
+    };
+    void send(int side, const uint32_t* rows, FragmentSet set);
+
+    Device& device_;
+    Parcels& parcels_;
+    SpillStore& store_;
+    const CodeLayout layouts_[2];
+    Published extremes_;
+    std::array<Run, kRunBuffers> runs_;
+    size_t next_ = 0;
+};
+
+}  // namespace spillway::cuda

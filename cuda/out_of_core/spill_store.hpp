@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/device.hpp"
+#include "out_of_core/copy_ring.hpp"
+#include "out_of_core/fragment_set.hpp"
+
+namespace spillway::cuda {
+
+// Fragments of one run that follow each other there.
+struct FragmentRange {
+    size_t run = 0;
+    size_t first = 0;
+    size_t last = 0;  // exclusive
+    uint64_t rows = 0;
+    uint64_t bytes = 0;
+};
+
+// Packed rows outside of device memory: runs of fragments, one per chunk, in blocks of pinned host memory that are
+// taken as they are needed, up to a limit. Copies go at the speed of the link whatever the fragments are, for those
+// that leave or come back together lie side by side.
+class SpillStore {
+  public:
+    SpillStore(Device& device, uint64_t block_bytes, uint64_t limit_bytes);
+    // Waits for the copies.
+    ~SpillStore();
+    SpillStore(const SpillStore&) = delete;
+    SpillStore& operator=(const SpillStore&) = delete;
+
+    cudaStream_t stream() const { return stream_.get(); }
+    // Enqueues the copy of a packed run behind what stream() has. Throws kOutOfMemory of the host tier.
+    void append(int side, FragmentSet set, const uint32_t* packed);
+    // Later copies of the ring start after all that left.
+    void precede(CopyRing& ring);
+
+    const FragmentSet& set(int side, size_t run) const { return runs_[side][run].set; }
+    // What is spilled of partitions [first, last), in the order in which it came.
+    std::vector<FragmentRange> find(int side, uint64_t first, uint64_t last) const;
+    // Enqueues the copy of a range into a slot.
+    void load(int side, const FragmentRange& range, CopyRing& ring, uint32_t slot, uint64_t offset) const;
+
+    uint64_t bytes(int side) const { return side_bytes_[side]; }
+    uint64_t rows(int side) const { return side_rows_[side]; }
+
+  private:
+    struct Run {
+        FragmentSet set;
+        uint64_t at;  // first byte among all blocks
+    };
+    void grow(uint64_t bytes);
+
+    Device& device_;
+    const uint64_t block_bytes_;
+    const uint64_t limit_bytes_;
+    Stream stream_;
+    Event joint_;
+    std::vector<PinnedBlock> blocks_;
+    uint64_t used_bytes_ = 0;
+    std::vector<Run> runs_[2];
+    uint64_t side_bytes_[2] = {};
+    uint64_t side_rows_[2] = {};
+};
+
+}  // namespace spillway::cuda
