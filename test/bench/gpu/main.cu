@@ -7,6 +7,10 @@
 // spillway_gpu_bench group-by --rows N --groups N [--key-bytes 4|8] [--payload 4,4] [--zipf S] --algorithm NAME ...
 //     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
 // The same of a group-by, a line of JSON for each algorithm.
+// spillway_gpu_bench out-of-core --build-rows N --probe-rows N [--payload-values dense|random]
+//     [--result count|sums|rows] [--inputs host|peer] [--memory-limit BYTES] [--host-limit BYTES] [--radix-bits N]
+//     [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--resident-partitions N] ...
+// The same of a join of relations in pinned host memory or in another GPU's, 8-byte columns unless said otherwise.
 #include <cstdio>
 #include <cstring>
 #include <stdexcept>
@@ -14,6 +18,7 @@
 
 #include "group_bench.hpp"
 #include "measure.hpp"
+#include "out_of_core_bench.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -63,9 +68,12 @@ int run(int count, char** arguments) {
 
 int main(int count, char** arguments) {
     try {
-        const bool groups = count > 1 && std::strcmp(arguments[1], "group-by") == 0;
-        return groups ? spillway::gpu_bench::run_group_bench(count, arguments)
-                      : spillway::gpu_bench::run(count, arguments);
+        const char* const command = count > 1 ? arguments[1] : "";
+        if (std::strcmp(command, "out-of-core") == 0) {
+            return spillway::gpu_bench::run_out_of_core_bench(count, arguments);
+        }
+        return std::strcmp(command, "group-by") == 0 ? spillway::gpu_bench::run_group_bench(count, arguments)
+                                                     : spillway::gpu_bench::run(count, arguments);
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return spillway::gpu_bench::kNothingRan;

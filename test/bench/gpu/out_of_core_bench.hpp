@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "out_of_core/out_of_core_join.hpp"
+#include "out_of_core_inputs.hpp"
+#include "out_of_core_verify.hpp"
+
+namespace spillway::gpu_bench {
+
+struct OutOfCoreSample {
+    double wall_ms = 0;   // build() and probe() on the host's clock
+    double setup_ms = 0;  // before that: device memory is taken, spill memory perhaps
+    double build_ms = 0;
+    double probe_ms = 0;
+    double spilled_ms = 0;
+};
+
+struct OutOfCoreMeasurement {
+    LinkRates rates;
+    cuda::OutOfCoreSizes sizes;
+    std::vector<OutOfCoreSample> samples;
+    cuda::OutOfCoreReport report;  // of the last sample
+    uint64_t peak_device_bytes = 0;
+    uint64_t peak_host_bytes = 0;  // pinned by the join; inputs and result are the caller's
+    std::string device;
+    std::string problem;  // empty: the last sample's result is right
+};
+
+// One line of JSON; the exit code.
+int run_out_of_core_bench(int count, char** arguments);
+
+std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement);
+
+}  // namespace spillway::gpu_bench

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "json_object.hpp"
+#include "measure.hpp"
+#include "out_of_core_bench.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+// What must pass each link at least: every input byte once, spilled rows as packed out and in again, the result.
+struct PlannedLinks {
+    uint64_t h2d = 0;
+    uint64_t d2h = 0;
+    uint64_t peer = 0;
+
+    PlannedLinks(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report) {
+        const Workload& workload = options.bench.workload;
+        const uint64_t spilled_bytes = report.spilled_bytes[0] + report.spilled_bytes[1];
+        (options.inputs == FarPlace::kPeer ? peer : h2d) += options.input_bytes();
+        h2d += spilled_bytes;
+        d2h += spilled_bytes;
+        if (options.result != FarResult::kRows) return;
+        // The key comes once for both sides.
+        const uint64_t row_bytes = options.build_row_bytes() + options.probe_row_bytes() - workload.key_bytes;
+        d2h += report.result_rows * row_bytes;
+    }
+
+    // The directions and links work at the same time.
+    double milliseconds(const LinkRates& rates) const {
+        const auto time_ms = [](uint64_t bytes, double rate) {
+            return bytes == 0 ? 0 : static_cast<double>(bytes) / rate / 1e6;
+        };
+        return std::max({time_ms(h2d, rates.h2d), time_ms(d2h, rates.d2h), time_ms(peer, rates.peer)});
+    }
+};
+
+std::string out_of_core_workload_json(const OutOfCoreOptions& options) {
+    const Workload& workload = options.bench.workload;
+    const auto widths = [](const std::vector<uint32_t>& list_of) {
+        return list(list_of, [](uint32_t width) { return std::to_string(width); });
+    };
+    const auto word = [](const char* text) { return gpu_test::json_text(text); };
+    Object payload;
+    payload.add("build", widths(workload.build_payload)).add("probe", widths(workload.probe_payload));
+    Object object;
+    object.add("key_bytes", uint64_t{workload.key_bytes}).add("payload_bytes", payload.close());
+    object.add("payload_values", word(options.payload_values == FarPayloadValues::kDense ? "dense" : "random"));
+    object.add("build_rows", workload.build_rows).add("probe_rows", workload.probe_rows);
+    object.add("match_ratio", number(workload.match_ratio)).add("zipf", number(workload.zipf));
+    if (!workload.unique_build_keys()) object.add("distinct_keys", workload.distinct);
+    object.add("result", word(options.result == FarResult::kCount  ? "count"
+                              : options.result == FarResult::kSums ? "sums"
+                                                                   : "rows"));
+    object.add("inputs", word(options.inputs == FarPlace::kHost ? "host" : "peer"));
+    if (options.bench.memory_limit > 0) object.add("memory_limit_bytes", options.bench.memory_limit);
+    if (options.host_limit > 0) object.add("host_limit_bytes", options.host_limit);
+    return object.add("seed", options.bench.seed).close();
+}
+
+std::string sizes_json(const cuda::OutOfCoreSizes& sizes) {
+    Object object;
+    object.add("radix_bits", static_cast<uint64_t>(sizes.radix_bits)).add("chunk_rows", sizes.chunk_rows);
+    object.add("chunk_slots", uint64_t{sizes.chunk_slots}).add("page_rows", sizes.page_rows);
+    object.add("pages", sizes.pages).add("resident_partitions", uint64_t{sizes.resident_partitions});
+    object.add("spill_block_bytes", sizes.spill_block_bytes).add("spill_bytes", sizes.spill_bytes);
+    object.add("result_rows", sizes.result_rows).add("result_slots", uint64_t{sizes.result_slots});
+    return object.close();
+}
+
+std::string both_sides(const uint64_t (&values)[2]) {
+    return Object().add("build", values[0]).add("probe", values[1]).close();
+}
+
+// Bytes, what they were at the clock's end, what was planned of them.
+void add_links(Object& object, const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement,
+               double median_ms) {
+    const cuda::OutOfCoreReport& report = measurement.report;
+    const bool of_peer = options.inputs == FarPlace::kPeer;
+    // The join does not know where its chunks lie: what it calls host to device has the inputs in it.
+    const uint64_t peer_bytes = of_peer ? std::min(report.h2d_bytes, options.input_bytes()) : 0;
+    const uint64_t h2d_bytes = report.h2d_bytes - peer_bytes;
+    const auto rate = [&](uint64_t bytes) { return number(static_cast<double>(bytes) / median_ms / 1e6); };
+    Object bytes, rates, copies, planned;
+    const PlannedLinks plan(options, report);
+    bytes.add("h2d", h2d_bytes).add("d2h", report.d2h_bytes);
+    rates.add("h2d", rate(h2d_bytes)).add("d2h", rate(report.d2h_bytes));
+    copies.add("h2d", number(measurement.rates.h2d)).add("d2h", number(measurement.rates.d2h));
+    planned.add("h2d", plan.h2d).add("d2h", plan.d2h);
+    if (of_peer) {
+        bytes.add("peer", peer_bytes);
+        rates.add("peer", rate(peer_bytes));
+        copies.add("peer", number(measurement.rates.peer));
+        planned.add("peer", plan.peer);
+    }
+    const double planned_ms = plan.milliseconds(measurement.rates);
+    object.add("link_bytes", bytes.close()).add("link_gb_per_s", rates.close());
+    object.add("copy_gb_per_s", copies.close()).add("planned_link_bytes", planned.close());
+    object.add("planned_link_ms", milliseconds(planned_ms)).add("link_efficiency", number(planned_ms / median_ms));
+}
+
+}  // namespace
+
+std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement) {
+    const auto times = [&](double OutOfCoreSample::*time) {
+        std::vector<double> values;
+        for (const OutOfCoreSample& sample : measurement.samples) values.push_back(sample.*time);
+        return values;
+    };
+    const auto middle = [&](double OutOfCoreSample::*time) { return milliseconds(median(times(time))); };
+    const cuda::OutOfCoreReport& report = measurement.report;
+    const double median_ms = median(times(&OutOfCoreSample::wall_ms));
+    const uint64_t rows_in = options.bench.workload.build_rows + options.bench.workload.probe_rows;
+    Object phases;
+    phases.add("build_ms", middle(&OutOfCoreSample::build_ms)).add("probe_ms", middle(&OutOfCoreSample::probe_ms));
+    phases.add("spilled_ms", middle(&OutOfCoreSample::spilled_ms));
+    Object object;
+    object.add("workload", out_of_core_workload_json(options));
+    object.add("algorithm", gpu_test::json_text("triton"));
+    object.add("median_ms", milliseconds(median_ms));
+    object.add("samples_ms", list(times(&OutOfCoreSample::wall_ms), milliseconds));
+    object.add("setup_ms", middle(&OutOfCoreSample::setup_ms)).add("phases", phases.close());
+    object.add("rows_in", rows_in).add("rows_out", report.result_rows);
+    object.add("g_tuples_per_s", number(static_cast<double>(rows_in) / median_ms / 1e6));
+    object.add("verified", std::string(measurement.problem.empty() ? "true" : "false"));
+    if (!measurement.problem.empty()) object.add("problem", gpu_test::json_text(measurement.problem));
+    add_links(object, options, measurement, median_ms);
+    object.add("spilled_rows", both_sides(report.spilled_rows)).add("spilled_bytes", both_sides(report.spilled_bytes));
+    object.add("resident_partitions", uint64_t{report.resident_partitions});
+    object.add("sizes", sizes_json(measurement.sizes));
+    Object peak;
+    peak.add("device", measurement.peak_device_bytes);
+    if (measurement.peak_host_bytes > 0) peak.add("host", measurement.peak_host_bytes);
+    object.add("peak_bytes", peak.close());
+    object.add("device", gpu_test::json_text(measurement.device));
+    return object.close();
+}
+
+}  // namespace spillway::gpu_bench

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "measure.hpp"
+#include "out_of_core_bench.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+class FarSource final : public cuda::ChunkSource {
+  public:
+    FarSource(const FarRelation& relation, uint64_t chunk_rows) : relation_(relation), chunk_rows_(chunk_rows) {}
+
+    bool next(cuda::HostChunk& chunk) override {
+        if (at_ == relation_.rows) return false;
+        chunk.rows = std::min(chunk_rows_, relation_.rows - at_);
+        chunk.key = from_row(relation_.key, relation_.key_bytes);
+        chunk.key_valid = nullptr;
+        chunk.columns.clear();
+        for (size_t c = 0; c < relation_.columns.size(); ++c) {
+            chunk.columns.push_back(from_row(relation_.columns[c], relation_.widths[c]));
+        }
+        at_ += chunk.rows;
+        return true;
+    }
+
+  private:
+    const void* from_row(const FarMemory& column, uint32_t width) const {
+        return static_cast<const char*>(column.data()) + at_ * width;
+    }
+
+    const FarRelation& relation_;
+    const uint64_t chunk_rows_;
+    uint64_t at_ = 0;
+};
+
+// Consecutive rows of columns that hold as many as there must be.
+class FarSink final : public cuda::ResultSink {
+  public:
+    explicit FarSink(const FarRows& result) : result_(result) {}
+
+    std::vector<void*> open(uint64_t rows) override {
+        if (rows > result_.rows - opened_) {
+            throw cuda::Error(cuda::ErrorCode::kInternal, "the result has more rows than the inputs give");
+        }
+        std::vector<void*> columns;
+        for (size_t c = 0; c < result_.columns.size(); ++c) {
+            columns.push_back(static_cast<char*>(result_.columns[c].data()) + opened_ * result_.widths[c]);
+        }
+        opened_ += rows;
+        ++open_;
+        return columns;
+    }
+    void close() override { --open_; }
+
+    bool complete() const { return opened_ == result_.rows && open_ == 0; }
+
+  private:
+    const FarRows& result_;
+    uint64_t opened_ = 0;
+    int64_t open_ = 0;
+};
+
+cuda::OutOfCoreSizes to_device_sizes(const ChosenSizes& chosen) {
+    cuda::OutOfCoreSizes sizes;
+    sizes.radix_bits = static_cast<int>(chosen.radix_bits);
+    sizes.chunk_rows = chosen.chunk_rows;
+    sizes.chunk_slots = static_cast<uint32_t>(chosen.chunk_slots);
+    sizes.page_rows = chosen.page_rows;
+    sizes.pages = chosen.pages;
+    sizes.resident_partitions = static_cast<uint32_t>(chosen.resident_partitions);
+    sizes.spill_block_bytes = chosen.spill_block_bytes;
+    sizes.spill_bytes = chosen.spill_bytes;
+    sizes.result_rows = chosen.result_rows;
+    sizes.result_slots = static_cast<uint32_t>(chosen.result_slots);
+    return sizes;
+}
+
+void add_output(cuda::OutOfCoreSpec& spec, FarResult result) {
+    if (result == FarResult::kCount) return;
+    if (result == FarResult::kRows) spec.output.push_back({cuda::OutputSide::kKey, 0});
+    for (const auto side : {cuda::OutputSide::kBuild, cuda::OutputSide::kProbe}) {
+        const size_t columns = spec.widths[side == cuda::OutputSide::kBuild ? 0 : 1].size();
+        for (uint32_t c = 0; c < columns; ++c) spec.output.push_back({side, c});
+    }
+}
+
+cuda::OutOfCoreSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
+    const Workload& workload = options.bench.workload;
+    cuda::OutOfCoreSpec spec;
+    spec.key_bytes = workload.key_bytes;
+    spec.widths[0] = workload.build_payload;
+    spec.widths[1] = workload.probe_payload;
+    spec.result = options.result == FarResult::kCount  ? cuda::OutOfCoreResult::kCount
+                  : options.result == FarResult::kSums ? cuda::OutOfCoreResult::kSums
+                                                       : cuda::OutOfCoreResult::kRows;
+    add_output(spec, options.result);
+    OutOfCoreShape shape;
+    shape.build_rows = workload.build_rows;
+    shape.probe_rows = workload.probe_rows;
+    shape.build_row_bytes = (options.build_row_bytes() + 3) / 4 * 4;
+    shape.probe_row_bytes = (options.probe_row_bytes() + 3) / 4 * 4;
+    shape.memory_limit_bytes = memory_limit_bytes;
+    shape.host_limit_bytes = options.host_limit;
+    const auto device_bytes = [&](const ChosenSizes& sizes) {
+        cuda::OutOfCoreSpec sized = spec;
+        sized.sizes = to_device_sizes(sizes);
+        return cuda::OutOfCoreJoin::device_bytes(sized);
+    };
+    spec.sizes = to_device_sizes(choose_sizes(shape, options.sizes, device_bytes));
+    return spec;
+}
+
+using Clock = std::chrono::steady_clock;
+double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
+    return std::chrono::duration<double, std::milli>(end - begin).count();
+}
+
+OutOfCoreSample run_out_of_core(cuda::Device& device, const cuda::OutOfCoreSpec& spec, const FarInputs& inputs,
+                                const FarRows* rows, OutOfCoreMeasurement& measurement) {
+    FarSource build(inputs.build, spec.sizes.chunk_rows);
+    FarSource probe(inputs.probe, spec.sizes.chunk_rows);
+    const FarRows none;
+    FarSink sink(rows == nullptr ? none : *rows);
+    device.synchronize();
+    const Clock::time_point start = Clock::now();
+    cuda::OutOfCoreJoin join(device, spec);
+    device.synchronize();
+    const Clock::time_point begin = Clock::now();
+    join.build(build);
+    measurement.report = join.probe(probe, rows == nullptr ? nullptr : &sink);
+    const Clock::time_point end = Clock::now();
+    measurement.problem = sink.complete() ? "" : "rows of the result are missing, or blocks of it were not closed";
+    const cuda::OutOfCoreReport& report = measurement.report;
+    return {milliseconds_between(begin, end), milliseconds_between(start, begin), report.build_ms, report.probe_ms,
+            report.spilled_ms};
+}
+
+OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const FarInputs& inputs,
+                                         const FarRows* rows) {
+    const BenchOptions& bench = options.bench;
+    // The spill memory may be the device's pool of pinned memory, whose limit is its only one.
+    const uint64_t host_bytes = options.host_limit > 0 ? options.host_limit : 2 * options.input_bytes();
+    cuda::Device device(bench.device, bench.memory_limit, std::max(cuda::kStagingLimitBytes, host_bytes));
+    const cuda::OutOfCoreSpec spec = make_spec(options, device.memory().limit_bytes());
+    OutOfCoreMeasurement measurement;
+    measurement.sizes = spec.sizes;
+    measurement.device = device.properties().name;
+    for (uint64_t run = 0; run < bench.warmup + bench.samples; ++run) {
+        const bool last = run + 1 == bench.warmup + bench.samples;
+        if (last && rows != nullptr) spoil_far_rows(device, *rows);
+        const OutOfCoreSample sample = run_out_of_core(device, spec, inputs, rows, measurement);
+        if (run >= bench.warmup) measurement.samples.push_back(sample);
+    }
+    measurement.peak_device_bytes = device.memory().peak_bytes();
+    measurement.peak_host_bytes = device.staging().peak_bytes();
+    return measurement;
+}
+
+std::string check_far_totals(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report,
+                             const FarTotals& expected) {
+    const Workload& workload = options.bench.workload;
+    if (report.build_rows != workload.build_rows || report.probe_rows != workload.probe_rows) {
+        return "the join counts other numbers of rows of its inputs than they have";
+    }
+    if (report.result_rows != expected.rows) {
+        return "the result has " + std::to_string(report.result_rows) + " rows instead of " +
+               std::to_string(expected.rows);
+    }
+    if (options.result == FarResult::kSums && report.sums != expected.sums) return "the result has wrong sums";
+    return "";
+}
+
+// Why the devices cannot be used; empty = they can.
+std::string far_obstacle(const OutOfCoreOptions& options) {
+    const std::string obstacle = device_obstacle(options.bench.device);
+    return obstacle.empty() && options.inputs == FarPlace::kPeer ? device_obstacle(options.peer()) : obstacle;
+}
+
+}  // namespace
+
+int run_out_of_core_bench(int count, char** arguments) {
+    const OutOfCoreOptions options = parse_out_of_core_options(count, arguments);
+    const std::string obstacle = far_obstacle(options);
+    if (!obstacle.empty()) {
+        std::fprintf(stderr, "Nothing was measured: no GPU can be used (%s).\n", obstacle.c_str());
+        return kNothingRan;
+    }
+    FarInputs inputs;
+    FarTotals expected;
+    LinkRates rates;
+    {
+        // Not limited: what checks the result is no part of what is measured.
+        cuda::Device device(options.bench.device, 0);
+        inputs = make_far_inputs(device, options);
+        expected = expected_far_totals(device, options, inputs);
+        rates = measure_links(device, options);
+    }
+    const bool has_rows = options.result == FarResult::kRows;
+    FarRows rows;
+    if (has_rows) rows = make_far_rows(options, expected.rows);
+    OutOfCoreMeasurement measurement = measure_out_of_core(options, inputs, has_rows ? &rows : nullptr);
+    measurement.rates = rates;
+    const std::string wrong = check_far_totals(options, measurement.report, expected);
+    if (!wrong.empty()) measurement.problem = wrong;
+    if (measurement.problem.empty() && has_rows) {
+        cuda::Device device(options.bench.device, 0);
+        measurement.problem = check_far_rows(device, options, rows, expected);
+    }
+    std::printf("%s\n", out_of_core_json(options, measurement).c_str());
+    return measurement.problem.empty() ? 0 : 1;
+}
+
+}  // namespace spillway::gpu_bench

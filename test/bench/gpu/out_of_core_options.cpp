@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "out_of_core_options.hpp"
+
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "command_line.hpp"
+#include "options.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+using gpu_test::parse_number;
+
+constexpr uint32_t kRowBytesMax = 32;
+
+uint32_t row_bytes_of(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
+    return std::accumulate(widths.begin(), widths.end(), key_bytes);
+}
+
+template <class Value>
+Value parse_word(const std::string& name, const std::string& text,
+                 const std::vector<std::pair<std::string, Value>>& words) {
+    std::string known;
+    for (const auto& word : words) {
+        if (word.first == text) return word.second;
+        known += (known.empty() ? "" : " or ") + word.first;
+    }
+    throw std::invalid_argument("Expected " + known + " for " + name + " but received '" + text + "'.");
+}
+
+KnownOptions own_options(OutOfCoreOptions& options) {
+    using Text = const std::string&;
+    const auto size = [](std::optional<uint64_t>& target) {
+        return [&target](Text n, Text v) { target = parse_number(n, v); };
+    };
+    return {{"--payload-values",
+             [&](Text n, Text v) {
+                 options.payload_values = parse_word<FarPayloadValues>(
+                     n, v, {{"dense", FarPayloadValues::kDense}, {"random", FarPayloadValues::kRandom}});
+             }},
+            {"--result",
+             [&](Text n, Text v) {
+                 options.result = parse_word<FarResult>(
+                     n, v, {{"count", FarResult::kCount}, {"sums", FarResult::kSums}, {"rows", FarResult::kRows}});
+             }},
+            {"--inputs",
+             [&](Text n, Text v) {
+                 options.inputs = parse_word<FarPlace>(n, v, {{"host", FarPlace::kHost}, {"peer", FarPlace::kPeer}});
+             }},
+            {"--algorithm",
+             [](Text n, Text v) {
+                 parse_word<int>(n, v, {{"triton", 0}});
+             }},
+            {"--host-limit", [&](Text n, Text v) { options.host_limit = parse_number(n, v); }},
+            {"--radix-bits", size(options.sizes.radix_bits)},
+            {"--chunk-rows", size(options.sizes.chunk_rows)},
+            {"--chunk-slots", size(options.sizes.chunk_slots)},
+            {"--page-rows", size(options.sizes.page_rows)},
+            {"--pages", size(options.sizes.pages)},
+            {"--resident-partitions", size(options.sizes.resident_partitions)}};
+}
+
+void check_out_of_core(const OutOfCoreOptions& options) {
+    expect(options.build_row_bytes() <= kRowBytesMax, "rows of at most 32 bytes for --build-payload");
+    expect(options.probe_row_bytes() <= kRowBytesMax, "rows of at most 32 bytes for --probe-payload");
+    expect(!options.sizes.radix_bits || *options.sizes.radix_bits <= 16, "at most 16 for --radix-bits");
+    for (const auto& size : {options.sizes.chunk_rows, options.sizes.chunk_slots, options.sizes.page_rows}) {
+        expect(!size || *size > 0, "more than 0 for --chunk-rows, --chunk-slots and --page-rows");
+    }
+    if (options.result != FarResult::kSums) return;
+    const Workload& workload = options.bench.workload;
+    expect(!workload.build_payload.empty() || !workload.probe_payload.empty(), "payloads for --result sums");
+    for (const auto* widths : {&workload.build_payload, &workload.probe_payload}) {
+        for (const uint32_t width : *widths) expect(width >= 4, "payloads of 4 or 8 bytes for --result sums");
+    }
+}
+
+}  // namespace
+
+uint32_t OutOfCoreOptions::build_row_bytes() const {
+    return row_bytes_of(bench.workload.key_bytes, bench.workload.build_payload);
+}
+
+uint32_t OutOfCoreOptions::probe_row_bytes() const {
+    return row_bytes_of(bench.workload.key_bytes, bench.workload.probe_payload);
+}
+
+// What it does not know itself is what joins in device memory know, with the same meaning and the same checks.
+OutOfCoreOptions parse_out_of_core_options(int count, char** arguments) {
+    OutOfCoreOptions options;
+    const KnownOptions own = own_options(options);
+    std::vector<std::string> other = {"", "--key-bytes", "8", "--build-payload", "8", "--probe-payload", "8"};
+    for (int i = 2; i < count; i += 2) {
+        if (own.count(arguments[i]) == 0) {
+            for (int part = i; part < count && part < i + 2; ++part) other.emplace_back(arguments[part]);
+        } else {
+            apply_options(own, i, i + 2 < count ? i + 2 : count, arguments);
+        }
+    }
+    std::vector<char*> pointers;
+    for (std::string& argument : other) pointers.push_back(argument.data());
+    options.bench = parse_bench_options(static_cast<int>(pointers.size()), pointers.data());
+    check_out_of_core(options);
+    return options;
+}
+
+}  // namespace spillway::gpu_bench

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "out_of_core_sizes.hpp"
+#include "workload.hpp"
+
+namespace spillway::gpu_bench {
+
+enum class FarPayloadValues { kDense, kRandom };  // the row's number, or a mix of it that no coding makes shorter
+enum class FarResult { kCount, kSums, kRows };
+enum class FarPlace { kHost, kPeer };  // where the relations lie
+
+struct OutOfCoreOptions {
+    BenchOptions bench;
+    FarPayloadValues payload_values = FarPayloadValues::kDense;
+    FarResult result = FarResult::kSums;
+    FarPlace inputs = FarPlace::kHost;
+    uint64_t host_limit = 0;  // bytes for spilled rows; 0 = as many as there can be
+    GivenSizes sizes;
+
+    int peer() const { return bench.device == 0 ? 1 : 0; }
+    uint32_t build_row_bytes() const;  // key and columns
+    uint32_t probe_row_bytes() const;
+    uint64_t input_bytes() const {
+        return bench.workload.build_rows * build_row_bytes() + bench.workload.probe_rows * probe_row_bytes();
+    }
+};
+
+// Throws std::invalid_argument. The first argument is "out-of-core".
+OutOfCoreOptions parse_out_of_core_options(int count, char** arguments);
+
+}  // namespace spillway::gpu_bench

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "out_of_core_sizes.hpp"
+
+#include <algorithm>
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+constexpr uint64_t kKiB = 1ULL << 10;
+constexpr uint64_t kMiB = 1ULL << 20;
+
+// A build partition as large as the L2 cache of an H200 (60 MB), or less.
+constexpr uint64_t kPartitionBytesMax = 64'000'000;
+constexpr uint64_t kRadixBitsMin = 5;
+constexpr uint64_t kRadixBitsMax = 12;
+
+// A chunk is on its way before the first is computed on, and another after the last has come: of 128, that is 1 %.
+constexpr uint64_t kChunks = 128;
+constexpr uint64_t kChunkRowsMin = 1ULL << 20;
+constexpr uint64_t kChunkRowsMax = 1ULL << 24;
+constexpr uint64_t kChunkRowsLeast = 1ULL << 14;  // under limits that would not do otherwise
+constexpr uint64_t kChunksShare = 18;             // % of the limit for chunks, their partitioned copies and results
+
+constexpr uint64_t kPageBytesMin = 64 * kKiB;
+constexpr uint64_t kPageBytesMax = 2 * kMiB;
+constexpr uint64_t kPagesMax = 1ULL << 15;
+
+constexpr uint64_t kSpillBlockBytes = 16 * kMiB;
+
+uint64_t floor_power_of_two(uint64_t value) {
+    uint64_t power = 1;
+    while (power <= value / 2) power *= 2;
+    return power;
+}
+
+uint64_t ceil_divide(uint64_t value, uint64_t by) {
+    return value / by + (value % by == 0 ? 0 : 1);
+}
+
+// Blocks are rounded up to 2 MiB, and small ones are taken while the join runs.
+uint64_t budget_of(uint64_t limit_bytes) {
+    return limit_bytes - std::min(limit_bytes / 16, 16 * kMiB + limit_bytes / 256);
+}
+
+uint64_t choose_radix_bits(const OutOfCoreShape& shape) {
+    const uint64_t most_bytes = std::max<uint64_t>(1, std::min(kPartitionBytesMax, shape.memory_limit_bytes / 16));
+    uint64_t bits = kRadixBitsMin;
+    while (bits < kRadixBitsMax && (shape.build_rows * shape.build_row_bytes) >> bits > most_bytes) ++bits;
+    return bits;
+}
+
+// As small as kPagesMax allows: each partition wastes half a page.
+uint64_t choose_page_rows(const OutOfCoreShape& shape) {
+    const uint64_t least_bytes = std::max(kPageBytesMin, shape.memory_limit_bytes / kPagesMax);
+    uint64_t rows = 1;
+    while (rows * shape.build_row_bytes < least_bytes && 2 * rows * shape.build_row_bytes <= kPageBytesMax) rows *= 2;
+    return rows;
+}
+
+uint64_t choose_chunk_rows(const OutOfCoreShape& shape, ChosenSizes sizes, const DeviceBytes& device_bytes) {
+    const uint64_t limit_bytes = shape.memory_limit_bytes;
+    const auto taken_bytes = [&](uint64_t rows) {
+        sizes.chunk_rows = rows;
+        sizes.result_rows = rows;
+        sizes.pages = 0;
+        return device_bytes(sizes);
+    };
+    uint64_t rows = floor_power_of_two((shape.build_rows + shape.probe_rows) / kChunks);
+    rows = std::min(kChunkRowsMax, std::max(kChunkRowsMin, rows));
+    while (rows > kChunkRowsMin && taken_bytes(rows) > limit_bytes / 100 * kChunksShare) rows /= 2;
+    while (rows > kChunkRowsLeast && taken_bytes(rows) > limit_bytes / 2) rows /= 2;
+    return rows;
+}
+
+// The rest of the limit, or what all partitions need when their last pages are almost empty.
+uint64_t choose_pages(const OutOfCoreShape& shape, ChosenSizes sizes, const DeviceBytes& device_bytes) {
+    const uint64_t budget_bytes = budget_of(shape.memory_limit_bytes);
+    uint64_t fit = 0;
+    uint64_t too_many = ceil_divide(shape.build_rows, sizes.page_rows) + (1ULL << sizes.radix_bits) + 1;
+    while (fit + 1 < too_many) {
+        sizes.pages = fit + (too_many - fit) / 2;
+        (device_bytes(sizes) <= budget_bytes ? fit : too_many) = sizes.pages;
+    }
+    return fit;
+}
+
+// All when their pages suffice: the sum is known, however the rows are spread. Else 3 % for partitions that are larger
+// than expected, as a partition that has begun in device memory and must leave it costs more than one that never came.
+uint64_t choose_resident(const OutOfCoreShape& shape, const ChosenSizes& sizes) {
+    const uint64_t partitions = 1ULL << sizes.radix_bits;
+    const double count = static_cast<double>(partitions);
+    const double pages = static_cast<double>(sizes.pages);
+    const double partition_rows = static_cast<double>(shape.build_rows) / count;
+    const double partition_pages = partition_rows / static_cast<double>(sizes.page_rows) + 0.5;
+    if (partition_pages * count + count / 16 <= pages) return partitions;
+    return std::min(partitions, static_cast<uint64_t>(pages * 0.97 / partition_pages));
+}
+
+uint64_t choose_spill_bytes(const OutOfCoreShape& shape) {
+    if (shape.host_limit_bytes > 0) return shape.host_limit_bytes;
+    // Packed fragments have headers, and blocks are not filled to the end.
+    const uint64_t bytes = shape.build_rows * shape.build_row_bytes + shape.probe_rows * shape.probe_row_bytes;
+    return (ceil_divide(bytes + bytes / 16, kSpillBlockBytes) + 64) * kSpillBlockBytes;
+}
+
+}  // namespace
+
+ChosenSizes choose_sizes(const OutOfCoreShape& shape, const GivenSizes& given, const DeviceBytes& device_bytes) {
+    ChosenSizes sizes;
+    sizes.radix_bits = given.radix_bits ? *given.radix_bits : choose_radix_bits(shape);
+    if (given.chunk_slots) sizes.chunk_slots = *given.chunk_slots;
+    sizes.page_rows = given.page_rows ? *given.page_rows : choose_page_rows(shape);
+    sizes.spill_block_bytes = kSpillBlockBytes;
+    sizes.spill_bytes = choose_spill_bytes(shape);
+    sizes.chunk_rows = given.chunk_rows ? *given.chunk_rows : choose_chunk_rows(shape, sizes, device_bytes);
+    sizes.result_rows = sizes.chunk_rows;
+    sizes.pages = given.pages ? *given.pages : choose_pages(shape, sizes, device_bytes);
+    sizes.resident_partitions = given.resident_partitions ? *given.resident_partitions : choose_resident(shape, sizes);
+    return sizes;
+}
+
+}  // namespace spillway::gpu_bench
