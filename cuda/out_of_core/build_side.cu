@@ -6,14 +6,13 @@
 
 namespace spillway::cuda {
 
-BuildSide::BuildSide(Device& device, Parcels& parcels, const CodeLayout& layout, const OutOfCoreSizes& sizes,
-                     uint64_t index_rows, bool marks)
+BuildSide::BuildSide(Device& device, Parcels& parcels, const RowLayout& rows, const CodeLayout& layout,
+                     const OutOfCoreSizes& sizes, uint64_t index_rows, bool marks)
     : device_(device),
       row_words_(layout.row_words),
       chunk_rows_(sizes.chunk_rows),
       pages_(device, parcels, layout.row_words, sizes.page_rows, sizes.pages, 1ULL << layout.radix_bits),
-      index_(device, parcels, pages_, layout.row_words, layout.key_words, static_cast<int>(layout.radix_bits),
-             index_rows),
+      index_(device, parcels, pages_, rows, static_cast<int>(layout.radix_bits), index_rows),
       resident_(1ULL << layout.radix_bits),
       rows_(1ULL << layout.radix_bits) {
     for (uint64_t p = 0; p < resident_.size(); ++p) resident_[p] = p < sizes.resident_partitions ? 1 : 0;

@@ -17,8 +17,8 @@ namespace spillway::cuda {
 // needs more pages than are free, so that nobody has to know sizes before.
 class BuildSide {
   public:
-    BuildSide(Device& device, Parcels& parcels, const CodeLayout& layout, const OutOfCoreSizes& sizes,
-              uint64_t index_rows, bool marks);
+    BuildSide(Device& device, Parcels& parcels, const RowLayout& rows, const CodeLayout& layout,
+              const OutOfCoreSizes& sizes, uint64_t index_rows, bool marks);
 
     RowPages& pages() { return pages_; }
     RowIndex& index() { return index_; }

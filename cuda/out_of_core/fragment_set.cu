@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "out_of_core/fragment_set.hpp"
-
 #include <algorithm>
 #include <cstddef>
+
+#include "out_of_core/fragment_set.hpp"
 
 namespace spillway::cuda {
 

@@ -50,9 +50,9 @@ JoinShape JoinShape::make(const OutOfCoreSpec& spec) {
     shape.rules = KindRules::of(spec.kind);
     // As many tiles again for pieces that do not fill one: each partition of a chunk has such a piece.
     shape.batch_tiles = spec.sizes.chunk_rows / kTileRows + 2 * shape.partitions + 1024;
-    // Twice the mean partition that fits, and a chunk, so that evicted rows leave a chunk at a time.
+    // Two chunks, or two partitions of the mean size that fits: evicted rows leave a chunk at a time.
     const uint64_t capacity = spec.sizes.pages * spec.sizes.page_rows;
-    shape.index_rows = std::min(capacity, std::max(spec.sizes.chunk_rows, 2 * (capacity / shape.partitions)));
+    shape.index_rows = std::min(capacity, 2 * std::max(spec.sizes.chunk_rows, capacity / shape.partitions));
     return shape;
 }
 
@@ -66,7 +66,8 @@ uint64_t JoinShape::device_bytes(const OutOfCoreSpec& spec) const {
     bytes += kRunBuffers * run_words * sizeof(uint32_t);
     const uint64_t page_rows = sizes.pages * sizes.page_rows;
     bytes += page_rows * rows[0].row_bytes() + (rules.build_marks ? page_rows : 0);
-    bytes += index_rows * rows[0].row_bytes() + RowIndex::buckets_max(page_rows, partitions) * sizeof(uint32_t);
+    bytes += RowIndex::scratch_rows(index_rows) * rows[0].row_bytes() +
+             RowIndex::buckets_max(page_rows, partitions) * sizeof(uint32_t);
     bytes += partitions * sizeof(IndexedPartition) + sizes.pages * sizeof(uint32_t);
     if (spec.result == OutOfCoreResult::kRows) {
         bytes += sizes.result_slots * ResultWriter::slot_bytes(columns, sizes.result_rows);
@@ -92,7 +93,7 @@ JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted)
       shape(JoinShape::make(wanted)),
       parcels(opened),
       ring(opened, wanted.sizes.chunk_slots, shape.slot_bytes),
-      build(opened, parcels, shape.code[0], wanted.sizes, shape.index_rows, shape.rules.build_marks),
+      build(opened, parcels, shape.rows[0], shape.code[0], wanted.sizes, shape.index_rows, shape.rules.build_marks),
       store(opened, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
       spiller(opened, parcels, store, shape.code, shape.run_words),
       writer(make_writer(opened, wanted, shape)),

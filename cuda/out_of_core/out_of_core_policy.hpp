@@ -25,6 +25,12 @@ constexpr uint32_t kExtremesBlocks = 4;
 // that an index adds 1 to 2 bytes to a row. Not measured against others yet.
 constexpr uint64_t kBucketRows = 4;
 
+// Partitions that are sorted into an index together, and threads of a block that sorts a part of one. 8,192 counters of
+// buckets at most, 32 KiB of shared memory, so that several blocks share a multiprocessor.
+constexpr uint32_t kSortPartitions = 64;
+constexpr uint32_t kSortThreads = 512;
+constexpr uint32_t kSortBitsMax = 13;
+
 // Buckets with more rows are searched by all lanes of a warp together, the lanes' buckets one after the other.
 constexpr uint32_t kLongBucketRows = 64;
 
@@ -33,6 +39,10 @@ constexpr uint32_t kParcelSlots = 16;
 
 // Packed runs on their way to the host at once, one is packed meanwhile.
 constexpr uint32_t kRunBuffers = 2;
+
+// Build rows of spilled partitions that are indexed together, in chunks, if one partition has no more: while they are
+// sorted no room becomes free for what is on the link, and the ring has room for some chunks only.
+constexpr uint64_t kGroupChunks = 2;
 
 // Sums of one join at most: they are kept in registers.
 constexpr uint32_t kSumColumnsMax = 4;

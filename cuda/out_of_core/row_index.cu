@@ -1,51 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cub/device/device_scan.cuh>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "out_of_core/row_index.hpp"
 #include "out_of_core/row_tiles.cuh"
+#include "primitive/prefix_sum.hpp"
+#include "radix_partition/radix_policy.hpp"
+#include "radix_partition/split_regions.hpp"
+#include "radix_partition/tile_size.hpp"
 
 namespace spillway::cuda {
 
 namespace {
 
-// Rows per bucket: from half of kBucketRows to kBucketRows on average, while keys have bits enough.
+// As many bits as leave kBucketRows rows or fewer to a bucket, but no more than there are.
 uint32_t bucket_bits_for(uint64_t rows, uint32_t bits_max) {
     uint32_t bits = 0;
     while (bits < bits_max && (kBucketRows << bits) < rows) ++bits;
     return bits;
 }
 
+uint32_t shift_of(uint64_t power) {
+    uint32_t shift = 0;
+    while ((1ULL << shift) < power) ++shift;
+    return shift;
+}
+
 unsigned blocks_of(uint64_t items) {
     return static_cast<unsigned>((items + kOutOfCoreThreads - 1) / kOutOfCoreThreads);
 }
 
-// bucket[b] = rows of bucket b; bucket[buckets] = all rows, where the last one ends. Counters of one partition stay in
-// the L2 cache.
-template <int kKeyWords>
-__global__ void count_buckets(const uint32_t* rows, uint32_t row_words, uint64_t count, uint32_t radix_bits,
-                              uint32_t bucket_bits, uint32_t* bucket) {
-    const uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i == 0) bucket[1ULL << bucket_bits] = static_cast<uint32_t>(count);
-    if (i >= count) return;
-    atomicAdd(bucket + bucket_of<kKeyWords>(row_key<kKeyWords>(rows + i * row_words), radix_bits, bucket_bits), 1U);
+// Rows of a batch of partitions, each split into 2^split_bits regions, on their way back to the pages.
+struct SortPass {
+    const uint64_t* begin = nullptr;  // [regions] in the scratch
+    const uint64_t* end = nullptr;
+    const uint64_t* first = nullptr;              // [regions + 1] exclusive sum of their rows
+    const IndexedPartition* partition = nullptr;  // of the batch
+    const uint32_t* page = nullptr;
+    uint32_t* bucket = nullptr;
+    uint32_t split_bits = 0;
+    uint32_t radix_bits = 0;
+    uint32_t bucket_bits = 0;
+    uint32_t page_shift = 0;
+};
+
+// Exclusive sum of `count` counters in shared memory, a power of two of them; all threads of the block call.
+__device__ inline void sum_counters(uint32_t* counter, uint32_t count) {
+    __shared__ uint32_t warp_sums[kSortThreads / kWarpThreads];
+    const uint32_t each = count > kSortThreads ? count / kSortThreads : 1;
+    const uint32_t from = threadIdx.x * each;
+    uint32_t own = 0;
+    for (uint32_t i = from; i < from + each && i < count; ++i) own += counter[i];
+    const uint32_t inclusive = warp_inclusive_sum(own);
+    if (lane_index() == kWarpThreads - 1) warp_sums[warp_index()] = inclusive;
+    __syncthreads();
+    uint32_t sum = inclusive - own;
+    for (uint32_t warp = 0; warp < warp_index(); ++warp) sum += warp_sums[warp];
+    for (uint32_t i = from; i < from + each && i < count; ++i) {
+        const uint32_t rows = counter[i];
+        counter[i] = sum;
+        sum += rows;
+    }
+    __syncthreads();
 }
 
-// Before: bucket[b] is where bucket b ends. Each row takes the last place left, so that it ends as where b begins.
+// One region: its rows are counted by bucket in shared memory, then written where they belong, which is within what the
+// caches hold. Reads the region from memory once and from the caches once, writes it once.
 template <int kKeyWords, class Word>
-__global__ void place_rows(const Word* rows, uint32_t row_words, uint64_t count, IndexedPartition indexed,
-                           uint32_t radix_bits, uint32_t page_shift, const uint32_t* page, uint32_t* bucket, Word* to) {
-    const uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= count) return;
-    const Word* const from = rows + i * row_words;
-    const uint64_t key = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(from));
-    uint32_t* const left = bucket + indexed.first_bucket + bucket_of<kKeyWords>(key, radix_bits, indexed.bucket_bits);
-    const uint32_t row = atomicSub(left, 1U) - 1;
-    const uint64_t slot = row & ((1U << page_shift) - 1);
-    const uint64_t place = (static_cast<uint64_t>(page[indexed.first_page + (row >> page_shift)]) << page_shift) + slot;
-    for (uint32_t w = 0; w < row_words; ++w) to[place * row_words + w] = from[w];
+__global__ void __launch_bounds__(kSortThreads)
+    sort_buckets(SortPass pass, const Word* rows, uint32_t row_words, Word* to) {
+    extern __shared__ uint32_t counter[];
+    const uint64_t parent = blockIdx.x >> pass.split_bits;
+    const uint64_t digit = blockIdx.x & ((1U << pass.split_bits) - 1);
+    const uint32_t sub_bits = pass.bucket_bits - pass.split_bits;
+    const uint32_t buckets = 1U << sub_bits;
+    const IndexedPartition indexed = pass.partition[parent];
+    const auto base = static_cast<uint32_t>(pass.first[blockIdx.x] - pass.first[parent << pass.split_bits]);
+    const uint64_t begin = pass.begin[blockIdx.x];
+    const uint64_t end = pass.end[blockIdx.x];
+    const auto bucket_at = [&](uint64_t row) {
+        const uint64_t key = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(rows + row * row_words));
+        return static_cast<uint32_t>(bucket_of<kKeyWords>(key, pass.radix_bits, pass.bucket_bits)) & (buckets - 1);
+    };
+    for (uint32_t b = threadIdx.x; b < buckets; b += blockDim.x) counter[b] = 0;
+    __syncthreads();
+    for (uint64_t row = begin + threadIdx.x; row < end; row += blockDim.x) atomicAdd(&counter[bucket_at(row)], 1U);
+    __syncthreads();
+    sum_counters(counter, buckets);
+    uint32_t* const bucket = pass.bucket + indexed.first_bucket + (digit << sub_bits);
+    for (uint32_t b = threadIdx.x; b < buckets; b += blockDim.x) bucket[b] = base + counter[b];
+    // Where the last bucket of the partition ends.
+    if (digit + 1 == 1ULL << pass.split_bits && threadIdx.x == 0) {
+        bucket[buckets] = base + static_cast<uint32_t>(end - begin);
+    }
+    __syncthreads();
+    for (uint64_t row = begin + threadIdx.x; row < end; row += blockDim.x) {
+        const uint32_t place = base + atomicAdd(&counter[bucket_at(row)], 1U);
+        const uint64_t page = pass.page[indexed.first_page + (place >> pass.page_shift)];
+        Word* const target = to + ((page << pass.page_shift) + (place & ((1U << pass.page_shift) - 1))) * row_words;
+        for (uint32_t w = 0; w < row_words; ++w) target[w] = rows[row * row_words + w];
+    }
+}
+
+template <class Word>
+void launch_sort(Device& device, const SortPass& pass, uint64_t regions, const uint32_t* rows, uint32_t row_words,
+                 uint32_t key_words, uint32_t* to) {
+    const size_t shared_bytes = sizeof(uint32_t) << (pass.bucket_bits - pass.split_bits);
+    launch(key_words == 1 ? sort_buckets<1, Word> : sort_buckets<2, Word>, dim3(static_cast<unsigned>(regions)),
+           dim3(kSortThreads), shared_bytes, device.stream(), pass, reinterpret_cast<const Word*>(rows),
+           static_cast<uint32_t>(row_words * sizeof(uint32_t) / sizeof(Word)), reinterpret_cast<Word*>(to));
 }
 
 __global__ void set_directory(const IndexedPartition* from, IndexedPartition* to, uint64_t partitions) {
@@ -57,90 +121,123 @@ __global__ void set_pages(const uint32_t* from, uint32_t* to, uint64_t pages) {
     if (i < pages) to[i] = from[i];
 }
 
-uint32_t shift_of(uint64_t power) {
-    uint32_t shift = 0;
-    while ((1ULL << shift) < power) ++shift;
-    return shift;
-}
-
 }  // namespace
 
-RowIndex::RowIndex(Device& device, Parcels& parcels, RowPages& pages, uint32_t row_words, uint32_t key_words,
-                   int radix_bits, uint64_t partition_rows_max)
+RowIndex::RowIndex(Device& device, Parcels& parcels, RowPages& pages, const RowLayout& layout, int radix_bits,
+                   uint64_t partition_rows_max)
     : device_(device),
       parcels_(parcels),
       pages_(pages),
-      row_words_(row_words),
-      key_words_(key_words),
+      layout_(layout),
       radix_bits_(static_cast<uint32_t>(radix_bits)),
       partition_rows_max_(std::min<uint64_t>({partition_rows_max, pages.capacity_rows(), UINT32_MAX})),
+      scratch_rows_max_(scratch_rows(partition_rows_max_)),
       partitions_(1ULL << radix_bits) {
     MemoryPool& memory = device.memory();
-    scratch_rows_ = memory.allocate(partition_rows_max_ * row_words * sizeof(uint32_t), "rows to be indexed");
+    scratch_rows_ = memory.allocate(scratch_rows_max_ * layout.row_bytes(), "rows to be indexed");
     buckets_ = memory.allocate(buckets_max(pages.capacity_rows(), partitions_) * sizeof(uint32_t), "index of rows");
     directory_ = memory.allocate(partitions_ * sizeof(IndexedPartition), "directory of the index");
     page_lists_ = memory.allocate(pages.capacity_rows() / pages.page_rows() * sizeof(uint32_t), "lists of pages");
-    size_t bytes = 0;
-    const auto most = static_cast<int64_t>(buckets_max(partition_rows_max_, 1));
-    auto* const nothing = static_cast<uint32_t*>(nullptr);
-    SPILLWAY_CUDA_CHECK(cub::DeviceScan::InclusiveSum(nullptr, bytes, nothing, nothing, most, device.stream()));
-    scan_scratch_bytes_ = bytes;
-    scan_scratch_ = memory.allocate(bytes, "prefix sum");
+}
+
+uint64_t RowIndex::scratch_rows(uint64_t partition_rows_max) {
+    return split_rows_max(partition_rows_max, kSortPartitions, kPassBitsMax);
 }
 
 void RowIndex::build(const std::vector<uint64_t>& partitions) {
+    uint64_t rows = 0;
+    for (const uint64_t partition : partitions) rows += pages_.rows(partition);
+    // The same for all of them: sizes of hashed partitions differ by what equal keys make of them, and more buckets
+    // would not help there.
+    const int split_max = pass_bits_max(device_.properties(), static_cast<int>(layout_.row_words));
+    const uint64_t mean = partitions.empty() ? 0 : (rows + partitions.size() - 1) / partitions.size();
+    const uint32_t key_bits = layout_.key_words * 32 - radix_bits_;
+    bucket_bits_ = bucket_bits_for(mean, std::min(key_bits, static_cast<uint32_t>(split_max) + kSortBitsMax));
+    split_bits_ = std::min({bucket_bits_, static_cast<uint32_t>(split_max), 32 - radix_bits_});
     std::vector<IndexedPartition> directory(partitions_);
     std::vector<uint32_t> lists;
     uint64_t buckets = 0;
     for (const uint64_t partition : partitions) {
-        IndexedPartition& indexed = directory[partition];
-        indexed.bucket_bits = bucket_bits_for(pages_.rows(partition), key_words_ * 32 - radix_bits_);
-        indexed.first_bucket = buckets;
-        indexed.first_page = lists.size();
-        buckets += (1ULL << indexed.bucket_bits) + 1;
+        directory[partition] = {buckets, lists.size(), bucket_bits_, 0};
+        buckets += (1ULL << bucket_bits_) + 1;
         const std::vector<uint32_t>& pages = pages_.pages(partition);
         lists.insert(lists.end(), pages.begin(), pages.end());
     }
+    if (buckets * sizeof(uint32_t) > buckets_.bytes()) throw Error(ErrorCode::kInternal, "more buckets than planned");
     launch(set_directory, dim3(blocks_of(partitions_)), dim3(kOutOfCoreThreads), 0, device_.stream(),
            parcels_.send(directory), directory_.as<IndexedPartition>(), partitions_);
     launch(set_pages, dim3(blocks_of(lists.size())), dim3(kOutOfCoreThreads), 0, device_.stream(), parcels_.send(lists),
            page_lists_.as<uint32_t>(), lists.size());
+    // Partitions without rows have empty buckets; the others write all of theirs.
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(buckets_.as(), 0, buckets * sizeof(uint32_t), device_.stream()));
-    for (const uint64_t partition : partitions) sort(partition, directory[partition]);
+    sort_all(partitions, directory);
 }
 
-void RowIndex::sort(uint64_t partition, const IndexedPartition& indexed) {
-    const uint64_t rows = pages_.rows(partition);
-    if (rows == 0) return;
-    if (rows > partition_rows_max_) throw Error(ErrorCode::kInternal, "a partition is too large to be indexed");
-    uint32_t* const from = scratch_rows_.as<uint32_t>();
-    uint32_t* const bucket = buckets_.as<uint32_t>();
-    uint32_t* const own = bucket + indexed.first_bucket;
-    const dim3 grid(blocks_of(rows));
-    const dim3 block(kOutOfCoreThreads);
-    const uint32_t shift = shift_of(pages_.page_rows());
-    const uint32_t* const lists = page_lists_.as<const uint32_t>();
-    const cudaStream_t stream = device_.stream();
-    pages_.gather(partition, 0, rows, from);
-    count_moved(device_, 3 * rows * row_words_ * sizeof(uint32_t));
-    launch(key_words_ == 1 ? count_buckets<1> : count_buckets<2>, grid, block, 0, stream, from, row_words_, rows,
-           radix_bits_, indexed.bucket_bits, own);
-    size_t bytes = scan_scratch_bytes_;
-    SPILLWAY_CUDA_CHECK(cub::DeviceScan::InclusiveSum(scan_scratch_.as(), bytes, own, own,
-                                                      static_cast<int64_t>(1ULL << indexed.bucket_bits), stream));
-    if (row_words_ % 4 == 0) {
-        launch(key_words_ == 1 ? place_rows<1, uint4> : place_rows<2, uint4>, grid, block, 0, stream,
-               reinterpret_cast<const uint4*>(from), row_words_ / 4, rows, indexed, radix_bits_, shift, lists, bucket,
-               reinterpret_cast<uint4*>(pages_.data()));
-    } else if (row_words_ % 2 == 0) {
-        launch(key_words_ == 1 ? place_rows<1, uint2> : place_rows<2, uint2>, grid, block, 0, stream,
-               reinterpret_cast<const uint2*>(from), row_words_ / 2, rows, indexed, radix_bits_, shift, lists, bucket,
-               reinterpret_cast<uint2*>(pages_.data()));
-    } else {
-        launch(key_words_ == 1 ? place_rows<1, uint32_t> : place_rows<2, uint32_t>, grid, block, 0, stream,
-               static_cast<const uint32_t*>(from), row_words_, rows, indexed, radix_bits_, shift, lists, bucket,
-               pages_.data());
+void RowIndex::sort_all(const std::vector<uint64_t>& partitions, const std::vector<IndexedPartition>& directory) {
+    std::vector<uint64_t> batch;
+    uint64_t rows = 0;
+    for (const uint64_t partition : partitions) {
+        const uint64_t more = pages_.rows(partition);
+        if (more == 0) continue;
+        if (more > partition_rows_max_) throw Error(ErrorCode::kInternal, "a partition is too large to be indexed");
+        if (batch.size() == kSortPartitions || rows + more > partition_rows_max_) {
+            sort(batch, rows, directory);
+            batch.clear();
+            rows = 0;
+        }
+        batch.push_back(partition);
+        rows += more;
     }
+    if (!batch.empty()) sort(batch, rows, directory);
+}
+
+void RowIndex::sort(const std::vector<uint64_t>& batch, uint64_t rows, const std::vector<IndexedPartition>& directory) {
+    std::vector<uint64_t> begin;
+    std::vector<uint64_t> end;
+    std::vector<uint64_t> sizes;
+    std::vector<uint64_t> parent;
+    std::vector<IndexedPartition> indexed;
+    for (const uint64_t partition : batch) {
+        uint64_t left = pages_.rows(partition);
+        for (const uint32_t page : pages_.pages(partition)) {
+            const uint64_t some = std::min(left, pages_.page_rows());
+            begin.push_back(page * pages_.page_rows());
+            end.push_back(begin.back() + some);
+            sizes.push_back(some);
+            parent.push_back(indexed.size());
+            left -= some;
+        }
+        indexed.push_back(directory[partition]);
+    }
+    RowRegions in;
+    in.rows = pages_.data();
+    in.regions = begin.size();
+    in.parents = batch.size();
+    in.total_rows = rows;
+    in.begin = parcels_.send(begin);
+    in.end = parcels_.send(end);
+    in.sizes = parcels_.send(sizes);
+    in.parent = parcels_.send(parent);
+    const SplitRegions split = split_regions(device_, layout_, in, static_cast<int>(radix_bits_),
+                                             static_cast<int>(split_bits_), scratch_rows_.as<uint32_t>());
+    exclusive_sum(device_, split.counts.as<uint64_t>(), split.regions.count + 1);
+    SortPass pass;
+    pass.begin = split.regions.begin.as<const uint64_t>();
+    pass.end = split.regions.end.as<const uint64_t>();
+    pass.first = split.counts.as<const uint64_t>();
+    pass.partition = parcels_.send(indexed);
+    pass.page = page_lists_.as<const uint32_t>();
+    pass.bucket = buckets_.as<uint32_t>();
+    pass.split_bits = split_bits_;
+    pass.radix_bits = radix_bits_;
+    pass.bucket_bits = bucket_bits_;
+    pass.page_shift = shift_of(pages_.page_rows());
+    count_moved(device_, 2 * rows * layout_.row_bytes());
+    const auto sort_by = layout_.row_words % 4 == 0   ? launch_sort<uint4>
+                         : layout_.row_words % 2 == 0 ? launch_sort<uint2>
+                                                      : launch_sort<uint32_t>;
+    sort_by(device_, pass, split.regions.count, scratch_rows_.as<const uint32_t>(), layout_.row_words,
+            layout_.key_words, pages_.data());
 }
 
 IndexView RowIndex::view() const {
@@ -149,8 +246,8 @@ IndexView RowIndex::view() const {
     view.partition = directory_.as<const IndexedPartition>();
     view.bucket = buckets_.as<const uint32_t>();
     view.page = page_lists_.as<const uint32_t>();
-    view.row_words = row_words_;
-    view.key_words = key_words_;
+    view.row_words = layout_.row_words;
+    view.key_words = layout_.key_words;
     view.page_shift = shift_of(pages_.page_rows());
     view.radix_bits = radix_bits_;
     return view;

@@ -6,6 +6,7 @@
 
 #include "device/device.hpp"
 #include "out_of_core/row_pages.hpp"
+#include "radix_partition/row_layout.hpp"
 
 namespace spillway::cuda {
 
@@ -42,37 +43,40 @@ struct IndexView {
 // neighbours, and nothing can fill up. A hash table of the same rows at a load of 0.8 takes a quarter more.
 class RowIndex {
   public:
-    // partition_rows_max: of a partition that can be indexed, below 2^32; so many rows are taken as scratch.
-    RowIndex(Device& device, Parcels& parcels, RowPages& pages, uint32_t row_words, uint32_t key_words, int radix_bits,
+    // partition_rows_max: of a partition that can be indexed, below 2^32; about so many rows are taken as scratch.
+    RowIndex(Device& device, Parcels& parcels, RowPages& pages, const RowLayout& layout, int radix_bits,
              uint64_t partition_rows_max);
 
     uint64_t partition_rows_max() const { return partition_rows_max_; }
     // Rows of a partition that is being sorted; free for others between calls of build().
     uint32_t* scratch() const { return scratch_rows_.as<uint32_t>(); }
-    // Sorts the pages of these partitions; others are not indexed afterwards. Reads and writes each row twice: once in
-    // order, once by bucket.
+    // Sorts the pages of these partitions; others are not indexed afterwards. One histogram and one radix pass from the
+    // pages into the scratch, then back by bucket: five times the rows' bytes, four of them from and to memory.
     void build(const std::vector<uint64_t>& partitions);
     IndexView view() const;
 
+    // Rows that the scratch has room for.
+    static uint64_t scratch_rows(uint64_t partition_rows_max);
     static uint64_t buckets_max(uint64_t rows, uint64_t partitions) { return rows / 2 + 2 * partitions; }
 
   private:
-    void sort(uint64_t partition, const IndexedPartition& indexed);
+    void sort_all(const std::vector<uint64_t>& partitions, const std::vector<IndexedPartition>& directory);
+    void sort(const std::vector<uint64_t>& batch, uint64_t rows, const std::vector<IndexedPartition>& directory);
 
     Device& device_;
     Parcels& parcels_;
     RowPages& pages_;
-    const uint32_t row_words_;
-    const uint32_t key_words_;
+    const RowLayout layout_;
     const uint32_t radix_bits_;
     const uint64_t partition_rows_max_;
+    const uint64_t scratch_rows_max_;
     const uint64_t partitions_;
     Allocation scratch_rows_;
-    Allocation scan_scratch_;
-    uint64_t scan_scratch_bytes_ = 0;
     Allocation buckets_;
     Allocation directory_;  // IndexedPartition[partitions]
     Allocation page_lists_;
+    uint32_t bucket_bits_ = 0;
+    uint32_t split_bits_ = 0;  // of those, that the radix pass takes
 };
 
 }  // namespace spillway::cuda

@@ -2,14 +2,16 @@
 #include <algorithm>
 
 #include "out_of_core/row_pages.hpp"
+#include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda {
 
 RowPages::RowPages(Device& device, Parcels& parcels, uint32_t row_words, uint64_t page_rows, uint64_t pages,
                    uint64_t partitions)
     : device_(device), parcels_(parcels), row_words_(row_words), page_rows_(page_rows), pages_(pages) {
-    if (page_rows == 0 || (page_rows & (page_rows - 1)) != 0 || pages >= UINT32_MAX) {
-        throw Error(ErrorCode::kInvalid, "pages have a power of two of rows, and there are less than 2^32 of them");
+    if (page_rows < kRegionAlignRows || (page_rows & (page_rows - 1)) != 0 || pages >= UINT32_MAX) {
+        throw Error(ErrorCode::kInvalid,
+                    "pages have a power of two of rows, eight at least, and there are less than 2^32 of them");
     }
     memory_ = device.memory().allocate(pages * page_rows * row_words * sizeof(uint32_t), "pages of build rows");
     lists_.resize(partitions);

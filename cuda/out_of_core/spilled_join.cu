@@ -11,6 +11,94 @@ namespace {
 
 using Ranges = std::vector<FragmentRange>;
 
+constexpr int kBuild = 0;
+constexpr int kProbe = 1;
+
+// Build rows that are indexed at once and the probe rows that are looked up in them.
+struct Part {
+    std::vector<uint64_t> partitions;
+    Ranges ranges[2];
+    ProbeRule rule;
+    bool lone = false;  // instead of a join: probe rows that the result has by marks of the parts before
+};
+
+// Rows that come back in one slot of the ring.
+struct Unit {
+    size_t part = 0;
+    int side = 0;
+    uint32_t slot = 0;
+    uint64_t rows = 0;
+    FragmentSet set;
+};
+
+// Brings the rows of all parts back, build before probe rows, as many at a time as fit a slot. Copies run ahead by as
+// many slots as there are, over the ends of sides and parts, so that the link is never idle.
+class UnitQueue {
+  public:
+    UnitQueue(JoinState& state, const std::vector<Part>& parts) : state_(state), parts_(parts) {}
+
+    // The next unit of that side of that part; false when it has no more.
+    bool next(size_t part, int side, Unit& unit) {
+        while (filled_.size() < state_.ring.slots() && find_range()) filled_.push_back(fetch());
+        if (filled_.empty() || filled_.front().part != part || filled_.front().side != side) return false;
+        unit = std::move(filled_.front());
+        filled_.pop_front();
+        return true;
+    }
+
+  private:
+    // The next range to be fetched, wherever it is.
+    bool find_range() {
+        while (part_ < parts_.size() && range_ == parts_[part_].ranges[side_].size()) {
+            range_ = 0;
+            if (side_ == kProbe) ++part_;
+            side_ = 1 - side_;
+        }
+        return part_ < parts_.size();
+    }
+
+    static uint64_t tiles_of(const FragmentSet& set, const FragmentRange& range) {
+        uint64_t tiles = 0;
+        for (size_t f = range.first; f < range.last; ++f) tiles += (set.pieces[f].rows + kTileRows - 1) / kTileRows;
+        return tiles;
+    }
+
+    Unit fetch() {
+        Unit unit;
+        unit.part = part_;
+        unit.side = side_;
+        unit.slot = state_.ring.take();
+        uint64_t bytes = 0;
+        uint64_t tiles = 0;
+        for (const Ranges& ranges = parts_[part_].ranges[side_]; range_ < ranges.size(); ++range_) {
+            const FragmentRange& range = ranges[range_];
+            const FragmentSet& set = state_.store.set(side_, range.run);
+            const uint64_t more_tiles = tiles_of(set, range);
+            const bool fits = bytes + range.bytes <= state_.ring.slot_bytes() &&
+                              unit.rows + range.rows <= state_.spec.sizes.chunk_rows &&
+                              tiles + more_tiles <= state_.shape.batch_tiles;
+            if (!fits && unit.rows > 0) break;
+            state_.store.load(side_, range, state_.ring, unit.slot, bytes);
+            const uint64_t at = bytes / sizeof(uint32_t);
+            for (size_t f = range.first; f < range.last; ++f) {
+                unit.set.add(set, f, at + set.first_word[f] - set.first_word[range.first], unit.rows);
+                unit.rows += set.pieces[f].rows;
+            }
+            bytes += range.bytes;
+            tiles += more_tiles;
+        }
+        state_.ring.filled(unit.slot);
+        return unit;
+    }
+
+    JoinState& state_;
+    const std::vector<Part>& parts_;
+    std::deque<Unit> filled_;
+    size_t part_ = 0;
+    int side_ = kBuild;
+    size_t range_ = 0;
+};
+
 class SpilledJoin {
   public:
     explicit SpilledJoin(JoinState& state)
@@ -21,93 +109,117 @@ class SpilledJoin {
 
     void run() {
         state_.store.precede(state_.ring);
-        const uint64_t partitions = state_.shape.partitions;
-        for (uint64_t first = 0; first < partitions;) {
-            if (state_.build.is_resident(first)) {
-                ++first;
-                continue;
+        plan_parts();
+        UnitQueue units(state_, parts_);
+        for (size_t part = 0; part < parts_.size(); ++part) {
+            if (parts_[part].lone) {
+                give_marked(units, part);
+            } else {
+                join_part(units, part);
             }
-            uint64_t last = first + 1;
-            uint64_t pages = pages_of(first);
-            while (last < partitions && (state_.build.is_resident(last) ||
-                                         (fits(last) && pages + pages_of(last) <= state_.spec.sizes.pages))) {
-                pages += pages_of(last);
-                ++last;
-            }
-            join_group(first, last, fits(first) && pages <= state_.spec.sizes.pages);
-            first = last;
         }
     }
 
   private:
-    static constexpr int kBuild = 0;
-    static constexpr int kProbe = 1;
-
-    uint64_t rows_of(uint64_t partition) const {
-        return state_.build.is_resident(partition) ? 0 : state_.build.rows()[partition];
-    }
+    uint64_t rows_of(uint64_t partition) const { return state_.build.rows()[partition]; }
     uint64_t pages_of(uint64_t partition) const {
         return (rows_of(partition) + state_.spec.sizes.page_rows - 1) / state_.spec.sizes.page_rows;
     }
-    bool fits(uint64_t partition) const {
-        return rows_of(partition) <= state_.build.index().partition_rows_max() &&
-               pages_of(partition) <= state_.spec.sizes.pages;
+
+    // Neighbouring partitions join together, until their index would keep the link waiting for room in the ring.
+    void plan_parts() {
+        const uint64_t rows_max =
+            std::min(state_.build.index().partition_rows_max(), kGroupChunks * state_.spec.sizes.chunk_rows);
+        std::vector<uint64_t> group;
+        uint64_t rows = 0;
+        uint64_t pages = 0;
+        const auto close = [&] {
+            if (!group.empty()) plan_group(group);
+            group.clear();
+            rows = 0;
+            pages = 0;
+        };
+        for (uint64_t p = 0; p < state_.shape.partitions; ++p) {
+            if (state_.build.is_resident(p)) continue;
+            if (rows + rows_of(p) > rows_max || pages + pages_of(p) > state_.spec.sizes.pages) close();
+            group.push_back(p);
+            rows += rows_of(p);
+            pages += pages_of(p);
+        }
+        close();
     }
 
-    void join_group(uint64_t first, uint64_t last, bool whole) {
-        const Ranges build = state_.store.find(kBuild, first, last);
-        const Ranges probe = state_.store.find(kProbe, first, last);
-        std::vector<uint64_t> partitions;
-        for (uint64_t p = first; p < last; ++p) {
-            if (!state_.build.is_resident(p)) partitions.push_back(p);
+    void plan_group(const std::vector<uint64_t>& group) {
+        Part part;
+        part.partitions = group;
+        part.rule = state_.shape.rules.probe;
+        for (int side = 0; side < 2; ++side) {
+            part.ranges[side] = state_.store.find(side, group.front(), group.back() + 1);
         }
-        if (whole) {
-            const ProbeRule& rule = state_.shape.rules.probe;
-            if (!build.empty() || rule.keep_unmatched || rule.anti) join_part(partitions, build, probe, rule, nullptr);
-        } else {
-            join_in_parts(partitions, build, probe);
+        const uint64_t rows = rows_of(group.front());
+        const bool whole = group.size() > 1 || (rows <= state_.build.index().partition_rows_max() &&
+                                                pages_of(group.front()) <= state_.spec.sizes.pages);
+        if (!whole) {
+            plan_large(part);
+        } else if (!part.ranges[kBuild].empty() || part.rule.keep_unmatched || part.rule.anti) {
+            parts_.push_back(std::move(part));
         }
     }
 
-    // One partition.
-    void join_in_parts(const std::vector<uint64_t>& partitions, const Ranges& build, const Ranges& probe) {
+    // A build partition that cannot be indexed at once comes in parts, its probe rows as often.
+    void plan_large(const Part& large) {
+        const KindRules& rules = state_.shape.rules;
+        Part part = large;
+        part.rule = rules.part_rule();
+        part.ranges[kBuild].clear();
+        const Part empty = part;
         const uint64_t rows_max =
             std::min(state_.build.index().partition_rows_max(), state_.build.pages().capacity_rows());
-        uint64_t probe_rows = 0;
-        for (const FragmentRange& range : probe) probe_rows += range.rows;
-        const KindRules& rules = state_.shape.rules;
-        Allocation marks;
-        if (rules.probe_marks() && probe_rows > 0) {
-            marks = state_.device.memory().allocate(probe_rows, "marks of probe rows");
-            SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks.as(), 0, probe_rows, state_.device.stream()));
-        }
-        Ranges part;
         uint64_t rows = 0;
-        const auto join = [&] { join_part(partitions, part, probe, rules.part_rule(), marks.as<uint8_t>()); };
-        for (const FragmentRange& range : build) {
+        for (const FragmentRange& range : large.ranges[kBuild]) {
             if (rows + range.rows > rows_max) {
-                join();
-                part.clear();
+                parts_.push_back(std::move(part));
+                part = empty;
                 rows = 0;
             }
-            part.push_back(range);
+            part.ranges[kBuild].push_back(range);
             rows += range.rows;
         }
-        join();
-        if (marks) give_marked(probe, marks.as<const uint8_t>());
+        parts_.push_back(std::move(part));
+        if (!rules.probe_marks()) return;
+        part = empty;
+        part.lone = true;
+        parts_.push_back(std::move(part));
     }
 
-    void join_part(const std::vector<uint64_t>& partitions, const Ranges& build, const Ranges& probe,
-                   const ProbeRule& rule, uint8_t* probe_marks) {
+    bool is_large(const Part& part) const {
+        return part.partitions.size() == 1 &&
+               (rows_of(part.partitions.front()) > state_.build.index().partition_rows_max() ||
+                pages_of(part.partitions.front()) > state_.spec.sizes.pages);
+    }
+
+    void join_part(UnitQueue& units, size_t index_of_part) {
+        const Part& part = parts_[index_of_part];
         BuildSide& side = state_.build;
-        replay(kBuild, build, [&](const RowBatch& batch, uint64_t) { side.pages().append(batch, batch.pieces); });
-        side.index(partitions);
+        use_units(units, index_of_part, kBuild,
+                  [&](const RowBatch& batch, uint64_t) { side.pages().append(batch, batch.pieces); });
+        side.index(part.partitions);
         const IndexView index = side.index().view();
-        replay(kProbe, probe, [&](const RowBatch& batch, uint64_t before) {
-            state_.joiner.probe(batch, batch.pieces, index, rule, side.marks(),
-                                probe_marks == nullptr ? nullptr : probe_marks + before);
+        const bool marks = is_large(part) && state_.shape.rules.probe_marks();
+        if (marks && !probe_marks_) clear_probe_marks(part.ranges[kProbe]);
+        use_units(units, index_of_part, kProbe, [&](const RowBatch& batch, uint64_t before) {
+            state_.joiner.probe(batch, batch.pieces, index, part.rule, side.marks(),
+                                marks ? probe_marks_.as<uint8_t>() + before : nullptr);
         });
-        for (const uint64_t partition : partitions) give_build_rows(partition);
+        for (const uint64_t partition : part.partitions) give_build_rows(partition);
+    }
+
+    void clear_probe_marks(const Ranges& probe) {
+        uint64_t rows = 0;
+        for (const FragmentRange& range : probe) rows += range.rows;
+        // At least one byte: that it is there says that the partition has its marks.
+        probe_marks_ = state_.device.memory().allocate(rows + 1, "marks of probe rows");
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(probe_marks_.as(), 0, rows + 1, state_.device.stream()));
     }
 
     void give_build_rows(uint64_t partition) {
@@ -125,37 +237,24 @@ class SpilledJoin {
     }
 
     // Probe rows once more, now that all parts of the build side have marked them.
-    void give_marked(const Ranges& probe, const uint8_t* marks) {
-        replay(kProbe, probe, [&](const RowBatch& batch, uint64_t before) {
+    void give_marked(UnitQueue& units, size_t part) {
+        use_units(units, part, kProbe, [&](const RowBatch& batch, uint64_t before) {
             LonePass pass;
             pass.rows = batch.rows;
             pass.row_words = batch.row_words;
-            pass.marks = marks + before;
+            pass.marks = probe_marks_.as<const uint8_t>() + before;
             pass.marked = state_.shape.rules.probe_marked();
             state_.joiner.lone(pass, batch.pieces);
         });
+        probe_marks_.reset();
     }
 
-    struct Unit {
-        uint32_t slot = 0;
-        FragmentSet set;
-        uint64_t rows = 0;
-    };
-
-    // Brings ranges back, as many at a time as fit a slot; use(batch, rows before it). The batch's memory is used again
-    // by the next one, in the order of the device's stream.
-    void replay(int side, const Ranges& ranges, const std::function<void(const RowBatch&, uint64_t)>& use) {
-        std::deque<Unit> filled;
-        size_t next = 0;
-        uint64_t before = 0;
-        for (;;) {
-            while (next < ranges.size() && filled.size() < state_.ring.slots()) {
-                filled.push_back(fetch(side, ranges, next));
-            }
-            if (filled.empty()) return;
+    // use(batch, rows before it). The batch's memory is used again by the next one, in the order of the device's
+    // stream.
+    void use_units(UnitQueue& units, size_t part, int side, const std::function<void(const RowBatch&, uint64_t)>& use) {
+        Unit unit;
+        for (uint64_t before = 0; units.next(part, side, unit); before += unit.rows) {
             state_.device.check_cancelled();
-            const Unit unit = std::move(filled.front());
-            filled.pop_front();
             state_.ring.wait_on_device(unit.slot);
             unpack_rows(state_.device, state_.parcels, state_.shape.code[side],
                         reinterpret_cast<const uint32_t*>(state_.ring.data(unit.slot)), unit.set, rows_.as<uint32_t>());
@@ -165,44 +264,13 @@ class SpilledJoin {
             batch.row_words = state_.shape.code[side].row_words;
             batch.pieces = unit.set.pieces;
             use(batch, before);
-            before += unit.rows;
         }
-    }
-
-    static uint64_t tiles_of(const FragmentSet& set, size_t first, size_t last) {
-        uint64_t tiles = 0;
-        for (size_t f = first; f < last; ++f) tiles += (set.pieces[f].rows + kTileRows - 1) / kTileRows;
-        return tiles;
-    }
-
-    Unit fetch(int side, const Ranges& ranges, size_t& next) {
-        Unit unit;
-        unit.slot = state_.ring.take();
-        uint64_t bytes = 0;
-        uint64_t tiles = 0;
-        for (; next < ranges.size(); ++next) {
-            const FragmentRange& range = ranges[next];
-            const FragmentSet& set = state_.store.set(side, range.run);
-            const uint64_t more_tiles = tiles_of(set, range.first, range.last);
-            const bool fits = bytes + range.bytes <= state_.ring.slot_bytes() &&
-                              unit.rows + range.rows <= state_.spec.sizes.chunk_rows &&
-                              tiles + more_tiles <= state_.shape.batch_tiles;
-            if (!fits && unit.rows > 0) break;
-            state_.store.load(side, range, state_.ring, unit.slot, bytes);
-            const uint64_t at = bytes / sizeof(uint32_t);
-            for (size_t f = range.first; f < range.last; ++f) {
-                unit.set.add(set, f, at + set.first_word[f] - set.first_word[range.first], unit.rows);
-                unit.rows += set.pieces[f].rows;
-            }
-            bytes += range.bytes;
-            tiles += more_tiles;
-        }
-        state_.ring.filled(unit.slot);
-        return unit;
     }
 
     JoinState& state_;
     const Allocation rows_;
+    std::vector<Part> parts_;
+    Allocation probe_marks_;  // of the partition that is joined in parts
 };
 
 }  // namespace

@@ -5,8 +5,8 @@ namespace spillway::cuda {
 
 __global__ void __launch_bounds__(kHistogramThreads, 2)
     histogram_rows_kernel(const uint32_t* rows, uint32_t row_words, uint32_t top_word, const uint64_t* begin,
-                          const uint64_t* end, const uint64_t* first_tile, uint64_t regions, uint32_t tile_rows,
-                          uint32_t shift, int bits, unsigned long long* counts) {
+                          const uint64_t* end, const uint64_t* first_tile, const uint64_t* parent, uint64_t regions,
+                          uint32_t tile_rows, uint32_t shift, int bits, unsigned long long* counts) {
     __shared__ uint32_t counters[kPassFanOutMax];
     const uint32_t digits = 1U << bits;
     const uint64_t tiles = first_tile[regions];
@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(kHistogramThreads, 2)
         }
         __syncthreads();
         if (threadIdx.x < digits && counters[threadIdx.x] > 0) {
-            atomicAdd(&counts[(region << bits) + threadIdx.x], static_cast<unsigned long long>(counters[threadIdx.x]));
+            const uint64_t first = (parent == nullptr ? region : parent[region]) << bits;
+            atomicAdd(&counts[first + threadIdx.x], static_cast<unsigned long long>(counters[threadIdx.x]));
         }
         __syncthreads();
     }

@@ -49,10 +49,11 @@ __global__ void __launch_bounds__(kHistogramThreads, 2)
     }
 }
 
-// The same over rows that are already in regions: counts[region << bits | digit], a tile of rows at a time.
+// The same over rows that are already in regions: counts[region << bits | digit], a tile of rows at a time. parent: as
+// in ScatterPass.
 __global__ void __launch_bounds__(kHistogramThreads, 2)
     histogram_rows_kernel(const uint32_t* rows, uint32_t row_words, uint32_t top_word, const uint64_t* begin,
-                          const uint64_t* end, const uint64_t* first_tile, uint64_t regions, uint32_t tile_rows,
-                          uint32_t shift, int bits, unsigned long long* counts);
+                          const uint64_t* end, const uint64_t* first_tile, const uint64_t* parent, uint64_t regions,
+                          uint32_t tile_rows, uint32_t shift, int bits, unsigned long long* counts);
 
 }  // namespace spillway::cuda

@@ -126,8 +126,8 @@ class RadixPartitioning {
         const dim3 grid(2U * static_cast<unsigned>(device_.properties().multiprocessors));
         launch(histogram_rows_kernel, grid, dim3(kHistogramThreads), 0, device_.stream(), rows_.as<const uint32_t>(),
                row_words(), result_.layout.key_words - 1, regions_.begin.as<const uint64_t>(),
-               regions_.end.as<const uint64_t>(), tiles.as<const uint64_t>(), regions_.count, tile_rows(bits, false),
-               static_cast<uint32_t>(32 - done - bits), bits, counts.as<unsigned long long>());
+               regions_.end.as<const uint64_t>(), tiles.as<const uint64_t>(), nullptr, regions_.count,
+               tile_rows(bits, false), static_cast<uint32_t>(32 - done - bits), bits, counts.as<unsigned long long>());
         return counts;
     }
 

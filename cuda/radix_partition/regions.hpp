@@ -41,6 +41,7 @@ struct ScatterPass {
     const uint64_t* begin = nullptr;       // later passes, [regions]: first row of each input region
     const uint64_t* end = nullptr;         // ... row behind its last
     const uint64_t* first_tile = nullptr;  // ... [regions + 1]: its first tile among the tiles of all regions
+    const uint64_t* parent = nullptr;      // ... whose part a region is, for `region` below; nullptr: each its own
     uint64_t* front = nullptr;             // [regions << bits]: next row from the front, moves in whole groups
     uint64_t* back = nullptr;              // ... next row from the back, moves down
     uint32_t shift = 0;                    // of the digit in the top word of the mixed key

@@ -19,7 +19,7 @@ enum class TileSource { kColumns, kWords, kRows };
 struct StagedTile {
     BulkLoad load;
     uint32_t rows;       // kRows
-    uint64_t region;     // kRows: of the tile
+    uint64_t region;     // kRows: of the tile, or the one that this is a part of
     uint64_t next_row;   // kRows: first row of the tile behind it, if in the same region
     uint64_t end_row;    // kRows: behind the region's last
     uint64_t last_tile;  // kRows: the first tile of the next region
@@ -88,7 +88,7 @@ class TileStage {
     }
     __device__ void open_region(uint64_t tile) {
         const uint64_t region = last_not_above(pass_.first_tile, pass_.regions, tile);
-        staged_.region = region;
+        staged_.region = pass_.parent == nullptr ? region : pass_.parent[region];
         staged_.next_row = pass_.begin[region] + (tile - pass_.first_tile[region]) * pass_.tile_rows;
         staged_.end_row = pass_.end[region];
         staged_.last_tile = pass_.first_tile[region + 1];
