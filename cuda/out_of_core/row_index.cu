@@ -6,6 +6,7 @@
 #include "out_of_core/row_index.hpp"
 #include "out_of_core/row_tiles.cuh"
 #include "primitive/prefix_sum.hpp"
+#include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
 #include "radix_partition/split_regions.hpp"
 #include "radix_partition/tile_size.hpp"
@@ -33,8 +34,7 @@ unsigned blocks_of(uint64_t items) {
 
 // Rows of a batch of partitions, each split into 2^split_bits regions, on their way back to the pages.
 struct SortPass {
-    const uint64_t* begin = nullptr;  // [regions] in the scratch
-    const uint64_t* end = nullptr;
+    const uint64_t* end = nullptr;                // [regions] in the scratch
     const uint64_t* first = nullptr;              // [regions + 1] exclusive sum of their rows
     const IndexedPartition* partition = nullptr;  // of the batch
     const uint32_t* page = nullptr;
@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(kSortThreads)
     const uint32_t buckets = 1U << sub_bits;
     const IndexedPartition indexed = pass.partition[parent];
     const auto base = static_cast<uint32_t>(pass.first[blockIdx.x] - pass.first[parent << pass.split_bits]);
-    const uint64_t begin = pass.begin[blockIdx.x];
     const uint64_t end = pass.end[blockIdx.x];
+    const uint64_t begin = end - (pass.first[blockIdx.x + 1] - pass.first[blockIdx.x]);
     const auto bucket_at = [&](uint64_t row) {
         const uint64_t key = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(rows + row * row_words));
         return static_cast<uint32_t>(bucket_of<kKeyWords>(key, pass.radix_bits, pass.bucket_bits)) & (buckets - 1);
@@ -101,6 +101,17 @@ __global__ void __launch_bounds__(kSortThreads)
         Word* const target = to + ((page << pass.page_shift) + (place & ((1U << pass.page_shift) - 1))) * row_words;
         for (uint32_t w = 0; w < row_words; ++w) target[w] = rows[row * row_words + w];
     }
+}
+
+// Regions of each batch begin at the scratch's first row: begin[] counts from the first batch on.
+__global__ void begin_batches(uint64_t regions, uint32_t split_bits, const uint64_t* first_of_batch,
+                              const uint64_t* begin, uint64_t* end, uint64_t* front, uint64_t* back) {
+    const uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= regions) return;
+    const uint64_t before = begin[first_of_batch[i >> split_bits]];
+    end[i] -= before;
+    front[i] -= before;
+    back[i] -= before;
 }
 
 template <class Word>
@@ -141,7 +152,7 @@ RowIndex::RowIndex(Device& device, Parcels& parcels, RowPages& pages, const RowL
 }
 
 uint64_t RowIndex::scratch_rows(uint64_t partition_rows_max) {
-    return split_rows_max(partition_rows_max, kSortPartitions, kPassBitsMax);
+    return partition_rows_max + (static_cast<uint64_t>(kSortPartitions) << kPassBitsMax) * kRegionAlignRows;
 }
 
 void RowIndex::build(const std::vector<uint64_t>& partitions) {
@@ -170,74 +181,105 @@ void RowIndex::build(const std::vector<uint64_t>& partitions) {
            page_lists_.as<uint32_t>(), lists.size());
     // Partitions without rows have empty buckets; the others write all of theirs.
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(buckets_.as(), 0, buckets * sizeof(uint32_t), device_.stream()));
-    sort_all(partitions, directory);
+    sort(plan_sort(partitions, directory));
 }
 
-void RowIndex::sort_all(const std::vector<uint64_t>& partitions, const std::vector<IndexedPartition>& directory) {
-    std::vector<uint64_t> batch;
-    uint64_t rows = 0;
+// Regions of all partitions: their pages. Batches follow each other, each as much as the scratch holds.
+RowIndex::SortPlan RowIndex::plan_sort(const std::vector<uint64_t>& partitions,
+                                       const std::vector<IndexedPartition>& directory) const {
+    const uint64_t tile_rows = split_tile_rows(device_, layout_, static_cast<int>(split_bits_));
+    SortPlan plan;
+    SortBatch batch;
+    uint64_t tiles = 0;
+    const auto close = [&] {
+        if (batch.parents == 0) return;
+        plan.first_tile.push_back(tiles);
+        plan.batches.push_back(batch);
+        batch = {};
+        batch.first_region = plan.begin.size();
+        batch.first_parent = plan.indexed.size();
+        batch.first_tile = plan.first_tile.size();
+        tiles = 0;
+    };
     for (const uint64_t partition : partitions) {
-        const uint64_t more = pages_.rows(partition);
-        if (more == 0) continue;
-        if (more > partition_rows_max_) throw Error(ErrorCode::kInternal, "a partition is too large to be indexed");
-        if (batch.size() == kSortPartitions || rows + more > partition_rows_max_) {
-            sort(batch, rows, directory);
-            batch.clear();
-            rows = 0;
+        uint64_t left = pages_.rows(partition);
+        if (left == 0) continue;
+        if (left > partition_rows_max_) throw Error(ErrorCode::kInternal, "a partition is too large to be indexed");
+        if (batch.parents == kSortPartitions || batch.rows + left > partition_rows_max_) close();
+        batch.rows += left;
+        for (const uint32_t page : pages_.pages(partition)) {
+            const uint64_t rows = std::min(left, pages_.page_rows());
+            plan.begin.push_back(page * pages_.page_rows());
+            plan.end.push_back(plan.begin.back() + rows);
+            plan.parent.push_back(batch.parents);
+            plan.first_tile.push_back(tiles);
+            tiles += (rows + tile_rows - 1) / tile_rows;
+            left -= rows;
+            ++batch.regions;
         }
-        batch.push_back(partition);
-        rows += more;
+        plan.indexed.push_back(directory[partition]);
+        plan.first_of_batch.push_back(batch.first_parent << split_bits_);
+        ++batch.parents;
     }
-    if (!batch.empty()) sort(batch, rows, directory);
+    close();
+    return plan;
 }
 
-void RowIndex::sort(const std::vector<uint64_t>& batch, uint64_t rows, const std::vector<IndexedPartition>& directory) {
-    std::vector<uint64_t> begin;
-    std::vector<uint64_t> end;
-    std::vector<uint64_t> sizes;
-    std::vector<uint64_t> parent;
-    std::vector<IndexedPartition> indexed;
-    for (const uint64_t partition : batch) {
-        uint64_t left = pages_.rows(partition);
-        for (const uint32_t page : pages_.pages(partition)) {
-            const uint64_t some = std::min(left, pages_.page_rows());
-            begin.push_back(page * pages_.page_rows());
-            end.push_back(begin.back() + some);
-            sizes.push_back(some);
-            parent.push_back(indexed.size());
-            left -= some;
-        }
-        indexed.push_back(directory[partition]);
+// All rows are counted first; then each batch is two kernels, so that launches do not count where partitions are small.
+void RowIndex::sort(const SortPlan& plan) {
+    if (plan.batches.empty()) return;
+    const uint64_t regions = static_cast<uint64_t>(plan.indexed.size()) << split_bits_;
+    const Allocation counts = device_.memory().allocate((regions + 1) * sizeof(uint64_t), "histogram");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counts.as(), 0, (regions + 1) * sizeof(uint64_t), device_.stream()));
+    const uint64_t* const begin = parcels_.send(plan.begin);
+    const uint64_t* const end = parcels_.send(plan.end);
+    const uint64_t* const parent = parcels_.send(plan.parent);
+    const uint64_t* const first_tile = parcels_.send(plan.first_tile);
+    const IndexedPartition* const indexed = parcels_.send(plan.indexed);
+    const uint64_t* const first_of_batch = parcels_.send(plan.first_of_batch);
+    const auto regions_of = [&](const SortBatch& batch) {
+        RowRegions in;
+        in.rows = pages_.data();
+        in.regions = batch.regions;
+        in.total_rows = batch.rows;
+        in.begin = begin + batch.first_region;
+        in.end = end + batch.first_region;
+        in.parent = parent + batch.first_region;
+        in.first_tile = first_tile + batch.first_tile;
+        return in;
+    };
+    const auto done = static_cast<int>(radix_bits_);
+    const auto bits = static_cast<int>(split_bits_);
+    for (const SortBatch& batch : plan.batches) {
+        count_split(device_, layout_, regions_of(batch), done, bits,
+                    counts.as<uint64_t>() + (batch.first_parent << split_bits_));
     }
-    RowRegions in;
-    in.rows = pages_.data();
-    in.regions = begin.size();
-    in.parents = batch.size();
-    in.total_rows = rows;
-    in.begin = parcels_.send(begin);
-    in.end = parcels_.send(end);
-    in.sizes = parcels_.send(sizes);
-    in.parent = parcels_.send(parent);
-    const SplitRegions split = split_regions(device_, layout_, in, static_cast<int>(radix_bits_),
-                                             static_cast<int>(split_bits_), scratch_rows_.as<uint32_t>());
-    exclusive_sum(device_, split.counts.as<uint64_t>(), split.regions.count + 1);
+    const Regions split = Regions::open(device_, counts.as<const uint64_t>(), regions);
+    launch(begin_batches, dim3(blocks_of(regions)), dim3(kOutOfCoreThreads), 0, device_.stream(), regions, split_bits_,
+           first_of_batch, split.begin.as<const uint64_t>(), split.end.as<uint64_t>(), split.front.as<uint64_t>(),
+           split.back.as<uint64_t>());
+    exclusive_sum(device_, counts.as<uint64_t>(), regions + 1);
     SortPass pass;
-    pass.begin = split.regions.begin.as<const uint64_t>();
-    pass.end = split.regions.end.as<const uint64_t>();
-    pass.first = split.counts.as<const uint64_t>();
-    pass.partition = parcels_.send(indexed);
     pass.page = page_lists_.as<const uint32_t>();
     pass.bucket = buckets_.as<uint32_t>();
     pass.split_bits = split_bits_;
     pass.radix_bits = radix_bits_;
     pass.bucket_bits = bucket_bits_;
     pass.page_shift = shift_of(pages_.page_rows());
-    count_moved(device_, 2 * rows * layout_.row_bytes());
-    const auto sort_by = layout_.row_words % 4 == 0   ? launch_sort<uint4>
-                         : layout_.row_words % 2 == 0 ? launch_sort<uint2>
-                                                      : launch_sort<uint32_t>;
-    sort_by(device_, pass, split.regions.count, scratch_rows_.as<const uint32_t>(), layout_.row_words,
-            layout_.key_words, pages_.data());
+    for (const SortBatch& batch : plan.batches) {
+        const uint64_t first = batch.first_parent << split_bits_;
+        move_split(device_, layout_, regions_of(batch), done, bits, split.front.as<uint64_t>() + first,
+                   split.back.as<uint64_t>() + first, scratch_rows_.as<uint32_t>());
+        pass.end = split.end.as<const uint64_t>() + first;
+        pass.first = counts.as<const uint64_t>() + first;
+        pass.partition = indexed + batch.first_parent;
+        count_moved(device_, 2 * batch.rows * layout_.row_bytes());
+        const auto sort_by = layout_.row_words % 4 == 0   ? launch_sort<uint4>
+                             : layout_.row_words % 2 == 0 ? launch_sort<uint2>
+                                                          : launch_sort<uint32_t>;
+        sort_by(device_, pass, batch.parents << split_bits_, scratch_rows_.as<const uint32_t>(), layout_.row_words,
+                layout_.key_words, pages_.data());
+    }
 }
 
 IndexView RowIndex::view() const {

@@ -60,8 +60,26 @@ class RowIndex {
     static uint64_t buckets_max(uint64_t rows, uint64_t partitions) { return rows / 2 + 2 * partitions; }
 
   private:
-    void sort_all(const std::vector<uint64_t>& partitions, const std::vector<IndexedPartition>& directory);
-    void sort(const std::vector<uint64_t>& batch, uint64_t rows, const std::vector<IndexedPartition>& directory);
+    // Partitions that are sorted by way of the scratch at once.
+    struct SortBatch {
+        uint64_t first_region = 0;
+        uint64_t first_parent = 0;
+        uint64_t first_tile = 0;  // in first_tile, which has an entry more per batch
+        uint64_t regions = 0;
+        uint64_t parents = 0;
+        uint64_t rows = 0;
+    };
+    struct SortPlan {
+        std::vector<SortBatch> batches;
+        std::vector<uint64_t> begin;  // of each region, a page
+        std::vector<uint64_t> end;
+        std::vector<uint64_t> parent;  // ... its partition, counted from the batch's first
+        std::vector<uint64_t> first_tile;
+        std::vector<IndexedPartition> indexed;  // of each partition
+        std::vector<uint64_t> first_of_batch;   // ... the batch's first split region
+    };
+    SortPlan plan_sort(const std::vector<uint64_t>& partitions, const std::vector<IndexedPartition>& directory) const;
+    void sort(const SortPlan& plan);
 
     Device& device_;
     Parcels& parcels_;

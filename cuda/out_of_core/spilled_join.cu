@@ -126,10 +126,15 @@ class SpilledJoin {
         return (rows_of(partition) + state_.spec.sizes.page_rows - 1) / state_.spec.sizes.page_rows;
     }
 
+    // Too large to be indexed at once; such a partition is a group of its own.
+    bool is_large(uint64_t partition) const {
+        return rows_of(partition) > state_.build.index().partition_rows_max() ||
+               pages_of(partition) > state_.spec.sizes.pages;
+    }
+
     // Neighbouring partitions join together, until their index would keep the link waiting for room in the ring.
     void plan_parts() {
-        const uint64_t rows_max =
-            std::min(state_.build.index().partition_rows_max(), kGroupChunks * state_.spec.sizes.chunk_rows);
+        const uint64_t rows_max = kGroupChunks * state_.spec.sizes.chunk_rows;
         std::vector<uint64_t> group;
         uint64_t rows = 0;
         uint64_t pages = 0;
@@ -141,10 +146,11 @@ class SpilledJoin {
         };
         for (uint64_t p = 0; p < state_.shape.partitions; ++p) {
             if (state_.build.is_resident(p)) continue;
-            if (rows + rows_of(p) > rows_max || pages + pages_of(p) > state_.spec.sizes.pages) close();
+            if (is_large(p) || rows + rows_of(p) > rows_max || pages + pages_of(p) > state_.spec.sizes.pages) close();
             group.push_back(p);
             rows += rows_of(p);
             pages += pages_of(p);
+            if (is_large(p)) close();
         }
         close();
     }
@@ -156,10 +162,7 @@ class SpilledJoin {
         for (int side = 0; side < 2; ++side) {
             part.ranges[side] = state_.store.find(side, group.front(), group.back() + 1);
         }
-        const uint64_t rows = rows_of(group.front());
-        const bool whole = group.size() > 1 || (rows <= state_.build.index().partition_rows_max() &&
-                                                pages_of(group.front()) <= state_.spec.sizes.pages);
-        if (!whole) {
+        if (is_large(group.front())) {
             plan_large(part);
         } else if (!part.ranges[kBuild].empty() || part.rule.keep_unmatched || part.rule.anti) {
             parts_.push_back(std::move(part));
@@ -192,12 +195,6 @@ class SpilledJoin {
         parts_.push_back(std::move(part));
     }
 
-    bool is_large(const Part& part) const {
-        return part.partitions.size() == 1 &&
-               (rows_of(part.partitions.front()) > state_.build.index().partition_rows_max() ||
-                pages_of(part.partitions.front()) > state_.spec.sizes.pages);
-    }
-
     void join_part(UnitQueue& units, size_t index_of_part) {
         const Part& part = parts_[index_of_part];
         BuildSide& side = state_.build;
@@ -205,7 +202,7 @@ class SpilledJoin {
                   [&](const RowBatch& batch, uint64_t) { side.pages().append(batch, batch.pieces); });
         side.index(part.partitions);
         const IndexView index = side.index().view();
-        const bool marks = is_large(part) && state_.shape.rules.probe_marks();
+        const bool marks = is_large(part.partitions.front()) && state_.shape.rules.probe_marks();
         if (marks && !probe_marks_) clear_probe_marks(part.ranges[kProbe]);
         use_units(units, index_of_part, kProbe, [&](const RowBatch& batch, uint64_t before) {
             state_.joiner.probe(batch, batch.pieces, index, part.rule, side.marks(),

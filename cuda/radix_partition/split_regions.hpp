@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "device/device.hpp"
-#include "radix_partition/plan_regions.hpp"
 #include "radix_partition/row_layout.hpp"
 
 namespace spillway::cuda {
@@ -14,24 +13,22 @@ namespace spillway::cuda {
 struct RowRegions {
     const uint32_t* rows = nullptr;
     uint64_t regions = 0;
-    uint64_t parents = 0;
     uint64_t total_rows = 0;
-    const uint64_t* begin = nullptr;   // [regions]
-    const uint64_t* end = nullptr;     // [regions]
-    const uint64_t* sizes = nullptr;   // [regions] rows
-    const uint64_t* parent = nullptr;  // [regions]
+    const uint64_t* begin = nullptr;       // [regions]
+    const uint64_t* end = nullptr;         // [regions]
+    const uint64_t* parent = nullptr;      // [regions]
+    const uint64_t* first_tile = nullptr;  // [regions + 1] tiles of split_tile_rows() rows before each region
 };
 
-struct SplitRegions {
-    Regions regions;    // [parents << bits] of the rows written
-    Allocation counts;  // uint64_t[parents << bits + 1] rows of each, then a 0
-};
+// Parents are split by the `bits` radix bits that follow the first `done` of the mixed key's top word: rows of parent p
+// and digit d become region p << bits | d. bits: at most pass_bits_max().
+uint32_t split_tile_rows(Device& device, const RowLayout& layout, int bits);
 
-// Splits parents by the `bits` radix bits that follow the first `done` of the mixed key's top word, `bits` at most
-// kPassBitsMax: one histogram, then one pass that moves every row once. `out` has room for total_rows and
-// kRegionAlignRows more for each new region. Enqueued on the device's stream.
-SplitRegions split_regions(Device& device, const RowLayout& layout, const RowRegions& in, int done, int bits,
-                           uint32_t* out);
-uint64_t split_rows_max(uint64_t rows, uint64_t parents, int bits);
+// counts[region] += rows. Reads each row's key, and with it the sectors that rows share.
+void count_split(Device& device, const RowLayout& layout, const RowRegions& in, int done, int bits, uint64_t* counts);
+
+// Moves each row once, to where front and back say (Regions::open() of the counts).
+void move_split(Device& device, const RowLayout& layout, const RowRegions& in, int done, int bits, uint64_t* front,
+                uint64_t* back, uint32_t* out);
 
 }  // namespace spillway::cuda
