@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "out_of_core/pack_rows.hpp"
@@ -200,11 +202,13 @@ __global__ void unpack_kernel(CodeLayout layout, const uint32_t* packed, Fragmen
 void find_extremes(Device& device, const CodeLayout& layout, const uint32_t* rows, const uint64_t* begin,
                    const uint64_t* end, uint64_t partitions, FieldExtremes* extremes) {
     const uint64_t count = partitions * layout.fields;
+    const auto blocks =
+        static_cast<unsigned>(std::max<uint64_t>(kPartitionExtremesBlocks, kExtremesBlocks / partitions));
     launch(clear_extremes, dim3(static_cast<unsigned>((count + kOutOfCoreThreads - 1) / kOutOfCoreThreads)),
            dim3(kOutOfCoreThreads), 0, device.stream(), extremes, count);
     launch(layout.key_words == 1 ? extremes_kernel<1> : extremes_kernel<2>,
-           dim3(static_cast<unsigned>(partitions), kExtremesBlocks), dim3(kOutOfCoreThreads), 0, device.stream(),
-           layout, rows, begin, end, extremes);
+           dim3(static_cast<unsigned>(partitions), blocks), dim3(kOutOfCoreThreads), 0, device.stream(), layout, rows,
+           begin, end, extremes);
 }
 
 void pack_rows(Device& device, Parcels& parcels, const CodeLayout& layout, const uint32_t* rows, const FragmentSet& set,

@@ -4,7 +4,7 @@
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "out_of_core/row_index.hpp"
-#include "out_of_core/row_tiles.cuh"
+#include "out_of_core/sort_regions.cuh"
 #include "primitive/prefix_sum.hpp"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
@@ -28,79 +28,19 @@ uint32_t shift_of(uint64_t power) {
     return shift;
 }
 
+// What a block of sort_regions() gets beside its static memory.
+uint64_t sort_shared_bytes(Device& device) {
+    return std::min<uint64_t>(kSortSharedBytes, device.properties().shared_bytes_per_block_optin - 1024);
+}
+// Rows of a region that are sorted in shared memory beside the counters, two bytes each for their order.
+uint32_t staged_rows(Device& device, const RowLayout& layout, uint32_t buckets) {
+    const uint64_t counters = (buckets + 3) / 4 * sizeof(uint4);
+    const uint64_t rows = (sort_shared_bytes(device) - counters) / (layout.row_bytes() + sizeof(uint16_t));
+    return static_cast<uint32_t>(std::min<uint64_t>(rows, UINT16_MAX));
+}
+
 unsigned blocks_of(uint64_t items) {
     return static_cast<unsigned>((items + kOutOfCoreThreads - 1) / kOutOfCoreThreads);
-}
-
-// Rows of a batch of partitions, each split into 2^split_bits regions, on their way back to the pages.
-struct SortPass {
-    const uint64_t* end = nullptr;                // [regions] in the scratch
-    const uint64_t* first = nullptr;              // [regions + 1] exclusive sum of their rows
-    const IndexedPartition* partition = nullptr;  // of the batch
-    const uint32_t* page = nullptr;
-    uint32_t* bucket = nullptr;
-    uint32_t split_bits = 0;
-    uint32_t radix_bits = 0;
-    uint32_t bucket_bits = 0;
-    uint32_t page_shift = 0;
-};
-
-// Exclusive sum of `count` counters in shared memory, a power of two of them; all threads of the block call.
-__device__ inline void sum_counters(uint32_t* counter, uint32_t count) {
-    __shared__ uint32_t warp_sums[kSortThreads / kWarpThreads];
-    const uint32_t each = count > kSortThreads ? count / kSortThreads : 1;
-    const uint32_t from = threadIdx.x * each;
-    uint32_t own = 0;
-    for (uint32_t i = from; i < from + each && i < count; ++i) own += counter[i];
-    const uint32_t inclusive = warp_inclusive_sum(own);
-    if (lane_index() == kWarpThreads - 1) warp_sums[warp_index()] = inclusive;
-    __syncthreads();
-    uint32_t sum = inclusive - own;
-    for (uint32_t warp = 0; warp < warp_index(); ++warp) sum += warp_sums[warp];
-    for (uint32_t i = from; i < from + each && i < count; ++i) {
-        const uint32_t rows = counter[i];
-        counter[i] = sum;
-        sum += rows;
-    }
-    __syncthreads();
-}
-
-// One region: its rows are counted by bucket in shared memory, then written where they belong, which is within what the
-// caches hold. Reads the region from memory once and from the caches once, writes it once.
-template <int kKeyWords, class Word>
-__global__ void __launch_bounds__(kSortThreads)
-    sort_buckets(SortPass pass, const Word* rows, uint32_t row_words, Word* to) {
-    extern __shared__ uint32_t counter[];
-    const uint64_t parent = blockIdx.x >> pass.split_bits;
-    const uint64_t digit = blockIdx.x & ((1U << pass.split_bits) - 1);
-    const uint32_t sub_bits = pass.bucket_bits - pass.split_bits;
-    const uint32_t buckets = 1U << sub_bits;
-    const IndexedPartition indexed = pass.partition[parent];
-    const auto base = static_cast<uint32_t>(pass.first[blockIdx.x] - pass.first[parent << pass.split_bits]);
-    const uint64_t end = pass.end[blockIdx.x];
-    const uint64_t begin = end - (pass.first[blockIdx.x + 1] - pass.first[blockIdx.x]);
-    const auto bucket_at = [&](uint64_t row) {
-        const uint64_t key = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(rows + row * row_words));
-        return static_cast<uint32_t>(bucket_of<kKeyWords>(key, pass.radix_bits, pass.bucket_bits)) & (buckets - 1);
-    };
-    for (uint32_t b = threadIdx.x; b < buckets; b += blockDim.x) counter[b] = 0;
-    __syncthreads();
-    for (uint64_t row = begin + threadIdx.x; row < end; row += blockDim.x) atomicAdd(&counter[bucket_at(row)], 1U);
-    __syncthreads();
-    sum_counters(counter, buckets);
-    uint32_t* const bucket = pass.bucket + indexed.first_bucket + (digit << sub_bits);
-    for (uint32_t b = threadIdx.x; b < buckets; b += blockDim.x) bucket[b] = base + counter[b];
-    // Where the last bucket of the partition ends.
-    if (digit + 1 == 1ULL << pass.split_bits && threadIdx.x == 0) {
-        bucket[buckets] = base + static_cast<uint32_t>(end - begin);
-    }
-    __syncthreads();
-    for (uint64_t row = begin + threadIdx.x; row < end; row += blockDim.x) {
-        const uint32_t place = base + atomicAdd(&counter[bucket_at(row)], 1U);
-        const uint64_t page = pass.page[indexed.first_page + (place >> pass.page_shift)];
-        Word* const target = to + ((page << pass.page_shift) + (place & ((1U << pass.page_shift) - 1))) * row_words;
-        for (uint32_t w = 0; w < row_words; ++w) target[w] = rows[row * row_words + w];
-    }
 }
 
 // Regions of each batch begin at the scratch's first row: begin[] counts from the first batch on.
@@ -117,10 +57,10 @@ __global__ void begin_batches(uint64_t regions, uint32_t split_bits, const uint6
 template <class Word>
 void launch_sort(Device& device, const SortPass& pass, uint64_t regions, const uint32_t* rows, uint32_t row_words,
                  uint32_t key_words, uint32_t* to) {
-    const size_t shared_bytes = sizeof(uint32_t) << (pass.bucket_bits - pass.split_bits);
-    launch(key_words == 1 ? sort_buckets<1, Word> : sort_buckets<2, Word>, dim3(static_cast<unsigned>(regions)),
-           dim3(kSortThreads), shared_bytes, device.stream(), pass, reinterpret_cast<const Word*>(rows),
-           static_cast<uint32_t>(row_words * sizeof(uint32_t) / sizeof(Word)), reinterpret_cast<Word*>(to));
+    const auto words = static_cast<uint32_t>(row_words * sizeof(uint32_t) / sizeof(Word));
+    launch(key_words == 1 ? sort_regions<1, Word> : sort_regions<2, Word>, dim3(static_cast<unsigned>(regions)),
+           dim3(kSortThreads), sort_shared_bytes(device), device.stream(), pass, reinterpret_cast<const Word*>(rows),
+           words, reinterpret_cast<Word*>(to));
 }
 
 __global__ void set_directory(const IndexedPartition* from, IndexedPartition* to, uint64_t partitions) {
@@ -266,6 +206,7 @@ void RowIndex::sort(const SortPlan& plan) {
     pass.radix_bits = radix_bits_;
     pass.bucket_bits = bucket_bits_;
     pass.page_shift = shift_of(pages_.page_rows());
+    pass.staged_max = staged_rows(device_, layout_, pass.buckets());
     for (const SortBatch& batch : plan.batches) {
         const uint64_t first = batch.first_parent << split_bits_;
         move_split(device_, layout_, regions_of(batch), done, bits, split.front.as<uint64_t>() + first,
