@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "far_partition/far_target.cuh"
+
+namespace spillway::cuda {
+
+// What a block leaves of a partition: rows in one of its buffers.
+struct Leftover {
+    uint32_t buffer;
+    uint32_t rows;
+};
+
+// What kernels with buffers get. Buffers in GPU memory: with a second level those of the blocks, which stay where they
+// are; without, room for what is left in shared memory at the end.
+struct CombiningPass {
+    uint32_t shift = 32;  // of the partition, 32 - radix bits
+    uint32_t partitions = 1;
+    uint32_t buffer_rows = 1;       // in shared memory, a power of two
+    uint32_t memory_rows = 1;       // ... in GPU memory: as many, or those of the second level
+    uint32_t memory_buffers = 1;    // of a block
+    char* memory = nullptr;         // [grid][memory_buffers][memory_rows]
+    Leftover* leftovers = nullptr;  // [grid][partitions]
+    FarTarget target;
+};
+
+// Shared memory of a block, per partition: its buffer, a word for slots, one for rows that are there, and with a second
+// level one for its state.
+constexpr uint32_t combining_state_bytes(bool has_second_level) {
+    return has_second_level ? 12 : 8;
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/device.hpp"
+#include "far_partition/far_rows.cuh"
+
+// First-pass radix partitioning over far memory: kernels read a relation where it lies and write its partitions where
+// they are wanted. "Where" is any address that the device can use: its own memory, a peer's, or pinned host memory.
+// Bytes of a pass over n tuples of t bytes: n * t read from the source, n * t written to the destination, n * t / 2
+// more read for a histogram on the GPU; kHierarchical also writes and reads n * t in GPU memory.
+namespace spillway::cuda {
+
+// As in section 4 of the Triton join's paper (Lutz et al., SIGMOD 2022), each with its name there.
+enum class FarPartitioner : uint8_t {
+    kStandard,      // a store per tuple, and an atomic operation on the partition's cursor
+    kLinear,        // a block sorts a batch in shared memory and stores its runs, which begin anywhere
+    kShared,        // buffers in shared memory, used by all threads of a block; whole aligned lines are stored
+    kHierarchical,  // the same with a larger buffer per block and partition in GPU memory behind them
+    kBulk           // kShared, flushed by bulk copies that one thread issues (compute capability 9.0)
+};
+constexpr int kFarPartitioners = 5;
+
+// Key and payload have the same width.
+struct FarRelation {
+    const void* key = nullptr;  // at multiples of column_bytes
+    const void* payload = nullptr;
+    uint64_t rows = 0;
+    uint32_t column_bytes = 8;  // 4 or 8
+};
+
+// One piece of memory, in which partitions begin at multiples of kFarAlignBytes. Gaps between them stay as they are.
+struct FarPiece {
+    void* data = nullptr;  // at a multiple of kFarLineBytes
+    uint64_t bytes = 0;    // far_piece_bytes() suffices whatever the keys
+    // Rows per partition, 2^radix_bits of them, as the CPU has counted them; nullptr: counted on the GPU, which reads
+    // the keys once more.
+    const uint64_t* counts = nullptr;
+};
+uint64_t far_piece_bytes(uint64_t rows, uint32_t column_bytes, int radix_bits);
+
+// Pages of any mix of tiers, taken from the first one on as partitions grow. No histogram.
+struct FarPages {
+    char* const* addresses = nullptr;  // in device memory; each page at a multiple of kFarLineBytes
+    uint64_t pages = 0;                // < 2^26
+    uint64_t page_rows = 0;            // a power of two; at least kFarLineBytes of them
+};
+// Pages that suffice whatever the keys: each partition may leave a part of its last one empty.
+uint64_t far_pages_needed(uint64_t rows, uint64_t page_rows, int radix_bits);
+
+// data or addresses; the other is nullptr.
+struct FarDestination {
+    FarPiece piece;
+    FarPages pages;
+};
+
+struct FarPartitionOptions {
+    FarPartitioner partitioner = FarPartitioner::kHierarchical;
+    int radix_bits = 0;               // 0 to kFarBitsMax: the top bits of the mixed key
+    uint32_t grid = 0;                // blocks; 0: one for each multiprocessor
+    uint32_t second_level_bytes = 0;  // of kHierarchical, per block and partition, a power of two; 0: the policy's
+    uint32_t buffer_bytes = 0;        // in shared memory per partition, at most; 0: what there is room for
+    cudaStream_t stream = nullptr;    // nullptr: the device's
+};
+
+// Rows are [mixed key][payload] (primitive/mix.cuh), in no order inside their partition.
+struct FarPartitions {
+    int radix_bits = 0;
+    uint32_t tuple_bytes = 0;
+    char* data = nullptr;  // one piece; nullptr: pages
+    uint32_t page_shift = 0;
+    std::vector<uint64_t> counts;  // rows per partition
+    std::vector<uint64_t> begin;   // one piece: first row of each; pages: first entry of each in the list of pages
+    uint64_t pages_used = 0;
+    Allocation device_counts;  // the same in device memory
+    Allocation device_begin;
+    Allocation page_list;  // char*[pages_used], partition by partition
+
+    uint64_t partitions() const { return counts.size(); }
+    FarRows device_rows() const;
+    // The same for the host. `pages` holds what it points to; waits for the copy.
+    FarRows host_rows(Device& device, std::vector<char*>& pages) const;
+};
+
+// Waits for the stream. The stream first waits for what is on the device's stream. Throws
+// - kInvalid: widths, alignment, bits, a piece that is too small, counts that are not those of the keys;
+// - kOutOfMemory: buffers do not fit GPU memory, or (tier host) the pages do not suffice. wanted_bytes is then what all
+//   pages would have been, and the contents of the pages are undefined.
+FarPartitions far_partition(Device& device, const FarRelation& relation, const FarDestination& destination,
+                            const FarPartitionOptions& options);
+
+// Radix bits that the shared memory of a block allows.
+int far_bits_max(const DeviceProperties& properties, FarPartitioner partitioner, uint32_t column_bytes);
+
+// GPU memory that buffers take while a partitioner runs.
+uint64_t far_buffer_bytes(const DeviceProperties& properties, const FarPartitionOptions& options,
+                          uint32_t column_bytes);
+
+}  // namespace spillway::cuda

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "far_partition/far_policy.hpp"
+#include "primitive/mix.cuh"
+#include "primitive/warp.cuh"
+
+namespace spillway::cuda {
+
+// Rows of a key and a payload of so many 32-bit words each, stored by one instruction.
+template <int kWords>
+struct FarTuple;
+template <>
+struct FarTuple<1> {
+    using Column = uint32_t;
+    using Row = uint2;
+    __device__ static Row make(Column key, Column payload) { return make_uint2(mix32(key), payload); }
+    __device__ static uint32_t top_word(const Row& row) { return row.x; }
+};
+template <>
+struct FarTuple<2> {
+    using Column = uint64_t;
+    using Row = uint4;
+    __device__ static Row make(Column key, Column payload) {
+        const uint64_t mixed = mix64(key);
+        return make_uint4(static_cast<uint32_t>(mixed), static_cast<uint32_t>(mixed >> 32),
+                          static_cast<uint32_t>(payload), static_cast<uint32_t>(payload >> 32));
+    }
+    __device__ static uint32_t top_word(const Row& row) { return row.y; }
+};
+
+// The top bits of the mixed key, shift = 32 - bits. In 64 bits, since a shift by 32 is one as well: to partition 0.
+__device__ inline uint32_t far_partition_of(uint32_t top_word, uint32_t shift) {
+    return static_cast<uint32_t>(uint64_t{top_word} >> shift);
+}
+
+// Columns in far memory, which nobody writes while a kernel reads them.
+template <int kWords>
+struct FarColumns {
+    using Tuple = FarTuple<kWords>;
+    const typename Tuple::Column* keys;
+    const typename Tuple::Column* payloads;
+    uint64_t rows;
+
+    __device__ typename Tuple::Row load(uint64_t row) const {
+        return Tuple::make(__ldcs(&keys[row]), __ldcs(&payloads[row]));
+    }
+};
+
+struct RowSlice {
+    uint64_t begin;
+    uint64_t end;
+};
+
+// Of this block: as even as units of kSliceRows allow, and empty where there are fewer units than blocks.
+__device__ inline RowSlice block_slice(uint64_t rows) {
+    const uint64_t units = (rows + kSliceRows - 1) / kSliceRows;
+    const uint64_t share = units / gridDim.x;
+    const uint64_t rest = units % gridDim.x;
+    const uint64_t block = blockIdx.x;
+    const uint64_t first = block * share + (block < rest ? block : rest);
+    const uint64_t last = first + share + (block < rest ? 1 : 0);
+    const auto row = [rows](uint64_t unit) { return unit * kSliceRows < rows ? unit * kSliceRows : rows; };
+    return {row(first), row(last)};
+}
+
+// body(row, there) for the block's slice, by whole warps: in the last one lanes may have no row. Loads of
+// kFarRowsPerThread rows are under way at once.
+template <int kWords, class Body>
+__device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
+    const RowSlice slice = block_slice(in.rows);
+    constexpr uint64_t kStep = uint64_t{kFarRowsPerThread} * kWarpThreads;
+    const uint64_t stride = blockDim.x / kWarpThreads * kStep;
+    for (uint64_t base = slice.begin + warp_index() * kStep; base < slice.end; base += stride) {
+        typename FarTuple<kWords>::Row rows[kFarRowsPerThread] = {};
+#pragma unroll
+        for (int i = 0; i < kFarRowsPerThread; ++i) {
+            const uint64_t row = base + i * kWarpThreads + lane_index();
+            if (row < slice.end) rows[i] = in.load(row);
+        }
+#pragma unroll
+        for (int i = 0; i < kFarRowsPerThread; ++i) {
+            body(rows[i], base + i * kWarpThreads + lane_index() < slice.end);
+        }
+    }
+}
+
+}  // namespace spillway::cuda
