@@ -11,14 +11,19 @@
 //     [--result count|sums|rows] [--inputs host|peer] [--memory-limit BYTES] [--host-limit BYTES] [--radix-bits N]
 //     [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--resident-partitions N] ...
 // The same of a join of relations in pinned host memory or in another GPU's, 8-byte columns unless said otherwise.
+// spillway_gpu_bench partition --rows N [--tuple-bytes 8|16] --bits N[..N] --partitioner NAME ...
+//     [--source host|device|peer] [--destination host|device|peer] [--form pages|contiguous] [--histogram gpu|cpu]
+//     [--page-bytes N] [--grid N] [--second-level-bytes N] [--buffer-bytes N] [--samples N] [--warmup N]
+//     [--memory-limit BYTES] [--seed N] [--device N]
+// Partitioners over far memory, a line of JSON for each one and each number of bits.
 #include <cstdio>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
 #include "group_bench.hpp"
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
+#include "partition_bench.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -68,12 +73,11 @@ int run(int count, char** arguments) {
 
 int main(int count, char** arguments) {
     try {
-        const char* const command = count > 1 ? arguments[1] : "";
-        if (std::strcmp(command, "out-of-core") == 0) {
-            return spillway::gpu_bench::run_out_of_core_bench(count, arguments);
-        }
-        return std::strcmp(command, "group-by") == 0 ? spillway::gpu_bench::run_group_bench(count, arguments)
-                                                     : spillway::gpu_bench::run(count, arguments);
+        const std::string command = count > 1 ? arguments[1] : "";
+        if (command == "group-by") return spillway::gpu_bench::run_group_bench(count, arguments);
+        if (command == "out-of-core") return spillway::gpu_bench::run_out_of_core_bench(count, arguments);
+        if (command == "partition") return spillway::gpu_bench::run_partition_bench(count, arguments);
+        return spillway::gpu_bench::run(count, arguments);
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return spillway::gpu_bench::kNothingRan;

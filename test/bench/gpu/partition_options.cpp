@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdexcept>
+
+#include "command_line.hpp"
+#include "far_partition/far_policy.hpp"
+#include "options.hpp"
+#include "partition_bench.hpp"
+
+namespace spillway::gpu_bench {
+
+namespace {
+
+using gpu_test::parse_number;
+
+constexpr uint64_t kRowsMax = 1ULL << 34;
+
+// "8", or "0..12".
+void parse_bits(const std::string& name, const std::string& text, PartitionBenchOptions& options) {
+    const size_t dots = text.find("..");
+    options.bits_from = static_cast<int>(parse_number(name, text.substr(0, dots)));
+    options.bits_to =
+        dots == std::string::npos ? options.bits_from : static_cast<int>(parse_number(name, text.substr(dots + 2)));
+}
+
+FarPlace parse_place(const std::string& name, const std::string& text) {
+    for (const FarPlace place : {FarPlace::kDevice, FarPlace::kHost, FarPlace::kPeer}) {
+        if (text == far_place_name(place)) return place;
+    }
+    throw std::invalid_argument("Expected device, host or peer for " + name + " but received '" + text + "'.");
+}
+
+bool parse_choice(const std::string& name, const std::string& text, const char* yes, const char* no) {
+    if (text == yes || text == no) return text == yes;
+    throw std::invalid_argument("Expected " + std::string(yes) + " or " + no + " for " + name + " but received '" +
+                                text + "'.");
+}
+
+void check_partition_options(const PartitionBenchOptions& options) {
+    expect(options.rows >= 1 && options.rows <= kRowsMax, "1 to 2^34 for --rows");
+    expect(options.tuple_bytes == 8 || options.tuple_bytes == 16, "8 or 16 for --tuple-bytes");
+    expect(options.bits_from <= options.bits_to && options.bits_to <= cuda::kFarBitsMax, "0 to 12 for --bits");
+    expect(options.samples >= 1, "at least one of --samples");
+    expect(!options.partitioners.empty(), "a --partitioner");
+    expect(!options.cpu_histogram || options.source == FarPlace::kHost, "--source host with --histogram cpu");
+    for (const std::string& name : options.partitioners) find_partitioner(name);
+}
+
+}  // namespace
+
+const char* far_place_name(FarPlace place) {
+    return place == FarPlace::kDevice ? "device" : place == FarPlace::kHost ? "host" : "peer";
+}
+
+cuda::FarPartitioner find_partitioner(const std::string& name) {
+    constexpr const char* kNames[cuda::kFarPartitioners] = {"standard", "linear", "shared", "hierarchical", "bulk"};
+    std::string names;
+    for (int i = 0; i < cuda::kFarPartitioners; ++i) {
+        if (name == kNames[i]) return static_cast<cuda::FarPartitioner>(i);
+        names += std::string(names.empty() ? "'" : "', '") + kNames[i];
+    }
+    throw std::invalid_argument("Expected one of " + names + "' for --partitioner but received '" + name + "'.");
+}
+
+PartitionBenchOptions parse_partition_options(int count, char** arguments) {
+    PartitionBenchOptions options;
+    using Text = const std::string&;
+    const auto narrow = [](Text n, Text v) { return static_cast<uint32_t>(parse_number(n, v)); };
+    const KnownOptions known = {
+        {"--rows", [&](Text n, Text v) { options.rows = parse_number(n, v); }},
+        {"--tuple-bytes", [&](Text n, Text v) { options.tuple_bytes = narrow(n, v); }},
+        {"--bits", [&](Text n, Text v) { parse_bits(n, v, options); }},
+        {"--partitioner", [&](Text, Text v) { options.partitioners.push_back(v); }},
+        {"--source", [&](Text n, Text v) { options.source = parse_place(n, v); }},
+        {"--destination", [&](Text n, Text v) { options.destination = parse_place(n, v); }},
+        {"--form", [&](Text n, Text v) { options.has_pages = parse_choice(n, v, "pages", "contiguous"); }},
+        {"--histogram", [&](Text n, Text v) { options.cpu_histogram = parse_choice(n, v, "cpu", "gpu"); }},
+        {"--page-bytes", [&](Text n, Text v) { options.page_bytes = parse_number(n, v); }},
+        {"--grid", [&](Text n, Text v) { options.grid = narrow(n, v); }},
+        {"--second-level-bytes", [&](Text n, Text v) { options.second_level_bytes = narrow(n, v); }},
+        {"--buffer-bytes", [&](Text n, Text v) { options.buffer_bytes = narrow(n, v); }},
+        {"--samples", [&](Text n, Text v) { options.samples = parse_number(n, v); }},
+        {"--warmup", [&](Text n, Text v) { options.warmup = parse_number(n, v); }},
+        {"--memory-limit", [&](Text n, Text v) { options.memory_limit = parse_number(n, v); }},
+        {"--seed", [&](Text n, Text v) { options.seed = parse_number(n, v); }},
+        {"--device", [&](Text n, Text v) { options.device = static_cast<int>(parse_number(n, v)); }}};
+    apply_options(known, 2, count, arguments);
+    check_partition_options(options);
+    return options;
+}
+
+}  // namespace spillway::gpu_bench
