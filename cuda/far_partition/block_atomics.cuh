@@ -44,24 +44,17 @@ __device__ inline uint32_t exchange_release(uint32_t* shared, uint32_t value) {
     return before;
 }
 
-// Device memory, between the blocks of a grid.
-__device__ inline uint64_t load_acquire_global(const uint64_t* global) {
+// Device memory, between the blocks of a grid. Past the first-level cache, and no more: what is read so is complete in
+// one word, and to acquire would empty that cache each time.
+__device__ inline uint64_t load_relaxed_global(const uint64_t* global) {
     uint64_t value;
-    asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(global) : "memory");
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(global) : "memory");
     return value;
 }
 __device__ inline uint32_t load_relaxed_global(const uint32_t* global) {
     uint32_t value;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(global) : "memory");
     return value;
-}
-__device__ inline uint64_t compare_exchange_release_global(uint64_t* global, uint64_t expected, uint64_t value) {
-    uint64_t before;
-    asm volatile("atom.release.gpu.global.cas.b64 %0, [%1], %2, %3;"
-                 : "=l"(before)
-                 : "l"(global), "l"(expected), "l"(value)
-                 : "memory");
-    return before;
 }
 
 }  // namespace spillway::cuda

@@ -16,7 +16,8 @@ constexpr uint32_t kPagesExhausted = 1;
 constexpr uint32_t kCountsWrong = 2;
 
 // A page in the directory: [partition: 12 bits][place in the partition's list: 26][number of the page + 1: 26], so that
-// no entry is 0. One word, published by one atomic operation: who sees it sees all of it.
+// no entry is 0. One word, published by one atomic operation, which says all: addresses of pages were in memory before
+// the kernel began, and rows on a page are nobody's to read before it ends. So it needs no order with other accesses.
 constexpr int kPageNumberBits = 26;
 constexpr uint64_t kPagesMax = (1ULL << kPageNumberBits) - 2;
 __host__ __device__ inline uint64_t page_key(uint64_t partition, uint64_t place) {
@@ -83,7 +84,8 @@ struct FarTarget {
         const uint64_t entry = key << kPageNumberBits | (number + 1);
         // There are more slots than pages.
         for (uint64_t slot = mix64(key) & directory_mask;; slot = (slot + 1) & directory_mask) {
-            if (compare_exchange_release_global(&directory[slot], 0, entry) == 0) return;
+            auto* const word = reinterpret_cast<unsigned long long*>(&directory[slot]);
+            if (atomicCAS(word, 0ULL, static_cast<unsigned long long>(entry)) == 0) return;
         }
     }
 
@@ -91,7 +93,7 @@ struct FarTarget {
         const uint64_t key = page_key(partition, place);
         uint64_t slot = mix64(key) & directory_mask;
         for (;;) {
-            const uint64_t entry = load_acquire_global(&directory[slot]);
+            const uint64_t entry = load_relaxed_global(&directory[slot]);
             if (entry == 0) {  // not there yet
                 if (load_relaxed_global(failed) != 0) return nullptr;
                 __nanosleep(kPageBackoffNs);
