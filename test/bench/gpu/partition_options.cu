@@ -12,7 +12,7 @@ namespace {
 
 using gpu_test::parse_number;
 
-constexpr uint64_t kRowsMax = 1ULL << 34;
+constexpr uint64_t kPartitionRowsMax = 1ULL << 34;
 
 // "8", or "0..12".
 void parse_bits(const std::string& name, const std::string& text, PartitionBenchOptions& options) {
@@ -36,7 +36,7 @@ bool parse_choice(const std::string& name, const std::string& text, const char* 
 }
 
 void check_partition_options(const PartitionBenchOptions& options) {
-    expect(options.rows >= 1 && options.rows <= kRowsMax, "1 to 2^34 for --rows");
+    expect(options.rows >= 1 && options.rows <= kPartitionRowsMax, "1 to 2^34 for --rows");
     expect(options.tuple_bytes == 8 || options.tuple_bytes == 16, "8 or 16 for --tuple-bytes");
     expect(options.bits_from <= options.bits_to && options.bits_to <= cuda::kFarBitsMax, "0 to 12 for --bits");
     expect(options.samples >= 1, "at least one of --samples");
