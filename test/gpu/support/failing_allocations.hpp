@@ -7,25 +7,25 @@
 #include "device/device.hpp"
 #include "gpu_test.hpp"
 
-// An operation whose allocations of GPU memory fail, one in each run.
+// An operation whose allocations of GPU memory (or pinned memory) fail, one in each run.
 namespace spillway::gpu_test {
 
 // Makes an allocation fail, and takes that back however the run ends.
 class InjectedFault {
   public:
-    InjectedFault(cuda::MemoryPool& memory, uint64_t allocation) : memory_(memory) { memory.fail_after(allocation); }
+    InjectedFault(cuda::BlockPool& memory, uint64_t allocation) : memory_(memory) { memory.fail_after(allocation); }
     InjectedFault(const InjectedFault&) = delete;
     InjectedFault& operator=(const InjectedFault&) = delete;
     ~InjectedFault() { memory_.fail_after(0); }
 
   private:
-    cuda::MemoryPool& memory_;
+    cuda::BlockPool& memory_;
 };
 
 constexpr char kProbe[] = "what a run has left of a fault";
 
 // How many allocations there are before an injected fault; most + 1: there is none, or it is farther away.
-inline uint64_t allocations_before_fault(cuda::MemoryPool& memory, uint64_t most) {
+inline uint64_t allocations_before_fault(cuda::BlockPool& memory, uint64_t most) {
     for (uint64_t before = 0; before <= most; ++before) {
         try {
             memory.allocate(1, kProbe);
@@ -39,7 +39,7 @@ inline uint64_t allocations_before_fault(cuda::MemoryPool& memory, uint64_t most
 
 // Allocations of a run: by how many a fault far behind them has come nearer.
 template <class Run>
-uint64_t allocations_of(cuda::MemoryPool& memory, const Run& run) {
+uint64_t allocations_of(cuda::BlockPool& memory, const Run& run) {
     constexpr uint64_t kFar = 1024;
     const InjectedFault fault(memory, kFar);
     run();
@@ -51,13 +51,14 @@ uint64_t allocations_of(cuda::MemoryPool& memory, const Run& run) {
 // Runs with the n-th allocation failing. False: the run made fewer of them, and met no fault. A run that meets it must
 // end with an error that says so.
 template <class Compute>
-bool fails_at(cuda::MemoryPool& memory, uint64_t n, const Compute& compute, const std::string& place) {
+bool fails_at(cuda::BlockPool& memory, uint64_t n, const Compute& compute, const std::string& place,
+              cuda::Tier tier = cuda::Tier::kDevice) {
     const InjectedFault fault(memory, n);
     try {
         compute();
     } catch (const cuda::Error& error) {
         const bool is_injected = std::string(error.what()).find("a fault was injected") != std::string::npos;
-        if (error.code() == cuda::ErrorCode::kOutOfMemory && error.tier == cuda::Tier::kDevice && is_injected) {
+        if (error.code() == cuda::ErrorCode::kOutOfMemory && error.tier == tier && is_injected) {
             return true;
         }
         fail(place + " ended with: " + error.what(), __FILE__, __LINE__);
