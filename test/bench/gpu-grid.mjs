@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Experiments that are written as the sizes of a grid become the lists of workloads that test/bench/gpu.mjs runs. Only
 // built-in modules: a GPU machine may have no others.
+import { outOfCoreCell } from "./gpu-out-of-core.mjs";
 
 function power(rows) {
     const bits = Math.log2(rows);
@@ -59,7 +60,7 @@ function groupCell({ rows, groups, columns, bytes, zipf, aggregate = "max" }) {
 
 /** Cells of one operator; each grid is all combinations of its axes, and a cell of two grids is one. */
 export function gridWorkloads({ operator, grids }) {
-    const cell = operator === "group-by" ? groupCell : joinCell;
+    const cell = { "group-by": groupCell, "out-of-core": outOfCoreCell }[operator] ?? joinCell;
     const cells = grids.flatMap((axes) => [...product(axes)].map(cell));
     return [...new Map(cells.map((workload) => [workload.name, workload])).values()];
 }

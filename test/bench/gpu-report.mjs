@@ -81,7 +81,8 @@ export function mergeRecords(plan, before, records) {
     return plan.flatMap((run) => find(records, run) ?? find(before, run) ?? []);
 }
 
-function table(titles, rows) {
+/** Aligned text; the first two columns are words. */
+export function table(titles, rows) {
     const widths = titles.map((title, index) => Math.max(title.length, ...rows.map((row) => row[index].length)));
     const textColumns = 2;
     const line = (cells) =>

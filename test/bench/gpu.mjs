@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /**
- * `npm run bench:gpu`: joins and group-bys of relations in the memory of one GPU, timed against targets and published
- * code; see docs/benchmarks.md. Only built-in modules: a machine without compiler, sources or packages takes
- * build/gpu-tests/spillway_gpu_bench, configs/experiments, scripts/steps and test/bench/gpu*.mjs.
+ * `npm run bench:gpu`: joins and group-bys of relations in the memory of one GPU, and joins of larger ones, timed
+ * against targets and published code; see docs/benchmarks.md. Only built-in modules: a machine without compiler,
+ * sources or packages takes build/gpu-tests/spillway_gpu_bench, configs/experiments, scripts/steps and
+ * test/bench/gpu*.mjs.
  * Exit code 1: a result is wrong or a run failed; 2: nothing was measured, say for want of a GPU.
  */
 import { spawn, spawnSync } from "node:child_process";
@@ -14,6 +15,7 @@ import { parseArgs } from "node:util";
 import { benchProgram } from "../../scripts/steps/gpu-program.mjs";
 import { BuildFailure, root } from "../../scripts/steps/step.mjs";
 import { experimentParts } from "./gpu-grid.mjs";
+import { outOfCoreArguments, outOfCoreTable } from "./gpu-out-of-core.mjs";
 import {
     gpuSlug,
     groupByArguments,
@@ -26,16 +28,27 @@ import {
 } from "./gpu-report.mjs";
 
 const nothingRan = 2;
-const withTargets = ["in-core-joins", "in-core-group-by"];
-const experiments = [...withTargets, "in-core-grid"];
+const together = {
+    all: ["in-core-joins", "in-core-group-by"],
+    "out-of-core": ["out-of-core-joins", "out-of-core-sizes", "out-of-core-device-limit", "out-of-core-shapes"]
+};
+const experiments = [...Object.values(together).flat(), "in-core-grid", "out-of-core-peer"];
+const runners = {
+    join: (...of) => runJoins(programArguments, ...of),
+    "group-by": runGroupBys,
+    "out-of-core": (...of) => runJoins(outOfCoreArguments, ...of)
+};
+const tables = { join: resultTable, "group-by": groupByTable, "out-of-core": outOfCoreTable };
 
 const help = `npm run bench:gpu -- [options]
-  --experiment NAME     in-core-joins (default), in-core-group-by, all (both), or in-core-grid
+  --experiment NAME     in-core-joins (default), in-core-group-by, all (both), or in-core-grid;
+                        out-of-core-joins, -sizes, -device-limit, -shapes, out-of-core (all four), or
+                        out-of-core-peer, for two GPUs
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
   --algorithm TEXT      algorithms whose name contains TEXT
-  --samples 7           timed runs of each workload
-  --warmup 2            runs before them that are not timed
-  --memory-limit BYTES  of device memory (default: what is free)
+  --samples N           timed runs of each workload (default: 7, out-of-core 5)
+  --warmup N            runs before them that are not timed (default: 2, out-of-core 1)
+  --memory-limit BYTES  of device memory (default: what is free; workloads out of core have their own)
   --seed N, --device N  of the generated relations; which GPU
   --limit-s 300         ends a workload that hangs
   --write               puts the results into docs/results/<machine>/<experiment>.json, beside those not run again
@@ -53,17 +66,18 @@ function readOptions() {
             options: {
                 ...{ only: word, algorithm: word, machine: word, file: word, program: word, architectures: word },
                 experiment: { ...word, default: experiments[0] },
-                ...{ samples: { ...word, default: "7" }, warmup: { ...word, default: "2" } },
+                ...{ samples: word, warmup: word },
                 ...{ "memory-limit": word, seed: word, device: word, "limit-s": { ...word, default: "300" } },
                 ...{ help: flag, write: flag, "build-only": flag }
             }
         });
-        if (values.experiment !== "all" && !experiments.includes(values.experiment)) {
-            const names = `${experiments.join(", ")} or all`;
+        const several = together[values.experiment] !== undefined;
+        if (!several && !experiments.includes(values.experiment)) {
+            const names = [...experiments, ...Object.keys(together)].join(", ");
             throw new Error(`Expected ${names} for --experiment but received '${values.experiment}'.`);
         }
-        if (values.experiment === "all" && values.file !== undefined) {
-            throw new Error("Expected --file with one --experiment, not with all of them.");
+        if (several && values.file !== undefined) {
+            throw new Error("Expected --file with one --experiment, not with several of them.");
         }
         const limitMs = Number(values["limit-s"]) * 1000;
         if (limitMs > 0) return { ...values, limitMs };
@@ -78,14 +92,17 @@ function readParts(experiment) {
     return experimentParts(JSON.parse(readFileSync(join(root, `configs/experiments/${experiment}.json`), "utf8")));
 }
 
-/** What is to be run of each part of an experiment that has any of it. */
-function chooseRuns(parts, options) {
-    const chosen = parts.map((config) => ({ parts, config, runs: planRuns(config, options) }));
+/** What is to be run of each part of some experiments that has any of it. */
+function chooseRuns(names, options) {
+    const chosen = names.flatMap((name) => {
+        const parts = readParts(name);
+        return parts.map((config) => ({ parts, config, runs: planRuns(config, options) }));
+    });
     const some = chosen.filter(({ runs }) => runs.length > 0);
     if (some.length > 0) return some;
-    const runs = parts.flatMap((config) => planRuns(config));
-    const names = [...new Set(runs.map(({ workload }) => `"${workload.name}"`))].join(", ");
-    throw new BuildFailure(`No workload and algorithm have these names; the workloads are ${names}.`, nothingRan);
+    const runs = chosen.flatMap(({ config }) => planRuns(config));
+    const known = [...new Set(runs.map(({ workload }) => `"${workload.name}"`))].join(", ");
+    throw new BuildFailure(`No workload and algorithm have these names; the workloads are ${known}.`, nothingRan);
 }
 
 function currentCommit() {
@@ -128,11 +145,11 @@ function tell(outcome) {
 }
 
 /** A process per workload and algorithm. */
-async function runJoins(program, runs, options, extra) {
+async function runJoins(argumentsOf, program, runs, options, extra) {
     const outcomes = [];
     for (const run of runs) {
         process.stderr.write(`${run.workload.name}: ${run.algorithm} ... `);
-        const { end, outcomes: written } = await runProgram(program, programArguments(run, extra), options.limitMs);
+        const { end, outcomes: written } = await runProgram(program, argumentsOf(run, extra), options.limitMs);
         const outcome = written.length === 0 ? null : end === 0 ? written[0] : { ...written[0], verified: false };
         outcomes.push(outcome);
         if (outcome === null) explainEnd(end);
@@ -161,12 +178,12 @@ async function runGroupBys(program, runs, options, extra) {
 }
 
 async function runAll(program, config, runs, options) {
-    const extra = Object.fromEntries(
-        ["samples", "warmup", "memory-limit", "seed", "device"].map((name) => [name, options[name]])
-    );
+    const extra = {
+        ...Object.fromEntries(["memory-limit", "seed", "device"].map((name) => [name, options[name]])),
+        ...{ samples: options.samples ?? config.samples ?? 7, warmup: options.warmup ?? config.warmup ?? 2 }
+    };
     const setting = { date: new Date().toISOString().slice(0, 10), commit: currentCommit() };
-    const runThem = config.operator === "group-by" ? runGroupBys : runJoins;
-    const outcomes = await runThem(program, runs, options, extra);
+    const outcomes = await runners[config.operator ?? "join"](program, runs, options, extra);
     return runs.map((run, index) => {
         const outcome = outcomes[index];
         return { run, record: outcome === null ? null : toRecord(config.experiment, run, outcome, setting) };
@@ -198,16 +215,14 @@ function write(parts, config, records, options) {
 async function main() {
     const options = readOptions();
     if (options.help) return void process.stdout.write(`${help}\n`);
-    const names = options.experiment === "all" ? withTargets : [options.experiment];
-    const chosen = names.flatMap((name) => chooseRuns(readParts(name), options));
+    const chosen = chooseRuns(together[options.experiment] ?? [options.experiment], options);
     const wanted = { architectures: options.architectures, buildOnly: options["build-only"] };
     const program = options.program ?? (await benchProgram(wanted));
     if (options["build-only"]) return;
     for (const { parts, config, runs } of chosen) {
         const results = await runAll(program, config, runs, options);
         const records = results.flatMap(({ record }) => record ?? []);
-        const text = config.operator === "group-by" ? groupByTable(results) : resultTable(results);
-        process.stdout.write(`\n${text}\n`);
+        process.stdout.write(`\n${tables[config.operator ?? "join"](results, config)}\n`);
         if ((options.write || options.file !== undefined) && records.length > 0) write(parts, config, records, options);
         if (results.some(({ record }) => record?.verified !== true)) process.exitCode = 1;
     }

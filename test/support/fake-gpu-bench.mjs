@@ -29,5 +29,18 @@ const outcome = {
     peak_bytes: { device: 1024 },
     device: "NVIDIA H200"
 };
+if (args[0] === "out-of-core") {
+    const limit = Number(valueOf("--memory-limit"));
+    const inputBytes = 16 * (buildRows + probeRows);
+    Object.assign(outcome.workload, { result: valueOf("--result"), memory_limit_bytes: limit });
+    Object.assign(outcome, {
+        phases: { build_ms: fake.median_ms, probe_ms: 0, spilled_ms: 0 },
+        link_bytes: { h2d: inputBytes, d2h: 0 },
+        link_gb_per_s: { h2d: inputBytes / fake.median_ms / 1e6, d2h: 0 },
+        link_efficiency: fake.link_efficiency ?? 0.95,
+        spilled_rows: { build: buildRows / 4, probe: probeRows / 4 },
+        peak_bytes: { device: limit / 2, host: 1024 }
+    });
+}
 console.log(JSON.stringify(outcome));
 process.exitCode = verified ? 0 : 1;

@@ -83,7 +83,8 @@ void add_output(cuda::OutOfCoreSpec& spec, FarResult result) {
     if (result == FarResult::kCount) return;
     if (result == FarResult::kRows) spec.output.push_back({cuda::OutputSide::kKey, 0});
     for (const auto side : {cuda::OutputSide::kBuild, cuda::OutputSide::kProbe}) {
-        const size_t columns = spec.widths[side == cuda::OutputSide::kBuild ? 0 : 1].size();
+        const size_t all = spec.widths[side == cuda::OutputSide::kBuild ? 0 : 1].size();
+        const size_t columns = result == FarResult::kSums ? std::min(all, kSummedColumnsMax) : all;
         for (uint32_t c = 0; c < columns; ++c) spec.output.push_back({side, c});
     }
 }

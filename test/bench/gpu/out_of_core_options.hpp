@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "out_of_core_sizes.hpp"
@@ -10,6 +11,8 @@ namespace spillway::gpu_bench {
 
 enum class FarPayloadValues { kDense, kRandom };  // the row's number, or a mix of it that no coding makes shorter
 enum class FarResult { kCount, kSums, kRows };
+// Of a side, the first ones: a join gives four sums at most. All columns pass the link.
+constexpr size_t kSummedColumnsMax = 2;
 enum class FarPlace { kHost, kPeer };  // where the relations lie
 
 struct OutOfCoreOptions {

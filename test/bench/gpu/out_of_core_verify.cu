@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "out_of_core_rows.cuh"
 #include "out_of_core_verify.hpp"
 
@@ -155,7 +157,7 @@ FarTotals expected_far_totals(cuda::Device& device, const OutOfCoreOptions& opti
     FarTotals totals;
     SumsPerKey per_key(device, options.bench.workload.build_domain());
     if (options.result == FarResult::kSums) {
-        for (size_t c = 0; c < build.columns.size(); ++c) {
+        for (size_t c = 0; c < std::min(build.columns.size(), kSummedColumnsMax); ++c) {
             per_key.add(build, far_value(Kind::kPayload, Side::kBuild, build, c));
             totals.sums.push_back(per_key.product(probe, one));
         }
@@ -167,7 +169,7 @@ FarTotals expected_far_totals(cuda::Device& device, const OutOfCoreOptions& opti
     per_key.add(build, far_value(Kind::kOne, Side::kBuild, build));
     totals.rows = per_key.product(probe, one);
     if (options.result == FarResult::kSums) {
-        for (size_t c = 0; c < probe.columns.size(); ++c) {
+        for (size_t c = 0; c < std::min(probe.columns.size(), kSummedColumnsMax); ++c) {
             totals.sums.push_back(per_key.product(probe, far_value(Kind::kPayload, Side::kProbe, probe, c)));
         }
     }

@@ -13,7 +13,7 @@ namespace spillway::gpu_bench {
 // a look into them per probe row: no algorithm of the product.
 struct FarTotals {
     uint64_t rows = 0;
-    std::vector<uint64_t> sums;  // of the build side's payloads, then of the probe side's, modulo 2^64
+    std::vector<uint64_t> sums;  // of kSummedColumnsMax payloads of the build side, then of the probe side, modulo 2^64
     uint64_t check = 0;          // sum of f(build row) * g(probe row), for random f and g: verify.hpp
 };
 

@@ -33,7 +33,9 @@ class Packed extends Sandbox {
 
     constructor(withProgram = true) {
         super();
-        const bench = ["gpu.mjs", "gpu-grid.mjs", "gpu-report.mjs"].map((name) => `test/bench/${name}`);
+        const bench = ["gpu.mjs", "gpu-grid.mjs", "gpu-out-of-core.mjs", "gpu-report.mjs"].map(
+            (name) => `test/bench/${name}`
+        );
         const packed = ["scripts/steps", "configs/experiments", ...bench];
         for (const name of packed) cpSync(join(repositoryRoot, name), this.path(name), { recursive: true });
         mkdirSync(this.path("build/gpu-tests"), { recursive: true });
@@ -54,8 +56,8 @@ class Packed extends Sandbox {
         });
     }
 
-    records(): Record[] {
-        return JSON.parse(readFileSync(this.results, "utf8")) as Record[];
+    records(file = this.results): Record[] {
+        return JSON.parse(readFileSync(file, "utf8")) as Record[];
     }
 }
 
@@ -143,6 +145,71 @@ describe("records", () => {
             ...Array(3).fill(["wide 2+2, Zipf 1.0 foreign keys", 7]),
             ...Array(3).fill(["wide 2+2, Zipf 1.5 foreign keys", 1])
         ]);
+    });
+});
+
+describe("joins out of core", () => {
+    test("have a table and records of their own", () => {
+        using packed = new Packed();
+        const options = [
+            "--experiment",
+            "out-of-core-joins",
+            "--only",
+            "16 GiB, sums",
+            "--memory-limit",
+            "7",
+            "--write"
+        ];
+        const { status, stdout } = packed.run({ median_ms: 1000 }, ...options);
+        expect(status).toBe(0);
+        const [titles, , row] = stdout.trim().split("\n");
+        expect(titles).toMatch(/^workload +algorithm +G tuples\/s +target +faster +step .* link +spilled +peak GiB/);
+        expect(row).toMatch(/^2\^30 x 2\^30, 16 GiB, sums +triton +2\.15 +2\.50 .* 8\.00 +yes +MISSED by 14 %$/);
+        expect(packed.records(packed.path("docs/results/h200/out-of-core-joins.json"))).toEqual([
+            expect.objectContaining({
+                experiment: "out-of-core-joins",
+                workload: expect.objectContaining({
+                    name: "2^30 x 2^30, 16 GiB, sums",
+                    result: "sums",
+                    memory_limit_bytes: 2 ** 34
+                }),
+                algorithm: "triton",
+                samples_ms: Array(5).fill(1000),
+                g_tuples_per_s: 2 ** 31 / 1e9,
+                link_bytes: { h2d: 2 ** 35, d2h: 0 },
+                link_efficiency: 0.95,
+                peak_bytes: { device: 2 ** 33, host: 1024 },
+                verified: true,
+                commit: "abc1234"
+            })
+        ]);
+    });
+
+    test("run together, those that have the name", () => {
+        using packed = new Packed();
+        const options = ["--experiment", "out-of-core", "--only", "2^29 x 2^29, 4 GiB", "--samples", "2"];
+        const { status, stdout, stderr } = packed.run({ median_ms: 400 }, ...options);
+        expect(status).toBe(0);
+        expect(stdout.match(/^2\^29 x 2\^29, 4 GiB, sums .*$/gm)).toHaveLength(3);
+        expect(stdout).toMatch(/^2\^29 x 2\^29, 4 GiB, Zipf 1\.5, sums .*$/m);
+        expect(stderr).not.toContain("2^30");
+        const file = packed.run({ median_ms: 400 }, "--experiment", "out-of-core", "--file", "x.json");
+        expect([file.status, file.stderr]).toEqual([2, expect.stringContaining("not with several of them")]);
+        const unknown = packed.run({ median_ms: 400 }, "--experiment", "nope");
+        expect([unknown.status, unknown.stderr]).toEqual([
+            2,
+            expect.stringContaining("out-of-core-peer, all, out-of-core")
+        ]);
+    });
+
+    test("tell the steps of a sweep", () => {
+        using packed = new Packed();
+        // Each takes the same time, so that the rate rises with the rows.
+        const { stdout } = packed.run({ median_ms: 400 }, "--experiment", "out-of-core-sizes");
+        const rows = stdout.trim().split("\n").slice(2);
+        expect(rows).toHaveLength(7);
+        expect(rows[1]).toMatch(/ \+41 % /);
+        expect(stdout).not.toContain("CLIFF");
     });
 });
 

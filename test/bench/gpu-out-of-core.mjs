@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins beyond GPU memory in the GPU benchmark: their workloads, what the program is told of them, their table. Only
+// built-in modules: a GPU machine may have no others.
+import { table } from "./gpu-report.mjs";
+
+const gib = 2 ** 30;
+
+/** Sides as powers of two, with halves, or as shares of a power of two. */
+function sides({ rows, total, ratio }) {
+    if (ratio !== undefined) {
+        const build_rows = Math.floor(2 ** total / (1 + ratio));
+        return { name: `1:${ratio} of 2^${total} rows`, build_rows, probe_rows: build_rows * ratio };
+    }
+    const [build_rows, probe_rows] = rows.map((bits) => Math.floor(2 ** bits));
+    return { name: rows.map((bits) => `2^${bits}`).join(" x "), build_rows, probe_rows };
+}
+
+/**
+ * One cell of a grid. Keys and columns have 8 bytes; dense payloads are row numbers, which take few bits where rows are
+ * spilled, and random ones take all of theirs.
+ */
+export function outOfCoreCell(axes) {
+    const { limit_gib, columns = 1, values = "dense", zipf = 0, result = "sums", inputs = "host" } = axes;
+    const { name, build_rows, probe_rows } = sides(axes);
+    const widths = Array.from({ length: columns }, () => 8);
+    const about = [
+        name,
+        `${limit_gib} GiB`,
+        columns === 1 ? "" : `${8 * (columns + 1)} B rows`,
+        values === "dense" ? "" : `${values} payloads`,
+        zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`,
+        inputs === "host" ? "" : `inputs of a ${inputs}`,
+        result
+    ];
+    const aims = ["target_g_tuples_per_s", "reference_g_tuples_per_s", "target_link_efficiency"];
+    return {
+        name: about.filter((part) => part !== "").join(", "),
+        key_bytes: 8,
+        payload_bytes: { build: widths, probe: widths },
+        payload_values: values,
+        ...{ build_rows, probe_rows, match_ratio: 1, zipf, result, inputs },
+        memory_limit_bytes: limit_gib * gib,
+        ...Object.fromEntries(aims.filter((aim) => axes[aim] !== undefined).map((aim) => [aim, axes[aim]]))
+    };
+}
+
+/** Arguments of spillway_gpu_bench for one run; `extra` has options of the program by name. */
+export function outOfCoreArguments({ workload, algorithm }, extra = {}) {
+    const options = {
+        "key-bytes": workload.key_bytes,
+        "build-payload": workload.payload_bytes.build.join(",") || "none",
+        "probe-payload": workload.payload_bytes.probe.join(",") || "none",
+        "payload-values": workload.payload_values,
+        "build-rows": workload.build_rows,
+        "probe-rows": workload.probe_rows,
+        "match-ratio": workload.match_ratio,
+        zipf: workload.zipf,
+        result: workload.result,
+        inputs: workload.inputs,
+        algorithm,
+        ...extra,
+        "memory-limit": workload.memory_limit_bytes // what the workload is about: no option changes it
+    };
+    const given = Object.entries(options).filter(([, value]) => value !== undefined);
+    return ["out-of-core", ...given.flatMap(([name, value]) => [`--${name}`, String(value)])];
+}
+
+function verdict({ g_tuples_per_s, link_efficiency }, { target_g_tuples_per_s, target_link_efficiency }, cliff) {
+    const rate = g_tuples_per_s / target_g_tuples_per_s;
+    const said = [
+        target_g_tuples_per_s === undefined ? "" : rate >= 1 ? "met" : `MISSED by ${((1 - rate) * 100).toFixed(0)} %`,
+        link_efficiency < target_link_efficiency ? "LINK" : "",
+        cliff ? "CLIFF" : ""
+    ];
+    return said.filter((part) => part !== "").join(", ");
+}
+
+function cells({ run: { workload, algorithm }, record }, step, cliff) {
+    const setting = [workload.name, algorithm];
+    const number = (value) => (value === undefined ? "-" : value.toFixed(2));
+    const target = number(workload.target_g_tuples_per_s);
+    if (record === null) return [...setting, "-", target, ...Array(9).fill("-"), "FAILED"];
+    const { g_tuples_per_s, link_gb_per_s, spilled_rows, peak_bytes } = record;
+    const reference = workload.reference_g_tuples_per_s;
+    const faster = reference === undefined ? "-" : `${(g_tuples_per_s / reference).toFixed(1)}x`;
+    const rows = workload.build_rows + workload.probe_rows;
+    return [
+        ...setting,
+        number(g_tuples_per_s),
+        target,
+        faster,
+        step === undefined ? "-" : `${step < 0 ? "" : "+"}${(step * 100).toFixed(0)} %`,
+        record.median_ms.toFixed(1),
+        ...[link_gb_per_s.h2d + (link_gb_per_s.peer ?? 0), link_gb_per_s.d2h, record.link_efficiency].map(number),
+        `${(((spilled_rows.build + spilled_rows.probe) / rows) * 100).toFixed(0)} %`,
+        number(peak_bytes.device / gib),
+        record.verified ? "yes" : "NO",
+        verdict(record, workload, cliff)
+    ];
+}
+
+/**
+ * One line per run: how many rows of both sides it joins in a second and how many times the reference's, the step from
+ * the workload before (a CLIFF is a fall of more than `step_max`), GB/s of the link in and out, and the share of the
+ * time that what had to pass the link takes at the link's rate (LINK: less than its target).
+ */
+export function outOfCoreTable(results, { step_max } = {}) {
+    const rows = results.map((result, index) => {
+        const before = index === 0 ? undefined : results[index - 1].record?.g_tuples_per_s;
+        const known = step_max !== undefined && before !== undefined && result.record !== null;
+        const step = known ? result.record.g_tuples_per_s / before - 1 : undefined;
+        return cells(result, step, step < -step_max);
+    });
+    const titles = ["workload", "algorithm", "G tuples/s", "target", "faster", "step", "median ms", "in GB/s"];
+    return table([...titles, "out GB/s", "link", "spilled", "peak GiB", "verified", ""], rows);
+}
