@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "device/device.hpp"
+#include "device/host_memory.hpp"
 #include "device/staging.hpp"
 
 namespace spillway::cuda {
@@ -27,12 +29,23 @@ bool is_pinned_at(const uint8_t* address) {
     return status == cudaSuccess && attributes.type == cudaMemoryTypeHost;
 }
 
+bool is_registered_at_host_address(int ordinal) {
+    int yes = 0;
+    const cudaError_t status = cudaDeviceGetAttribute(&yes, cudaDevAttrCanUseHostPointerForRegisteredMem, ordinal);
+    discard(status);
+    return status == cudaSuccess && yes != 0;
+}
+
 }  // namespace
 
 void* PinnedBacking::acquire(uint64_t bytes) {
     set_device(ordinal_);
+    if (bytes >= kRegisteredBytesMin) {
+        void* const registered = acquire_registered(bytes);
+        if (registered != nullptr) return registered;
+    }
     void* data = nullptr;
-    const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+    const cudaError_t status = cudaHostAlloc(&data, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
     if (status == cudaErrorMemoryAllocation) {
         discard(status);
         return nullptr;
@@ -41,10 +54,42 @@ void* PinnedBacking::acquire(uint64_t bytes) {
     return data;
 }
 
-void PinnedBacking::release(void* data, uint64_t) noexcept {
+// nullptr: the system or the driver does not give memory in this way, for whatever reason; cudaHostAlloc may.
+void* PinnedBacking::acquire_registered(uint64_t bytes) {
+    // Kernels are given the host's address, which not all systems let them use for registered memory.
+    if (!is_registered_at_host_address(ordinal_) || bytes > available_host_bytes()) return nullptr;
+    void* const data = map_host_memory(bytes);
+    if (data == nullptr) return nullptr;
+    cudaError_t status = cudaErrorMemoryAllocation;
+    try {
+        registered_.insert(data);
+        if (touch_host_memory(data, bytes)) {
+            status = cudaHostRegister(data, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped);
+        }
+    } catch (const std::bad_alloc&) {
+    }
+    if (status == cudaSuccess) return data;
+    registered_.erase(data);
+    unmap_host_memory(data, bytes);
+    if (is_sticky(status)) check(status, "cudaHostRegister");
+    discard(status);
+    return nullptr;
+}
+
+void PinnedBacking::release(void* data, uint64_t bytes) noexcept {
+    // The memory of a lost device goes with the process.
     if (!try_set_device(ordinal_)) return;
     discard(cudaDeviceSynchronize());
-    discard(cudaFreeHost(data));
+    const auto registered = registered_.find(data);
+    if (registered == registered_.end()) {
+        discard(cudaFreeHost(data));
+        return;
+    }
+    registered_.erase(registered);
+    const cudaError_t status = cudaHostUnregister(data);
+    discard(status);
+    // What the device may still reach stays mapped: its address must not become that of other memory.
+    if (status == cudaSuccess) unmap_host_memory(data, bytes);
 }
 
 StagingPool::StagingPool(int ordinal, uint64_t limit_bytes)

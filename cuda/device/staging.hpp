@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <set>
 
 #include "device/device_policy.hpp"
 #include "device/memory_pool.hpp"
@@ -15,7 +16,9 @@ namespace spillway::cuda {
 
 class Device;
 
-// Segments of pinned host memory that every device of the process can reach.
+// Segments of pinned host memory that every device of the process can reach, its kernels too, at the address that the
+// host uses. Large ones are mapped, touched by several threads and registered, which takes a fifth of the time of
+// cudaHostAlloc; that is left for small ones and for systems that refuse registering. Not thread-safe: the pool is.
 class PinnedBacking : public BlockBacking {
   public:
     explicit PinnedBacking(int ordinal) : ordinal_(ordinal) {}
@@ -23,7 +26,10 @@ class PinnedBacking : public BlockBacking {
     void release(void* data, uint64_t bytes) noexcept override;
 
   private:
+    void* acquire_registered(uint64_t bytes);
+
     const int ordinal_;
+    std::set<const void*> registered_;  // segments of acquire_registered()
 };
 
 using PinnedBlock = Allocation;
