@@ -179,4 +179,19 @@ void BlockAllocator::trim() noexcept {
     release_free(std::numeric_limits<uint64_t>::max());
 }
 
+// Both counts: what lies elsewhere is memory all the same, so that segments stay within what it leaves of the limit.
+bool BlockAllocator::reserve(uint64_t bytes) noexcept {
+    if (bytes > limit_bytes_ - used_bytes_) return false;
+    if (reserved_bytes_ + bytes > limit_bytes_) release_free(reserved_bytes_ + bytes - limit_bytes_);
+    used_bytes_ += bytes;
+    reserved_bytes_ += bytes;
+    peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+    return true;
+}
+
+void BlockAllocator::unreserve(uint64_t bytes) noexcept {
+    used_bytes_ -= bytes;
+    reserved_bytes_ -= bytes;
+}
+
 }  // namespace spillway::cuda

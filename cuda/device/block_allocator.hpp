@@ -33,7 +33,7 @@ struct BlockSizes {
 //
 // The limit is hard for the blocks handed out. Segments stay within it too, unless the free parts of segments in use
 // are all too small for a block that fits the limit: then the block is granted, for a plan relies on the limit, and
-// segments exceed it by at most what those parts hold.
+// segments exceed it by at most what those parts hold. What reserve() gives is such a grant too.
 //
 // Not thread-safe; the owner guards it.
 class BlockAllocator {
@@ -55,11 +55,16 @@ class BlockAllocator {
     void give_back(void* data) noexcept;  // of take()
     void trim() noexcept;                 // releases segments without blocks
 
-    uint64_t used_bytes() const { return used_bytes_; }
+    // Bytes of the limit for memory that comes from elsewhere, not rounded; free segments make room for it. False: the
+    // blocks and what is reserved already leave less.
+    bool reserve(uint64_t bytes) noexcept;
+    void unreserve(uint64_t bytes) noexcept;
+
+    uint64_t used_bytes() const { return used_bytes_; }  // blocks, and what reserve() has given
     uint64_t peak_bytes() const { return peak_bytes_; }  // of used_bytes()
     void reset_peak() { peak_bytes_ = used_bytes_; }
     uint64_t limit_bytes() const { return limit_bytes_; }
-    uint64_t reserved_bytes() const { return reserved_bytes_; }  // all segments
+    uint64_t reserved_bytes() const { return reserved_bytes_; }  // all segments, and what reserve() has given
     uint64_t segments() const { return segments_.size(); }
     uint64_t blocks() const { return blocks_in_use_; }
 

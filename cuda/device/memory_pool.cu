@@ -46,26 +46,64 @@ void Allocation::reset() noexcept {
     bytes_ = 0;
 }
 
+PoolReservation::PoolReservation(PoolReservation&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+
+PoolReservation& PoolReservation::operator=(PoolReservation&& other) noexcept {
+    if (this != &other) {
+        reset();
+        pool_ = std::exchange(other.pool_, nullptr);
+        bytes_ = std::exchange(other.bytes_, 0);
+    }
+    return *this;
+}
+
+void PoolReservation::reset() noexcept {
+    if (pool_ != nullptr) pool_->unreserve(bytes_);
+    pool_ = nullptr;
+    bytes_ = 0;
+}
+
 BlockPool::BlockPool(BlockBacking& backing, const BlockSizes& sizes, uint64_t limit_bytes, Tier tier)
     : allocator_(backing, sizes, limit_bytes), tier_(tier) {}
 
 Allocation BlockPool::allocate(uint64_t bytes, const char* what) {
     if (bytes == 0) return {};
     std::lock_guard<std::mutex> lock(mutex_);
-    if (fails_in_ > 0 && --fails_in_ == 0) throw refuse(bytes, what, "a fault was injected");
+    fail_if_injected(bytes, what);
     const BlockAllocator::Grant grant = allocator_.take(bytes);
     switch (grant.refusal) {
         case BlockAllocator::Refusal::kNone:
             return Allocation(this, grant.data, bytes);
-        case BlockAllocator::Refusal::kLimit: {
-            Error error = refuse(bytes, what, "the limit is reached");
-            error.limit_reached = true;
-            throw error;
-        }
+        case BlockAllocator::Refusal::kLimit:
+            throw limit_error(bytes, what);
         case BlockAllocator::Refusal::kBacking:
             break;
     }
     throw refuse(bytes, what, tier_ == Tier::kDevice ? "the driver gave no more" : "the system pinned no more");
+}
+
+PoolReservation BlockPool::reserve(uint64_t bytes, const char* what) {
+    if (bytes == 0) return {};
+    std::lock_guard<std::mutex> lock(mutex_);
+    fail_if_injected(bytes, what);
+    if (!allocator_.reserve(bytes)) throw limit_error(bytes, what);
+    return PoolReservation(this, bytes);
+}
+
+void BlockPool::unreserve(uint64_t bytes) noexcept {
+    std::lock_guard<std::mutex> lock(mutex_);
+    allocator_.unreserve(bytes);
+}
+
+void BlockPool::fail_if_injected(uint64_t bytes, const char* what) {
+    if (fails_in_ > 0 && --fails_in_ == 0) throw refuse(bytes, what, "a fault was injected");
+}
+
+Error BlockPool::limit_error(uint64_t bytes, const char* what) const {
+    Error error = refuse(bytes, what, "the limit is reached");
+    error.limit_reached = true;
+    return error;
 }
 
 void BlockPool::give_back(void* data) noexcept {

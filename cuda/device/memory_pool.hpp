@@ -38,6 +38,28 @@ class Allocation {
     uint64_t bytes_ = 0;
 };
 
+// A part of a pool's limit for memory that does not come from the pool, given back when it goes. The pool must outlive
+// it.
+class PoolReservation {
+  public:
+    PoolReservation() = default;
+    PoolReservation(PoolReservation&& other) noexcept;
+    PoolReservation& operator=(PoolReservation&& other) noexcept;
+    PoolReservation(const PoolReservation&) = delete;
+    PoolReservation& operator=(const PoolReservation&) = delete;
+    ~PoolReservation() { reset(); }
+
+    uint64_t bytes() const { return bytes_; }
+    void reset() noexcept;
+
+  private:
+    friend class BlockPool;
+    PoolReservation(BlockPool* pool, uint64_t bytes) : pool_(pool), bytes_(bytes) {}
+
+    BlockPool* pool_ = nullptr;
+    uint64_t bytes_ = 0;
+};
+
 // What pools of device and of pinned memory share: a BlockAllocator behind a lock, errors, injected faults. The limit
 // is hard: it counts every block handed out, rounded up to the granularity. Thread-safe.
 class BlockPool {
@@ -48,6 +70,8 @@ class BlockPool {
     // Contents are whatever the last owner left. Throws kOutOfMemory with wanted, free and limit; `what` names the
     // purpose. 0 bytes: an empty Allocation.
     Allocation allocate(uint64_t bytes, const char* what);
+    // Counts against the limit as a block does, and refuses as allocate() does. Cached segments make room for it.
+    PoolReservation reserve(uint64_t bytes, const char* what);
 
     uint64_t used_bytes() const;
     uint64_t peak_bytes() const;
@@ -60,7 +84,7 @@ class BlockPool {
     // Gives cached segments back to the driver. Waits for all work of the device, as cudaFree does.
     void trim();
 
-    // For tests: the n-th allocation from now (1 = the next) throws kOutOfMemory, once. 0 = none.
+    // For tests: the n-th allocation or reservation from now (1 = the next) throws kOutOfMemory, once. 0 = none.
     void fail_after(uint64_t n);
 
   protected:
@@ -71,7 +95,11 @@ class BlockPool {
 
   private:
     friend class Allocation;
+    friend class PoolReservation;
     void give_back(void* data) noexcept;
+    void unreserve(uint64_t bytes) noexcept;
+    void fail_if_injected(uint64_t bytes, const char* what);
+    Error limit_error(uint64_t bytes, const char* what) const;
     uint64_t free_locked() const;
     Error refuse(uint64_t bytes, const char* what, const char* why) const;
 

@@ -215,6 +215,34 @@ TEST(cuda_block_allocator_small_limits) {
     EXPECT(nothing.take(1).refusal == Refusal::kLimit);
 }
 
+TEST(cuda_block_allocator_reserves_parts_of_the_limit) {
+    FakeBacking backing;
+    BlockAllocator allocator(backing, kSizes, 100 * kMiB);
+    const auto block = allocator.take(40 * kMiB);
+    EXPECT(!allocator.reserve(60 * kMiB + 1));
+    EXPECT(!allocator.reserve(std::numeric_limits<uint64_t>::max()));
+    EXPECT(allocator.reserve(60 * kMiB));
+    EXPECT_EQ(allocator.used_bytes(), 100 * kMiB);
+    EXPECT_EQ(allocator.peak_bytes(), 100 * kMiB);
+    EXPECT_EQ(allocator.blocks(), 1u);
+    EXPECT(allocator.take(1).refusal == Refusal::kLimit);
+    allocator.unreserve(60 * kMiB);
+    allocator.give_back(block.data);
+    EXPECT_EQ(allocator.used_bytes(), 0u);
+    // Cached segments go, for what is reserved is memory too; those in use stay.
+    const auto pin = allocator.take(10 * kMiB);
+    EXPECT_EQ(allocator.reserved_bytes(), 40 * kMiB);
+    EXPECT(allocator.reserve(60 * kMiB));
+    EXPECT_EQ(allocator.reserved_bytes(), 100 * kMiB);
+    EXPECT(allocator.reserve(30 * kMiB));
+    allocator.give_back(pin.data);
+    EXPECT(allocator.reserve(10 * kMiB));
+    EXPECT_EQ(backing.held_bytes, 0u);
+    EXPECT_EQ(allocator.reserved_bytes(), 100 * kMiB);
+    allocator.unreserve(100 * kMiB);
+    EXPECT_EQ(allocator.reserved_bytes(), 0u);
+}
+
 // Sizes of all kinds, freed in any order: no two blocks overlap, each lies in one segment, the counts are right.
 TEST(cuda_block_allocator_random) {
     for (uint32_t seed = 0; seed < 20; ++seed) {
