@@ -2,6 +2,7 @@
 #include "device/host_memory.hpp"
 
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -96,6 +97,17 @@ bool touch_host_memory(void* data, uint64_t bytes) noexcept {
     touching.work();
     for (std::thread& other : others) other.join();
     return !touching.refused.load();
+}
+
+bool prefer_numa_node(void* data, uint64_t bytes, int node) noexcept {
+    constexpr int kPreferred = 1;  // MPOL_PREFERRED of <numaif.h>, which comes with a library that need not be there
+    constexpr int kNodesMax = 1024;
+    constexpr int kBits = std::numeric_limits<unsigned long>::digits;
+    if (node < 0 || node >= kNodesMax) return false;
+    unsigned long nodes[kNodesMax / kBits] = {};
+    nodes[node / kBits] |= 1UL << (node % kBits);
+    // The kernel takes one bit less than it is told that there are.
+    return syscall(SYS_mbind, data, whole_pages(bytes), kPreferred, nodes, kNodesMax + 1UL, 0U) == 0;
 }
 
 uint64_t available_host_bytes() noexcept {

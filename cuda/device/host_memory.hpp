@@ -17,6 +17,10 @@ void unmap_host_memory(void* data, uint64_t bytes) noexcept;  // all that one ca
 // False: the system has no more, and some pages are without.
 bool touch_host_memory(void* data, uint64_t bytes) noexcept;
 
+// Before the first touch: the pages come from this NUMA node while it has any, and then from others, as a process that
+// insisted on one full node would be ended. False: the system does not let it choose, and nothing has changed.
+bool prefer_numa_node(void* data, uint64_t bytes, int node) noexcept;
+
 // What the system could give without ending processes; the largest number if it does not say. For asking first:
 // touching more than there is does not fail, it ends this process or another one.
 uint64_t available_host_bytes() noexcept;

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tier/tier_policy.hpp"
+
 namespace spillway::cuda {
 
 uint64_t StripePool::take(PageTier tier) {
@@ -65,7 +67,7 @@ void StripeMapping::fill(const StripePattern& pattern, uint64_t stripes) {
         const PageTier tier = pattern.tier_of(stripe);
         stripes_.push_back({tier, pool_->take(tier)});
     }
-    address_ = driver_->reserve_addresses(stripes * stripe_bytes_, stripe_bytes_);
+    address_ = driver_->reserve_addresses(stripes * stripe_bytes_, kStripeBytesMin);
     range_bytes_ = stripes * stripe_bytes_;
     for (const Stripe& stripe : stripes_) {
         driver_->map(address_of(mapped_stripes_), stripe_bytes_, stripe.handle);

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "tier/driver_functions.hpp"
+#include "tier/page_pool.hpp"
+#include "tier/tier_policy.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+constexpr char kPurpose[] = "slab of pages";
+
+uint64_t checked(uint64_t page_bytes) {
+    const bool is_power = (page_bytes & (page_bytes - 1)) == 0;
+    if (is_power && page_bytes >= kTierPageBytesMin && page_bytes <= kTierPageBytesMax) return page_bytes;
+    throw Error(ErrorCode::kInvalid,
+                "pages must be a power of two from 64 KiB to 2 MiB, not " + std::to_string(page_bytes) + " bytes");
+}
+
+TierPages limits_of(const PagePoolSpec& spec, const Device* peer) {
+    const uint64_t page_bytes = checked(spec.page_bytes);
+    if (spec.peer_bytes > 0 && peer == nullptr) throw Error(ErrorCode::kInvalid, "there is no peer GPU for pages");
+    return {spec.device_bytes / page_bytes, spec.peer_bytes / page_bytes, spec.host_bytes / page_bytes, 0};
+}
+
+bool attribute(cudaDeviceAttr which, int ordinal) {
+    int value = 0;
+    const cudaError_t status = cudaDeviceGetAttribute(&value, which, ordinal);
+    discard(status);
+    return status == cudaSuccess && value != 0;
+}
+
+HostPlacement placement_for(int ordinal) {
+    return host_placement({attribute(cudaDevAttrPageableMemoryAccess, ordinal),
+                           attribute(cudaDevAttrPageableMemoryAccessUsesHostPageTables, ordinal)});
+}
+
+Error refusal(const PageSource& source, PageTier tier, uint64_t pages, const char* what) {
+    const char* const names[] = {"GPU memory", "memory of the peer GPU", "host memory", "the disk"};
+    const uint64_t free_pages = source.pages_free(tier);
+    const bool limit_reached = pages > free_pages;
+    Error error(ErrorCode::kOutOfMemory, std::string(what) + ": " + std::to_string(pages) + " pages of " +
+                                             std::to_string(source.page_bytes()) + " bytes of " +
+                                             names[index_of(tier)] + " wanted, but " +
+                                             (limit_reached ? "the limit is reached" : "there is no more memory") +
+                                             "; " + std::to_string(free_pages) + " are left of the limit of " +
+                                             std::to_string(source.limit_pages(tier)));
+    error.tier = tier == PageTier::kHost ? Tier::kHost : Tier::kDevice;
+    error.limit_reached = limit_reached;
+    error.wanted_bytes = pages * source.page_bytes();
+    error.free_bytes = free_pages * source.page_bytes();
+    error.limit_bytes = source.limit_pages(tier) * source.page_bytes();
+    return error;
+}
+
+}  // namespace
+
+PagePool::PagePool(Device& device, const PagePoolSpec& spec, Device* peer)
+    : PageSource(spec.page_bytes, limits_of(spec, peer), spec.preference),
+      device_(device),
+      peer_(spec.peer_bytes > 0 ? peer : nullptr),
+      host_placement_(spec.host_placement.value_or(placement_for(device.ordinal()))) {
+    if (peer_ != nullptr) enable_peer_access(device_, *peer_);
+}
+
+PagePool::~PagePool() {
+    settle();  // before slabs go to pools that hand them out at once
+}
+
+void PagePool::settle() noexcept {
+    if (peer_ != nullptr && try_set_device(peer_->ordinal())) discard(cudaDeviceSynchronize());
+    if (try_set_device(device_.ordinal())) discard(cudaDeviceSynchronize());
+}
+
+PageSource::Slab PagePool::grow(PageTier tier, uint64_t wanted, uint64_t most) {
+    const uint64_t slab_bytes = tier == PageTier::kHost ? kHostSlabBytes : kDeviceSlabBytes;
+    uint64_t pages = std::min(most, std::max(wanted, slab_bytes / page_bytes()));
+    Memory memory = try_allocate(tier, pages * page_bytes());
+    if (memory.block.as<void>() == nullptr && !memory.plain && pages > wanted) {
+        pages = wanted;
+        memory = try_allocate(tier, pages * page_bytes());
+    }
+    void* const data = memory.plain ? memory.plain.data() : memory.block.as<void>();
+    if (data == nullptr) return {};
+    memory_.emplace(data, std::move(memory));
+    return {static_cast<uint8_t*>(data), pages};
+}
+
+void PagePool::shrink(PageTier, const Slab& slab) noexcept {
+    settle();
+    memory_.erase(slab.data);
+}
+
+// Empty: there is none. Pages of the next tier may do.
+PagePool::Memory PagePool::try_allocate(PageTier tier, uint64_t bytes) {
+    try {
+        return allocate(tier, bytes);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kOutOfMemory) throw;
+        return {};
+    }
+}
+
+PagePool::Memory PagePool::allocate(PageTier tier, uint64_t bytes) {
+    Memory memory;
+    switch (tier) {
+        case PageTier::kDevice:
+            memory.block = device_.memory().allocate(bytes, kPurpose);
+            break;
+        case PageTier::kPeer:
+            memory.block = peer_->memory().allocate(bytes, kPurpose);
+            order_behind_peer();
+            break;
+        case PageTier::kHost:
+            if (host_placement_ == HostPlacement::kPinned) {
+                memory.block = device_.staging().allocate(bytes, kPurpose);
+            } else {
+                memory.share = device_.staging().reserve(bytes, kPurpose);
+                memory.plain = PlainHostMemory(bytes, host_numa_node(device_.ordinal()));
+            }
+            break;
+        case PageTier::kDisk:
+            break;
+    }
+    return memory;
+}
+
+// The block may be one that work of the peer's own stream still uses.
+void PagePool::order_behind_peer() {
+    const cudaStream_t earlier = peer_->stream();
+    Event joint;
+    joint.record(earlier);
+    const cudaStream_t later = device_.stream();
+    SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(later, joint.get(), 0));
+}
+
+void enable_peer_access(Device& device, Device& peer) {
+    device.make_current();
+    int yes = 0;
+    SPILLWAY_CUDA_CHECK(cudaDeviceCanAccessPeer(&yes, device.ordinal(), peer.ordinal()));
+    if (yes == 0) {
+        throw Error(ErrorCode::kInvalid, "GPU " + std::to_string(device.ordinal()) +
+                                             " cannot reach the memory of GPU " + std::to_string(peer.ordinal()));
+    }
+    const cudaError_t status = cudaDeviceEnablePeerAccess(peer.ordinal(), 0);
+    if (status == cudaErrorPeerAccessAlreadyEnabled) {
+        discard(status);
+    } else {
+        check(status, "cudaDeviceEnablePeerAccess");
+    }
+}
+
+void take_pages(PageSource& source, PageTier tier, uint64_t pages, std::vector<Page>& out, const char* what) {
+    if (!source.try_take(tier, pages, out)) throw refusal(source, tier, pages, what);
+}
+
+PageReservation reserve_pages(PageSource& source, PageTier tier, uint64_t pages, const char* what) {
+    PageReservation reservation = source.try_reserve(tier, pages);
+    if (!reservation) throw refusal(source, tier, pages, what);
+    return reservation;
+}
+
+}  // namespace spillway::cuda
