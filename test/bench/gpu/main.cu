@@ -16,6 +16,8 @@
 //     [--page-bytes N] [--grid N] [--second-level-bytes N] [--buffer-bytes N] [--samples N] [--warmup N]
 //     [--memory-limit BYTES] [--seed N] [--device N]
 // Partitioners over far memory, a line of JSON for each one and each number of bits.
+// spillway_gpu_bench tiers [--bytes N] [--samples N] [--stripes 2,16,64] [--device N]
+// What memory of each tier costs to get, and how fast kernels stream through it.
 #include <cstdio>
 #include <stdexcept>
 #include <string>
@@ -24,6 +26,7 @@
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
 #include "partition_bench.hpp"
+#include "tier_bench.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -77,6 +80,7 @@ int main(int count, char** arguments) {
         if (command == "group-by") return spillway::gpu_bench::run_group_bench(count, arguments);
         if (command == "out-of-core") return spillway::gpu_bench::run_out_of_core_bench(count, arguments);
         if (command == "partition") return spillway::gpu_bench::run_partition_bench(count, arguments);
+        if (command == "tiers") return spillway::gpu_bench::run_tier_bench(count, arguments);
         return spillway::gpu_bench::run(count, arguments);
     } catch (const std::invalid_argument& error) {
         std::fprintf(stderr, "%s\n", error.what());
