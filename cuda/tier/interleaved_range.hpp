@@ -12,7 +12,8 @@
 namespace spillway::cuda {
 
 // Physical stripes of one size for the interleaved ranges of a GPU, kept between ranges: creating them is dear (see
-// StripePool). What is kept counts against the limits of the devices' pools, so trim() when other memory is wanted.
+// StripePool). What is kept counts against the limits of the devices' pools, so trim() when other memory is wanted. One
+// thread at a time.
 class InterleavedMemory {
   public:
     // stripe_bytes: a power of two, 2-64 MiB. The devices must outlive it.

@@ -63,7 +63,7 @@ bool measure_streams(cuda::Device& device, const TierBenchOptions& options, Obje
     return is_right;
 }
 
-Object stream_of(const char* tier) {
+Object described_stream(const char* tier) {
     return Object().add("measure", json_text("stream")).add("tier", json_text(tier));
 }
 
@@ -71,17 +71,17 @@ bool measure_plain_tiers(cuda::Device& device, cuda::Device* peer, const TierBen
     bool is_right = true;
     {
         const cuda::Allocation block = device.memory().allocate(options.bytes, "benchmark");
-        is_right = measure_streams(device, options, stream_of("device"), block.as<void>()) && is_right;
+        is_right = measure_streams(device, options, described_stream("device"), block.as<void>()) && is_right;
     }
     {
         const cuda::PinnedBlock block = device.staging().allocate(options.bytes, "benchmark");
-        is_right = measure_streams(device, options, stream_of("host"), block.as<void>()) && is_right;
+        is_right = measure_streams(device, options, described_stream("host"), block.as<void>()) && is_right;
         device.synchronize();
     }
     if (peer != nullptr) {
         cuda::enable_peer_access(device, *peer);
         const cuda::Allocation block = peer->memory().allocate(options.bytes, "benchmark");
-        is_right = measure_streams(device, options, stream_of("peer"), block.as<void>()) && is_right;
+        is_right = measure_streams(device, options, described_stream("peer"), block.as<void>()) && is_right;
         device.synchronize();
     }
     device.staging().trim();
@@ -102,7 +102,7 @@ bool measure_interleaved(cuda::Device& device, cuda::Device* peer, const TierBen
             continue;
         }
         const cuda::InterleavedRange range(memory, shares, options.bytes);
-        Object described = stream_of("interleaved");
+        Object described = described_stream("interleaved");
         described.add("device_share", uint64_t{shares.device}).add("peer_share", uint64_t{shares.peer});
         described.add("host_share", uint64_t{shares.host}).add("stripe_mib", stripe_mib);
         is_right = measure_streams(device, options, described, range.as<void>()) && is_right;
