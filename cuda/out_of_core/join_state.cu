@@ -22,6 +22,9 @@ void check(const OutOfCoreSpec& spec) {
     }
     if (spec.sizes.chunk_rows == 0) throw Error(ErrorCode::kInvalid, "chunks have at least a row");
     if (spec.result != OutOfCoreResult::kSums) return;
+    if (spec.output.size() > kSumColumnsMax) {
+        throw Error(ErrorCode::kInvalid, "a join gives at most " + std::to_string(kSumColumnsMax) + " sums");
+    }
     for (const JoinOutputColumn& column : spec.output) {
         if (column.side == OutputSide::kPresence) throw Error(ErrorCode::kInvalid, "presence bytes cannot be summed");
     }

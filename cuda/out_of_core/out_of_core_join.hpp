@@ -58,7 +58,7 @@ struct OutOfCoreSizes {
     uint32_t resident_partitions = ~0U;  // that begin in device memory; more are spilled when pages run out
     uint64_t spill_block_bytes = 0;      // unit of pinned host memory for spilled rows
     uint64_t spill_bytes = 0;            // of it at most
-    uint64_t result_rows = 0;            // of a result buffer, kRows: chunk_rows at least
+    uint64_t result_rows = 0;            // of a result buffer, kRows
     uint32_t result_slots = 2;
 };
 

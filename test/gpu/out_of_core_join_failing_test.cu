@@ -242,8 +242,9 @@ GPU_TEST("out-of-core join: a join that is destroyed before its end") {
     CHECK(memory.is_back());
     {
         PinnedChunks build = join.check().chunks(0, join.spec().sizes);
+        CollectingSink sink = join.check().sink();
         OutOfCoreJoin half(device, join.spec());
-        half.build(build);
+        half.build(build, &sink);
         CHECK(build.all_released());
     }
     CHECK(memory.is_back());

@@ -60,7 +60,6 @@ GPU_TEST("out-of-core join: sizes and columns that no caller may give") {
     const auto refuse_rows = [](const char* what, const auto& change) {
         expect_refused(OutOfCoreResult::kRows, what, change);
     };
-    refuse_rows("result buffers below a chunk", [](Spec& spec) { spec.sizes.result_rows = spec.sizes.chunk_rows - 1; });
     refuse_rows("no result buffer", [](Spec& spec) { spec.sizes.result_slots = 0; });
     refuse_rows("a column that is not there", [](Spec& spec) { spec.output.push_back({OutputSide::kProbe, 1}); });
     const auto refuse_sums = [](const char* what, const auto& change) {

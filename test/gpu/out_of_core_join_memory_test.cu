@@ -49,13 +49,13 @@ GPU_TEST("out-of-core join: pages from the minimum to all that rows take") {
     }
 }
 
-GPU_TEST("out-of-core join: pages of one row and pages larger than a chunk") {
+GPU_TEST("out-of-core join: pages of eight rows and pages larger than a chunk") {
     const uint64_t rows = small_or_full(900, 5000);
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
     const KeyedRelation build(keys, 4, {8}, test_seed());
     const KeyedRelation probe(foreign_keys(keys, rows, 0.8, test_seed()), 4, {2}, test_seed() + 1);
     const OutOfCoreCheck check(build, probe);
-    for (const uint64_t page_rows : {1, 2, 512, 4096}) {
+    for (const uint64_t page_rows : {8, 16, 512, 4096}) {
         OutOfCoreSizes sizes = ample_sizes(rows, 3, 300, page_rows);
         check.all(sizes, "resident, pages of " + std::to_string(page_rows) + " rows");
         sizes.pages = fewest_pages(sizes);

@@ -74,8 +74,8 @@ GPU_TEST("pinned memory: large segments are pinned no longer than they are held"
 
 GPU_TEST("pinned memory: the limit is exact for large segments") {
     StagingPool pool(test_device().ordinal(), 48 * kMiB);
-    const PinnedBlock first = pool.allocate(33 * kMiB, "test");
-    const PinnedBlock second = pool.allocate(15 * kMiB, "test");
+    const PinnedBlock first = pool.allocate(32 * kMiB, "test");
+    const PinnedBlock second = pool.allocate(16 * kMiB, "test");
     CHECK_EQ(pool.used_bytes(), 48 * kMiB);
     CHECK(pool.reserved_bytes() <= 48 * kMiB);
     const Error error = error_of([&] { pool.allocate(1, "pages of the host"); });

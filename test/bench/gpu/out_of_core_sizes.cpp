@@ -10,15 +10,16 @@ namespace {
 constexpr uint64_t kKiB = 1ULL << 10;
 constexpr uint64_t kMiB = 1ULL << 20;
 
-// A build partition as large as the L2 cache of an H200 (60 MB), or less.
-constexpr uint64_t kPartitionBytesMax = 64'000'000;
+// A build partition of which a 2^8th, with the order of its rows, fits what a block sorts in shared memory with a third
+// to spare.
+constexpr uint64_t kPartitionBytesMax = 17'000'000;
 constexpr uint64_t kRadixBitsMin = 5;
 constexpr uint64_t kRadixBitsMax = 12;
 
 // A chunk is on its way before the first is computed on, and another after the last has come: of 128, that is 1 %.
 constexpr uint64_t kChunks = 128;
 constexpr uint64_t kChunkRowsMin = 1ULL << 20;
-constexpr uint64_t kChunkRowsMax = 1ULL << 24;
+constexpr uint64_t kChunkRowsMax = 1ULL << 22;
 constexpr uint64_t kChunkRowsLeast = 1ULL << 14;  // under limits that would not do otherwise
 constexpr uint64_t kChunksShare = 18;             // % of the limit for chunks, their partitioned copies and results
 

@@ -11,7 +11,7 @@
 // Partitioners over far memory: from a tier, into a tier.
 namespace spillway::gpu_bench {
 
-enum class FarPlace { kDevice, kHost, kPeer };
+enum class TuplePlace { kDevice, kHost, kPeer };
 
 struct PartitionBenchOptions {
     uint64_t rows = 0;
@@ -19,8 +19,8 @@ struct PartitionBenchOptions {
     int bits_from = 0;  // a line for each number of bits
     int bits_to = 0;
     std::vector<std::string> partitioners;  // ... and each of these
-    FarPlace source = FarPlace::kHost;
-    FarPlace destination = FarPlace::kHost;
+    TuplePlace source = TuplePlace::kHost;
+    TuplePlace destination = TuplePlace::kHost;
     bool has_pages = true;
     bool cpu_histogram = false;
     uint64_t page_bytes = 1ULL << 21;
@@ -37,12 +37,12 @@ struct PartitionBenchOptions {
 // Throws std::invalid_argument. The first argument is "partition".
 PartitionBenchOptions parse_partition_options(int count, char** arguments);
 cuda::FarPartitioner find_partitioner(const std::string& name);
-const char* far_place_name(FarPlace place);
+const char* far_place_name(TuplePlace place);
 
 // Memory that the device reaches: its own, a peer's, or pinned memory of the host.
 class FarBlock {
   public:
-    FarBlock(cuda::Device& device, FarPlace place, uint64_t bytes);
+    FarBlock(cuda::Device& device, TuplePlace place, uint64_t bytes);
     ~FarBlock();
     FarBlock(const FarBlock&) = delete;
     FarBlock& operator=(const FarBlock&) = delete;
@@ -51,7 +51,7 @@ class FarBlock {
     uint64_t bytes() const { return bytes_; }
 
   private:
-    FarPlace place_;
+    TuplePlace place_;
     uint64_t bytes_;
     char* data_ = nullptr;
     cuda::Allocation memory_;

@@ -90,10 +90,10 @@ LinkBytes link_bytes(const PartitionBenchOptions& options) {
     const uint64_t all = options.rows * options.tuple_bytes;
     const bool counts_keys = !options.has_pages && !options.cpu_histogram;
     const uint64_t read = all + (counts_keys ? all / 2 : 0);
-    if (options.source == FarPlace::kHost) bytes.h2d += read;
-    if (options.source == FarPlace::kPeer) bytes.peer += read;
-    if (options.destination == FarPlace::kHost) bytes.d2h += all;
-    if (options.destination == FarPlace::kPeer) bytes.peer += all;
+    if (options.source == TuplePlace::kHost) bytes.h2d += read;
+    if (options.source == TuplePlace::kPeer) bytes.peer += read;
+    if (options.destination == TuplePlace::kHost) bytes.d2h += all;
+    if (options.destination == TuplePlace::kPeer) bytes.peer += all;
     return bytes;
 }
 

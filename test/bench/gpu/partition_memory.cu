@@ -146,11 +146,11 @@ struct PartitionSums {
 
 }  // namespace
 
-FarBlock::FarBlock(cuda::Device& device, FarPlace place, uint64_t bytes)
+FarBlock::FarBlock(cuda::Device& device, TuplePlace place, uint64_t bytes)
     : place_(place), bytes_((bytes + kHugePageBytes) / kHugePageBytes * kHugePageBytes) {
-    if (place == FarPlace::kHost) {
+    if (place == TuplePlace::kHost) {
         data_ = pinned_memory(bytes_);
-    } else if (place == FarPlace::kPeer) {
+    } else if (place == TuplePlace::kPeer) {
         data_ = peer_memory(device, bytes_);
     } else {
         memory_ = device.memory().allocate(bytes_, "relation or partitions");
@@ -159,10 +159,10 @@ FarBlock::FarBlock(cuda::Device& device, FarPlace place, uint64_t bytes)
 }
 
 FarBlock::~FarBlock() {
-    if (place_ == FarPlace::kHost) {
+    if (place_ == TuplePlace::kHost) {
         cuda::discard(cudaHostUnregister(data_));
         munmap(data_, bytes_);
-    } else if (place_ == FarPlace::kPeer) {
+    } else if (place_ == TuplePlace::kPeer) {
         cuda::discard(cudaFree(data_));
     }
 }

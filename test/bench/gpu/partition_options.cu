@@ -22,8 +22,8 @@ void parse_bits(const std::string& name, const std::string& text, PartitionBench
         dots == std::string::npos ? options.bits_from : static_cast<int>(parse_number(name, text.substr(dots + 2)));
 }
 
-FarPlace parse_place(const std::string& name, const std::string& text) {
-    for (const FarPlace place : {FarPlace::kDevice, FarPlace::kHost, FarPlace::kPeer}) {
+TuplePlace parse_place(const std::string& name, const std::string& text) {
+    for (const TuplePlace place : {TuplePlace::kDevice, TuplePlace::kHost, TuplePlace::kPeer}) {
         if (text == far_place_name(place)) return place;
     }
     throw std::invalid_argument("Expected device, host or peer for " + name + " but received '" + text + "'.");
@@ -41,14 +41,14 @@ void check_partition_options(const PartitionBenchOptions& options) {
     expect(options.bits_from <= options.bits_to && options.bits_to <= cuda::kFarBitsMax, "0 to 12 for --bits");
     expect(options.samples >= 1, "at least one of --samples");
     expect(!options.partitioners.empty(), "a --partitioner");
-    expect(!options.cpu_histogram || options.source == FarPlace::kHost, "--source host with --histogram cpu");
+    expect(!options.cpu_histogram || options.source == TuplePlace::kHost, "--source host with --histogram cpu");
     for (const std::string& name : options.partitioners) find_partitioner(name);
 }
 
 }  // namespace
 
-const char* far_place_name(FarPlace place) {
-    return place == FarPlace::kDevice ? "device" : place == FarPlace::kHost ? "host" : "peer";
+const char* far_place_name(TuplePlace place) {
+    return place == TuplePlace::kDevice ? "device" : place == TuplePlace::kHost ? "host" : "peer";
 }
 
 cuda::FarPartitioner find_partitioner(const std::string& name) {
