@@ -22,9 +22,11 @@ constexpr BlockSizes kDeviceBlockSizes{512, 2 * kMiB, kMiB, 16 * kMiB};
 // huge pages), so segments are no larger than asked for. 4 KiB: what direct I/O of files wants.
 constexpr BlockSizes kPinnedBlockSizes{4 * kKiB, 2 * kMiB, kMiB, 4 * kMiB};
 
-// Smaller segments come from cudaHostAlloc (3.6 GB/s: 2.2 ms for 8 MiB), which costs less than starting threads does.
-// Where the two meet is not measured yet.
-constexpr uint64_t kRegisteredBytesMin = 8 * kMiB;
+// Smaller segments come from cudaHostAlloc. H200 and its host, ms to get pinned memory: 1 MiB by cudaHostAlloc 0.55, by
+// mapping, touching and registering 0.34; 2 MiB 0.72 and 0.37; 8 MiB 2.1 and 0.74; 64 MiB 22 and 11; 4 GiB 288 in all
+// (15 GB/s, where cudaHostAlloc reached 3). A huge page is what a mapping is aligned to, so that smaller ones would
+// waste address space and no more.
+constexpr uint64_t kRegisteredBytesMin = 2 * kMiB;
 
 // What one thread touches at a time: some milliseconds, against some 20 us to start a thread. More than 16 threads
 // have not been measured; 16 reach 16 GB/s on memory that was never used and 40 GB/s on memory that was.

@@ -20,7 +20,7 @@ struct CombiningPass {
     uint32_t partitions = 1;
     uint32_t buffer_rows = 1;       // in shared memory, a power of two
     uint32_t memory_rows = 1;       // ... in GPU memory: as many, or those of the second level
-    uint32_t memory_buffers = 1;    // of a block
+    uint32_t memory_buffers = 0;    // of a block; 0: nothing is left over, there is nothing to drain
     char* memory = nullptr;         // [grid][memory_buffers][memory_rows]
     Leftover* leftovers = nullptr;  // [grid][partitions]
     FarTarget target;

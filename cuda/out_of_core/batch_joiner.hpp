@@ -24,6 +24,7 @@ struct KindRules {
     static KindRules of(const JoinKind& kind);
     // What is left to do where a build partition comes in parts: pairs only, the rest by marks of probe rows.
     bool probe_marks() const { return probe.keep_unmatched || probe.once; }
+    bool keeps_unmatched_probe() const { return probe.keep_unmatched || (probe.once && probe.anti); }
     bool probe_marked() const { return probe.once && !probe.anti; }
     ProbeRule part_rule() const { return {probe.pairs, false, false, false}; }
 };

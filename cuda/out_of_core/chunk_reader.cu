@@ -114,6 +114,13 @@ void ChunkReader::partition(const Filled& filled, const Wants& wants, Work& work
     if (filled.has_validity) relation.key_valid = reinterpret_cast<const uint32_t*>(data + at.validity);
     for (size_t c = 0; c < widths_.size(); ++c) relation.columns.push_back({data + at.columns[c], widths_[c]});
     ring_.wait_on_device(filled.slot);
+    Allocation passes;
+    if (wants.add_to != nullptr) wants.add_to->add(relation);
+    if (wants.passing != nullptr && filled.rows > 0) {
+        passes = device_.memory().allocate(validity_bytes(filled.rows), "rows that the filter lets pass");
+        wants.passing->test(relation, passes.as<uint32_t>());
+        relation.key_valid = passes.as<const uint32_t>();
+    }
     // The rows of the chunk before the last one have been used: their memory serves this one.
     work.rows = {};
     work.keyless = {};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "out_of_core/bloom_filter.hpp"
 #include "out_of_core/copy_ring.hpp"
 #include "out_of_core/out_of_core_join.hpp"
 #include "out_of_core/pack_rows.hpp"
@@ -29,6 +30,8 @@ class ChunkReader {
     struct Wants {
         std::function<bool()> extremes;  // of the next chunk
         bool keyless = false;
+        BloomFilter* add_to = nullptr;   // gets the keys of all rows
+        BloomFilter* passing = nullptr;  // rows that it does not let pass are left out
     };
 
     ChunkReader(Device& device, CopyRing& ring, const CodeLayout& layout, uint32_t key_bytes,

@@ -16,6 +16,11 @@ std::unique_ptr<ResultWriter> make_writer(Device& device, const OutOfCoreSpec& s
     return std::make_unique<ResultWriter>(device, shape.columns, spec.sizes.result_slots, spec.sizes.result_rows);
 }
 
+std::unique_ptr<BloomFilter> make_filter(Device& device, const OutOfCoreSpec& spec, const JoinShape& shape) {
+    if (spec.sizes.filter_words == 0 || shape.rules.keeps_unmatched_probe()) return nullptr;
+    return std::make_unique<BloomFilter>(device, spec.sizes.filter_words);
+}
+
 void check(const OutOfCoreSpec& spec) {
     if (spec.sizes.radix_bits < 0 || spec.sizes.radix_bits > kRadixBitsMax) {
         throw Error(ErrorCode::kInvalid, "joins out of core have 0 to 12 radix bits in their first pass");
@@ -66,6 +71,7 @@ uint64_t JoinShape::device_bytes(const OutOfCoreSpec& spec) const {
     const uint64_t passes = sizes.radix_bits > kPassBitsMax ? 2 : 1;
     const uint64_t chunk = (sizes.chunk_rows + partitions * kRegionAlignRows) * row_bytes + partitions * 256;
     uint64_t bytes = sizes.chunk_slots * slot_bytes + (1 + passes) * chunk;
+    bytes += sizes.filter_words * sizeof(uint64_t) + sizes.chunk_rows / 8;
     bytes += kRunBuffers * run_words * sizeof(uint32_t);
     const uint64_t page_rows = sizes.pages * sizes.page_rows;
     bytes += page_rows * rows[0].row_bytes() + (rules.build_marks ? page_rows : 0);
@@ -92,14 +98,15 @@ const OutOfCoreSpec& checked(const OutOfCoreSpec& spec) {
     return spec;
 }
 
-JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted)
+JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer)
     : device(opened),
       spec(checked(wanted)),
       shape(JoinShape::make(wanted)),
       parcels(opened),
       ring(opened, wanted.sizes.chunk_slots, shape.slot_bytes),
       build(opened, parcels, shape.rows[0], shape.code[0], wanted.sizes, shape.index_rows, shape.rules.build_marks),
-      store(opened, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
+      filter(make_filter(opened, wanted, shape)),
+      store(opened, peer, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
       spiller(opened, parcels, store, shape.code, shape.run_words),
       writer(make_writer(opened, wanted, shape)),
       joiner(opened, parcels, wanted.result, shape.columns, shape.batch_tiles, writer.get()) {}

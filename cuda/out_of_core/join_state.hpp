@@ -34,7 +34,7 @@ struct JoinShape {
 
 // All that a join holds; members go in reverse order, so that what copies waits before its memory goes.
 struct JoinState {
-    JoinState(Device& device, const OutOfCoreSpec& spec);
+    JoinState(Device& device, const OutOfCoreSpec& spec, Device* peer);
 
     // Waits for all copies from and to memory of others; after an error.
     void wait_for_copies() noexcept;
@@ -45,6 +45,7 @@ struct JoinState {
     Parcels parcels;
     CopyRing ring;
     BuildSide build;
+    std::unique_ptr<BloomFilter> filter;  // nullptr: none is wanted
     SpillStore store;
     RowSpiller spiller;
     std::unique_ptr<ResultWriter> writer;  // kRows

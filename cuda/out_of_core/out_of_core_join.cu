@@ -16,7 +16,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 class OutOfCoreJoin::Work {
   public:
-    Work(Device& device, const OutOfCoreSpec& spec) : state_(device, spec) {}
+    Work(Device& device, const OutOfCoreSpec& spec, Device* peer) : state_(device, spec, peer) {}
 
     void build(ChunkSource& source) {
         const auto start = std::chrono::steady_clock::now();
@@ -24,6 +24,7 @@ class OutOfCoreJoin::Work {
         ChunkReader::Wants wants;
         wants.extremes = [] { return true; };  // a partition may have to leave at any time
         wants.keyless = state_.shape.rules.build_keyless;
+        wants.add_to = state_.filter.get();
         state_.report.build_rows = reader.read(source, wants, [&](const PartitionedChunk& chunk) {
             state_.build.add(chunk, state_.spiller);
             give_keyless(chunk, true);
@@ -44,12 +45,16 @@ class OutOfCoreJoin::Work {
         ChunkReader::Wants wants;
         wants.extremes = [&] { return !all_resident; };
         wants.keyless = rules.probe_keyless;
+        wants.passing = state_.filter.get();
+        uint64_t kept = 0;
         state_.report.probe_rows = reader.read(source, wants, [&](const PartitionedChunk& chunk) {
+            for (const RowPiece& piece : chunk.batch.pieces) kept += piece.rows;
             const BuildSide::Split pieces = state_.build.split(chunk.batch.pieces);
             state_.joiner.probe(chunk.batch, pieces.resident, index, rules.probe, state_.build.marks(), nullptr);
             state_.spiller.spill(kProbe, chunk.batch.rows, pieces.spilled, chunk.extremes);
             give_keyless(chunk, false);
         });
+        state_.report.dropped_rows = state_.report.probe_rows - kept;
         give_resident_rows();
         state_.report.probe_ms = milliseconds_since(start);
         start = std::chrono::steady_clock::now();
@@ -117,9 +122,9 @@ class OutOfCoreJoin::Work {
     JoinState state_;
 };
 
-OutOfCoreJoin::OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec) {
+OutOfCoreJoin::OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec, Device* peer) {
     device.make_current();
-    work_ = std::make_unique<Work>(device, spec);
+    work_ = std::make_unique<Work>(device, spec, peer);
 }
 OutOfCoreJoin::~OutOfCoreJoin() = default;
 

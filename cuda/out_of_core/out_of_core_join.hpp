@@ -50,9 +50,12 @@ enum class OutOfCoreResult : uint8_t {
 
 // What the plan decides. Device memory is taken when the join begins, but for prefix sums and histograms.
 struct OutOfCoreSizes {
-    int radix_bits = 8;                  // of the first pass
-    uint64_t chunk_rows = 0;             // of a chunk of either side
-    uint32_t chunk_slots = 3;            // chunks in device memory at once, filled or on their way
+    int radix_bits = 8;        // of the first pass
+    uint64_t chunk_rows = 0;   // of a chunk of either side
+    uint32_t chunk_slots = 3;  // chunks in device memory at once, filled or on their way
+    // Of a Bloom filter of the build side's keys that drops probe rows before they are partitioned: words of 8 bytes, a
+    // power of two; 0 = none. Joins that keep unmatched probe rows have none.
+    uint64_t filter_words = 0;
     uint64_t page_rows = 0;              // of a page of build rows: a power of two
     uint64_t pages = 0;                  // for build rows, in device memory
     uint32_t resident_partitions = ~0U;  // that begin in device memory; more are spilled when pages run out
@@ -75,9 +78,10 @@ struct OutOfCoreReport {
     uint64_t build_rows = 0;
     uint64_t probe_rows = 0;
     uint64_t result_rows = 0;
+    uint64_t dropped_rows = 0;  // probe rows that the filter kept out, and those without a key
     std::vector<uint64_t> sums;
-    uint64_t h2d_bytes = 0;  // over the link: chunks, spilled rows that came back
-    uint64_t d2h_bytes = 0;  // ... spilled rows, result rows
+    uint64_t h2d_bytes = 0;  // into the device: chunks, spilled rows that came back
+    uint64_t d2h_bytes = 0;  // out of it: spilled rows, result rows
     uint64_t spilled_rows[2] = {};
     uint64_t spilled_bytes[2] = {};    // as packed
     uint32_t resident_partitions = 0;  // after the build side
@@ -90,7 +94,8 @@ struct OutOfCoreReport {
 // kOutOfMemory (device or host tier), kInvalid, kCancelled; after an error the object can only be destroyed.
 class OutOfCoreJoin {
   public:
-    OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec);
+    // peer: a device whose memory takes spilled rows instead of the host's. Access to it must be enabled.
+    OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec, Device* peer = nullptr);
     ~OutOfCoreJoin();
     OutOfCoreJoin(const OutOfCoreJoin&) = delete;
     OutOfCoreJoin& operator=(const OutOfCoreJoin&) = delete;

@@ -5,9 +5,10 @@
 
 namespace spillway::cuda {
 
-SpillStore::SpillStore(Device& device, uint64_t block_bytes, uint64_t limit_bytes)
-    : device_(device), block_bytes_(block_bytes), limit_bytes_(limit_bytes) {
+SpillStore::SpillStore(Device& device, Device* peer, uint64_t block_bytes, uint64_t limit_bytes)
+    : device_(device), peer_(peer), block_bytes_(block_bytes), limit_bytes_(limit_bytes) {
     if (block_bytes == 0) throw Error(ErrorCode::kInvalid, "blocks of spilled rows have at least a byte");
+    device.make_current();
     stream_.wait_for(device.stream());
 }
 
@@ -22,16 +23,17 @@ void SpillStore::grow(uint64_t bytes) {
     while (blocks_.size() * block_bytes_ < bytes) {
         if ((blocks_.size() + 1) * block_bytes_ > limit_bytes_) {
             Error error(ErrorCode::kOutOfMemory, "spilled rows: " + std::to_string(bytes) +
-                                                     " bytes of host memory wanted, but the limit is " +
+                                                     " bytes wanted beyond the device's memory, but the limit is " +
                                                      std::to_string(limit_bytes_) + " bytes");
-            error.tier = Tier::kHost;
+            error.tier = peer_ == nullptr ? Tier::kHost : Tier::kDevice;
             error.limit_reached = true;
             error.wanted_bytes = bytes;
             error.free_bytes = limit_bytes_ - std::min(limit_bytes_, blocks_.size() * block_bytes_);
             error.limit_bytes = limit_bytes_;
             throw error;
         }
-        blocks_.push_back(device_.staging().allocate(block_bytes_, "spilled rows"));
+        BlockPool& pool = peer_ == nullptr ? static_cast<BlockPool&>(device_.staging()) : peer_->memory();
+        blocks_.push_back(pool.allocate(block_bytes_, "spilled rows"));
     }
 }
 
@@ -44,8 +46,8 @@ void SpillStore::append(int side, FragmentSet set, const uint32_t* packed) {
         const uint64_t in_block = (at + done) % block_bytes_;
         const uint64_t some = std::min(bytes - done, block_bytes_ - in_block);
         SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(blocks_[(at + done) / block_bytes_].as<uint8_t>() + in_block,
-                                            reinterpret_cast<const uint8_t*>(packed) + done, some,
-                                            cudaMemcpyDeviceToHost, stream_.get()));
+                                            reinterpret_cast<const uint8_t*>(packed) + done, some, cudaMemcpyDefault,
+                                            stream_.get()));
         done += some;
     }
     used_bytes_ += bytes;

@@ -19,12 +19,13 @@ struct FragmentRange {
     uint64_t bytes = 0;
 };
 
-// Packed rows outside of device memory: runs of fragments, one per chunk, in blocks of pinned host memory that are
-// taken as they are needed, up to a limit. Copies go at the speed of the link whatever the fragments are, for those
-// that leave or come back together lie side by side.
+// Packed rows outside of device memory: runs of fragments, one per chunk, in blocks of pinned host memory, or of a
+// peer's memory, that are taken as they are needed, up to a limit. Copies go at the speed of the link whatever the
+// fragments are, for those that leave or come back together lie side by side.
 class SpillStore {
   public:
-    SpillStore(Device& device, uint64_t block_bytes, uint64_t limit_bytes);
+    // peer: whose memory takes the rows; nullptr: host memory. It must be one that the device reaches.
+    SpillStore(Device& device, Device* peer, uint64_t block_bytes, uint64_t limit_bytes);
     // Waits for the copies.
     ~SpillStore();
     SpillStore(const SpillStore&) = delete;
@@ -53,11 +54,12 @@ class SpillStore {
     void grow(uint64_t bytes);
 
     Device& device_;
+    Device* const peer_;
     const uint64_t block_bytes_;
     const uint64_t limit_bytes_;
     Stream stream_;
     Event joint_;
-    std::vector<PinnedBlock> blocks_;
+    std::vector<Allocation> blocks_;
     uint64_t used_bytes_ = 0;
     std::vector<Run> runs_[2];
     uint64_t side_bytes_[2] = {};
