@@ -124,12 +124,13 @@ void ChunkReader::partition(const Filled& filled, const Wants& wants, Work& work
     // The rows of the chunk before the last one have been used: their memory serves this one.
     work.rows = {};
     work.keyless = {};
-    if (filled.rows > 0) {
+    if (relation.rows > 0 && wants.transform) relation = wants.transform(relation);
+    if (relation.rows > 0) {
         work.rows = radix_partition(device_, relation, static_cast<int>(layout_.radix_bits));
         if (wants.keyless && filled.has_validity) work.keyless = partition_keyless(relation);
     }
     ring_.emptied(filled.slot);
-    if (filled.rows == 0) return;
+    if (relation.rows == 0) return;
     const uint64_t partitions = work.rows.partitions();
     work.has_extremes = wants.extremes();
     const uint64_t extremes = work.has_extremes ? partitions * layout_.fields : 0;

@@ -32,6 +32,9 @@ class ChunkReader {
         bool keyless = false;
         BloomFilter* add_to = nullptr;   // gets the keys of all rows
         BloomFilter* passing = nullptr;  // rows that it does not let pass are left out
+        // Rows that are partitioned in place of a chunk's, not more of them, their columns those of the reader's
+        // layout; they stay as they are until the next call, in the order of the device's stream. Not with keyless.
+        std::function<DeviceRelation(const DeviceRelation&)> transform;
     };
 
     ChunkReader(Device& device, CopyRing& ring, const CodeLayout& layout, uint32_t key_bytes,

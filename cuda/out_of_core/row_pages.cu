@@ -64,4 +64,12 @@ void RowPages::release(uint64_t partition) {
     list.rows = 0;
 }
 
+void RowPages::release_front(uint64_t partition, uint64_t pages) {
+    List& list = lists_[partition];
+    const auto end = list.pages.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(pages, list.pages.size()));
+    free_.insert(free_.end(), list.pages.begin(), end);
+    list.pages.erase(list.pages.begin(), end);
+    list.rows -= std::min(list.rows, pages * page_rows_);
+}
+
 }  // namespace spillway::cuda

@@ -35,6 +35,8 @@ class RowPages {
     void gather(uint64_t partition, uint64_t first, uint64_t rows, uint32_t* to);
     // The pages of a partition are free again.
     void release(uint64_t partition);
+    // Its first pages are: the rows behind them become its first ones.
+    void release_front(uint64_t partition, uint64_t pages);
 
   private:
     struct List {

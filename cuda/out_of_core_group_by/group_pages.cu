@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "out_of_core_group_by/group_pages.hpp"
+
+namespace spillway::cuda {
+
+GroupPages::GroupPages(Device& device, Parcels& parcels, const GroupShape& shape, const OutOfCoreGroupSizes& sizes,
+                       GroupMerger& merger, GroupWriter& writer)
+    : device_(device),
+      shape_(shape),
+      chunk_rows_(sizes.chunk_rows),
+      merger_(merger),
+      writer_(writer),
+      pages_(device, parcels, shape.code.row_words, sizes.page_rows, sizes.pages, shape.partitions),
+      scratch_(device.memory().allocate(sizes.chunk_rows * shape.rows.row_bytes(), "rows that leave or come back")),
+      resident_(shape.partitions, 1),
+      groups_(shape.partitions) {}
+
+std::vector<uint64_t> GroupPages::resident() const {
+    std::vector<uint64_t> partitions;
+    for (uint64_t p = 0; p < resident_.size(); ++p) {
+        if (is_resident(p)) partitions.push_back(p);
+    }
+    return partitions;
+}
+
+bool GroupPages::has_room_for_chunks(uint64_t chunks) const {
+    // Each piece of a chunk begins a page more than its rows fill, at most.
+    const uint64_t chunk_pages = chunk_rows_ / pages_.page_rows() + 1 + shape_.partitions;
+    const bool all_resident = std::find(resident_.begin(), resident_.end(), uint8_t{0}) == resident_.end();
+    return all_resident && pages_.free_pages() >= chunks * chunk_pages;
+}
+
+bool GroupPages::has_room_for(const std::vector<RowPiece>& pieces) const {
+    // Pieces of one partition are taken together: they come in the order of partitions from a chunk, but a partition
+    // comes several times in what comes back.
+    std::vector<uint64_t> more(shape_.partitions);
+    for (const RowPiece& piece : pieces) more[piece.partition] += piece.rows;
+    uint64_t wanted = 0;
+    for (uint64_t p = 0; p < more.size(); ++p) {
+        if (more[p] > 0) wanted += pages_.pages_for(p, more[p]);
+    }
+    return wanted <= pages_.free_pages();
+}
+
+void GroupPages::append(const RowBatch& batch) {
+    pages_.append(batch, batch.pieces);
+}
+
+void GroupPages::add(const PartitionedChunk& chunk, RowSpiller& spiller) {
+    for (;;) {
+        RowBatch kept;
+        kept.rows = chunk.batch.rows;
+        kept.row_words = chunk.batch.row_words;
+        std::vector<RowPiece> spilled;
+        for (const RowPiece& piece : chunk.batch.pieces) {
+            (is_resident(piece.partition) ? kept.pieces : spilled).push_back(piece);
+        }
+        if (!has_room_for(kept.pieces)) {
+            if (!compact()) evict_last(spiller);
+            continue;
+        }
+        append(kept);
+        spiller.spill(kSide, chunk.batch.rows, spilled, chunk.extremes);
+        return;
+    }
+}
+
+void GroupPages::evict(uint64_t partition, RowSpiller& spiller) {
+    const uint64_t rows = pages_.rows(partition);
+    for (uint64_t done = 0; done < rows; done += chunk_rows_) {
+        const uint64_t some = std::min(chunk_rows_, rows - done);
+        pages_.gather(partition, done, some, scratch());
+        spiller.spill_piece(kSide, scratch(), {0, some, partition});
+    }
+    pages_.release(partition);
+    resident_[partition] = 0;
+    groups_[partition] = 0;
+}
+
+void GroupPages::evict_last(RowSpiller& spiller) {
+    const auto last = std::find(resident_.rbegin(), resident_.rend(), uint8_t{1});
+    if (last == resident_.rend()) throw Error(ErrorCode::kInternal, "pages are in use and no partition is resident");
+    evict(static_cast<uint64_t>(resident_.rend() - last) - 1, spiller);
+}
+
+// The rows in the first pages of a partition.
+std::vector<RowPiece> GroupPages::front(uint64_t partition, uint64_t pages) const {
+    std::vector<RowPiece> pieces;
+    uint64_t left = pages_.rows(partition);
+    for (uint64_t i = 0; i < pages; ++i) {
+        const uint64_t rows = std::min(left, pages_.page_rows());
+        pieces.push_back({pages_.pages(partition)[i] * pages_.page_rows(), rows, partition});
+        left -= rows;
+    }
+    return pieces;
+}
+
+std::vector<RowPiece> GroupPages::pieces_of(const std::vector<uint64_t>& partitions) const {
+    std::vector<RowPiece> pieces;
+    for (const uint64_t p : partitions) {
+        const std::vector<RowPiece> own = front(p, pages_.pages(p).size());
+        pieces.insert(pieces.end(), own.begin(), own.end());
+    }
+    return pieces;
+}
+
+// What the merger makes of the partition's pages, as many at a time as it can take, takes their place.
+void GroupPages::replace(uint64_t partition, const std::function<PackedGroups(const std::vector<RowPiece>&)>& make) {
+    const uint64_t step = merger_.rows_max() / pages_.page_rows();
+    // Rows that were made stand behind those that were there, also in the last page that had room.
+    for (uint64_t left = pages_.pages(partition).size(); left > 0;) {
+        device_.check_cancelled();
+        const uint64_t some = std::min(left, step);
+        const PackedGroups packed = make(front(partition, some));
+        pages_.release_front(partition, some);
+        append(packed.batch);
+        left -= some;
+    }
+}
+
+void GroupPages::compact_large(uint64_t partition) {
+    replace(partition, [&](const std::vector<RowPiece>& pieces) {
+        const uint64_t rows = merger_.load(pages_.data(), pieces);
+        compacted_rows_ += rows;
+        return merger_.pack(merger_.merge(rows));
+    });
+    groups_[partition] = pages_.rows(partition);
+}
+
+// Partitions that the merger takes at once, or one. Whether at least half of their rows are gone.
+bool GroupPages::compact_some(const std::vector<uint64_t>& partitions) {
+    uint64_t before = 0;
+    for (const uint64_t p : partitions) before += pages_.rows(p);
+    if (before > merger_.rows_max()) {
+        compact_large(partitions.front());
+    } else {
+        const uint64_t rows = merger_.load(pages_.data(), pieces_of(partitions));
+        compacted_rows_ += rows;
+        const PackedGroups packed = merger_.pack(merger_.merge(rows));
+        for (const uint64_t p : partitions) pages_.release(p);
+        append(packed.batch);
+    }
+    uint64_t after = 0;
+    for (const uint64_t p : partitions) {
+        groups_[p] = pages_.rows(p);
+        after += groups_[p];
+    }
+    return 2 * after <= before;
+}
+
+bool GroupPages::fits_merger(const std::vector<uint64_t>& partitions, uint64_t more) const {
+    uint64_t rows = pages_.rows(more);
+    for (const uint64_t p : partitions) rows += pages_.rows(p);
+    return rows <= merger_.rows_max();
+}
+
+bool GroupPages::compact() {
+    const uint64_t free_before = pages_.free_pages();
+    bool pays = true;
+    std::vector<uint64_t> some;
+    for (uint64_t p = 0; p < shape_.partitions && pays; ++p) {
+        if (pages_.pages(p).size() < 2 || pages_.rows(p) < 2 * groups_[p]) continue;
+        if (!some.empty() && !fits_merger(some, p)) {
+            device_.check_cancelled();
+            pays = compact_some(some);
+            some.clear();
+        }
+        some.push_back(p);
+    }
+    if (pays && !some.empty()) compact_some(some);
+    return pages_.free_pages() > free_before;
+}
+
+void GroupPages::keep(uint64_t partition, KeySlice slice) {
+    replace(partition, [&](const std::vector<RowPiece>& pieces) {
+        return merger_.pack_loaded(merger_.load(pages_.data(), pieces, slice));
+    });
+    groups_[partition] = std::min(groups_[partition] / 2, pages_.rows(partition));
+}
+
+void GroupPages::give(const std::vector<uint64_t>& partitions) {
+    std::vector<uint64_t> some;
+    const auto give_some = [&] {
+        device_.check_cancelled();
+        const uint64_t rows = merger_.load(pages_.data(), pieces_of(some));
+        if (rows > 0) writer_.write(merger_.merge(rows), true);
+        for (const uint64_t p : some) pages_.release(p);
+        some.clear();
+    };
+    for (const uint64_t p : partitions) {
+        groups_[p] = 0;
+        if (pages_.rows(p) > merger_.rows_max()) {
+            give_large(p);
+            continue;
+        }
+        if (!fits_merger(some, p)) give_some();
+        some.push_back(p);
+    }
+    give_some();
+}
+
+// Rows of the same key in different parts of the pages are aggregated with each other slice by slice of the keys. It is
+// worth something to aggregate each part before: a key that most rows have is in one slice.
+void GroupPages::give_large(uint64_t partition) {
+    uint64_t before = 0;
+    do {
+        before = pages_.rows(partition);
+        compact_large(partition);
+    } while (pages_.rows(partition) > merger_.rows_max() && 2 * pages_.rows(partition) <= before);
+    KeySlice slice;
+    while (pages_.rows(partition) >> slice.bits > merger_.rows_max()) ++slice.bits;
+    for (; slice.value >> slice.bits == 0; ++slice.value) give_slice(partition, slice);
+    pages_.release(partition);
+    groups_[partition] = 0;
+}
+
+void GroupPages::give_slice(uint64_t partition, KeySlice slice) {
+    device_.check_cancelled();
+    const uint64_t rows = merger_.load(pages_.data(), pieces_of({partition}), slice);
+    if (rows <= merger_.rows_max()) {
+        if (rows > 0) writer_.write(merger_.merge(rows), true);
+        return;
+    }
+    if (slice.bits + shape_.code.radix_bits >= shape_.key_bytes * 8) {
+        throw Error(ErrorCode::kInternal, "one key has more partial rows than are aggregated at once");
+    }
+    for (const uint64_t half : {0, 1}) give_slice(partition, slice.half(half));
+}
+
+}  // namespace spillway::cuda

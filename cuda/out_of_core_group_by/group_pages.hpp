@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "device/device.hpp"
+#include "out_of_core/chunk_reader.hpp"
+#include "out_of_core/row_pages.hpp"
+#include "out_of_core/row_spiller.hpp"
+#include "out_of_core_group_by/group_merger.hpp"
+#include "out_of_core_group_by/group_writer.hpp"
+
+namespace spillway::cuda {
+
+// Partial rows between device memory and the spill store. When pages run out, partitions whose rows may be those of
+// half as many groups are aggregated again where they lie; only when that does not help the last resident partition
+// leaves. A partition is looked at again when it has twice as many rows as its groups were, so that all of this costs a
+// constant number of passes over the rows.
+class GroupPages {
+  public:
+    GroupPages(Device& device, Parcels& parcels, const GroupShape& shape, const OutOfCoreGroupSizes& sizes,
+               GroupMerger& merger, GroupWriter& writer);
+
+    // Partial rows of a chunk, to pages or to the store.
+    void add(const PartitionedChunk& chunk, RowSpiller& spiller);
+    // Whether no partition can have to leave in the next so many chunks, whatever they have.
+    bool has_room_for_chunks(uint64_t chunks) const;
+    bool is_resident(uint64_t partition) const { return resident_[partition] != 0; }
+    std::vector<uint64_t> resident() const;
+
+    // Rows that came back from the store.
+    bool has_room_for(const std::vector<RowPiece>& pieces) const;
+    void append(const RowBatch& batch);
+    // Aggregates what may become half as much. False: no page became free.
+    bool compact();
+    // Of a partition, only rows of that slice stay.
+    void keep(uint64_t partition, KeySlice slice);
+
+    // Writes the groups of these partitions, all of whose rows are here; their pages are free afterwards.
+    void give(const std::vector<uint64_t>& partitions);
+
+    // Room for rows of a chunk on their way out or back.
+    uint32_t* scratch() const { return scratch_.as<uint32_t>(); }
+    uint64_t compacted_rows() const { return compacted_rows_; }
+
+    static constexpr int kSide = 0;
+
+  private:
+    void evict(uint64_t partition, RowSpiller& spiller);
+    void evict_last(RowSpiller& spiller);
+    std::vector<RowPiece> front(uint64_t partition, uint64_t pages) const;
+    std::vector<RowPiece> pieces_of(const std::vector<uint64_t>& partitions) const;
+    bool fits_merger(const std::vector<uint64_t>& partitions, uint64_t more) const;
+    void replace(uint64_t partition, const std::function<PackedGroups(const std::vector<RowPiece>&)>& make);
+    void compact_large(uint64_t partition);
+    bool compact_some(const std::vector<uint64_t>& partitions);
+    void give_large(uint64_t partition);
+    void give_slice(uint64_t partition, KeySlice slice);
+
+    Device& device_;
+    const GroupShape& shape_;
+    const uint64_t chunk_rows_;
+    GroupMerger& merger_;
+    GroupWriter& writer_;
+    RowPages pages_;
+    Allocation scratch_;
+    std::vector<uint8_t> resident_;  // of each partition: 1 = it is
+    std::vector<uint64_t> groups_;  // rows that were left when it was aggregated last
+    uint64_t compacted_rows_ = 0;
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "device/device.hpp"
+#include "out_of_core/chunk_reader.hpp"
+#include "out_of_core/row_spiller.hpp"
+#include "out_of_core/spill_store.hpp"
+#include "out_of_core_group_by/chunk_groups.hpp"
+#include "out_of_core_group_by/group_merger.hpp"
+#include "out_of_core_group_by/group_pages.hpp"
+#include "out_of_core_group_by/group_shape.hpp"
+#include "out_of_core_group_by/group_writer.hpp"
+#include "out_of_core_group_by/keyless_group.hpp"
+
+namespace spillway::cuda {
+
+// All that a group-by holds; members go in reverse order, so that what copies waits before its memory goes.
+struct GroupByState {
+    GroupByState(Device& opened, const OutOfCoreGroupBySpec& wanted)
+        : device(opened),
+          spec(wanted),
+          shape(GroupShape::make(wanted)),
+          parcels(opened),
+          ring(opened, wanted.sizes.chunk_slots, shape.slot_bytes),
+          writer(opened, shape, wanted.null_group, wanted.sizes.result_slots, wanted.sizes.result_rows),
+          merger(opened, parcels, shape, wanted.sizes.merge_rows),
+          pages(opened, parcels, shape, wanted.sizes, merger, writer),
+          chunks(opened, shape, wanted.sizes),
+          keyless(opened, shape, wanted.sizes.chunk_rows),
+          store(opened, nullptr, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
+          spiller(opened, parcels, store, {shape.code, shape.code}, shape.run_words) {}
+
+    Device& device;
+    const OutOfCoreGroupBySpec spec;
+    const GroupShape shape;
+    Parcels parcels;
+    CopyRing ring;
+    GroupWriter writer;
+    GroupMerger merger;
+    GroupPages pages;
+    ChunkGroups chunks;
+    KeylessGroup keyless;
+    SpillStore store;
+    RowSpiller spiller;
+    OutOfCoreGroupByReport report;
+};
+
+}  // namespace spillway::cuda

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "out_of_core_group_by/spilled_groups.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+// Partitions that come back together.
+struct SpilledPart {
+    std::vector<uint64_t> partitions;
+    std::vector<FragmentRange> ranges;
+    KeySlice slice;  // of a partition that has a part of its own
+};
+// Parts are added while others come back, which stay where they are.
+using SpilledParts = std::deque<SpilledPart>;
+
+// Rows that come back in one slot of the ring.
+struct SpilledUnit {
+    size_t part = 0;
+    uint32_t slot = 0;
+    uint64_t rows = 0;
+    FragmentSet set;
+};
+
+// Brings the rows of all parts back, as many at a time as fit a slot. Copies run ahead by as many slots as there are,
+// over the ends of parts, so that the link is never idle.
+class SpilledUnits {
+  public:
+    SpilledUnits(GroupByState& state, const SpilledParts& parts) : state_(state), parts_(parts) {}
+
+    // The next unit of that part; false when it has no more. The slots of all units before have been emptied.
+    bool next(size_t part, SpilledUnit& unit) {
+        while (filled_.size() < state_.ring.slots() && find_range()) filled_.push_back(fetch());
+        if (filled_.empty() || filled_.front().part != part) return false;
+        unit = std::move(filled_.front());
+        filled_.pop_front();
+        return true;
+    }
+
+  private:
+    // The next range to be fetched, wherever it is.
+    bool find_range() {
+        while (part_ < parts_.size() && range_ == parts_[part_].ranges.size()) {
+            range_ = 0;
+            ++part_;
+        }
+        return part_ < parts_.size();
+    }
+
+    SpilledUnit fetch() {
+        SpilledUnit unit;
+        unit.part = part_;
+        unit.slot = state_.ring.take();
+        uint64_t bytes = 0;
+        for (const auto& ranges = parts_[part_].ranges; range_ < ranges.size(); ++range_) {
+            const FragmentRange& range = ranges[range_];
+            const bool fits = bytes + range.bytes <= state_.ring.slot_bytes() &&
+                              unit.rows + range.rows <= state_.spec.sizes.chunk_rows;
+            if (!fits && unit.rows > 0) break;
+            const FragmentSet& set = state_.store.set(GroupPages::kSide, range.run);
+            state_.store.load(GroupPages::kSide, range, state_.ring, unit.slot, bytes);
+            const uint64_t at = bytes / sizeof(uint32_t);
+            for (size_t f = range.first; f < range.last; ++f) {
+                unit.set.add(set, f, at + set.first_word[f] - set.first_word[range.first], unit.rows);
+                unit.rows += set.pieces[f].rows;
+            }
+            bytes += range.bytes;
+        }
+        state_.ring.filled(unit.slot);
+        return unit;
+    }
+
+    GroupByState& state_;
+    const SpilledParts& parts_;
+    std::deque<SpilledUnit> filled_;
+    size_t part_ = 0;
+    size_t range_ = 0;
+};
+
+class SpilledGroups {
+  public:
+    explicit SpilledGroups(GroupByState& state) : state_(state) {}
+
+    void run() {
+        state_.store.precede(state_.ring);
+        plan_parts();
+        SpilledUnits units(state_, parts_);
+        // A part may add another one.
+        for (size_t part = 0; part < parts_.size(); ++part) {
+            SpilledUnit unit;
+            while (units.next(part, unit)) take(parts_[part], unit);
+            state_.pages.give(parts_[part].partitions);
+        }
+    }
+
+  private:
+    // Neighbouring partitions come together: what comes back of a run is one copy then. A part of more chunks would keep
+    // the link waiting for room in the ring while its groups are made.
+    void plan_parts() {
+        const OutOfCoreGroupSizes& sizes = state_.spec.sizes;
+        const uint64_t rows_max = kGroupChunks * sizes.chunk_rows;
+        SpilledPart part;
+        uint64_t rows = 0;
+        uint64_t pages = 0;
+        const auto close = [&] {
+            if (!part.partitions.empty()) {
+                part.ranges =
+                    state_.store.find(GroupPages::kSide, part.partitions.front(), part.partitions.back() + 1);
+                parts_.push_back(std::move(part));
+            }
+            part = {};
+            rows = 0;
+            pages = 0;
+        };
+        for (uint64_t p = 0; p < state_.shape.partitions; ++p) {
+            if (state_.pages.is_resident(p)) continue;
+            uint64_t own_rows = 0;
+            for (const FragmentRange& range : state_.store.find(GroupPages::kSide, p, p + 1)) own_rows += range.rows;
+            const uint64_t own_pages = (own_rows + sizes.page_rows - 1) / sizes.page_rows;
+            if (rows + own_rows > rows_max || pages + own_pages > sizes.pages) close();
+            part.partitions.push_back(p);
+            rows += own_rows;
+            pages += own_pages;
+        }
+        close();
+    }
+
+    // Unpacks a unit and appends its rows to the pages, where everything but a partition alone has room.
+    void take(SpilledPart& part, const SpilledUnit& unit) {
+        state_.device.check_cancelled();
+        state_.ring.wait_on_device(unit.slot);
+        unpack_rows(state_.device, state_.parcels, state_.shape.code,
+                    reinterpret_cast<const uint32_t*>(state_.ring.data(unit.slot)), unit.set, state_.pages.scratch());
+        state_.ring.emptied(unit.slot);
+        RowBatch batch;
+        batch.rows = state_.pages.scratch();
+        batch.row_words = state_.shape.code.row_words;
+        batch.pieces = unit.set.pieces;
+        PackedGroups sliced;
+        const auto slice = [&] {
+            sliced = state_.merger.pack_loaded(state_.merger.load(state_.pages.scratch(), unit.set.pieces, part.slice));
+            batch = sliced.batch;
+        };
+        if (part.slice.bits > 0) slice();
+        while (!state_.pages.has_room_for(batch.pieces)) {
+            if (state_.pages.compact()) continue;
+            narrow(part);
+            slice();
+        }
+        state_.pages.append(batch);
+    }
+
+    // The partition has more groups than there are pages for: from now on only half of its keys. The others come later.
+    void narrow(SpilledPart& part) {
+        if (part.partitions.size() != 1 || part.slice.bits + state_.shape.code.radix_bits >= state_.shape.key_bytes * 8) {
+            throw Error(ErrorCode::kInternal, "partial rows that come back do not fit the pages");
+        }
+        SpilledPart other = part;
+        other.slice = part.slice.half(1);
+        part.slice = part.slice.half(0);
+        parts_.push_back(std::move(other));
+        ++state_.report.narrowed_parts;
+        state_.pages.keep(part.partitions.front(), part.slice);
+    }
+
+    GroupByState& state_;
+    SpilledParts parts_;
+};
+
+}  // namespace
+
+void give_spilled(GroupByState& state) {
+    if (state.store.rows(GroupPages::kSide) > 0) SpilledGroups(state).run();
+}
+
+}  // namespace spillway::cuda
