@@ -29,10 +29,10 @@ class ChunkGroups {
     const GroupShape& shape_;
     const uint64_t chunk_rows_;
     const PreAggregation pre_aggregation_;
-    uint32_t ungrouped_ = 0;         // so many chunks more are not looked at
-    uint64_t expected_groups_ = 0;   // as many as the last chunk that was aggregated had
+    uint32_t ungrouped_ = 0;        // so many chunks more are not looked at
+    uint64_t expected_groups_ = 0;  // as many as the last chunk that was aggregated had
     uint64_t grouped_chunks_ = 0;
-    GroupByResult groups_;           // of the last chunk
+    GroupByResult groups_;            // of the last chunk
     std::vector<Allocation> values_;  // of each accumulator that is wider than its column, taken when it is needed
 };
 

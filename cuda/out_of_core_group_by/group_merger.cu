@@ -4,11 +4,7 @@
 namespace spillway::cuda {
 
 GroupMerger::GroupMerger(Device& device, Parcels& parcels, const GroupShape& shape, uint64_t rows_max)
-    : device_(device),
-      parcels_(parcels),
-      shape_(shape),
-      rows_max_(rows_max),
-      published_(device, 2 * shape.partitions) {
+    : device_(device), parcels_(parcels), shape_(shape), rows_max_(rows_max), published_(device, 2 * shape.partitions) {
     keys_ = device.memory().allocate(rows_max * shape.key_bytes, "partial rows as columns");
     for (const PartialColumn& partial : shape.partials) {
         values_.push_back(device.memory().allocate(rows_max * partial.width, "partial rows as columns"));

@@ -67,7 +67,7 @@ class GroupPages {
     RowPages pages_;
     Allocation scratch_;
     std::vector<uint8_t> resident_;  // of each partition: 1 = it is
-    std::vector<uint64_t> groups_;  // rows that were left when it was aggregated last
+    std::vector<uint64_t> groups_;   // rows that were left when it was aggregated last
     uint64_t compacted_rows_ = 0;
 };
 

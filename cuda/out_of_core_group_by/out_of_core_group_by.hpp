@@ -62,7 +62,7 @@ struct OutOfCoreGroupBySpec {
 struct OutOfCoreGroupByReport {
     uint64_t rows = 0;
     uint64_t groups = 0;
-    uint64_t partial_rows = 0;    // that chunks became
+    uint64_t partial_rows = 0;  // that chunks became
     uint64_t chunks = 0;
     uint64_t grouped_chunks = 0;  // that were aggregated on their own
     uint64_t compacted_rows = 0;  // partial rows that were aggregated again to make room

@@ -98,8 +98,8 @@ class SpilledGroups {
     }
 
   private:
-    // Neighbouring partitions come together: what comes back of a run is one copy then. A part of more chunks would keep
-    // the link waiting for room in the ring while its groups are made.
+    // Neighbouring partitions come together: what comes back of a run is one copy then. A part of more chunks would
+    // keep the link waiting for room in the ring while its groups are made.
     void plan_parts() {
         const OutOfCoreGroupSizes& sizes = state_.spec.sizes;
         const uint64_t rows_max = kGroupChunks * sizes.chunk_rows;
@@ -108,8 +108,7 @@ class SpilledGroups {
         uint64_t pages = 0;
         const auto close = [&] {
             if (!part.partitions.empty()) {
-                part.ranges =
-                    state_.store.find(GroupPages::kSide, part.partitions.front(), part.partitions.back() + 1);
+                part.ranges = state_.store.find(GroupPages::kSide, part.partitions.front(), part.partitions.back() + 1);
                 parts_.push_back(std::move(part));
             }
             part = {};
@@ -156,7 +155,8 @@ class SpilledGroups {
 
     // The partition has more groups than there are pages for: from now on only half of its keys. The others come later.
     void narrow(SpilledPart& part) {
-        if (part.partitions.size() != 1 || part.slice.bits + state_.shape.code.radix_bits >= state_.shape.key_bytes * 8) {
+        if (part.partitions.size() != 1 ||
+            part.slice.bits + state_.shape.code.radix_bits >= state_.shape.key_bytes * 8) {
             throw Error(ErrorCode::kInternal, "partial rows that come back do not fit the pages");
         }
         SpilledPart other = part;

@@ -230,8 +230,8 @@ GPU_TEST("out-of-core group-by: what cannot work is refused") {
     refused("a column that is not there", [](Spec& spec) { spec.aggregates[0].column = 1; });
     refused("first values", [](Spec& spec) { spec.aggregates[0].kind = cuda::GroupAggregateKind::kFirst; });
     refused("rows of 40 bytes", [](Spec& spec) {
-        for (const auto kind : {cuda::GroupAggregateKind::kMin, cuda::GroupAggregateKind::kMax,
-                                cuda::GroupAggregateKind::kCountRows}) {
+        for (const auto kind :
+             {cuda::GroupAggregateKind::kMin, cuda::GroupAggregateKind::kMax, cuda::GroupAggregateKind::kCountRows}) {
             spec.aggregates.push_back({kind, cuda::ValueKind::kSigned, 0});
         }
     });

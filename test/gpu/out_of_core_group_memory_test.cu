@@ -137,8 +137,7 @@ GPU_TEST("out-of-core group-by: sums that do not fit 64 bits") {
 GPU_TEST("out-of-core group-by: sizes say what device memory they take") {
     const uint64_t rows = small_or_full(3000, 1 << 20);
     const OutOfCoreGroupCheck check(keyed_values(sparse_keys(rows, test_seed()), 8, 0.01), kSumAndCount, true);
-    OutOfCoreGroupSizes sizes =
-        ample_group_sizes(rows / 2, 4, small_or_full(1000, 1 << 16), small_or_full(128, 1024));
+    OutOfCoreGroupSizes sizes = ample_group_sizes(rows / 2, 4, small_or_full(1000, 1 << 16), small_or_full(128, 1024));
     sizes.spill_bytes = 1ULL << 30;
     sizes.spill_block_bytes = 4ULL << 20;
     for (const auto pre : {PreAggregation::kAlways, PreAggregation::kNever}) {

@@ -11,6 +11,10 @@
 //     [--result count|sums|rows] [--inputs host|peer] [--memory-limit BYTES] [--host-limit BYTES] [--radix-bits N]
 //     [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--resident-partitions N] ...
 // The same of a join of relations in pinned host memory or in another GPU's, 8-byte columns unless said otherwise.
+// spillway_gpu_bench out-of-core-group-by --rows N --groups N [--aggregate sum|max|min|count] [--payload 4|8]
+//     [--value-bits N] [--zipf S] [--pre-aggregation auto|always|never] [--memory-limit BYTES] [--host-limit BYTES]
+//     [--radix-bits N] [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--merge-rows N] ...
+// The same of a group-by of rows in pinned host memory.
 // spillway_gpu_bench partition --rows N [--tuple-bytes 8|16] --bits N[..N] --partitioner NAME ...
 //     [--source host|device|peer] [--destination host|device|peer] [--form pages|contiguous] [--histogram gpu|cpu]
 //     [--page-bytes N] [--grid N] [--second-level-bytes N] [--buffer-bytes N] [--samples N] [--warmup N]
@@ -25,6 +29,7 @@
 #include "group_bench.hpp"
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
+#include "out_of_core_group_bench.hpp"
 #include "partition_bench.hpp"
 #include "tier_bench.hpp"
 
@@ -79,6 +84,9 @@ int main(int count, char** arguments) {
         const std::string command = count > 1 ? arguments[1] : "";
         if (command == "group-by") return spillway::gpu_bench::run_group_bench(count, arguments);
         if (command == "out-of-core") return spillway::gpu_bench::run_out_of_core_bench(count, arguments);
+        if (command == "out-of-core-group-by") {
+            return spillway::gpu_bench::run_out_of_core_group_bench(count, arguments);
+        }
         if (command == "partition") return spillway::gpu_bench::run_partition_bench(count, arguments);
         if (command == "tiers") return spillway::gpu_bench::run_tier_bench(count, arguments);
         return spillway::gpu_bench::run(count, arguments);
