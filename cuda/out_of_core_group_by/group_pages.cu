@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "out_of_core_group_by/group_pages.hpp"
+#include "out_of_core_group_by/out_of_core_group_policy.hpp"
 
 namespace spillway::cuda {
 
@@ -120,56 +121,69 @@ void GroupPages::replace(uint64_t partition, const std::function<PackedGroups(co
     }
 }
 
+// Of more rows than the merger takes at once: part by part, again and again as long as that leaves at most half of
+// them.
 void GroupPages::compact_large(uint64_t partition) {
-    replace(partition, [&](const std::vector<RowPiece>& pieces) {
-        const uint64_t rows = merger_.load(pages_.data(), pieces);
-        compacted_rows_ += rows;
-        return merger_.pack(merger_.merge(rows));
-    });
-    groups_[partition] = pages_.rows(partition);
+    uint64_t before = 0;
+    do {
+        before = pages_.rows(partition);
+        replace(partition, [&](const std::vector<RowPiece>& pieces) {
+            const uint64_t rows = merger_.load(pages_.data(), pieces);
+            compacted_rows_ += rows;
+            return merger_.pack(merger_.merge(rows));
+        });
+    } while (pages_.rows(partition) > merger_.rows_max() && 2 * pages_.rows(partition) <= before);
+}
+
+uint64_t GroupPages::rows_of(const std::vector<uint64_t>& partitions) const {
+    uint64_t rows = 0;
+    for (const uint64_t p : partitions) rows += pages_.rows(p);
+    return rows;
 }
 
 // Partitions that the merger takes at once, or one. Whether at least half of their rows are gone.
 bool GroupPages::compact_some(const std::vector<uint64_t>& partitions) {
-    uint64_t before = 0;
-    for (const uint64_t p : partitions) before += pages_.rows(p);
-    if (before > merger_.rows_max()) {
-        compact_large(partitions.front());
-    } else {
+    const uint64_t before = rows_of(partitions);
+    if (before > merger_.rows_max()) compact_large(partitions.front());
+    if (rows_of(partitions) <= merger_.rows_max()) {
         const uint64_t rows = merger_.load(pages_.data(), pieces_of(partitions));
         compacted_rows_ += rows;
         const PackedGroups packed = merger_.pack(merger_.merge(rows));
         for (const uint64_t p : partitions) pages_.release(p);
         append(packed.batch);
     }
-    uint64_t after = 0;
-    for (const uint64_t p : partitions) {
-        groups_[p] = pages_.rows(p);
-        after += groups_[p];
-    }
-    return 2 * after <= before;
+    for (const uint64_t p : partitions) groups_[p] = pages_.rows(p);
+    return 2 * rows_of(partitions) <= before;
 }
 
 bool GroupPages::fits_merger(const std::vector<uint64_t>& partitions, uint64_t more) const {
-    uint64_t rows = pages_.rows(more);
-    for (const uint64_t p : partitions) rows += pages_.rows(p);
-    return rows <= merger_.rows_max();
+    return rows_of(partitions) + pages_.rows(more) <= merger_.rows_max();
 }
 
 bool GroupPages::compact() {
     const uint64_t free_before = pages_.free_pages();
     bool pays = true;
+    bool paid = false;
     std::vector<uint64_t> some;
+    const auto compact_them = [&] {
+        device_.check_cancelled();
+        pays = compact_some(some);
+        paid = paid || pays;
+        some.clear();
+    };
     for (uint64_t p = 0; p < shape_.partitions && pays; ++p) {
         if (pages_.pages(p).size() < 2 || pages_.rows(p) < 2 * groups_[p]) continue;
-        if (!some.empty() && !fits_merger(some, p)) {
-            device_.check_cancelled();
-            pays = compact_some(some);
-            some.clear();
-        }
+        if (!some.empty() && !fits_merger(some, p)) compact_them();
         some.push_back(p);
     }
-    if (pays && !some.empty()) compact_some(some);
+    if (pays && !some.empty()) compact_them();
+    return paid && pages_.free_pages() > free_before;
+}
+
+bool GroupPages::compact_alone(uint64_t partition) {
+    if (pages_.rows(partition) < groups_[partition] + pages_.capacity_rows() / kCompactedShare) return false;
+    const uint64_t free_before = pages_.free_pages();
+    compact_some({partition});
     return pages_.free_pages() > free_before;
 }
 
@@ -204,11 +218,7 @@ void GroupPages::give(const std::vector<uint64_t>& partitions) {
 // Rows of the same key in different parts of the pages are aggregated with each other slice by slice of the keys. It is
 // worth something to aggregate each part before: a key that most rows have is in one slice.
 void GroupPages::give_large(uint64_t partition) {
-    uint64_t before = 0;
-    do {
-        before = pages_.rows(partition);
-        compact_large(partition);
-    } while (pages_.rows(partition) > merger_.rows_max() && 2 * pages_.rows(partition) <= before);
+    compact_large(partition);
     KeySlice slice;
     while (pages_.rows(partition) >> slice.bits > merger_.rows_max()) ++slice.bits;
     for (; slice.value >> slice.bits == 0; ++slice.value) give_slice(partition, slice);

@@ -33,8 +33,11 @@ class GroupPages {
     // Rows that came back from the store.
     bool has_room_for(const std::vector<RowPiece>& pieces) const;
     void append(const RowBatch& batch);
-    // Aggregates what may become half as much. False: no page became free.
+    // Aggregates what may become half as much, as long as it does. False: nothing did, or no page became free.
     bool compact();
+    // The same of one partition that came back and cannot leave again: a part of the pages is enough. False: no page
+    // became free, or none would.
+    bool compact_alone(uint64_t partition);
     // Of a partition, only rows of that slice stay.
     void keep(uint64_t partition, KeySlice slice);
 
@@ -52,6 +55,7 @@ class GroupPages {
     void evict_last(RowSpiller& spiller);
     std::vector<RowPiece> front(uint64_t partition, uint64_t pages) const;
     std::vector<RowPiece> pieces_of(const std::vector<uint64_t>& partitions) const;
+    uint64_t rows_of(const std::vector<uint64_t>& partitions) const;
     bool fits_merger(const std::vector<uint64_t>& partitions, uint64_t more) const;
     void replace(uint64_t partition, const std::function<PackedGroups(const std::vector<RowPiece>&)>& make);
     void compact_large(uint64_t partition);

@@ -14,6 +14,10 @@ constexpr uint64_t kGroupedShare = 2;  // a half
 // one costs some passes over the rows in device memory, a tenth of what they take on the link, once in so many chunks.
 constexpr uint32_t kUngroupedChunks = 7;
 
+// A partition that has all pages is aggregated again when so much of what they hold came since: a part of eight, which
+// makes eight passes in device memory of each row, where a row that is left out passes the link once more.
+constexpr uint64_t kCompactedShare = 8;
+
 // Partial rows of keyless rows, one per chunk, before they are aggregated.
 constexpr uint64_t kKeylessRows = 1024;
 

@@ -146,7 +146,7 @@ class SpilledGroups {
         };
         if (part.slice.bits > 0) slice();
         while (!state_.pages.has_room_for(batch.pieces)) {
-            if (state_.pages.compact()) continue;
+            if (state_.pages.compact_alone(part.partitions.front())) continue;
             narrow(part);
             slice();
         }

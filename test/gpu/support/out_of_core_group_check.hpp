@@ -108,8 +108,8 @@ class OutOfCoreGroupCheck {
         CHECK_EQ(report.rows, table_.rows());
         CHECK_EQ(report.groups, expected_.rows());
         CHECK(report.partial_rows <= report.rows);
-        CHECK((report.spilled_rows > 0) == (report.resident_partitions < 1U << spec.sizes.radix_bits) ||
-              report.spilled_rows == 0);
+        const bool all_resident = report.resident_partitions == 1U << spec.sizes.radix_bits;
+        CHECK(!all_resident || report.spilled_rows == 0);
         CHECK(report.h2d_bytes >= row_bytes(table_) * report.rows + report.spilled_bytes);
         CHECK_EQ(report.d2h_bytes, report.spilled_bytes + row_bytes(expected_) * report.groups);
         return report;
