@@ -50,7 +50,10 @@ void FragmentSet::add(const CodeLayout& layout, const RowPiece& piece, const Fie
         uint8_t width = none ? uint8_t{0} : bits_of(extremes[f].greatest - extremes[f].least);
         uint64_t least = none ? 0 : extremes[f].least;
         uint8_t flag = 0;
-        if (f == 0) {
+        if (layout.packed == 0) {
+            width = static_cast<uint8_t>(layout.field[f].width * 8);
+            least = 0;
+        } else if (f == 0) {
             const auto mixed_bits = static_cast<uint8_t>(layout.key_words * 32 - layout.radix_bits);
             if (mixed_bits < width) {
                 width = mixed_bits;

@@ -26,6 +26,7 @@ struct CodeLayout {
     uint32_t key_words = 1;
     uint32_t radix_bits = 0;
     uint32_t padded = 0;  // 1: the row's last word has bytes of no field
+    uint32_t packed = 1;  // 0: fields are stored in all their bits
     uint32_t fields = 0;
     CodeField field[kCodeFieldsMax];  // the key first
 

@@ -44,6 +44,7 @@ JoinShape JoinShape::make(const OutOfCoreSpec& spec) {
     for (int side = 0; side < 2; ++side) {
         shape.rows[side] = RowLayout::make(spec.key_bytes, spec.widths[side]);
         shape.code[side] = CodeLayout::make(shape.rows[side], spec.sizes.radix_bits);
+        shape.code[side].packed = spec.sizes.packed ? 1 : 0;
         const uint64_t words = packed_words_max(shape.code[side], spec.sizes.chunk_rows, shape.partitions);
         shape.run_words = std::max(shape.run_words, words);
         shape.slot_bytes =

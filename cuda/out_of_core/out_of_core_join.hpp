@@ -61,6 +61,7 @@ struct OutOfCoreSizes {
     uint32_t resident_partitions = ~0U;  // that begin in device memory; more are spilled when pages run out
     uint64_t spill_block_bytes = 0;      // unit of pinned host memory for spilled rows
     uint64_t spill_bytes = 0;            // of it at most
+    bool packed = true;                  // spilled rows; false: in all their bits, as joins without this do
     uint64_t result_rows = 0;            // of a result buffer, kRows
     uint32_t result_slots = 2;
 };
