@@ -22,10 +22,10 @@ namespace {
 class LineBuffers {
   public:
     explicit LineBuffers(uint64_t bytes)
-        : data_(static_cast<uint8_t*>(::operator new(bytes, std::align_val_t{kCacheLineBytes}))) {}
+        : data_(static_cast<uint8_t*>(::operator new (bytes, std::align_val_t{kCacheLineBytes}))) {}
     LineBuffers(const LineBuffers&) = delete;
     LineBuffers& operator=(const LineBuffers&) = delete;
-    ~LineBuffers() { ::operator delete(data_, std::align_val_t{kCacheLineBytes}); }
+    ~LineBuffers() { ::operator delete (data_, std::align_val_t{kCacheLineBytes}); }
     uint8_t* data() const { return data_; }
 
   private:
@@ -125,9 +125,8 @@ void CpuPartitioner::count_share(Share& share) const {
 }
 
 void CpuPartitioner::count() {
-    on_threads(shares_.size(), [&](size_t t) {
-        layout_.key_words == 1 ? count_share<1>(shares_[t]) : count_share<2>(shares_[t]);
-    });
+    on_threads(shares_.size(),
+               [&](size_t t) { layout_.key_words == 1 ? count_share<1>(shares_[t]) : count_share<2>(shares_[t]); });
     uint64_t rows = 0;
     for (uint64_t p = 0; p + 1 < first_.size(); ++p) {
         first_[p] = rows;

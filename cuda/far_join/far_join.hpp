@@ -6,32 +6,13 @@
 #include <string>
 
 #include "device/device.hpp"
+#include "far_join/far_join_algorithm.hpp"
 #include "out_of_core/out_of_core_join.hpp"
 #include "tier/stripe_pattern.hpp"
 
 // Other ways to join relations that are larger than GPU memory, behind one interface: what out_of_core/ is measured
 // against, on the same chunks, with the same results. No plan chooses them for speed.
 namespace spillway::cuda {
-
-enum class FarJoinAlgorithm : uint8_t {
-    kTriton,          // OutOfCoreJoin itself
-    kTritonUncached,  // uncached_join.hpp
-    kStreamProbe,     // table_join.hpp
-    kNpjFar,          // ... a table of linear probing
-    kNpjFarPerfect,   // ... an array by key
-    kCpuPartitioned   // cpu_partitioned_join.hpp
-};
-
-struct FarJoinName {
-    const char* name;
-    FarJoinAlgorithm algorithm;
-};
-constexpr FarJoinName kFarJoinNames[] = {{"triton", FarJoinAlgorithm::kTriton},
-                                         {"triton-uncached", FarJoinAlgorithm::kTritonUncached},
-                                         {"stream-probe", FarJoinAlgorithm::kStreamProbe},
-                                         {"npj-far", FarJoinAlgorithm::kNpjFar},
-                                         {"npj-far-perfect", FarJoinAlgorithm::kNpjFarPerfect},
-                                         {"cpu-partitioned", FarJoinAlgorithm::kCpuPartitioned}};
 
 struct FarJoinSpec {
     // Sides, result and sizes, each algorithm using what it needs. All but kTriton make inner joins alone.

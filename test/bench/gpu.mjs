@@ -32,7 +32,7 @@ const together = {
     all: ["in-core-joins", "in-core-group-by"],
     "out-of-core": ["out-of-core-joins", "out-of-core-sizes", "out-of-core-device-limit", "out-of-core-shapes"]
 };
-const experiments = [...Object.values(together).flat(), "in-core-grid", "out-of-core-peer"];
+const experiments = [...Object.values(together).flat(), "in-core-grid", "out-of-core-baselines", "out-of-core-peer"];
 const runners = {
     join: (...of) => runJoins(programArguments, ...of),
     "group-by": runGroupBys,
@@ -42,8 +42,8 @@ const tables = { join: resultTable, "group-by": groupByTable, "out-of-core": out
 
 const help = `npm run bench:gpu -- [options]
   --experiment NAME     in-core-joins (default), in-core-group-by, all (both), or in-core-grid;
-                        out-of-core-joins, -sizes, -device-limit, -shapes, out-of-core (all four), or
-                        out-of-core-peer, for two GPUs
+                        out-of-core-joins, -sizes, -device-limit, -shapes, out-of-core (all four),
+                        out-of-core-baselines, or out-of-core-peer, for two GPUs
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
   --algorithm TEXT      algorithms whose name contains TEXT
   --samples N           timed runs of each workload (default: 7, out-of-core 5)

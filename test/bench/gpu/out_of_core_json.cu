@@ -69,6 +69,13 @@ std::string sizes_json(const cuda::OutOfCoreSizes& sizes) {
     return object.close();
 }
 
+const char* far_join_name(cuda::FarJoinAlgorithm algorithm) {
+    for (const cuda::FarJoinName& named : cuda::kFarJoinNames) {
+        if (named.algorithm == algorithm) return named.name;
+    }
+    return "";
+}
+
 std::string both_sides(const uint64_t (&values)[2]) {
     return Object().add("build", values[0]).add("probe", values[1]).close();
 }
@@ -117,7 +124,7 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
     phases.add("spilled_ms", middle(&OutOfCoreSample::spilled_ms));
     Object object;
     object.add("workload", out_of_core_workload_json(options));
-    object.add("algorithm", gpu_test::json_text("triton"));
+    object.add("algorithm", gpu_test::json_text(far_join_name(options.algorithm)));
     object.add("median_ms", milliseconds(median_ms));
     object.add("samples_ms", list(times(&OutOfCoreSample::wall_ms), milliseconds));
     object.add("setup_ms", middle(&OutOfCoreSample::setup_ms)).add("phases", phases.close());

@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 
+#include "far_join/far_join.hpp"
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
 
@@ -115,24 +117,39 @@ cuda::OutOfCoreSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_l
     return spec;
 }
 
+// What the algorithms need beside it.
+cuda::FarJoinSpec make_far_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
+    cuda::FarJoinSpec spec;
+    spec.join = make_spec(options, memory_limit_bytes);
+    spec.build_rows = options.bench.workload.build_rows;
+    spec.load_percent = static_cast<uint32_t>(options.load_percent);
+    spec.shares.device = static_cast<uint32_t>(options.device_stripes);
+    spec.shares.host = static_cast<uint32_t>(options.host_stripes);
+    spec.key_range = options.bench.workload.build_domain();
+    spec.threads = static_cast<uint32_t>(options.threads);
+    return spec;
+}
+
 using Clock = std::chrono::steady_clock;
 double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
     return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-OutOfCoreSample run_out_of_core(cuda::Device& device, const cuda::OutOfCoreSpec& spec, const FarInputs& inputs,
-                                const FarRows* rows, OutOfCoreMeasurement& measurement) {
-    FarSource build(inputs.build, spec.sizes.chunk_rows);
-    FarSource probe(inputs.probe, spec.sizes.chunk_rows);
+OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm algorithm, const cuda::FarJoinSpec& spec,
+                                const FarInputs& inputs, const FarRows* rows, OutOfCoreMeasurement& measurement) {
+    // The CPU partitions a side at once, so that its partitions lie in one piece.
+    const bool by_cpu = algorithm == cuda::FarJoinAlgorithm::kCpuPartitioned;
+    FarSource build(inputs.build, by_cpu ? inputs.build.rows : spec.join.sizes.chunk_rows);
+    FarSource probe(inputs.probe, by_cpu ? inputs.probe.rows : spec.join.sizes.chunk_rows);
     const FarRows none;
     FarSink sink(rows == nullptr ? none : *rows);
     device.synchronize();
     const Clock::time_point start = Clock::now();
-    cuda::OutOfCoreJoin join(device, spec);
+    const std::unique_ptr<cuda::FarJoin> join = cuda::open_far_join(device, algorithm, spec);
     device.synchronize();
     const Clock::time_point begin = Clock::now();
-    join.build(build);
-    measurement.report = join.probe(probe, rows == nullptr ? nullptr : &sink);
+    join->build(build);
+    measurement.report = join->probe(probe, rows == nullptr ? nullptr : &sink);
     const Clock::time_point end = Clock::now();
     measurement.problem = sink.complete() ? "" : "rows of the result are missing, or blocks of it were not closed";
     const cuda::OutOfCoreReport& report = measurement.report;
@@ -146,14 +163,14 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
     // The spill memory may be the device's pool of pinned memory, whose limit is its only one.
     const uint64_t host_bytes = options.host_limit > 0 ? options.host_limit : 2 * options.input_bytes();
     cuda::Device device(bench.device, bench.memory_limit, std::max(cuda::kStagingLimitBytes, host_bytes));
-    const cuda::OutOfCoreSpec spec = make_spec(options, device.memory().limit_bytes());
+    const cuda::FarJoinSpec spec = make_far_spec(options, device.memory().limit_bytes());
     OutOfCoreMeasurement measurement;
-    measurement.sizes = spec.sizes;
+    measurement.sizes = spec.join.sizes;
     measurement.device = device.properties().name;
     for (uint64_t run = 0; run < bench.warmup + bench.samples; ++run) {
         const bool last = run + 1 == bench.warmup + bench.samples;
         if (last && rows != nullptr) spoil_far_rows(device, *rows);
-        const OutOfCoreSample sample = run_out_of_core(device, spec, inputs, rows, measurement);
+        const OutOfCoreSample sample = run_out_of_core(device, options.algorithm, spec, inputs, rows, measurement);
         if (run >= bench.warmup) measurement.samples.push_back(sample);
     }
     measurement.peak_device_bytes = device.memory().peak_bytes();

@@ -53,9 +53,17 @@ KnownOptions own_options(OutOfCoreOptions& options) {
                  options.inputs = parse_word<FarPlace>(n, v, {{"host", FarPlace::kHost}, {"peer", FarPlace::kPeer}});
              }},
             {"--algorithm",
-             [](Text n, Text v) {
-                 parse_word<int>(n, v, {{"triton", 0}});
+             [&](Text n, Text v) {
+                 std::vector<std::pair<std::string, cuda::FarJoinAlgorithm>> words;
+                 for (const cuda::FarJoinName& named : cuda::kFarJoinNames) {
+                     words.emplace_back(named.name, named.algorithm);
+                 }
+                 options.algorithm = parse_word(n, v, words);
              }},
+            {"--load-percent", [&](Text n, Text v) { options.load_percent = parse_number(n, v); }},
+            {"--device-stripes", [&](Text n, Text v) { options.device_stripes = parse_number(n, v); }},
+            {"--host-stripes", [&](Text n, Text v) { options.host_stripes = parse_number(n, v); }},
+            {"--threads", [&](Text n, Text v) { options.threads = parse_number(n, v); }},
             {"--host-limit", [&](Text n, Text v) { options.host_limit = parse_number(n, v); }},
             {"--radix-bits", size(options.sizes.radix_bits)},
             {"--chunk-rows", size(options.sizes.chunk_rows)},
@@ -72,6 +80,14 @@ void check_out_of_core(const OutOfCoreOptions& options) {
     for (const auto& size : {options.sizes.chunk_rows, options.sizes.chunk_slots, options.sizes.page_rows}) {
         expect(!size || *size > 0, "more than 0 for --chunk-rows, --chunk-slots and --page-rows");
     }
+    for (const uint64_t number : {options.device_stripes, options.host_stripes, options.threads}) {
+        expect(number <= UINT32_MAX, "less than 2^32 for --device-stripes, --host-stripes and --threads");
+    }
+    expect(options.load_percent > 0 && options.load_percent <= 95, "1 to 95 for --load-percent");
+    expect(options.algorithm != cuda::FarJoinAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
+           "no --distinct for npj-far-perfect, whose build keys come once each");
+    expect(options.algorithm != cuda::FarJoinAlgorithm::kCpuPartitioned || options.inputs == FarPlace::kHost,
+           "--inputs host for cpu-partitioned: the host's cores read them");
     if (options.result != FarResult::kSums) return;
     const Workload& workload = options.bench.workload;
     expect(!workload.build_payload.empty() || !workload.probe_payload.empty(), "payloads for --result sums");

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "far_join/far_join_algorithm.hpp"
 #include "out_of_core_sizes.hpp"
 #include "workload.hpp"
 
@@ -17,11 +18,17 @@ enum class FarPlace { kHost, kPeer };  // where the relations lie
 
 struct OutOfCoreOptions {
     BenchOptions bench;
+    cuda::FarJoinAlgorithm algorithm = cuda::FarJoinAlgorithm::kTriton;
     FarPayloadValues payload_values = FarPayloadValues::kDense;
     FarResult result = FarResult::kSums;
     FarPlace inputs = FarPlace::kHost;
     uint64_t host_limit = 0;  // bytes for spilled rows; 0 = as many as there can be
     GivenSizes sizes;
+    uint64_t load_percent = 50;  // tables of linear probing
+    // Stripes of a table by tier; none: as many of the device's as are free.
+    uint64_t device_stripes = 0;
+    uint64_t host_stripes = 0;
+    uint64_t threads = 0;  // of the CPU's partitioner; 0 = as many as there are cores
 
     int peer() const { return bench.device == 0 ? 1 : 0; }
     uint32_t build_row_bytes() const;  // key and columns

@@ -108,6 +108,30 @@ describe("experiments", () => {
         expect(shapes.map(({ zipf }) => zipf).filter((zipf) => zipf > 0)).toEqual([0.5, 1, 1.5]);
     });
 
+    test("compare with other algorithms, tables in device memory where the limit holds them", () => {
+        const config: unknown = JSON.parse(
+            readFileSync(join(repositoryRoot, "configs/experiments/out-of-core-baselines.json"), "utf8")
+        );
+        const parts = experimentParts(config);
+        expect(parts.map(({ operator }) => operator)).toEqual(parts.map(() => "out-of-core"));
+        const algorithms = new Set(parts.flatMap((part) => part.algorithms.map(({ name }) => name)));
+        expect([...algorithms].sort((a, b) => a.localeCompare(b))).toEqual([
+            "cpu-partitioned",
+            "npj-far",
+            "npj-far-perfect",
+            "stream-probe",
+            "triton",
+            "triton-uncached"
+        ]);
+        for (const { algorithms: own, workloads } of parts) {
+            if (!own.some(({ name }) => name === "stream-probe")) continue;
+            // Half of the slots of 16 bytes are taken.
+            for (const { build_rows, memory_limit_bytes } of workloads) {
+                expect(build_rows * 32).toBeLessThan(memory_limit_bytes);
+            }
+        }
+    });
+
     test.each(names)("%s: names are unique, the numbers possible", (name) => {
         const { experiment, operator, algorithms, baselines, samples, warmup, workloads } = partOf(name);
         expect([experiment, operator, algorithms, baselines]).toEqual([name, "out-of-core", [{ name: "triton" }], []]);
