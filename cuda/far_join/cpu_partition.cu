@@ -78,6 +78,42 @@ void copy_value(uint8_t* to, const void* column, uint32_t width, uint64_t row) {
     }
 }
 
+// A key and one column as wide as it.
+template <class Key>
+struct PairRows {
+    const uint8_t* column;
+
+    static constexpr uint64_t row_bytes() { return 2 * sizeof(Key); }
+    void pack(uint64_t row, Key mixed, uint8_t* to) const {
+        std::memcpy(to, &mixed, sizeof mixed);
+        std::memcpy(to + sizeof mixed, column + row * sizeof mixed, sizeof mixed);
+    }
+};
+
+template <class Key>
+class AnyRows {
+  public:
+    AnyRows(const RowLayout& layout, const HostChunk& chunk)
+        : layout_(layout),
+          chunk_(chunk),
+          padded_(std::accumulate(layout.widths.begin(), layout.widths.end(), uint32_t{sizeof(Key)}) <
+                  layout.row_bytes()) {}
+
+    uint64_t row_bytes() const { return layout_.row_bytes(); }
+    void pack(uint64_t row, Key mixed, uint8_t* to) const {
+        if (padded_) std::memset(to + layout_.row_bytes() - 4, 0, 4);
+        std::memcpy(to, &mixed, sizeof mixed);
+        for (size_t c = 0; c < layout_.widths.size(); ++c) {
+            copy_value(to + layout_.offsets[c], chunk_.columns[c], layout_.widths[c], row);
+        }
+    }
+
+  private:
+    const RowLayout& layout_;
+    const HostChunk& chunk_;
+    const bool padded_;  // rows end with bytes of no field
+};
+
 }  // namespace
 
 CpuPartitioner::CpuPartitioner(const RowLayout& layout, int radix_bits, uint32_t threads, const HostChunk& chunk,
@@ -86,7 +122,6 @@ CpuPartitioner::CpuPartitioner(const RowLayout& layout, int radix_bits, uint32_t
       radix_bits_(static_cast<uint32_t>(radix_bits)),
       chunk_(chunk),
       cancelled_(cancelled),
-      padded_(std::accumulate(layout.widths.begin(), layout.widths.end(), layout.key_words * 4) < layout.row_bytes()),
       buffer_bytes_(buffer_bytes_of(layout)) {
     const uint64_t most = threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : threads;
     const uint64_t count = std::max<uint64_t>(1, std::min(most, chunk.rows / kRowsPerThreadMin));
@@ -139,29 +174,22 @@ void CpuPartitioner::count() {
     first_.back() = rows;
 }
 
-template <class Key>
-void CpuPartitioner::pack(uint64_t row, Key mixed, uint8_t* to) const {
-    if (padded_) std::memset(to + layout_.row_bytes() - 4, 0, 4);
-    std::memcpy(to, &mixed, sizeof mixed);
-    for (size_t c = 0; c < layout_.widths.size(); ++c) {
-        copy_value(to + layout_.offsets[c], chunk_.columns[c], layout_.widths[c], row);
-    }
-}
-
-template <int kKeyWords>
-void CpuPartitioner::move_share(Share& share, uint8_t* buffers, uint8_t* to) const {
-    using Key = typename MixedKey<kKeyWords>::Key;
+template <class Key, class Rows>
+void CpuPartitioner::move_share(const Rows& rows, Share& share, uint8_t* buffers, uint8_t* to) const {
+    constexpr int kKeyWords = sizeof(Key) / 4;
     const Key* const keys = static_cast<const Key*>(chunk_.key);
-    const uint64_t row_bytes = layout_.row_bytes();
-    const uint64_t buffer_rows = buffer_bytes_ / row_bytes;
-    const std::vector<uint64_t>& start = share.start;
+    const uint64_t row_bytes = rows.row_bytes();
+    const uint64_t buffer_bytes = buffer_bytes_;
+    const uint64_t in_buffer = buffer_bytes / row_bytes - 1;  // a power of two of rows, less one
+    const uint64_t* const start = share.start.data();
+    uint64_t* const next = share.next.data();
     // Rows [place of the buffer's first row, last) leave; those before the share's first are another thread's.
     const auto write = [&](uint64_t partition, uint64_t last) {
-        const uint64_t block = (last - 1) / buffer_rows * buffer_rows;
-        const uint8_t* const buffer = buffers + partition * buffer_bytes_;
+        const uint64_t block = (last - 1) & ~in_buffer;
+        const uint8_t* const buffer = buffers + partition * buffer_bytes;
         const uint64_t begin = std::max(block, start[partition]);
-        if (begin == block && last == block + buffer_rows) {
-            stream_lines(to + block * row_bytes, buffer, buffer_bytes_);
+        if (begin == block && last == block + in_buffer + 1) {
+            stream_lines(to + block * row_bytes, buffer, buffer_bytes);
         } else {
             std::memcpy(to + begin * row_bytes, buffer + (begin - block) * row_bytes, (last - begin) * row_bytes);
         }
@@ -169,16 +197,25 @@ void CpuPartitioner::move_share(Share& share, uint8_t* buffers, uint8_t* to) con
     for_rows(share, [&](uint64_t row) {
         const Key mixed = MixedKey<kKeyWords>::mix(keys[row]);
         const uint64_t partition = partition_of<kKeyWords>(mixed, radix_bits_);
-        const uint64_t place = share.next[partition]++;
-        const uint64_t in_buffer = place % buffer_rows;
-        pack(row, mixed, buffers + partition * buffer_bytes_ + in_buffer * row_bytes);
-        if (in_buffer + 1 == buffer_rows) write(partition, place + 1);
+        const uint64_t place = next[partition]++;
+        rows.pack(row, mixed, buffers + partition * buffer_bytes + (place & in_buffer) * row_bytes);
+        if ((place & in_buffer) == in_buffer) write(partition, place + 1);
     });
-    for (uint64_t partition = 0; partition < start.size(); ++partition) {
-        const uint64_t last = share.next[partition];
-        if (last > start[partition] && last % buffer_rows != 0) write(partition, last);
+    for (uint64_t partition = 0; partition < share.start.size(); ++partition) {
+        const uint64_t last = next[partition];
+        if (last > start[partition] && (last & in_buffer) != 0) write(partition, last);
     }
     end_streaming();
+}
+
+// Kinds of rows, so that the common ones are packed by two stores.
+template <class Key>
+void CpuPartitioner::move_rows(Share& share, uint8_t* buffers, uint8_t* to) const {
+    if (layout_.widths.size() == 1 && layout_.widths[0] == sizeof(Key)) {
+        move_share<Key>(PairRows<Key>{static_cast<const uint8_t*>(chunk_.columns[0])}, share, buffers, to);
+    } else {
+        move_share<Key>(AnyRows<Key>(layout_, chunk_), share, buffers, to);
+    }
 }
 
 void CpuPartitioner::move(uint8_t* to) {
@@ -186,7 +223,7 @@ void CpuPartitioner::move(uint8_t* to) {
     const LineBuffers buffers(share_bytes * shares_.size());
     on_threads(shares_.size(), [&](size_t t) {
         uint8_t* const own = buffers.data() + t * share_bytes;
-        layout_.key_words == 1 ? move_share<1>(shares_[t], own, to) : move_share<2>(shares_[t], own, to);
+        layout_.key_words == 1 ? move_rows<uint32_t>(shares_[t], own, to) : move_rows<uint64_t>(shares_[t], own, to);
     });
 }
 

@@ -41,17 +41,16 @@ class CpuPartitioner {
     void for_rows(const Share& share, const Body& body) const;
     template <int kKeyWords>
     void count_share(Share& share) const;
-    template <int kKeyWords>
-    void move_share(Share& share, uint8_t* buffers, uint8_t* to) const;
+    template <class Key, class Rows>
+    void move_share(const Rows& rows, Share& share, uint8_t* buffers, uint8_t* to) const;
     template <class Key>
-    void pack(uint64_t row, Key mixed, uint8_t* to) const;
+    void move_rows(Share& share, uint8_t* buffers, uint8_t* to) const;
 
     const RowLayout layout_;
     const uint32_t radix_bits_;
     const HostChunk& chunk_;
     const std::atomic<bool>& cancelled_;
-    const bool padded_;            // rows end with bytes of no field
-    const uint64_t buffer_bytes_;  // of a partition: whole rows and whole cache lines
+    const uint64_t buffer_bytes_;  // of a partition: whole cache lines, a power of two of rows
     std::vector<Share> shares_;
     std::vector<uint64_t> first_;
 };

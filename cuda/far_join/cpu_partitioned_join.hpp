@@ -11,6 +11,7 @@ namespace spillway::cuda {
 // hash-joins on GPUs", ICDE 2019; as section 3.1 and figure 16 of the Triton paper compare it): the host's cores
 // partition both sides in host memory, then the partitions pass the link once, those of the build side into an index in
 // device memory, those of the probe side into lookups, one slot of the ring copied while the one before is joined.
+// Theirs also moves partitions of the build side while the CPU still partitions the probe side; this does not.
 //
 // spec.join.sizes: radix_bits so that a build partition fits the pages; larger ones come in parts, and their probe rows
 // as often. chunk_rows and chunk_slots are those of the ring. spill_bytes limits the partitioned copies in pinned host

@@ -7,10 +7,11 @@
 
 namespace spillway::cuda {
 
-// The two-pass radix join of Lutz, Breß, Zeuch, Rabl and Markl ("Triton Join", SIGMOD 2022, section 6.2.1) as it is
-// without its cache: both sides are partitioned and leave device memory whole, as rows of all their bytes, and come
-// back partition by partition. Every row passes the link three times. It is OutOfCoreJoin with no resident partition
-// and nothing packed, so that the difference is what residency and packing gain, and no other.
+// The two-pass radix join of Lutz, Breß, Zeuch, Rabl and Markl ("Triton Join", SIGMOD 2022) as it is without the cache
+// of their section 5.3, the left end of their figure 19: both sides are partitioned and leave device memory whole, as
+// rows of all their bytes, and come back partition by partition. Every row passes the link three times. It is
+// OutOfCoreJoin with no resident partition and nothing packed, so that the difference is what residency and packing
+// gain, and no other.
 std::unique_ptr<FarJoin> open_uncached_join(Device& device, const FarJoinSpec& spec);
 
 // OutOfCoreJoin with all that it has.
