@@ -10,11 +10,13 @@
 
 #include <stdint.h>
 
+#include "plugin_out_of_core.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SPILLWAY_CUDA_ABI_VERSION 4
+#define SPILLWAY_CUDA_ABI_VERSION 5
 #define SPILLWAY_CUDA_TEXT_BYTES 256
 #define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
 #define SPILLWAY_CUDA_DEVICES_MAX 64
@@ -245,9 +247,26 @@ typedef struct spillway_cuda_functions {
     void (*next_piece)(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
                        spillway_cuda_report* report, spillway_cuda_status* status);
     void (*free_pieces)(spillway_cuda_pieces* pieces);
+
+    /*
+     * Joins beyond GPU memory (plugin_out_of_core.h). What the spec's sizes take of GPU memory; needs no GPU. Then
+     * begin, build and probe, once each; both return when the device is done. partition_rows: of the build side, one for
+     * each of 2^radix_bits partitions; NULL: nobody asks. sums: one per output column, else NULL. After an error
+     * the join can only be freed.
+     */
+    void (*out_of_core_bytes)(const spillway_cuda_out_of_core_spec* spec, uint64_t* bytes,
+                              spillway_cuda_status* status);
+    void (*begin_out_of_core)(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec* spec,
+                              spillway_cuda_out_of_core** join, spillway_cuda_status* status);
+    void (*build_out_of_core)(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                              const spillway_cuda_sink* sink, uint64_t* partition_rows, spillway_cuda_status* status);
+    void (*probe_out_of_core)(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                              const spillway_cuda_sink* sink, uint64_t* sums, spillway_cuda_out_of_core_report* report,
+                              spillway_cuda_status* status);
+    void (*free_out_of_core)(spillway_cuda_out_of_core* join);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 26
+#define SPILLWAY_CUDA_FUNCTION_COUNT 31
 
 /* Names for dlsym. */
 #define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"

@@ -10,6 +10,7 @@
 #include "device/plugin.h"
 #include "plugin/handles.hpp"
 #include "plugin/operations.hpp"
+#include "plugin/out_of_core.hpp"
 #include "plugin/tables.hpp"
 
 namespace cuda = spillway::cuda;
@@ -172,6 +173,11 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::begin_join_call,
     cuda::next_piece_call,
     cuda::free_pieces,
+    cuda::out_of_core_bytes_call,
+    cuda::begin_out_of_core_call,
+    cuda::build_out_of_core_call,
+    cuda::probe_out_of_core_call,
+    cuda::free_out_of_core,
 };
 static_assert(sizeof(spillway_cuda_functions) ==
                   offsetof(spillway_cuda_functions, open_device) + SPILLWAY_CUDA_FUNCTION_COUNT * sizeof(void (*)()),

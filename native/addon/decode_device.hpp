@@ -3,10 +3,12 @@
 
 #include <napi.h>
 
+#include <string>
 #include <vector>
 
 #include "device/gpu_operation.hpp"
 #include "executor/deliver_executor.hpp"
+#include "executor/out_of_core_spec.hpp"
 #include "executor/pieces_executor.hpp"
 #include "executor/upload_executor.hpp"
 
@@ -20,5 +22,7 @@ GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table);
 // table: its columns.
 DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<GpuColumn>& table);
 PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<GpuColumn>& table);
+GpuOutOfCoreSpec decode_out_of_core(const Napi::Value& value, const std::string& path);
+OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe);
 
 }  // namespace spillway::addon

@@ -6,6 +6,7 @@
 #include "addon/decode_device.hpp"
 #include "addon/encode.hpp"
 #include "addon/fields.hpp"
+#include "addon/gpu_of.hpp"
 #include "addon/handle_types.hpp"
 #include "addon/sink_stage.hpp"
 #include "addon/source_use.hpp"
@@ -19,11 +20,6 @@ constexpr int32_t kOrdinalMax = 1023;
 
 Napi::Value number(Napi::Env env, uint64_t value) {
     return Napi::Number::New(env, static_cast<double>(value));
-}
-
-std::shared_ptr<OpenedGpu> gpu_of(const Engine& engine) {
-    if (engine.gpu) return engine.gpu;
-    throw Error(ErrorCode::kInvalidArgument, "this runtime has opened no GPU; call openDevice first");
 }
 
 Napi::Value encode_device_memory(Napi::Env env, const GpuDevice& device) {
@@ -42,14 +38,16 @@ Napi::Value open_device(const Napi::CallbackInfo& info) {
     const int32_t ordinal = fields["ordinal"].int32(0, kOrdinalMax);
     const auto memory_bytes = static_cast<uint64_t>(fields["memoryBytes"].integer(0, kSafeInteger));
     const auto pinned_bytes = static_cast<uint64_t>(fields["pinnedBytes"].integer(0, kSafeInteger));
+    const auto kept_bytes = static_cast<uint64_t>(fields["keptPinnedBytes"].integer(0, kSafeInteger));
     fields.finish();
     if (engine->gpu) throw Error(ErrorCode::kInvalidArgument, "this runtime has opened a GPU before");
     return start_stage(
         info.Env(), std::make_shared<Job>(engine),
-        [engine, ordinal, memory_bytes, pinned_bytes]() -> Encode {
+        [=]() -> Encode {
             const auto gpu = std::make_shared<OpenedGpu>(GpuDevice::open(ordinal, memory_bytes, pinned_bytes));
-            return [engine, gpu](Napi::Env env) {
+            return [engine, gpu, kept_bytes](Napi::Env env) {
                 engine->gpu = gpu;
+                engine->kept_pinned = std::make_unique<KeptPinned>(gpu->device, engine->budget, kept_bytes);
                 return encode_device_memory(env, gpu->device);
             };
         },
@@ -204,6 +202,11 @@ Napi::Value close_table(const Napi::CallbackInfo& info) {
 }
 
 }  // namespace
+
+std::shared_ptr<OpenedGpu> gpu_of(const Engine& engine) {
+    if (engine.gpu) return engine.gpu;
+    throw Error(ErrorCode::kInvalidArgument, "this runtime has opened no GPU; call openDevice first");
+}
 
 void export_device_calls(Napi::Object exports) {
     export_async<open_device>(exports, "openDevice");

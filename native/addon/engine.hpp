@@ -9,6 +9,7 @@
 
 #include "addon/opened_gpu.hpp"
 #include "base/job_control.hpp"
+#include "executor/kept_pinned.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/spill_space.hpp"
 
@@ -29,6 +30,7 @@ struct Engine {
     const int threads;
     int64_t running_jobs = 0;        // JS thread only
     std::shared_ptr<OpenedGpu> gpu;  // set once, on the JS thread; jobs keep it by their tables and captures
+    std::unique_ptr<KeptPinned> kept_pinned;  // of gpu, set with it
 
     // Closed handles give their memory back on a background thread; a stage that starts meanwhile must not find the
     // budget still taken by them. Their files go afterwards: the system needs 50 ms for 1 GB of a spill file.

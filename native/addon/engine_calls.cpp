@@ -97,7 +97,7 @@ Napi::Value trim_engine(const Napi::CallbackInfo& info) {
         engine->budget.trim_cache();
         engine->spill_space->trim();
         ThreadCache::instance().trim();
-        if (engine->gpu) engine->gpu->device.trim();
+        if (engine->kept_pinned) engine->kept_pinned->trim();
         return undefined_result;
     });
 }

@@ -20,6 +20,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     export_partition_calls(exports);
     export_stage_calls(exports);
     export_device_calls(exports);
+    export_out_of_core_calls(exports);
     export_sink_calls(exports);
     return exports;
 }

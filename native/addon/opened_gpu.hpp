@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <mutex>
 #include <utility>
 
@@ -22,6 +23,16 @@ class OpenedGpu {
         return operation();
     }
 
+    // Inside of an operation, on its thread: lets operations of other jobs run while `wait` does.
+    void pause(const JobControl& control, const std::function<void()>& wait) {
+        stop();
+        {
+            const Pause paused(turn_);
+            wait();
+        }
+        start(control);
+    }
+
     // Any thread; control.cancelled is set before.
     void cancel(const JobControl& control) {
         const std::lock_guard<std::mutex> lock(mutex_);
@@ -31,28 +42,35 @@ class OpenedGpu {
     GpuDevice device;
 
   private:
+    struct Pause {
+        explicit Pause(std::mutex& turn) : turn_(turn) { turn_.unlock(); }
+        ~Pause() { turn_.lock(); }
+        Pause(const Pause&) = delete;
+        std::mutex& turn_;
+    };
     struct Running {
-        Running(OpenedGpu& opened, const JobControl& control) : gpu(opened) {
-            {
-                const std::lock_guard<std::mutex> lock(gpu.mutex_);
-                gpu.running_ = &control;
-            }
-            try {
-                control.check();
-            } catch (...) {
-                end();
-                throw;
-            }
-        }
-        ~Running() { end(); }
+        Running(OpenedGpu& opened, const JobControl& control) : gpu(opened) { gpu.start(control); }
+        ~Running() { gpu.stop(); }
         Running(const Running&) = delete;
-        void end() {
-            const std::lock_guard<std::mutex> lock(gpu.mutex_);
-            gpu.running_ = nullptr;
-            gpu.device.set_cancelled(false);
-        }
         OpenedGpu& gpu;
     };
+    void start(const JobControl& control) {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            running_ = &control;
+        }
+        try {
+            control.check();
+        } catch (...) {
+            stop();
+            throw;
+        }
+    }
+    void stop() {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        running_ = nullptr;
+        device.set_cancelled(false);
+    }
 
     std::mutex turn_;
     std::mutex mutex_;

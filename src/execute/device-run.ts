@@ -10,10 +10,11 @@ import type {
     DeviceStage,
     UploadStage
 } from "../plan/device-stages.js";
+import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
-import { operationReport } from "./run-report.js";
+import { operationReport, outOfCoreReport } from "./run-report.js";
 
 interface DeviceRunParts {
     job: Job;
@@ -85,7 +86,23 @@ export class DeviceRun {
                 return await this.#group(stage);
             case "deliver":
                 return await this.#deliver(stage);
+            case "deviceOutOfCoreJoin":
+                return await this.#outOfCore(stage);
         }
+    }
+
+    async #outOfCore(stage: OutOfCoreStage): Promise<number> {
+        const { job, plan, tracker } = this.parts;
+        const { layout, sizes } = stage;
+        const [build, probe] = [this.sourceOf(stage.buildInput), this.sourceOf(stage.probeInput)];
+        const spec = { ...layout, join: { ...layout.join, sizes }, workers: plan.threads };
+        const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
+        // As deliver: the reader of batches may run queries of its own before it reads on.
+        if (plan.sink === "batches") this.#leave();
+        const report = await job.binding.joinOutOfCore(job.handle, build, probe, spec, sink);
+        tracker.uploaded(report.h2dBytes - report.spilledBytes.build - report.spilledBytes.probe);
+        tracker.operated(outOfCoreReport(stage, report));
+        return report.rows;
     }
 
     async #upload(stage: UploadStage): Promise<number> {

@@ -101,6 +101,7 @@ export class PlanRun {
             case "deviceJoin":
             case "deviceGroup":
             case "deliver":
+            case "deviceOutOfCoreJoin":
                 return await this.#device.stage(stage);
         }
     }

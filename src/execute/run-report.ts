@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { OutOfCorePrediction, OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 
 /** Time of an operation on the GPU by what it was spent on; what is missing to elapsedMs is mostly the host's. */
@@ -9,6 +10,24 @@ export interface DevicePhases {
     matchMs: number;
     /** Columns of the result gathered and completed. */
     materializeMs: number;
+}
+
+/** What a join out of core sent over the link and spilled, beside what was predicted. */
+export interface OutOfCoreReport {
+    /** To the GPU: chunks of both sides, spilled rows that came back. */
+    h2dBytes: number;
+    /** From it: spilled rows, result rows. */
+    d2hBytes: number;
+    buildMs: number;
+    probeMs: number;
+    spilledMs: number;
+    predicted: OutOfCorePrediction;
+    spilledRows: { build: number; probe: number };
+    /** As packed. */
+    spilledBytes: { build: number; probe: number };
+    partitions: number;
+    /** Of the build side, that stayed in GPU memory. */
+    residentPartitions: number;
 }
 
 /** What a stage on the GPU took: an operation there, or a copy to it or from it. */
@@ -27,6 +46,8 @@ export interface DeviceStageReport {
     gigabytesPerSecond?: number;
     /** Most GPU memory in use until the operation's end. */
     peakBytes?: number;
+    /** Of joins of relations larger than GPU memory; movedBytes is what the link carried then. */
+    outOfCore?: OutOfCoreReport;
 }
 
 /** What one stage of a query did. */
@@ -108,4 +129,20 @@ export function operationReport(
 /** Of a copy to GPU memory or from it. */
 export function copyReport(elapsedMs: number, bytes: number): DeviceStageReport {
     return { elapsedMs, ...rate(bytes, elapsedMs) };
+}
+
+/** Of a join out of core. */
+export function outOfCoreReport(
+    { predicted }: OutOfCoreStage,
+    measured: Omit<OutOfCoreReport, "predicted"> & { rows: number; peakBytes: number }
+): DeviceStageReport {
+    const { rows: _, peakBytes, ...outOfCore } = measured;
+    const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs } = outOfCore;
+    const elapsedMs = buildMs + probeMs + spilledMs;
+    return {
+        elapsedMs,
+        ...rate(h2dBytes + d2hBytes, elapsedMs),
+        peakBytes,
+        outOfCore: { ...outOfCore, predicted: { ...predicted } }
+    };
 }

@@ -30,6 +30,9 @@ export const hostFigures = {
 /** The same of a GPU; configs/machines/h200.yaml says what they mean. */
 export const deviceFigures = {
     device_copy_bytes_per_ms: "deviceCopyBytesPerMs",
+    device_copy_in_bytes_per_ms: "deviceCopyInBytesPerMs",
+    device_copy_out_bytes_per_ms: "deviceCopyOutBytesPerMs",
+    device_copy_both_bytes_per_ms: "deviceCopyBothBytesPerMs",
     device_stage_start_ms: "deviceStageStartMs",
     device_open_ms: "deviceOpenMs",
     device_launch_ms: "deviceLaunchMs",

@@ -39,6 +39,12 @@ export interface DebugKnobs {
     pieceRows?: number;
     /** With device "auto": what the GPU can run runs there, whatever the predicted times. */
     gpu?: boolean;
+    /** GPU: joins that can run out of core do, also where their tables would fit GPU memory. */
+    outOfCore?: boolean;
+    /** Joins out of core: rows of a chunk, 64 at least (`radixBits`: at most 12). */
+    chunkRows?: number;
+    /** Joins out of core: share of the build side's partitions that begin in GPU memory, 0 .. 1. */
+    residentShare?: number;
 }
 
 export const debugKnobNames = [
@@ -55,7 +61,10 @@ export const debugKnobNames = [
     "buildChunkBytes",
     "probeSplitRows",
     "pieceRows",
-    "gpu"
+    "gpu",
+    "outOfCore",
+    "chunkRows",
+    "residentShare"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
 const largestRadixBits = 14; // native/model/stage_spec.hpp
@@ -86,13 +95,21 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         ["morselRows", 1, Number.MAX_SAFE_INTEGER],
         ["buildChunkBytes", 1, Number.MAX_SAFE_INTEGER],
         ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER],
-        ["pieceRows", 1, Number.MAX_SAFE_INTEGER]
+        ["pieceRows", 1, Number.MAX_SAFE_INTEGER],
+        ["chunkRows", 64, 2 ** 30]
     ] as const;
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
     }
-    for (const name of ["forceSpill", "packSpilled", "gpu"] as const) {
+    for (const name of ["forceSpill", "packSpilled", "gpu", "outOfCore"] as const) {
         if (given[name] !== undefined) knobs[name] = checkBoolean(given[name], option(name));
+    }
+    const { residentShare } = given;
+    if (residentShare !== undefined) {
+        if (typeof residentShare !== "number" || !(residentShare >= 0 && residentShare <= 1)) {
+            throw invalidArgument(option("residentShare"), "a number from 0 to 1", residentShare);
+        }
+        knobs.residentShare = residentShare;
     }
     if (given["algorithm"] !== undefined) {
         knobs.algorithm = checkOneOf(given["algorithm"], option("algorithm"), algorithms);

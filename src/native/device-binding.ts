@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../model/column-type.js";
 import type { DeviceGroupDescription, DeviceJoinDescription } from "../plan/device-stages.js";
+import type { OutOfCoreColumn, OutOfCoreJoin, OutOfCoreSide } from "../plan/out-of-core-stage.js";
 import type {
     DevicePiecesHandle,
     DeviceTableHandle,
@@ -61,12 +62,45 @@ export interface NativePiecesSpec extends NativeDeliverSpec {
     rowsMax: number;
 }
 
+export interface NativeOutOfCoreSpec {
+    join: OutOfCoreJoin;
+    build: OutOfCoreSide;
+    probe: OutOfCoreSide;
+    columns: readonly OutOfCoreColumn[];
+    presence: number;
+    workers: number;
+}
+
+interface NativeSides {
+    build: number;
+    probe: number;
+}
+
+/** What a join out of core took; mirrors GpuOutOfCoreReport in native/device/gpu_out_of_core.hpp. */
+export interface NativeOutOfCoreReport {
+    rows: number;
+    h2dBytes: number;
+    d2hBytes: number;
+    spilledRows: NativeSides;
+    /** As packed. */
+    spilledBytes: NativeSides;
+    partitions: number;
+    residentPartitions: number;
+    buildMs: number;
+    probeMs: number;
+    spilledMs: number;
+    peakBytes: number;
+}
+
 /** The part of Binding that works on the GPU. A runtime opens one; it goes with the engine. */
 export interface DeviceBinding {
-    /** memoryBytes 0: all that is free. Rejects with NO_DEVICE when it cannot be used. */
+    /**
+     * memoryBytes 0: all that is free. pinnedBytes: limit of pinned memory; keptPinnedBytes: of it, what stays between
+     * queries outside of the budget. Rejects with NO_DEVICE when it cannot be used.
+     */
     openDevice(
         engine: EngineHandle,
-        spec: { ordinal: number; memoryBytes: number; pinnedBytes: number }
+        spec: { ordinal: number; memoryBytes: number; pinnedBytes: number; keptPinnedBytes: number }
     ): Promise<NativeDeviceMemory>;
     deviceMemory(engine: EngineHandle): NativeDeviceMemory;
     resetDevicePeak(engine: EngineHandle): void;
@@ -104,6 +138,16 @@ export interface DeviceBinding {
     ): Promise<{ rows: number; pieces: number; elapsedMs: number }>;
     /** Frees what the join holds of its tables too; a running stage keeps it until it ends. */
     closePieces(join: DevicePiecesHandle): void;
+    /** GPU memory that a join out of core takes. */
+    outOfCoreBytes(engine: EngineHandle, join: OutOfCoreJoin): number;
+    /** Joins sources that are larger than GPU memory; `sink` for rows, left out for a count. */
+    joinOutOfCore(
+        job: JobHandle,
+        build: SourceHandle,
+        probe: SourceHandle,
+        spec: NativeOutOfCoreSpec,
+        sink?: SinkHandle
+    ): Promise<NativeOutOfCoreReport>;
     /** A running stage, and a join in pieces, keep the table until they end. */
     closeTable(table: DeviceTableHandle): void;
 }

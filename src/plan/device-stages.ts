@@ -3,6 +3,7 @@ import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from 
 import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { DeviceChoice } from "./device-choice.js";
 import type { AggregateKind } from "./logical.js";
+import type { OutOfCoreStage } from "./out-of-core-stage.js";
 import type { StageCommon } from "./stage.js";
 
 /** How a key column of a device table is normalized; mirrors GpuKeyPart in native/device/gpu_operation.hpp. */
@@ -114,4 +115,6 @@ export interface DeliverStage extends DeviceStageCommon {
     readonly bytes: number;
 }
 
-export type DeviceStage = UploadStage | DeviceJoinStage | DeviceGroupStage | DeliverStage;
+/** Stages whose tables stay in GPU memory from one to the next. */
+export type TableStage = UploadStage | DeviceJoinStage | DeviceGroupStage | DeliverStage;
+export type DeviceStage = TableStage | OutOfCoreStage;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import type { DeviceChoice } from "./device-choice.js";
+import type { OutOfCoreStage } from "./out-of-core-stage.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 
 function inputName(plan: Plan, index: number): string {
@@ -41,6 +42,10 @@ function source(plan: Plan, stage: PlanStage): string {
         }
         case "deviceGroup":
             return `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`;
+        case "deviceOutOfCoreJoin": {
+            const [build, probe] = [inputName(plan, stage.buildInput), inputName(plan, stage.probeInput)];
+            return `${build} with rows from ${probe}: ${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+        }
         case "join":
         case "group":
             return "";
@@ -72,6 +77,24 @@ function choiceLines({ algorithm, predictedMs, reason }: DeviceChoice): string[]
     return [`${algorithm}: ${phases.join(", ")}`, `because: ${reason}`];
 }
 
+/** What a stage holds beside buffers and output. */
+function tablesOf({ kind }: PlanStage): string {
+    return kind === "deviceOutOfCoreJoin" ? "spilled rows at most" : "tables";
+}
+
+/** Where its partitions are, what each direction of the link carries and how long its phases take. */
+function outOfCoreLines({ sizes, predicted }: OutOfCoreStage): string[] {
+    const { h2dBytes, d2hBytes, spilledBytes, buildMs, probeMs, spilledMs } = predicted;
+    const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
+    return [
+        `2^${sizes.radixBits} partitions, ${Math.round(100 * resident)} % of them stay in GPU memory, ` +
+            `chunks of ${formatCount(sizes.chunkRows)} rows`,
+        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
+            `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`
+    ];
+}
+
 function details(plan: Plan, stage: PlanStage): string[] {
     const lines: string[] = [];
     const from = source(plan, stage);
@@ -92,10 +115,11 @@ function details(plan: Plan, stage: PlanStage): string[] {
         lines.push(`${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`);
     }
     if (stage.kind === "deviceJoin" || stage.kind === "deviceGroup") lines.push(...choiceLines(stage.choice));
+    if (stage.kind === "deviceOutOfCoreJoin") lines.push(...outOfCoreLines(stage));
     const { inputBytes, tableBytes, outputBytes } = stage.memory;
     const memory = [
         inputBytes > 0 ? `buffers ${formatBytes(inputBytes)}` : "",
-        tableBytes > 0 ? `tables ${formatBytes(tableBytes)}` : "",
+        tableBytes > 0 ? `${tablesOf(stage)} ${formatBytes(tableBytes)}` : "",
         outputBytes > 0 ? `output ${formatBytes(outputBytes)}` : ""
     ].filter((part) => part !== "");
     if (memory.length > 0) lines.push(`memory: ${memory.join(", ")}`);

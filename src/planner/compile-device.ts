@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineProfile } from "../machine/profile.js";
-import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, DeviceStage } from "../plan/device-stages.js";
+import type { DeviceAggregate, DeviceJoinColumn, DeviceJoinDescription, TableStage } from "../plan/device-stages.js";
 import type {
     GroupNode,
     InputInfo,
@@ -36,11 +36,11 @@ import type { Policy } from "./policy.js";
 
 /** A stage without what is known only when all stages are. */
 export type DeviceStageDraft = {
-    [K in DeviceStage["kind"]]: Omit<
-        Extract<DeviceStage, { kind: K }>,
+    [K in TableStage["kind"]]: Omit<
+        Extract<TableStage, { kind: K }>,
         "id" | "live" | "memory" | "predictedMs" | "predictedSpillBytes" | "frees"
     >;
-}[DeviceStage["kind"]];
+}[TableStage["kind"]];
 
 /** A table that a stage makes. */
 export interface DeviceTableDraft {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp } from "../model/sizes.js";
-import type { DevicePieces, DeviceStage } from "../plan/device-stages.js";
+import type { DevicePieces, TableStage } from "../plan/device-stages.js";
 import { inputsOf } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
 import { totalMs } from "./device-cost/choose.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
+import { planOutOfCore } from "./out-of-core/plan.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import type { PlanQuery } from "./plan-search.js";
 
@@ -15,6 +16,8 @@ export interface DevicePlan {
     readonly plan: Plan;
     /** GPU memory that it takes at least, whatever the estimates are worth. */
     readonly leastBytes: number;
+    /** Its tables do not fit GPU memory, and this is why it cannot run out of core either. */
+    readonly notOutOfCore?: string;
 }
 
 /** Of the array indexed by keys that "npj-perfect" takes (cuda/no_partitioning_join/slot_table.cuh). */
@@ -203,10 +206,22 @@ function stagingBytes(stage: DeviceStageDraft, workers: number, budgetBytes: num
 }
 
 /**
- * The plan of a query for the GPU, or why there is none. `host`: its plan for the CPU, with the sizes of result batches
+ * The plan of a query for the GPU, or why there is none: with its tables in GPU memory where they are expected to fit,
+ * else out of core where that can be. `host`: its plan for the CPU, with the sizes of result batches
  * and the workers. `limitBytes`: GPU memory that it may use.
  */
 export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
+    const inCore = planInCore(query, host, limitBytes);
+    if (inCore instanceof NotOnDevice || limitBytes === 0) return inCore;
+    const forced = query.debug.outOfCore === true;
+    if (!forced && (inCore.plan.deviceMemory?.estimatedBytes ?? 0) <= limitBytes) return inCore;
+    const plan = planOutOfCore(query, host, limitBytes);
+    if (plan instanceof NotOnDevice) return forced ? plan : { ...inCore, notOutOfCore: plan.reason };
+    return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
+}
+
+/** ... with all tables in GPU memory. `limitBytes` 0: not known yet. */
+function planInCore(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
     const policy = query.policy ?? defaultPolicy;
     let draft: DeviceDraft;
     try {
@@ -217,7 +232,7 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
     }
     const { tables, drafts, estimatedBytes } = withPieces(draft, query, limitBytes, policy);
     const workers = host.threads;
-    const stages = drafts.map(({ stage, frees }, id): DeviceStage => ({
+    const stages = drafts.map(({ stage, frees }, id): TableStage => ({
         ...stage,
         id,
         frees,

@@ -80,7 +80,7 @@ export class QueryDevice {
 
     /** Is the next query likely to run on the GPU? What only a plan for it needs is sampled then. */
     public isLikely(debug: DebugKnobs): boolean {
-        return this.options.device !== "cpu" && (this.options.device === "gpu" || this.#isOpen || debug.gpu === true);
+        return this.options.device !== "cpu" && (this.options.device === "gpu" || this.#isOpen || debug.gpu === true || debug.outOfCore === true);
     }
 
     /**
@@ -90,7 +90,7 @@ export class QueryDevice {
     public async choose(query: PlanQuery, host: Plan): Promise<Plan> {
         if (this.options.device === "cpu") return host;
         if (this.options.device === "gpu") return await this.#require(query, host);
-        if (query.debug.gpu === true) return await this.#prefer(query, host);
+        if (query.debug.gpu === true || query.debug.outOfCore === true) return await this.#prefer(query, host);
         if (namedAlgorithm(query.root) !== undefined) return await this.#asNamed(query, host);
         const profile = query.profile;
         const policy = query.policy ?? defaultPolicy;
@@ -99,8 +99,7 @@ export class QueryDevice {
         if (draft.made instanceof NotOnDevice) return onHost(host, draft.made.reason);
         const ms = draft.made.plan.predictedMs + (this.#isOpen ? 0 : profile.deviceOpenMs);
         if (ms >= host.predictedMs) {
-            const times = `${formatMs(host.predictedMs)} on the CPU against ${formatMs(ms)} on a GPU`;
-            return onHost(host, `predicted times are ${times}`);
+            return onHost(host, slower(host.predictedMs, ms));
         }
         return await this.#prefer(query, host, draft);
     }
@@ -131,11 +130,11 @@ export class QueryDevice {
             const { made, limitBytes } = await this.#plan(query, host, draft);
             if (made instanceof NotOnDevice) return onHost(host, made.reason);
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
-            if (wanted <= limitBytes) return made.plan;
-            return onHost(
-                host,
-                `the query needs ${formatBytes(wanted)} of GPU memory, ${formatBytes(limitBytes)} are allowed`
-            );
+            if (wanted > limitBytes) return onHost(host, doesNotFit(wanted, limitBytes, made.notOutOfCore));
+            if (!isOutOfCore(made.plan) || isWanted(query) || made.plan.predictedMs < host.predictedMs) {
+                return made.plan;
+            }
+            return onHost(host, slower(host.predictedMs, made.plan.predictedMs));
         } catch (error) {
             const reason = deviceFailure(error);
             if (reason === undefined) throw error;
@@ -170,7 +169,7 @@ export class QueryDevice {
         if (draft.made instanceof NotOnDevice) throw cannotRun(draft.made.reason);
         const { made, limitBytes } = await this.#plan(query, host, draft);
         if (made instanceof NotOnDevice) throw cannotRun(made.reason);
-        if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes);
+        if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes, made.notOutOfCore);
         return made.plan;
     }
 
@@ -192,7 +191,8 @@ export class QueryDevice {
         const { limitBytes } = await this.binding.openDevice(this.engine, {
             ordinal: gpu.ordinal,
             memoryBytes: this.options.memoryBytes ?? 0,
-            pinnedBytes: pinnedBytes(this.hostBytes)
+            pinnedBytes: this.hostBytes + keptPinnedBytes(this.hostBytes),
+            keptPinnedBytes: keptPinnedBytes(this.hostBytes)
         });
         this.#usable = { limitBytes, name: gpu.name };
         return this.#usable;
@@ -220,11 +220,30 @@ export class QueryDevice {
 }
 
 /**
- * Limit of pinned memory: what queries take of it counts in their budget; what is cached between queries does not. The
- * plugin's own blocks, for copies of ordinary memory, are 32 MiB (cuda/device/device_policy.hpp).
+ * Pinned memory that is cached between queries beside their budget; what queries take counts in it, and so does what a
+ * join out of core leaves in the cache. The plugin's own blocks, for copies of ordinary memory, are 32 MiB
+ * (cuda/device/device_policy.hpp).
  */
-function pinnedBytes(hostBytes: number): number {
+function keptPinnedBytes(hostBytes: number): number {
     return Math.floor(clamp(hostBytes / 8, 48 * mebibyte, 1024 * mebibyte));
+}
+
+function isOutOfCore({ stages }: Plan): boolean {
+    return stages.some(({ kind }) => kind === "deviceOutOfCoreJoin");
+}
+
+/** Does the user want the GPU, whatever the predicted times? */
+function isWanted({ debug }: PlanQuery): boolean {
+    return debug.gpu === true || debug.outOfCore === true;
+}
+
+function slower(hostMs: number, deviceMs: number): string {
+    return `predicted times are ${formatMs(hostMs)} on the CPU against ${formatMs(deviceMs)} on a GPU`;
+}
+
+function doesNotFit(wantedBytes: number, limitBytes: number, notOutOfCore: string | undefined): string {
+    const needs = `the query needs ${formatBytes(wantedBytes)} of GPU memory, ${formatBytes(limitBytes)} are allowed`;
+    return notOutOfCore === undefined ? needs : `${needs}, and out of core: ${notOutOfCore}`;
 }
 
 function noDevice(gpus: readonly NativeDevice[], unavailable: string | null): SpillwayError {
@@ -240,13 +259,14 @@ function cannotRun(reason: string): SpillwayError {
     return new SpillwayError("UNSUPPORTED_TYPE", message, { option: "device", reason });
 }
 
-function tooSmall(leastBytes: number, limitBytes: number): SpillwayError {
+function tooSmall(leastBytes: number, limitBytes: number, notOutOfCore: string | undefined): SpillwayError {
     const option = bytesOption(leastBytes);
     const wantedBytes = parseBytes(option, "memory.device");
     return new SpillwayError(
         "BUDGET_TOO_SMALL",
         `The query needs at least ${formatBytes(wantedBytes)} of GPU memory but ${formatBytes(limitBytes)} are ` +
-            `allowed; set \`memory.device\` to "${option}" or more, or use device "auto" or "cpu"`,
+            `allowed${notOutOfCore === undefined ? "" : ` (out of core: ${notOutOfCore})`}; ` +
+            `set \`memory.device\` to "${option}" or more, or use device "auto" or "cpu"`,
         { tier: "device", wantedBytes, freeBytes: limitBytes, limitBytes, option: "memory.device", smallest: option }
     );
 }

@@ -34,6 +34,7 @@ struct Failure {
     std::string text;
     uint64_t wanted_bytes = 0;
     bool limit_reached = true;
+    bool host_memory = false;
 };
 
 // SPILLWAY_FAKE_GPU names this misbehaviour (fake_plugin.cpp lists them).

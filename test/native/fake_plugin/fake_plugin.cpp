@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "fake_gpu.hpp"
+#include "fake_out_of_core.hpp"
 
 struct spillway_cuda_buffer {
     spillway_cuda_gpu* gpu;
@@ -46,6 +47,7 @@ void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& f
     }
     if (failure.code != SPILLWAY_CUDA_OUT_OF_MEMORY) return;
     status->limit_reached = failure.limit_reached ? 1 : 0;
+    status->host_memory = failure.host_memory ? 1 : 0;
     status->wanted_bytes = failure.wanted_bytes;
     status->free_bytes = gpu->limit_bytes - gpu->used_bytes;
     status->limit_bytes = gpu->limit_bytes;
@@ -211,7 +213,12 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::group_table,
                                      fake::begin_join,
                                      fake::next_piece,
-                                     fake::free_pieces};
+                                     fake::free_pieces,
+                                     fake::out_of_core_bytes,
+                                     fake::begin_out_of_core,
+                                     fake::build_out_of_core,
+                                     fake::probe_out_of_core,
+                                     fake::free_out_of_core};
 
 }  // namespace
 

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The part of plugin.h for joins of relations larger than GPU memory. Both sides come in chunks of host memory from a
+ * source of the host, and result rows leave into memory of a sink of the host; what fits neither GPU memory nor the
+ * rows' first chunk waits in pinned host memory of the plugin. The numbers of enum classes are those of
+ * out_of_core/out_of_core_join.hpp and materialize/join_output.hpp.
+ */
+#ifndef SPILLWAY_CUDA_DEVICE_PLUGIN_OUT_OF_CORE_H
+#define SPILLWAY_CUDA_DEVICE_PLUGIN_OUT_OF_CORE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A join that has begun. */
+typedef struct spillway_cuda_out_of_core spillway_cuda_out_of_core;
+
+/* Numbers of sides, wherever there are two of something. */
+enum { SPILLWAY_CUDA_BUILD = 0, SPILLWAY_CUDA_PROBE = 1 };
+
+/* OutOfCoreResult. */
+enum { SPILLWAY_CUDA_RESULT_COUNT = 0, SPILLWAY_CUDA_RESULT_SUMS = 1, SPILLWAY_CUDA_RESULT_ROWS = 2 };
+
+/* Rows of one side: columns of one value after the other, in pinned memory of the device (allocate_pinned). */
+typedef struct spillway_cuda_chunk {
+    uint64_t rows;             /* chunk_rows of the sizes at most */
+    const void* key;           /* key_bytes each */
+    const uint32_t* key_valid; /* a bit per row in whole 32-bit words, 1 = has a key; NULL: all have */
+    const void* const* columns;
+} spillway_cuda_chunk;
+
+/*
+ * Called by the thread that called build or probe, one after the other. They may wait, and return with the chunk or
+ * the memory there; they throw nothing.
+ */
+typedef struct spillway_cuda_source {
+    void* context;
+    /* 1: the next rows; 0: there are no more; -1: it failed, for a reason that the caller keeps. */
+    int32_t (*next)(void* context, spillway_cuda_chunk* chunk);
+    /* The oldest chunk that was not released yet has been read. Not called any more after an error. */
+    void (*release)(void* context);
+} spillway_cuda_source;
+
+typedef struct spillway_cuda_sink {
+    void* context;
+    /* Pinned memory for so many rows, a pointer per column of the output. 0; -1: it failed. */
+    int32_t (*open)(void* context, uint64_t rows, void** columns);
+    /* The rows of the oldest open() that was not closed yet are there. Not called any more after an error. */
+    void (*close)(void* context);
+} spillway_cuda_sink;
+
+/* Widths of a side's columns beside its key: 1, 2, 4, 8 or 16 bytes; a row has 32 bytes at most with its key. */
+typedef struct spillway_cuda_widths {
+    uint64_t count;
+    const uint32_t* width;
+} spillway_cuda_widths;
+
+typedef struct spillway_cuda_output_column {
+    int32_t side; /* OutputSide: build, probe, key, presence */
+    uint32_t column;
+} spillway_cuda_output_column;
+
+/* As OutOfCoreSizes. */
+typedef struct spillway_cuda_out_of_core_sizes {
+    uint32_t radix_bits;
+    uint32_t chunk_slots;
+    uint64_t chunk_rows;
+    uint64_t page_rows;
+    uint64_t pages;
+    uint32_t resident_partitions;
+    uint32_t result_slots;
+    uint64_t spill_block_bytes;
+    uint64_t spill_bytes;
+    uint64_t result_rows;
+} spillway_cuda_out_of_core_sizes;
+
+typedef struct spillway_cuda_out_of_core_spec {
+    uint32_t key_bytes; /* 4 or 8 */
+    int32_t emit;       /* JoinEmit */
+    int32_t anti;
+    int32_t keep_unmatched_build;
+    int32_t keep_unmatched_probe;
+    int32_t result;                 /* SPILLWAY_CUDA_RESULT_* */
+    spillway_cuda_widths widths[2]; /* by side */
+    uint64_t output_count;
+    const spillway_cuda_output_column* outputs; /* rows and sums */
+    spillway_cuda_out_of_core_sizes sizes;
+} spillway_cuda_out_of_core_spec;
+
+typedef struct spillway_cuda_out_of_core_report {
+    uint64_t rows[2]; /* of each side */
+    uint64_t result_rows;
+    uint64_t h2d_bytes; /* over the link: chunks, spilled rows that came back */
+    uint64_t d2h_bytes; /* ... spilled rows, result rows */
+    uint64_t spilled_rows[2];
+    uint64_t spilled_bytes[2];    /* as packed */
+    uint64_t resident_partitions; /* after the build side */
+    double build_ms;
+    double probe_ms;
+    double spilled_ms;
+    uint64_t peak_bytes; /* of the device after it */
+} spillway_cuda_out_of_core_report;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

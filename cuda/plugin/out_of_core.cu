@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugin/out_of_core.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "device/guard.hpp"
+#include "out_of_core/out_of_core_join.hpp"
+#include "plugin/handles.hpp"
+
+// The child is the first member, so that it is counted until the memory is back in its pools.
+struct spillway_cuda_out_of_core {
+    spillway_cuda_out_of_core(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreSpec& spec)
+        : child(gpu), columns(spec.output.size()), join(gpu->device, spec) {
+        widths[0] = spec.widths[0].size();
+        widths[1] = spec.widths[1].size();
+    }
+    spillway::cuda::Child child;
+    size_t widths[2];  // numbers of columns
+    size_t columns;    // of the output
+    spillway::cuda::OutOfCoreJoin join;
+};
+
+namespace spillway::cuda {
+
+namespace {
+
+// The device's other callers may go on while the host's code runs, which may wait for them: a reader of result rows
+// that asks for another query. What they enqueue comes between two calls of the join in the order of one stream.
+class Unlocked {
+  public:
+    explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
+    ~Unlocked() { lock_.lock(); }
+    Unlocked(const Unlocked&) = delete;
+
+  private:
+    std::unique_lock<std::mutex>& lock_;
+};
+
+// Whoever called knows why, and does not look at the text.
+[[noreturn]] void fail_callback() {
+    throw Error(ErrorCode::kCancelled, "a source or sink of the caller failed");
+}
+
+class CallbackSource final : public ChunkSource {
+  public:
+    CallbackSource(const spillway_cuda_source& source, size_t columns, std::unique_lock<std::mutex>& lock)
+        : source_(source), columns_(columns), lock_(lock) {}
+
+    bool next(HostChunk& chunk) override {
+        spillway_cuda_chunk given{};
+        int32_t told = 0;
+        {
+            const Unlocked waiting(lock_);
+            told = source_.next(source_.context, &given);
+        }
+        if (told < 0) fail_callback();
+        if (told == 0) return false;
+        chunk.rows = given.rows;
+        chunk.key = given.key;
+        chunk.key_valid = given.key_valid;
+        chunk.columns.assign(given.columns, given.columns + columns_);
+        return true;
+    }
+    void release() override { source_.release(source_.context); }
+
+  private:
+    const spillway_cuda_source source_;
+    const size_t columns_;
+    std::unique_lock<std::mutex>& lock_;
+};
+
+class CallbackSink final : public ResultSink {
+  public:
+    CallbackSink(const spillway_cuda_sink& sink, size_t columns, std::unique_lock<std::mutex>& lock)
+        : sink_(sink), columns_(columns), lock_(lock) {}
+
+    std::vector<void*> open(uint64_t rows) override {
+        std::vector<void*> columns(columns_);
+        int32_t told = 0;
+        {
+            const Unlocked waiting(lock_);
+            told = sink_.open(sink_.context, rows, columns.data());
+        }
+        if (told < 0) fail_callback();
+        return columns;
+    }
+    void close() override { sink_.close(sink_.context); }
+
+  private:
+    const spillway_cuda_sink sink_;
+    const size_t columns_;
+    std::unique_lock<std::mutex>& lock_;
+};
+
+template <class Enum>
+Enum enumerator(int32_t number, Enum last, const char* what) {
+    require(number >= 0 && number <= static_cast<int32_t>(last), what);
+    return static_cast<Enum>(number);
+}
+
+OutOfCoreSizes sizes_of(const spillway_cuda_out_of_core_sizes& given) {
+    OutOfCoreSizes sizes;
+    require(given.radix_bits < 32, "a join out of core has too many radix bits");
+    sizes.radix_bits = static_cast<int>(given.radix_bits);
+    sizes.chunk_rows = given.chunk_rows;
+    sizes.chunk_slots = given.chunk_slots;
+    sizes.page_rows = given.page_rows;
+    sizes.pages = given.pages;
+    sizes.resident_partitions = given.resident_partitions;
+    sizes.spill_block_bytes = given.spill_block_bytes;
+    sizes.spill_bytes = given.spill_bytes;
+    sizes.result_rows = given.result_rows;
+    sizes.result_slots = given.result_slots;
+    return sizes;
+}
+
+OutOfCoreSpec spec_of(const spillway_cuda_out_of_core_spec& given) {
+    OutOfCoreSpec spec;
+    spec.key_bytes = given.key_bytes;
+    for (int side = 0; side < 2; ++side) {
+        const spillway_cuda_widths& widths = given.widths[side];
+        spec.widths[side].assign(widths.width, widths.width + widths.count);
+    }
+    spec.kind.emit = enumerator(given.emit, JoinEmit::kProbeOnce, "a join gives rows of no known side");
+    spec.kind.anti = given.anti != 0;
+    spec.kind.keep_unmatched_build = given.keep_unmatched_build != 0;
+    spec.kind.keep_unmatched_probe = given.keep_unmatched_probe != 0;
+    spec.result = enumerator(given.result, OutOfCoreResult::kRows, "a join gives a result of no known kind");
+    for (uint64_t i = 0; i < given.output_count; ++i) {
+        const spillway_cuda_output_column& column = given.outputs[i];
+        spec.output.push_back(
+            {enumerator(column.side, OutputSide::kPresence, "a result column is of no known side"), column.column});
+    }
+    spec.sizes = sizes_of(given.sizes);
+    return spec;
+}
+
+void tell(const OutOfCoreReport& from, Device& device, uint64_t* sums, spillway_cuda_out_of_core_report* report) {
+    report->rows[SPILLWAY_CUDA_BUILD] = from.build_rows;
+    report->rows[SPILLWAY_CUDA_PROBE] = from.probe_rows;
+    report->result_rows = from.result_rows;
+    report->h2d_bytes = from.h2d_bytes;
+    report->d2h_bytes = from.d2h_bytes;
+    for (int side = 0; side < 2; ++side) {
+        report->spilled_rows[side] = from.spilled_rows[side];
+        report->spilled_bytes[side] = from.spilled_bytes[side];
+    }
+    report->resident_partitions = from.resident_partitions;
+    report->build_ms = from.build_ms;
+    report->probe_ms = from.probe_ms;
+    report->spilled_ms = from.spilled_ms;
+    report->peak_bytes = device.memory().peak_bytes();
+    if (sums != nullptr) std::copy(from.sums.begin(), from.sums.end(), sums);
+}
+
+// Calls use(source, sink or nullptr) with the device to itself, but for the time in callbacks.
+template <class Use>
+void run(spillway_cuda_out_of_core* join, int side, const spillway_cuda_source& given, const spillway_cuda_sink* sink,
+         Use&& use) {
+    spillway_cuda_gpu* const gpu = join->child.gpu();
+    std::unique_lock<std::mutex> lock(gpu->mutex);
+    gpu->device.make_current();
+    gpu->device.check_cancelled();
+    CallbackSource source(given, join->widths[side], lock);
+    if (sink == nullptr) return use(source, nullptr);
+    CallbackSink rows(*sink, join->columns, lock);
+    use(source, &rows);
+}
+
+}  // namespace
+
+void out_of_core_bytes_call(const spillway_cuda_out_of_core_spec* spec, uint64_t* bytes, spillway_cuda_status* status) {
+    *bytes = 0;
+    guarded(status, [&] { *bytes = OutOfCoreJoin::device_bytes(spec_of(*spec)); });
+}
+
+void begin_out_of_core_call(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec* spec,
+                            spillway_cuda_out_of_core** join, spillway_cuda_status* status) {
+    *join = nullptr;
+    guarded(status, [&] {
+        const OutOfCoreSpec wanted = spec_of(*spec);
+        std::lock_guard<std::mutex> lock(gpu->mutex);
+        gpu->device.make_current();
+        gpu->device.check_cancelled();
+        *join = std::make_unique<spillway_cuda_out_of_core>(gpu, wanted).release();
+    });
+}
+
+void build_out_of_core_call(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                            const spillway_cuda_sink* sink, uint64_t* partition_rows, spillway_cuda_status* status) {
+    guarded(status, [&] {
+        run(join, SPILLWAY_CUDA_BUILD, *source, sink, [&](ChunkSource& chunks, ResultSink* rows) {
+            join->join.build(chunks, rows);
+            const std::vector<uint64_t>& found = join->join.partition_rows();
+            if (partition_rows != nullptr) std::copy(found.begin(), found.end(), partition_rows);
+        });
+    });
+}
+
+void probe_out_of_core_call(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                            const spillway_cuda_sink* sink, uint64_t* sums, spillway_cuda_out_of_core_report* report,
+                            spillway_cuda_status* status) {
+    *report = {};
+    guarded(status, [&] {
+        run(join, SPILLWAY_CUDA_PROBE, *source, sink, [&](ChunkSource& chunks, ResultSink* rows) {
+            tell(join->join.probe(chunks, rows), join->child.gpu()->device, sums, report);
+        });
+    });
+}
+
+// Its destructors wait for the device, which others may use meanwhile but not take memory of in between.
+void free_out_of_core(spillway_cuda_out_of_core* join) {
+    if (join == nullptr) return;
+    guarded(nullptr, [&] {
+        spillway_cuda_gpu* const gpu = join->child.gpu();
+        std::lock_guard<std::mutex> lock(gpu->mutex);
+        gpu->device.make_current();
+        delete join;
+    });
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/gpu_out_of_core.hpp"
+
+#include <exception>
+
+#include "cuda/device/plugin.h"
+#include "device/gpu_error.hpp"
+
+namespace spillway {
+
+namespace {
+
+// The plain structs of a spec and what they point at.
+struct PlainSpec {
+    explicit PlainSpec(const GpuOutOfCoreSpec& from) {
+        for (const GpuOutputColumn& output : from.outputs) {
+            outputs.push_back({static_cast<int32_t>(output.side), output.column});
+        }
+        spec.key_bytes = from.key_bytes;
+        spec.emit = static_cast<int32_t>(from.emit);
+        spec.anti = from.anti ? 1 : 0;
+        spec.keep_unmatched_build = from.keep_unmatched_build ? 1 : 0;
+        spec.keep_unmatched_probe = from.keep_unmatched_probe ? 1 : 0;
+        spec.result = static_cast<int32_t>(from.result);
+        for (const size_t side : {kBuildSide, kProbeSide}) {
+            spec.widths[side] = {from.widths[side].size(), from.widths[side].data()};
+        }
+        spec.output_count = outputs.size();
+        spec.outputs = outputs.data();
+        const GpuOutOfCoreSizes& sizes = from.sizes;
+        spec.sizes = {sizes.radix_bits,   sizes.chunk_slots,       sizes.chunk_rows,          sizes.page_rows,
+                      sizes.pages,        sizes.resident_partitions, sizes.result_slots,      sizes.spill_block_bytes,
+                      sizes.spill_bytes,  sizes.result_rows};
+    }
+    PlainSpec(const PlainSpec&) = delete;
+
+    std::vector<spillway_cuda_output_column> outputs;
+    spillway_cuda_out_of_core_spec spec{};
+};
+
+// What C callbacks are given: nothing may be thrown through the plugin, so the exception waits here.
+template <class Object>
+struct Kept {
+    Object* object;
+    std::exception_ptr* thrown;
+
+    template <class Call>
+    int32_t call(Call&& body) noexcept {
+        try {
+            return body(*object);
+        } catch (...) {
+            *thrown = std::current_exception();
+            return -1;
+        }
+    }
+};
+
+int32_t next_chunk(void* context, spillway_cuda_chunk* told) {
+    return static_cast<Kept<GpuChunkSource>*>(context)->call([told](GpuChunkSource& source) {
+        GpuChunk chunk;
+        if (!source.next(chunk)) return 0;
+        *told = {chunk.rows, chunk.key, chunk.key_valid, chunk.columns};
+        return 1;
+    });
+}
+
+void release_chunk(void* context) {
+    static_cast<Kept<GpuChunkSource>*>(context)->object->release();
+}
+
+int32_t open_rows(void* context, uint64_t rows, void** columns) {
+    return static_cast<Kept<GpuResultSink>*>(context)->call([rows, columns](GpuResultSink& sink) {
+        sink.open(rows, columns);
+        return 0;
+    });
+}
+
+void close_rows(void* context) {
+    static_cast<Kept<GpuResultSink>*>(context)->object->close();
+}
+
+// A source and perhaps a sink for one call, and why it failed if they did.
+struct Callbacks {
+    Callbacks(GpuChunkSource& from, GpuResultSink* to) : source{&from, &thrown}, sink{to, &thrown} {}
+    Callbacks(const Callbacks&) = delete;
+
+    const spillway_cuda_sink* rows() const { return sink.object == nullptr ? nullptr : &plain_sink; }
+    void check(const spillway_cuda_status& status, int ordinal) const {
+        if (thrown) std::rethrow_exception(thrown);
+        check_gpu(status, ordinal);
+    }
+
+    std::exception_ptr thrown;
+    Kept<GpuChunkSource> source;
+    Kept<GpuResultSink> sink;
+    const spillway_cuda_source plain_source{&source, next_chunk, release_chunk};
+    const spillway_cuda_sink plain_sink{&sink, open_rows, close_rows};
+};
+
+}  // namespace
+
+template <>
+void detail::GpuOwned<spillway_cuda_out_of_core>::reset() noexcept {
+    if (handle_ != nullptr) open_->functions.free_out_of_core(std::exchange(handle_, nullptr));
+    open_.reset();
+}
+
+uint32_t GpuOutOfCoreSpec::output_width(const GpuOutputColumn& output) const {
+    if (output.side == GpuOutputSide::kKey) return key_bytes;
+    if (output.side == GpuOutputSide::kPresence) return 1;
+    return widths[output.side == GpuOutputSide::kBuild ? kBuildSide : kProbeSide].at(output.column);
+}
+
+uint64_t GpuOutOfCoreJoin::device_bytes(const GpuDevice& device, const GpuOutOfCoreSpec& spec) {
+    const PlainSpec plain(spec);
+    spillway_cuda_status status{};
+    uint64_t bytes = 0;
+    device.functions().out_of_core_bytes(&plain.spec, &bytes, &status);
+    check_gpu(status, device.ordinal());
+    return bytes;
+}
+
+GpuOutOfCoreJoin GpuOutOfCoreJoin::begin(GpuDevice& device, const GpuOutOfCoreSpec& spec) {
+    const PlainSpec plain(spec);
+    spillway_cuda_status status{};
+    spillway_cuda_out_of_core* handle = nullptr;
+    device.functions().begin_out_of_core(device.handle(), &plain.spec, &handle, &status);
+    check_gpu(status, device.ordinal());
+    GpuOutOfCoreJoin join(device.shared(), handle);
+    join.partitions_ = uint64_t{1} << spec.sizes.radix_bits;
+    join.sums_ = spec.result == GpuOutOfCoreResult::kSums ? spec.outputs.size() : 0;
+    return join;
+}
+
+std::vector<uint64_t> GpuOutOfCoreJoin::build(GpuChunkSource& source, GpuResultSink* sink) {
+    Callbacks callbacks(source, sink);
+    std::vector<uint64_t> partition_rows(partitions_);
+    spillway_cuda_status status{};
+    open_->functions.build_out_of_core(handle_, &callbacks.plain_source, callbacks.rows(), partition_rows.data(),
+                                       &status);
+    callbacks.check(status, open_->ordinal);
+    return partition_rows;
+}
+
+GpuOutOfCoreReport GpuOutOfCoreJoin::probe(GpuChunkSource& source, GpuResultSink* sink) {
+    Callbacks callbacks(source, sink);
+    GpuOutOfCoreReport report;
+    report.sums.resize(sums_);
+    spillway_cuda_status status{};
+    spillway_cuda_out_of_core_report told{};
+    open_->functions.probe_out_of_core(handle_, &callbacks.plain_source, callbacks.rows(), report.sums.data(), &told,
+                                       &status);
+    callbacks.check(status, open_->ordinal);
+    report.result_rows = told.result_rows;
+    report.h2d_bytes = told.h2d_bytes;
+    report.d2h_bytes = told.d2h_bytes;
+    for (const size_t side : {kBuildSide, kProbeSide}) {
+        report.rows[side] = told.rows[side];
+        report.spilled_rows[side] = told.spilled_rows[side];
+        report.spilled_bytes[side] = told.spilled_bytes[side];
+    }
+    report.resident_partitions = told.resident_partitions;
+    report.build_ms = told.build_ms;
+    report.probe_ms = told.probe_ms;
+    report.spilled_ms = told.spilled_ms;
+    report.peak_bytes = told.peak_bytes;
+    return report;
+}
+
+}  // namespace spillway

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/chunk_columns.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bit_range.hpp"
+#include "base/error.hpp"
+#include "cpu/row/key_normalizer.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr uint64_t kAlignBytes = 256;
+constexpr int64_t kBlockRows = 1024;  // of keys that are normalized at a time: their words stay in the L1 cache
+
+uint64_t aligned(uint64_t bytes) {
+    return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+}
+uint64_t validity_bytes(uint64_t rows) {
+    return (rows + 31) / 32 * 4;
+}
+
+void bits_to_bytes(const uint8_t* bits, int64_t bit, uint64_t rows, uint8_t* out) {
+    for (uint64_t i = 0; i < rows; ++i) out[i] = get_bit(bits, bit + static_cast<int64_t>(i)) ? 1 : 0;
+}
+
+// Integers that need neither a sign nor room.
+bool is_word(const KeySpec& key, const ColumnType& type, uint32_t key_bytes) {
+    return key.kind == KeyKind::kInteger && type.layout == Layout::kFixed &&
+           static_cast<uint32_t>(type.byte_width) == key_bytes;
+}
+
+}  // namespace
+
+uint32_t chunk_width(const ColumnType& type) {
+    if (type.layout == Layout::kBool) return 1;
+    if (type.layout != Layout::kFixed) return 0;
+    const auto width = static_cast<uint32_t>(type.byte_width);
+    return width > 0 && width <= 16 && (width & (width - 1)) == 0 ? width : 0;
+}
+
+ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, uint32_t key_bytes, uint64_t chunk_rows)
+    : key_bytes_(key_bytes) {
+    uint32_t shift = 0;
+    for (const KeySpec& key : side.keys) {
+        const TypePtr& type = source.columns()[static_cast<size_t>(key.column)];
+        Key made;
+        made.part.spec = key;
+        made.part.type = type;
+        made.view = view_of(key.column);
+        made.shift = shift;
+        keys_.push_back(std::move(made));
+        shift += static_cast<uint32_t>(key.width) * 8;
+        nullable_ = nullable_ || type->nullable;
+        plain_ = side.keys.size() == 1 && is_word(key, *type, key_bytes);
+    }
+    SPILLWAY_CHECK(!keys_.empty() && shift <= 8 * key_bytes);
+    validity_at_ = aligned(chunk_rows * key_bytes);
+    chunk_bytes_ = validity_at_ + (nullable_ ? aligned(validity_bytes(chunk_rows)) : 0);
+    for (const ChunkColumn& column : side.columns) {
+        const ColumnType& type = *source.columns()[static_cast<size_t>(column.column)];
+        const uint32_t width = column.validity ? 1 : chunk_width(type);
+        SPILLWAY_CHECK(width > 0);
+        columns_.push_back({view_of(column.column), column.validity, width, chunk_bytes_});
+        chunk_bytes_ += aligned(chunk_rows * width);
+    }
+}
+
+size_t ChunkColumns::view_of(int32_t column) {
+    const auto found = std::find(read_.begin(), read_.end(), column);
+    if (found != read_.end()) return static_cast<size_t>(found - read_.begin());
+    read_.push_back(column);
+    return read_.size() - 1;
+}
+
+std::vector<const void*> ChunkColumns::columns(const uint8_t* chunk) const {
+    std::vector<const void*> made;
+    for (const Column& column : columns_) made.push_back(chunk + column.at);
+    return made;
+}
+
+void ChunkColumns::clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const {
+    if (nullable_) std::memset(chunk + validity_at_ + at / 8, 0, validity_bytes(rows));
+}
+
+bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const {
+    return !nullable_ ||
+           all_bits_set(chunk + validity_at_, static_cast<int64_t>(at), static_cast<int64_t>(rows));
+}
+
+void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* chunk, uint64_t at) const {
+    write_keys(views, rows, chunk + at * key_bytes_);
+    if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
+    for (const Column& column : columns_) {
+        const ColumnView& view = views[column.view];
+        uint8_t* const out = chunk + column.at + at * column.width;
+        if (column.validity) {
+            if (view.validity == nullptr) {
+                std::memset(out, 1, rows);
+            } else {
+                bits_to_bytes(view.validity, view.validity_bit, rows, out);
+            }
+        } else if (view.type->layout == Layout::kBool) {
+            bits_to_bytes(view.data, view.data_bit, rows, out);
+        } else {
+            std::memcpy(out, view.data, rows * column.width);
+        }
+    }
+}
+
+void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const {
+    if (plain_) {
+        std::memcpy(out, views[keys_[0].view].data, rows * key_bytes_);
+        return;
+    }
+    uint64_t words[kBlockRows];
+    uint64_t parts[kBlockRows];
+    for (uint64_t done = 0; done < rows; done += kBlockRows) {
+        const int64_t count = std::min<int64_t>(kBlockRows, static_cast<int64_t>(rows - done));
+        const RowSelection selection{static_cast<int64_t>(done), nullptr, count};
+        normalize_words(keys_[0].part, views[keys_[0].view], selection, words);
+        for (size_t k = 1; k < keys_.size(); ++k) {
+            normalize_words(keys_[k].part, views[keys_[k].view], selection, parts);
+            for (int64_t i = 0; i < count; ++i) words[i] |= parts[i] << keys_[k].shift;
+        }
+        uint8_t* const to = out + done * key_bytes_;
+        if (key_bytes_ == sizeof(uint64_t)) {
+            std::memcpy(to, words, static_cast<size_t>(count) * sizeof(uint64_t));
+            continue;
+        }
+        for (int64_t i = 0; i < count; ++i) {
+            const auto narrow = static_cast<uint32_t>(words[i]);
+            std::memcpy(to + i * static_cast<int64_t>(sizeof narrow), &narrow, sizeof narrow);
+        }
+    }
+}
+
+void ChunkColumns::write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits,
+                                      uint64_t at) const {
+    const auto count = static_cast<int64_t>(rows);
+    const auto first = static_cast<int64_t>(at);
+    bool written = false;
+    for (const Key& key : keys_) {
+        const ColumnView& view = views[key.view];
+        if (view.validity == nullptr) continue;
+        if (!written) {
+            copy_bits(view.validity, view.validity_bit, count, bits, first);
+        } else {
+            for (int64_t i = 0; i < count; ++i) {
+                if (!view.is_valid(i)) clear_bit(bits, first + i);
+            }
+        }
+        written = true;
+    }
+    if (!written) fill_bits(bits, first, count, true);
+}
+
+}  // namespace spillway

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/kept_pinned.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace spillway {
+
+KeptPinned::KeptPinned(GpuDevice device, MemoryBudget& budget, uint64_t allowance_bytes)
+    : device_(std::move(device)), budget_(budget), allowance_bytes_(allowance_bytes) {
+    budget.add_reclaimable(this);
+}
+
+KeptPinned::~KeptPinned() {
+    budget_.remove_reclaimable(this);
+}
+
+void KeptPinned::begin() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++users_;
+    kept_.release();
+}
+
+void KeptPinned::end() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (--users_ > 0) return;
+    try {
+        const GpuMemory memory = device_.memory();
+        const uint64_t cached_bytes = memory.pinned_reserved_bytes - memory.pinned_used_bytes;
+        if (cached_bytes <= allowance_bytes_) return;
+        // Others are asked to make room for it in vain: whoever runs needs what it has more.
+        std::optional<Reservation> kept = budget_.try_reserve(cached_bytes - allowance_bytes_);
+        if (kept) {
+            kept_ = std::move(*kept);
+        } else {
+            device_.trim();
+        }
+    } catch (const Error&) {  // a lost device keeps nothing that anybody could use
+    }
+}
+
+uint64_t KeptPinned::give_back() {
+    const uint64_t bytes = kept_.bytes();
+    if (bytes > 0) device_.trim();
+    kept_.release();
+    return bytes;
+}
+
+void KeptPinned::trim() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    kept_.release();
+    device_.trim();
+}
+
+uint64_t KeptPinned::reclaim(uint64_t) {
+    // Not waited for: end() holds it while it asks the budget.
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || users_ > 0) return 0;
+    try {
+        return give_back();
+    } catch (const Error&) {
+        return 0;
+    }
+}
+
+}  // namespace spillway

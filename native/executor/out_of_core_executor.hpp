@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/job_control.hpp"
+#include "executor/out_of_core_spec.hpp"
+#include "executor/result_blocks.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/batch_sink.hpp"
+#include "transfer/source.hpp"
+
+namespace spillway {
+
+struct OutOfCoreRun {
+    GpuOutOfCoreReport report;
+    std::vector<uint64_t> partition_rows;  // of the build side
+};
+
+// Joins two sources on the GPU that are larger than its memory. The caller has the GPU to itself; `pause` lends it to
+// others while the sink's reader is waited for. sink: nullptr where rows are only counted.
+//
+// Chunks of both sides and blocks of result rows are pinned memory and count in the budget, and so does, for the whole
+// join, what it may spill (sizes.spill_bytes). The join runs on the calling thread; others fill chunks and deliver.
+OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, GpuDevice& device,
+                              const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control);
+
+}  // namespace spillway

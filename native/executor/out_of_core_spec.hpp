@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/gpu_out_of_core.hpp"
+#include "model/column_type.hpp"
+#include "model/row_layout.hpp"
+
+namespace spillway {
+
+// A column of a chunk: the values of a source's column (bools as bytes), or a byte per row that says whether there is
+// one.
+struct ChunkColumn {
+    int32_t column = 0;
+    bool validity = false;
+};
+
+// How the rows of a source become those of one side. The keys' normalized values lie one behind the other in a word;
+// a row with a NULL among them has no key.
+struct OutOfCoreSide {
+    std::vector<KeySpec> keys;
+    std::vector<ChunkColumn> columns;
+};
+
+// One place from which the value of a result column may come.
+struct ResultPart {
+    int32_t value = 0;      // output column of the GPU ...
+    uint32_t offset = 0;    // ... and byte of it where the value begins: parts of a key
+    int32_t validity = -1;  // output column with a byte that is 0 for NULL; -1: never NULL
+    uint8_t mask = 0;       // bits of the presence byte that have to be set for the part to count
+};
+
+// The first part whose bits are set; none: NULL.
+struct ResultColumn {
+    TypePtr type;
+    std::vector<ResultPart> parts;
+};
+
+struct OutOfCoreStage {
+    GpuOutOfCoreSpec join;
+    OutOfCoreSide sides[2];
+    std::vector<ResultColumn> columns;
+    int32_t presence = -1;  // output column with the presence byte; -1: all bits are always set
+    int32_t workers = 1;    // that fill chunks, and as many that deliver rows
+};
+
+// Bytes of a value in a chunk and in the rows of the GPU; 0 for types that cannot be there.
+uint32_t chunk_width(const ColumnType& type);
+
+}  // namespace spillway

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "base/job_control.hpp"
+#include "executor/out_of_core_spec.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/batch_sink.hpp"
+
+namespace spillway {
+
+// Lets others use the GPU while `wait` runs.
+using DevicePause = std::function<void(const std::function<void()>& wait)>;
+
+// Result rows on their way from the GPU to a sink: copy engines write them into blocks of pinned memory, workers make
+// batches of them and push those, while the join goes on as long as there is a free block.
+class ResultBlocks final : public GpuResultSink {
+  public:
+    // One block more than the GPU has buffers is being filled while another is delivered.
+    ResultBlocks(GpuDevice& device, const OutOfCoreStage& stage, BatchSink& sink, MemoryBudget& budget,
+                 JobControl& control, DevicePause pause);
+
+    void open(uint64_t rows, void** columns) override;
+    void close() noexcept override;
+
+    // One worker, until end() was called and what was closed before has been delivered.
+    void work(int worker);
+    void begin();
+    void end();
+    // Those who wait look at the job again: it was cancelled.
+    void wake();
+
+  private:
+    struct Block {
+        PinnedBlock memory;
+        uint64_t rows = 0;
+        uint64_t taken = 0;  // by workers
+        uint64_t delivered = 0;
+    };
+    struct Stripe {
+        Block* block = nullptr;
+        uint64_t row = 0;
+        uint64_t rows = 0;
+    };
+    bool take(Stripe& stripe);
+    OutputBatch batch_of(const Stripe& stripe);
+    void wait_for_block();
+
+    const OutOfCoreStage& stage_;
+    BatchSink& sink_;
+    MemoryBudget& budget_;
+    JobControl& control_;
+    const DevicePause pause_;
+    std::vector<uint64_t> column_at_;  // in a block
+    uint64_t batch_rows_ = 1;
+    Reservation reservation_;
+    std::deque<Block> blocks_;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<Block*> free_;
+    std::deque<Block*> opened_;
+    std::deque<Block*> ready_;
+    bool ended_ = false;
+};
+
+}  // namespace spillway

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+import { inputsOf, type InputNode, type JoinNode } from "../../plan/logical.js";
+import type { OutOfCoreLayout, OutOfCoreStage } from "../../plan/out-of-core-stage.js";
+import { freezePlan, type Plan } from "../../plan/plan.js";
+import { NotOnDevice } from "../device-support.js";
+import { Estimator } from "../estimates.js";
+import { joinSides, otherSide, type Side } from "../join-sides.js";
+import type { PlanQuery } from "../plan-search.js";
+import { defaultPolicy } from "../policy.js";
+import { deviceBytes } from "./device-bytes.js";
+import { outOfCoreLayout } from "./layout.js";
+import { packedRowBytes, predictOutOfCore } from "./predict.js";
+import { chooseSizes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
+
+type InputJoin = JoinNode & { readonly left: InputNode; readonly right: InputNode };
+
+function requireInputJoin({ root }: PlanQuery): InputJoin {
+    if (root.kind === "group") throw new NotOnDevice("group-bys do not run out of core yet");
+    if (root.kind === "input" || root.left.kind !== "input" || root.right.kind !== "input") {
+        throw new NotOnDevice("joins of more than two relations do not run out of core yet");
+    }
+    if (root.algorithm !== undefined) {
+        throw new NotOnDevice(`"${root.algorithm}" was asked for, which joins tables in GPU memory`);
+    }
+    for (const { input } of [root.left, root.right]) {
+        if (input.streamed) throw new NotOnDevice(`\`${input.name}\` is a stream of batches`);
+    }
+    return root as InputJoin;
+}
+
+/** What the query may use of host memory for chunks, rows of the result and spilled rows. */
+function hostBytes({ memory, batchBytes, queuedBatches, threads, sink }: Plan): number {
+    const batches = sink === "count" ? 0 : (queuedBatches + threads) * batchBytes;
+    // A sixteenth for readers of files and for what estimates of the others are wrong by.
+    return memory.budgetBytes * (15 / 16) - memory.fixedBytes - batches;
+}
+
+function nameOf(node: JoinNode, build: Side): string {
+    const kind = node.type === "inner" ? "" : `, ${node.type}`;
+    return `partitioned in GPU memory, spilled to host memory${kind} (build side: ${build})`;
+}
+
+function stageOf(query: PlanQuery, node: InputJoin, host: Plan, limitBytes: number): OutOfCoreStage {
+    const { sink, profile, debug } = query;
+    const policy = query.policy ?? defaultPolicy;
+    const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
+    const columns = sink === "count" ? [] : node.columns.map((_, column) => column);
+    const sides = joinSides(node, columns, estimator, policy);
+    const by = { build: sides.build, probe: otherSide(sides.build) } as const;
+    const layout: OutOfCoreLayout = outOfCoreLayout(node, sides, sink === "count");
+    const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
+    const keysOf = (side: Side): readonly InputJoin["keys"][number]["left"][] => node.keys.map((key) => key[side]);
+    const packed = (role: "build" | "probe"): number =>
+        packedRowBytes(layout, role, debug.radixBits ?? 8, estimator.statisticsOf(node[by[role]], keysOf(by[role])));
+    const request: SizeRequest = {
+        shape: layout.join,
+        buildRows: rowsOf(by.build),
+        probeRows: rowsOf(by.probe),
+        packedBytes: { build: packed("build"), probe: packed("probe") },
+        limitBytes,
+        hostBytes: hostBytes(host),
+        debug
+    };
+    const sizes = chooseSizes(request);
+    const rowsOut = estimator.of(node).rows;
+    const nullable = (side: Side): boolean =>
+        node.keys.some((key) => node[side].columns[key[side].column]?.type.nullable === true);
+    const predicted = predictOutOfCore({
+        layout,
+        rows: { build: request.buildRows, probe: request.probeRows, result: rowsOut },
+        spilled: spilledBytes(request, sizes),
+        residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits),
+        keyBits: { build: nullable(by.build), probe: nullable(by.probe) },
+        ...{ workers: host.threads, sink, profile }
+    });
+    const rings = ringBytes(layout.join, sizes);
+    const inputs = inputsOf(node);
+    return {
+        id: 0,
+        kind: "deviceOutOfCoreJoin",
+        name: sink === "count" ? "count" : "join",
+        algorithm: `out of core on the GPU: ${nameOf(node, by.build)}`,
+        rowsIn: request.buildRows + request.probeRows,
+        rowsOut,
+        frees: [],
+        live: [],
+        memory: { inputBytes: rings.chunks, tableBytes: sizes.spillBytes, outputBytes: rings.results },
+        predictedMs: predicted.buildMs + predicted.probeMs + predicted.spilledMs + profile.deviceStageStartMs,
+        predictedSpillBytes: 0,
+        buildInput: inputs.indexOf(node[by.build].input),
+        probeInput: inputs.indexOf(node[by.probe].input),
+        ...{ layout, sizes, predicted, deviceBytes: deviceBytes(layout.join, sizes) }
+    };
+}
+
+/** The plan of a join whose tables do not fit GPU memory, or why it cannot run there. */
+export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
+    let stage: OutOfCoreStage;
+    try {
+        stage = stageOf(query, requireInputJoin(query), host, limitBytes);
+    } catch (error) {
+        if (error instanceof NotOnDevice) return error;
+        throw error;
+    }
+    return freezePlan<Plan>({
+        ...host,
+        device: "gpu",
+        deviceReason: null,
+        deviceMemory: {
+            limitBytes,
+            estimatedBytes: stage.deviceBytes,
+            uploadedBytes: stage.predicted.h2dBytes,
+            downloadedBytes: stage.predicted.d2hBytes
+        },
+        sets: [],
+        stages: [stage],
+        predictedMs: stage.predictedMs
+    });
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MachineProfile } from "../../machine/profile.js";
+import type { SinkKind } from "../../plan/plan.js";
+import type { OutOfCoreLayout, OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
+import type { KeyStatistics } from "../statistics.js";
+import { outputWidth, rowBytes } from "./device-bytes.js";
+
+export interface LinkLoad {
+    readonly layout: OutOfCoreLayout;
+    readonly rows: { readonly build: number; readonly probe: number; readonly result: number };
+    readonly spilled: { readonly build: number; readonly probe: number };
+    /** Of the build side's partitions. */
+    readonly residentShare: number;
+    /** Key columns that may be NULL send a bit per row. */
+    readonly keyBits: { readonly build: boolean; readonly probe: boolean };
+    readonly workers: number;
+    readonly sink: SinkKind;
+    readonly profile: MachineProfile;
+}
+
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+
+/**
+ * Mean bytes of a packed row: of the key the bits in which its values differ (or all but those that the partition
+ * tells, where that is less), of the other columns all, since no sample has seen them.
+ */
+export function packedRowBytes(
+    { join }: Pick<OutOfCoreLayout, "join">,
+    side: "build" | "probe",
+    radixBits: number,
+    statistics: KeyStatistics | undefined
+): number {
+    const mixedBits = 8 * join.keyBytes - radixBits;
+    const { min, max } = statistics ?? { min: null, max: null };
+    const rangeBits = min === null || max === null || max < min ? mixedBits : (max - min).toString(2).length;
+    return rowBytes(join, side) - join.keyBytes + Math.min(mixedBits, rangeBits) / 8;
+}
+
+/** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
+export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
+    const { layout, rows, spilled, residentShare, profile, workers, sink } = load;
+    const { join } = layout;
+    const linkMs = (bytesIn: number, bytesOut: number): number =>
+        Math.max(
+            bytesIn / profile.deviceCopyInBytesPerMs,
+            bytesOut / profile.deviceCopyOutBytesPerMs,
+            (bytesIn + bytesOut) / profile.deviceCopyBothBytesPerMs
+        );
+    const inputOf = (side: "build" | "probe"): number => {
+        const widths = side === "build" ? join.buildWidths : join.probeWidths;
+        return rows[side] * (join.keyBytes + sum(widths) + (load.keyBits[side] ? 1 / 8 : 0));
+    };
+    const readMs = (bytes: number): number => bytes / profile.readBytesPerMs / workers;
+    const resultBytes = rows.result * sum(join.outputs.map((output) => outputWidth(join, output)));
+    const arrowBytes = rows.result * sum(layout.columns.map(({ type }) => Math.max(1, type.byteWidth)));
+    const outMs = (share: number): number =>
+        share *
+        (arrowBytes / profile.outputBytesPerMs / workers +
+            (sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0));
+    const [build, probe] = [inputOf("build"), inputOf("probe")];
+    const spilledBytes = spilled.build + spilled.probe;
+    return {
+        h2dBytes: Math.ceil(build + probe + spilledBytes),
+        d2hBytes: Math.ceil(spilledBytes + resultBytes),
+        spilledBytes: Math.ceil(spilledBytes),
+        buildMs: Math.max(linkMs(build, spilled.build), readMs(build)),
+        probeMs: Math.max(
+            linkMs(probe, spilled.probe + resultBytes * residentShare),
+            readMs(probe),
+            outMs(residentShare)
+        ),
+        spilledMs: Math.max(linkMs(spilledBytes, resultBytes * (1 - residentShare)), outMs(1 - residentShare))
+    };
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+import { clamp, formatBytes, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
+import type { DebugKnobs } from "../../model/debug-knobs.js";
+import type { OutOfCoreJoin, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../device-support.js";
+import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
+
+const kibibyte = 1024;
+const mebibyte = 1024 * kibibyte;
+
+/** Chunks that the host fills, and blocks that it delivers, beside those of the GPU (native/executor). */
+const spareSlots = 2;
+const chunkSlots = 3;
+const resultSlots = 2;
+
+/** A partition of the build side stays below this, so that its index lies in the L2 cache while it is probed. */
+const partitionBytesMax = 32 * mebibyte;
+const radixBitsRange = [5, 12] as const;
+
+/** A chunk takes 1.2 ms on a link of 55 GB/s; starting its copies and kernels takes some 20 us. */
+const chunkBytesMax = 64 * mebibyte;
+const chunkRowsGood = 2 ** 20;
+const chunkRowsSmall = 2 ** 18;
+const chunkRowsLeast = 2 ** 14;
+/** A chunk is on its way before the first one is computed on: of 32, that is 3 %. */
+const chunksMin = 32;
+const chunksShare = 0.18;
+
+const pageBytesMin = 64 * kibibyte;
+const pageBytesMax = 2 * mebibyte;
+const pagesMax = 2 ** 15;
+
+const spillBlockBytesMax = 16 * mebibyte;
+const spillBlockBytesMin = 64 * kibibyte;
+/** Of the host's budget, for chunks and blocks of result rows. */
+const ringShare = 1 / 4;
+
+export interface SizeRequest {
+    readonly shape: Omit<OutOfCoreJoin, "sizes">;
+    readonly buildRows: number;
+    readonly probeRows: number;
+    /** Mean bytes of a spilled row of each side. */
+    readonly packedBytes: { readonly build: number; readonly probe: number };
+    /** GPU memory that the query may use. */
+    readonly limitBytes: number;
+    /** Host memory for chunks, blocks of result rows and what is spilled. */
+    readonly hostBytes: number;
+    readonly debug: DebugKnobs;
+}
+
+/** Blocks are rounded up to 2 MiB, and small ones are taken while the join runs. */
+function budgetOf(limitBytes: number): number {
+    return limitBytes - Math.min(limitBytes / 16, 16 * mebibyte + limitBytes / 256);
+}
+
+/** Pinned memory of the host for rows on their way. */
+export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): { chunks: number; results: number } {
+    const chunk = Math.max(...(["build", "probe"] as const).map((side) => chunkBytes(shape, side, sizes.chunkRows)));
+    const result = shape.result === "rows" ? resultBytes(shape, sizes.resultRows) : 0;
+    return { chunks: (sizes.chunkSlots + spareSlots) * chunk, results: (sizes.resultSlots + spareSlots) * result };
+}
+
+function chooseRadixBits({ shape, buildRows, limitBytes, debug }: SizeRequest): number {
+    const [least, most] = radixBitsRange;
+    if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
+    const bytesMax = Math.max(1, Math.min(partitionBytesMax, limitBytes / 16));
+    return clamp(Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax)), least, most);
+}
+
+/** Few, since each partition wastes half a page. */
+function choosePageRows({ shape, limitBytes }: SizeRequest): number {
+    const wanted = clamp(limitBytes / pagesMax, pageBytesMin, pageBytesMax);
+    return powerOfTwoAtLeast(Math.ceil(wanted / rowBytes(shape, "build")));
+}
+
+function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
+    return { ...sizes, chunkRows, resultRows: chunkRows };
+}
+
+function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
+    const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
+    if (debug.chunkRows !== undefined) return debug.chunkRows;
+    const taken = (rows: number): number => deviceBytes(shape, withChunks(sizes, rows));
+    const pinned = (rows: number): number => {
+        const { chunks, results } = ringBytes(shape, withChunks(sizes, rows));
+        return chunks + results;
+    };
+    const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
+    const most = powerOfTwoAtMost(chunkBytesMax / widest);
+    let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
+    while (rows > chunkRowsGood && taken(rows) > limitBytes * chunksShare) rows /= 2;
+    const fits = (): boolean => taken(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
+    while (rows > chunkRowsLeast && !fits()) rows /= 2;
+    return rows;
+}
+
+/** The rest of the limit, or what all partitions need when their last pages are almost empty. */
+function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
+    const { shape, buildRows, limitBytes } = request;
+    const budgetBytes = budgetOf(limitBytes);
+    const least = Math.ceil(sizes.chunkRows / sizes.pageRows) + 1;
+    const most = Math.max(least, Math.ceil(buildRows / sizes.pageRows) + 2 ** sizes.radixBits);
+    const fits = (pages: number): boolean => deviceBytes(shape, { ...sizes, pages }) <= budgetBytes;
+    if (!fits(least)) {
+        const wanted = formatBytes(deviceBytes(shape, { ...sizes, pages: least }));
+        throw new NotOnDevice(`it takes ${wanted} of GPU memory at least`);
+    }
+    let [fitting, tooMany] = [least, most + 1];
+    while (fitting + 1 < tooMany) {
+        const pages = Math.floor((fitting + tooMany) / 2);
+        if (fits(pages)) fitting = pages;
+        else tooMany = pages;
+    }
+    return fitting;
+}
+
+/**
+ * All partitions when their pages suffice, however the rows are spread. Else 3 % are left for partitions that are larger
+ * than expected: one that has begun in GPU memory and must leave it costs more than one that never came.
+ */
+function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes): number {
+    const partitions = 2 ** sizes.radixBits;
+    if (debug.residentShare !== undefined) return Math.round(partitions * debug.residentShare);
+    const partitionPages = buildRows / partitions / sizes.pageRows + 0.5;
+    if (partitionPages * partitions + partitions / 16 <= sizes.pages) return partitions;
+    return Math.min(partitions, Math.floor((sizes.pages * 0.97) / partitionPages));
+}
+
+/** Packed rows of both sides that leave GPU memory if partitions are as large as expected. */
+export function spilledBytes(
+    { buildRows, probeRows, packedBytes }: SizeRequest,
+    { residentPartitions, radixBits }: OutOfCoreSizes
+): { build: number; probe: number } {
+    const share = 1 - residentPartitions / 2 ** radixBits;
+    return { build: share * buildRows * packedBytes.build, probe: share * probeRows * packedBytes.probe };
+}
+
+/** All that the host has for it and both sides could take; too little for what is expected is a reason not to begin. */
+function chooseSpill(request: SizeRequest, sizes: OutOfCoreSizes): { spillBytes: number; spillBlockBytes: number } {
+    const { shape, buildRows, probeRows, hostBytes } = request;
+    const { chunks, results } = ringBytes(shape, sizes);
+    const free = Math.floor(hostBytes - chunks - results);
+    const { build, probe } = spilledBytes(request, sizes);
+    const wanted = Math.ceil((build + probe) * 1.05);
+    if (wanted > free) {
+        throw new NotOnDevice(
+            `rows that it spills need about ${formatBytes(wanted)} of host memory, ` +
+                `${formatBytes(Math.max(0, free))} are left of the budget`
+        );
+    }
+    const allOf = (side: "build" | "probe", rows: number): number =>
+        Math.ceil(rows / sizes.chunkRows) * packedBytesMax(shape, side, sizes.chunkRows, sizes.radixBits);
+    const all = allOf("build", buildRows) + allOf("probe", probeRows);
+    const spillBlockBytes = clamp(powerOfTwoAtMost(all / 64), spillBlockBytesMin, spillBlockBytesMax);
+    return { spillBytes: Math.min(free, all + spillBlockBytes), spillBlockBytes };
+}
+
+/** Sizes of a join out of core; throws NotOnDevice where GPU or host memory is too little. */
+export function chooseSizes(request: SizeRequest): OutOfCoreSizes {
+    let sizes: OutOfCoreSizes = {
+        radixBits: chooseRadixBits(request),
+        pageRows: choosePageRows(request),
+        ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
+        ...{ spillBlockBytes: 0, spillBytes: 0 }
+    };
+    sizes = withChunks(sizes, chooseChunkRows(request, sizes));
+    sizes = { ...sizes, pages: choosePages(request, sizes) };
+    sizes = { ...sizes, residentPartitions: chooseResident(request, sizes) };
+    return { ...sizes, ...chooseSpill(request, sizes) };
+}

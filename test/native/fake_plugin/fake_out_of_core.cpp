@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins of relations larger than GPU memory in the most obvious way: a map of the build side's keys.
+#include "fake_out_of_core.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace fake {
+
+namespace {
+
+enum Emit : int32_t { kPairs, kBuildOnce, kProbeOnce };
+enum Side : int32_t { kBuild, kProbe, kKey, kPresence };
+
+// The lock is others' while the caller's code runs.
+template <class Call>
+int32_t call_back(Call call) {
+    lock().unlock();
+    const int32_t told = call();
+    lock().lock();
+    if (told < 0) throw Failure{SPILLWAY_CUDA_CANCELLED, "a source or sink of the caller failed"};
+    return told;
+}
+
+uint64_t row_bytes(const OutOfCorePlan& plan, int side) {
+    uint64_t bytes = plan.spec.key_bytes;
+    for (const uint32_t width : plan.widths[side]) bytes += width;
+    return (bytes + 3) / 4 * 4;
+}
+
+void check(const OutOfCorePlan& plan) {
+    const spillway_cuda_out_of_core_sizes& sizes = plan.spec.sizes;
+    const auto require = [](bool holds, const char* what) {
+        if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
+    };
+    require(plan.spec.key_bytes == 4 || plan.spec.key_bytes == 8, "keys have 4 or 8 bytes");
+    require(row_bytes(plan, 0) <= 32 && row_bytes(plan, 1) <= 32, "rows have 32 bytes at most");
+    require(sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "impossible sizes");
+    require(sizes.page_rows > 0 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
+    require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
+    const bool rows = plan.spec.result == SPILLWAY_CUDA_RESULT_ROWS;
+    require(!rows || (sizes.result_rows > 0 && sizes.result_slots > 0), "no room for a result");
+}
+
+}  // namespace
+
+OutOfCorePlan::OutOfCorePlan(const spillway_cuda_out_of_core_spec& given) : spec(given) {
+    for (int side = 0; side < 2; ++side) {
+        const spillway_cuda_widths& from = given.widths[side];
+        widths[side].assign(from.width, from.width + from.count);
+        spec.widths[side].width = widths[side].data();
+    }
+    outputs.assign(given.outputs, given.outputs + given.output_count);
+    spec.outputs = outputs.data();
+}
+
+uint32_t OutOfCorePlan::output_width(const spillway_cuda_output_column& output) const {
+    if (output.side == kKey) return spec.key_bytes;
+    if (output.side == kPresence) return 1;
+    return widths[output.side].at(output.column);
+}
+
+OutOfCore::OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec& spec) : gpu_(gpu), plan_(spec) {
+    check(plan_);
+    memory_ = Block(gpu, fake::out_of_core_bytes(plan_.spec), "a join out of core");
+    pending_.resize(plan_.outputs.size());
+    sums_.resize(plan_.outputs.size());
+}
+
+Row OutOfCore::row_of(const spillway_cuda_chunk& chunk, int side, uint64_t row) const {
+    Row made;
+    made.has_key = chunk.key_valid == nullptr || (chunk.key_valid[row / 32] >> (row % 32) & 1) != 0;
+    const uint32_t key_bytes = plan_.spec.key_bytes;
+    if (made.has_key) std::memcpy(&made.key, static_cast<const char*>(chunk.key) + row * key_bytes, key_bytes);
+    for (size_t c = 0; c < plan_.widths[side].size(); ++c) {
+        const uint32_t width = plan_.widths[side][c];
+        made.columns.emplace_back(static_cast<const char*>(chunk.columns[c]) + row * width, width);
+    }
+    return made;
+}
+
+uint64_t OutOfCore::partition_of(const Row& row) const {
+    const uint32_t bits = plan_.spec.sizes.radix_bits;
+    return bits == 0 ? 0 : row.key * 0x9e3779b97f4a7c15ULL >> (64 - bits);
+}
+
+// A row that is neither resident nor without a key.
+void OutOfCore::spill(int side) {
+    const spillway_cuda_out_of_core_sizes& sizes = plan_.spec.sizes;
+    ++report_.spilled_rows[side];
+    report_.spilled_bytes[side] += row_bytes(plan_, side);
+    const uint64_t bytes = report_.spilled_bytes[0] + report_.spilled_bytes[1];
+    if (bytes <= sizes.spill_bytes) return;
+    Failure failure{SPILLWAY_CUDA_OUT_OF_MEMORY, "spilled rows", bytes};
+    failure.host_memory = true;
+    throw failure;
+}
+
+template <class Use>
+void OutOfCore::read(const spillway_cuda_source& source, int side, Use use) {
+    struct Taken {
+        spillway_cuda_chunk chunk;
+        std::vector<const void*> columns;
+    };
+    std::deque<Taken> taken;
+    const auto use_oldest = [&] {
+        Taken& oldest = taken.front();
+        oldest.chunk.columns = oldest.columns.data();
+        for (uint64_t row = 0; row < oldest.chunk.rows; ++row) use(row_of(oldest.chunk, side, row));
+        taken.pop_front();
+        source.release(source.context);
+    };
+    for (;;) {
+        fake::check(gpu_);
+        if (taken.size() == plan_.spec.sizes.chunk_slots) use_oldest();
+        Taken next{};
+        if (call_back([&] { return source.next(source.context, &next.chunk); }) == 0) break;
+        const spillway_cuda_chunk& chunk = next.chunk;
+        if (chunk.rows > plan_.spec.sizes.chunk_rows) throw Failure{SPILLWAY_CUDA_INVALID, "a chunk is too large"};
+        next.columns.assign(chunk.columns, chunk.columns + plan_.widths[side].size());
+        report_.rows[side] += chunk.rows;
+        report_.h2d_bytes += chunk.rows * plan_.spec.key_bytes;
+        for (const uint32_t width : plan_.widths[side]) report_.h2d_bytes += chunk.rows * width;
+        if (chunk.key_valid != nullptr) report_.h2d_bytes += (chunk.rows + 31) / 32 * 4;
+        taken.push_back(std::move(next));
+    }
+    while (!taken.empty()) use_oldest();
+}
+
+void OutOfCore::build(const spillway_cuda_source& source, const spillway_cuda_sink* sink, uint64_t* partition_rows) {
+    const spillway_cuda_out_of_core_sizes& sizes = plan_.spec.sizes;
+    const uint64_t partitions = 1ULL << sizes.radix_bits;
+    std::vector<uint64_t> counts(partitions);
+    sink_ = sink;
+    read(source, SPILLWAY_CUDA_BUILD, [&](Row row) {
+        if (row.has_key) {
+            const uint64_t partition = partition_of(row);
+            ++counts[partition];
+            if (partition >= sizes.resident_partitions) spill(SPILLWAY_CUDA_BUILD);
+            table_.emplace(row.key, rows_.size());
+        }
+        rows_.push_back(std::move(row));
+    });
+    matched_.resize(rows_.size());
+    report_.resident_partitions = std::min<uint64_t>(partitions, sizes.resident_partitions);
+    report_.build_ms = 0.5;
+    if (partition_rows != nullptr) std::copy(counts.begin(), counts.end(), partition_rows);
+}
+
+void OutOfCore::join_row(const Row& probe) {
+    const spillway_cuda_out_of_core_spec& spec = plan_.spec;
+    const auto range = probe.has_key ? table_.equal_range(probe.key) : std::make_pair(table_.end(), table_.end());
+    const bool found = range.first != range.second;
+    for (auto match = range.first; match != range.second; ++match) {
+        matched_[match->second] = true;
+        if (spec.emit == kPairs) give(&rows_[match->second], &probe);
+    }
+    if (spec.emit == kPairs && !found && spec.keep_unmatched_probe != 0) give(nullptr, &probe);
+    if (spec.emit == kProbeOnce && found != (spec.anti != 0)) give(nullptr, &probe);
+}
+
+void OutOfCore::probe(const spillway_cuda_source& source, const spillway_cuda_sink* sink, uint64_t* sums,
+                      spillway_cuda_out_of_core_report* report) {
+    const spillway_cuda_out_of_core_spec& spec = plan_.spec;
+    sink_ = sink;
+    for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu_->cancelled; ++ms) ::usleep(1000);
+    read(source, SPILLWAY_CUDA_PROBE, [&](const Row& row) {
+        if (row.has_key && partition_of(row) >= spec.sizes.resident_partitions) spill(SPILLWAY_CUDA_PROBE);
+        join_row(row);
+    });
+    for (size_t i = 0; i < rows_.size(); ++i) {
+        if (spec.emit == kPairs && spec.keep_unmatched_build != 0 && !matched_[i]) give(&rows_[i], nullptr);
+        if (spec.emit == kBuildOnce && matched_[i] != (spec.anti != 0)) give(&rows_[i], nullptr);
+    }
+    flush();
+    while (!open_.empty()) close_oldest();
+    for (int side = 0; side < 2; ++side) {
+        report_.h2d_bytes += report_.spilled_bytes[side];
+        report_.d2h_bytes += report_.spilled_bytes[side];
+    }
+    report_.probe_ms = 0.25;
+    report_.spilled_ms = 0.125;
+    report_.peak_bytes = gpu_->peak_bytes;
+    if (sums != nullptr) std::copy(sums_.begin(), sums_.end(), sums);
+    *report = report_;
+}
+
+void OutOfCore::give(const Row* build, const Row* probe) {
+    ++report_.result_rows;
+    const Row& any = build == nullptr ? *probe : *build;
+    const int bits = (build == nullptr ? 0 : 1) | (probe == nullptr ? 0 : 2) | (any.has_key ? 4 : 0);
+    for (size_t c = 0; c < plan_.outputs.size(); ++c) {
+        const spillway_cuda_output_column& output = plan_.outputs[c];
+        std::string value(plan_.output_width(output), '\0');
+        if (output.side == kPresence) {
+            value[0] = static_cast<char>(bits);
+        } else if (output.side == kKey) {
+            std::memcpy(value.data(), &any.key, value.size());
+        } else if (const Row* const row = output.side == kBuild ? build : probe; row != nullptr) {
+            value = row->columns[output.column];
+        }
+        uint64_t word = 0;
+        std::memcpy(&word, value.data(), std::min<size_t>(value.size(), 8));
+        sums_[c] += word;
+        if (plan_.spec.result == SPILLWAY_CUDA_RESULT_ROWS) pending_[c] += value;
+    }
+    if (plan_.spec.result == SPILLWAY_CUDA_RESULT_ROWS && ++pending_rows_ == plan_.spec.sizes.result_rows) flush();
+}
+
+void OutOfCore::flush() {
+    if (pending_rows_ == 0) return;
+    fake::check(gpu_);
+    if (open_.size() == plan_.spec.sizes.result_slots) close_oldest();
+    Window window{pending_rows_, std::vector<void*>(plan_.outputs.size()), std::move(pending_)};
+    call_back([&] { return sink_->open(sink_->context, window.rows, window.columns.data()); });
+    for (const std::string& values : window.values) report_.d2h_bytes += values.size();
+    open_.push_back(std::move(window));
+    pending_.assign(plan_.outputs.size(), {});
+    pending_rows_ = 0;
+}
+
+void OutOfCore::close_oldest() {
+    const Window& window = open_.front();
+    for (size_t c = 0; c < window.columns.size(); ++c) {
+        std::memcpy(window.columns[c], window.values[c].data(), window.values[c].size());
+    }
+    open_.pop_front();
+    sink_->close(sink_->context);
+}
+
+void out_of_core_bytes(const spillway_cuda_out_of_core_spec* spec, uint64_t* bytes, spillway_cuda_status* status) {
+    tell(status, SPILLWAY_CUDA_OK, "");
+    *bytes = fake::out_of_core_bytes(*spec);
+}
+
+void begin_out_of_core(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec* spec,
+                       spillway_cuda_out_of_core** join, spillway_cuda_status* status) {
+    *join = nullptr;
+    guarded(gpu, status, [&] {
+        *join = new spillway_cuda_out_of_core{gpu, OutOfCore(gpu, *spec)};
+        ++gpu->children;
+    });
+}
+
+void build_out_of_core(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                       const spillway_cuda_sink* sink, uint64_t* partition_rows, spillway_cuda_status* status) {
+    guarded(join->gpu, status, [&] { join->join.build(*source, sink, partition_rows); });
+}
+
+void probe_out_of_core(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                       const spillway_cuda_sink* sink, uint64_t* sums, spillway_cuda_out_of_core_report* report,
+                       spillway_cuda_status* status) {
+    *report = {};
+    guarded(join->gpu, status, [&] { join->join.probe(*source, sink, sums, report); });
+}
+
+void free_out_of_core(spillway_cuda_out_of_core* join) {
+    if (join == nullptr) return;
+    const std::lock_guard<std::recursive_mutex> hold(lock());
+    --join->gpu->children;
+    delete join;
+}
+
+}  // namespace fake

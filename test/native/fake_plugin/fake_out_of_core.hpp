@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "fake_gpu.hpp"
+
+namespace fake {
+
+// What the real plugin takes for these sizes (JoinShape::device_bytes), written down once more.
+uint64_t out_of_core_bytes(const spillway_cuda_out_of_core_spec& spec);
+
+// A spec that owns its arrays.
+struct OutOfCorePlan {
+    explicit OutOfCorePlan(const spillway_cuda_out_of_core_spec& given);
+    spillway_cuda_out_of_core_spec spec;
+    std::vector<uint32_t> widths[2];
+    std::vector<spillway_cuda_output_column> outputs;
+
+    uint32_t output_width(const spillway_cuda_output_column& output) const;
+};
+
+struct Row {
+    bool has_key = true;
+    uint64_t key = 0;
+    std::vector<std::string> columns;
+};
+
+// A join whose build side is in a map. Chunks are read when they are released and result rows written when they are
+// closed, as late as the real one may, so that whoever reuses their memory too early is found out.
+class OutOfCore {
+  public:
+    OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec& spec);
+    void build(const spillway_cuda_source& source, const spillway_cuda_sink* sink, uint64_t* partition_rows);
+    void probe(const spillway_cuda_source& source, const spillway_cuda_sink* sink, uint64_t* sums,
+               spillway_cuda_out_of_core_report* report);
+
+  private:
+    struct Window {
+        uint64_t rows;
+        std::vector<void*> columns;
+        std::vector<std::string> values;  // of each column
+    };
+    template <class Use>
+    void read(const spillway_cuda_source& source, int side, Use use);
+    Row row_of(const spillway_cuda_chunk& chunk, int side, uint64_t row) const;
+    uint64_t partition_of(const Row& row) const;
+    void spill(int side);
+    void join_row(const Row& probe);
+    // nullptr: there is none.
+    void give(const Row* build, const Row* probe);
+    void flush();
+    void close_oldest();
+
+    spillway_cuda_gpu* gpu_;
+    OutOfCorePlan plan_;
+    Block memory_;
+    const spillway_cuda_sink* sink_ = nullptr;
+    std::vector<Row> rows_;  // of the build side
+    std::vector<bool> matched_;
+    std::unordered_multimap<uint64_t, size_t> table_;
+    std::vector<std::string> pending_;  // result rows, column by column
+    uint64_t pending_rows_ = 0;
+    std::deque<Window> open_;
+    std::vector<uint64_t> sums_;
+    spillway_cuda_out_of_core_report report_{};
+};
+
+void out_of_core_bytes(const spillway_cuda_out_of_core_spec* spec, uint64_t* bytes, spillway_cuda_status* status);
+void begin_out_of_core(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec* spec,
+                       spillway_cuda_out_of_core** join, spillway_cuda_status* status);
+void build_out_of_core(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                       const spillway_cuda_sink* sink, uint64_t* partition_rows, spillway_cuda_status* status);
+void probe_out_of_core(spillway_cuda_out_of_core* join, const spillway_cuda_source* source,
+                       const spillway_cuda_sink* sink, uint64_t* sums, spillway_cuda_out_of_core_report* report,
+                       spillway_cuda_status* status);
+void free_out_of_core(spillway_cuda_out_of_core* join);
+
+}  // namespace fake
+
+struct spillway_cuda_out_of_core {
+    spillway_cuda_gpu* gpu;
+    fake::OutOfCore join;
+};
