@@ -44,7 +44,8 @@ function source(plan: Plan, stage: PlanStage): string {
             return `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`;
         case "deviceOutOfCoreJoin": {
             const [build, probe] = [inputName(plan, stage.buildInput), inputName(plan, stage.probeInput)];
-            return `${build} with rows from ${probe}: ${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+            const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+            return `built from ${build}, probed with ${probe}: ${rows}`;
         }
         case "join":
         case "group":

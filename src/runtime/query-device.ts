@@ -9,6 +9,7 @@ import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
 import { namedAlgorithm } from "../planner/device-algorithms.js";
+import { outOfCoreHostBytes } from "../planner/out-of-core/plan.js";
 import { planOnDevice, type DevicePlan } from "../planner/plan-device.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { defaultPolicy } from "../planner/policy.js";
@@ -80,7 +81,15 @@ export class QueryDevice {
 
     /** Is the next query likely to run on the GPU? What only a plan for it needs is sampled then. */
     public isLikely(debug: DebugKnobs): boolean {
-        return this.options.device !== "cpu" && (this.options.device === "gpu" || this.#isOpen || debug.gpu === true || debug.outOfCore === true);
+        const { device } = this.options;
+        return device !== "cpu" && (device === "gpu" || this.#isOpen || isWanted(debug));
+    }
+
+    /** Host memory that the query could use for a join out of core; 0 where none is to be expected. */
+    public wantedBytes(query: PlanQuery): number {
+        const { memoryBytes } = this.options;
+        if (!this.isLikely(query.debug)) return 0;
+        return outOfCoreHostBytes(query, this.#usable?.limitBytes ?? memoryBytes);
     }
 
     /**
@@ -90,7 +99,7 @@ export class QueryDevice {
     public async choose(query: PlanQuery, host: Plan): Promise<Plan> {
         if (this.options.device === "cpu") return host;
         if (this.options.device === "gpu") return await this.#require(query, host);
-        if (query.debug.gpu === true || query.debug.outOfCore === true) return await this.#prefer(query, host);
+        if (isWanted(query.debug)) return await this.#prefer(query, host);
         if (namedAlgorithm(query.root) !== undefined) return await this.#asNamed(query, host);
         const profile = query.profile;
         const policy = query.policy ?? defaultPolicy;
@@ -131,7 +140,7 @@ export class QueryDevice {
             if (made instanceof NotOnDevice) return onHost(host, made.reason);
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
             if (wanted > limitBytes) return onHost(host, doesNotFit(wanted, limitBytes, made.notOutOfCore));
-            if (!isOutOfCore(made.plan) || isWanted(query) || made.plan.predictedMs < host.predictedMs) {
+            if (!isOutOfCore(made.plan) || isWanted(query.debug) || made.plan.predictedMs < host.predictedMs) {
                 return made.plan;
             }
             return onHost(host, slower(host.predictedMs, made.plan.predictedMs));
@@ -233,7 +242,7 @@ function isOutOfCore({ stages }: Plan): boolean {
 }
 
 /** Does the user want the GPU, whatever the predicted times? */
-function isWanted({ debug }: PlanQuery): boolean {
+function isWanted(debug: DebugKnobs): boolean {
     return debug.gpu === true || debug.outOfCore === true;
 }
 

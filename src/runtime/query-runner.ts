@@ -210,7 +210,7 @@ export class QueryRunner {
         const streamed = inputsOf(query.root).some((input) => input.streamed);
         const waitsForUser = query.sink === "batches" || streamed;
         const request = {
-            wantedBytes: planner.wantedBytes(),
+            wantedBytes: Math.max(planner.wantedBytes(), this.device.wantedBytes(query)),
             minimumBytes: () => planner.minimumBytes(),
             waitsForUser
         };

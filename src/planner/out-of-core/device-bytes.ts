@@ -4,8 +4,8 @@ import type { OutOfCoreJoin, OutOfCoreOutput, OutOfCoreSizes } from "../../plan/
 type Shape = Omit<OutOfCoreJoin, "sizes">;
 
 /**
- * GPU memory that a join out of core takes: the twin of JoinShape::device_bytes in cuda/out_of_core/join_state.cu, whose
- * constants these are. A test compares both.
+ * GPU memory that a join out of core takes: the twin of JoinShape::device_bytes in cuda/out_of_core/join_state.cu,
+ * whose constants these are. A test compares both.
  */
 const columnAlignBytes = 256;
 const regionAlignRows = 8;

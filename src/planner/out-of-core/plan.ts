@@ -7,10 +7,10 @@ import { Estimator } from "../estimates.js";
 import { joinSides, otherSide, type Side } from "../join-sides.js";
 import type { PlanQuery } from "../plan-search.js";
 import { defaultPolicy } from "../policy.js";
-import { deviceBytes } from "./device-bytes.js";
+import { deviceBytes, rowBytes } from "./device-bytes.js";
 import { outOfCoreLayout } from "./layout.js";
 import { packedRowBytes, predictOutOfCore } from "./predict.js";
-import { chooseSizes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
+import { chooseSizes, mostHostBytes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
 
 type InputJoin = JoinNode & { readonly left: InputNode; readonly right: InputNode };
 
@@ -28,11 +28,41 @@ function requireInputJoin({ root }: PlanQuery): InputJoin {
     return root as InputJoin;
 }
 
+/** Limit that counts for a GPU that was not opened yet and was given none. */
+const unknownLimitBytes = 4 * 1024 ** 3;
+
+/** Tables, copies of their rows and a result take no more than so often what both sides take as packed rows. */
+const tablesFactor = 6;
+
+/**
+ * Host memory that a query could use for chunks and spilled rows; 0 where its tables are likely to fit GPU memory, or
+ * where it cannot run out of core at all. `limitBytes` undefined: not known yet.
+ */
+export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBytes): number {
+    try {
+        const node = requireInputJoin(query);
+        const policy = query.policy ?? defaultPolicy;
+        const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
+        const sides = joinSides(node, [], estimator, policy);
+        const { join } = outOfCoreLayout(node, sides, query.sink === "count");
+        const rows = { build: node[sides.build].input.rows, probe: node[otherSide(sides.build)].input.rows };
+        const bytes = rows.build * rowBytes(join, "build") + rows.probe * rowBytes(join, "probe");
+
+        if (query.debug.outOfCore !== true && tablesFactor * bytes < limitBytes) return 0;
+        return Math.ceil(mostHostBytes(join, rows.build, rows.probe, limitBytes) / hostShare);
+    } catch (error) {
+        if (error instanceof NotOnDevice) return 0;
+        throw error;
+    }
+}
+
+/** A sixteenth is for readers of files, and for what estimates of the others are wrong by. */
+const hostShare = 15 / 16;
+
 /** What the query may use of host memory for chunks, rows of the result and spilled rows. */
 function hostBytes({ memory, batchBytes, queuedBatches, threads, sink }: Plan): number {
     const batches = sink === "count" ? 0 : (queuedBatches + threads) * batchBytes;
-    // A sixteenth for readers of files and for what estimates of the others are wrong by.
-    return memory.budgetBytes * (15 / 16) - memory.fixedBytes - batches;
+    return memory.budgetBytes * hostShare - memory.fixedBytes - batches;
 }
 
 function nameOf(node: JoinNode, build: Side): string {

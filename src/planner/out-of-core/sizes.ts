@@ -115,8 +115,8 @@ function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
 }
 
 /**
- * All partitions when their pages suffice, however the rows are spread. Else 3 % are left for partitions that are larger
- * than expected: one that has begun in GPU memory and must leave it costs more than one that never came.
+ * All partitions when their pages suffice, however the rows are spread. Else 3 % are left for partitions that are
+ * larger than expected: one that has begun in GPU memory and must leave it costs more than one that never came.
  */
 function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes): number {
     const partitions = 2 ** sizes.radixBits;
@@ -135,6 +135,28 @@ export function spilledBytes(
     return { build: share * buildRows * packedBytes.build, probe: share * probeRows * packedBytes.probe };
 }
 
+/** Packed rows of both sides if all of them leave GPU memory and packing gains nothing. */
+function spilledMost(shape: SizeRequest["shape"], buildRows: number, probeRows: number, sizes: OutOfCoreSizes): number {
+    const { chunkRows, radixBits } = sizes;
+    const allOf = (side: "build" | "probe", rows: number): number =>
+        Math.ceil(rows / chunkRows) * packedBytesMax(shape, side, chunkRows, radixBits);
+    return allOf("build", buildRows) + allOf("probe", probeRows);
+}
+
+/** Host memory that a join of so many rows could use. */
+export function mostHostBytes(
+    shape: SizeRequest["shape"],
+    buildRows: number,
+    probeRows: number,
+    limitBytes: number
+): number {
+    const packedBytes = { build: 0, probe: 0 };
+    const request = { shape, buildRows, probeRows, packedBytes, limitBytes, hostBytes: Infinity, debug: {} };
+    const sizes = sizesOf(request);
+    const { chunks, results } = ringBytes(shape, sizes);
+    return chunks + results + spilledMost(shape, buildRows, probeRows, sizes) + spillBlockBytesMax;
+}
+
 /** All that the host has for it and both sides could take; too little for what is expected is a reason not to begin. */
 function chooseSpill(request: SizeRequest, sizes: OutOfCoreSizes): { spillBytes: number; spillBlockBytes: number } {
     const { shape, buildRows, probeRows, hostBytes } = request;
@@ -148,15 +170,13 @@ function chooseSpill(request: SizeRequest, sizes: OutOfCoreSizes): { spillBytes:
                 `${formatBytes(Math.max(0, free))} are left of the budget`
         );
     }
-    const allOf = (side: "build" | "probe", rows: number): number =>
-        Math.ceil(rows / sizes.chunkRows) * packedBytesMax(shape, side, sizes.chunkRows, sizes.radixBits);
-    const all = allOf("build", buildRows) + allOf("probe", probeRows);
+    const all = spilledMost(shape, buildRows, probeRows, sizes);
     const spillBlockBytes = clamp(powerOfTwoAtMost(all / 64), spillBlockBytesMin, spillBlockBytesMax);
     return { spillBytes: Math.min(free, all + spillBlockBytes), spillBlockBytes };
 }
 
-/** Sizes of a join out of core; throws NotOnDevice where GPU or host memory is too little. */
-export function chooseSizes(request: SizeRequest): OutOfCoreSizes {
+/** All sizes but those of spilled rows. */
+function sizesOf(request: SizeRequest): OutOfCoreSizes {
     let sizes: OutOfCoreSizes = {
         radixBits: chooseRadixBits(request),
         pageRows: choosePageRows(request),
@@ -165,6 +185,11 @@ export function chooseSizes(request: SizeRequest): OutOfCoreSizes {
     };
     sizes = withChunks(sizes, chooseChunkRows(request, sizes));
     sizes = { ...sizes, pages: choosePages(request, sizes) };
-    sizes = { ...sizes, residentPartitions: chooseResident(request, sizes) };
+    return { ...sizes, residentPartitions: chooseResident(request, sizes) };
+}
+
+/** Sizes of a join out of core; throws NotOnDevice where GPU or host memory is too little. */
+export function chooseSizes(request: SizeRequest): OutOfCoreSizes {
+    const sizes = sizesOf(request);
     return { ...sizes, ...chooseSpill(request, sizes) };
 }

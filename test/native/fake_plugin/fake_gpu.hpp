@@ -20,6 +20,8 @@ struct spillway_cuda_gpu {
     uint64_t peak_bytes;
     int children;
     std::atomic<bool> cancelled;
+    uint64_t pinned_used_bytes = 0;
+    uint64_t pinned_reserved_bytes = 0;  // with what is cached until trim()
 };
 struct spillway_cuda_transfer {
     spillway_cuda_gpu* gpu;

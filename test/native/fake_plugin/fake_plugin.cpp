@@ -19,6 +19,7 @@ struct spillway_cuda_buffer {
 struct spillway_cuda_pinned {
     spillway_cuda_gpu* gpu;
     std::unique_ptr<char[]> data;
+    uint64_t bytes;
 };
 
 namespace fake {
@@ -109,6 +110,8 @@ void memory_info(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_
     memory->peak_bytes = gpu->peak_bytes;
     memory->limit_bytes = gpu->limit_bytes;
     memory->free_bytes = gpu->limit_bytes - gpu->used_bytes;
+    memory->pinned_used_bytes = gpu->pinned_used_bytes;
+    memory->pinned_reserved_bytes = gpu->pinned_reserved_bytes;
 }
 
 void reset_peak(spillway_cuda_gpu* gpu) {
@@ -116,8 +119,10 @@ void reset_peak(spillway_cuda_gpu* gpu) {
     gpu->peak_bytes = gpu->used_bytes;
 }
 
-void trim(spillway_cuda_gpu*, spillway_cuda_status* status) {
+void trim(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
     ok(status);
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
+    gpu->pinned_reserved_bytes = gpu->pinned_used_bytes;
 }
 
 void set_cancelled(spillway_cuda_gpu* gpu, int32_t cancelled) {
@@ -157,13 +162,16 @@ void allocate_pinned(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose
     ok(status);
     const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     ++gpu->children;
-    *block = new spillway_cuda_pinned{gpu, std::make_unique<char[]>(bytes)};
+    gpu->pinned_used_bytes += bytes;
+    if (gpu->pinned_used_bytes > gpu->pinned_reserved_bytes) gpu->pinned_reserved_bytes = gpu->pinned_used_bytes;
+    *block = new spillway_cuda_pinned{gpu, std::make_unique<char[]>(bytes), bytes};
     *address = (*block)->data.get();
 }
 
 void free_pinned(spillway_cuda_pinned* block) {
     const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     --block->gpu->children;
+    block->gpu->pinned_used_bytes -= block->bytes;
     delete block;
 }
 

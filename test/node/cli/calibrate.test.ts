@@ -51,7 +51,8 @@ test("measures every figure of a GPU that queries tell, and says of the rest whe
     expect(stdout).toMatch(/^device_open_ms: [\d.]+$/m);
     const others = [...stdout.matchAll(/^(\w+): [\d.]+ # not measured here/gm)].map(([, name]) => name);
     // Of the made-up phases of the plugin for tests come figures all the same; these no query tells.
-    const unknown = ["device_cache_bytes", "device_block_bytes"];
+    const links = ["in", "out", "both"].map((way) => `device_copy_${way}_bytes_per_ms`);
+    const unknown = [...links, "device_cache_bytes", "device_block_bytes"];
     if (!usesRealGpu) expect(others).toEqual(unknown);
     expect(readProfile(path).deviceOpenMs).toBe(figures.deviceOpenMs);
 });
