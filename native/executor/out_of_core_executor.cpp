@@ -35,7 +35,12 @@ class OutOfCore {
         OutOfCoreRun done;
         GpuResultSink* const rows = blocks_ ? &*blocks_ : nullptr;
         phase(kBuildSide, [&](GpuChunkSource& chunks) { done.partition_rows = join_.build(chunks, rows); });
-        phase(kProbeSide, [&](GpuChunkSource& chunks) { done.report = join_.probe(chunks, rows); });
+        phase(kProbeSide, [&](GpuChunkSource& chunks) {
+            done.report = join_.probe(chunks, rows);
+            // The last rows may wait for a reader who needs the memory of both before he reads on.
+            join_.reset();
+            spill_.release();
+        });
         return done;
     }
 
@@ -56,11 +61,13 @@ class OutOfCore {
         ChunkFeeder feeder(*sources_[side], columns_[side], ring_, stage_.join.sizes.chunk_rows, budget_, control_);
         const int feeders = feeder.workers_max(stage_.workers);
         const int deliverers = blocks_ ? stage_.workers : 0;
-        if (blocks_) blocks_->begin();
+        if (blocks_) blocks_->begin(deliverers);
         const auto body = [&](int worker) {
             if (worker == 0) {
                 use(feeder);
-                if (blocks_) blocks_->end();
+                if (!blocks_) return;
+                blocks_->end();
+                blocks_->drain();
             } else if (worker <= feeders) {
                 feeder.work();
             } else {
@@ -79,7 +86,7 @@ class OutOfCore {
     MemoryBudget& budget_;
     JobControl& control_;
     const ChunkColumns columns_[2];
-    const Reservation spill_;
+    Reservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
     // Last, so that copies have ended before their memory goes.

@@ -86,9 +86,34 @@ void ResultBlocks::close() noexcept {
     changed_.notify_all();
 }
 
-void ResultBlocks::begin() {
+class ResultBlocks::Working {
+  public:
+    explicit Working(ResultBlocks& blocks) : blocks_(blocks) {}
+    ~Working() {
+        const std::lock_guard<std::mutex> lock(blocks_.mutex_);
+        --blocks_.working_;
+        blocks_.changed_.notify_all();
+    }
+    Working(const Working&) = delete;
+
+  private:
+    ResultBlocks& blocks_;
+};
+
+void ResultBlocks::begin(int workers) {
     const std::lock_guard<std::mutex> lock(mutex_);
     ended_ = false;
+    working_ = workers;
+}
+
+void ResultBlocks::drain() {
+    pause_([this] {
+        std::unique_lock<std::mutex> lock(mutex_);
+        while (working_ > 0) {
+            control_.check();
+            changed_.wait_for(lock, kAbortPoll);
+        }
+    });
 }
 
 void ResultBlocks::end() {
@@ -117,6 +142,7 @@ bool ResultBlocks::take(Stripe& stripe) {
 }
 
 void ResultBlocks::work(int worker) {
+    const Working working(*this);
     for (Stripe stripe; take(stripe);) {
         control_.check();
         OutputBatch batch = batch_of(stripe);

@@ -29,10 +29,13 @@ class ResultBlocks final : public GpuResultSink {
     void open(uint64_t rows, void** columns) override;
     void close() noexcept override;
 
-    // One worker, until end() was called and what was closed before has been delivered.
+    // begin() says how many call work(); each returns when end() was called and what was closed before has been
+    // delivered.
+    void begin(int workers);
     void work(int worker);
-    void begin();
     void end();
+    // Waits for all of them.
+    void drain();
     // Those who wait look at the job again: it was cancelled.
     void wake();
 
@@ -48,6 +51,7 @@ class ResultBlocks final : public GpuResultSink {
         uint64_t row = 0;
         uint64_t rows = 0;
     };
+    class Working;
     bool take(Stripe& stripe);
     OutputBatch batch_of(const Stripe& stripe);
     void wait_for_block();
@@ -68,6 +72,7 @@ class ResultBlocks final : public GpuResultSink {
     std::deque<Block*> opened_;
     std::deque<Block*> ready_;
     bool ended_ = false;
+    int working_ = 0;
 };
 
 }  // namespace spillway

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// When joins run out of core, what explain and reports say of them, and what becomes of them when something fails.
+import { Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
+import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import { afterEach, describe, expect, test } from "vitest";
+import { deviceBytes } from "../../../src/planner/out-of-core/device-bytes.js";
+import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { binding, openEngine } from "../addon/support.js";
+
+useGpu();
+
+const mebibyte = 2 ** 20;
+
+async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+    const runtime = await openRuntime({ threads: 2, ...options });
+    try {
+        return await body(runtime);
+    } finally {
+        await runtime.close();
+    }
+}
+
+function behave(behaviour: string | undefined): void {
+    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
+    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
+}
+
+afterEach(() => behave(undefined));
+
+/** Keys 0, step, 2 step, ... */
+function table(rows: number, step = 1): Table {
+    const keys = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i * step));
+    return new Table({ k: makeVector(keys), v: makeVector(Int32Array.from({ length: rows }, (_, i) => i)) });
+}
+
+function joinOf(runtime: Runtime, rows = 3000, more = {}): Query {
+    const [left, right] = [runtime.fromTable(table(rows)), runtime.fromTable(table(rows, 2))];
+    return runtime.join({ left, right, on: "k", ...more });
+}
+
+const forced = { device: "gpu", memory: { device: "64MiB", host: "256MiB" }, debug: { outOfCore: true } } as const;
+
+describe("the plan", () => {
+    test("takes a join whose tables do not fit out of core, with the memory that is allowed", async () => {
+        const rows = 700_000;
+        await withRuntime({ device: "gpu", memory: { device: "26MiB", host: "512MiB" } }, async (runtime) => {
+            const query = joinOf(runtime, rows);
+            const explained = await query.explain();
+            expect(explained.plan.stages.map(({ kind }) => kind)).toEqual(["deviceOutOfCoreJoin"]);
+            expect(explained.plan.deviceMemory?.estimatedBytes).toBeLessThanOrEqual(26 * mebibyte);
+            let found = 0;
+            for await (const batch of query.batches()) found += batch.numRows;
+            expect(found).toBe(rows / 2);
+            const report = query.report();
+            expect(report).toMatchObject({ device: "gpu", rowsOut: rows / 2 });
+            expect(report?.devicePeakBytes).toBeLessThanOrEqual(26 * mebibyte);
+            const told = report?.stages[0]?.device?.outOfCore;
+            expect(told?.residentPartitions).toBeLessThan(told?.partitions ?? 0);
+            expect(told?.spilledRows.build).toBeGreaterThan(0);
+        });
+        await withRuntime({ device: "gpu", memory: { device: "1GiB", host: "512MiB" } }, async (runtime) => {
+            const { plan } = await joinOf(runtime, rows).explain();
+            expect(plan.stages.map(({ kind }) => kind)).toEqual(["upload", "upload", "deviceJoin", "deliver"]);
+        });
+    });
+
+    test("says what the link carries, and the report what it carried", async () => {
+        await withRuntime({ ...forced, debug: { outOfCore: true, residentShare: 1 } }, async (runtime) => {
+            const query = joinOf(runtime);
+            const text = String(await query.explain());
+            expect(text).toMatch(/join: out of core on the GPU: .*\(build side: (left|right)\)/);
+            expect(text).toMatch(/2\^5 partitions, 100 % of them stay in GPU memory, chunks of [\d,]+ rows/);
+            expect(text).toMatch(/link: [\d.]+ KiB to the GPU, [\d.]+ KiB from it, with 0 B of spilled rows each way/);
+            expect(text).toMatch(/build [\d.]+ ms, probe [\d.]+ ms, spilled partitions [\d.]+ ms/);
+            await query.toTable();
+            const stage = query.report()?.stages[0];
+            const { h2dBytes, predicted, ...told } = stage!.device!.outOfCore!;
+            expect(h2dBytes).toBe(2 * 3000 * 12);
+            expect(predicted.h2dBytes).toBe(h2dBytes);
+            expect(told).toMatchObject({ partitions: 32, residentPartitions: 32, spilledRows: { build: 0, probe: 0 } });
+            expect(query.report()?.uploadedBytes).toBe(h2dBytes);
+        });
+        await withRuntime({ ...forced, debug: { outOfCore: true, residentShare: 0, radixBits: 4 } }, async (runtime) => {
+            const query = joinOf(runtime);
+            expect(String(await query.explain())).toContain("2^4 partitions, 0 % of them stay in GPU memory");
+            expect(await query.count()).toBe(1500);
+            const { spilledRows, h2dBytes, d2hBytes } = query.report()!.stages[0]!.device!.outOfCore!;
+            expect(spilledRows).toEqual({ build: 3000, probe: 3000 });
+            expect(h2dBytes).toBe(d2hBytes + 2 * 3000 * 8);
+        });
+    });
+
+    test("knows the GPU memory that the plugin takes", async () => {
+        const engine = openEngine();
+        const unlimited = { ordinal: 0, memoryBytes: 0, pinnedBytes: 2 ** 26, keptPinnedBytes: 2 ** 26 };
+        await binding.openDevice(engine, unlimited);
+        for (const debug of [{}, { radixBits: 9 }, { chunkRows: 1000 }, { residentShare: 0 }]) {
+            await withRuntime({ ...forced, debug: { outOfCore: true, ...debug } }, async (runtime) => {
+                for (const type of ["inner", "full", "semi", "left"] as const) {
+                    for (const result of ["count", "batches"] as const) {
+                        const { plan } = await joinOf(runtime, 100_000, { type }).explain({ result });
+                        const { layout, sizes } = plan.stages[0] as OutOfCoreStage;
+                        const join = { ...layout.join, sizes };
+                        expect(deviceBytes(layout.join, sizes)).toBe(binding.outOfCoreBytes(engine, join));
+                    }
+                }
+            });
+        }
+        binding.closeEngine(engine);
+    });
+
+    test("says why a join cannot run out of core", async () => {
+        const text = new Table({ k: vectorFromArray(["a", "b"], new Utf8()), v: makeVector(Int32Array.of(1, 2)) });
+        const wide = new Table(
+            Object.fromEntries(["k", "a", "b", "c", "d", "e"].map((name) => [name, makeVector(BigInt64Array.of(1n))]))
+        );
+        const nulls = new Table({ k: vectorFromArray([1, null], new Int32()) });
+        const cases: [(runtime: Runtime) => Query, RegExp][] = [
+            [(r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "k" }), /key `k` is text/],
+            [
+                (r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "v" }),
+                /values of column `k` are not of 1, 2, 4, 8 or 16 bytes/
+            ],
+            [(r) => r.join({ left: r.fromTable(wide), right: r.fromTable(wide), on: "k" }), /48 bytes in 5 columns/],
+            [
+                (r) => r.join({ left: r.fromTable(wide), right: r.fromTable(wide), on: ["k", "a"] }),
+                /the key has 16 bytes/
+            ],
+            [
+                (r) => r.join({ left: r.fromTable(nulls), right: r.fromTable(nulls), on: "k", nullEquality: true }),
+                /NULL keys/
+            ],
+            [(r) => joinOf(r, 10, { algorithm: "npj" }), /"npj" was asked for/],
+            [(r) => joinOf(r, 10).join(r.fromTable(table(5)), { on: "k", suffix: "_3" }), /more than two relations/],
+            [(r) => joinOf(r, 10).groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } }), /group-bys do not/]
+        ];
+        await withRuntime(forced, async (runtime) => {
+            await withRuntime({ ...forced, device: "auto" }, async (automatic) => {
+                for (const [make, reason] of cases) {
+                    const details = { option: "device" };
+                    const refused = expect(make(runtime).toTable()).rejects;
+                    await refused.toMatchObject({ code: "UNSUPPORTED_TYPE", details, message: expect.stringMatching(reason) as string });
+                    const query = make(automatic);
+                    await query.toTable();
+                    expect(query.report()).toMatchObject({ device: "cpu" });
+                    expect(query.report()?.deviceReason).toMatch(reason);
+                }
+            });
+        });
+    });
+
+    test("says so where the tables fit neither way", async () => {
+        const strings = vectorFromArray(Array.from({ length: 200_000 }, (_, i) => `text ${i}`), new Utf8());
+        const big = new Table({ k: strings });
+        await withRuntime({ device: "gpu", memory: { device: "4MiB" } }, async (runtime) => {
+            const query = runtime.join({ left: runtime.fromTable(big), right: runtime.fromTable(big), on: "k" });
+            const message = expect.stringMatching(/\(out of core: key `k` is text or bytes\)/) as string;
+            await expect(query.count()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", message });
+        });
+        await withRuntime({ ...forced, memory: { device: "18MiB" } }, async (runtime) => {
+            const message = expect.stringMatching(/it takes [\d.]+ MiB of GPU memory at least/) as string;
+            await expect(joinOf(runtime).count()).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", message });
+        });
+    });
+
+    test("leaves a join to the CPU engine where that is predicted faster", async () => {
+        const options = { device: "auto", memory: { device: "40MiB", host: "512MiB" } } as const;
+        await withRuntime({ ...options, debug: { gpu: true } }, async (runtime) => {
+            expect((await joinOf(runtime, 700_000).explain()).plan.device).toBe("gpu");
+        });
+        await withRuntime(options, async (runtime) => {
+            const { plan } = await joinOf(runtime, 700_000).explain();
+            expect(plan.device).toBe("cpu");
+        });
+    });
+
+    test("knobs are checked", async () => {
+        for (const debug of [{ residentShare: 1.5 }, { residentShare: "all" }, { chunkRows: 10 }, { outOfCore: 1 }]) {
+            const wrong = openRuntime({ debug: debug as object });
+            await expect(wrong).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+        }
+    });
+});
+
+describe("a running join", () => {
+    const chunked = { ...forced, debug: { outOfCore: true, chunkRows: 128 } };
+
+    test.skipIf(usesRealGpu)("ends at once when it is aborted, and the next one runs", async () => {
+        await withRuntime(chunked, async (runtime) => {
+            behave("slow");
+            const controller = new AbortController();
+            setTimeout(() => controller.abort(), 50);
+            const reason = { name: "AbortError" };
+            await expect(joinOf(runtime).count({ signal: controller.signal })).rejects.toMatchObject(reason);
+            behave(undefined);
+            expect(await joinOf(runtime).count()).toBe(1500);
+            expect(runtime.memory().host.usedBytes).toBe(0);
+        });
+    });
+
+    test("ends when its reader does, and waits for one that runs queries of its own", async () => {
+        await withRuntime(chunked, async (runtime) => {
+            for await (const batch of joinOf(runtime).batches({ batchRows: 10 })) {
+                expect(batch.numRows).toBeGreaterThan(0);
+                break;
+            }
+            let rows = 0;
+            for await (const batch of joinOf(runtime).batches({ batchRows: 500 })) {
+                rows += batch.numRows;
+                expect(await joinOf(runtime, 300).count()).toBe(150);
+            }
+            expect(rows).toBe(1500);
+        });
+    });
+
+    test.skipIf(usesRealGpu)("a GPU without memory is an error, or the CPU engine's turn", async () => {
+        await withRuntime(chunked, async (runtime) => {
+            expect(await joinOf(runtime).count()).toBe(1500);
+            behave("refuse");
+            await expect(joinOf(runtime).count()).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+            behave(undefined);
+            expect(await joinOf(runtime).count()).toBe(1500);
+        });
+    });
+});
