@@ -251,8 +251,8 @@ typedef struct spillway_cuda_functions {
     /*
      * Joins beyond GPU memory (plugin_out_of_core.h). What the spec's sizes take of GPU memory; needs no GPU. Then
      * begin, build and probe, once each; both return when the device is done. partition_rows: of the build side, one
-     * for each of 2^radix_bits partitions; NULL: nobody asks. sums: one per output column, else NULL. After an error the
-     * join can only be freed.
+     * for each of 2^radix_bits partitions; NULL: nobody asks. sums: one per output column, else NULL. After an error
+     * the join can only be freed.
      */
     void (*out_of_core_bytes)(const spillway_cuda_out_of_core_spec* spec, uint64_t* bytes,
                               spillway_cuda_status* status);

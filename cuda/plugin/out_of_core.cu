@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/out_of_core.hpp"
-
 #include <algorithm>
 #include <memory>
 #include <mutex>
@@ -9,6 +7,7 @@
 #include "device/guard.hpp"
 #include "out_of_core/out_of_core_join.hpp"
 #include "plugin/handles.hpp"
+#include "plugin/out_of_core.hpp"
 
 // The child is the first member, so that it is counted until the memory is back in its pools.
 struct spillway_cuda_out_of_core {

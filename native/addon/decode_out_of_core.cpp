@@ -164,8 +164,7 @@ OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& 
     const Field presence = fields["presence"];
     stage.presence = presence.int32(-1, static_cast<int32_t>(stage.join.outputs.size()) - 1);
     const bool is_presence =
-        stage.presence < 0 ||
-        stage.join.outputs[static_cast<size_t>(stage.presence)].side == GpuOutputSide::kPresence;
+        stage.presence < 0 || stage.join.outputs[static_cast<size_t>(stage.presence)].side == GpuOutputSide::kPresence;
     if (!is_presence) throw presence.error("an output of presence bytes");
     for (const Field& column : fields["columns"].array()) stage.columns.push_back(decode_result(column, stage));
     stage.workers = fields["workers"].int32(1, kWorkersMax);

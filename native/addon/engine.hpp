@@ -28,8 +28,8 @@ struct Engine {
     std::atomic<bool> keeps_dropped{true};
     const std::shared_ptr<SpillSpace> spill_space;
     const int threads;
-    int64_t running_jobs = 0;        // JS thread only
-    std::shared_ptr<OpenedGpu> gpu;  // set once, on the JS thread; jobs keep it by their tables and captures
+    int64_t running_jobs = 0;                 // JS thread only
+    std::shared_ptr<OpenedGpu> gpu;           // set once, on the JS thread; jobs keep it by their tables and captures
     std::unique_ptr<KeptPinned> kept_pinned;  // of gpu, set with it
 
     // Closed handles give their memory back on a background thread; a stage that starts meanwhile must not find the

@@ -28,9 +28,9 @@ struct PlainSpec {
         spec.output_count = outputs.size();
         spec.outputs = outputs.data();
         const GpuOutOfCoreSizes& sizes = from.sizes;
-        spec.sizes = {sizes.radix_bits,   sizes.chunk_slots,       sizes.chunk_rows,          sizes.page_rows,
-                      sizes.pages,        sizes.resident_partitions, sizes.result_slots,      sizes.spill_block_bytes,
-                      sizes.spill_bytes,  sizes.result_rows};
+        spec.sizes = {sizes.radix_bits,  sizes.chunk_slots,         sizes.chunk_rows,   sizes.page_rows,
+                      sizes.pages,       sizes.resident_partitions, sizes.result_slots, sizes.spill_block_bytes,
+                      sizes.spill_bytes, sizes.result_rows};
     }
     PlainSpec(const PlainSpec&) = delete;
 

@@ -86,8 +86,7 @@ void ChunkColumns::clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows
 }
 
 bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const {
-    return !nullable_ ||
-           all_bits_set(chunk + validity_at_, static_cast<int64_t>(at), static_cast<int64_t>(rows));
+    return !nullable_ || all_bits_set(chunk + validity_at_, static_cast<int64_t>(at), static_cast<int64_t>(rows));
 }
 
 void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* chunk, uint64_t at) const {

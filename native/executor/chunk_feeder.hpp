@@ -30,8 +30,8 @@ class ChunkRing {
 // rows, while the join takes the chunks that are complete.
 class ChunkFeeder final : public GpuChunkSource {
   public:
-    ChunkFeeder(Source& source, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows,
-                MemoryBudget& budget, JobControl& control);
+    ChunkFeeder(Source& source, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows, MemoryBudget& budget,
+                JobControl& control);
 
     // More would have nothing to do.
     int workers_max(int workers) const;

@@ -12,6 +12,7 @@ import { fileURLToPath } from "node:url";
 import { openRuntime } from "../../dist/index.js";
 import { algorithms } from "./algorithms.mjs";
 import { check, compare, counts, joinTypes, options } from "./checks.mjs";
+import { outOfCore } from "./out-of-core.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 
 const joinAlgorithm = options["join-algorithm"];
@@ -193,6 +194,7 @@ try {
     await algorithms(gpu, cpu);
     await chains(gpu, cpu);
     await pieces(cpu);
+    await outOfCore(cpu, folder);
     await commandLine(folder);
 } finally {
     await gpu.close();

@@ -16,6 +16,9 @@ const resultSlots = 2;
 /** A partition of the build side stays below this, so that its index lies in the L2 cache while it is probed. */
 const partitionBytesMax = 32 * mebibyte;
 const radixBitsRange = [5, 12] as const;
+/** What a partition takes for itself: gaps in chunks and packed runs, lists, extremes of its fields. */
+const bytesPerPartition = 8 * kibibyte;
+const partitionsShare = 1 / 8;
 
 /** A chunk takes 1.2 ms on a link of 55 GB/s; starting its copies and kernels takes some 20 us. */
 const chunkBytesMax = 64 * mebibyte;
@@ -64,7 +67,9 @@ function chooseRadixBits({ shape, buildRows, limitBytes, debug }: SizeRequest): 
     const [least, most] = radixBitsRange;
     if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
     const bytesMax = Math.max(1, Math.min(partitionBytesMax, limitBytes / 16));
-    return clamp(Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax)), least, most);
+    const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
+    const wanted = Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax));
+    return clamp(wanted, least, Math.min(most, Math.max(least, affordable)));
 }
 
 /** Few, since each partition wastes half a page. */

@@ -81,14 +81,17 @@ describe("the plan", () => {
             expect(told).toMatchObject({ partitions: 32, residentPartitions: 32, spilledRows: { build: 0, probe: 0 } });
             expect(query.report()?.uploadedBytes).toBe(h2dBytes);
         });
-        await withRuntime({ ...forced, debug: { outOfCore: true, residentShare: 0, radixBits: 4 } }, async (runtime) => {
-            const query = joinOf(runtime);
-            expect(String(await query.explain())).toContain("2^4 partitions, 0 % of them stay in GPU memory");
-            expect(await query.count()).toBe(1500);
-            const { spilledRows, h2dBytes, d2hBytes } = query.report()!.stages[0]!.device!.outOfCore!;
-            expect(spilledRows).toEqual({ build: 3000, probe: 3000 });
-            expect(h2dBytes).toBe(d2hBytes + 2 * 3000 * 8);
-        });
+        await withRuntime(
+            { ...forced, debug: { outOfCore: true, residentShare: 0, radixBits: 4 } },
+            async (runtime) => {
+                const query = joinOf(runtime);
+                expect(String(await query.explain())).toContain("2^4 partitions, 0 % of them stay in GPU memory");
+                expect(await query.count()).toBe(1500);
+                const { spilledRows, h2dBytes, d2hBytes } = query.report()!.stages[0]!.device!.outOfCore!;
+                expect(spilledRows).toEqual({ build: 3000, probe: 3000 });
+                expect(h2dBytes).toBe(d2hBytes + 2 * 3000 * 8);
+            }
+        );
     });
 
     test("knows the GPU memory that the plugin takes", async () => {
@@ -116,7 +119,11 @@ describe("the plan", () => {
             Object.fromEntries(["k", "a", "b", "c", "d", "e"].map((name) => [name, makeVector(BigInt64Array.of(1n))]))
         );
         const nulls = new Table({ k: vectorFromArray([1, null], new Int32()) });
-        const cases: [(runtime: Runtime) => Query, RegExp][] = [
+        interface Runs {
+            toTable(): Promise<unknown>;
+            report: Query["report"];
+        }
+        const cases: [(runtime: Runtime) => Runs, RegExp][] = [
             [(r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "k" }), /key `k` is text/],
             [
                 (r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "v" }),
@@ -140,7 +147,11 @@ describe("the plan", () => {
                 for (const [make, reason] of cases) {
                     const details = { option: "device" };
                     const refused = expect(make(runtime).toTable()).rejects;
-                    await refused.toMatchObject({ code: "UNSUPPORTED_TYPE", details, message: expect.stringMatching(reason) as string });
+                    await refused.toMatchObject({
+                        code: "UNSUPPORTED_TYPE",
+                        details,
+                        message: expect.stringMatching(reason) as string
+                    });
                     const query = make(automatic);
                     await query.toTable();
                     expect(query.report()).toMatchObject({ device: "cpu" });
@@ -151,7 +162,10 @@ describe("the plan", () => {
     });
 
     test("says so where the tables fit neither way", async () => {
-        const strings = vectorFromArray(Array.from({ length: 200_000 }, (_, i) => `text ${i}`), new Utf8());
+        const strings = vectorFromArray(
+            Array.from({ length: 200_000 }, (_, i) => `text ${i}`),
+            new Utf8()
+        );
         const big = new Table({ k: strings });
         await withRuntime({ device: "gpu", memory: { device: "4MiB" } }, async (runtime) => {
             const query = runtime.join({ left: runtime.fromTable(big), right: runtime.fromTable(big), on: "k" });

@@ -22,7 +22,7 @@ import {
     type DataType,
     type RecordBatch
 } from "apache-arrow";
-import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
 import { randomValue } from "../../support/domains.js";
@@ -86,7 +86,7 @@ const widths = new Map<DataType, number>([1, 2, 4, 8, 4, 8, 1, 4, 16, 16, 2].map
 /** Rows stay below 32 bytes with a key of 8 and a byte of validity for each column; floats are no keys alone. */
 function payload(random: Random, rows: number, prefix: string, keyBytes: number): PlainColumn[] {
     const columns: PlainColumn[] = [];
-    for (let left = 32 - keyBytes; columns.length < 4; ) {
+    for (let left = 32 - keyBytes; columns.length < 4;) {
         const fitting = payloads.filter((type) => widths.get(type)! + 1 <= left);
         if (fitting.length === 0 || random.chance(0.2)) break;
         const type = random.pick(fitting);
@@ -145,13 +145,17 @@ describe("joins out of core", () => {
                     const [l, r] = await Promise.all(
                         [left, right].map(async (table, side) => {
                             const file = files[side];
-                            return file === undefined
-                                ? runtime.fromTable(table)
-                                : await runtime.fromArrowFile(file);
+                            return file === undefined ? runtime.fromTable(table) : await runtime.fromArrowFile(file);
                         })
                     );
                     const hints = { buildSide: random.pick(["left", "right"] as const) };
-                    return runtime.join({ left: l!, right: r!, on: keySets[kind]!.map((_, i) => `k${i}`), type, hints });
+                    return runtime.join({
+                        left: l!,
+                        right: r!,
+                        on: keySets[kind]!.map((_, i) => `k${i}`),
+                        type,
+                        hints
+                    });
                 };
                 const reference = await queryOn(cpu);
                 const expected = rowTexts(cellTable(await reference.toTable()));

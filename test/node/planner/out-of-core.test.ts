@@ -1,20 +1,115 @@
 // SPDX-License-Identifier: Apache-2.0
-import { Int64 } from "apache-arrow";
-import { expect, test } from "vitest";
-import { planText } from "../../../src/plan/plan-text.js";
+// Sizes and predictions of joins out of core, from the shapes of relations alone.
+import { Int32, Int64 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { planOnDevice } from "../../../src/planner/plan-device.js";
-import { planQuery } from "../../../src/planner/plan-query.js";
+import { rowBytes } from "../../../src/planner/out-of-core/device-bytes.js";
+import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
-test("show", () => {
-    for (const [limit, select] of [[2 ** 34, ["a"]], [2 ** 32, ["a"]], [2 ** 34, ["k", "a", "b"]], [2 ** 30, ["k", "a", "b"]], [2**27, ["k","a","b"]]] as const) {
-        const l = inputNode({ k: new Int64(), a: new Int64() }, { rows: 2 ** 30, name: "l" });
-        const r = inputNode({ k: new Int64(), b: new Int64() }, { rows: 2 ** 30, name: "r" });
-        const query = planQueryOf(join(l, r, { on: "k", select }), { sink: "batches", budgetBytes: 2 ** 37, threads: 16 });
-        const made = planOnDevice(query, planQuery(query), limit);
-        if (made instanceof NotOnDevice) throw made;
-        console.log(limit, made.notOutOfCore, planText(made.plan), JSON.stringify((made.plan.stages[0] as { sizes: unknown }).sizes));
-    }
-    expect(1).toBe(1);
+const gibibyte = 2 ** 30;
+const columns = { k: new Int64(), v: new Int64() };
+const manyRows = 2 ** 30;
+
+function queryOf(rows: readonly [number, number], more: Partial<PlanQuery> = {}, options = {}): PlanQuery {
+    const [left, right] = rows.map((count, i) => inputNode(columns, { rows: count, name: ["l", "r"][i]! }));
+    const root = join(left!, right!, { on: "k", ...options });
+    return planQueryOf(root, { budgetBytes: 128 * gibibyte, threads: 16, ...more });
+}
+
+function planOf(query: PlanQuery, limitBytes: number): Plan | NotOnDevice {
+    return planOutOfCore(query, planQuery(query), limitBytes);
+}
+
+function stageOf(query: PlanQuery, limitBytes: number): OutOfCoreStage {
+    const plan = planOf(query, limitBytes);
+    if (plan instanceof NotOnDevice) throw plan;
+    return plan.stages[0] as OutOfCoreStage;
+}
+
+describe("sizes", () => {
+    test("stay below every limit, down to what the least chunks take", () => {
+        const smallest = 32 * 2 ** 20;
+        for (let limit = smallest; limit <= 2 ** 37; limit *= 1.7) {
+            for (const rows of [0, 1000, 10 ** 6, manyRows]) {
+                for (const sink of ["count", "batches"] as const) {
+                    const { sizes, deviceBytes, layout } = stageOf(queryOf([rows, rows], { sink }), limit);
+                    expect(deviceBytes).toBeLessThanOrEqual(limit);
+                    expect(sizes.pages * sizes.pageRows).toBeGreaterThanOrEqual(sizes.chunkRows + sizes.pageRows);
+                    expect(Math.log2(sizes.pageRows) % 1).toBe(0);
+                    expect(sizes.residentPartitions).toBeLessThanOrEqual(2 ** sizes.radixBits);
+                    const partition = (rows * rowBytes(layout.join, "build")) / 2 ** sizes.radixBits;
+                    if (limit > 2 ** 28) expect(partition).toBeLessThanOrEqual(32 * 2 ** 20);
+                }
+            }
+        }
+        const tooSmall = planOf(queryOf([1000, 1000]), 18 * 2 ** 20);
+        expect(tooSmall).toBeInstanceOf(NotOnDevice);
+    });
+
+    test("of 2^30 rows of 16 bytes: chunks of 64 MiB, partitions of 16 to 32 MiB, some of them resident", () => {
+        const shares = [4, 8, 16, 64].map((limit) => {
+            const { sizes } = stageOf(queryOf([manyRows, manyRows]), limit * gibibyte);
+            expect(sizes.chunkRows).toBe(2 ** 22);
+            expect(sizes.radixBits).toBe(9);
+            return sizes.residentPartitions / 2 ** sizes.radixBits;
+        });
+        expect(shares).toEqual([...shares].sort((a, b) => a - b));
+        expect(shares[0]).toBeGreaterThan(0.15);
+        expect(shares[3]).toBe(1);
+    });
+
+    test("leave host memory for everything else", () => {
+        const query = queryOf([manyRows, manyRows]);
+        const { memory } = stageOf(query, 4 * gibibyte);
+        const taken = memory.inputBytes + memory.tableBytes + memory.outputBytes;
+        expect(taken).toBeLessThan(query.budgetBytes * 0.95);
+        const poor = planOf(queryOf([manyRows, manyRows], { budgetBytes: 8 * gibibyte }), 4 * gibibyte);
+        expect((poor as NotOnDevice).reason).toMatch(/rows that it spills need about 2\d(.\d)? GiB of host memory/);
+        const small = stageOf(queryOf([10 ** 6, 10 ** 6], { budgetBytes: 2 ** 26 }), gibibyte);
+        expect(small.memory.inputBytes).toBeLessThan(2 ** 24);
+    });
+
+    test("are what is asked for", () => {
+        const debug = { radixBits: 3, chunkRows: 1000, residentShare: 0.5 };
+        const { sizes } = stageOf(queryOf([10 ** 6, 10 ** 6], { debug }), gibibyte);
+        expect(sizes).toMatchObject({ radixBits: 3, chunkRows: 1000, residentPartitions: 4 });
+    });
+});
+
+describe("predictions", () => {
+    test("count each input once, spilled rows twice, result rows once", () => {
+        const all = stageOf(queryOf([manyRows, manyRows], { sink: "count" }), 64 * gibibyte).predicted;
+        expect(all).toMatchObject({ h2dBytes: 2 * manyRows * 8, d2hBytes: 0, spilledBytes: 0, spilledMs: 0 });
+        const rows = stageOf(queryOf([manyRows, manyRows]), 64 * gibibyte).predicted;
+        expect(rows).toMatchObject({ h2dBytes: 2 * manyRows * 16, d2hBytes: manyRows * 24 });
+        const some = stageOf(queryOf([manyRows, manyRows], { sink: "count" }), 2 * gibibyte).predicted;
+        expect(some.h2dBytes).toBe(2 * manyRows * 8 + some.spilledBytes);
+        expect(some.d2hBytes).toBe(some.spilledBytes);
+        expect(some.spilledMs).toBeGreaterThan(0);
+    });
+
+    test("keys that are carried take no room of their own", () => {
+        const { layout } = stageOf(queryOf([1000, 1000]), gibibyte);
+        expect(layout.join).toMatchObject({ keyBytes: 8, buildWidths: [8], probeWidths: [8] });
+        expect(layout.join.outputs.map(({ side }) => side).sort()).toEqual(["build", "key", "probe"]);
+        const narrow = join(inputNode({ k: new Int32() }), inputNode({ k: new Int32() }), { on: "k", type: "full" });
+        const { layout: keys, sizes } = stageOf(planQueryOf(narrow), gibibyte);
+        expect(keys.join).toMatchObject({ keyBytes: 4, buildWidths: [], probeWidths: [] });
+        expect(sizes.radixBits).toBe(5);
+    });
+});
+
+test("host memory is asked for where tables are not likely to fit", () => {
+    const query = queryOf([manyRows, manyRows]);
+    const wanted = outOfCoreHostBytes(query, 16 * gibibyte);
+    expect(wanted).toBeGreaterThan(32 * gibibyte);
+    expect(wanted).toBeLessThan(48 * gibibyte);
+    expect(outOfCoreHostBytes(query)).toBeGreaterThan(32 * gibibyte);
+    expect(outOfCoreHostBytes(queryOf([1000, 1000]), gibibyte)).toBe(0);
+    expect(outOfCoreHostBytes(queryOf([1000, 1000], { debug: { outOfCore: true } }), gibibyte)).toBeGreaterThan(0);
+    expect(outOfCoreHostBytes(queryOf([manyRows, 10], {}, { algorithm: "npj" }), gibibyte)).toBe(0);
 });
