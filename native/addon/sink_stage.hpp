@@ -15,6 +15,7 @@ namespace spillway::addon {
 inline bool leaves_sink_open(const Error& error) {
     for (const auto& [name, text] : error.details()) {
         if (name == "reason" && (text == "tableFull" || text == "notDense")) return true;
+        if (name == "delivered" && text == "nothing") return true;
     }
     return false;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "base/error.hpp"
 #include "base/parallel.hpp"
@@ -14,6 +15,15 @@ namespace {
 
 // Chunks that are filled while the GPU's copy engines read the others.
 constexpr uint64_t kSpareChunks = 2;
+
+// A join that found too little memory before it gave rows can be done in another way, by whoever asked for it.
+[[noreturn]] void rethrow(const Error& error, bool gave_rows) {
+    const bool memory = error.code() == ErrorCode::kBudgetTooSmall || error.code() == ErrorCode::kOutOfMemory;
+    if (!memory || gave_rows) throw;
+    auto details = error.details();
+    details.emplace_back("delivered", "nothing");
+    throw Error(error.code(), error.message(), std::move(details));
+}
 
 class OutOfCore {
   public:
@@ -43,6 +53,8 @@ class OutOfCore {
         });
         return done;
     }
+
+    bool gave_rows() const { return blocks_ && blocks_->gave_rows(); }
 
   private:
     ChunkColumns columns_of(size_t side) const {
@@ -99,8 +111,15 @@ OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage
                               const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control) {
     const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
     SPILLWAY_CHECK(wants_rows == (sink != nullptr && sink->wants_columns()));
-    OutOfCore join({&build, &probe}, stage, device, pause, wants_rows ? sink : nullptr, budget, control);
-    OutOfCoreRun done = join.run();
+    std::optional<OutOfCore> join;
+    OutOfCoreRun done;
+    try {
+        Source* const sources[2] = {&build, &probe};
+        join.emplace(sources, stage, device, pause, wants_rows ? sink : nullptr, budget, control);
+        done = join->run();
+    } catch (const Error& error) {
+        rethrow(error, join && join->gave_rows());
+    }
     if (sink == nullptr) control.rows_out.fetch_add(done.report.result_rows, std::memory_order_relaxed);
     if (sink != nullptr && !wants_rows) sink->add_rows(0, done.report.result_rows);
     return done;

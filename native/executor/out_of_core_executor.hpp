@@ -23,7 +23,8 @@ struct OutOfCoreRun {
 // others while the sink's reader is waited for. sink: nullptr where rows are only counted.
 //
 // Chunks of both sides and blocks of result rows are pinned memory and count in the budget, and so does, for the whole
-// join, what it may spill (sizes.spill_bytes). The join runs on the calling thread; others fill chunks and deliver.
+// join, what it may spill (sizes.spill_bytes). The join runs on the calling thread; others fill chunks and deliver. An
+// error for lack of memory has the detail "delivered" = "nothing" where the sink was given no rows.
 OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, GpuDevice& device,
                               const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control);
 

@@ -59,6 +59,7 @@ void ResultBlocks::wait_for_block() {
 
 void ResultBlocks::open(uint64_t rows, void** columns) {
     SPILLWAY_CHECK(rows <= stage_.join.sizes.result_rows);
+    gave_rows_ = true;
     bool waits = false;
     {
         const std::lock_guard<std::mutex> lock(mutex_);

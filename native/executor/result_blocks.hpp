@@ -38,6 +38,8 @@ class ResultBlocks final : public GpuResultSink {
     void drain();
     // Those who wait look at the job again: it was cancelled.
     void wake();
+    // For the thread of open(): has it been called?
+    bool gave_rows() const { return gave_rows_; }
 
   private:
     struct Block {
@@ -72,6 +74,7 @@ class ResultBlocks final : public GpuResultSink {
     std::deque<Block*> opened_;
     std::deque<Block*> ready_;
     bool ended_ = false;
+    bool gave_rows_ = false;
     int working_ = 0;
 };
 

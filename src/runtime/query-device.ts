@@ -47,9 +47,14 @@ export function deviceFailure(error: unknown): string | undefined {
     if (!(error instanceof SpillwayError)) return undefined;
     const { code, details, message } = error;
     const memory = code === "OUT_OF_MEMORY" || code === "BUDGET_TOO_SMALL";
-    if (memory && details["tier"] === "device") return message;
+    if (memory && (details["tier"] === "device" || sentNothing(error))) return message;
     if (code === "NO_DEVICE") return String(details["reason"] ?? message);
     return isRefusal(error) ? message : undefined;
+}
+
+/** A join out of core lacked memory, of whatever kind, before it gave rows to the sink that was open for them. */
+export function sentNothing(error: unknown): boolean {
+    return error instanceof SpillwayError && error.details["delivered"] === "nothing";
 }
 
 /** The GPU will not do an operation this way: what a sample told of the keys was wrong. */

@@ -11,7 +11,7 @@ import { QueryPlanner } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
-import { deviceFailure, isRefusal } from "./query-device.js";
+import { deviceFailure, isRefusal, sentNothing } from "./query-device.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
@@ -135,7 +135,8 @@ export class QueryRun {
                 const retry = { ...granted, planner: again };
                 return await this.#runPlan(await this.#deviceFor(retry), retry, sink);
             }
-            const failure = plan.device === "gpu" && !this.#sent ? deviceFailure(error) : undefined;
+            const untouched = !this.#sent || sentNothing(error);
+            const failure = plan.device === "gpu" && untouched ? deviceFailure(error) : undefined;
             if (failure !== undefined && this.runner.device.isAutomatic) {
                 const host = freezePlan({ ...granted.planner.plan(granted.bytes, false), deviceReason: failure });
                 return await this.#runPlan(host, granted, sink);

@@ -80,6 +80,7 @@ TEST(executor_out_of_core_says_which_memory_is_too_small) {
             test.run(&sink);
         } catch (const Error& error) {
             EXPECT_EQ(std::string(error_code_name(error.code())), "BUDGET_TOO_SMALL");
+            EXPECT_EQ(detail(error, "delivered"), "nothing");
             test.expect_clean();
             return detail(error, "tier") + " " + detail(error, "option");
         }

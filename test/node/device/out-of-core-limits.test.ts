@@ -236,5 +236,16 @@ describe("a running join", () => {
             behave(undefined);
             expect(await joinOf(runtime).count()).toBe(1500);
         });
+        // Rows that nobody has seen can be those of another engine.
+        await withRuntime({ ...chunked, device: "auto" }, async (runtime) => {
+            await joinOf(runtime).count();
+            behave("refuse");
+            const query = joinOf(runtime);
+            expect((await query.toTable()).numRows).toBe(1500);
+            expect(query.report()).toMatchObject({ device: "cpu" });
+            let rows = 0;
+            for await (const batch of joinOf(runtime).batches()) rows += batch.numRows;
+            expect(rows).toBe(1500);
+        });
     });
 });
