@@ -12,13 +12,9 @@ namespace spillway {
 
 namespace {
 
-constexpr uint64_t kAlignBytes = 256;
-constexpr int64_t kBlockRows = 1024;  // of keys that are normalized at a time: their words stay in the L1 cache
+constexpr int64_t kKeyRows = 1024;  // of keys that are normalized at a time: their words stay in the L1 cache
 
-uint64_t aligned(uint64_t bytes) {
-    return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
-}
-uint64_t validity_bytes(uint64_t rows) {
+uint64_t key_validity_bytes(uint64_t rows) {
     return (rows + 31) / 32 * 4;
 }
 
@@ -57,14 +53,14 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, uint
         plain_ = side.keys.size() == 1 && is_word(key, *type, key_bytes);
     }
     SPILLWAY_CHECK(!keys_.empty() && shift <= 8 * key_bytes);
-    validity_at_ = aligned(chunk_rows * key_bytes);
-    chunk_bytes_ = validity_at_ + (nullable_ ? aligned(validity_bytes(chunk_rows)) : 0);
+    validity_at_ = pinned_column_bytes(chunk_rows * key_bytes);
+    chunk_bytes_ = validity_at_ + (nullable_ ? pinned_column_bytes(key_validity_bytes(chunk_rows)) : 0);
     for (const ChunkColumn& column : side.columns) {
         const ColumnType& type = *source.columns()[static_cast<size_t>(column.column)];
         const uint32_t width = column.validity ? 1 : chunk_width(type);
         SPILLWAY_CHECK(width > 0);
         columns_.push_back({view_of(column.column), column.validity, width, chunk_bytes_});
-        chunk_bytes_ += aligned(chunk_rows * width);
+        chunk_bytes_ += pinned_column_bytes(chunk_rows * width);
     }
 }
 
@@ -82,7 +78,7 @@ std::vector<const void*> ChunkColumns::columns(const uint8_t* chunk) const {
 }
 
 void ChunkColumns::clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const {
-    if (nullable_) std::memset(chunk + validity_at_ + at / 8, 0, validity_bytes(rows));
+    if (nullable_) std::memset(chunk + validity_at_ + at / 8, 0, key_validity_bytes(rows));
 }
 
 bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const {
@@ -114,10 +110,10 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         std::memcpy(out, views[keys_[0].view].data, rows * key_bytes_);
         return;
     }
-    uint64_t words[kBlockRows];
-    uint64_t parts[kBlockRows];
-    for (uint64_t done = 0; done < rows; done += kBlockRows) {
-        const int64_t count = std::min<int64_t>(kBlockRows, static_cast<int64_t>(rows - done));
+    uint64_t words[kKeyRows];
+    uint64_t parts[kKeyRows];
+    for (uint64_t done = 0; done < rows; done += kKeyRows) {
+        const int64_t count = std::min<int64_t>(kKeyRows, static_cast<int64_t>(rows - done));
         const RowSelection selection{static_cast<int64_t>(done), nullptr, count};
         normalize_words(keys_[0].part, views[keys_[0].view], selection, words);
         for (size_t k = 1; k < keys_.size(); ++k) {

@@ -2,9 +2,9 @@
 #include "executor/chunk_feeder.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/error.hpp"
+#include "executor/source_pieces.hpp"
 
 namespace spillway {
 
@@ -13,19 +13,7 @@ namespace {
 // Rows that a worker copies at a time: a multiple of 64, so that nobody else writes to its words of bitmaps. Of 16
 // bytes they are 1 MiB: few enough that 16 workers complete the first chunk of 2^22 rows together.
 constexpr uint64_t kSliceRows = 64 * 1024;
-constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // of a read, but for a single row
-
-// How long a cancelled job may go unnoticed by those who wait, where nobody wakes them.
-constexpr std::chrono::milliseconds kAbortPoll{50};
-
-int64_t batch_of(const Source& source, int64_t row) {
-    int64_t low = 0;
-    for (int64_t high = source.batch_count(); high - low > 1;) {
-        const int64_t middle = low + (high - low) / 2;
-        (source.first_row(middle) <= row ? low : high) = middle;
-    }
-    return low;
-}
+constexpr uint64_t kSliceBytesMax = 4ULL << 20;  // of a read, but for a single row
 
 }  // namespace
 
@@ -75,7 +63,7 @@ bool ChunkFeeder::take(uint64_t& slice) {
         control_.check();
         if (next_slice_ == slices_) return false;
         if (next_slice_ / slices_per_chunk_ < released_ + slots_.size()) break;
-        changed_.wait_for(lock, kAbortPoll);
+        changed_.wait_for(lock, kOutOfCorePoll);
     }
     slice = next_slice_++;
     return true;
@@ -91,21 +79,20 @@ void ChunkFeeder::fill(SourceReader& reader, uint64_t slice) {
     const uint64_t slot = chunk % slots_.size();
     uint8_t* const to = ring_.data(slot);
     const uint64_t begin = slice % slices_per_chunk_ * kSliceRows;  // in the chunk
-    uint64_t row = chunk * chunk_rows_ + begin;                     // in the source
-    const uint64_t rows = std::min(kSliceRows, chunk_end(chunk) - row);
+    const uint64_t first = chunk * chunk_rows_ + begin;             // in the source
+    const uint64_t rows = std::min(kSliceRows, chunk_end(chunk) - first);
     columns_.clear_key_validity(to, begin, rows);
-    for (uint64_t done = 0; done < rows;) {
-        control_.check();
-        const auto source_row = static_cast<int64_t>(row + done);
-        int64_t batch = batch_of(source_, source_row);
-        // Batches without rows begin where the next one does.
-        while (source_row - source_.first_row(batch) >= source_.batch_rows(batch)) ++batch;
-        const int64_t in_batch = source_row - source_.first_row(batch);
-        const int64_t left = std::min(static_cast<int64_t>(rows - done), source_.batch_rows(batch) - in_batch);
-        const int64_t part = reader.rows_within(batch, in_batch, left, kPieceBytesMax);
-        columns_.write(reader.read(batch, in_batch, part), static_cast<uint64_t>(part), to, begin + done);
-        done += static_cast<uint64_t>(part);
-    }
+    uint64_t at = begin;
+    for_pieces(source_, static_cast<int64_t>(first), static_cast<int64_t>(first + rows), [&](const Piece& piece) {
+        for (int64_t done = 0; done < piece.rows;) {
+            control_.check();
+            const int64_t row = piece.row + done;
+            const int64_t part = reader.rows_within(piece.batch, row, piece.rows - done, kSliceBytesMax);
+            columns_.write(reader.read(piece.batch, row, part), static_cast<uint64_t>(part), to, at);
+            done += part;
+            at += static_cast<uint64_t>(part);
+        }
+    });
     control_.rows_in.fetch_add(rows, std::memory_order_relaxed);
     const bool has_null = !columns_.all_have_keys(to, begin, rows);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -122,7 +109,7 @@ bool ChunkFeeder::next(GpuChunk& chunk) {
     SPILLWAY_CHECK(given_ < released_ + slots_.size());
     Slot& slot = slots_[given_ % slots_.size()];
     while (slot.slices < slices_of(given_)) {
-        changed_.wait_for(lock, kAbortPoll);
+        changed_.wait_for(lock, kOutOfCorePoll);
         control_.check();
     }
     const uint8_t* const data = ring_.data(given_ % slots_.size());

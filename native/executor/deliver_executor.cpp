@@ -11,6 +11,7 @@
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
+#include "executor/padded_buffer.hpp"
 #include "executor/table_reader.hpp"
 
 namespace spillway {
@@ -18,13 +19,6 @@ namespace spillway {
 namespace {
 
 constexpr const char* kPurpose = "result batches";
-
-Buffer padded(MemoryBudget& budget, uint64_t bytes) {
-    Buffer buffer = Buffer::allocate(budget, (bytes + 63) / 64 * 64, kPurpose);
-    if (!buffer.empty()) std::memset(buffer.data() + bytes, 0, buffer.size() - bytes);
-    buffer.set_size(bytes);
-    return buffer;
-}
 
 // Views are planned but come out as offsets and bytes.
 TypePtr delivered_type(const TypePtr& planned) {
@@ -191,7 +185,7 @@ class Delivery {
         const auto bit = static_cast<int64_t>(row % 8);
         column.null_count = column.length - count_set_bits(valid, bit, column.length);
         if (column.null_count == 0) return;
-        column.validity = padded(budget_, (rows + 7) / 8);
+        column.validity = padded_buffer(budget_, (rows + 7) / 8);
         copy_bits_aligned(valid, bit, column.length, column.validity.data());
     }
 
@@ -199,10 +193,10 @@ class Delivery {
         const uint64_t width = gpu_column(columns_[index]).width;
         const auto from = static_cast<size_t>(columns_[index].column);
         if (column.type->layout != Layout::kBool) {
-            column.data = padded(budget_, rows * width);
+            column.data = padded_buffer(budget_, rows * width);
             return reader.copy(from, GpuPart::kValues, row * width, rows * width, column.data.data());
         }
-        column.data = padded(budget_, (rows + 7) / 8);
+        column.data = padded_buffer(budget_, (rows + 7) / 8);
         std::memset(column.data.data(), 0, column.data.size());
         int64_t at = 0;
         reader.read(from, GpuPart::kValues, row, rows, [&](const uint8_t* bytes, uint64_t count) {
@@ -214,13 +208,13 @@ class Delivery {
 
     void read_bytes(TableReader& reader, size_t index, const uint64_t* offsets, uint64_t rows, OutputColumn& column) {
         const auto width = static_cast<uint64_t>(column.type->byte_width);
-        column.offsets = padded(budget_, (rows + 1) * width);
+        column.offsets = padded_buffer(budget_, (rows + 1) * width);
         for (uint64_t i = 0; i <= rows; ++i) {
             const uint64_t offset = offsets[i] - offsets[0];  // little-endian: the low bytes come first
             std::memcpy(column.offsets.data() + i * width, &offset, width);
         }
         const uint64_t bytes = offsets[rows] - offsets[0];
-        column.data = padded(budget_, bytes);
+        column.data = padded_buffer(budget_, bytes);
         reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValues, offsets[0], bytes,
                     column.data.data());
     }

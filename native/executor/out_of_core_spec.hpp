@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,15 @@
 #include "model/row_layout.hpp"
 
 namespace spillway {
+
+// How long a cancelled job may go unnoticed by those who wait, where nobody wakes them.
+constexpr std::chrono::milliseconds kOutOfCorePoll{50};
+
+// Columns in pinned memory begin at multiples of this.
+constexpr uint64_t kPinnedColumnAlign = 256;
+constexpr uint64_t pinned_column_bytes(uint64_t bytes) {
+    return (bytes + kPinnedColumnAlign - 1) / kPinnedColumnAlign * kPinnedColumnAlign;
+}
 
 // A column of a chunk: the values of a source's column (bools as bytes), or a byte per row that says whether there is
 // one.

@@ -2,7 +2,6 @@
 #include "executor/result_blocks.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "base/error.hpp"
@@ -13,12 +12,8 @@ namespace spillway {
 namespace {
 
 constexpr uint64_t kSpareBlocks = 2;
-constexpr uint64_t kAlignBytes = 256;
 
-// How long a cancelled job may go unnoticed by those who wait, where nobody wakes them.
-constexpr std::chrono::milliseconds kAbortPoll{50};
-
-uint64_t row_bytes(const OutOfCoreStage& stage) {
+uint64_t result_row_bytes(const OutOfCoreStage& stage) {
     uint64_t bytes = 0;
     for (const ResultColumn& column : stage.columns) bytes += chunk_width(*column.type);
     return std::max<uint64_t>(bytes, 1);
@@ -34,13 +29,13 @@ ResultBlocks::ResultBlocks(GpuDevice& device, const OutOfCoreStage& stage, Batch
     uint64_t bytes = 0;
     for (const GpuOutputColumn& output : stage.join.outputs) {
         column_at_.push_back(bytes);
-        bytes += (sizes.result_rows * stage.join.output_width(output) + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+        bytes += pinned_column_bytes(sizes.result_rows * stage.join.output_width(output));
     }
     const BatchSize size = sink.batch_size();
-    const uint64_t fitting = std::max<uint64_t>(size.bytes / row_bytes(stage), 1);
+    const uint64_t fitting = std::max<uint64_t>(size.bytes / result_row_bytes(stage), 1);
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
     const uint64_t count = sizes.result_slots + kSpareBlocks;
-    bytes = std::max(bytes, kAlignBytes);
+    bytes = std::max(bytes, kPinnedColumnAlign);
     reservation_ = budget.reserve(count * bytes, kPurpose);
     for (uint64_t i = 0; i < count; ++i) {
         blocks_.emplace_back();
@@ -53,7 +48,7 @@ void ResultBlocks::wait_for_block() {
     std::unique_lock<std::mutex> lock(mutex_);
     while (free_.empty()) {
         control_.check();
-        changed_.wait_for(lock, kAbortPoll);
+        changed_.wait_for(lock, kOutOfCorePoll);
     }
 }
 
@@ -112,7 +107,7 @@ void ResultBlocks::drain() {
         std::unique_lock<std::mutex> lock(mutex_);
         while (working_ > 0) {
             control_.check();
-            changed_.wait_for(lock, kAbortPoll);
+            changed_.wait_for(lock, kOutOfCorePoll);
         }
     });
 }
@@ -133,7 +128,7 @@ bool ResultBlocks::take(Stripe& stripe) {
     while (ready_.empty()) {
         control_.check();
         if (ended_) return false;
-        changed_.wait_for(lock, kAbortPoll);
+        changed_.wait_for(lock, kOutOfCorePoll);
     }
     Block* const block = ready_.front();
     stripe = {block, block->taken, std::min(batch_rows_, block->rows - block->taken)};

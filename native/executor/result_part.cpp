@@ -4,20 +4,11 @@
 #include <cstring>
 
 #include "base/bitmap.hpp"
+#include "executor/padded_buffer.hpp"
 
 namespace spillway {
 
 namespace {
-
-constexpr const char* kPurpose = "result batches";
-constexpr uint64_t kPadBytes = 64;
-
-Buffer padded(MemoryBudget& budget, uint64_t bytes) {
-    Buffer buffer = Buffer::allocate(budget, (bytes + kPadBytes - 1) / kPadBytes * kPadBytes, kPurpose);
-    if (!buffer.empty()) std::memset(buffer.data() + bytes, 0, buffer.size() - bytes);
-    buffer.set_size(bytes);
-    return buffer;
-}
 
 // The values of one part: row i at data + i * stride.
 struct PartView {
@@ -27,7 +18,7 @@ struct PartView {
     uint8_t mask = 0;
 };
 
-PartView view_of(const OutOfCoreStage& stage, const ResultPart& part, const std::vector<const uint8_t*>& outputs) {
+PartView part_view(const OutOfCoreStage& stage, const ResultPart& part, const std::vector<const uint8_t*>& outputs) {
     const auto value = static_cast<size_t>(part.value);
     PartView view;
     view.data = outputs[value] + part.offset;
@@ -37,11 +28,11 @@ PartView view_of(const OutOfCoreStage& stage, const ResultPart& part, const std:
     return view;
 }
 
-class Column {
+class ResultValues {
   public:
-    Column(const OutOfCoreStage& stage, const ResultColumn& column, const std::vector<const uint8_t*>& outputs)
+    ResultValues(const OutOfCoreStage& stage, const ResultColumn& column, const std::vector<const uint8_t*>& outputs)
         : type_(column.type), width_(chunk_width(*column.type)) {
-        for (const ResultPart& part : column.parts) parts_.push_back(view_of(stage, part, outputs));
+        for (const ResultPart& part : column.parts) parts_.push_back(part_view(stage, part, outputs));
         if (stage.presence >= 0) presence_ = outputs[static_cast<size_t>(stage.presence)];
     }
 
@@ -51,7 +42,7 @@ class Column {
         made.length = static_cast<int64_t>(rows);
         make_validity(made, rows, budget);
         const bool bits = type_->layout == Layout::kBool;
-        made.data = padded(budget, bits ? (rows + 7) / 8 : rows * width_);
+        made.data = padded_buffer(budget, bits ? (rows + 7) / 8 : rows * width_);
         if (bits) {
             std::memset(made.data.data(), 0, made.data.size());
             for (uint64_t row = 0; row < rows; ++row) {
@@ -86,7 +77,7 @@ class Column {
             may_be_null = may_be_null || part.validity != nullptr || (presence_ != nullptr && part.mask != 0);
         }
         if (!may_be_null) return;
-        made.validity = padded(budget, (rows + 7) / 8);
+        made.validity = padded_buffer(budget, (rows + 7) / 8);
         std::memset(made.validity.data(), 0, made.validity.size());
         uint64_t valid_count = 0;
         for (uint64_t row = 0; row < rows; ++row) {
@@ -132,7 +123,7 @@ class Column {
 
 OutputColumn result_column(const OutOfCoreStage& stage, const ResultColumn& column,
                            const std::vector<const uint8_t*>& outputs, uint64_t rows, MemoryBudget& budget) {
-    return Column(stage, column, outputs).make(rows, budget);
+    return ResultValues(stage, column, outputs).make(rows, budget);
 }
 
 }  // namespace spillway

@@ -12,6 +12,7 @@
 #include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "executor/device_staging.hpp"
+#include "executor/source_pieces.hpp"
 #include "executor/upload_column.hpp"
 
 namespace spillway {
@@ -21,33 +22,6 @@ namespace {
 constexpr int64_t kRowsUnit = 64;                // chunks begin at whole words of bitmaps
 constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // of a read of one worker, but for a single row ...
 constexpr uint64_t kPieceBytesMin = 256ULL << 10;
-
-// Consecutive rows of one batch.
-struct Piece {
-    int64_t batch = 0;
-    int64_t row = 0;  // inside the batch
-    int64_t rows = 0;
-};
-
-int64_t batch_of(const Source& source, int64_t row) {
-    int64_t low = 0;
-    for (int64_t high = source.batch_count(); high - low > 1;) {
-        const int64_t middle = low + (high - low) / 2;
-        (source.first_row(middle) <= row ? low : high) = middle;
-    }
-    return low;
-}
-
-// Calls use(piece) for rows [begin, end) of the source, in order.
-template <class Use>
-void for_pieces(const Source& source, int64_t begin, int64_t end, Use use) {
-    for (int64_t batch = begin < end ? batch_of(source, begin) : 0; begin < end; ++batch) {
-        const int64_t row = begin - source.first_row(batch);
-        const int64_t rows = std::min(end - begin, source.batch_rows(batch) - row);
-        if (rows > 0) use(Piece{batch, row, rows});
-        begin += std::max<int64_t>(rows, 0);
-    }
-}
 
 class Upload {
   public:

@@ -89,6 +89,7 @@ function stageOf(query: PlanQuery, node: InputJoin, host: Plan, limitBytes: numb
         packedBytes: { build: packed("build"), probe: packed("probe") },
         limitBytes,
         hostBytes: hostBytes(host),
+        sparing: sink === "table",
         debug
     };
     const sizes = chooseSizes(request);

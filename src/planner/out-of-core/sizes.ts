@@ -35,6 +35,9 @@ const pagesMax = 2 ** 15;
 
 const spillBlockBytesMax = 16 * mebibyte;
 const spillBlockBytesMin = 64 * kibibyte;
+/** Spilled rows where memory is spared: more than expected, and some where none are, for partitions of heavy keys. */
+const likelySlack = 1.25;
+const unlikelyShare = 1 / 8;
 /** Of the host's budget, for chunks and blocks of result rows. */
 const ringShare = 1 / 4;
 
@@ -48,6 +51,8 @@ export interface SizeRequest {
     readonly limitBytes: number;
     /** Host memory for chunks, blocks of result rows and what is spilled. */
     readonly hostBytes: number;
+    /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
+    readonly sparing: boolean;
     readonly debug: DebugKnobs;
 }
 
@@ -156,7 +161,7 @@ export function mostHostBytes(
     limitBytes: number
 ): number {
     const packedBytes = { build: 0, probe: 0 };
-    const request = { shape, buildRows, probeRows, packedBytes, limitBytes, hostBytes: Infinity, debug: {} };
+    const request = { shape, buildRows, probeRows, packedBytes, limitBytes, hostBytes: Infinity, sparing: false, debug: {} };
     const sizes = sizesOf(request);
     const { chunks, results } = ringBytes(shape, sizes);
     return chunks + results + spilledMost(shape, buildRows, probeRows, sizes) + spillBlockBytesMax;
@@ -164,7 +169,7 @@ export function mostHostBytes(
 
 /** All that the host has for it and both sides could take; too little for what is expected is a reason not to begin. */
 function chooseSpill(request: SizeRequest, sizes: OutOfCoreSizes): { spillBytes: number; spillBlockBytes: number } {
-    const { shape, buildRows, probeRows, hostBytes } = request;
+    const { shape, buildRows, probeRows, hostBytes, sparing } = request;
     const { chunks, results } = ringBytes(shape, sizes);
     const free = Math.floor(hostBytes - chunks - results);
     const { build, probe } = spilledBytes(request, sizes);
@@ -177,7 +182,8 @@ function chooseSpill(request: SizeRequest, sizes: OutOfCoreSizes): { spillBytes:
     }
     const all = spilledMost(shape, buildRows, probeRows, sizes);
     const spillBlockBytes = clamp(powerOfTwoAtMost(all / 64), spillBlockBytesMin, spillBlockBytesMax);
-    return { spillBytes: Math.min(free, all + spillBlockBytes), spillBlockBytes };
+    const most = sparing ? Math.min(all, Math.max(wanted * likelySlack, all * unlikelyShare)) : all;
+    return { spillBytes: Math.min(free, Math.ceil(most) + spillBlockBytes), spillBlockBytes };
 }
 
 /** All sizes but those of spilled rows. */
