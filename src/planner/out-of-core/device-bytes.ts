@@ -17,6 +17,9 @@ const runBuffers = 2;
 const parcelSlots = 16;
 const codeFieldsMax = 29;
 const indexedPartitionBytes = 24;
+const sortPartitions = 64;
+const indexCounters = 5;
+const counterBytes = 8;
 const extremesBytes = 16;
 const wordBytes = 4;
 
@@ -70,7 +73,8 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
     const buildRowBytes = rowBytes(shape, "build");
     const buildRows = pages * pageRows;
     const marks = shape.emit === "pairs" ? shape.keepUnmatchedBuild : shape.emit === "buildOnce";
-    const indexRows = Math.min(buildRows, Math.max(chunkRows, 2 * Math.floor(buildRows / partitions)));
+    const indexRows = Math.min(buildRows, 2 * Math.max(chunkRows, Math.floor(buildRows / partitions)));
+    const scratchRows = indexRows + sortPartitions * 2 ** passBitsMax * regionAlignRows;
     const buckets = Math.floor(buildRows / 2) + 2 * partitions;
     const tiles = Math.floor(chunkRows / tileRows) + 2 * partitions + 1024;
     const result =
@@ -83,7 +87,9 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
         (1 + passes) * partitioned +
         runBuffers * runBytes +
         buildRows * (buildRowBytes + (marks ? 1 : 0)) +
-        indexRows * buildRowBytes +
+        scratchRows * buildRowBytes +
+        indexCounters * counterBytes * 2 ** passBitsMax * partitions +
+        Math.floor(chunkRows / 8) +
         buckets * wordBytes +
         partitions * indexedPartitionBytes +
         pages * wordBytes +

@@ -13,11 +13,11 @@ const spareSlots = 2;
 const chunkSlots = 3;
 const resultSlots = 2;
 
-/** A partition of the build side stays below this, so that its index lies in the L2 cache while it is probed. */
-const partitionBytesMax = 32 * mebibyte;
+/** A 2^8th of a partition is sorted in shared memory, with a third to spare (kSortSharedBytes in cuda/out_of_core). */
+const partitionBytesMax = 16 * mebibyte;
 const radixBitsRange = [5, 12] as const;
-/** What a partition takes for itself: gaps in chunks and packed runs, lists, extremes of its fields. */
-const bytesPerPartition = 8 * kibibyte;
+/** What a partition takes for itself: gaps in chunks and packed runs, lists, counters, extremes of its fields. */
+const bytesPerPartition = 18 * kibibyte;
 const partitionsShare = 1 / 8;
 
 /** A chunk takes 1.2 ms on a link of 55 GB/s; starting its copies and kernels takes some 20 us. */
