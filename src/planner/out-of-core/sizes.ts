@@ -161,7 +161,16 @@ export function mostHostBytes(
     limitBytes: number
 ): number {
     const packedBytes = { build: 0, probe: 0 };
-    const request = { shape, buildRows, probeRows, packedBytes, limitBytes, hostBytes: Infinity, sparing: false, debug: {} };
+    const request = {
+        shape,
+        buildRows,
+        probeRows,
+        packedBytes,
+        limitBytes,
+        hostBytes: Infinity,
+        sparing: false,
+        debug: {}
+    };
     const sizes = sizesOf(request);
     const { chunks, results } = ringBytes(shape, sizes);
     return chunks + results + spilledMost(shape, buildRows, probeRows, sizes) + spillBlockBytesMax;
