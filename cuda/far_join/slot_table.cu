@@ -14,7 +14,7 @@ constexpr uint64_t kTableRowsMax = 1ULL << 48;
 
 uint64_t linear_slots(const FarJoinSpec& spec) {
     if (spec.load_percent == 0 || spec.load_percent > kTableLoadMax) {
-        throw Error(ErrorCode::kInvalid, "of the slots of a table 1 to 95 % are taken");
+        throw Error(ErrorCode::kInvalid, "of the slots of a table 1 to 90 % are taken");
     }
     if (spec.build_rows > kTableRowsMax) throw Error(ErrorCode::kInvalid, "more build rows than any memory holds");
     // One slot more, and more than that by the least load, is empty: walks end.

@@ -155,7 +155,7 @@ GPU_TEST("far join: build sides that a table refuses") {
         spec = good;
         spec.build_rows = 999;
         CHECK_EQ(refusal_of(algorithm, spec), ErrorCode::kInvalid);
-        for (const uint32_t load_percent : {0U, 96U, 100U}) {
+        for (const uint32_t load_percent : {0U, 91U, 100U}) {
             spec = good;
             spec.load_percent = load_percent;
             CHECK_EQ(refusal_of(algorithm, spec), ErrorCode::kInvalid);

@@ -83,7 +83,7 @@ void check_out_of_core(const OutOfCoreOptions& options) {
     for (const uint64_t number : {options.device_stripes, options.host_stripes, options.threads}) {
         expect(number <= UINT32_MAX, "less than 2^32 for --device-stripes, --host-stripes and --threads");
     }
-    expect(options.load_percent > 0 && options.load_percent <= 95, "1 to 95 for --load-percent");
+    expect(options.load_percent > 0 && options.load_percent <= 90, "1 to 90 for --load-percent");
     expect(options.algorithm != cuda::FarJoinAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
            "no --distinct for npj-far-perfect, whose build keys come once each");
     expect(options.algorithm != cuda::FarJoinAlgorithm::kCpuPartitioned || options.inputs == FarPlace::kHost,
