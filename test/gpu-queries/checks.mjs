@@ -6,6 +6,7 @@ export const { values: options } = parseArgs({
     options: {
         small: { type: "boolean", default: false },
         filter: { type: "string", default: "" },
+        "out-of-core-bits": { type: "string", default: "26" },
         "join-algorithm": { type: "string", default: "auto" },
         "group-algorithm": { type: "string", default: "auto" }
     }

@@ -111,13 +111,14 @@ const keyed = (rows, seed, more = {}) => ({ rows, seed, key: { name: "k" }, payl
 
 /** Relations that do not fit the limit, from memory and files, counted and delivered; prints the rates. */
 async function large(cpu, folder) {
-    const bits = options.small ? 20 : 26;
+    const bits = options.small ? 20 : Number(options["out-of-core-bits"]);
     const rows = 2 ** bits;
-    const limits = options.small ? ["64MiB"] : ["512MiB", "1GiB", "2GiB"];
+    // A thirty-second of the inputs, an eighth, half.
+    const limits = options.small ? ["64MiB"] : [0, 2, 4].map((more) => `${2 ** (bits - 20 + more)}MiB`);
     const tuplesPerSecond = (ms) => `${((2 * rows) / ms / 1e6).toFixed(2)} G tuples/s`;
     const foreign = { key: { name: "k", role: "foreign", domainRows: rows } };
     for (const device of limits) {
-        const gpu = await openRuntime({ device: "gpu", memory: { host: "24GiB", device } });
+        const gpu = await openRuntime({ device: "gpu", memory: { host: `${2 ** (bits - 24) + 8}GiB`, device } });
         const left = await gpu.generate(keyed(rows, 1), "memory");
         const right = await gpu.generate(keyed(rows, 2, foreign), "memory");
         const query = gpu.join({ left, right, on: "k" });
@@ -138,7 +139,7 @@ async function large(cpu, folder) {
                     `${gigabytes(d2hBytes)} out (${gigabytes(predicted.d2hBytes)}); ` +
                     `${link.residentPartitions} of ${link.partitions} partitions stayed`
             );
-            const limit = Number.parseInt(device, 10) * (device.endsWith("GiB") ? 1024 : 1) * mebibyte;
+            const limit = Number.parseInt(device, 10) * mebibyte;
             return report.devicePeakBytes <= limit ? null : `took ${report.devicePeakBytes} bytes of GPU memory`;
         };
         // The first pins host memory, which the others find there.
@@ -153,7 +154,7 @@ async function large(cpu, folder) {
             for await (const batch of query.batches()) found += batch.numRows;
             return found === rows ? told() : `${found} rows`;
         });
-        if (device === limits[0]) {
+        if (device === limits[0] && bits <= 27) {
             const probe = await cpu.generate(keyed(rows, 2, foreign), "memory");
             await toFile(cpu, query, folder, `${what}, into a file`, rows, probe);
         }

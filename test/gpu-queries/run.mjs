@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // node test/gpu-queries/run.mjs [--small] [--filter TEXT] [--join-algorithm NAME] [--group-algorithm NAME]
+//     [--out-of-core-bits 30]    logarithm of the rows of large joins; 30 takes 100 GiB of host memory
 // Queries on the GPU of this machine against the CPU engine of the same build, through the public API and the command
 // line. Needs dist/, build/Release with addon, plugin and spillway_gpu_probe, and the packages that dist/ imports; no
 // compiler, no network and no test framework. The last line is "N passed, N failed".
