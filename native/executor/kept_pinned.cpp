@@ -31,7 +31,9 @@ void KeptPinned::end() noexcept {
         const uint64_t cached_bytes = memory.pinned_reserved_bytes - memory.pinned_used_bytes;
         if (cached_bytes <= allowance_bytes_) return;
         // Others are asked to make room for it in vain: whoever runs needs what it has more.
+        asking_.store(true);
         std::optional<Reservation> kept = budget_.try_reserve(cached_bytes - allowance_bytes_);
+        asking_.store(false);
         if (kept) {
             kept_ = std::move(*kept);
         } else {
@@ -55,7 +57,8 @@ void KeptPinned::trim() {
 }
 
 uint64_t KeptPinned::reclaim(uint64_t) {
-    // Not waited for: end() holds it while it asks the budget.
+    if (asking_.load()) return 0;
+    // Not waited for: a join that begins or ends is about to change all of this.
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
     if (!lock.owns_lock() || users_ > 0) return 0;
     try {

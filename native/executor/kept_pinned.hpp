@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -44,6 +45,7 @@ class KeptPinned final : public Reclaimable {
     std::mutex mutex_;
     int users_ = 0;
     Reservation kept_;
+    std::atomic<bool> asking_{false};  // end() holds the mutex and asks the budget, which may ask back
 };
 
 }  // namespace spillway

@@ -45,12 +45,12 @@ async function types(cpu) {
               [1000, 3000],
               [60_000, 40_000]
           ];
-    for (const sizesOfPlan of sharesAndBits) {
+    for (const sizesOfPlan of options.small ? sharesAndBits.slice(0, 2) : sharesAndBits) {
         const chunkRows = options.small ? 64 : 4096;
         const memory = { host: "2GiB", device: "512MiB" };
         const debug = { outOfCore: true, chunkRows, ...sizesOfPlan };
         const gpu = await openRuntime({ device: "gpu", memory, debug });
-        for (const keys of keySets) {
+        for (const keys of options.small ? keySets.slice(-5) : keySets) {
             for (const [left, right] of sizes) {
                 const random = randomNumbers(seed++);
                 const few = keys[0] === "bool";
@@ -109,16 +109,22 @@ async function sizes() {
 
 const keyed = (rows, seed, more = {}) => ({ rows, seed, key: { name: "k" }, payload: [{ name: `p${seed}` }], ...more });
 
+/** Few rows would fit. */
+function memoryOf(device, bits) {
+    const memory = { host: `${Math.ceil(2 ** (bits - 24)) + (options.small ? 1 : 8)}GiB`, device };
+    return options.small ? { memory, debug: { outOfCore: true } } : { memory };
+}
+
 /** Relations that do not fit the limit, from memory and files, counted and delivered; prints the rates. */
 async function large(cpu, folder) {
-    const bits = options.small ? 20 : Number(options["out-of-core-bits"]);
+    const bits = options.small ? 15 : Number(options["out-of-core-bits"]);
     const rows = 2 ** bits;
     // A thirty-second of the inputs, an eighth, half.
     const limits = options.small ? ["64MiB"] : [0, 2, 4].map((more) => `${2 ** (bits - 20 + more)}MiB`);
     const tuplesPerSecond = (ms) => `${((2 * rows) / ms / 1e6).toFixed(2)} G tuples/s`;
     const foreign = { key: { name: "k", role: "foreign", domainRows: rows } };
     for (const device of limits) {
-        const gpu = await openRuntime({ device: "gpu", memory: { host: `${2 ** (bits - 24) + 8}GiB`, device } });
+        const gpu = await openRuntime({ device: "gpu", ...memoryOf(device, bits) });
         const left = await gpu.generate(keyed(rows, 1), "memory");
         const right = await gpu.generate(keyed(rows, 2, foreign), "memory");
         const query = gpu.join({ left, right, on: "k" });
@@ -181,7 +187,7 @@ async function toFile(cpu, query, folder, what, rows, probe) {
 async function failures() {
     const memory = { host: "4GiB", device: "256MiB" };
     const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true } });
-    const rows = options.small ? 2 ** 18 : 2 ** 24;
+    const rows = options.small ? 2 ** 14 : 2 ** 24;
     const left = await gpu.generate(keyed(rows, 1), "memory");
     const right = await gpu.generate(keyed(rows, 2), "memory");
     const query = gpu.join({ left, right, on: "k" });

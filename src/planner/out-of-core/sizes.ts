@@ -145,11 +145,14 @@ export function spilledBytes(
     return { build: share * buildRows * packedBytes.build, probe: share * probeRows * packedBytes.probe };
 }
 
-/** Packed rows of both sides if all of them leave GPU memory and packing gains nothing. */
+/**
+ * Packed rows of both sides if all of them leave GPU memory and packing gains nothing, with a chunk of each for
+ * partitions that leave late, in fragments of their own.
+ */
 function spilledMost(shape: SizeRequest["shape"], buildRows: number, probeRows: number, sizes: OutOfCoreSizes): number {
     const { chunkRows, radixBits } = sizes;
     const allOf = (side: "build" | "probe", rows: number): number =>
-        Math.ceil(rows / chunkRows) * packedBytesMax(shape, side, chunkRows, radixBits);
+        (Math.ceil(rows / chunkRows) + 1) * packedBytesMax(shape, side, chunkRows, radixBits);
     return allOf("build", buildRows) + allOf("probe", probeRows);
 }
 
