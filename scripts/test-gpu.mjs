@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // node scripts/test-gpu.mjs              builds the GPU tests if they are out of date, runs them, writes a receipt
 // node scripts/test-gpu.mjs --sanitize   also runs the small suite under the four tools of compute-sanitizer
-//     --at-once   the suite and the tools side by side: takes half of the time, and a GPU with 100 GiB
+//     --at-once   the suite and the tools side by side: takes a third of the time, and a GPU with 100 GiB
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json
@@ -108,16 +108,12 @@ async function sanitize(sanitizer, tool, options, limitMs) {
     return { tool, suite, clean: found.clean, errors: errors ?? 0, ...counts, seconds };
 }
 
-/** racecheck, which takes longest, beside the others if all are to run at once. */
+/** One after the other or, if all are to run at once, side by side: most of their time is the host's. */
 async function sanitizeAll(sanitizer, tools, options, limitMs) {
-    const inTurn = async (some) => {
-        const ran = [];
-        for (const tool of some) ran.push(await sanitize(sanitizer, tool, options, limitMs));
-        return ran;
-    };
-    if (!options["at-once"]) return inTurn(tools);
-    const parts = [tools.filter((tool) => tool === "racecheck"), tools.filter((tool) => tool !== "racecheck")];
-    return (await Promise.all(parts.map(inTurn))).flat();
+    if (options["at-once"]) return Promise.all(tools.map((tool) => sanitize(sanitizer, tool, options, limitMs)));
+    const ran = [];
+    for (const tool of tools) ran.push(await sanitize(sanitizer, tool, options, limitMs));
+    return ran;
 }
 
 async function runAll(options) {

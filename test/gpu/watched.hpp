@@ -35,6 +35,7 @@ constexpr const char* kWatchedTests[] = {
     "no-partitioning join: linear probing",
     "no-partitioning join: perfect hashing, match",
     "no-partitioning join: m:n and Zipf",
+    "out-of-core pages: every row is found",
     "radix partition: every number of bits",
     "radix partition: one hot key",
     "relation: byte strings by row number",
