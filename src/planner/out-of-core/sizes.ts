@@ -27,7 +27,7 @@ const chunkRowsSmall = 2 ** 18;
 const chunkRowsLeast = 2 ** 14;
 /** A chunk is on its way before the first one is computed on: of 32, that is 3 %. */
 const chunksMin = 32;
-const chunksShare = 0.18;
+const chunksShare = 0.2;
 
 const pageBytesMin = 64 * kibibyte;
 const pageBytesMax = 2 * mebibyte;

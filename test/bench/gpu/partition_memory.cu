@@ -26,15 +26,15 @@ void on_all_cores(uint64_t n, const std::function<void(uint64_t, uint64_t)>& wor
     for (std::thread& thread : threads) thread.join();
 }
 
-constexpr uint64_t kHugePageBytes = 2ULL << 20;
+constexpr uint64_t kTuplePageBytes = 2ULL << 20;
 
 // Touched by all cores, then registered: cudaHostAlloc would take 0.28 s per GiB, this takes 0.1.
 char* pinned_memory(uint64_t bytes) {
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::runtime_error("the system gave no host memory");
     madvise(memory, bytes, MADV_HUGEPAGE);
-    on_all_cores(bytes / kHugePageBytes, [memory](uint64_t from, uint64_t to) {
-        std::memset(static_cast<char*>(memory) + from * kHugePageBytes, 0, (to - from) * kHugePageBytes);
+    on_all_cores(bytes / kTuplePageBytes, [memory](uint64_t from, uint64_t to) {
+        std::memset(static_cast<char*>(memory) + from * kTuplePageBytes, 0, (to - from) * kTuplePageBytes);
     });
     SPILLWAY_CUDA_CHECK(cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterMapped));
     return static_cast<char*>(memory);
@@ -147,7 +147,7 @@ struct PartitionSums {
 }  // namespace
 
 FarBlock::FarBlock(cuda::Device& device, TuplePlace place, uint64_t bytes)
-    : place_(place), bytes_((bytes + kHugePageBytes) / kHugePageBytes * kHugePageBytes) {
+    : place_(place), bytes_((bytes + kTuplePageBytes) / kTuplePageBytes * kTuplePageBytes) {
     if (place == TuplePlace::kHost) {
         data_ = pinned_memory(bytes_);
     } else if (place == TuplePlace::kPeer) {

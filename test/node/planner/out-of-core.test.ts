@@ -42,7 +42,7 @@ describe("sizes", () => {
                     expect(Math.log2(sizes.pageRows) % 1).toBe(0);
                     expect(sizes.residentPartitions).toBeLessThanOrEqual(2 ** sizes.radixBits);
                     const partition = (rows * rowBytes(layout.join, "build")) / 2 ** sizes.radixBits;
-                    if (limit > 2 ** 28) expect(partition).toBeLessThanOrEqual(32 * 2 ** 20);
+                    if (limit > 2 ** 28) expect(partition).toBeLessThanOrEqual(16 * 2 ** 20);
                 }
             }
         }
@@ -50,11 +50,11 @@ describe("sizes", () => {
         expect(tooSmall).toBeInstanceOf(NotOnDevice);
     });
 
-    test("of 2^30 rows of 16 bytes: chunks of 64 MiB, partitions of 16 to 32 MiB, some of them resident", () => {
+    test("of 2^30 rows of 16 bytes: chunks of 64 MiB, partitions of 16 MiB, some of them resident", () => {
         const shares = [4, 8, 16, 64].map((limit) => {
             const { sizes } = stageOf(queryOf([manyRows, manyRows]), limit * gibibyte);
             expect(sizes.chunkRows).toBe(2 ** 22);
-            expect(sizes.radixBits).toBe(9);
+            expect(sizes.radixBits).toBe(10);
             return sizes.residentPartitions / 2 ** sizes.radixBits;
         });
         expect(shares).toEqual([...shares].sort((a, b) => a - b));
