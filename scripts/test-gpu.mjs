@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // node scripts/test-gpu.mjs              builds the GPU tests if they are out of date, runs them, writes a receipt
 // node scripts/test-gpu.mjs --sanitize   also runs the small suite under the four tools of compute-sanitizer
-//     --at-once   the suite and the tools side by side: takes a third of the time, and a GPU with 100 GiB
+//     --at-once   the suite and the tools side by side, on a GPU with 100 GiB
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json
