@@ -126,6 +126,15 @@ __global__ void clear_extremes(FieldExtremes* extremes, uint64_t count) {
     if (i < count) extremes[i] = FieldExtremes{};
 }
 
+// Words behind a fragment, up to where the next one begins: they leave with it, though nobody reads them.
+__device__ inline void clear_gap(const FragmentCodes& codes, uint64_t fragment, uint64_t rows, uint32_t* packed) {
+    const uint64_t used_words = (rows + kGroupRows - 1) / kGroupRows * codes.group_words[fragment];
+    const uint64_t gap = (kFragmentAlignWords - used_words % kFragmentAlignWords) % kFragmentAlignWords;
+    for (uint64_t word = lane_index(); word < gap; word += kWarpThreads) {
+        packed[codes.first_word[fragment] + used_words + word] = 0;
+    }
+}
+
 // A warp takes every kWarps-th group of its block's tile.
 template <int kKeyWords>
 __global__ void pack_kernel(CodeLayout layout, const uint32_t* rows, FragmentCodes codes, uint32_t* packed) {
@@ -162,6 +171,7 @@ __global__ void pack_kernel(CodeLayout layout, const uint32_t* rows, FragmentCod
             out += wide;
         }
     }
+    if (tile.offset + tile.rows == piece.rows && warp_index() == 0) clear_gap(codes, tile.piece, piece.rows, packed);
 }
 
 template <int kKeyWords>

@@ -74,6 +74,13 @@ __global__ void fill_ones_kernel(uint64_t* to, uint64_t rows) {
     for_each_index(rows, [&](uint64_t row) { to[row] = 1; });
 }
 
+template <int kKeyWords>
+__global__ void unmix_kernel(void* keys, uint64_t rows) {
+    using Mixed = MixedKey<kKeyWords>;
+    auto* const key = static_cast<typename Mixed::Key*>(keys);
+    for_each_index(rows, [&](uint64_t row) { key[row] = Mixed::unmix(key[row]); });
+}
+
 __global__ void invert_kernel(const uint32_t* from, uint32_t* to, uint64_t words) {
     for_each_index(words, [&](uint64_t word) { to[word] = ~from[word]; });
 }
@@ -139,6 +146,12 @@ void widen_values(Device& device, const DeviceColumn& from, ValueKind kind, uint
 
 void fill_ones(Device& device, uint64_t* to, uint64_t rows) {
     launch(fill_ones_kernel, grid_for(device, rows), dim3(kGroupColumnsThreads), 0, device.stream(), to, rows);
+}
+
+void unmix_keys(Device& device, void* keys, uint32_t key_bytes, uint64_t rows) {
+    if (rows == 0) return;
+    launch(key_bytes == 4 ? unmix_kernel<1> : unmix_kernel<2>, grid_for(device, rows), dim3(kGroupColumnsThreads), 0,
+           device.stream(), keys, rows);
 }
 
 void invert_validity(Device& device, const uint32_t* from, uint32_t* to, uint64_t rows) {

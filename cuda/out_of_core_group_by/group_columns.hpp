@@ -28,7 +28,7 @@ struct RowsToColumns {
     uint32_t row_words = 1;
     uint32_t radix_bits = 0;
     KeySlice slice;
-    ResultWindow columns;                 // the key, not mixed, and fields of the row; of `rows` rows at most
+    ResultWindow columns;                 // the key and fields of the row; of `rows` rows at most
     unsigned long long* count = nullptr;  // of a slice: rows so far, also of those behind the last one
 };
 
@@ -39,6 +39,8 @@ void rows_to_columns(Device& device, const RowsToColumns& pass);
 void widen_values(Device& device, const DeviceColumn& from, ValueKind kind, uint64_t rows, void* to);
 // Writes `rows` times the value 1, of 8 bytes.
 void fill_ones(Device& device, uint64_t* to, uint64_t rows);
+// Keys from mixed keys, in place. Reads and writes each once.
+void unmix_keys(Device& device, void* keys, uint32_t key_bytes, uint64_t rows);
 // Bits of rows that have no key, by those of rows that have one.
 void invert_validity(Device& device, const uint32_t* from, uint32_t* to, uint64_t rows);
 

@@ -34,7 +34,7 @@ uint64_t GroupMerger::load(const uint32_t* rows, const std::vector<RowPiece>& pi
     pass.columns.rows = rows_max_;
     pass.columns.key_bytes = shape_.key_bytes;
     ResultColumn& key = pass.columns.column[pass.columns.columns++];
-    key = {keys_.as(), static_cast<uint16_t>(shape_.key_bytes), static_cast<uint8_t>(OutputSide::kKey), 0};
+    key = {keys_.as(), static_cast<uint16_t>(shape_.key_bytes), static_cast<uint8_t>(OutputSide::kBuild), 0};
     for (size_t i = 0; i < values_.size(); ++i) {
         pass.columns.column[pass.columns.columns++] = {values_[i].as(), static_cast<uint16_t>(shape_.partials[i].width),
                                                        static_cast<uint8_t>(OutputSide::kBuild),
@@ -59,7 +59,13 @@ DeviceRelation GroupMerger::loaded(uint64_t rows) const {
 GroupByResult GroupMerger::merge(uint64_t rows) const {
     GroupByResult groups = group_by(device_, shape_.of_partials(loaded(rows)));
     check_sums(groups);
+    unmix_keys(device_, groups.keys.as(), shape_.key_bytes, groups.groups);
     return groups;
+}
+
+PackedGroups GroupMerger::pack_loaded(uint64_t rows) {
+    unmix_keys(device_, keys_.as(), shape_.key_bytes, rows);
+    return pack(loaded(rows));
 }
 
 PackedGroups GroupMerger::pack(const DeviceRelation& relation) {

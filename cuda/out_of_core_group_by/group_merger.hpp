@@ -25,14 +25,16 @@ class GroupMerger {
     GroupMerger(Device& device, Parcels& parcels, const GroupShape& shape, uint64_t rows_max);
 
     uint64_t rows_max() const { return rows_max_; }
-    // Columns of all rows of the pieces, or of those of a slice. Returns how many rows these are; for a slice they may
+    // Columns of all rows of the pieces, or of those of a slice. Keys stay mixed: partitions that are loaded together
+    // share their radix bits, so that a group-by which hashes their keys alone would have all of them in few of its own
+    // partitions; it mixes once more what is mixed (2^30 rows of 2^20 groups: 2 ns per row otherwise). Returns how many rows these are; for a slice they may
     // be more than rows_max(), and then some of them are missing and nothing can be done with the columns.
     uint64_t load(const uint32_t* rows, const std::vector<RowPiece>& pieces, KeySlice slice = {});
     // The groups of the first `rows` rows that were loaded. Waits for the device.
     GroupByResult merge(uint64_t rows) const;
     // Groups as partitioned rows, and rows that were loaded as they are. Both wait for the device.
     PackedGroups pack(const GroupByResult& groups) { return pack(relation_of(shape_, groups)); }
-    PackedGroups pack_loaded(uint64_t rows) { return pack(loaded(rows)); }
+    PackedGroups pack_loaded(uint64_t rows);
 
   private:
     DeviceRelation loaded(uint64_t rows) const;
