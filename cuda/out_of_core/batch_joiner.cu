@@ -54,7 +54,8 @@ void BatchJoiner::give_rows(uint64_t tiles, const Count& count, const Write& wri
     published_.publish({{group_rows + groups, 1}});
     const uint64_t rows = published_.wait()[0];
     rows_ += rows;
-    writer_->write(rows, [&](const ResultWindow& window) { write(group_rows, window); });
+    const bool many_partners = rows / kTileRows > kManyPartners * tiles;
+    writer_->write(rows, [&](const ResultWindow& window) { write(group_rows, window, many_partners); });
 }
 
 void BatchJoiner::probe(const RowBatch& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
@@ -73,7 +74,9 @@ void BatchJoiner::probe(const RowBatch& batch, const std::vector<RowPiece>& piec
     if (writer_ != nullptr && gives_rows) {
         give_rows(
             pass.tiles.tiles, [&](uint64_t* group_rows) { count_matches_of_groups(device_, pass, group_rows); },
-            [&](const uint64_t* first, const ResultWindow& window) { write_matches(device_, pass, first, window); });
+            [&](const uint64_t* first, const ResultWindow& window, bool many_partners) {
+                write_matches(device_, pass, first, window, many_partners);
+            });
         return;
     }
     ResultWindow columns = columns_;
@@ -87,7 +90,7 @@ void BatchJoiner::lone_batch(LonePass& pass, const std::vector<RowPiece>& pieces
     if (writer_ != nullptr) {
         give_rows(
             pass.tiles.tiles, [&](uint64_t* group_rows) { count_lone_of_groups(device_, pass, group_rows); },
-            [&](const uint64_t* first, const ResultWindow& window) { write_lone(device_, pass, first, window); });
+            [&](const uint64_t* first, const ResultWindow& window, bool) { write_lone(device_, pass, first, window); });
         return;
     }
     ResultWindow columns = columns_;

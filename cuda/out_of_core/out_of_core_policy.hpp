@@ -36,6 +36,14 @@ constexpr uint32_t kSortBitsMax = 13;
 // Buckets with more rows are searched by all lanes of a warp together, the lanes' buckets one after the other.
 constexpr uint32_t kLongBucketRows = 64;
 
+// Long buckets of a region that are looked at for whether all their keys are equal: 512 bytes of shared memory.
+constexpr uint32_t kMarkedBucketsMax = 128;
+
+// Where a batch has more result rows than this per probe row, so many blocks share each window of the result, since
+// few tiles may have all its rows. The others find nothing to do and end.
+constexpr uint64_t kManyPartners = 2;
+constexpr uint32_t kWindowBlocks = 16;
+
 // Small arrays on their way from host to kernels at once (parcels.hpp).
 constexpr uint32_t kParcelSlots = 16;
 

@@ -18,6 +18,7 @@ struct ProbeLane {
     uint64_t key = 0;
     uint32_t begin = 0;  // rows of the partition
     uint32_t end = 0;
+    bool equal_keys = false;
 
     __device__ ProbeLane(const ProbePass& pass, const RowPiece& piece, const IndexedPartition& indexed,
                          uint64_t in_piece, bool is_there)
@@ -26,17 +27,18 @@ struct ProbeLane {
         key = row_key<kKeyWords>(pass.rows + row * pass.row_words);
         const uint32_t* const bucket = pass.index.bucket + indexed.first_bucket +
                                        bucket_of<kKeyWords>(key, pass.index.radix_bits, indexed.bucket_bits);
-        begin = bucket[0];
-        end = bucket[1];
+        begin = bucket[0] & ~kEqualKeys;
+        end = bucket[1] & ~kEqualKeys;
+        equal_keys = (bucket[0] & kEqualKeys) != 0;
     }
     __device__ bool is_long() const { return end - begin > kLongBucketRows; }
 };
 
-// The rows of long buckets are shared out among the lanes of the warp; all lanes call. each(lane, key, row, begin, end)
-// runs in all lanes for one lane's row after the other.
+// The rows of long buckets, those of lanes that want it, are shared out among the lanes of the warp; all lanes call.
+// each(lane, key, row, begin, end) runs in all lanes for one lane's row after the other.
 template <int kKeyWords, class Each>
-__device__ inline void for_long_buckets(const ProbeLane<kKeyWords>& own, const Each& each) {
-    uint32_t lanes = __ballot_sync(kFullWarp, own.is_long());
+__device__ inline void for_long_buckets(const ProbeLane<kKeyWords>& own, bool wanted, const Each& each) {
+    uint32_t lanes = __ballot_sync(kFullWarp, wanted && own.is_long());
     while (lanes != 0) {
         const int lane = __ffs(static_cast<int>(lanes)) - 1;
         lanes &= lanes - 1;
@@ -50,11 +52,19 @@ __device__ inline const uint32_t* build_row(const IndexView& index, const Indexe
     return index.rows + index.place(indexed, row) * index.row_words;
 }
 
-// Partners of the lane's row; visit(place, row) for each of them, in whichever lane finds it, with the probe row.
-template <int kKeyWords, class Visit>
+// Partners of the lane's row; visit(place, row) for each of them, in whichever lane finds it, with the probe row. Those
+// of a frequent key, the first of them at `place`, are only counted if visits(place) says that nobody has to see them.
+template <int kKeyWords, class Visits, class Visit>
 __device__ inline uint64_t count_partners(const ProbePass& pass, const IndexedPartition& indexed,
-                                          const ProbeLane<kKeyWords>& own, const Visit& visit) {
+                                          const ProbeLane<kKeyWords>& own, const Visits& visits, const Visit& visit) {
     uint64_t partners = 0;
+    bool searches = true;
+    if (own.equal_keys) {
+        const uint64_t place = pass.index.place(indexed, own.begin);
+        const bool same = row_key<kKeyWords>(pass.index.rows + place * pass.index.row_words) == own.key;
+        searches = same && visits(place);
+        if (same) partners = own.end - own.begin;
+    }
     if (!own.is_long()) {
         for (uint32_t r = own.begin; r < own.end; ++r) {
             const uint64_t place = pass.index.place(indexed, r);
@@ -63,7 +73,7 @@ __device__ inline uint64_t count_partners(const ProbePass& pass, const IndexedPa
             visit(place, own.row);
         }
     }
-    for_long_buckets(own, [&](uint32_t lane, uint64_t key, uint64_t row, uint32_t begin, uint32_t end) {
+    for_long_buckets(own, searches, [&](uint32_t lane, uint64_t key, uint64_t row, uint32_t begin, uint32_t end) {
         uint32_t found = 0;
         // In 64 bits: the step behind the last row must not wrap around.
         for (uint64_t r = begin + static_cast<uint64_t>(lane_index()); r < end; r += kWarpThreads) {

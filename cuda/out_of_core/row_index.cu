@@ -81,7 +81,7 @@ RowIndex::RowIndex(Device& device, Parcels& parcels, RowPages& pages, const RowL
       pages_(pages),
       layout_(layout),
       radix_bits_(static_cast<uint32_t>(radix_bits)),
-      partition_rows_max_(std::min<uint64_t>({partition_rows_max, pages.capacity_rows(), UINT32_MAX})),
+      partition_rows_max_(std::min<uint64_t>({partition_rows_max, pages.capacity_rows(), kEqualKeys - 1})),
       scratch_rows_max_(scratch_rows(partition_rows_max_)),
       partitions_(1ULL << radix_bits) {
     MemoryPool& memory = device.memory();

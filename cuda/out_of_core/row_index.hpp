@@ -19,8 +19,12 @@ struct IndexedPartition {
     uint32_t reserved = 0;
 };
 
+// In the offset of a long bucket (kLongBucketRows): all its rows have the same key, so that one look says how many
+// partners a row has, and which of them a window of the result wants.
+constexpr uint32_t kEqualKeys = 1U << 31;
+
 // What kernels that look rows up get. A partition's rows are sorted by bucket: those of bucket b are rows
-// [bucket[first_bucket + b], bucket[first_bucket + b + 1]) of it, each in a page of its list.
+// [bucket[first_bucket + b], bucket[first_bucket + b + 1]) of it, without kEqualKeys, each in a page of its list.
 struct IndexView {
     const uint32_t* rows = nullptr;
     const IndexedPartition* partition = nullptr;  // [partitions]
@@ -43,7 +47,7 @@ struct IndexView {
 // neighbours, and nothing can fill up. A hash table of the same rows at a load of 0.8 takes a quarter more.
 class RowIndex {
   public:
-    // partition_rows_max: of a partition that can be indexed, below 2^32; about so many rows are taken as scratch.
+    // partition_rows_max: of a partition that can be indexed, below 2^31; about so many rows are taken as scratch.
     RowIndex(Device& device, Parcels& parcels, RowPages& pages, const RowLayout& layout, int radix_bits,
              uint64_t partition_rows_max);
 

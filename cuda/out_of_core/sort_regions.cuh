@@ -90,6 +90,7 @@ class RegionSort {
                 for (uint32_t w = 0; w < row_words_; ++w) target[w] = rows[row * row_words_ + w];
             }
         }
+        mark_equal_keys();
     }
 
   private:
@@ -113,6 +114,39 @@ class RegionSort {
         // Where the last bucket of the partition ends.
         if (digit + 1 == 1ULL << pass_.split_bits && threadIdx.x == 0) {
             bucket[buckets_] = base_ + static_cast<uint32_t>(rows_);
+        }
+    }
+
+    // Buckets that are long because one key is frequent say so. Reads the rows of long buckets once more, and a counter
+    // per bucket in shared memory. Of many long buckets some go without.
+    __device__ void mark_equal_keys() const {
+        __shared__ uint32_t long_bucket[kMarkedBucketsMax];
+        __shared__ uint32_t long_buckets;
+        if (rows_ <= kLongBucketRows) return;
+        if (threadIdx.x == 0) long_buckets = 0;
+        __syncthreads();  // all rows are in their places, too
+        // Counters stand at the ends of their buckets now.
+        const auto begin_of = [&](uint32_t b) { return b == 0 ? 0 : counter_[b - 1]; };
+        for (uint32_t b = threadIdx.x; b < buckets_; b += blockDim.x) {
+            if (counter_[b] - begin_of(b) <= kLongBucketRows) continue;
+            const uint32_t at = atomicAdd(&long_buckets, 1U);
+            if (at < kMarkedBucketsMax) long_bucket[at] = b;
+        }
+        __syncthreads();
+        for (uint32_t i = 0; i < min(long_buckets, kMarkedBucketsMax); ++i) {
+            const uint32_t b = long_bucket[i];
+            const uint32_t begin = begin_of(b);
+            const uint64_t key = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(place(begin)));
+            bool equal = true;
+            for (uint64_t row = begin + uint64_t{threadIdx.x}; equal && row < counter_[b]; row += blockDim.x) {
+                const Word* const other = place(static_cast<uint32_t>(row));
+                equal = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(other)) == key;
+            }
+            const bool all_equal = __syncthreads_and(equal ? 1 : 0) != 0;
+            if (all_equal && threadIdx.x == 0) {
+                const uint64_t digit = blockIdx.x & ((1U << pass_.split_bits) - 1);
+                pass_.bucket[indexed_.first_bucket + digit * buckets_ + b] |= kEqualKeys;
+            }
         }
     }
 

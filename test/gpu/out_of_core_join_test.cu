@@ -178,6 +178,30 @@ GPU_TEST("out-of-core join: m:n, Zipf and one hot key") {
     }
 }
 
+GPU_TEST("out-of-core join: keys with more partners than a window of the result has rows, among unique ones") {
+    // Of 100 rows and more: a bucket of one key alone, of two frequent ones, of one and others.
+    const uint64_t rows = small_or_full(600, 4000);
+    std::vector<uint64_t> build_keys = sparse_keys(rows, test_seed());
+    const std::vector<uint64_t> unique = build_keys;
+    for (const uint64_t hot : {uint64_t{3}, uint64_t{4}, rows / 2}) {
+        build_keys.insert(build_keys.end(), rows / 4, unique[hot]);
+    }
+    std::vector<uint64_t> probe_keys = foreign_keys(unique, rows, 0.7, test_seed());
+    for (const uint64_t hot : {uint64_t{3}, uint64_t{4}, rows / 2}) {
+        probe_keys.insert(probe_keys.begin() + static_cast<int64_t>(hot), small_or_full(5, 40), unique[hot]);
+    }
+    const KeyedRelation build(build_keys, 8, {8}, test_seed());
+    const KeyedRelation probe(probe_keys, 8, {4}, test_seed() + 1);
+    for (const NamedJoinKind& named : kNamedJoinKinds) {
+        const OutOfCoreCheck check(build, probe, named.kind);
+        for (const int bits : {0, 7}) {
+            OutOfCoreSizes sizes = ample_sizes(build_keys.size(), bits);
+            sizes.result_rows = 61;
+            check.all(sizes, std::string(named.name) + ", bits " + std::to_string(bits));
+        }
+    }
+}
+
 GPU_TEST("out-of-core join: one key on both sides") {
     const uint64_t rows = small_or_full(180, 600);
     const std::vector<uint64_t> keys(rows, test_seed() * 77);

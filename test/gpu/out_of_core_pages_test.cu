@@ -135,17 +135,24 @@ void check_index(PagesCheck& check, const RowIndex& index, const std::vector<uin
         }
         const IndexedPartition& of = directory[p];
         const uint32_t* const begin = bucket.data() + of.first_bucket;
-        CHECK_EQ(begin[0], 0);
+        const auto offset = [begin](uint64_t b) { return begin[b] & ~cuda::kEqualKeys; };
+        CHECK_EQ(offset(0), 0);
         CHECK_EQ(begin[1ULL << of.bucket_bits], check.rows(p));
         const Words rows = check.gathered(p, 0, check.rows(p));
         CHECK(sorted_rows(rows, view.row_words) == sorted_rows(check.expected(p), view.row_words));
         for (uint64_t b = 0; b < 1ULL << of.bucket_bits; ++b) {
-            CHECK(begin[b] <= begin[b + 1]);
-            for (uint32_t row = begin[b]; row < begin[b + 1]; ++row) {
+            CHECK(offset(b) <= offset(b + 1));
+            const uint32_t* const first = rows.data() + uint64_t{offset(b)} * view.row_words;
+            bool equal = true;
+            for (uint32_t row = offset(b); row < offset(b + 1); ++row) {
                 const uint32_t* const words = rows.data() + uint64_t{row} * view.row_words;
+                equal = equal && std::equal(words, words + view.key_words, first);
                 CHECK_EQ(bucket_of(words, view.key_words, radix_bits, of.bucket_bits), b);
                 CHECK_EQ(view.place(of, row), check.place(p, row));
             }
+            // Of a few long buckets every one says so; short ones never do.
+            const bool is_long = offset(b + 1) - offset(b) > cuda::kLongBucketRows;
+            CHECK_EQ((begin[b] & cuda::kEqualKeys) != 0, is_long && equal);
         }
     }
 }
