@@ -29,6 +29,8 @@ struct FarJoinSpec {
     uint64_t key_range = 0;
     // kCpuPartitioned: 0 = as many as the machine runs at once.
     uint32_t threads = 0;
+    // kTriton, kTritonUncached: a device whose memory takes spilled rows instead of the host's, as OutOfCoreJoin's.
+    Device* peer = nullptr;
 };
 
 // One join: build(), then probe(). Both wait for the device. Errors are those of OutOfCoreJoin; after one the object

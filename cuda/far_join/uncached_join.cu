@@ -8,7 +8,7 @@ namespace {
 
 class StagedJoin final : public FarJoin {
   public:
-    StagedJoin(Device& device, const OutOfCoreSpec& spec) : join_(device, spec) {}
+    StagedJoin(Device& device, const OutOfCoreSpec& spec, Device* peer) : join_(device, spec, peer) {}
 
     void build(ChunkSource& source) override { join_.build(source); }
     const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink) override { return join_.probe(source, sink); }
@@ -25,11 +25,11 @@ std::unique_ptr<FarJoin> open_uncached_join(Device& device, const FarJoinSpec& s
     uncached.sizes.resident_partitions = 0;
     uncached.sizes.packed = false;
     uncached.sizes.filter_words = 0;
-    return std::make_unique<StagedJoin>(device, uncached);
+    return std::make_unique<StagedJoin>(device, uncached, spec.peer);
 }
 
 std::unique_ptr<FarJoin> open_triton_join(Device& device, const FarJoinSpec& spec) {
-    return std::make_unique<StagedJoin>(device, spec.join);
+    return std::make_unique<StagedJoin>(device, spec.join, spec.peer);
 }
 
 }  // namespace spillway::cuda

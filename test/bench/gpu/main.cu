@@ -8,8 +8,8 @@
 //     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
 // The same of a group-by, a line of JSON for each algorithm.
 // spillway_gpu_bench out-of-core --build-rows N --probe-rows N [--payload-values dense|random]
-//     [--result count|sums|rows] [--inputs host|peer] [--memory-limit BYTES] [--host-limit BYTES] [--radix-bits N]
-//     [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--resident-partitions N] ...
+//     [--result count|sums|rows] [--inputs host|peer] [--spill host|peer] [--memory-limit BYTES] [--host-limit BYTES]
+//     [--radix-bits N] [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--resident-partitions N] ...
 // The same of a join of relations in pinned host memory or in another GPU's, 8-byte columns unless said otherwise.
 // spillway_gpu_bench out-of-core-group-by --rows N --groups N [--aggregate sum|max|min|count] [--payload 4|8]
 //     [--value-bits N] [--zipf S] [--pre-aggregation auto|always|never] [--memory-limit BYTES] [--host-limit BYTES]
@@ -18,7 +18,7 @@
 // spillway_gpu_bench partition --rows N [--tuple-bytes 8|16] --bits N[..N] --partitioner NAME ...
 //     [--source host|device|peer] [--destination host|device|peer] [--form pages|contiguous] [--histogram gpu|cpu]
 //     [--page-bytes N] [--grid N] [--second-level-bytes N] [--buffer-bytes N] [--samples N] [--warmup N]
-//     [--memory-limit BYTES] [--seed N] [--device N]
+//     [--budget-ms N] [--memory-limit BYTES] [--seed N] [--device N]
 // Partitioners over far memory, a line of JSON for each one and each number of bits.
 // spillway_gpu_bench tiers [--bytes N] [--samples N] [--stripes 2,16,64] [--device N]
 // What memory of each tier costs to get, and how fast kernels stream through it.

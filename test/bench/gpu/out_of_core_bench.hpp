@@ -26,6 +26,7 @@ struct OutOfCoreMeasurement {
     cuda::OutOfCoreReport report;  // of the last sample
     uint64_t peak_device_bytes = 0;
     uint64_t peak_host_bytes = 0;  // pinned by the join; inputs and result are the caller's
+    uint64_t peak_peer_bytes = 0;  // spilled rows there
     std::string device;
     std::string problem;  // empty: the last sample's result is right
 };

@@ -73,9 +73,10 @@ LinkRates measure_links(cuda::Device& device, const OutOfCoreOptions& options) {
     LinkRates rates;
     rates.h2d = copy_rate(device, here.as(), host.data());
     rates.d2h = copy_rate(device, host.data(), here.as());
-    if (options.inputs == FarPlace::kPeer) {
-        const FarMemory there = far_memory(options, kLinkCopyBytes);
+    if (options.uses_peer()) {
+        const FarMemory there = FarMemory::on_peer(kLinkCopyBytes, options.bench.device, options.peer());
         rates.peer = copy_rate(device, here.as(), there.data());
+        rates.peer_out = copy_rate(device, there.data(), here.as());
     }
     return rates;
 }

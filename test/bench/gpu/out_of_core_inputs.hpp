@@ -30,7 +30,8 @@ FarInputs make_far_inputs(cuda::Device& device, const OutOfCoreOptions& options)
 struct LinkRates {
     double h2d = 0;
     double d2h = 0;
-    double peer = 0;  // from there; 0: the inputs are not there
+    double peer = 0;  // from there; 0: nothing is there
+    double peer_out = 0;
 };
 LinkRates measure_links(cuda::Device& device, const OutOfCoreOptions& options);
 

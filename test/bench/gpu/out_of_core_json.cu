@@ -9,32 +9,52 @@ namespace spillway::gpu_bench {
 
 namespace {
 
-// What must pass each link at least: every input byte once, spilled rows as packed out and in again, the result.
-struct PlannedLinks {
+// By link and direction; peer: from there.
+struct FarLinkBytes {
     uint64_t h2d = 0;
     uint64_t d2h = 0;
     uint64_t peer = 0;
-
-    PlannedLinks(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report) {
-        const Workload& workload = options.bench.workload;
-        const uint64_t spilled_bytes = report.spilled_bytes[0] + report.spilled_bytes[1];
-        (options.inputs == FarPlace::kPeer ? peer : h2d) += options.input_bytes();
-        h2d += spilled_bytes;
-        d2h += spilled_bytes;
-        if (options.result != FarResult::kRows) return;
-        // The key comes once for both sides.
-        const uint64_t row_bytes = options.build_row_bytes() + options.probe_row_bytes() - workload.key_bytes;
-        d2h += report.result_rows * row_bytes;
-    }
+    uint64_t peer_out = 0;
 
     // The directions and links work at the same time.
     double milliseconds(const LinkRates& rates) const {
         const auto time_ms = [](uint64_t bytes, double rate) {
             return bytes == 0 ? 0 : static_cast<double>(bytes) / rate / 1e6;
         };
-        return std::max({time_ms(h2d, rates.h2d), time_ms(d2h, rates.d2h), time_ms(peer, rates.peer)});
+        return std::max({time_ms(h2d, rates.h2d), time_ms(d2h, rates.d2h), time_ms(peer, rates.peer),
+                         time_ms(peer_out, rates.peer_out)});
     }
 };
+
+// What must pass each link at least: every input byte once, spilled rows as packed out and in again, the result.
+FarLinkBytes planned_links(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report) {
+    FarLinkBytes bytes;
+    const uint64_t spilled_bytes = report.spilled_bytes[0] + report.spilled_bytes[1];
+    const bool spills_to_peer = options.spill_place() == FarPlace::kPeer;
+    (options.inputs == FarPlace::kPeer ? bytes.peer : bytes.h2d) += options.input_bytes();
+    (spills_to_peer ? bytes.peer : bytes.h2d) += spilled_bytes;
+    (spills_to_peer ? bytes.peer_out : bytes.d2h) += spilled_bytes;
+    if (options.result != FarResult::kRows) return bytes;
+    // The key comes once for both sides.
+    const uint64_t row_bytes =
+        options.build_row_bytes() + options.probe_row_bytes() - options.bench.workload.key_bytes;
+    bytes.d2h += report.result_rows * row_bytes;
+    return bytes;
+}
+
+// What did. The join counts bytes in and bytes out, and does not know what lies where.
+FarLinkBytes actual_links(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report) {
+    FarLinkBytes bytes;
+    const uint64_t inputs = std::min(report.h2d_bytes, options.input_bytes());
+    const uint64_t back = report.h2d_bytes - inputs;
+    const bool spills_to_peer = options.spill_place() == FarPlace::kPeer;
+    (options.inputs == FarPlace::kPeer ? bytes.peer : bytes.h2d) += inputs;
+    (spills_to_peer ? bytes.peer : bytes.h2d) += back;
+    const uint64_t spilled_bytes = report.spilled_bytes[0] + report.spilled_bytes[1];
+    bytes.peer_out = spills_to_peer ? std::min(report.d2h_bytes, spilled_bytes) : 0;
+    bytes.d2h = report.d2h_bytes - bytes.peer_out;
+    return bytes;
+}
 
 std::string out_of_core_workload_json(const OutOfCoreOptions& options) {
     const Workload& workload = options.bench.workload;
@@ -54,6 +74,7 @@ std::string out_of_core_workload_json(const OutOfCoreOptions& options) {
                               : options.result == FarResult::kSums ? "sums"
                                                                    : "rows"));
     object.add("inputs", word(options.inputs == FarPlace::kHost ? "host" : "peer"));
+    object.add("spill", word(options.spill_place() == FarPlace::kHost ? "host" : "peer"));
     if (options.bench.memory_limit > 0) object.add("memory_limit_bytes", options.bench.memory_limit);
     if (options.host_limit > 0) object.add("host_limit_bytes", options.host_limit);
     return object.add("seed", options.bench.seed).close();
@@ -83,27 +104,19 @@ std::string both_sides(const uint64_t (&values)[2]) {
 // Bytes, what they were at the clock's end, what was planned of them.
 void add_links(Object& object, const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement,
                double median_ms) {
-    const cuda::OutOfCoreReport& report = measurement.report;
-    const bool of_peer = options.inputs == FarPlace::kPeer;
-    // The join does not know where its chunks lie: what it calls host to device has the inputs in it.
-    const uint64_t peer_bytes = of_peer ? std::min(report.h2d_bytes, options.input_bytes()) : 0;
-    const uint64_t h2d_bytes = report.h2d_bytes - peer_bytes;
+    const FarLinkBytes actual = actual_links(options, measurement.report);
+    const FarLinkBytes plan = planned_links(options, measurement.report);
+    const auto by_link = [&](const auto& of, const auto& format) {
+        Object values;
+        values.add("h2d", format(of.h2d)).add("d2h", format(of.d2h));
+        if (options.uses_peer()) values.add("peer", format(of.peer)).add("peer_out", format(of.peer_out));
+        return values.close();
+    };
+    const auto whole = [](uint64_t bytes) { return std::to_string(bytes); };
     const auto rate = [&](uint64_t bytes) { return number(static_cast<double>(bytes) / median_ms / 1e6); };
-    Object bytes, rates, copies, planned;
-    const PlannedLinks plan(options, report);
-    bytes.add("h2d", h2d_bytes).add("d2h", report.d2h_bytes);
-    rates.add("h2d", rate(h2d_bytes)).add("d2h", rate(report.d2h_bytes));
-    copies.add("h2d", number(measurement.rates.h2d)).add("d2h", number(measurement.rates.d2h));
-    planned.add("h2d", plan.h2d).add("d2h", plan.d2h);
-    if (of_peer) {
-        bytes.add("peer", peer_bytes);
-        rates.add("peer", rate(peer_bytes));
-        copies.add("peer", number(measurement.rates.peer));
-        planned.add("peer", plan.peer);
-    }
     const double planned_ms = plan.milliseconds(measurement.rates);
-    object.add("link_bytes", bytes.close()).add("link_gb_per_s", rates.close());
-    object.add("copy_gb_per_s", copies.close()).add("planned_link_bytes", planned.close());
+    object.add("link_bytes", by_link(actual, whole)).add("link_gb_per_s", by_link(actual, rate));
+    object.add("copy_gb_per_s", by_link(measurement.rates, number)).add("planned_link_bytes", by_link(plan, whole));
     object.add("planned_link_ms", milliseconds(planned_ms)).add("link_efficiency", number(planned_ms / median_ms));
 }
 
@@ -139,6 +152,7 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
     Object peak;
     peak.add("device", measurement.peak_device_bytes);
     if (measurement.peak_host_bytes > 0) peak.add("host", measurement.peak_host_bytes);
+    if (measurement.peak_peer_bytes > 0) peak.add("peer", measurement.peak_peer_bytes);
     object.add("peak_bytes", peak.close());
     object.add("device", gpu_test::json_text(measurement.device));
     return object.close();

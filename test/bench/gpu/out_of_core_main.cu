@@ -7,6 +7,7 @@
 #include "far_join/far_join.hpp"
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
+#include "tier/page_pool.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -157,13 +158,25 @@ OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm alg
             report.spilled_ms};
 }
 
+// The device whose free memory takes spilled rows; nullptr: none does.
+std::unique_ptr<cuda::Device> open_spill_peer(cuda::Device& device, const OutOfCoreOptions& options) {
+    if (options.spill_place() != FarPlace::kPeer) return nullptr;
+    auto peer = std::make_unique<cuda::Device>(options.peer(), 0);
+    // Both ways: the copy engines of either may do the work.
+    cuda::enable_peer_access(*peer, device);
+    cuda::enable_peer_access(device, *peer);
+    return peer;
+}
+
 OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const FarInputs& inputs,
                                          const FarRows* rows) {
     const BenchOptions& bench = options.bench;
     // The spill memory may be the device's pool of pinned memory, whose limit is its only one.
     const uint64_t host_bytes = options.host_limit > 0 ? options.host_limit : 2 * options.input_bytes();
     cuda::Device device(bench.device, bench.memory_limit, std::max(cuda::kStagingLimitBytes, host_bytes));
-    const cuda::FarJoinSpec spec = make_far_spec(options, device.memory().limit_bytes());
+    const std::unique_ptr<cuda::Device> peer = open_spill_peer(device, options);
+    cuda::FarJoinSpec spec = make_far_spec(options, device.memory().limit_bytes());
+    spec.peer = peer.get();
     OutOfCoreMeasurement measurement;
     measurement.sizes = spec.join.sizes;
     measurement.device = device.properties().name;
@@ -175,6 +188,7 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
     }
     measurement.peak_device_bytes = device.memory().peak_bytes();
     measurement.peak_host_bytes = device.staging().peak_bytes();
+    if (peer != nullptr) measurement.peak_peer_bytes = peer->memory().peak_bytes();
     return measurement;
 }
 
@@ -195,7 +209,7 @@ std::string check_far_totals(const OutOfCoreOptions& options, const cuda::OutOfC
 // Why the devices cannot be used; empty = they can.
 std::string far_obstacle(const OutOfCoreOptions& options) {
     const std::string obstacle = device_obstacle(options.bench.device);
-    return obstacle.empty() && options.inputs == FarPlace::kPeer ? device_obstacle(options.peer()) : obstacle;
+    return obstacle.empty() && options.uses_peer() ? device_obstacle(options.peer()) : obstacle;
 }
 
 }  // namespace

@@ -52,6 +52,10 @@ KnownOptions own_options(OutOfCoreOptions& options) {
              [&](Text n, Text v) {
                  options.inputs = parse_word<FarPlace>(n, v, {{"host", FarPlace::kHost}, {"peer", FarPlace::kPeer}});
              }},
+            {"--spill",
+             [&](Text n, Text v) {
+                 options.spill = parse_word<FarPlace>(n, v, {{"host", FarPlace::kHost}, {"peer", FarPlace::kPeer}});
+             }},
             {"--algorithm",
              [&](Text n, Text v) {
                  std::vector<std::pair<std::string, cuda::FarJoinAlgorithm>> words;
@@ -88,6 +92,8 @@ void check_out_of_core(const OutOfCoreOptions& options) {
            "no --distinct for npj-far-perfect, whose build keys come once each");
     expect(options.algorithm != cuda::FarJoinAlgorithm::kCpuPartitioned || options.inputs == FarPlace::kHost,
            "--inputs host for cpu-partitioned: the host's cores read them");
+    expect(options.spill.value_or(FarPlace::kHost) == FarPlace::kHost || options.can_spill_to_peer(),
+           "--spill peer for triton and triton-uncached alone");
     if (options.result != FarResult::kSums) return;
     const Workload& workload = options.bench.workload;
     expect(!workload.build_payload.empty() || !workload.probe_payload.empty(), "payloads for --result sums");

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "far_join/far_join_algorithm.hpp"
 #include "out_of_core_sizes.hpp"
@@ -22,6 +23,7 @@ struct OutOfCoreOptions {
     FarPayloadValues payload_values = FarPayloadValues::kDense;
     FarResult result = FarResult::kSums;
     FarPlace inputs = FarPlace::kHost;
+    std::optional<FarPlace> spill;  // where spilled rows go; where the inputs are, unless said otherwise
     uint64_t host_limit = 0;  // bytes for spilled rows; 0 = as many as there can be
     GivenSizes sizes;
     uint64_t load_percent = 50;  // tables of linear probing
@@ -31,6 +33,12 @@ struct OutOfCoreOptions {
     uint64_t threads = 0;  // of the CPU's partitioner; 0 = as many as there are cores
 
     int peer() const { return bench.device == 0 ? 1 : 0; }
+    // The other algorithms know no peer.
+    bool can_spill_to_peer() const {
+        return algorithm == cuda::FarJoinAlgorithm::kTriton || algorithm == cuda::FarJoinAlgorithm::kTritonUncached;
+    }
+    FarPlace spill_place() const { return can_spill_to_peer() ? spill.value_or(inputs) : FarPlace::kHost; }
+    bool uses_peer() const { return inputs == FarPlace::kPeer || spill_place() == FarPlace::kPeer; }
     uint32_t build_row_bytes() const;  // key and columns
     uint32_t probe_row_bytes() const;
     uint64_t input_bytes() const {

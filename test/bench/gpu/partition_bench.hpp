@@ -29,6 +29,7 @@ struct PartitionBenchOptions {
     uint32_t buffer_bytes = 0;
     uint64_t samples = 5;
     uint64_t warmup = 1;
+    uint64_t budget_ms = 3000;  // once so much is spent on a line, there are no more runs for it
     uint64_t memory_limit = 0;
     uint64_t seed = 1;
     int device = 0;
@@ -71,6 +72,28 @@ std::vector<uint64_t> count_on_cpu(const cuda::FarRelation& relation, int bits);
 
 // Empty, or what is wrong: a row in a partition that is not its own, or other rows than those of the input.
 std::string verify_partitions(cuda::Device& device, const PartitionInput& input, const cuda::FarPartitions& partitions);
+
+// What kernels that stream through memory behind a link reach, GB/s; both: of each direction. 0: it is not used.
+struct StreamRates {
+    double read = 0;
+    double write = 0;
+    double both = 0;
+};
+struct FarStreamRates {
+    StreamRates host;
+    StreamRates peer;
+};
+FarStreamRates measure_far_streams(cuda::Device& device, const PartitionBenchOptions& options);
+
+struct PartitionMeasurement {
+    std::vector<double> samples_ms;
+    std::vector<double> histogram_ms;  // of the CPU, as a part of them
+    uint64_t peak_bytes = 0;
+    uint64_t pages_used = 0;
+    std::string problem;
+};
+std::string partition_json(cuda::Device& device, const PartitionBenchOptions& options, const std::string& name,
+                           int bits, const FarStreamRates& rates, const PartitionMeasurement& measurement);
 
 // A line of JSON for each partitioner and number of bits; the exit code.
 int run_partition_bench(int count, char** arguments);

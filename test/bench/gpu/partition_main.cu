@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdio>
 
-#include "json_object.hpp"
 #include "measure.hpp"
 #include "partition_bench.hpp"
 
@@ -42,19 +41,13 @@ struct PartitionOutput {
     cuda::FarDestination destination;
 };
 
-struct PartitionMeasurement {
-    std::vector<double> samples_ms;
-    uint64_t peak_bytes = 0;
-    uint64_t pages_used = 0;
-    std::string problem;
-};
-
 PartitionMeasurement measure_partitioner(cuda::Device& device, const PartitionBenchOptions& options,
                                          const PartitionInput& input, const PartitionOutput& output,
                                          const cuda::FarPartitionOptions& how) {
     PartitionMeasurement measurement;
     device.memory().reset_peak();
     cuda::FarPartitions partitions;
+    double spent_ms = 0;
     for (uint64_t run = 0; run < options.warmup + options.samples; ++run) {
         partitions = {};
         device.synchronize();
@@ -63,78 +56,31 @@ PartitionMeasurement measure_partitioner(cuda::Device& device, const PartitionBe
         begin.record(device.stream());
         cuda::FarDestination destination = output.destination;
         std::vector<uint64_t> counts;
+        double histogram_ms = 0;
         if (options.cpu_histogram && !options.has_pages) {
+            const auto start = std::chrono::steady_clock::now();
             counts = count_on_cpu(input.relation, how.radix_bits);
             destination.piece.counts = counts.data();
+            const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
+            histogram_ms = taken.count();
         }
         partitions = cuda::far_partition(device, input.relation, destination, how);
         end.record(device.stream());
         device.synchronize();
-        if (run >= options.warmup) measurement.samples_ms.push_back(end.milliseconds_since(begin));
+        const double run_ms = end.milliseconds_since(begin);
+        spent_ms += run_ms;
+        // Scattered stores over the link can take a hundred times as long as others: such a run needs no warm-up, and
+        // as few repetitions as there is time for.
+        const bool late = spent_ms >= static_cast<double>(options.budget_ms);
+        if (run < options.warmup && !late) continue;
+        measurement.samples_ms.push_back(run_ms);
+        measurement.histogram_ms.push_back(histogram_ms);
+        if (late) break;
     }
     measurement.peak_bytes = device.memory().peak_bytes();
     measurement.pages_used = partitions.pages_used;
     measurement.problem = verify_partitions(device, input, partitions);
     return measurement;
-}
-
-// Bytes that cross each link, by the arithmetic of the pass.
-struct LinkBytes {
-    uint64_t h2d = 0;
-    uint64_t d2h = 0;
-    uint64_t peer = 0;
-};
-
-LinkBytes link_bytes(const PartitionBenchOptions& options) {
-    LinkBytes bytes;
-    const uint64_t all = options.rows * options.tuple_bytes;
-    const bool counts_keys = !options.has_pages && !options.cpu_histogram;
-    const uint64_t read = all + (counts_keys ? all / 2 : 0);
-    if (options.source == TuplePlace::kHost) bytes.h2d += read;
-    if (options.source == TuplePlace::kPeer) bytes.peer += read;
-    if (options.destination == TuplePlace::kHost) bytes.d2h += all;
-    if (options.destination == TuplePlace::kPeer) bytes.peer += all;
-    return bytes;
-}
-
-std::string partition_json(cuda::Device& device, const PartitionBenchOptions& options, const std::string& name,
-                           int bits, const PartitionMeasurement& measurement) {
-    const auto text = [](const std::string& value) { return gpu_test::json_text(value); };
-    Object workload;
-    workload.add("rows", options.rows).add("tuple_bytes", uint64_t{options.tuple_bytes});
-    workload.add("bits", static_cast<uint64_t>(bits));
-    workload.add("source", text(far_place_name(options.source)));
-    workload.add("destination", text(far_place_name(options.destination)));
-    workload.add("form", text(options.has_pages ? "pages" : "contiguous"));
-    if (options.has_pages) {
-        workload.add("page_bytes", options.page_bytes).add("pages_used", measurement.pages_used);
-    } else {
-        workload.add("histogram", text(options.cpu_histogram ? "cpu" : "gpu"));
-    }
-    const auto multiprocessors = static_cast<uint64_t>(device.properties().multiprocessors);
-    workload.add("grid", options.grid == 0 ? multiprocessors : options.grid);
-    if (options.second_level_bytes > 0) workload.add("second_level_bytes", uint64_t{options.second_level_bytes});
-    if (options.buffer_bytes > 0) workload.add("buffer_bytes", uint64_t{options.buffer_bytes});
-    workload.add("seed", options.seed);
-    const double median_ms = median(measurement.samples_ms);
-    const auto rate = [median_ms](uint64_t bytes) { return number(static_cast<double>(bytes) / median_ms / 1e6); };
-    const LinkBytes bytes = link_bytes(options);
-    Object object;
-    object.add("workload", workload.close()).add("partitioner", text(name));
-    object.add("median_ms", milliseconds(median_ms));
-    object.add("samples_ms", list(measurement.samples_ms, milliseconds));
-    object.add("rows_in", options.rows);
-    object.add("g_tuples_per_s", number(static_cast<double>(options.rows) / median_ms / 1e6));
-    // Of each row once, whatever is read for a histogram.
-    object.add("gb_per_s", rate(options.rows * options.tuple_bytes));
-    object.add("link_bytes", Object().add("h2d", bytes.h2d).add("d2h", bytes.d2h).add("peer", bytes.peer).close());
-    object.add("link_gb_per_s",
-               Object().add("h2d", rate(bytes.h2d)).add("d2h", rate(bytes.d2h)).add("peer", rate(bytes.peer)).close());
-    object.add("verified", std::string(measurement.problem.empty() ? "true" : "false"));
-    if (!measurement.problem.empty()) object.add("problem", text(measurement.problem));
-    object.add("peak_bytes", Object().add("device", measurement.peak_bytes).close());
-    object.add("device", text(device.properties().name));
-    return object.close();
 }
 
 }  // namespace
@@ -149,6 +95,7 @@ int run_partition_bench(int count, char** arguments) {
     cuda::Device device(options.device, options.memory_limit);
     const PartitionInput input(device, options);
     const PartitionOutput output(device, options);
+    const FarStreamRates rates = measure_far_streams(device, options);
     bool is_right = true;
     for (const std::string& name : options.partitioners) {
         cuda::FarPartitionOptions how;
@@ -160,7 +107,7 @@ int run_partition_bench(int count, char** arguments) {
         for (int bits = options.bits_from; bits <= std::min(options.bits_to, most); ++bits) {
             how.radix_bits = bits;
             const PartitionMeasurement measurement = measure_partitioner(device, options, input, output, how);
-            std::printf("%s\n", partition_json(device, options, name, bits, measurement).c_str());
+            std::printf("%s\n", partition_json(device, options, name, bits, rates, measurement).c_str());
             std::fflush(stdout);  // what is measured stays so whatever comes next
             is_right = is_right && measurement.problem.empty();
         }

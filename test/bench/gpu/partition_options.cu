@@ -80,6 +80,7 @@ PartitionBenchOptions parse_partition_options(int count, char** arguments) {
         {"--buffer-bytes", [&](Text n, Text v) { options.buffer_bytes = narrow(n, v); }},
         {"--samples", [&](Text n, Text v) { options.samples = parse_number(n, v); }},
         {"--warmup", [&](Text n, Text v) { options.warmup = parse_number(n, v); }},
+        {"--budget-ms", [&](Text n, Text v) { options.budget_ms = parse_number(n, v); }},
         {"--memory-limit", [&](Text n, Text v) { options.memory_limit = parse_number(n, v); }},
         {"--seed", [&](Text n, Text v) { options.seed = parse_number(n, v); }},
         {"--device", [&](Text n, Text v) { options.device = static_cast<int>(parse_number(n, v)); }}};

@@ -142,6 +142,7 @@ int run_tier_bench(int count, char** arguments) {
         return kNothingRan;
     }
     cuda::Device device(options.device, 0, 2 * options.bytes + cuda::kGiB);
+    std::printf("%s\n", Object().add("device", json_text(device.properties().name)).close().c_str());
     measure_tier_allocations(device, options);
     const std::unique_ptr<cuda::Device> peer = open_tier_peer(options.device);
     if (peer == nullptr) std::fprintf(stderr, "No second GPU that the first one reaches: no peer was measured.\n");

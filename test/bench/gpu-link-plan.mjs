@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The arithmetic of joins beyond GPU memory: what each link will carry, known before the join runs, and the time that
+// this takes at the links' rates. Only built-in modules: a GPU machine may have no others.
+
+const bitsOf = (values) => Math.ceil(Math.log2(Math.max(2, values)));
+const sum = (values) => values.reduce((total, value) => total + value, 0);
+
+/**
+ * Bytes of a spilled row. Packed, a field takes as many bits as its range within a chunk has: keys come from all of
+ * their domain in every chunk, or go as their mixed bits without those that the partition has in common; dense payloads
+ * are row numbers and so a chunk's rows, random ones all of their width.
+ */
+function spilledRowBytes({ workload, sizes }, side, packed) {
+    const widths = workload.payload_bytes[side];
+    if (!packed) return workload.key_bytes + sum(widths);
+    const distinct = workload.distinct_keys ?? workload.build_rows;
+    const domain = side === "build" ? distinct : distinct / workload.match_ratio;
+    const key = Math.min(bitsOf(domain), 8 * workload.key_bytes - sizes.radix_bits);
+    const column = (bytes) => (workload.payload_values === "random" ? 8 * bytes : bitsOf(sizes.chunk_rows));
+    return (key + sum(widths.map((bytes) => Math.min(8 * bytes, column(bytes))))) / 8;
+}
+
+// The share of build rows that stays in GPU memory, and whether spilled rows are packed.
+const storage = {
+    triton: ({ sizes }) => ({ resident: sizes.resident_partitions / 2 ** sizes.radix_bits, packed: true }),
+    "triton-uncached": () => ({ resident: 0, packed: false }),
+    "stream-probe": () => ({ resident: 1, packed: false })
+};
+
+/** Bytes by phase and direction. Probe rows of spilled partitions are as many as keys are evenly spread. */
+function plannedPhases(record, { resident, packed }) {
+    const { workload } = record;
+    const { build_rows, probe_rows } = workload;
+    const bytes = { key: workload.key_bytes, build: sum(workload.payload_bytes.build) };
+    bytes.probe = sum(workload.payload_bytes.probe);
+    const spilled = (side) => workload[`${side}_rows`] * (1 - resident) * spilledRowBytes(record, side, packed);
+    const result = workload.result === "rows" ? record.rows_out * (bytes.key + bytes.build + bytes.probe) : 0;
+    return {
+        build: { inputs: build_rows * (bytes.key + bytes.build), back: 0, spilled: spilled("build"), result: 0 },
+        probe: {
+            inputs: probe_rows * (bytes.key + bytes.probe),
+            ...{ back: 0, spilled: spilled("probe"), result: result * resident }
+        },
+        spilled: {
+            ...{ inputs: 0, back: spilled("build") + spilled("probe") },
+            ...{ spilled: 0, result: result * (1 - resident) }
+        }
+    };
+}
+
+function byLink({ inputs, back, spilled, result }, { inputs: place, spill = "host" }) {
+    const links = { h2d: 0, d2h: 0, peer: 0, peer_out: 0 };
+    links[place === "peer" ? "peer" : "h2d"] += inputs;
+    links[spill === "peer" ? "peer" : "h2d"] += back;
+    links[spill === "peer" ? "peer_out" : "d2h"] += spilled;
+    links.d2h += result;
+    return links;
+}
+
+const names = ({ inputs, spill = "host" }) =>
+    inputs === "peer" || spill === "peer" ? ["h2d", "d2h", "peer", "peer_out"] : ["h2d", "d2h"];
+
+/** Links and directions are free of each other. */
+function timeOf(links, rates) {
+    const times = Object.entries(links).map(([link, bytes]) => (bytes === 0 ? 0 : bytes / rates[link] / 1e6));
+    return Math.max(...times);
+}
+
+const rounded = (value) => Number(value.toPrecision(6));
+
+/**
+ * What a record's join was expected to move and to take, from its workload, its sizes and the links' rates alone;
+ * undefined for algorithms whose bytes no formula here knows. One phase follows the other.
+ */
+export function predictJoin(record) {
+    const how = storage[record.algorithm]?.(record);
+    if (how === undefined || record.copy_gb_per_s === undefined || record.sizes === undefined) return undefined;
+    const phases = Object.entries(plannedPhases(record, how)).map(([phase, bytes]) => {
+        const links = byLink(bytes, record.workload);
+        return { phase, links, ms: timeOf(links, record.copy_gb_per_s) };
+    });
+    const total = (link) => sum(phases.map(({ links }) => links[link]));
+    const links = names(record.workload);
+    return {
+        link_bytes: Object.fromEntries(links.map((link) => [link, Math.round(total(link))])),
+        bytes_per_tuple: Object.fromEntries(links.map((link) => [link, rounded(total(link) / record.rows_in)])),
+        phases: Object.fromEntries(phases.map(({ phase, ms }) => [`${phase}_ms`, rounded(ms)])),
+        ms: rounded(sum(phases.map(({ ms }) => ms)))
+    };
+}
+
+/** The record with its prediction, and the links' actual bytes per row of both sides. */
+export function withJoinPrediction(record, { workload }) {
+    const { planned_link_bytes, link_bytes } = record;
+    const perTuple = (bytes) =>
+        Object.fromEntries(Object.entries(bytes).map(([link, value]) => [link, rounded(value / record.rows_in)]));
+    const predicted = predictJoin(record);
+    return {
+        ...record,
+        ...(link_bytes === undefined ? {} : { link_bytes_per_tuple: perTuple(link_bytes) }),
+        ...(planned_link_bytes === undefined ? {} : { planned_link_bytes_per_tuple: perTuple(planned_link_bytes) }),
+        ...(predicted === undefined ? {} : { predicted }),
+        ...targetsOf(workload)
+    };
+}
+
+/** A workload's targets, as a record has them. */
+export function targetsOf(workload) {
+    const found = Object.entries(workload).filter(([name]) => name.startsWith("target_"));
+    if (found.length === 0) return {};
+    return { targets: Object.fromEntries(found.map(([name, value]) => [name.slice("target_".length), value])) };
+}
