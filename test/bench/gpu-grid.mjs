@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Experiments that are written as the sizes of a grid become the lists of workloads that test/bench/gpu.mjs runs. Only
 // built-in modules: a GPU machine may have no others.
+import { farGroupCell } from "./gpu-far-group-by.mjs";
 import { outOfCoreCell } from "./gpu-out-of-core.mjs";
+import { partitionCell } from "./gpu-partition.mjs";
+import { tierCell } from "./gpu-tiers.mjs";
 
 function power(rows) {
     const bits = Math.log2(rows);
@@ -58,9 +61,17 @@ function groupCell({ rows, groups, columns, bytes, zipf, aggregate = "max" }) {
     };
 }
 
+const cellsOf = {
+    "group-by": groupCell,
+    "out-of-core": outOfCoreCell,
+    "out-of-core-group-by": farGroupCell,
+    partition: partitionCell,
+    tiers: tierCell
+};
+
 /** Cells of one operator; each grid is all combinations of its axes, and a cell of two grids is one. */
 export function gridWorkloads({ operator, grids }) {
-    const cell = { "group-by": groupCell, "out-of-core": outOfCoreCell }[operator] ?? joinCell;
+    const cell = cellsOf[operator] ?? joinCell;
     const cells = grids.flatMap((axes) => [...product(axes)].map(cell));
     return [...new Map(cells.map((workload) => [workload.name, workload])).values()];
 }

@@ -73,8 +73,9 @@ const rounded = (value) => Number(value.toPrecision(6));
  * undefined for algorithms whose bytes no formula here knows. One phase follows the other.
  */
 export function predictJoin(record) {
+    if (record.copy_gb_per_s === undefined || record.sizes === undefined) return undefined;
     const how = storage[record.algorithm]?.(record);
-    if (how === undefined || record.copy_gb_per_s === undefined || record.sizes === undefined) return undefined;
+    if (how === undefined) return undefined;
     const phases = Object.entries(plannedPhases(record, how)).map(([phase, bytes]) => {
         const links = byLink(bytes, record.workload);
         return { phase, links, ms: timeOf(links, record.copy_gb_per_s) };

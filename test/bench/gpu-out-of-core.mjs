@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins beyond GPU memory in the GPU benchmark: their workloads, what the program is told of them, their table. Only
 // built-in modules: a GPU machine may have no others.
-import { table } from "./gpu-report.mjs";
+import { runLabel, table } from "./gpu-report.mjs";
 
 const gib = 2 ** 30;
 
@@ -20,7 +20,15 @@ function sides({ rows, total, ratio }) {
  * spilled, and random ones take all of theirs.
  */
 export function outOfCoreCell(axes) {
-    const { limit_gib, columns = 1, values = "dense", zipf = 0, result = "sums", inputs = "host" } = axes;
+    const {
+        limit_gib,
+        columns = 1,
+        values = "dense",
+        zipf = 0,
+        result = "sums",
+        inputs = "host",
+        spill = inputs
+    } = axes;
     const { name, build_rows, probe_rows } = sides(axes);
     const widths = Array.from({ length: columns }, () => 8);
     const about = [
@@ -30,6 +38,7 @@ export function outOfCoreCell(axes) {
         values === "dense" ? "" : `${values} payloads`,
         zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`,
         inputs === "host" ? "" : `inputs of a ${inputs}`,
+        spill === inputs ? "" : `spilled to ${spill === "host" ? "the host" : "a peer"}`,
         result
     ];
     const aims = ["target_g_tuples_per_s", "reference_g_tuples_per_s", "target_link_efficiency"];
@@ -39,13 +48,14 @@ export function outOfCoreCell(axes) {
         payload_bytes: { build: widths, probe: widths },
         payload_values: values,
         ...{ build_rows, probe_rows, match_ratio: 1, zipf, result, inputs },
+        ...(spill === inputs ? {} : { spill }),
         memory_limit_bytes: limit_gib * gib,
         ...Object.fromEntries(aims.filter((aim) => axes[aim] !== undefined).map((aim) => [aim, axes[aim]]))
     };
 }
 
 /** Arguments of spillway_gpu_bench for one run; `extra` has options of the program by name. */
-export function outOfCoreArguments({ workload, algorithm }, extra = {}) {
+export function outOfCoreArguments({ workload, algorithm, options: own = {} }, extra = {}) {
     const options = {
         "key-bytes": workload.key_bytes,
         "build-payload": workload.payload_bytes.build.join(",") || "none",
@@ -57,7 +67,9 @@ export function outOfCoreArguments({ workload, algorithm }, extra = {}) {
         zipf: workload.zipf,
         result: workload.result,
         inputs: workload.inputs,
+        spill: workload.spill,
         algorithm,
+        ...own,
         ...extra,
         "memory-limit": workload.memory_limit_bytes // what the workload is about: no option changes it
     };
@@ -75,15 +87,20 @@ function verdict({ g_tuples_per_s, link_efficiency }, { target_g_tuples_per_s, t
     return said.filter((part) => part !== "").join(", ");
 }
 
-function cells({ run: { workload, algorithm }, record }, step, cliff) {
-    const setting = [workload.name, algorithm];
-    const number = (value) => (value === undefined ? "-" : value.toFixed(2));
+const number = (value) => (value === undefined ? "-" : value.toFixed(2));
+
+function cells({ run, record, skipped }, { step, cliff, measured }) {
+    const { workload } = run;
+    const setting = [workload.name, runLabel(run)];
     const target = number(workload.target_g_tuples_per_s);
-    if (record === null) return [...setting, "-", target, ...Array(9).fill("-"), "FAILED"];
+    if (record === null) return [...setting, "-", target, ...Array(9).fill("-"), skipped ?? "FAILED"];
     const { g_tuples_per_s, link_gb_per_s, spilled_rows, peak_bytes } = record;
-    const reference = workload.reference_g_tuples_per_s;
+    const reference = measured ?? workload.reference_g_tuples_per_s;
     const faster = reference === undefined ? "-" : `${(g_tuples_per_s / reference).toFixed(1)}x`;
     const rows = workload.build_rows + workload.probe_rows;
+    const into = link_gb_per_s === undefined ? undefined : link_gb_per_s.h2d + (link_gb_per_s.peer ?? 0);
+    const out = link_gb_per_s === undefined ? undefined : link_gb_per_s.d2h + (link_gb_per_s.peer_out ?? 0);
+    const spilled = spilled_rows === undefined ? undefined : (spilled_rows.build + spilled_rows.probe) / rows;
     return [
         ...setting,
         number(g_tuples_per_s),
@@ -91,12 +108,19 @@ function cells({ run: { workload, algorithm }, record }, step, cliff) {
         faster,
         step === undefined ? "-" : `${step < 0 ? "" : "+"}${(step * 100).toFixed(0)} %`,
         record.median_ms.toFixed(1),
-        ...[link_gb_per_s.h2d + (link_gb_per_s.peer ?? 0), link_gb_per_s.d2h, record.link_efficiency].map(number),
-        `${(((spilled_rows.build + spilled_rows.probe) / rows) * 100).toFixed(0)} %`,
-        number(peak_bytes.device / gib),
+        ...[into, out, record.link_efficiency].map(number),
+        spilled === undefined ? "-" : `${(spilled * 100).toFixed(0)} %`,
+        number(peak_bytes === undefined ? undefined : peak_bytes.device / gib),
         record.verified ? "yes" : "NO",
-        verdict(record, workload, cliff)
+        run.baseline ? "" : verdict(record, workload, cliff)
     ];
+}
+
+// What another engine reached in the same run, which is a better reference than what it once did.
+function measuredReference(results, { workload, baseline }) {
+    if (baseline) return undefined;
+    const other = results.find(({ run }) => run.algorithm === "duckdb" && run.workload.name === workload.name);
+    return other?.record?.g_tuples_per_s;
 }
 
 /**
@@ -109,8 +133,41 @@ export function outOfCoreTable(results, { step_max } = {}) {
         const before = index === 0 ? undefined : results[index - 1].record?.g_tuples_per_s;
         const known = step_max !== undefined && before !== undefined && result.record !== null;
         const step = known ? result.record.g_tuples_per_s / before - 1 : undefined;
-        return cells(result, step, step < -step_max);
+        return cells(result, { step, cliff: step < -step_max, measured: measuredReference(results, result.run) });
     });
     const titles = ["workload", "algorithm", "G tuples/s", "target", "faster", "step", "median ms", "in GB/s"];
     return table([...titles, "out GB/s", "link", "spilled", "peak GiB", "verified", ""], rows);
+}
+
+const phases = ["build_ms", "probe_ms", "spilled_ms"];
+
+/**
+ * One line per run whose phases are known: each phase's time beside the one that its bytes take at the links' rates,
+ * then all of it, and the bytes per row of both sides that were planned before the join and that it moved.
+ */
+export function breakdownTable(results) {
+    const ms = (value) => (value === undefined ? "-" : value.toFixed(1));
+    const both = (actual, planned) => [ms(actual), ms(planned)];
+    const rows = results
+        .filter(({ record }) => record?.phases !== undefined && record.link_bytes_per_tuple !== undefined)
+        .map(({ run, record }) => {
+            const { predicted, link_bytes_per_tuple: moved } = record;
+            const into = (bytes) => (bytes === undefined ? "-" : number(bytes.h2d + (bytes.peer ?? 0)));
+            const out = (bytes) => (bytes === undefined ? "-" : number(bytes.d2h + (bytes.peer_out ?? 0)));
+            const planned = predicted?.bytes_per_tuple;
+            return [
+                ...[run.workload.name, runLabel(run)],
+                ...phases.flatMap((phase) => both(record.phases[phase], predicted?.phases[phase])),
+                ...both(record.median_ms, predicted?.ms),
+                predicted === undefined ? "-" : number(predicted.ms / record.median_ms),
+                ...[into(moved), into(planned), out(moved), out(planned)]
+            ];
+        });
+    if (rows.length === 0) return "";
+    const titles = ["build", "probe", "spilled", "all"].flatMap((phase) => [`${phase} ms`, "planned"]);
+    return table(["workload", "algorithm", ...titles, "share", "B in", "planned", "B out", "planned"], rows);
+}
+
+export function outOfCoreTables(results, config) {
+    return [outOfCoreTable(results, config), breakdownTable(results)].filter((part) => part !== "").join("\n\n");
 }

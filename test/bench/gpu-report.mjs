@@ -14,6 +14,22 @@ function canRun({ m_to_n = true, most_groups = Infinity }, { distinct_keys, grou
     return (m_to_n || distinct_keys === undefined) && groups <= most_groups;
 }
 
+/** An object without some of its fields. */
+export function without(object, ...names) {
+    return Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)));
+}
+
+/** What an algorithm of an experiment has besides its name and limits: options of the program. */
+function ownOptions(entry) {
+    const options = without(entry, "name", "baseline", "m_to_n", "most_groups");
+    return Object.keys(options).length === 0 ? {} : { options };
+}
+
+/** "triton-coherent, partitioner linear" */
+export function runLabel({ algorithm, options = {} }) {
+    return [algorithm, ...Object.entries(options).map(([name, value]) => `${name} ${value}`)].join(", ");
+}
+
 /** What is to be run: each workload with each algorithm that can do it, baselines last. */
 export function planRuns(config, { only = "", algorithm = "" } = {}) {
     const algorithms = [
@@ -26,7 +42,10 @@ export function planRuns(config, { only = "", algorithm = "" } = {}) {
             algorithms
                 .filter((entry) => canRun(entry, workload))
                 .filter((entry) => entry.name.includes(algorithm))
-                .map((entry) => ({ workload, algorithm: entry.name, baseline: entry.baseline }))
+                .map((entry) => ({
+                    ...{ workload, algorithm: entry.name, baseline: entry.baseline },
+                    ...ownOptions(entry)
+                }))
         );
 }
 
@@ -62,11 +81,13 @@ export function groupByArguments(workload, algorithms, extra = {}) {
 }
 
 /** A result record in the form every experiment of the project uses, out of what the program wrote. */
-export function toRecord(experiment, { workload }, outcome, setting) {
-    const { workload: parameters, device, ...measured } = outcome;
+export function toRecord(experiment, { workload, algorithm, options }, outcome, setting) {
+    const { workload: parameters, device, ...measured } = without(outcome, "algorithm", "partitioner");
     return {
         experiment,
         workload: { name: workload.name, ...parameters },
+        algorithm,
+        ...(options === undefined ? {} : { options }),
         ...measured,
         device,
         date: setting.date,
@@ -76,8 +97,8 @@ export function toRecord(experiment, { workload }, outcome, setting) {
 
 /** Old records with new ones in their places; runs that are no longer planned go, the order is the plan's. */
 export function mergeRecords(plan, before, records) {
-    const find = (list, { workload, algorithm }) =>
-        list.find((record) => record.workload.name === workload.name && record.algorithm === algorithm);
+    const find = (list, run) =>
+        list.find((record) => record.workload.name === run.workload.name && runLabel(record) === runLabel(run));
     return plan.flatMap((run) => find(records, run) ?? find(before, run) ?? []);
 }
 

@@ -6,44 +6,51 @@
  * test/bench/gpu*.mjs.
  * Exit code 1: a result is wrong or a run failed; 2: nothing was measured, say for want of a GPU.
  */
-import { spawn, spawnSync } from "node:child_process";
+import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { text } from "node:stream/consumers";
 import { parseArgs } from "node:util";
 
 import { benchProgram } from "../../scripts/steps/gpu-program.mjs";
 import { BuildFailure, root } from "../../scripts/steps/step.mjs";
+import { farGroupTable, withGroupPrediction } from "./gpu-far-group-by.mjs";
 import { experimentParts } from "./gpu-grid.mjs";
-import { outOfCoreArguments, outOfCoreTable } from "./gpu-out-of-core.mjs";
-import {
-    gpuSlug,
-    groupByArguments,
-    groupByTable,
-    mergeRecords,
-    planRuns,
-    programArguments,
-    resultTable,
-    toRecord
-} from "./gpu-report.mjs";
+import { withJoinPrediction } from "./gpu-link-plan.mjs";
+import { outOfCoreTables } from "./gpu-out-of-core.mjs";
+import { partitionTable } from "./gpu-partition.mjs";
+import { gpuSlug, groupByTable, mergeRecords, planRuns, resultTable, toRecord } from "./gpu-report.mjs";
+import { nothingRan, runners } from "./gpu-run.mjs";
+import { tierTable } from "./gpu-tiers.mjs";
 
-const nothingRan = 2;
 const together = {
     all: ["in-core-joins", "in-core-group-by"],
     "out-of-core": ["out-of-core-joins", "out-of-core-sizes", "out-of-core-device-limit", "out-of-core-shapes"]
 };
-const experiments = [...Object.values(together).flat(), "in-core-grid", "out-of-core-baselines", "out-of-core-peer"];
-const runners = {
-    join: (...of) => runJoins(programArguments, ...of),
-    "group-by": runGroupBys,
-    "out-of-core": (...of) => runJoins(outOfCoreArguments, ...of)
+const experiments = [
+    ...Object.values(together).flat(),
+    ...["in-core-grid", "out-of-core-baselines", "out-of-core-duckdb", "out-of-core-breakdown"],
+    ...["out-of-core-partition", "out-of-core-partition-contiguous", "out-of-core-multiprocessors"],
+    ...["out-of-core-histogram", "out-of-core-partitioners", "out-of-core-group-by", "tiers"],
+    ...["out-of-core-peer", "out-of-core-partition-peer"]
+];
+const tables = {
+    join: resultTable,
+    "group-by": groupByTable,
+    "out-of-core": outOfCoreTables,
+    "out-of-core-group-by": farGroupTable,
+    partition: partitionTable,
+    tiers: tierTable
 };
-const tables = { join: resultTable, "group-by": groupByTable, "out-of-core": outOfCoreTable };
+// What is computed of a record when it is made.
+const finishers = { "out-of-core": withJoinPrediction, "out-of-core-group-by": withGroupPrediction };
 
 const help = `npm run bench:gpu -- [options]
   --experiment NAME     in-core-joins (default), in-core-group-by, all (both), or in-core-grid;
-                        out-of-core-joins, -sizes, -device-limit, -shapes, out-of-core (all four),
-                        out-of-core-baselines, or out-of-core-peer, for two GPUs
+                        out-of-core-joins, -sizes, -device-limit, -shapes, out-of-core (all four);
+                        out-of-core-baselines, -duckdb, -breakdown, -partitioners, -group-by;
+                        out-of-core-partition, -partition-contiguous, -multiprocessors, -histogram;
+                        tiers; for two GPUs out-of-core-peer and out-of-core-partition-peer;
+                        or configs/experiments/NAME.json
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
   --algorithm TEXT      algorithms whose name contains TEXT
   --samples N           timed runs of each workload (default: 7, out-of-core 5)
@@ -71,6 +78,7 @@ function readOptions() {
                 ...{ help: flag, write: flag, "build-only": flag }
             }
         });
+        values.experiment = values.experiment.replace(/^(.*\/)?([^/]+)\.json$/, "$2");
         const several = together[values.experiment] !== undefined;
         if (!several && !experiments.includes(values.experiment)) {
             const names = [...experiments, ...Object.keys(together)].join(", ");
@@ -111,83 +119,25 @@ function currentCommit() {
     return git.status === 0 ? git.stdout.trim() : null;
 }
 
-/** Runs the program; the objects that it wrote, one a line, and how it ended. A wrong result is an outcome too. */
-async function runProgram(program, args, limitMs) {
-    const child = spawn(program, args, {
-        stdio: ["ignore", "pipe", "inherit"],
-        timeout: limitMs,
-        killSignal: "SIGKILL"
-    });
-    const ended = new Promise((resolve) => {
-        child.on("error", (error) => resolve(error.message));
-        child.on("close", (code, signal) => resolve(code ?? signal));
-    });
-    const written = await text(child.stdout);
-    const end = await ended;
-    if (end === nothingRan) throw new BuildFailure("", nothingRan); // the program has said why
-    const outcomes = written.split("\n").flatMap((line) => {
-        try {
-            return [JSON.parse(line)];
-        } catch {
-            return []; // an empty line, or one that the end of the program cut off
-        }
-    });
-    return { end, outcomes };
-}
-
-function explainEnd(end) {
-    process.stderr.write(`the program ended with ${typeof end === "number" ? `code ${end}` : end}\n`);
-}
-
-function tell(outcome) {
-    const problem = outcome.verified ? "" : `, WRONG: ${outcome.problem ?? "the program failed"}`;
-    process.stderr.write(`${outcome.median_ms.toFixed(2)} ms${problem}\n`);
-}
-
-/** A process per workload and algorithm. */
-async function runJoins(argumentsOf, program, runs, options, extra) {
-    const outcomes = [];
-    for (const run of runs) {
-        process.stderr.write(`${run.workload.name}: ${run.algorithm} ... `);
-        const { end, outcomes: written } = await runProgram(program, argumentsOf(run, extra), options.limitMs);
-        const outcome = written.length === 0 ? null : end === 0 ? written[0] : { ...written[0], verified: false };
-        outcomes.push(outcome);
-        if (outcome === null) explainEnd(end);
-        else tell(outcome);
-    }
-    return outcomes;
-}
-
-/** A process per workload, for its rows take longer to make than to group. */
-async function runGroupBys(program, runs, options, extra) {
-    const outcomes = [];
-    for (const workload of new Set(runs.map((run) => run.workload))) {
-        const wanted = runs.filter((run) => run.workload === workload).map(({ algorithm }) => algorithm);
-        process.stderr.write(`${workload.name}: ${wanted.join(", ")} ...\n`);
-        const args = groupByArguments(workload, wanted, extra);
-        const { end, outcomes: written } = await runProgram(program, args, options.limitMs);
-        for (const algorithm of wanted) {
-            const outcome = written.find((one) => one.algorithm === algorithm) ?? null;
-            outcomes.push(outcome);
-            process.stderr.write(`    ${algorithm} `);
-            if (outcome === null) explainEnd(end);
-            else tell(outcome);
-        }
-    }
-    return outcomes;
-}
-
-async function runAll(program, config, runs, options) {
+/** `keep` is given all results so far whenever there is one more. */
+async function runAll(program, config, runs, options, keep) {
     const extra = {
         ...Object.fromEntries(["memory-limit", "seed", "device"].map((name) => [name, options[name]])),
         ...{ samples: options.samples ?? config.samples ?? 7, warmup: options.warmup ?? config.warmup ?? 2 }
     };
     const setting = { date: new Date().toISOString().slice(0, 10), commit: currentCommit() };
-    const outcomes = await runners[config.operator ?? "join"](program, runs, options, extra);
-    return runs.map((run, index) => {
-        const outcome = outcomes[index];
-        return { run, record: outcome === null ? null : toRecord(config.experiment, run, outcome, setting) };
-    });
+    const operator = config.operator ?? "join";
+    const finish = finishers[operator] ?? ((record) => record);
+    const results = [];
+    const report = (run, outcome) => {
+        const skipped = outcome?.skipped;
+        const isRecord = outcome !== null && skipped === undefined;
+        const record = isRecord ? finish(toRecord(config.experiment, run, outcome, setting), run) : null;
+        results.push({ run, record, skipped });
+        keep(results);
+    };
+    await runners[operator](program, runs, { limitMs: options.limitMs, report }, extra);
+    return results;
 }
 
 function readRecords(file) {
@@ -199,17 +149,23 @@ function readRecords(file) {
     }
 }
 
-function write(parts, config, records, options) {
-    const machine = options.machine ?? gpuSlug(records[0].device);
-    const file = options.file ?? join(root, "docs/results", machine, `${config.experiment}.json`);
+/** undefined: no option says it, and no record is of a GPU. */
+function fileOf(config, records, options) {
+    if (options.file !== undefined) return options.file;
+    const ofGpu = records.find(({ algorithm }) => algorithm !== "duckdb");
+    const machine = options.machine ?? (ofGpu === undefined ? undefined : gpuSlug(ofGpu.device));
+    return machine === undefined ? undefined : join(root, "docs/results", machine, `${config.experiment}.json`);
+}
+
+function write(file, parts, records) {
     const merged = mergeRecords(
-        parts.flatMap((part) => planRuns(part)),
+        // What is measured of memory is up to the machine.
+        parts.flatMap((part) => (part.operator === "tiers" ? records : planRuns(part))),
         readRecords(file),
         records
     );
     mkdirSync(dirname(file), { recursive: true });
     writeFileSync(file, `${JSON.stringify(merged, null, 4)}\n`);
-    process.stderr.write(`Written to ${file}\n`);
 }
 
 async function main() {
@@ -220,11 +176,21 @@ async function main() {
     const program = options.program ?? (await benchProgram(wanted));
     if (options["build-only"]) return;
     for (const { parts, config, runs } of chosen) {
-        const results = await runAll(program, config, runs, options);
-        const records = results.flatMap(({ record }) => record ?? []);
+        let file;
+        // What is measured stays so, should the time for all of it end.
+        const keep = (soFar) => {
+            if (!options.write && options.file === undefined) return;
+            const records = soFar.flatMap(({ record }) => record ?? []);
+            if (records.length === 0) return;
+            file = fileOf(config, records, options);
+            if (file !== undefined) write(file, parts, records);
+        };
+        const results = await runAll(program, config, runs, options, keep);
         process.stdout.write(`\n${tables[config.operator ?? "join"](results, config)}\n`);
-        if ((options.write || options.file !== undefined) && records.length > 0) write(parts, config, records, options);
-        if (results.some(({ record }) => record?.verified !== true)) process.exitCode = 1;
+        if (file !== undefined) process.stderr.write(`Written to ${file}\n`);
+        if (results.some(({ record, skipped }) => skipped === undefined && record?.verified !== true)) {
+            process.exitCode = 1;
+        }
     }
 }
 

@@ -42,5 +42,51 @@ if (args[0] === "out-of-core") {
         peak_bytes: { device: limit / 2, host: 1024 }
     });
 }
-console.log(JSON.stringify(outcome));
+
+const problem = verified ? {} : { problem: "invented" };
+const timed = { median_ms: fake.median_ms, samples_ms: [fake.median_ms], verified, ...problem };
+const device = "NVIDIA H200";
+
+/** All fan-outs of a partitioner, of which shared memory allows 2^11. */
+function partitionLines() {
+    const fanOuts = valueOf("--bits").split(",").map(Number);
+    const rows = Number(valueOf("--rows"));
+    const lines = [];
+    for (const bits of fanOuts.filter((some) => some <= 11)) {
+        const workload = { rows, bits, source: valueOf("--source"), form: valueOf("--form"), seed: 1 };
+        const rates = { g_tuples_per_s: 2.5, gb_per_s: 40, planned_link_bytes: { h2d: 16 * rows, d2h: 16 * rows } };
+        const shares = { planned_link_ms: 4, link_efficiency: 0.8, both_ways_ms: 4.5, both_ways_share: 0.9 };
+        lines.push({ workload, partitioner: valueOf("--partitioner"), ...timed, ...rates, ...shares, device });
+    }
+    return lines;
+}
+
+function groupLines() {
+    const [rows, groups] = [Number(valueOf("--rows")), Number(valueOf("--groups"))];
+    const workload = { key_bytes: 8, payload_bytes: 8, rows, groups, aggregate: valueOf("--aggregate"), seed: 1 };
+    const bytes = { h2d: 17 * rows, d2h: rows + 16 * groups };
+    return [
+        {
+            ...{ workload, ...timed, phases: { read_ms: 1, resident_ms: 2, spilled_ms: 3 }, rows_in: rows, groups },
+            ...{ g_rows_per_s: rows / fake.median_ms / 1e6, link_bytes: bytes, planned_link_bytes: bytes },
+            ...{ copy_gb_per_s: { h2d: 50, d2h: 40 }, link_efficiency: 0.9, spilled_rows: rows / 8 },
+            ...{ spilled_bytes: rows, device }
+        }
+    ];
+}
+
+function tierLines() {
+    const bytes = Number(valueOf("--bytes"));
+    const stream = (more, gb_per_s) => ({ measure: "stream", ...more, bytes, ...timed, gb_per_s });
+    const read = { direction: "read", order: "together" };
+    return [
+        { device },
+        { measure: "allocation", kind: "cuda_host_alloc", bytes, median_ms: 1, samples_ms: [1], gb_per_s: 3 },
+        stream({ tier: "host", ...read }, 50),
+        stream({ tier: "interleaved", device_share: 1, peer_share: 0, host_share: 1, stripe_mib: 2, ...read }, 99)
+    ];
+}
+
+const others = { partition: partitionLines, "out-of-core-group-by": groupLines, tiers: tierLines };
+for (const line of others[args[0]]?.() ?? [outcome]) console.log(JSON.stringify(line));
 process.exitCode = verified ? 0 : 1;

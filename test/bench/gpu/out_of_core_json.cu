@@ -36,8 +36,7 @@ FarLinkBytes planned_links(const OutOfCoreOptions& options, const cuda::OutOfCor
     (spills_to_peer ? bytes.peer_out : bytes.d2h) += spilled_bytes;
     if (options.result != FarResult::kRows) return bytes;
     // The key comes once for both sides.
-    const uint64_t row_bytes =
-        options.build_row_bytes() + options.probe_row_bytes() - options.bench.workload.key_bytes;
+    const uint64_t row_bytes = options.build_row_bytes() + options.probe_row_bytes() - options.bench.workload.key_bytes;
     bytes.d2h += report.result_rows * row_bytes;
     return bytes;
 }

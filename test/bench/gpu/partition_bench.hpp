@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,8 +17,7 @@ enum class TuplePlace { kDevice, kHost, kPeer };
 struct PartitionBenchOptions {
     uint64_t rows = 0;
     uint32_t tuple_bytes = 16;
-    int bits_from = 0;  // a line for each number of bits
-    int bits_to = 0;
+    std::vector<int> bits;  // a line for each
     std::vector<std::string> partitioners;  // ... and each of these
     TuplePlace source = TuplePlace::kHost;
     TuplePlace destination = TuplePlace::kHost;
@@ -33,6 +33,8 @@ struct PartitionBenchOptions {
     uint64_t memory_limit = 0;
     uint64_t seed = 1;
     int device = 0;
+
+    int bits_most() const { return *std::max_element(bits.begin(), bits.end()); }
 };
 
 // Throws std::invalid_argument. The first argument is "partition".

@@ -37,8 +37,8 @@ StreamRates stream_rates(cuda::Device& device, TuplePlace place) {
     StreamRates rates;
     const FarBlock block(device, place, kStreamedBytes);
     const auto rate = [&](StreamDirection direction) {
-        const StreamTimes times = time_stream(device, block.data(), kStreamedBytes, direction, StreamOrder::kTogether,
-                                              kStreamedSamples);
+        const StreamTimes times =
+            time_stream(device, block.data(), kStreamedBytes, direction, StreamOrder::kTogether, kStreamedSamples);
         return static_cast<double>(kStreamedBytes) / median(times.samples_ms) / 1e6;
     };
     rates.read = rate(StreamDirection::kRead);
@@ -95,9 +95,9 @@ void add_partition_links(Object& object, const PartitionBenchOptions& options, c
         if (rates.peer.read > 0) values.add("peer", format(bytes.peer)).add("peer_out", format(bytes.peer_out));
         return values.close();
     };
-    const double planned_ms = std::max({link_ms(bytes.h2d, rates.host.read), link_ms(bytes.d2h, rates.host.write),
-                                        link_ms(bytes.peer, rates.peer.read),
-                                        link_ms(bytes.peer_out, rates.peer.write)});
+    const double planned_ms =
+        std::max({link_ms(bytes.h2d, rates.host.read), link_ms(bytes.d2h, rates.host.write),
+                  link_ms(bytes.peer, rates.peer.read), link_ms(bytes.peer_out, rates.peer.write)});
     object.add("planned_link_bytes", by_link([](uint64_t some) { return std::to_string(some); }));
     object.add("link_gb_per_s",
                by_link([&](uint64_t some) { return number(static_cast<double>(some) / median_ms / 1e6); }));

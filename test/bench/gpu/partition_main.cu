@@ -14,10 +14,10 @@ namespace {
 struct PartitionOutput {
     PartitionOutput(cuda::Device& device, const PartitionBenchOptions& options)
         : page_rows(options.page_bytes / options.tuple_bytes),
-          pages(options.has_pages ? cuda::far_pages_needed(options.rows, page_rows, options.bits_to) : 0),
+          pages(options.has_pages ? cuda::far_pages_needed(options.rows, page_rows, options.bits_most()) : 0),
           block(device, options.destination,
                 options.has_pages ? pages * options.page_bytes
-                                  : cuda::far_piece_bytes(options.rows, options.tuple_bytes / 2, options.bits_to)) {
+                                  : cuda::far_piece_bytes(options.rows, options.tuple_bytes / 2, options.bits_most())) {
         if (!options.has_pages) {
             destination.piece.data = block.data();
             destination.piece.bytes = block.bytes();
@@ -104,7 +104,8 @@ int run_partition_bench(int count, char** arguments) {
         how.second_level_bytes = options.second_level_bytes;
         how.buffer_bytes = options.buffer_bytes;
         const int most = cuda::far_bits_max(device.properties(), how.partitioner, options.tuple_bytes / 2);
-        for (int bits = options.bits_from; bits <= std::min(options.bits_to, most); ++bits) {
+        for (const int bits : options.bits) {
+            if (bits > most) continue;  // shared memory has no room for so many partitions
             how.radix_bits = bits;
             const PartitionMeasurement measurement = measure_partitioner(device, options, input, output, how);
             std::printf("%s\n", partition_json(device, options, name, bits, rates, measurement).c_str());

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <sstream>
 #include <stdexcept>
 
 #include "command_line.hpp"
@@ -14,12 +15,18 @@ using gpu_test::parse_number;
 
 constexpr uint64_t kPartitionRowsMax = 1ULL << 34;
 
-// "8", or "0..12".
-void parse_bits(const std::string& name, const std::string& text, PartitionBenchOptions& options) {
-    const size_t dots = text.find("..");
-    options.bits_from = static_cast<int>(parse_number(name, text.substr(0, dots)));
-    options.bits_to =
-        dots == std::string::npos ? options.bits_from : static_cast<int>(parse_number(name, text.substr(dots + 2)));
+// "8", "0..12", or several of these: "0,4,8..12".
+std::vector<int> parse_bits(const std::string& name, const std::string& text) {
+    std::vector<int> bits;
+    std::istringstream stream(text);
+    for (std::string part; std::getline(stream, part, ',');) {
+        const size_t dots = part.find("..");
+        const uint64_t from = parse_number(name, part.substr(0, dots));
+        const uint64_t to = dots == std::string::npos ? from : parse_number(name, part.substr(dots + 2));
+        expect(from <= to && to <= cuda::kFarBitsMax, "0 to 12 for --bits");
+        for (uint64_t some = from; some <= to; ++some) bits.push_back(static_cast<int>(some));
+    }
+    return bits;
 }
 
 TuplePlace parse_place(const std::string& name, const std::string& text) {
@@ -38,7 +45,7 @@ bool parse_choice(const std::string& name, const std::string& text, const char* 
 void check_partition_options(const PartitionBenchOptions& options) {
     expect(options.rows >= 1 && options.rows <= kPartitionRowsMax, "1 to 2^34 for --rows");
     expect(options.tuple_bytes == 8 || options.tuple_bytes == 16, "8 or 16 for --tuple-bytes");
-    expect(options.bits_from <= options.bits_to && options.bits_to <= cuda::kFarBitsMax, "0 to 12 for --bits");
+    expect(!options.bits.empty(), "0 to 12 for --bits");
     expect(options.samples >= 1, "at least one of --samples");
     expect(!options.partitioners.empty(), "a --partitioner");
     expect(!options.cpu_histogram || options.source == TuplePlace::kHost, "--source host with --histogram cpu");
@@ -68,7 +75,7 @@ PartitionBenchOptions parse_partition_options(int count, char** arguments) {
     const KnownOptions known = {
         {"--rows", [&](Text n, Text v) { options.rows = parse_number(n, v); }},
         {"--tuple-bytes", [&](Text n, Text v) { options.tuple_bytes = narrow(n, v); }},
-        {"--bits", [&](Text n, Text v) { parse_bits(n, v, options); }},
+        {"--bits", [&](Text n, Text v) { options.bits = parse_bits(n, v); }},
         {"--partitioner", [&](Text, Text v) { options.partitioners.push_back(v); }},
         {"--source", [&](Text n, Text v) { options.source = parse_place(n, v); }},
         {"--destination", [&](Text n, Text v) { options.destination = parse_place(n, v); }},

@@ -1,65 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The benchmark's own code, with a fake program in the place of the one that needs a GPU.
-import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { Sandbox } from "../../support/sandbox.js";
+import { PackedBench as Packed } from "../../support/packed-bench.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 
-interface Record {
-    workload: { name: string; build_rows: number; zipf: number };
-    algorithm: string;
-    samples_ms: number[];
-    verified: boolean;
-}
-interface Fake {
-    median_ms: number;
-    noDevice?: boolean;
-    wrong?: boolean;
-    crash?: boolean;
-    hang?: boolean;
-}
 interface ReportModule {
     gpuSlug: (device: string) => string;
 }
 const { gpuSlug } = (await import(join(repositoryRoot, "test/bench/gpu-report.mjs"))) as ReportModule;
 
 const wide = "wide 2+2, 2^27 x 2^27";
-
-/** A machine with what is packed for one without sources and packages. */
-class Packed extends Sandbox {
-    readonly results = this.path("docs/results/h200/in-core-joins.json");
-
-    constructor(withProgram = true) {
-        super();
-        const bench = ["gpu.mjs", "gpu-grid.mjs", "gpu-out-of-core.mjs", "gpu-report.mjs"].map(
-            (name) => `test/bench/${name}`
-        );
-        const packed = ["scripts/steps", "configs/experiments", ...bench];
-        for (const name of packed) cpSync(join(repositoryRoot, name), this.path(name), { recursive: true });
-        mkdirSync(this.path("build/gpu-tests"), { recursive: true });
-        writeFileSync(this.path("package.json"), '{ "type": "module" }');
-        if (!withProgram) return;
-        const source = readFileSync(join(repositoryRoot, "test/support/fake-gpu-bench.mjs"), "utf8");
-        const program = this.path("build/gpu-tests/spillway_gpu_bench");
-        writeFileSync(program, `#!${process.execPath}\n${source}`);
-        chmodSync(program, 0o755);
-    }
-
-    run(fake: Fake, ...args: string[]) {
-        writeFileSync(this.path("build/gpu-tests/fake.json"), JSON.stringify(fake));
-        return spawnSync(process.execPath, [this.path("test/bench/gpu.mjs"), ...args], {
-            cwd: this.folder,
-            encoding: "utf8",
-            env: { ...process.env, SPILLWAY_COMMIT: "abc1234" }
-        });
-    }
-
-    records(file = this.results): Record[] {
-        return JSON.parse(readFileSync(file, "utf8")) as Record[];
-    }
-}
 
 test("a GPU's name becomes that of a folder", () => {
     expect(gpuSlug("NVIDIA H200")).toBe("h200");
@@ -190,7 +142,8 @@ describe("joins out of core", () => {
         const options = ["--experiment", "out-of-core", "--only", "2^29 x 2^29, 4 GiB", "--samples", "2"];
         const { status, stdout, stderr } = packed.run({ median_ms: 400 }, ...options);
         expect(status).toBe(0);
-        expect(stdout.match(/^2\^29 x 2\^29, 4 GiB, sums .*$/gm)).toHaveLength(3);
+        // Times and links of each, then its phases.
+        expect(stdout.match(/^2\^29 x 2\^29, 4 GiB, sums .*$/gm)).toHaveLength(6);
         expect(stdout).toMatch(/^2\^29 x 2\^29, 4 GiB, Zipf 1\.5, sums .*$/m);
         expect(stderr).not.toContain("2^30");
         const file = packed.run({ median_ms: 400 }, "--experiment", "out-of-core", "--file", "x.json");
@@ -198,7 +151,7 @@ describe("joins out of core", () => {
         const unknown = packed.run({ median_ms: 400 }, "--experiment", "nope");
         expect([unknown.status, unknown.stderr]).toEqual([
             2,
-            expect.stringContaining("out-of-core-peer, all, out-of-core")
+            expect.stringMatching(/out-of-core-peer, .*, all, out-of-core/)
         ]);
     });
 
@@ -206,8 +159,10 @@ describe("joins out of core", () => {
         using packed = new Packed();
         // Each takes the same time, so that the rate rises with the rows.
         const { stdout } = packed.run({ median_ms: 400 }, "--experiment", "out-of-core-sizes");
-        const rows = stdout.trim().split("\n").slice(2);
+        const [sweep = "", breakdown = ""] = stdout.trim().split("\n\n");
+        const rows = sweep.split("\n").slice(2);
         expect(rows).toHaveLength(7);
+        expect(breakdown.split("\n")).toHaveLength(9);
         expect(rows[1]).toMatch(/ \+41 % /);
         expect(stdout).not.toContain("CLIFF");
     });

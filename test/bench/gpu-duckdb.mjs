@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/**
+ * DuckDB on all cores of the host, for the joins that the GPU benchmark times: count and sums of an equi-join of two
+ * tables in its memory, unique int64 build keys in a shuffled order, foreign probe keys, an int64 payload each.
+ * node test/bench/gpu-duckdb.mjs --build-rows N --probe-rows N [--samples N] [--warmup N] [--threads N]
+ * Writes one JSON object. Exit code 1: the result is wrong; 3: there is no @duckdb/node-api here, as the last line of
+ * stderr says.
+ */
+import { availableParallelism, cpus } from "node:os";
+import { performance } from "node:perf_hooks";
+import { parseArgs } from "node:util";
+
+const notHere = 3;
+const numbers = ["build-rows", "probe-rows", "samples", "warmup", "threads"];
+
+function readNumbers() {
+    const options = Object.fromEntries(numbers.map((name) => [name, { type: "string" }]));
+    const { values } = parseArgs({ options });
+    const read = (name, otherwise) => {
+        const value = Number(values[name] ?? otherwise);
+        if (Number.isSafeInteger(value) && value >= 0) return value;
+        throw new Error(`Expected a number for --${name} but received '${values[name]}'.`);
+    };
+    return {
+        buildRows: read("build-rows"),
+        probeRows: read("probe-rows"),
+        samples: Math.max(1, read("samples", 3)),
+        warmup: read("warmup", 1),
+        threads: read("threads", availableParallelism())
+    };
+}
+
+async function loadDuckdb() {
+    try {
+        return await import("@duckdb/node-api");
+    } catch (error) {
+        process.stderr.write(`@duckdb/node-api cannot be loaded here: ${error.message.split("\n")[0]}\n`);
+        process.exit(notHere);
+    }
+}
+
+// Odd factors below 2^32, so that products with row numbers below 2^31 stay below 2^63.
+const factors = [2654435761n, 2246822519n];
+
+/** SQL of a bijection of 0 ... 2^bits - 1 without order: odd factors modulo 2^bits, and the upper half of the bits. */
+function shuffled(row, bits) {
+    const mask = (1n << BigInt(bits)) - 1n;
+    const half = Math.ceil(bits / 2);
+    const first = `((${row} * ${factors[0]}) & ${mask})`;
+    return `((xor(${first}, ${first} >> ${half}) * ${factors[1]}) & ${mask})`;
+}
+
+/** Numbers that are not below `rows` are left out: the rest is 0 ... rows - 1, each once. */
+async function makeTables(connection, { buildRows, probeRows }) {
+    const bits = Math.max(1, Math.ceil(Math.log2(buildRows)));
+    await connection.run(
+        `CREATE TABLE r AS SELECT key AS r_key, key + 1 AS r_value
+         FROM (SELECT ${shuffled("i", bits)} AS key FROM range(${2 ** bits}) numbers(i)) WHERE key < ${buildRows}`
+    );
+    // A key of the build side per row, at random.
+    await connection.run(
+        `CREATE TABLE s AS SELECT CAST(hash(i) % ${buildRows} AS BIGINT) AS s_key, i AS s_value
+         FROM range(${probeRows}) numbers(i)`
+    );
+}
+
+const joined = "SELECT count(*), sum(r_value), sum(s_value) FROM r JOIN s ON r.r_key = s.s_key";
+
+/** Every probe row has one partner, whose payload is its key and one. */
+async function expectedRow(first, { probeRows }) {
+    const [keys, values] = await first("SELECT sum(s_key), sum(s_value) FROM s");
+    return [BigInt(probeRows), BigInt(keys) + BigInt(probeRows), BigInt(values)];
+}
+
+async function main() {
+    const given = readNumbers();
+    const { DuckDBInstance } = await loadDuckdb();
+    const instance = await DuckDBInstance.create(":memory:", { threads: String(given.threads) });
+    const connection = await instance.connect();
+    await connection.run("SET preserve_insertion_order = false");
+    const first = async (sql) => (await connection.runAndReadAll(sql)).getRows()[0];
+    await makeTables(connection, given);
+    const expected = await expectedRow(first, given);
+    const samples_ms = [];
+    let found = [];
+    for (let run = 0; run < given.warmup + given.samples; ++run) {
+        const start = performance.now();
+        found = await first(joined);
+        if (run >= given.warmup) samples_ms.push(performance.now() - start);
+    }
+    const [version] = await first("SELECT version()");
+    const median_ms = samples_ms.toSorted((a, b) => a - b)[Math.floor(samples_ms.length / 2)];
+    const verified = expected.every((value, column) => value === BigInt(found[column] ?? 0));
+    const rows_in = given.buildRows + given.probeRows;
+    const outcome = {
+        workload: {
+            ...{ key_bytes: 8, payload_bytes: { build: [8], probe: [8] } },
+            ...{ build_rows: given.buildRows, probe_rows: given.probeRows, match_ratio: 1, zipf: 0, result: "sums" }
+        },
+        ...{ algorithm: "duckdb", version, threads: given.threads, median_ms, samples_ms, rows_in },
+        ...{ rows_out: Number(found[0]), g_tuples_per_s: rows_in / median_ms / 1e6, verified },
+        ...(verified ? {} : { problem: `the result is ${found.join(", ")} instead of ${expected.join(", ")}` }),
+        device: `${cpus()[0]?.model.trim() ?? process.arch}, ${given.threads} threads`
+    };
+    process.stdout.write(`${JSON.stringify(outcome)}\n`);
+    process.exitCode = verified ? 0 : 1;
+}
+
+await main();
