@@ -2,7 +2,22 @@
 import { Warn, View, parse } from "vega";
 import { compile } from "vega-lite";
 
-/** SVG text of throughput by case and engine; needs no canvas package because nothing is rasterised. */
+/** SVG text of a figure; needs no canvas package because nothing is rasterised. */
+export async function renderFigure(specification) {
+    const common = {
+        $schema: "https://vega.github.io/schema/vega-lite/v6.json",
+        background: "white",
+        config: { font: "sans-serif", view: { stroke: null } }
+    };
+    const view = new View(parse(compile({ ...common, ...specification }).spec), { renderer: "none", logLevel: Warn });
+    try {
+        return await view.toSVG();
+    } finally {
+        view.finalize();
+    }
+}
+
+/** SVG text of throughput by case and engine. */
 export async function plotRecords(records) {
     const values = records.map(({ engine, workload, g_tuples_per_s }) => ({
         engine: engine === "spillway" ? "Spillway" : "DuckDB",
@@ -12,14 +27,12 @@ export async function plotRecords(records) {
     }));
     const { device, workload, samples_ms } = records[0];
     const setting = `${device}, ${workload.threads} threads, median of ${samples_ms.length} runs`;
-    const specification = {
-        $schema: "https://vega.github.io/schema/vega-lite/v6.json",
+    return renderFigure({
         title: {
             text: "Join of two int64 relations: million input rows per second",
             subtitle: `${setting}; higher is better`,
             anchor: "start"
         },
-        background: "white",
         data: { values },
         facet: {
             field: "workload",
@@ -42,13 +55,6 @@ export async function plotRecords(records) {
                     scale: { domain: ["Spillway", "DuckDB"], range: ["#1f6f8b", "#f2b134"] }
                 }
             }
-        },
-        config: { font: "sans-serif", view: { stroke: null } }
-    };
-    const view = new View(parse(compile(specification).spec), { renderer: "none", logLevel: Warn });
-    try {
-        return await view.toSVG();
-    } finally {
-        view.finalize();
-    }
+        }
+    });
 }
