@@ -91,7 +91,7 @@ export function predictJoin(record) {
 }
 
 /** The record with its prediction, and the links' actual bytes per row of both sides. */
-export function withJoinPrediction(record, { workload }) {
+export function withJoinPrediction(record, { workload, baseline = false }) {
     const { planned_link_bytes, link_bytes } = record;
     const perTuple = (bytes) =>
         Object.fromEntries(Object.entries(bytes).map(([link, value]) => [link, rounded(value / record.rows_in)]));
@@ -101,7 +101,7 @@ export function withJoinPrediction(record, { workload }) {
         ...(link_bytes === undefined ? {} : { link_bytes_per_tuple: perTuple(link_bytes) }),
         ...(planned_link_bytes === undefined ? {} : { planned_link_bytes_per_tuple: perTuple(planned_link_bytes) }),
         ...(predicted === undefined ? {} : { predicted }),
-        ...targetsOf(workload)
+        ...(baseline ? {} : targetsOf(workload))
     };
 }
 

@@ -57,6 +57,7 @@ const help = `npm run bench:gpu -- [options]
   --warmup N            runs before them that are not timed (default: 2, out-of-core 1)
   --memory-limit BYTES  of device memory (default: what is free; workloads out of core have their own)
   --seed N, --device N  of the generated relations; which GPU
+  --set NAME=VALUE      an option of the program as it is, such as chunk-rows=4194304; any number of these
   --limit-s 300         ends a workload that hangs
   --write               puts the results into docs/results/<machine>/<experiment>.json, beside those not run again
   --file PATH           ... or into this file
@@ -73,7 +74,7 @@ function readOptions() {
             options: {
                 ...{ only: word, algorithm: word, machine: word, file: word, program: word, architectures: word },
                 experiment: { ...word, default: experiments[0] },
-                ...{ samples: word, warmup: word },
+                ...{ samples: word, warmup: word, set: { ...word, multiple: true, default: [] } },
                 ...{ "memory-limit": word, seed: word, device: word, "limit-s": { ...word, default: "300" } },
                 ...{ help: flag, write: flag, "build-only": flag }
             }
@@ -87,6 +88,8 @@ function readOptions() {
         if (several && values.file !== undefined) {
             throw new Error("Expected --file with one --experiment, not with several of them.");
         }
+        const unset = values.set.find((option) => !/^[a-z-]+=./.test(option));
+        if (unset !== undefined) throw new Error(`Expected NAME=VALUE for --set but received '${unset}'.`);
         const limitMs = Number(values["limit-s"]) * 1000;
         if (limitMs > 0) return { ...values, limitMs };
         throw new Error(`Expected a number of seconds for --limit-s but received '${values["limit-s"]}'.`);
@@ -123,7 +126,8 @@ function currentCommit() {
 async function runAll(program, config, runs, options, keep) {
     const extra = {
         ...Object.fromEntries(["memory-limit", "seed", "device"].map((name) => [name, options[name]])),
-        ...{ samples: options.samples ?? config.samples ?? 7, warmup: options.warmup ?? config.warmup ?? 2 }
+        ...{ samples: options.samples ?? config.samples ?? 7, warmup: options.warmup ?? config.warmup ?? 2 },
+        ...Object.fromEntries(options.set.map((option) => option.split(/=(.*)/s, 2)))
     };
     const setting = { date: new Date().toISOString().slice(0, 10), commit: currentCommit() };
     const operator = config.operator ?? "join";

@@ -68,6 +68,7 @@ KnownOptions own_options(OutOfCoreOptions& options) {
             {"--device-stripes", [&](Text n, Text v) { options.device_stripes = parse_number(n, v); }},
             {"--host-stripes", [&](Text n, Text v) { options.host_stripes = parse_number(n, v); }},
             {"--threads", [&](Text n, Text v) { options.threads = parse_number(n, v); }},
+            {"--budget-ms", [&](Text n, Text v) { options.budget_ms = parse_number(n, v); }},
             {"--host-limit", [&](Text n, Text v) { options.host_limit = parse_number(n, v); }},
             {"--radix-bits", size(options.sizes.radix_bits)},
             {"--chunk-rows", size(options.sizes.chunk_rows)},

@@ -30,7 +30,8 @@ struct OutOfCoreOptions {
     // Stripes of a table by tier; none: as many of the device's as are free.
     uint64_t device_stripes = 0;
     uint64_t host_stripes = 0;
-    uint64_t threads = 0;  // of the CPU's partitioner; 0 = as many as there are cores
+    uint64_t threads = 0;         // of the CPU's partitioner; 0 = as many as there are cores
+    uint64_t budget_ms = 10'000;  // once runs have taken so long, there is one more at most
 
     int peer() const { return bench.device == 0 ? 1 : 0; }
     // The other algorithms know no peer.

@@ -17,7 +17,7 @@ enum class TuplePlace { kDevice, kHost, kPeer };
 struct PartitionBenchOptions {
     uint64_t rows = 0;
     uint32_t tuple_bytes = 16;
-    std::vector<int> bits;  // a line for each
+    std::vector<int> bits;                  // a line for each
     std::vector<std::string> partitioners;  // ... and each of these
     TuplePlace source = TuplePlace::kHost;
     TuplePlace destination = TuplePlace::kHost;
