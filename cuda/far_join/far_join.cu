@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "far_join/coherent_far_join.hpp"
 #include "far_join/cpu_partitioned_join.hpp"
 #include "far_join/far_join.hpp"
 #include "far_join/table_join.hpp"
@@ -21,6 +22,8 @@ std::unique_ptr<FarJoin> open_far_join(Device& device, FarJoinAlgorithm algorith
             return open_npj_far_perfect(device, spec);
         case FarJoinAlgorithm::kCpuPartitioned:
             return open_cpu_partitioned_join(device, spec);
+        case FarJoinAlgorithm::kTritonCoherent:
+            return open_coherent_join(device, spec);
     }
     throw Error(ErrorCode::kInvalid, "an algorithm that does not exist");
 }

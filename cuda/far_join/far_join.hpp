@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "coherent_join/coherent_join.hpp"
 #include "device/device.hpp"
 #include "far_join/far_join_algorithm.hpp"
 #include "out_of_core/out_of_core_join.hpp"
@@ -29,7 +30,11 @@ struct FarJoinSpec {
     uint64_t key_range = 0;
     // kCpuPartitioned: 0 = as many as the machine runs at once.
     uint32_t threads = 0;
-    // kTriton, kTritonUncached: a device whose memory takes spilled rows instead of the host's, as OutOfCoreJoin's.
+// kTritonCoherent, with build_rows; its shares are `shares`.
+    uint64_t probe_rows = 0;
+    CoherentOptions coherent;
+    // kTriton, kTritonUncached: a device whose memory takes spilled rows instead of the host's, as OutOfCoreJoin's;
+    // kTritonCoherent: pages.
     Device* peer = nullptr;
 };
 
@@ -45,6 +50,8 @@ class FarJoin {
     virtual void build(ChunkSource& source) = 0;
     // sink: nullptr unless rows are wanted.
     virtual const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink) = 0;
+    // What stages took on the GPU, of joins that say so; they may overlap.
+    virtual StageTimes stages() const { return {}; }
 };
 
 // Takes the memory that the join keeps.

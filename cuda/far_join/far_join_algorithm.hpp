@@ -12,7 +12,8 @@ enum class FarJoinAlgorithm : uint8_t {
     kStreamProbe,     // table_join.hpp
     kNpjFar,          // ... a table of linear probing
     kNpjFarPerfect,   // ... an array by key
-    kCpuPartitioned   // cpu_partitioned_join.hpp
+    kCpuPartitioned,  // cpu_partitioned_join.hpp
+    kTritonCoherent   // CoherentJoin, coherent_far_join.hpp
 };
 
 struct FarJoinName {
@@ -24,6 +25,7 @@ constexpr FarJoinName kFarJoinNames[] = {{"triton", FarJoinAlgorithm::kTriton},
                                          {"stream-probe", FarJoinAlgorithm::kStreamProbe},
                                          {"npj-far", FarJoinAlgorithm::kNpjFar},
                                          {"npj-far-perfect", FarJoinAlgorithm::kNpjFarPerfect},
-                                         {"cpu-partitioned", FarJoinAlgorithm::kCpuPartitioned}};
+                                         {"cpu-partitioned", FarJoinAlgorithm::kCpuPartitioned},
+                                         {"triton-coherent", FarJoinAlgorithm::kTritonCoherent}};
 
 }  // namespace spillway::cuda

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "far_partition/far_partitioner.hpp"
 #include "far_partition/far_rows.cuh"
 
 // First-pass radix partitioning over far memory: kernels read a relation where it lies and write its partitions where
@@ -12,16 +13,6 @@
 // Bytes of a pass over n tuples of t bytes: n * t read from the source, n * t written to the destination, n * t / 2
 // more read for a histogram on the GPU; kHierarchical also writes and reads n * t in GPU memory.
 namespace spillway::cuda {
-
-// As in section 4 of the Triton join's paper (Lutz et al., SIGMOD 2022), each with its name there.
-enum class FarPartitioner : uint8_t {
-    kStandard,      // a store per tuple, and an atomic operation on the partition's cursor
-    kLinear,        // a block sorts a batch in shared memory and stores its runs, which begin anywhere
-    kShared,        // buffers in shared memory, used by all threads of a block; whole aligned lines are stored
-    kHierarchical,  // the same with a larger buffer per block and partition in GPU memory behind them
-    kBulk           // kShared, flushed by bulk copies that one thread issues (compute capability 9.0)
-};
-constexpr int kFarPartitioners = 5;
 
 // Key and payload have the same width.
 struct FarRelation {

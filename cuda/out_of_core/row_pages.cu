@@ -25,6 +25,10 @@ uint64_t RowPages::pages_for(uint64_t partition, uint64_t more_rows) const {
 }
 
 void RowPages::append(const RowBatch& batch, const std::vector<RowPiece>& pieces) {
+    copy_rows(device_, parcels_, batch.rows, data(), row_words_, allot(pieces));
+}
+
+std::vector<RowCopy> RowPages::allot(const std::vector<RowPiece>& pieces) {
     std::vector<RowCopy> copies;
     for (const RowPiece& piece : pieces) {
         List& list = lists_[piece.partition];
@@ -41,7 +45,7 @@ void RowPages::append(const RowBatch& batch, const std::vector<RowPiece>& pieces
             done += rows;
         }
     }
-    copy_rows(device_, parcels_, batch.rows, data(), row_words_, copies);
+    return copies;
 }
 
 void RowPages::gather(uint64_t partition, uint64_t first, uint64_t rows, uint32_t* to) {

@@ -31,6 +31,8 @@ class RowPages {
     uint64_t pages_for(uint64_t partition, uint64_t more_rows) const;
     // Appends pieces of the batch to their partitions' lists; there must be pages enough.
     void append(const RowBatch& batch, const std::vector<RowPiece>& pieces);
+    // The same for who copies the rows itself: where they go. They count as there.
+    std::vector<RowCopy> allot(const std::vector<RowPiece>& pieces);
     // Copies rows [first, first + rows) of a partition to `to`, one behind the other.
     void gather(uint64_t partition, uint64_t first, uint64_t rows, uint32_t* to);
     // The pages of a partition are free again.

@@ -42,12 +42,12 @@ Error refusal(const PageSource& source, PageTier tier, uint64_t pages, const cha
     const char* const names[] = {"GPU memory", "memory of the peer GPU", "host memory", "the disk"};
     const uint64_t free_pages = source.pages_free(tier);
     const bool limit_reached = pages > free_pages;
-    Error error(ErrorCode::kOutOfMemory, std::string(what) + ": " + std::to_string(pages) + " pages of " +
-                                             std::to_string(source.page_bytes()) + " bytes of " +
-                                             names[index_of(tier)] + " wanted, but " +
-                                             (limit_reached ? "the limit is reached" : "there is no more memory") +
-                                             "; " + std::to_string(free_pages) + " are left of the limit of " +
-                                             std::to_string(source.limit_pages(tier)));
+    Error error(ErrorCode::kOutOfMemory,
+                std::string(what) + ": " + std::to_string(pages) + " pages of " + std::to_string(source.page_bytes()) +
+                    " bytes of " + names[index_of(tier)] + " wanted, but " +
+                    (limit_reached ? "the limit is reached" : "there is no more memory: " + source.refused()) + "; " +
+                    std::to_string(free_pages) + " are left of the limit of " +
+                    std::to_string(source.limit_pages(tier)));
     error.tier = tier == PageTier::kHost ? Tier::kHost : Tier::kDevice;
     error.limit_reached = limit_reached;
     error.wanted_bytes = pages * source.page_bytes();
@@ -100,6 +100,7 @@ PagePool::Memory PagePool::try_allocate(PageTier tier, uint64_t bytes) {
         return allocate(tier, bytes);
     } catch (const Error& error) {
         if (error.code() != ErrorCode::kOutOfMemory) throw;
+        refused_ = error.what();
         return {};
     }
 }

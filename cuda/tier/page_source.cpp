@@ -256,6 +256,11 @@ std::vector<uint8_t*> PageSource::directory() const {
     return addresses;
 }
 
+std::string PageSource::refused() const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return refused_;
+}
+
 uint64_t PageSource::changes() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return changes_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -87,6 +88,8 @@ class PageSource {
     // whoever copies it does so after taking pages. changes() counts what makes an old copy incomplete.
     std::vector<uint8_t*> directory() const;
     uint64_t changes() const;
+    // Why memory did not come, the last time that it did not.
+    std::string refused() const;
 
   protected:
     struct Slab {
@@ -100,6 +103,7 @@ class PageSource {
     // Memory for `wanted` pages or fewer (it is asked again) or more, up to `most`.
     virtual Slab grow(PageTier tier, uint64_t wanted, uint64_t most) = 0;
     virtual void shrink(PageTier tier, const Slab& slab) noexcept = 0;
+    std::string refused_;  // for grow() to say why not
 
   private:
     friend class PageReservation;

@@ -28,7 +28,7 @@ class FarFailing {
         : rows_(rows),
           keys_(dense_permutation(rows, test_seed())),
           build_(keys_, 8, {8}, test_seed()),
-          probe_(foreign_keys(keys_, 2 * rows, 0.7, test_seed()), 8, {4}, test_seed() + 1),
+          probe_(foreign_keys(keys_, 2 * rows, 0.7, test_seed()), 8, {8}, test_seed() + 1),
           check_(build_, probe_) {}
 
     const FarJoinCheck& check() const { return check_; }

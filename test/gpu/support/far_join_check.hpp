@@ -68,6 +68,11 @@ class FarJoinCheck {
         spec.key_range = build_.host().rows();
         spec.shares = far_shares(1, 1);
         spec.stripe_bytes = kFarTestStripe;
+        spec.probe_rows = probe_.host().rows();
+        // Several groups; chunks of any cut.
+        spec.coherent.page_rows = 16;
+        spec.coherent.group_rows = 256;
+        spec.coherent.chunks = static_cast<uint32_t>((spec.build_rows + spec.probe_rows) / sizes.chunk_rows + 8);
         return spec;
     }
 

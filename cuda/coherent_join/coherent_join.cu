@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <memory>
+
+#include "coherent_join/coherent_join.hpp"
+#include "coherent_join/coherent_shape.hpp"
+#include "coherent_join/far_side.hpp"
+#include "coherent_join/join_stage.hpp"
+#include "coherent_join/page_area.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double milliseconds_since(Clock::time_point start) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+PageAreaSpec area_spec(Device& device, const CoherentSpec& spec, const CoherentShape& shape, bool has_peer) {
+    PageAreaSpec area;
+    area.page_bytes = shape.page_bytes();
+    area.pages = shape.pages;
+    area.shares = shape.shares(device, spec, has_peer);
+    area.host_limit_bytes = spec.join.sizes.spill_bytes;
+    return area;
+}
+
+// Inputs may lie there, whether pages do or not.
+Device* reachable(Device& device, Device* peer) {
+    if (peer != nullptr) enable_peer_access(device, *peer);
+    return peer;
+}
+
+}  // namespace
+
+class CoherentJoin::Work {
+  public:
+    Work(Device& device, const CoherentSpec& spec, Device* peer)
+        : device_(device),
+          spec_(spec),
+          shape_(CoherentShape::make(spec, device.memory().limit_bytes())),
+          area_(device, area_spec(device, spec, shape_, peer != nullptr), reachable(device, peer)),
+          build_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits),
+          probe_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits) {}
+
+    void build(ChunkSource& source) {
+        const Clock::time_point start = Clock::now();
+        partition(source, build_, spec_.rows[0]);
+        report_.build_rows = build_.rows();
+        report_.build_ms = milliseconds_since(start);
+    }
+
+    const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink) {
+        Clock::time_point start = Clock::now();
+        partition(source, probe_, spec_.rows[1]);
+        report_.probe_rows = probe_.rows();
+        report_.probe_ms = milliseconds_since(start);
+        start = Clock::now();
+        const uint64_t row_bytes = shape_.rows.row_bytes();
+        report_.h2d_bytes = (build_.rows() + probe_.rows()) * row_bytes;
+        report_.spilled_rows[0] = build_.far_rows();
+        report_.spilled_rows[1] = probe_.far_rows();
+        for (int side = 0; side < 2; ++side) report_.spilled_bytes[side] = report_.spilled_rows[side] * row_bytes;
+        report_.d2h_bytes = report_.spilled_bytes[0] + report_.spilled_bytes[1];
+        // Its memory is that of the first pass's buffers.
+        JoinStage join(device_, spec_, shape_, area_.base(), build_, probe_);
+        join.run(sink, report_);
+        stages_ = join.stages();
+        report_.spilled_ms = milliseconds_since(start);
+        return report_;
+    }
+
+    bool gives_rows() const { return spec_.join.result == OutOfCoreResult::kRows; }
+    const StageTimes& stages() const { return stages_; }
+    const PageArea& area() const { return area_; }
+
+  private:
+    void partition(ChunkSource& source, FarSide& side, uint64_t rows_max) {
+        HostChunk chunk;
+        while (source.next(chunk)) {
+            device_.make_current();
+            device_.check_cancelled();
+            if (chunk.key_valid != nullptr) throw Error(ErrorCode::kInvalid, "joins of far memory take no NULL keys");
+            if (chunk.rows > rows_max - side.rows()) {
+                throw Error(ErrorCode::kInvalid, "a side has more rows than the join was made for");
+            }
+            FarRelation relation;
+            relation.key = chunk.key;
+            relation.payload = chunk.columns.at(0);
+            relation.rows = chunk.rows;
+            relation.column_bytes = spec_.join.key_bytes;
+            side.partition(relation, first_pass_options(spec_));
+            source.release();
+        }
+    }
+
+    Device& device_;
+    const CoherentSpec spec_;
+    const CoherentShape shape_;
+    PageArea area_;
+    FarSide build_;
+    FarSide probe_;
+    OutOfCoreReport report_;
+    StageTimes stages_;
+};
+
+namespace {
+
+// Sources, sinks and pages may go as soon as a join has thrown.
+template <class Use>
+void settle_after_errors(Device& device, const Use& use) {
+    device.make_current();
+    try {
+        use();
+    } catch (...) {
+        if (try_set_device(device.ordinal())) discard(cudaDeviceSynchronize());
+        throw;
+    }
+}
+
+}  // namespace
+
+CoherentJoin::CoherentJoin(Device& device, const CoherentSpec& spec, Device* peer) : device_(device) {
+    device.make_current();
+    work_ = std::make_unique<Work>(device, spec, peer);
+}
+CoherentJoin::~CoherentJoin() = default;
+
+void CoherentJoin::build(ChunkSource& source) {
+    settle_after_errors(device_, [&] { work_->build(source); });
+}
+
+const OutOfCoreReport& CoherentJoin::probe(ChunkSource& source, ResultSink* sink) {
+    if ((sink != nullptr) != work_->gives_rows()) {
+        throw Error(ErrorCode::kInvalid, "a sink is for joins that give rows");
+    }
+    const OutOfCoreReport* report = nullptr;
+    settle_after_errors(device_, [&] { report = &work_->probe(source, sink); });
+    return *report;
+}
+
+const StageTimes& CoherentJoin::stages() const {
+    return work_->stages();
+}
+uint64_t CoherentJoin::near_pages() const {
+    return work_->area().near_pages();
+}
+uint64_t CoherentJoin::pages() const {
+    return work_->area().pages();
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "device/device.hpp"
+#include "far_partition/far_partition.hpp"
+#include "out_of_core/out_of_core_join.hpp"
+#include "tier/stripe_pattern.hpp"
+
+// The Triton join proper (Lutz, Breß, Zeuch, Rabl and Markl, SIGMOD 2022, sections 4 and 5): kernels read both
+// relations straight from far memory and write their partitions straight to pages of near and far memory, and later
+// kernels read them from there. No copy engine takes part, so that it is as fast as kernels reach far memory: for GPUs
+// behind NVLink, NVLink-C2C and machines with pageable access; over PCIe out_of_core/ moves fewer bytes.
+//
+// Bytes per row of t bytes that far memory sends and receives, f being the share of pages in GPU memory:
+//                   first pass           join
+//   from there      t                    (1 - f) t
+//   to there        (1 - f) t            results
+// A build partition larger than a group comes in parts, its probe rows as often. GPU memory moves in addition f t twice
+// for cached rows, (8 to 10) t for build rows that are gathered and indexed, and 2 t for rows on their way through
+// second-level buffers (kHierarchical).
+namespace spillway::cuda {
+
+struct CoherentOptions {
+    FarPartitioner partitioner = FarPartitioner::kHierarchical;
+    uint32_t partition_grid = 0;  // blocks of the first pass, of which a multiprocessor takes one; 0: on all of them
+    uint32_t gather_grid = 0;     // blocks that gather while others join; 0: the policy's
+    // A gathering block fills the shared memory of its multiprocessor, so that the join has the others: the share of
+    // multiprocessors per stage of the paper's section 5.2. Otherwise the two mix.
+    bool gather_alone = false;
+    uint64_t page_rows = 0;   // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
+    uint64_t group_rows = 0;  // build rows that are gathered and indexed at once, about; 0: the policy's
+    // Pages by tier, in turns of this proportion (section 5.3 of the paper), so that memory of the GPU and the link are
+    // used at the same time. None: as many of the GPU's as its limit leaves, then the peer's if there is one, else the
+    // host's.
+    StripeShares shares;
+    uint32_t chunks = 1;  // of a side, at most: each leaves a part of its partitions' last pages empty
+};
+
+struct CoherentSpec {
+    // Inner joins of a key and a payload of the same width, 4 or 8 bytes, without NULL keys. Of the sizes: radix_bits,
+    // spill_bytes (host memory for pages at most), result_rows and result_slots.
+    OutOfCoreSpec join;
+    uint64_t rows[2] = {};  // of build and probe side, at most: pages for them are taken before they come
+    CoherentOptions options;
+};
+
+// What the stages took on the GPU, each by the clock of its stream; stages of two streams overlap.
+using StageTimes = std::vector<PhaseTimer::Phase>;
+
+// One join: build(), then probe(). Both wait for the device. Throws kOutOfMemory (device or host tier), kInvalid,
+// kCancelled; after an error the object can only be destroyed.
+class CoherentJoin {
+  public:
+    // Takes all pages. peer: a device whose memory takes pages too. Access to it is enabled here.
+    CoherentJoin(Device& device, const CoherentSpec& spec, Device* peer = nullptr);
+    ~CoherentJoin();
+    CoherentJoin(const CoherentJoin&) = delete;
+    CoherentJoin& operator=(const CoherentJoin&) = delete;
+
+    // Chunks are of memory that kernels read, of any size: the fewer, the better.
+    void build(ChunkSource& source);
+    // sink: nullptr unless rows are wanted. Of the report, spilled rows are those on pages of other memory than the
+    // GPU's, h2d_bytes what kernels read of chunks and such pages, d2h_bytes what they write to such pages, and
+    // results.
+    const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink);
+
+    // After probe(): "gather" on one stream; "wait", "index", "probe" on the other.
+    const StageTimes& stages() const;
+    // Pages of the GPU among all.
+    uint64_t near_pages() const;
+    uint64_t pages() const;
+
+  private:
+    class Work;
+    Device& device_;
+    std::unique_ptr<Work> work_;
+};
+
+}  // namespace spillway::cuda

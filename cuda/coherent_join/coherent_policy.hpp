@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// The numbers that tune the coherent join; none changes results but for the order of rows. None is measured yet where
+// no measurement is named.
+namespace spillway::cuda {
+
+// A page of rows: the smallest that cuda/tier hands out. A partition leaves half a page empty, and a page of another
+// tier follows after it at the latest, so that small pages mix the tiers best; 2^30 rows of 16 bytes are 2^18 of them.
+constexpr uint64_t kCoherentPageBytes = 64 << 10;
+
+// Build rows that are gathered and indexed at once: with rows of 16 bytes 128 MiB, which take 0.35 ms at the 376 GB/s
+// of NVLink 4, against some 0.05 ms to launch what sorts them. No more than this part of the memory limit, unless the
+// mean partition is larger than that.
+constexpr uint64_t kCoherentGroupRows = 1ULL << 23;
+constexpr uint64_t kGroupShare = 32;
+constexpr uint64_t kPartitionShare = 8;
+
+// Probe rows that are gathered at once where results are rows: they are read twice, once to count and once to write.
+constexpr uint64_t kStagedRows = 1ULL << 22;
+constexpr uint64_t kStagedShare = 64;
+
+// Gathered groups and batches that wait for their turn; one more is being joined.
+constexpr uint32_t kUnitsAhead = 3;
+
+// Tiles of a probe of far pages at once: 16 blocks for each place where one can run on an H200.
+constexpr uint64_t kFarProbeTiles = 1ULL << 14;
+
+// Blocks that gather: half as many as there are multiprocessors. A block has 32 KiB of loads under way, all of an H200
+// 2 MiB, where 376 GB/s at a latency of some 2 us take 0.75.
+constexpr uint32_t kGatherThreads = 512;
+constexpr uint32_t kGatherLoads = 4;
+constexpr uint32_t kGatherMultiprocessorShare = 2;
+
+// GPU memory that the cache of pages leaves free: lists on their way, scratch of prefix sums, rounding.
+constexpr uint64_t kCoherentReserveBytes = 32 << 20;
+constexpr uint64_t kCoherentReserveShare = 64;
+
+}  // namespace spillway::cuda

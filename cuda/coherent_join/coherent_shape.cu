@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "coherent_join/coherent_policy.hpp"
+#include "coherent_join/coherent_shape.hpp"
+#include "far_partition/far_policy.hpp"
+#include "far_partition/far_target.cuh"
+#include "out_of_core/batch_joiner.hpp"
+#include "out_of_core/join_state.hpp"
+#include "out_of_core/result_writer.hpp"
+#include "out_of_core/row_index.hpp"
+#include "radix_partition/radix_policy.hpp"
+#include "tier/tier_policy.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+void require(bool holds, const char* what) {
+    if (!holds) throw Error(ErrorCode::kInvalid, std::string("joins of far memory: ") + what);
+}
+
+uint64_t floor_power_of_two(uint64_t value) {
+    uint64_t power = 1;
+    while (power <= value / 2) power *= 2;
+    return power;
+}
+
+void check(const CoherentSpec& spec) {
+    require(spec.join.kind.inner(), "inner joins alone");
+    for (const std::vector<uint32_t>& widths : spec.join.widths) {
+        require(widths.size() == 1 && widths[0] == spec.join.key_bytes, "a payload of the key's width on both sides");
+    }
+    require(spec.options.chunks > 0, "a side comes in at least a chunk");
+}
+
+// As far_pages_needed() of all chunks, however they are cut.
+uint64_t pages_of_side(uint64_t rows, uint64_t chunks, uint64_t page_rows, int radix_bits) {
+    return rows / page_rows + std::min(rows, chunks << radix_bits);
+}
+
+uint64_t group_rows_for(const CoherentSpec& spec, uint64_t row_bytes, uint64_t limit_bytes) {
+    if (spec.options.group_rows > 0) return spec.options.group_rows;
+    const uint64_t mean_rows = spec.rows[0] >> spec.join.sizes.radix_bits;
+    const uint64_t small = std::min(kCoherentGroupRows, limit_bytes / kGroupShare / row_bytes);
+    return std::max(small, std::min(2 * mean_rows, limit_bytes / kPartitionShare / row_bytes));
+}
+
+}  // namespace
+
+FarPartitionOptions first_pass_options(const CoherentSpec& spec) {
+    FarPartitionOptions options;
+    options.partitioner = spec.options.partitioner;
+    options.radix_bits = spec.join.sizes.radix_bits;
+    options.grid = spec.options.partition_grid;
+    return options;
+}
+
+CoherentShape CoherentShape::make(const CoherentSpec& spec, uint64_t limit_bytes) {
+    check(spec);
+    OutOfCoreSpec join = spec.join;
+    join.sizes.chunk_rows = std::max<uint64_t>(1, join.sizes.chunk_rows);
+    const JoinShape staged = JoinShape::make(join);  // checks the result's columns
+    CoherentShape shape;
+    shape.rows = staged.rows[0];
+    shape.columns = staged.columns;
+    shape.partitions = staged.partitions;
+    const uint64_t row_bytes = shape.rows.row_bytes();
+    shape.page_rows = spec.options.page_rows > 0 ? spec.options.page_rows : kCoherentPageBytes / row_bytes;
+    require((shape.page_rows & (shape.page_rows - 1)) == 0 && shape.page_bytes() >= kFarLineBytes &&
+                shape.page_bytes() <= kTierPageBytesMax,
+            "pages of a power of two of rows, 128 bytes to 2 MiB");
+    for (const uint64_t rows : spec.rows) {
+        require(rows < 1ULL << 48, "less than 2^48 rows");
+        shape.pages += pages_of_side(rows, spec.options.chunks, shape.page_rows, join.sizes.radix_bits);
+    }
+    require(shape.pages <= kPagesMax, "less than 2^26 pages");
+    const uint64_t group_rows = group_rows_for(spec, row_bytes, limit_bytes);
+    shape.group_pages = std::max<uint64_t>(2, (group_rows + shape.page_rows - 1) / shape.page_rows);
+    shape.batch_tiles = kFarProbeTiles;
+    if (join.result != OutOfCoreResult::kRows) return shape;
+    const uint64_t most_rows = std::min(kStagedRows, limit_bytes / kStagedShare / row_bytes);
+    shape.staged_rows = std::max(shape.page_rows, floor_power_of_two(std::min(most_rows, 2 * shape.group_rows())));
+    // Each partition of a batch may leave a tile unfilled.
+    shape.batch_tiles = shape.staged_rows / kTileRows + std::min(shape.partitions, shape.staged_rows) + 1;
+    return shape;
+}
+
+uint64_t CoherentShape::partition_bytes(const DeviceProperties& properties, const CoherentSpec& spec) const {
+    // Directory of at most 4 slots per page, two lists of addresses; cursors, counts and first pages of partitions.
+    return far_buffer_bytes(properties, first_pass_options(spec), spec.join.key_bytes) +
+           pages * (2 * kDirectorySlotsPerPage + 2) * sizeof(uint64_t) + partitions * 4 * sizeof(uint64_t);
+}
+
+uint64_t CoherentShape::join_bytes(const CoherentSpec& spec) const {
+    const uint64_t row_bytes = rows.row_bytes();
+    const uint64_t pool_rows = 2 * group_rows();
+    uint64_t bytes = pool_rows * row_bytes + RowIndex::scratch_rows(group_rows()) * row_bytes;
+    bytes += RowIndex::buckets_max(pool_rows, partitions) * sizeof(uint32_t);
+    bytes += partitions * sizeof(IndexedPartition) + pages * sizeof(char*);
+    // Counters of the index, of 2^8 regions per partition: five words each.
+    bytes += 5 * sizeof(uint64_t) * (std::min(partitions, 2 * group_pages) << kPassBitsMax);
+    // Lists of what is gathered, and of pieces on their way to probes.
+    const uint64_t probe_pieces = std::min(batch_tiles, pages + partitions);
+    bytes += (kUnitsAhead + 1) * 2 * (2 * group_pages + partitions) * sizeof(RowCopy);
+    bytes += kParcelSlots * 2 * std::max(probe_pieces, group_pages + partitions) * sizeof(RowPiece);
+    if (spec.join.result != OutOfCoreResult::kRows) return bytes;
+    bytes += spec.join.sizes.result_slots * ResultWriter::slot_bytes(columns, spec.join.sizes.result_rows);
+    bytes += BatchJoiner::memory_bytes(batch_tiles) + kUnitsAhead * staged_rows * row_bytes;
+    return bytes + (kUnitsAhead + 1) * 2 * (staged_rows / page_rows + 2 * partitions) * sizeof(RowCopy);
+}
+
+StripeShares CoherentShape::shares(Device& device, const CoherentSpec& spec, bool has_peer) const {
+    const StripeShares& wanted = spec.options.shares;
+    if (wanted.device + uint64_t{wanted.peer} + wanted.host > 0) return wanted;
+    const uint64_t used_bytes = std::max(partition_bytes(device.properties(), spec), join_bytes(spec)) +
+                                pages * sizeof(char*) + kCoherentReserveBytes +
+                                device.memory().limit_bytes() / kCoherentReserveShare;
+    const uint64_t free_bytes = device.memory().free_bytes();
+    const uint64_t cache_bytes = free_bytes > used_bytes ? free_bytes - used_bytes : 0;
+    const uint64_t near_pages = std::min(pages, cache_bytes / page_bytes());
+    StripeShares shares;
+    shares.device = static_cast<uint32_t>(near_pages);
+    (has_peer ? shares.peer : shares.host) = static_cast<uint32_t>(pages - near_pages);
+    return shares;
+}
+
+}  // namespace spillway::cuda

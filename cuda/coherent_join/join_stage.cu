@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+
+#include "coherent_join/coherent_policy.hpp"
+#include "coherent_join/join_stage.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+std::unique_ptr<ResultWriter> writer_for(Device& device, const CoherentSpec& spec, const CoherentShape& shape) {
+    if (spec.join.result != OutOfCoreResult::kRows) return nullptr;
+    return std::make_unique<ResultWriter>(device, shape.columns, spec.join.sizes.result_slots,
+                                          spec.join.sizes.result_rows);
+}
+
+uint64_t tiles_for(uint64_t rows) {
+    return (rows + kTileRows - 1) / kTileRows;
+}
+
+}  // namespace
+
+// Pages for two groups: one is joined while the other comes.
+JoinStage::JoinStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
+                     const FarSide& build, const FarSide& probe)
+    : device_(device),
+      shape_(shape),
+      base_(reinterpret_cast<const uint32_t*>(base)),
+      build_(build),
+      probe_(probe),
+      parcels_(device),
+      pages_(device, parcels_, shape.rows.row_words, shape.page_rows, 2 * shape.group_pages, shape.partitions),
+      index_(device, parcels_, pages_, shape.rows, spec.join.sizes.radix_bits, shape.group_rows()),
+      staged_(device.memory().allocate(kUnitsAhead * shape.staged_rows * shape.rows.row_bytes(), "batches of rows")),
+      writer_(writer_for(device, spec, shape)),
+      joiner_(device, parcels_, spec.join.result, shape.columns, shape.batch_tiles, writer_.get()),
+      gatherer_(device, spec.options.gather_grid, spec.options.gather_alone),
+      timer_(device.stream()) {}
+
+void JoinStage::run(ResultSink* sink, OutOfCoreReport& report) {
+    if (writer_ != nullptr) writer_->set_sink(sink);
+    plan_parts();
+    for (;;) {
+        device_.check_cancelled();
+        gather_ahead();
+        if (ahead_.empty()) break;
+        Unit unit = std::move(ahead_.front());
+        ahead_.pop_front();
+        use(unit);
+    }
+    report.result_rows = joiner_.total(report.sums);
+    if (writer_ != nullptr) writer_->finish();
+    device_.synchronize();
+    report.h2d_bytes += far_rows_ * shape_.rows.row_bytes();
+    report.d2h_bytes += writer_ == nullptr ? 0 : writer_->copied_bytes();
+}
+
+StageTimes JoinStage::stages() {
+    StageTimes stages = gatherer_.milliseconds();
+    for (PhaseTimer::Phase& phase : timer_.milliseconds()) stages.push_back(std::move(phase));
+    return stages;
+}
+
+// Neighbouring partitions, as many as fit a group. Without rows on one side a partition has no result.
+void JoinStage::plan_parts() {
+    Part part;
+    uint64_t pages = 0;
+    const auto close = [&] {
+        if (!part.partitions.empty()) parts_.push_back(std::move(part));
+        part = {};
+        pages = 0;
+    };
+    for (uint64_t p = 0; p < shape_.partitions; ++p) {
+        if (build_.rows(p) == 0 || probe_.rows(p) == 0) continue;
+        const uint64_t more = (build_.rows(p) + shape_.page_rows - 1) / shape_.page_rows;
+        if (pages + more > shape_.group_pages) close();
+        if (more > shape_.group_pages) {
+            plan_large(p);
+            continue;
+        }
+        part.partitions.push_back(p);
+        pages += more;
+    }
+    close();
+}
+
+// Every part of the build rows meets all probe rows of the partition. One key may have all of them, so that no further
+// radix pass would help for certain.
+void JoinStage::plan_large(uint64_t partition) {
+    for (uint64_t first = 0; first < build_.rows(partition); first += shape_.group_rows()) {
+        parts_.push_back({{partition}, first, std::min(shape_.group_rows(), build_.rows(partition) - first)});
+    }
+}
+
+bool JoinStage::plan_units() {
+    if (next_part_ == parts_.size()) return false;
+    const Part& part = parts_[next_part_];
+    Unit unit;
+    unit.part = next_part_;
+    unit.build = true;
+    // The pool knows one list of pages for each partition.
+    unit.waits = part.first > 0;
+    for (const uint64_t partition : part.partitions) {
+        const uint64_t rows = std::min(part.rows, build_.rows(partition) - part.first);
+        far_rows_ += build_.find(partition, part.first, rows, unit.pieces);
+    }
+    planned_.push_back(std::move(unit));
+    std::vector<RowPiece> pieces;
+    for (const uint64_t partition : part.partitions) {
+        far_rows_ += probe_.find(partition, 0, probe_.rows(partition), pieces);
+    }
+    plan_probe(pieces);
+    planned_.back().last = true;
+    ++next_part_;
+    return true;
+}
+
+// Cut into batches of so many rows where they are gathered, of so many tiles where they are not.
+void JoinStage::plan_probe(const std::vector<RowPiece>& pieces) {
+    const bool staged = shape_.staged_rows > 0;
+    const uint64_t most = staged ? shape_.staged_rows : shape_.batch_tiles;
+    uint64_t taken = most;  // the first piece begins a batch
+    for (const RowPiece& piece : pieces) {
+        for (uint64_t done = 0; done < piece.rows;) {
+            if (taken == most) {
+                planned_.emplace_back();
+                planned_.back().part = next_part_;
+                planned_.back().rows = base_;
+                taken = 0;
+            }
+            const uint64_t room_rows = staged ? most - taken : (most - taken) * kTileRows;
+            const uint64_t rows = std::min(piece.rows - done, room_rows);
+            planned_.back().pieces.push_back({piece.begin + done, rows, piece.partition});
+            taken += staged ? rows : tiles_for(rows);
+            done += rows;
+        }
+    }
+}
+
+void JoinStage::gather_ahead() {
+    while (ahead_.size() < kUnitsAhead) {
+        if (planned_.empty() && !plan_units()) return;
+        if (planned_.front().waits && !ahead_.empty()) return;
+        gather(planned_.front());
+        ahead_.push_back(std::move(planned_.front()));
+        planned_.pop_front();
+    }
+}
+
+// Waits on the device for all that is enqueued there, so that pages and batches which units before have given back are
+// free. Units that are ahead keep theirs: two groups at most, as each has a unit of probe rows behind it.
+void JoinStage::gather(Unit& unit) {
+    if (unit.build) {
+        unit.ticket = gatherer_.gather(reinterpret_cast<const char*>(base_), pages_.data(), shape_.rows.row_words,
+                                       pages_.allot(unit.pieces));
+    } else if (shape_.staged_rows > 0) {
+        gather_probe(unit);
+    }
+}
+
+// Rows of a partition become one piece, wherever their pages were.
+void JoinStage::gather_probe(Unit& unit) {
+    uint32_t* const to = staged_.as<uint32_t>() + next_staged_ * shape_.staged_rows * shape_.rows.row_words;
+    next_staged_ = (next_staged_ + 1) % kUnitsAhead;
+    std::vector<RowCopy> copies;
+    std::vector<RowPiece> pieces;
+    uint64_t at = 0;
+    for (const RowPiece& piece : unit.pieces) {
+        copies.push_back({piece.begin, at, piece.rows});
+        if (pieces.empty() || pieces.back().partition != piece.partition) pieces.push_back({at, 0, piece.partition});
+        pieces.back().rows += piece.rows;
+        at += piece.rows;
+    }
+    unit.ticket = gatherer_.gather(reinterpret_cast<const char*>(base_), to, shape_.rows.row_words, copies);
+    unit.rows = to;
+    unit.pieces = std::move(pieces);
+}
+
+void JoinStage::use(Unit& unit) {
+    const Part& part = parts_[unit.part];
+    if (unit.build || shape_.staged_rows > 0) {
+        timer_.begin("wait");
+        gatherer_.wait_on_device(unit.ticket);
+    }
+    timer_.begin(unit.build ? "index" : "probe");
+    if (unit.build) {
+        index_.build(part.partitions);
+    } else {
+        RowBatch batch;
+        batch.rows = unit.rows;
+        batch.row_words = shape_.rows.row_words;
+        joiner_.probe(batch, unit.pieces, index_.view(), ProbeRule{}, nullptr, nullptr);
+    }
+    timer_.end();
+    if (!unit.last) return;
+    for (const uint64_t partition : part.partitions) pages_.release(partition);
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "coherent_join/coherent_shape.hpp"
+#include "coherent_join/far_side.hpp"
+#include "coherent_join/row_gatherer.hpp"
+#include "out_of_core/batch_joiner.hpp"
+#include "out_of_core/parcels.hpp"
+#include "out_of_core/result_writer.hpp"
+#include "out_of_core/row_index.hpp"
+#include "out_of_core/row_pages.hpp"
+
+namespace spillway::cuda {
+
+// Second pass and join of the partitions of both sides, group by group (section 4.4 and figure 9 of the Triton join's
+// paper): build rows of a group are gathered on one stream while the other indexes and probes the group before it.
+// Counts and sums look probe rows up where they lie, so that each passes the link once and is written nowhere; rows of
+// a result are counted before they are written, so that probe rows are gathered, too.
+class JoinStage {
+  public:
+    JoinStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
+              const FarSide& build, const FarSide& probe);
+
+    // Adds rows, sums and bytes to the report.
+    void run(ResultSink* sink, OutOfCoreReport& report);
+    StageTimes stages();
+
+  private:
+    // Build rows that are indexed together: of whole partitions, or a range of one that is larger than a group.
+    struct Part {
+        std::vector<uint64_t> partitions;
+        uint64_t first = 0;
+        uint64_t rows = ~0ULL;
+    };
+    struct Unit {
+        size_t part = 0;
+        bool build = false;
+        bool last = false;   // of its part
+        bool waits = false;  // cannot be gathered before the parts before it have been joined
+        std::vector<RowPiece> pieces;
+        const uint32_t* rows = nullptr;  // that the pieces are of
+        uint32_t ticket = 0;
+    };
+
+    void plan_parts();
+    void plan_large(uint64_t partition);
+    bool plan_units();
+    void plan_probe(const std::vector<RowPiece>& pieces);
+    void gather_ahead();
+    void gather(Unit& unit);
+    void gather_probe(Unit& unit);
+    void use(Unit& unit);
+
+    Device& device_;
+    const CoherentShape shape_;
+    const uint32_t* const base_;
+    const FarSide& build_;
+    const FarSide& probe_;
+    Parcels parcels_;
+    RowPages pages_;
+    RowIndex index_;
+    Allocation staged_;  // kUnitsAhead batches of probe rows
+    std::unique_ptr<ResultWriter> writer_;
+    BatchJoiner joiner_;
+    RowGatherer gatherer_;
+    PhaseTimer timer_;
+    std::vector<Part> parts_;
+    size_t next_part_ = 0;
+    std::deque<Unit> planned_;
+    std::deque<Unit> ahead_;  // gathered, or on their way
+    uint32_t next_staged_ = 0;
+    uint64_t far_rows_ = 0;  // that were read
+};
+
+}  // namespace spillway::cuda
