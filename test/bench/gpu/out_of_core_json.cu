@@ -119,6 +119,19 @@ void add_links(Object& object, const OutOfCoreOptions& options, const OutOfCoreM
     object.add("planned_link_ms", milliseconds(planned_ms)).add("link_efficiency", number(planned_ms / median_ms));
 }
 
+void add_coherent_choices(Object& object, const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement) {
+    const CoherentChoices& chosen = options.coherent;
+    Object coherent, stages;
+    coherent.add("partitioner", gpu_test::json_text(cuda::kFarPartitionerNames[static_cast<int>(chosen.partitioner)]));
+    coherent.add("grid", chosen.partition_grid).add("gather_grid", chosen.gather_grid);
+    coherent.add("gather_alone", chosen.gather_alone).add("group_rows", chosen.group_rows);
+    coherent.add("device_pages", chosen.device_pages).add("far_pages", chosen.far_pages);
+    for (const cuda::PhaseTimer::Phase& stage : measurement.stages) {
+        stages.add(stage.name.c_str(), milliseconds(stage.milliseconds));
+    }
+    object.add("coherent", coherent.close()).add("stages_ms", stages.close());
+}
+
 }  // namespace
 
 std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement) {
@@ -148,6 +161,7 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
     object.add("spilled_rows", both_sides(report.spilled_rows)).add("spilled_bytes", both_sides(report.spilled_bytes));
     object.add("resident_partitions", uint64_t{report.resident_partitions});
     object.add("sizes", sizes_json(measurement.sizes));
+    if (!measurement.stages.empty()) add_coherent_choices(object, options, measurement);
     Object peak;
     peak.add("device", measurement.peak_device_bytes);
     if (measurement.peak_host_bytes > 0) peak.add("host", measurement.peak_host_bytes);

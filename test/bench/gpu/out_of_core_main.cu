@@ -131,6 +131,22 @@ cuda::FarJoinSpec make_far_spec(const OutOfCoreOptions& options, uint64_t memory
     return spec;
 }
 
+// peer: whose memory holds inputs and pages, where the inputs are a peer's.
+void add_coherent(cuda::FarJoinSpec& spec, const OutOfCoreOptions& options) {
+    const CoherentChoices& chosen = options.coherent;
+    if (options.algorithm != cuda::FarJoinAlgorithm::kTritonCoherent) return;
+    spec.probe_rows = options.bench.workload.probe_rows;
+    spec.coherent.partitioner = chosen.partitioner;
+    spec.coherent.partition_grid = static_cast<uint32_t>(chosen.partition_grid);
+    spec.coherent.gather_grid = static_cast<uint32_t>(chosen.gather_grid);
+    spec.coherent.gather_alone = chosen.gather_alone != 0;
+    spec.coherent.group_rows = chosen.group_rows;
+    if (options.sizes.page_rows) spec.coherent.page_rows = *options.sizes.page_rows;
+    spec.shares = {};
+    spec.shares.device = static_cast<uint32_t>(chosen.device_pages);
+    (spec.peer == nullptr ? spec.shares.host : spec.shares.peer) = static_cast<uint32_t>(chosen.far_pages);
+}
+
 using Clock = std::chrono::steady_clock;
 double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
     return std::chrono::duration<double, std::milli>(end - begin).count();
@@ -138,10 +154,12 @@ double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
 
 OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm algorithm, const cuda::FarJoinSpec& spec,
                                 const FarInputs& inputs, const FarRows* rows, OutOfCoreMeasurement& measurement) {
-    // The CPU partitions a side at once, so that its partitions lie in one piece.
-    const bool by_cpu = algorithm == cuda::FarJoinAlgorithm::kCpuPartitioned;
-    FarSource build(inputs.build, by_cpu ? inputs.build.rows : spec.join.sizes.chunk_rows);
-    FarSource probe(inputs.probe, by_cpu ? inputs.probe.rows : spec.join.sizes.chunk_rows);
+    // The CPU partitions a side at once, so that its partitions lie in one piece; kernels that read far memory need no
+    // chunks.
+    const bool whole =
+        algorithm == cuda::FarJoinAlgorithm::kCpuPartitioned || algorithm == cuda::FarJoinAlgorithm::kTritonCoherent;
+    FarSource build(inputs.build, whole ? inputs.build.rows : spec.join.sizes.chunk_rows);
+    FarSource probe(inputs.probe, whole ? inputs.probe.rows : spec.join.sizes.chunk_rows);
     const FarRows none;
     FarSink sink(rows == nullptr ? none : *rows);
     device.synchronize();
@@ -152,6 +170,7 @@ OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm alg
     join->build(build);
     measurement.report = join->probe(probe, rows == nullptr ? nullptr : &sink);
     const Clock::time_point end = Clock::now();
+    measurement.stages = join->stages();
     measurement.problem = sink.complete() ? "" : "rows of the result are missing, or blocks of it were not closed";
     const cuda::OutOfCoreReport& report = measurement.report;
     return {milliseconds_between(begin, end), milliseconds_between(start, begin), report.build_ms, report.probe_ms,
@@ -177,6 +196,7 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
     const std::unique_ptr<cuda::Device> peer = open_spill_peer(device, options);
     cuda::FarJoinSpec spec = make_far_spec(options, device.memory().limit_bytes());
     spec.peer = peer.get();
+    add_coherent(spec, options);
     OutOfCoreMeasurement measurement;
     measurement.sizes = spec.join.sizes;
     measurement.device = device.properties().name;

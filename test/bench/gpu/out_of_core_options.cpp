@@ -33,6 +33,36 @@ Value parse_word(const std::string& name, const std::string& text,
     throw std::invalid_argument("Expected " + known + " for " + name + " but received '" + text + "'.");
 }
 
+void add_coherent_options(KnownOptions& known, CoherentChoices& chosen) {
+    using Text = const std::string&;
+    known["--partitioner"] = [&chosen](Text n, Text v) {
+        std::vector<std::pair<std::string, cuda::FarPartitioner>> words;
+        for (int p = 0; p < cuda::kFarPartitioners; ++p) {
+            words.emplace_back(cuda::kFarPartitionerNames[p], static_cast<cuda::FarPartitioner>(p));
+        }
+        chosen.partitioner = parse_word(n, v, words);
+    };
+    const std::pair<const char*, uint64_t*> numbers[] = {
+        {"--grid", &chosen.partition_grid},       {"--gather-grid", &chosen.gather_grid},
+        {"--gather-alone", &chosen.gather_alone}, {"--group-rows", &chosen.group_rows},
+        {"--device-pages", &chosen.device_pages}, {"--far-pages", &chosen.far_pages}};
+    for (const auto& [name, number] : numbers) {
+        known[name] = [number = number](Text n, Text v) { *number = parse_number(n, v); };
+    }
+}
+
+void check_coherent(const OutOfCoreOptions& options) {
+    const CoherentChoices& chosen = options.coherent;
+    for (const uint64_t number : {chosen.partition_grid, chosen.gather_grid, chosen.device_pages, chosen.far_pages}) {
+        expect(number <= UINT32_MAX, "less than 2^32 for --grid, --gather-grid, --device-pages and --far-pages");
+    }
+    expect(chosen.gather_alone <= 1, "0 or 1 for --gather-alone");
+    if (options.algorithm != cuda::FarJoinAlgorithm::kTritonCoherent) return;
+    const std::vector<uint32_t> payload = {options.bench.workload.key_bytes};
+    expect(options.bench.workload.build_payload == payload && options.bench.workload.probe_payload == payload,
+           "a payload of the key's width on both sides for triton-coherent");
+}
+
 KnownOptions own_options(OutOfCoreOptions& options) {
     using Text = const std::string&;
     const auto size = [](std::optional<uint64_t>& target) {
@@ -94,7 +124,8 @@ void check_out_of_core(const OutOfCoreOptions& options) {
     expect(options.algorithm != cuda::FarJoinAlgorithm::kCpuPartitioned || options.inputs == FarPlace::kHost,
            "--inputs host for cpu-partitioned: the host's cores read them");
     expect(options.spill.value_or(FarPlace::kHost) == FarPlace::kHost || options.can_spill_to_peer(),
-           "--spill peer for triton and triton-uncached alone");
+           "--spill peer for triton, triton-uncached and triton-coherent alone");
+    check_coherent(options);
     if (options.result != FarResult::kSums) return;
     const Workload& workload = options.bench.workload;
     expect(!workload.build_payload.empty() || !workload.probe_payload.empty(), "payloads for --result sums");
@@ -116,7 +147,8 @@ uint32_t OutOfCoreOptions::probe_row_bytes() const {
 // What it does not know itself is what joins in device memory know, with the same meaning and the same checks.
 OutOfCoreOptions parse_out_of_core_options(int count, char** arguments) {
     OutOfCoreOptions options;
-    const KnownOptions own = own_options(options);
+    KnownOptions own = own_options(options);
+    add_coherent_options(own, options.coherent);
     std::vector<std::string> other = {"", "--key-bytes", "8", "--build-payload", "8", "--probe-payload", "8"};
     for (int i = 2; i < count; i += 2) {
         if (own.count(arguments[i]) == 0) {

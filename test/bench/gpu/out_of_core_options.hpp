@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "far_join/far_join_algorithm.hpp"
+#include "far_partition/far_partitioner.hpp"
 #include "out_of_core_sizes.hpp"
 #include "workload.hpp"
 
@@ -16,6 +17,18 @@ enum class FarResult { kCount, kSums, kRows };
 // Of a side, the first ones: a join gives four sums at most. All columns pass the link.
 constexpr size_t kSummedColumnsMax = 2;
 enum class FarPlace { kHost, kPeer };  // where the relations lie
+
+// Of triton-coherent alone; 0: what the join chooses.
+struct CoherentChoices {
+    cuda::FarPartitioner partitioner = cuda::FarPartitioner::kHierarchical;
+    uint64_t partition_grid = 0;
+    uint64_t gather_grid = 0;
+    uint64_t gather_alone = 0;  // 1: gathering blocks have their multiprocessors for themselves
+    uint64_t group_rows = 0;
+    // Pages of GPU memory and of far memory, in turns of this proportion.
+    uint64_t device_pages = 0;
+    uint64_t far_pages = 0;
+};
 
 struct OutOfCoreOptions {
     BenchOptions bench;
@@ -32,11 +45,14 @@ struct OutOfCoreOptions {
     uint64_t host_stripes = 0;
     uint64_t threads = 0;         // of the CPU's partitioner; 0 = as many as there are cores
     uint64_t budget_ms = 10'000;  // once runs have taken so long, there is one more at most
+    CoherentChoices coherent;
 
     int peer() const { return bench.device == 0 ? 1 : 0; }
     // The other algorithms know no peer.
     bool can_spill_to_peer() const {
-        return algorithm == cuda::FarJoinAlgorithm::kTriton || algorithm == cuda::FarJoinAlgorithm::kTritonUncached;
+        using Algorithm = cuda::FarJoinAlgorithm;
+        return algorithm == Algorithm::kTriton || algorithm == Algorithm::kTritonUncached ||
+               algorithm == Algorithm::kTritonCoherent;
     }
     FarPlace spill_place() const { return can_spill_to_peer() ? spill.value_or(inputs) : FarPlace::kHost; }
     bool uses_peer() const { return inputs == FarPlace::kPeer || spill_place() == FarPlace::kPeer; }
