@@ -78,7 +78,7 @@ CoherentShape CoherentShape::make(const CoherentSpec& spec, uint64_t limit_bytes
     const uint64_t group_rows = group_rows_for(spec, row_bytes, limit_bytes);
     shape.group_pages = std::max<uint64_t>(2, (group_rows + shape.page_rows - 1) / shape.page_rows);
     shape.batch_tiles = kFarProbeTiles;
-    if (join.result != OutOfCoreResult::kRows) return shape;
+    if (join.result != OutOfCoreResult::kRows && !spec.options.gather_probe) return shape;
     const uint64_t most_rows = std::min(kStagedRows, limit_bytes / kStagedShare / row_bytes);
     shape.staged_rows = std::max(shape.page_rows, floor_power_of_two(std::min(most_rows, 2 * shape.group_rows())));
     // Each partition of a batch may leave a tile unfilled.
@@ -104,10 +104,13 @@ uint64_t CoherentShape::join_bytes(const CoherentSpec& spec) const {
     const uint64_t probe_pieces = std::min(batch_tiles, pages + partitions);
     bytes += (kUnitsAhead + 1) * 2 * (2 * group_pages + partitions) * sizeof(RowCopy);
     bytes += kParcelSlots * 2 * std::max(probe_pieces, group_pages + partitions) * sizeof(RowPiece);
+    if (staged_rows > 0) {
+        bytes += kUnitsAhead * staged_rows * row_bytes;
+        bytes += (kUnitsAhead + 1) * 2 * (staged_rows / page_rows + 2 * partitions) * sizeof(RowCopy);
+    }
     if (spec.join.result != OutOfCoreResult::kRows) return bytes;
     bytes += spec.join.sizes.result_slots * ResultWriter::slot_bytes(columns, spec.join.sizes.result_rows);
-    bytes += BatchJoiner::memory_bytes(batch_tiles) + kUnitsAhead * staged_rows * row_bytes;
-    return bytes + (kUnitsAhead + 1) * 2 * (staged_rows / page_rows + 2 * partitions) * sizeof(RowCopy);
+    return bytes + BatchJoiner::memory_bytes(batch_tiles);
 }
 
 StripeShares CoherentShape::shares(Device& device, const CoherentSpec& spec, bool has_peer) const {

@@ -20,7 +20,7 @@ namespace spillway::cuda {
 // Second pass and join of the partitions of both sides, group by group (section 4.4 and figure 9 of the Triton join's
 // paper): build rows of a group are gathered on one stream while the other indexes and probes the group before it.
 // Counts and sums look probe rows up where they lie, so that each passes the link once and is written nowhere; rows of
-// a result are counted before they are written, so that probe rows are gathered, too.
+// a result are counted before they are written, so that probe rows are gathered, too (CoherentOptions::gather_probe).
 class JoinStage {
   public:
     JoinStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,

@@ -166,6 +166,7 @@ GPU_TEST("coherent join: shares of multiprocessors, chunks, times of stages") {
         FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, 3, rows / 4, kMixed);
         spec.coherent.partition_grid = spec.coherent.gather_grid = grid;
         spec.coherent.gather_alone = grid == 7;
+        spec.coherent.gather_probe = grid == 7;
         check.all(spec, std::to_string(grid) + " blocks");
     }
     FarJoinCheck chunks = check.check();

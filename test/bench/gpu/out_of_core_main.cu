@@ -140,6 +140,7 @@ void add_coherent(cuda::FarJoinSpec& spec, const OutOfCoreOptions& options) {
     spec.coherent.partition_grid = static_cast<uint32_t>(chosen.partition_grid);
     spec.coherent.gather_grid = static_cast<uint32_t>(chosen.gather_grid);
     spec.coherent.gather_alone = chosen.gather_alone != 0;
+    spec.coherent.gather_probe = chosen.gather_probe != 0;
     spec.coherent.group_rows = chosen.group_rows;
     if (options.sizes.page_rows) spec.coherent.page_rows = *options.sizes.page_rows;
     spec.shares = {};

@@ -44,8 +44,9 @@ void add_coherent_options(KnownOptions& known, CoherentChoices& chosen) {
     };
     const std::pair<const char*, uint64_t*> numbers[] = {
         {"--grid", &chosen.partition_grid},       {"--gather-grid", &chosen.gather_grid},
-        {"--gather-alone", &chosen.gather_alone}, {"--group-rows", &chosen.group_rows},
-        {"--device-pages", &chosen.device_pages}, {"--far-pages", &chosen.far_pages}};
+        {"--gather-alone", &chosen.gather_alone}, {"--gather-probe", &chosen.gather_probe},
+        {"--group-rows", &chosen.group_rows},     {"--device-pages", &chosen.device_pages},
+        {"--far-pages", &chosen.far_pages}};
     for (const auto& [name, number] : numbers) {
         known[name] = [number = number](Text n, Text v) { *number = parse_number(n, v); };
     }
@@ -56,7 +57,7 @@ void check_coherent(const OutOfCoreOptions& options) {
     for (const uint64_t number : {chosen.partition_grid, chosen.gather_grid, chosen.device_pages, chosen.far_pages}) {
         expect(number <= UINT32_MAX, "less than 2^32 for --grid, --gather-grid, --device-pages and --far-pages");
     }
-    expect(chosen.gather_alone <= 1, "0 or 1 for --gather-alone");
+    expect(chosen.gather_alone <= 1 && chosen.gather_probe <= 1, "0 or 1 for --gather-alone and --gather-probe");
     if (options.algorithm != cuda::FarJoinAlgorithm::kTritonCoherent) return;
     const std::vector<uint32_t> payload = {options.bench.workload.key_bytes};
     expect(options.bench.workload.build_payload == payload && options.bench.workload.probe_payload == payload,

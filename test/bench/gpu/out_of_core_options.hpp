@@ -24,6 +24,7 @@ struct CoherentChoices {
     uint64_t partition_grid = 0;
     uint64_t gather_grid = 0;
     uint64_t gather_alone = 0;  // 1: gathering blocks have their multiprocessors for themselves
+    uint64_t gather_probe = 0;  // 1: probe rows are gathered, too
     uint64_t group_rows = 0;
     // Pages of GPU memory and of far memory, in turns of this proportion.
     uint64_t device_pages = 0;
