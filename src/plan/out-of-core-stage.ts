@@ -87,6 +87,13 @@ export interface OutOfCorePrediction {
     readonly spilledMs: number;
 }
 
+/** The way of rows between the GPU and host memory: copy engines, or kernels that read and write it themselves. */
+export interface OutOfCorePath {
+    readonly wanted: "staged" | "coherent";
+    readonly runs: "staged";
+    readonly reason: string;
+}
+
 /** A join of two inputs larger than GPU memory, from their sources to the sink. */
 export interface OutOfCoreStage extends StageCommon {
     readonly kind: "deviceOutOfCoreJoin";
@@ -98,4 +105,5 @@ export interface OutOfCoreStage extends StageCommon {
     readonly sizes: OutOfCoreSizes;
     readonly deviceBytes: number;
     readonly predicted: OutOfCorePrediction;
+    readonly path: OutOfCorePath;
 }

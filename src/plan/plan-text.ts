@@ -84,10 +84,11 @@ function tablesOf({ kind }: PlanStage): string {
 }
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
-function outOfCoreLines({ sizes, predicted }: OutOfCoreStage): string[] {
+function outOfCoreLines({ sizes, predicted, path }: OutOfCoreStage): string[] {
     const { h2dBytes, d2hBytes, spilledBytes, buildMs, probeMs, spilledMs } = predicted;
     const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     return [
+        `path: ${path.runs} (${path.reason})`,
         `2^${sizes.radixBits} partitions, ${Math.round(100 * resident)} % of them stay in GPU memory, ` +
             `chunks of ${formatCount(sizes.chunkRows)} rows`,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +

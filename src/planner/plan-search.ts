@@ -30,6 +30,8 @@ export interface PlanQuery {
     notDense?: boolean;
     /** The GPU refused what was chosen for it: plan what it never refuses. */
     plainDevice?: boolean;
+    /** Kernels of the GPU that is open use the host's page tables. */
+    coherentDevice?: boolean;
     /** Result batch rows that the user asked for. */
     batchRows?: number;
     policy?: Policy;

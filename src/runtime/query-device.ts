@@ -29,6 +29,8 @@ interface Opened {
     limitBytes: number;
     /** As its driver calls it. */
     name: string;
+    /** Its kernels use memory of the host through the host's page tables. */
+    isCoherent: boolean;
 }
 
 /** A plan with the memory and the speeds of the GPU that is open; undefined: with no memory, and speeds of any. */
@@ -163,7 +165,10 @@ export class QueryDevice {
 
     /** What there is to know of a plan before the GPU is opened for it: whether there is one. */
     #draft(query: PlanQuery, host: Plan, opened = this.#usable): Draft {
-        const own = opened === undefined ? query : this.#forDevice(query, opened.name);
+        const own =
+            opened === undefined
+                ? query
+                : { ...this.#forDevice(query, opened.name), coherentDevice: opened.isCoherent };
         return { made: planOnDevice(own, host, opened?.limitBytes ?? 0), opened };
     }
 
@@ -208,7 +213,7 @@ export class QueryDevice {
             pinnedBytes: this.hostBytes + keptPinnedBytes(this.hostBytes),
             keptPinnedBytes: keptPinnedBytes(this.hostBytes)
         });
-        this.#usable = { limitBytes, name: gpu.name };
+        this.#usable = { limitBytes, name: gpu.name, isCoherent: gpu.pageableAccess && gpu.hostPageTables };
         return this.#usable;
     }
 

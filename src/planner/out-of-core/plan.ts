@@ -9,6 +9,7 @@ import type { PlanQuery } from "../plan-search.js";
 import { defaultPolicy } from "../policy.js";
 import { deviceBytes, rowBytes } from "./device-bytes.js";
 import { outOfCoreLayout } from "./layout.js";
+import { choosePath } from "./path.js";
 import { packedRowBytes, predictOutOfCore } from "./predict.js";
 import { chooseSizes, mostHostBytes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
 
@@ -120,7 +121,8 @@ function stageOf(query: PlanQuery, node: InputJoin, host: Plan, limitBytes: numb
         predictedSpillBytes: 0,
         buildInput: inputs.indexOf(node[by.build].input),
         probeInput: inputs.indexOf(node[by.probe].input),
-        ...{ layout, sizes, predicted, deviceBytes: deviceBytes(layout.join, sizes) }
+        ...{ layout, sizes, predicted, deviceBytes: deviceBytes(layout.join, sizes) },
+        path: choosePath({ isCoherent: query.coherentDevice })
     };
 }
 
