@@ -17,10 +17,12 @@
 
 namespace spillway::cuda {
 
-// Second pass and join of the partitions of both sides, group by group (section 4.4 and figure 9 of the Triton join's
-// paper): build rows of a group are gathered on one stream while the other indexes and probes the group before it.
-// Counts and sums look probe rows up where they lie, so that each passes the link once and is written nowhere; rows of
-// a result are counted before they are written, so that probe rows are gathered, too (CoherentOptions::gather_probe).
+// Second pass and join of the partitions of both sides, group by group, on two streams (section 5.2 and figure 11 of
+// the Triton join's paper). There both sides are partitioned once more; here build rows alone are sorted, by buckets of
+// a row or a few, so that probe rows need no second pass: build rows of a group are gathered on one stream while the
+// other indexes and probes the group before it. Counts and sums look probe rows up where they lie, so that each passes
+// the link once and is written nowhere; rows of a result are counted before they are written, so that probe rows are
+// gathered, too (CoherentOptions::gather_probe).
 class JoinStage {
   public:
     JoinStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,

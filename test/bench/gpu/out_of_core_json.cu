@@ -162,6 +162,7 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
     object.add("spilled_rows", both_sides(report.spilled_rows)).add("spilled_bytes", both_sides(report.spilled_bytes));
     object.add("resident_partitions", uint64_t{report.resident_partitions});
     object.add("sizes", sizes_json(measurement.sizes));
+    if (options.busy_multiprocessors > 0) object.add("busy_multiprocessors", options.busy_multiprocessors);
     if (!measurement.stages.empty()) add_coherent_choices(object, options, measurement);
     Object peak;
     peak.add("device", measurement.peak_device_bytes);

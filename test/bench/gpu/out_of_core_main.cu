@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "busy_multiprocessors.hpp"
 #include "far_join/far_join.hpp"
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
@@ -154,7 +155,8 @@ double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
 }
 
 OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm algorithm, const cuda::FarJoinSpec& spec,
-                                const FarInputs& inputs, const FarRows* rows, OutOfCoreMeasurement& measurement) {
+                                const FarInputs& inputs, const FarRows* rows, uint32_t busy_multiprocessors,
+                                OutOfCoreMeasurement& measurement) {
     // The CPU partitions a side at once, so that its partitions lie in one piece; kernels that read far memory need no
     // chunks.
     const bool whole =
@@ -167,10 +169,13 @@ OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm alg
     const Clock::time_point start = Clock::now();
     const std::unique_ptr<cuda::FarJoin> join = cuda::open_far_join(device, algorithm, spec);
     device.synchronize();
+    // Until the clock stops: the end of a join waits for all that the device does.
+    const auto busy = std::make_unique<BusyMultiprocessors>(device, busy_multiprocessors);
     const Clock::time_point begin = Clock::now();
     join->build(build);
     measurement.report = join->probe(probe, rows == nullptr ? nullptr : &sink);
     const Clock::time_point end = Clock::now();
+    busy->end();
     measurement.stages = join->stages();
     measurement.problem = sink.complete() ? "" : "rows of the result are missing, or blocks of it were not closed";
     const cuda::OutOfCoreReport& report = measurement.report;
@@ -207,8 +212,11 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
         // Tables beyond GPU memory take hundreds of times as long as what they are compared with.
         last = run + 1 == bench.warmup + bench.samples || spent_ms >= static_cast<double>(options.budget_ms);
         if (last && rows != nullptr) spoil_far_rows(device, *rows);
-        const OutOfCoreSample sample = run_out_of_core(device, options.algorithm, spec, inputs, rows, measurement);
-        if (run >= bench.warmup || last) measurement.samples.push_back(sample);
+        const bool counts = run >= bench.warmup || last;
+        const auto busy = static_cast<uint32_t>(counts ? options.busy_multiprocessors : 0);
+        const OutOfCoreSample sample =
+            run_out_of_core(device, options.algorithm, spec, inputs, rows, busy, measurement);
+        if (counts) measurement.samples.push_back(sample);
         spent_ms += sample.wall_ms;
     }
     measurement.peak_device_bytes = device.memory().peak_bytes();

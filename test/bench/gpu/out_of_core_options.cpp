@@ -100,6 +100,7 @@ KnownOptions own_options(OutOfCoreOptions& options) {
             {"--host-stripes", [&](Text n, Text v) { options.host_stripes = parse_number(n, v); }},
             {"--threads", [&](Text n, Text v) { options.threads = parse_number(n, v); }},
             {"--budget-ms", [&](Text n, Text v) { options.budget_ms = parse_number(n, v); }},
+            {"--busy-multiprocessors", [&](Text n, Text v) { options.busy_multiprocessors = parse_number(n, v); }},
             {"--host-limit", [&](Text n, Text v) { options.host_limit = parse_number(n, v); }},
             {"--radix-bits", size(options.sizes.radix_bits)},
             {"--chunk-rows", size(options.sizes.chunk_rows)},
@@ -119,6 +120,8 @@ void check_out_of_core(const OutOfCoreOptions& options) {
     for (const uint64_t number : {options.device_stripes, options.host_stripes, options.threads}) {
         expect(number <= UINT32_MAX, "less than 2^32 for --device-stripes, --host-stripes and --threads");
     }
+    expect(options.busy_multiprocessors == 0 || options.bench.warmup > 0,
+           "--warmup 1 or more for --busy-multiprocessors: memory and code must be there before");
     expect(options.load_percent > 0 && options.load_percent <= 90, "1 to 90 for --load-percent");
     expect(options.algorithm != cuda::FarJoinAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
            "no --distinct for npj-far-perfect, whose build keys come once each");

@@ -44,8 +44,9 @@ struct OutOfCoreOptions {
     // Stripes of a table by tier; none: as many of the device's as are free.
     uint64_t device_stripes = 0;
     uint64_t host_stripes = 0;
-    uint64_t threads = 0;         // of the CPU's partitioner; 0 = as many as there are cores
-    uint64_t budget_ms = 10'000;  // once runs have taken so long, there is one more at most
+    uint64_t busy_multiprocessors = 0;  // that do something else while the join runs
+    uint64_t threads = 0;               // of the CPU's partitioner; 0 = as many as there are cores
+    uint64_t budget_ms = 10'000;        // once runs have taken so long, there is one more at most
     CoherentChoices coherent;
 
     int peer() const { return bench.device == 0 ? 1 : 0; }
