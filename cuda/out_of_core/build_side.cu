@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "out_of_core/build_side.hpp"
+#include "out_of_core/evict_rows.hpp"
 
 namespace spillway::cuda {
 
@@ -34,47 +35,41 @@ BuildSide::Split BuildSide::split(const std::vector<RowPiece>& pieces) const {
     return split;
 }
 
-// The scratch of the index serves: there is no index while the build side comes in.
-void BuildSide::evict(uint64_t partition, RowSpiller& spiller) {
-    const uint64_t rows = pages_.rows(partition);
-    const uint64_t some_max = std::min(chunk_rows_, index_.partition_rows_max());
-    for (uint64_t done = 0; done < rows; done += some_max) {
-        const uint64_t some = std::min(some_max, rows - done);
-        pages_.gather(partition, done, some, index_.scratch());
-        spiller.spill_piece(kSide, index_.scratch(), {0, some, partition});
-    }
-    pages_.release(partition);
-    resident_[partition] = 0;
+uint64_t BuildSide::wanted_pages(const std::vector<RowPiece>& pieces) const {
+    return std::accumulate(pieces.begin(), pieces.end(), uint64_t{0}, [&](uint64_t pages, const RowPiece& piece) {
+        return pages + pages_.pages_for(piece.partition, piece.rows);
+    });
 }
 
-void BuildSide::evict_last(RowSpiller& spiller) {
-    const auto last = std::find(resident_.rbegin(), resident_.rend(), uint8_t{1});
-    if (last == resident_.rend()) throw Error(ErrorCode::kInternal, "pages are in use and no partition is resident");
-    evict(static_cast<uint64_t>(resident_.rend() - last) - 1, spiller);
+// The scratch of the index serves: there is no index while the build side comes in.
+void BuildSide::evict(const std::vector<uint64_t>& partitions, RowSpiller& spiller) {
+    const EvictionRoom room = {index_.scratch(), std::min(chunk_rows_, index_.partition_rows_max()), row_words_};
+    evict_rows(pages_, partitions, kSide, room, spiller);
 }
 
 void BuildSide::add(const PartitionedChunk& chunk, RowSpiller& spiller) {
     for (const RowPiece& piece : chunk.batch.pieces) rows_[piece.partition] += piece.rows;
-    for (;;) {
-        const Split pieces = split(chunk.batch.pieces);
-        const uint64_t wanted = std::accumulate(pieces.resident.begin(), pieces.resident.end(), uint64_t{0},
-                                                [&](uint64_t pages, const RowPiece& piece) {
-                                                    return pages + pages_.pages_for(piece.partition, piece.rows);
-                                                });
-        if (wanted > pages_.free_pages()) {
-            evict_last(spiller);
-            continue;
-        }
-        pages_.append(chunk.batch, pieces.resident);
-        spiller.spill(kSide, chunk.batch.rows, pieces.spilled, chunk.extremes);
-        return;
+    spiller.flush();
+    Split pieces = split(chunk.batch.pieces);
+    if (wanted_pages(pieces.resident) > pages_.free_pages()) {
+        const std::vector<uint64_t> leaving =
+            leaving_partitions(pages_, resident_, [&] { return wanted_pages(split(chunk.batch.pieces).resident); });
+        evict(leaving, spiller);
+        pieces = split(chunk.batch.pieces);
     }
+    pages_.append(chunk.batch, pieces.resident);
+    spiller.spill(kSide, chunk.batch.rows, pieces.spilled, chunk.extremes);
 }
 
 void BuildSide::finish(RowSpiller& spiller) {
+    std::vector<uint64_t> too_large;
     for (uint64_t p = 0; p < resident_.size(); ++p) {
-        if (is_resident(p) && rows_[p] > index_.partition_rows_max()) evict(p, spiller);
+        if (!is_resident(p) || rows_[p] <= index_.partition_rows_max()) continue;
+        too_large.push_back(p);
+        resident_[p] = 0;
     }
+    evict(too_large, spiller);
+    spiller.flush();
     index(resident());
 }
 

@@ -45,8 +45,8 @@ class BuildSide {
     static constexpr int kSide = 0;
 
   private:
-    void evict(uint64_t partition, RowSpiller& spiller);
-    void evict_last(RowSpiller& spiller);
+    uint64_t wanted_pages(const std::vector<RowPiece>& pieces) const;
+    void evict(const std::vector<uint64_t>& partitions, RowSpiller& spiller);
 
     Device& device_;
     const uint32_t row_words_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "out_of_core/join_state.hpp"
+#include "out_of_core/working_memory.hpp"
 #include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda {
@@ -72,6 +73,8 @@ uint64_t JoinShape::device_bytes(const OutOfCoreSpec& spec) const {
     const uint64_t passes = sizes.radix_bits > kPassBitsMax ? 2 : 1;
     const uint64_t chunk = (sizes.chunk_rows + partitions * kRegionAlignRows) * row_bytes + partitions * 256;
     uint64_t bytes = sizes.chunk_slots * slot_bytes + (1 + passes) * chunk;
+    // Rows without a key are partitioned by themselves: two chunks of them, and which rows they are.
+    if (rules.build_keyless || rules.probe_keyless) bytes += 2 * chunk + sizes.chunk_rows / 8;
     bytes += sizes.filter_words * sizeof(uint64_t) + sizes.chunk_rows / 8;
     bytes += kRunBuffers * run_words * sizeof(uint32_t);
     const uint64_t page_rows = sizes.pages * sizes.page_rows;
@@ -101,6 +104,7 @@ const OutOfCoreSpec& checked(const OutOfCoreSpec& spec) {
 
 JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer)
     : device(opened),
+      bytes_before(opened.memory().used_bytes()),
       spec(checked(wanted)),
       shape(JoinShape::make(wanted)),
       parcels(opened),
@@ -110,7 +114,9 @@ JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer)
       store(opened, peer, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
       spiller(opened, parcels, store, shape.code, shape.run_words),
       writer(make_writer(opened, wanted, shape)),
-      joiner(opened, parcels, wanted.result, shape.columns, shape.batch_tiles, writer.get()) {}
+      joiner(opened, parcels, wanted.result, shape.columns, shape.batch_tiles, writer.get()) {
+    take_working_memory(device, shape.device_bytes(spec), bytes_before);
+}
 
 void JoinState::wait_for_copies() noexcept {
     if (try_set_device(device.ordinal())) discard(cudaDeviceSynchronize());

@@ -40,6 +40,7 @@ struct JoinState {
     void wait_for_copies() noexcept;
 
     Device& device;
+    const uint64_t bytes_before;  // of the device's pool
     const OutOfCoreSpec spec;
     const JoinShape shape;
     Parcels parcels;

@@ -48,7 +48,8 @@ enum class OutOfCoreResult : uint8_t {
     kRows    // all rows, into a sink
 };
 
-// What the plan decides. Device memory is taken when the join begins, but for prefix sums and histograms.
+// What the plan decides. Device memory is taken from the driver when the join begins; that of chunks is the pool's
+// between them, so that another user of the pool may be faster.
 struct OutOfCoreSizes {
     int radix_bits = 8;        // of the first pass
     uint64_t chunk_rows = 0;   // of a chunk of either side

@@ -39,7 +39,8 @@ void sum_matches(Device& device, const ProbePass& pass, const ResultWindow& colu
 
 // Result rows of each group of 32 rows: group_rows[tile * kTileRows / 32 + group].
 void count_matches_of_groups(Device& device, const ProbePass& pass, uint64_t* group_rows);
-// first_of_group: their exclusive sum. Writes the rows of the window. many_partners: few probe rows may have all of them.
+// first_of_group: their exclusive sum. Writes the rows of the window. many_partners: few probe rows may have all of
+// them.
 void write_matches(Device& device, const ProbePass& pass, const uint64_t* first_of_group, const ResultWindow& window,
                    bool many_partners);
 

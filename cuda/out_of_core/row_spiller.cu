@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <utility>
 
 #include "out_of_core/row_spiller.hpp"
@@ -11,7 +12,7 @@ RowSpiller::RowSpiller(Device& device, Parcels& parcels, SpillStore& store, cons
       parcels_(parcels),
       store_(store),
       layouts_{layouts[0], layouts[1]},
-      extremes_(device, 2 * kCodeFieldsMax) {
+      extremes_(device, 2 * (uint64_t{std::max(layouts[0].fields, layouts[1].fields)} << layouts[0].radix_bits)) {
     for (Run& run : runs_) run.memory = device.memory().allocate(run_words * sizeof(uint32_t), "packed rows");
 }
 
@@ -47,16 +48,33 @@ void RowSpiller::spill(int side, const uint32_t* rows, const std::vector<RowPiec
     send(side, rows, std::move(set));
 }
 
-void RowSpiller::spill_piece(int side, const uint32_t* rows, const RowPiece& piece) {
-    if (piece.rows == 0) return;
+void RowSpiller::spill_later(int side, const uint32_t* rows, const std::vector<RowPiece>& pieces) {
+    flush();
+    if (pieces.empty()) return;
     const CodeLayout& layout = layouts_[side];
-    const Allocation found = device_.memory().allocate(layout.fields * sizeof(FieldExtremes), "extremes of fields");
-    const uint64_t* const bounds = parcels_.send(std::vector<uint64_t>{piece.begin, piece.begin + piece.rows});
-    find_extremes(device_, layout, rows, bounds, bounds + 1, 1, found.as<FieldExtremes>());
-    extremes_.publish({{found.as(), 2ULL * layout.fields}});
+    std::vector<uint64_t> bounds;
+    for (const RowPiece& piece : pieces) bounds.push_back(piece.begin);
+    for (const RowPiece& piece : pieces) bounds.push_back(piece.begin + piece.rows);
+    const uint64_t count = pieces.size();
+    const Allocation found =
+        device_.memory().allocate(count * layout.fields * sizeof(FieldExtremes), "extremes of fields");
+    const uint64_t* const sent = parcels_.send(bounds);
+    find_extremes(device_, layout, rows, sent, sent + count, count, found.as<FieldExtremes>());
+    extremes_.publish({{found.as(), 2 * count * layout.fields}});
+    later_ = {side, rows, pieces};
+}
+
+void RowSpiller::flush() {
+    if (later_.pieces.empty()) return;
+    const Later later = std::move(later_);
+    later_ = {};
+    const auto* extremes = reinterpret_cast<const FieldExtremes*>(extremes_.wait());
     FragmentSet set;
-    set.add(layout, piece, reinterpret_cast<const FieldExtremes*>(extremes_.wait()));
-    send(side, rows, std::move(set));
+    for (const RowPiece& piece : later.pieces) {
+        set.add(layouts_[later.side], piece, extremes);
+        extremes += layouts_[later.side].fields;
+    }
+    send(later.side, later.rows, std::move(set));
 }
 
 }  // namespace spillway::cuda

@@ -22,8 +22,11 @@ class RowSpiller {
 
     // Pieces of a batch whose extremes are known: [partition * fields].
     void spill(int side, const uint32_t* rows, const std::vector<RowPiece>& pieces, const FieldExtremes* extremes);
-    // A piece whose extremes are not known; the host waits for them.
-    void spill_piece(int side, const uint32_t* rows, const RowPiece& piece);
+    // Pieces whose extremes are not known, of each partition one at most: kernels look for them, and the rows leave by
+    // the next flush(), so that the host need not wait. They stay where they are until then.
+    void spill_later(int side, const uint32_t* rows, const std::vector<RowPiece>& pieces);
+    // Sends what spill_later() has left. Waits for the extremes.
+    void flush();
 
   private:
     struct Run {
@@ -39,6 +42,11 @@ class RowSpiller {
     SpillStore& store_;
     const CodeLayout layouts_[2];
     Published extremes_;
+    struct Later {
+        int side = 0;
+        const uint32_t* rows = nullptr;
+        std::vector<RowPiece> pieces;  // none: nothing is left
+    } later_;
     std::array<Run, kRunBuffers> runs_;
     size_t next_ = 0;
 };

@@ -27,8 +27,9 @@ class GroupMerger {
     uint64_t rows_max() const { return rows_max_; }
     // Columns of all rows of the pieces, or of those of a slice. Keys stay mixed: partitions that are loaded together
     // share their radix bits, so that a group-by which hashes their keys alone would have all of them in few of its own
-    // partitions; it mixes once more what is mixed (2^30 rows of 2^20 groups: 2 ns per row otherwise). Returns how many rows these are; for a slice they may
-    // be more than rows_max(), and then some of them are missing and nothing can be done with the columns.
+    // partitions; it mixes once more what is mixed (2^30 rows of 2^20 groups: 2 ns per row otherwise). Returns how many
+    // rows these are; for a slice they may be more than rows_max(), and then some of them are missing and nothing can
+    // be done with the columns.
     uint64_t load(const uint32_t* rows, const std::vector<RowPiece>& pieces, KeySlice slice = {});
     // The groups of the first `rows` rows that were loaded. Waits for the device.
     GroupByResult merge(uint64_t rows) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "out_of_core/evict_rows.hpp"
 #include "out_of_core_group_by/group_pages.hpp"
 #include "out_of_core_group_by/out_of_core_group_policy.hpp"
 
@@ -34,6 +35,10 @@ bool GroupPages::has_room_for_chunks(uint64_t chunks) const {
 }
 
 bool GroupPages::has_room_for(const std::vector<RowPiece>& pieces) const {
+    return wanted_pages(pieces) <= pages_.free_pages();
+}
+
+uint64_t GroupPages::wanted_pages(const std::vector<RowPiece>& pieces) const {
     // Pieces of one partition are taken together: they come in the order of partitions from a chunk, but a partition
     // comes several times in what comes back.
     std::vector<uint64_t> more(shape_.partitions);
@@ -42,7 +47,7 @@ bool GroupPages::has_room_for(const std::vector<RowPiece>& pieces) const {
     for (uint64_t p = 0; p < more.size(); ++p) {
         if (more[p] > 0) wanted += pages_.pages_for(p, more[p]);
     }
-    return wanted <= pages_.free_pages();
+    return wanted;
 }
 
 void GroupPages::append(const RowBatch& batch) {
@@ -50,40 +55,34 @@ void GroupPages::append(const RowBatch& batch) {
 }
 
 void GroupPages::add(const PartitionedChunk& chunk, RowSpiller& spiller) {
-    for (;;) {
-        RowBatch kept;
-        kept.rows = chunk.batch.rows;
-        kept.row_words = chunk.batch.row_words;
-        std::vector<RowPiece> spilled;
-        for (const RowPiece& piece : chunk.batch.pieces) {
-            (is_resident(piece.partition) ? kept.pieces : spilled).push_back(piece);
-        }
-        if (!has_room_for(kept.pieces)) {
-            if (!compact()) evict_last(spiller);
-            continue;
-        }
-        append(kept);
-        spiller.spill(kSide, chunk.batch.rows, spilled, chunk.extremes);
-        return;
+    spiller.flush();
+    make_room(chunk.batch.pieces, spiller);
+    RowBatch kept;
+    kept.rows = chunk.batch.rows;
+    kept.row_words = chunk.batch.row_words;
+    std::vector<RowPiece> spilled;
+    for (const RowPiece& piece : chunk.batch.pieces) {
+        (is_resident(piece.partition) ? kept.pieces : spilled).push_back(piece);
     }
+    append(kept);
+    spiller.spill(kSide, chunk.batch.rows, spilled, chunk.extremes);
 }
 
-void GroupPages::evict(uint64_t partition, RowSpiller& spiller) {
-    const uint64_t rows = pages_.rows(partition);
-    for (uint64_t done = 0; done < rows; done += chunk_rows_) {
-        const uint64_t some = std::min(chunk_rows_, rows - done);
-        pages_.gather(partition, done, some, scratch());
-        spiller.spill_piece(kSide, scratch(), {0, some, partition});
+// For those of the pieces whose partitions are resident then.
+void GroupPages::make_room(const std::vector<RowPiece>& pieces, RowSpiller& spiller) {
+    const auto wanted = [&] {
+        std::vector<RowPiece> kept;
+        for (const RowPiece& piece : pieces) {
+            if (is_resident(piece.partition)) kept.push_back(piece);
+        }
+        return wanted_pages(kept);
+    };
+    while (wanted() > pages_.free_pages()) {
+        if (compact()) continue;
+        const std::vector<uint64_t> leaving = leaving_partitions(pages_, resident_, wanted);
+        for (const uint64_t p : leaving) groups_[p] = 0;
+        evict_rows(pages_, leaving, kSide, {scratch(), chunk_rows_, shape_.code.row_words}, spiller);
     }
-    pages_.release(partition);
-    resident_[partition] = 0;
-    groups_[partition] = 0;
-}
-
-void GroupPages::evict_last(RowSpiller& spiller) {
-    const auto last = std::find(resident_.rbegin(), resident_.rend(), uint8_t{1});
-    if (last == resident_.rend()) throw Error(ErrorCode::kInternal, "pages are in use and no partition is resident");
-    evict(static_cast<uint64_t>(resident_.rend() - last) - 1, spiller);
 }
 
 // The rows in the first pages of a partition.

@@ -51,8 +51,8 @@ class GroupPages {
     static constexpr int kSide = 0;
 
   private:
-    void evict(uint64_t partition, RowSpiller& spiller);
-    void evict_last(RowSpiller& spiller);
+    uint64_t wanted_pages(const std::vector<RowPiece>& pieces) const;
+    void make_room(const std::vector<RowPiece>& pieces, RowSpiller& spiller);
     std::vector<RowPiece> front(uint64_t partition, uint64_t pages) const;
     std::vector<RowPiece> pieces_of(const std::vector<uint64_t>& partitions) const;
     uint64_t rows_of(const std::vector<uint64_t>& partitions) const;

@@ -5,6 +5,7 @@
 #include "out_of_core/chunk_reader.hpp"
 #include "out_of_core/row_spiller.hpp"
 #include "out_of_core/spill_store.hpp"
+#include "out_of_core/working_memory.hpp"
 #include "out_of_core_group_by/chunk_groups.hpp"
 #include "out_of_core_group_by/group_merger.hpp"
 #include "out_of_core_group_by/group_pages.hpp"
@@ -18,6 +19,7 @@ namespace spillway::cuda {
 struct GroupByState {
     GroupByState(Device& opened, const OutOfCoreGroupBySpec& wanted)
         : device(opened),
+          bytes_before(opened.memory().used_bytes()),
           spec(wanted),
           shape(GroupShape::make(wanted)),
           parcels(opened),
@@ -28,9 +30,12 @@ struct GroupByState {
           chunks(opened, shape, wanted.sizes),
           keyless(opened, shape, wanted.sizes.chunk_rows),
           store(opened, nullptr, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
-          spiller(opened, parcels, store, {shape.code, shape.code}, shape.run_words) {}
+          spiller(opened, parcels, store, {shape.code, shape.code}, shape.run_words) {
+        take_working_memory(device, shape.device_bytes(spec), bytes_before);
+    }
 
     Device& device;
+    const uint64_t bytes_before;  // of the device's pool
     const OutOfCoreGroupBySpec spec;
     const GroupShape shape;
     Parcels parcels;

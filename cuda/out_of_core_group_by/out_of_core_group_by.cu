@@ -66,6 +66,7 @@ class OutOfCoreGroupBy::Work {
             for (const RowPiece& piece : chunk.batch.pieces) state_.report.partial_rows += piece.rows;
             state_.pages.add(chunk, state_.spiller);
         });
+        state_.spiller.flush();
     }
 
     void finish() {

@@ -70,6 +70,8 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
     const widest = Math.max(...sides.map((side) => rowBytes(shape, side)));
     const passes = radixBits > passBitsMax ? 2 : 1;
     const partitioned = (chunkRows + partitions * regionAlignRows) * widest + partitions * 256;
+    const keyless = shape.emit === "pairs" ? shape.keepUnmatchedBuild || shape.keepUnmatchedProbe : shape.anti;
+    const keylessBytes = keyless ? 2 * partitioned + Math.floor(chunkRows / 8) : 0;
     const buildRowBytes = rowBytes(shape, "build");
     const buildRows = pages * pageRows;
     const marks = shape.emit === "pairs" ? shape.keepUnmatchedBuild : shape.emit === "buildOnce";
@@ -85,6 +87,7 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
     return (
         chunkSlots * slotBytes +
         (1 + passes) * partitioned +
+        keylessBytes +
         runBuffers * runBytes +
         buildRows * (buildRowBytes + (marks ? 1 : 0)) +
         scratchRows * buildRowBytes +
