@@ -16,8 +16,6 @@ namespace spillway::gpu_test {
 
 namespace {
 
-using cuda::CoherentJoin;
-using cuda::CoherentSpec;
 using cuda::ErrorCode;
 using cuda::FarPartitioner;
 using cuda::Tier;
