@@ -30,7 +30,7 @@ struct FarJoinSpec {
     uint64_t key_range = 0;
     // kCpuPartitioned: 0 = as many as the machine runs at once.
     uint32_t threads = 0;
-// kTritonCoherent, with build_rows; its shares are `shares`.
+    // kTritonCoherent, with build_rows; its shares are `shares`.
     uint64_t probe_rows = 0;
     CoherentOptions coherent;
     // kTriton, kTritonUncached: a device whose memory takes spilled rows instead of the host's, as OutOfCoreJoin's;
