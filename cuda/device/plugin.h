@@ -11,12 +11,13 @@
 #include <stdint.h>
 
 #include "plugin_out_of_core.h"
+#include "plugin_out_of_core_group.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define SPILLWAY_CUDA_ABI_VERSION 5
+#define SPILLWAY_CUDA_ABI_VERSION 6
 #define SPILLWAY_CUDA_TEXT_BYTES 256
 #define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
 #define SPILLWAY_CUDA_DEVICES_MAX 64
@@ -264,9 +265,22 @@ typedef struct spillway_cuda_functions {
                               const spillway_cuda_sink* sink, uint64_t* sums, spillway_cuda_out_of_core_report* report,
                               spillway_cuda_status* status);
     void (*free_out_of_core)(spillway_cuda_out_of_core* join);
+
+    /*
+     * Group-bys beyond GPU memory (plugin_out_of_core_group.h), as joins: begin and run, once each. sink: NULL where
+     * groups are only counted.
+     */
+    void (*out_of_core_group_bytes)(const spillway_cuda_out_of_core_group_spec* spec, uint64_t* bytes,
+                                    spillway_cuda_status* status);
+    void (*begin_out_of_core_group)(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_group_spec* spec,
+                                    spillway_cuda_out_of_core_group** group, spillway_cuda_status* status);
+    void (*run_out_of_core_group)(spillway_cuda_out_of_core_group* group, const spillway_cuda_source* source,
+                                  const spillway_cuda_sink* sink, spillway_cuda_out_of_core_group_report* report,
+                                  spillway_cuda_status* status);
+    void (*free_out_of_core_group)(spillway_cuda_out_of_core_group* group);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 31
+#define SPILLWAY_CUDA_FUNCTION_COUNT 35
 
 /* Names for dlsym. */
 #define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"

@@ -27,6 +27,8 @@ GroupWriter::GroupWriter(Device& device, const GroupShape& shape, bool has_prese
       writer_(device, columns_of(shape, has_presence), slots, rows) {}
 
 void GroupWriter::write(const GroupByResult& groups, bool has_key) {
+    groups_ += groups.groups;
+    if (!has_sink_) return;
     GroupsToWrite pass;
     pass.has_key = has_key ? 1 : 0;
     GroupColumn& key = pass.column[pass.columns++];
@@ -50,7 +52,6 @@ void GroupWriter::write(const GroupByResult& groups, bool has_key) {
         for (int32_t c = 0; c < pass.columns; ++c) pass.column[c].to = window.column[c].data;
         write_groups(device_, pass);
     });
-    groups_ += groups.groups;
 }
 
 }  // namespace spillway::cuda

@@ -14,7 +14,11 @@ class GroupWriter {
   public:
     GroupWriter(Device& device, const GroupShape& shape, bool has_presence, uint32_t slots, uint64_t rows);
 
-    void set_sink(ResultSink* sink) { writer_.set_sink(sink); }
+    // nullptr: groups are counted and not written.
+    void set_sink(ResultSink* sink) {
+        has_sink_ = sink != nullptr;
+        writer_.set_sink(sink);
+    }
     // Partial rows that are whole groups. Enqueued on the device's stream.
     void write(const GroupByResult& groups, bool has_key);
     // Until all have been delivered.
@@ -31,6 +35,7 @@ class GroupWriter {
     Device& device_;
     const GroupShape& shape_;
     const bool has_presence_;
+    bool has_sink_ = false;
     ResultWriter writer_;
     uint64_t groups_ = 0;
 };

@@ -24,9 +24,9 @@ class OutOfCoreGroupBy::Work {
   public:
     Work(Device& device, const OutOfCoreGroupBySpec& spec) : state_(device, spec) {}
 
-    const OutOfCoreGroupByReport& run(ChunkSource& source, ResultSink& sink) {
+    const OutOfCoreGroupByReport& run(ChunkSource& source, ResultSink* sink) {
         OutOfCoreGroupByReport& report = state_.report;
-        state_.writer.set_sink(&sink);
+        state_.writer.set_sink(sink);
         Clock::time_point start = Clock::now();
         read(source);
         const std::vector<uint64_t> resident = state_.pages.resident();
@@ -89,7 +89,7 @@ OutOfCoreGroupBy::OutOfCoreGroupBy(Device& device, const OutOfCoreGroupBySpec& s
 }
 OutOfCoreGroupBy::~OutOfCoreGroupBy() = default;
 
-const OutOfCoreGroupByReport& OutOfCoreGroupBy::run(ChunkSource& source, ResultSink& sink) {
+const OutOfCoreGroupByReport& OutOfCoreGroupBy::run(ChunkSource& source, ResultSink* sink) {
     try {
         return work_->run(source, sink);
     } catch (...) {

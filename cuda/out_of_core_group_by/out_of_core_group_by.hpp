@@ -87,8 +87,9 @@ class OutOfCoreGroupBy {
     OutOfCoreGroupBy(const OutOfCoreGroupBy&) = delete;
     OutOfCoreGroupBy& operator=(const OutOfCoreGroupBy&) = delete;
 
-    // Once.
-    const OutOfCoreGroupByReport& run(ChunkSource& source, ResultSink& sink);
+    // Once. sink: nullptr where groups are only counted.
+    const OutOfCoreGroupByReport& run(ChunkSource& source, ResultSink* sink);
+    const OutOfCoreGroupByReport& run(ChunkSource& source, ResultSink& sink) { return run(source, &sink); }
 
     // Device memory that these sizes take, for a plan that must stay below a limit.
     static uint64_t device_bytes(const OutOfCoreGroupBySpec& spec);

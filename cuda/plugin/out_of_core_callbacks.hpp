@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "device/error.hpp"
+#include "device/plugin.h"
+#include "out_of_core/out_of_core_join.hpp"
+#include "plugin/handles.hpp"
+
+// Sources and sinks of the host as operations beyond GPU memory use them.
+namespace spillway::cuda {
+
+// The device's other callers may go on while the host's code runs, which may wait for them: a reader of result rows
+// that asks for another query. What they enqueue comes between two calls of the join in the order of one stream.
+class Unlocked {
+  public:
+    explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
+    ~Unlocked() { lock_.lock(); }
+    Unlocked(const Unlocked&) = delete;
+
+  private:
+    std::unique_lock<std::mutex>& lock_;
+};
+
+// Whoever called knows why, and does not look at the text.
+[[noreturn]] inline void fail_callback() {
+    throw Error(ErrorCode::kCancelled, "a source or sink of the caller failed");
+}
+
+class CallbackSource final : public ChunkSource {
+  public:
+    CallbackSource(const spillway_cuda_source& source, size_t columns, std::unique_lock<std::mutex>& lock)
+        : source_(source), columns_(columns), lock_(lock) {}
+
+    bool next(HostChunk& chunk) override {
+        spillway_cuda_chunk given{};
+        int32_t told = 0;
+        {
+            const Unlocked waiting(lock_);
+            told = source_.next(source_.context, &given);
+        }
+        if (told < 0) fail_callback();
+        if (told == 0) return false;
+        chunk.rows = given.rows;
+        chunk.key = given.key;
+        chunk.key_valid = given.key_valid;
+        chunk.columns.assign(given.columns, given.columns + columns_);
+        return true;
+    }
+    void release() override { source_.release(source_.context); }
+
+  private:
+    const spillway_cuda_source source_;
+    const size_t columns_;
+    std::unique_lock<std::mutex>& lock_;
+};
+
+class CallbackSink final : public ResultSink {
+  public:
+    CallbackSink(const spillway_cuda_sink& sink, size_t columns, std::unique_lock<std::mutex>& lock)
+        : sink_(sink), columns_(columns), lock_(lock) {}
+
+    std::vector<void*> open(uint64_t rows) override {
+        std::vector<void*> columns(columns_);
+        int32_t told = 0;
+        {
+            const Unlocked waiting(lock_);
+            told = sink_.open(sink_.context, rows, columns.data());
+        }
+        if (told < 0) fail_callback();
+        return columns;
+    }
+    void close() override { sink_.close(sink_.context); }
+
+  private:
+    const spillway_cuda_sink sink_;
+    const size_t columns_;
+    std::unique_lock<std::mutex>& lock_;
+};
+
+template <class Enum>
+Enum enumerator(int32_t number, Enum last, const char* what) {
+    require(number >= 0 && number <= static_cast<int32_t>(last), what);
+    return static_cast<Enum>(number);
+}
+
+}  // namespace spillway::cuda
