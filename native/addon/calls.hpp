@@ -12,6 +12,7 @@ void export_partition_calls(Napi::Object exports);
 void export_stage_calls(Napi::Object exports);
 void export_device_calls(Napi::Object exports);
 void export_out_of_core_calls(Napi::Object exports);
+void export_out_of_core_group_calls(Napi::Object exports);
 void export_sink_calls(Napi::Object exports);
 
 }  // namespace spillway::addon

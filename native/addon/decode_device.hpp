@@ -8,6 +8,7 @@
 
 #include "device/gpu_operation.hpp"
 #include "executor/deliver_executor.hpp"
+#include "executor/out_of_core_group_spec.hpp"
 #include "executor/out_of_core_spec.hpp"
 #include "executor/pieces_executor.hpp"
 #include "executor/upload_executor.hpp"
@@ -24,5 +25,7 @@ DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<GpuColumn
 PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<GpuColumn>& table);
 GpuOutOfCoreSpec decode_out_of_core(const Napi::Value& value, const std::string& path);
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe);
+GpuOutOfCoreGroupSpec decode_out_of_core_group(const Napi::Value& value, const std::string& path);
+OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, const Source& source);
 
 }  // namespace spillway::addon

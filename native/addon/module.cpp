@@ -21,6 +21,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     export_stage_calls(exports);
     export_device_calls(exports);
     export_out_of_core_calls(exports);
+    export_out_of_core_group_calls(exports);
     export_sink_calls(exports);
     return exports;
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/gpu_out_of_core.hpp"
 
-#include <exception>
-
 #include "cuda/device/plugin.h"
+#include "device/gpu_callbacks.hpp"
 #include "device/gpu_error.hpp"
 
 namespace spillway {
@@ -36,65 +35,6 @@ struct PlainSpec {
 
     std::vector<spillway_cuda_output_column> outputs;
     spillway_cuda_out_of_core_spec spec{};
-};
-
-// What C callbacks are given: nothing may be thrown through the plugin, so the exception waits here.
-template <class Object>
-struct Kept {
-    Object* object;
-    std::exception_ptr* thrown;
-
-    template <class Call>
-    int32_t call(Call&& body) noexcept {
-        try {
-            return body(*object);
-        } catch (...) {
-            *thrown = std::current_exception();
-            return -1;
-        }
-    }
-};
-
-int32_t next_chunk(void* context, spillway_cuda_chunk* told) {
-    return static_cast<Kept<GpuChunkSource>*>(context)->call([told](GpuChunkSource& source) {
-        GpuChunk chunk;
-        if (!source.next(chunk)) return 0;
-        *told = {chunk.rows, chunk.key, chunk.key_valid, chunk.columns};
-        return 1;
-    });
-}
-
-void release_chunk(void* context) {
-    static_cast<Kept<GpuChunkSource>*>(context)->object->release();
-}
-
-int32_t open_rows(void* context, uint64_t rows, void** columns) {
-    return static_cast<Kept<GpuResultSink>*>(context)->call([rows, columns](GpuResultSink& sink) {
-        sink.open(rows, columns);
-        return 0;
-    });
-}
-
-void close_rows(void* context) {
-    static_cast<Kept<GpuResultSink>*>(context)->object->close();
-}
-
-// A source and perhaps a sink for one call, and why it failed if they did.
-struct Callbacks {
-    Callbacks(GpuChunkSource& from, GpuResultSink* to) : source{&from, &thrown}, sink{to, &thrown} {}
-    Callbacks(const Callbacks&) = delete;
-
-    const spillway_cuda_sink* rows() const { return sink.object == nullptr ? nullptr : &plain_sink; }
-    void check(const spillway_cuda_status& status, int ordinal) const {
-        if (thrown) std::rethrow_exception(thrown);
-        check_gpu(status, ordinal);
-    }
-
-    std::exception_ptr thrown;
-    Kept<GpuChunkSource> source;
-    Kept<GpuResultSink> sink;
-    const spillway_cuda_source plain_source{&source, next_chunk, release_chunk};
-    const spillway_cuda_sink plain_sink{&sink, open_rows, close_rows};
 };
 
 }  // namespace

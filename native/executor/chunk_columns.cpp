@@ -7,6 +7,7 @@
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
 #include "cpu/row/key_normalizer.hpp"
+#include "executor/chunk_values.hpp"
 
 namespace spillway {
 
@@ -37,8 +38,15 @@ uint32_t chunk_width(const ColumnType& type) {
     return width > 0 && width <= 16 && (width & (width - 1)) == 0 ? width : 0;
 }
 
+uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type) {
+    if (column.validity) return 1;
+    const uint32_t width = chunk_width(type);
+    if (column.part == ChunkPart::kWhole) return width;
+    return width == sizeof(uint64_t) ? sizeof(uint32_t) : 0;
+}
+
 ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, uint32_t key_bytes, uint64_t chunk_rows)
-    : key_bytes_(key_bytes) {
+    : key_bytes_(key_bytes), null_byte_(side.null_byte) {
     uint32_t shift = 0;
     for (const KeySpec& key : side.keys) {
         const TypePtr& type = source.columns()[static_cast<size_t>(key.column)];
@@ -49,17 +57,17 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, uint
         made.shift = shift;
         keys_.push_back(std::move(made));
         shift += static_cast<uint32_t>(key.width) * 8;
-        nullable_ = nullable_ || type->nullable;
-        plain_ = side.keys.size() == 1 && is_word(key, *type, key_bytes);
+        nullable_ = nullable_ || (type->nullable && null_byte_ < 0);
+        plain_ = null_byte_ < 0 && side.keys.size() == 1 && is_word(key, *type, key_bytes);
     }
-    SPILLWAY_CHECK(!keys_.empty() && shift <= 8 * key_bytes);
+    SPILLWAY_CHECK(shift <= 8 * key_bytes && null_byte_ < static_cast<int32_t>(key_bytes));
     validity_at_ = pinned_column_bytes(chunk_rows * key_bytes);
     chunk_bytes_ = validity_at_ + (nullable_ ? pinned_column_bytes(key_validity_bytes(chunk_rows)) : 0);
     for (const ChunkColumn& column : side.columns) {
         const ColumnType& type = *source.columns()[static_cast<size_t>(column.column)];
-        const uint32_t width = column.validity ? 1 : chunk_width(type);
+        const uint32_t width = chunk_width(column, type);
         SPILLWAY_CHECK(width > 0);
-        columns_.push_back({view_of(column.column), column.validity, width, chunk_bytes_});
+        columns_.push_back({view_of(column.column), column, width, chunk_bytes_});
         chunk_bytes_ += pinned_column_bytes(chunk_rows * width);
     }
 }
@@ -91,16 +99,14 @@ void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, ui
     for (const Column& column : columns_) {
         const ColumnView& view = views[column.view];
         uint8_t* const out = chunk + column.at + at * column.width;
-        if (column.validity) {
+        if (column.from.validity) {
             if (view.validity == nullptr) {
                 std::memset(out, 1, rows);
             } else {
                 bits_to_bytes(view.validity, view.validity_bit, rows, out);
             }
-        } else if (view.type->layout == Layout::kBool) {
-            bits_to_bytes(view.data, view.data_bit, rows, out);
         } else {
-            std::memcpy(out, view.data, rows * column.width);
+            write_chunk_values(view, column.from, rows, out);
         }
     }
 }
@@ -115,10 +121,16 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
     for (uint64_t done = 0; done < rows; done += kKeyRows) {
         const int64_t count = std::min<int64_t>(kKeyRows, static_cast<int64_t>(rows - done));
         const RowSelection selection{static_cast<int64_t>(done), nullptr, count};
-        normalize_words(keys_[0].part, views[keys_[0].view], selection, words);
-        for (size_t k = 1; k < keys_.size(); ++k) {
-            normalize_words(keys_[k].part, views[keys_[k].view], selection, parts);
-            for (int64_t i = 0; i < count; ++i) words[i] |= parts[i] << keys_[k].shift;
+        if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
+        for (size_t k = 0; k < keys_.size(); ++k) {
+            const ColumnView& view = views[keys_[k].view];
+            normalize_words(keys_[k].part, view, selection, k == 0 ? words : parts);
+            for (int64_t i = 0; k > 0 && i < count; ++i) words[i] |= parts[i] << keys_[k].shift;
+            if (null_byte_ < 0 || view.validity == nullptr) continue;
+            const uint64_t flag = uint64_t{1} << (8 * static_cast<uint32_t>(null_byte_) + k);
+            for (int64_t i = 0; i < count; ++i) {
+                if (!view.is_valid(selection.begin + i)) words[i] |= flag;
+            }
         }
         uint8_t* const to = out + done * key_bytes_;
         if (key_bytes_ == sizeof(uint64_t)) {

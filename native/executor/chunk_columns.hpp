@@ -40,7 +40,7 @@ class ChunkColumns {
     };
     struct Column {
         size_t view = 0;
-        bool validity = false;
+        ChunkColumn from;
         uint32_t width = 1;
         uint64_t at = 0;  // in the chunk
     };
@@ -49,6 +49,7 @@ class ChunkColumns {
     void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
 
     const uint32_t key_bytes_;
+    const int32_t null_byte_;
     std::vector<int32_t> read_;
     std::vector<Key> keys_;
     std::vector<Column> columns_;

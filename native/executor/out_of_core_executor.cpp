@@ -6,23 +6,29 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "base/parallel.hpp"
 #include "executor/chunk_feeder.hpp"
+#include "executor/out_of_core_phase.hpp"
+#include "executor/result_part.hpp"
 
 namespace spillway {
 
 namespace {
 
-// Chunks that are filled while the GPU's copy engines read the others.
-constexpr uint64_t kSpareChunks = 2;
-
-// A join that found too little memory before it gave rows can be done in another way, by whoever asked for it.
-[[noreturn]] void rethrow(const Error& error, bool gave_rows) {
-    const bool memory = error.code() == ErrorCode::kBudgetTooSmall || error.code() == ErrorCode::kOutOfMemory;
-    if (!memory || gave_rows) throw;
-    auto details = error.details();
-    details.emplace_back("delivered", "nothing");
-    throw Error(error.code(), error.message(), std::move(details));
+ResultForm form_of(const OutOfCoreStage& stage, MemoryBudget& budget) {
+    ResultForm form;
+    form.block_rows = stage.join.sizes.result_rows;
+    form.slots = stage.join.sizes.result_slots;
+    form.row_bytes = 0;
+    for (const GpuOutputColumn& output : stage.join.outputs) form.widths.push_back(stage.join.output_width(output));
+    for (const ResultColumn& column : stage.columns) form.row_bytes += chunk_width(*column.type);
+    form.columns = [&](const std::vector<const uint8_t*>& outputs, uint64_t rows) {
+        std::vector<OutputColumn> columns;
+        for (const ResultColumn& column : stage.columns) {
+            columns.push_back(result_column(stage, column, outputs, rows, budget));
+        }
+        return columns;
+    };
+    return form;
 }
 
 class OutOfCore {
@@ -37,7 +43,7 @@ class OutOfCore {
           spill_(budget.reserve(stage.join.sizes.spill_bytes, "rows that the GPU spills")),
           ring_(device, budget, ring_slots(),
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
-        if (sink != nullptr) blocks_.emplace(device, stage, *sink, budget, control, pause);
+        if (sink != nullptr) blocks_.emplace(device, form_of(stage, budget), *sink, budget, control, pause);
         join_ = GpuOutOfCoreJoin::begin(device, stage.join);
     }
 
@@ -67,30 +73,11 @@ class OutOfCore {
         return std::min(stage_.join.sizes.chunk_slots + kSpareChunks, chunks);
     }
 
-    // One side is read: by the join on this thread, with chunks that workers fill, whose rows others deliver.
+    // One side is read.
     template <class Use>
     void phase(size_t side, Use use) {
         ChunkFeeder feeder(*sources_[side], columns_[side], ring_, stage_.join.sizes.chunk_rows, budget_, control_);
-        const int feeders = feeder.workers_max(stage_.workers);
-        const int deliverers = blocks_ ? stage_.workers : 0;
-        if (blocks_) blocks_->begin(deliverers);
-        const auto body = [&](int worker) {
-            if (worker == 0) {
-                use(feeder);
-                if (!blocks_) return;
-                blocks_->end();
-                blocks_->drain();
-            } else if (worker <= feeders) {
-                feeder.work();
-            } else {
-                blocks_->work(worker - feeders - 1);
-            }
-        };
-        parallel_run(1 + feeders + deliverers, body, [&] {
-            control_.cancelled.store(true, std::memory_order_relaxed);
-            feeder.wake();
-            if (blocks_) blocks_->wake();
-        });
+        run_phase(feeder, blocks_ ? &*blocks_ : nullptr, stage_.workers, control_, [&] { use(feeder); });
     }
 
     Source* const sources_[2];
@@ -118,7 +105,7 @@ OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage
         join.emplace(sources, stage, device, pause, wants_rows ? sink : nullptr, budget, control);
         done = join->run();
     } catch (const Error& error) {
-        rethrow(error, join && join->gave_rows());
+        rethrow_undelivered(error, join && join->gave_rows());
     }
     if (sink == nullptr) control.rows_out.fetch_add(done.report.result_rows, std::memory_order_relaxed);
     if (sink != nullptr && !wants_rows) sink->add_rows(0, done.report.result_rows);

@@ -20,18 +20,27 @@ constexpr uint64_t pinned_column_bytes(uint64_t bytes) {
     return (bytes + kPinnedColumnAlign - 1) / kPinnedColumnAlign * kPinnedColumnAlign;
 }
 
+// Which 32 bits of a value of 64 bits.
+enum class ChunkPart : uint8_t { kWhole, kLow, kHigh };
+// What stands for NULL: nothing in particular, or what changes no sum, no maximum, no minimum.
+enum class ChunkFill : uint8_t { kNone, kZero, kLeast, kLargest };
+
 // A column of a chunk: the values of a source's column (bools as bytes), or a byte per row that says whether there is
 // one.
 struct ChunkColumn {
     int32_t column = 0;
     bool validity = false;
+    ChunkPart part = ChunkPart::kWhole;
+    ChunkFill fill = ChunkFill::kNone;
 };
 
 // How the rows of a source become those of one side. The keys' normalized values lie one behind the other in a word;
-// a row with a NULL among them has no key.
+// a row with a NULL among them has no key. Without keys all words are 0.
 struct OutOfCoreSide {
     std::vector<KeySpec> keys;
     std::vector<ChunkColumn> columns;
+    // Byte of the word with a bit per key, 1 = NULL: then every row has a key. -1: there is none.
+    int32_t null_byte = -1;
 };
 
 // One place from which the value of a result column may come.
@@ -58,5 +67,7 @@ struct OutOfCoreStage {
 
 // Bytes of a value in a chunk and in the rows of the GPU; 0 for types that cannot be there.
 uint32_t chunk_width(const ColumnType& type);
+// Of such a column of a source's column of that type.
+uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type);
 
 }  // namespace spillway

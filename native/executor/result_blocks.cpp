@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "executor/result_part.hpp"
 
 namespace spillway {
 
@@ -13,28 +12,21 @@ namespace {
 
 constexpr uint64_t kSpareBlocks = 2;
 
-uint64_t result_row_bytes(const OutOfCoreStage& stage) {
-    uint64_t bytes = 0;
-    for (const ResultColumn& column : stage.columns) bytes += chunk_width(*column.type);
-    return std::max<uint64_t>(bytes, 1);
-}
-
 }  // namespace
 
-ResultBlocks::ResultBlocks(GpuDevice& device, const OutOfCoreStage& stage, BatchSink& sink, MemoryBudget& budget,
+ResultBlocks::ResultBlocks(GpuDevice& device, ResultForm form, BatchSink& sink, MemoryBudget& budget,
                            JobControl& control, DevicePause pause)
-    : stage_(stage), sink_(sink), budget_(budget), control_(control), pause_(std::move(pause)) {
+    : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)) {
     constexpr const char* kPurpose = "result rows of the GPU";
-    const GpuOutOfCoreSizes& sizes = stage.join.sizes;
     uint64_t bytes = 0;
-    for (const GpuOutputColumn& output : stage.join.outputs) {
+    for (const uint32_t width : form_.widths) {
         column_at_.push_back(bytes);
-        bytes += pinned_column_bytes(sizes.result_rows * stage.join.output_width(output));
+        bytes += pinned_column_bytes(form_.block_rows * width);
     }
     const BatchSize size = sink.batch_size();
-    const uint64_t fitting = std::max<uint64_t>(size.bytes / result_row_bytes(stage), 1);
+    const uint64_t fitting = std::max<uint64_t>(size.bytes / std::max<uint64_t>(form_.row_bytes, 1), 1);
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
-    const uint64_t count = sizes.result_slots + kSpareBlocks;
+    const uint64_t count = form_.slots + kSpareBlocks;
     bytes = std::max(bytes, kPinnedColumnAlign);
     reservation_ = budget.reserve(count * bytes, kPurpose);
     for (uint64_t i = 0; i < count; ++i) {
@@ -53,7 +45,7 @@ void ResultBlocks::wait_for_block() {
 }
 
 void ResultBlocks::open(uint64_t rows, void** columns) {
-    SPILLWAY_CHECK(rows <= stage_.join.sizes.result_rows);
+    SPILLWAY_CHECK(rows <= form_.block_rows);
     gave_rows_ = true;
     bool waits = false;
     {
@@ -158,15 +150,12 @@ void ResultBlocks::work(int worker) {
 OutputBatch ResultBlocks::batch_of(const Stripe& stripe) {
     std::vector<const uint8_t*> outputs;
     for (size_t i = 0; i < column_at_.size(); ++i) {
-        const uint64_t width = stage_.join.output_width(stage_.join.outputs[i]);
         outputs.push_back(static_cast<const uint8_t*>(stripe.block->memory.data()) + column_at_[i] +
-                          stripe.row * width);
+                          stripe.row * form_.widths[i]);
     }
     OutputBatch batch;
     batch.rows = static_cast<int64_t>(stripe.rows);
-    for (const ResultColumn& column : stage_.columns) {
-        batch.columns.push_back(result_column(stage_, column, outputs, stripe.rows, budget_));
-    }
+    batch.columns = form_.columns(outputs, stripe.rows);
     return batch;
 }
 

@@ -18,13 +18,23 @@ namespace spillway {
 // Lets others use the GPU while `wait` runs.
 using DevicePause = std::function<void(const std::function<void()>& wait)>;
 
+// What the GPU's rows are, and what becomes of them.
+struct ResultForm {
+    uint64_t block_rows = 0;  // at most
+    uint32_t slots = 2;       // buffers of the GPU
+    std::vector<uint32_t> widths;
+    uint64_t row_bytes = 1;  // of a row of a batch
+    // Makes the columns of a batch; outputs: where its rows begin in each column of the GPU.
+    std::function<std::vector<OutputColumn>(const std::vector<const uint8_t*>& outputs, uint64_t rows)> columns;
+};
+
 // Result rows on their way from the GPU to a sink: copy engines write them into blocks of pinned memory, workers make
 // batches of them and push those, while the join goes on as long as there is a free block.
 class ResultBlocks final : public GpuResultSink {
   public:
     // One block more than the GPU has buffers is being filled while another is delivered.
-    ResultBlocks(GpuDevice& device, const OutOfCoreStage& stage, BatchSink& sink, MemoryBudget& budget,
-                 JobControl& control, DevicePause pause);
+    ResultBlocks(GpuDevice& device, ResultForm form, BatchSink& sink, MemoryBudget& budget, JobControl& control,
+                 DevicePause pause);
 
     void open(uint64_t rows, void** columns) override;
     void close() noexcept override;
@@ -58,9 +68,8 @@ class ResultBlocks final : public GpuResultSink {
     OutputBatch batch_of(const Stripe& stripe);
     void wait_for_block();
 
-    const OutOfCoreStage& stage_;
+    const ResultForm form_;
     BatchSink& sink_;
-    MemoryBudget& budget_;
     JobControl& control_;
     const DevicePause pause_;
     std::vector<uint64_t> column_at_;  // in a block

@@ -13,16 +13,6 @@ namespace {
 enum Emit : int32_t { kPairs, kBuildOnce, kProbeOnce };
 enum Side : int32_t { kBuild, kProbe, kKey, kPresence };
 
-// The lock is others' while the caller's code runs.
-template <class Call>
-int32_t call_back(Call call) {
-    lock().unlock();
-    const int32_t told = call();
-    lock().lock();
-    if (told < 0) throw Failure{SPILLWAY_CUDA_CANCELLED, "a source or sink of the caller failed"};
-    return told;
-}
-
 uint64_t row_bytes(const OutOfCorePlan& plan, int side) {
     uint64_t bytes = plan.spec.key_bytes;
     for (const uint32_t width : plan.widths[side]) bytes += width;

@@ -11,6 +11,16 @@
 
 namespace fake {
 
+// The lock is others' while the caller's code runs.
+template <class Call>
+int32_t call_back(Call call) {
+    lock().unlock();
+    const int32_t told = call();
+    lock().lock();
+    if (told < 0) throw Failure{SPILLWAY_CUDA_CANCELLED, "a source or sink of the caller failed"};
+    return told;
+}
+
 // What the real plugin takes for these sizes (JoinShape::device_bytes), written down once more.
 uint64_t out_of_core_bytes(const spillway_cuda_out_of_core_spec& spec);
 

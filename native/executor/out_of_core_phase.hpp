@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include "base/error.hpp"
+#include "base/job_control.hpp"
+#include "executor/chunk_feeder.hpp"
+#include "executor/result_blocks.hpp"
+
+namespace spillway {
+
+// Chunks that are filled while the GPU's copy engines read the others.
+constexpr uint64_t kSpareChunks = 2;
+
+// A source is read: by `use` on this thread, with chunks that workers fill, whose rows, if there are blocks for them,
+// others deliver. Returns when all of them have been.
+void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobControl& control,
+               const std::function<void()>& use);
+
+// For the handler of an error: what found too little memory before it gave rows can be done in another way, by whoever
+// asked for it.
+[[noreturn]] void rethrow_undelivered(const Error& error, bool gave_rows);
+
+}  // namespace spillway
