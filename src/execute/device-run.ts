@@ -10,11 +10,12 @@ import type {
     DeviceStage,
     UploadStage
 } from "../plan/device-stages.js";
+import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
-import { operationReport, outOfCoreReport } from "./run-report.js";
+import { operationReport, outOfCoreGroupReport, outOfCoreReport } from "./run-report.js";
 
 interface DeviceRunParts {
     job: Job;
@@ -88,6 +89,8 @@ export class DeviceRun {
                 return await this.#deliver(stage);
             case "deviceOutOfCoreJoin":
                 return await this.#outOfCore(stage);
+            case "deviceOutOfCoreGroupBy":
+                return await this.#outOfCoreGroup(stage);
         }
     }
 
@@ -102,6 +105,19 @@ export class DeviceRun {
         const report = await job.binding.joinOutOfCore(job.handle, build, probe, spec, sink);
         tracker.uploaded(report.h2dBytes - report.spilledBytes.build - report.spilledBytes.probe);
         tracker.operated(outOfCoreReport(stage, report));
+        return report.rows;
+    }
+
+    async #outOfCoreGroup(stage: OutOfCoreGroupStage): Promise<number> {
+        const { job, plan, tracker } = this.parts;
+        const { layout, sizes } = stage;
+        const spec = { ...layout, group: { ...layout.group, sizes }, workers: plan.threads };
+        const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
+        // As deliver: the reader of batches may run queries of its own before it reads on.
+        if (plan.sink === "batches") this.#leave();
+        const report = await job.binding.groupOutOfCore(job.handle, this.sourceOf(stage.input), spec, sink);
+        tracker.uploaded(report.h2dBytes - report.spilledBytes);
+        tracker.operated(outOfCoreGroupReport(stage, report));
         return report.rows;
     }
 

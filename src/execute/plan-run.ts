@@ -102,6 +102,7 @@ export class PlanRun {
             case "deviceGroup":
             case "deliver":
             case "deviceOutOfCoreJoin":
+            case "deviceOutOfCoreGroupBy":
                 return await this.#device.stage(stage);
         }
     }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { OutOfCoreGroupPrediction, OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCorePrediction, OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 
@@ -30,6 +31,30 @@ export interface OutOfCoreReport {
     residentPartitions: number;
 }
 
+/** The same of a group-by out of core. */
+export interface OutOfCoreGroupReport {
+    /** To the GPU: chunks, spilled rows that came back. */
+    h2dBytes: number;
+    /** From it: spilled rows, groups. */
+    d2hBytes: number;
+    readMs: number;
+    residentMs: number;
+    spilledMs: number;
+    predicted: OutOfCoreGroupPrediction;
+    /** A key and accumulators each: what chunks became, of which so many were aggregated on their own. */
+    partialRows: number;
+    chunks: number;
+    groupedChunks: number;
+    /** Partial rows that were aggregated again to make room. */
+    compactedRows: number;
+    spilledRows: number;
+    /** As packed. */
+    spilledBytes: number;
+    partitions: number;
+    /** That were in GPU memory after the last chunk. */
+    residentPartitions: number;
+}
+
 /** What a stage on the GPU took: an operation there, or a copy to it or from it. */
 export interface DeviceStageReport {
     /** Of operations, as in the option of that name. */
@@ -48,6 +73,8 @@ export interface DeviceStageReport {
     peakBytes?: number;
     /** Of joins of relations larger than GPU memory; movedBytes is what the link carried then. */
     outOfCore?: OutOfCoreReport;
+    /** ... and of group-bys. */
+    outOfCoreGroupBy?: OutOfCoreGroupReport;
 }
 
 /** What one stage of a query did. */
@@ -144,5 +171,21 @@ export function outOfCoreReport(
         ...rate(h2dBytes + d2hBytes, elapsedMs),
         peakBytes,
         outOfCore: { ...outOfCore, predicted: { ...predicted } }
+    };
+}
+
+/** Of a group-by out of core. */
+export function outOfCoreGroupReport(
+    { predicted }: OutOfCoreGroupStage,
+    measured: Omit<OutOfCoreGroupReport, "predicted"> & { rows: number; peakBytes: number }
+): DeviceStageReport {
+    const { rows: _, peakBytes, ...outOfCoreGroupBy } = measured;
+    const { h2dBytes, d2hBytes, readMs, residentMs, spilledMs } = outOfCoreGroupBy;
+    const elapsedMs = readMs + residentMs + spilledMs;
+    return {
+        elapsedMs,
+        ...rate(h2dBytes + d2hBytes, elapsedMs),
+        peakBytes,
+        outOfCoreGroupBy: { ...outOfCoreGroupBy, predicted: { ...predicted } }
     };
 }

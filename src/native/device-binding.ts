@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../model/column-type.js";
 import type { DeviceGroupDescription, DeviceJoinDescription } from "../plan/device-stages.js";
+import type { OutOfCoreGroup, OutOfCoreGroupLayout } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreColumn, OutOfCoreJoin, OutOfCoreSide } from "../plan/out-of-core-stage.js";
 import type {
     DevicePiecesHandle,
@@ -92,6 +93,31 @@ export interface NativeOutOfCoreReport {
     peakBytes: number;
 }
 
+export interface NativeOutOfCoreGroupSpec extends Omit<OutOfCoreGroupLayout, "group"> {
+    group: OutOfCoreGroup;
+    workers: number;
+}
+
+/** What a group-by out of core took; mirrors GpuOutOfCoreGroupReport in native/device/gpu_out_of_core_group.hpp. */
+export interface NativeOutOfCoreGroupReport {
+    rows: number;
+    h2dBytes: number;
+    d2hBytes: number;
+    partialRows: number;
+    chunks: number;
+    groupedChunks: number;
+    compactedRows: number;
+    spilledRows: number;
+    /** As packed. */
+    spilledBytes: number;
+    partitions: number;
+    residentPartitions: number;
+    readMs: number;
+    residentMs: number;
+    spilledMs: number;
+    peakBytes: number;
+}
+
 /** The part of Binding that works on the GPU. A runtime opens one; it goes with the engine. */
 export interface DeviceBinding {
     /**
@@ -148,6 +174,15 @@ export interface DeviceBinding {
         spec: NativeOutOfCoreSpec,
         sink?: SinkHandle
     ): Promise<NativeOutOfCoreReport>;
+    /** GPU memory that a group-by out of core takes. */
+    outOfCoreGroupBytes(engine: EngineHandle, group: OutOfCoreGroup): number;
+    /** Groups a source that is larger than GPU memory; `sink` for groups, left out for a count. */
+    groupOutOfCore(
+        job: JobHandle,
+        source: SourceHandle,
+        spec: NativeOutOfCoreGroupSpec,
+        sink?: SinkHandle
+    ): Promise<NativeOutOfCoreGroupReport>;
     /** A running stage, and a join in pieces, keep the table until they end. */
     closeTable(table: DeviceTableHandle): void;
 }

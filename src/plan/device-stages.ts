@@ -3,6 +3,7 @@ import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from 
 import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { DeviceChoice } from "./device-choice.js";
 import type { AggregateKind } from "./logical.js";
+import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "./out-of-core-stage.js";
 import type { StageCommon } from "./stage.js";
 
@@ -117,4 +118,4 @@ export interface DeliverStage extends DeviceStageCommon {
 
 /** Stages whose tables stay in GPU memory from one to the next. */
 export type TableStage = UploadStage | DeviceJoinStage | DeviceGroupStage | DeliverStage;
-export type DeviceStage = TableStage | OutOfCoreStage;
+export type DeviceStage = TableStage | OutOfCoreStage | OutOfCoreGroupStage;

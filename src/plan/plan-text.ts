@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import type { DeviceChoice } from "./device-choice.js";
+import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "./out-of-core-stage.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 
@@ -47,6 +48,10 @@ function source(plan: Plan, stage: PlanStage): string {
             const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
             return `built from ${build}, probed with ${probe}: ${rows}`;
         }
+        case "deviceOutOfCoreGroupBy": {
+            const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`;
+            return `from ${inputName(plan, stage.input)}: ${rows}`;
+        }
         case "join":
         case "group":
             return "";
@@ -80,7 +85,7 @@ function choiceLines({ algorithm, predictedMs, reason }: DeviceChoice): string[]
 
 /** What a stage holds beside buffers and output. */
 function tablesOf({ kind }: PlanStage): string {
-    return kind === "deviceOutOfCoreJoin" ? "spilled rows at most" : "tables";
+    return kind === "deviceOutOfCoreJoin" || kind === "deviceOutOfCoreGroupBy" ? "spilled rows at most" : "tables";
 }
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
@@ -94,6 +99,18 @@ function outOfCoreLines({ sizes, predicted, path }: OutOfCoreStage): string[] {
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
         `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`
+    ];
+}
+
+function outOfCoreGroupLines({ sizes, predicted }: OutOfCoreGroupStage): string[] {
+    const { h2dBytes, d2hBytes, spilledBytes, readMs, residentMs, spilledMs } = predicted;
+    return [
+        `2^${sizes.radixBits} partitions, pages for ${formatCount(sizes.pages * sizes.pageRows)} groups in GPU memory, ` +
+            `chunks of ${formatCount(sizes.chunkRows)} rows`,
+        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
+            `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +
+            `spilled partitions ${formatMs(spilledMs)}`
     ];
 }
 
@@ -118,6 +135,7 @@ function details(plan: Plan, stage: PlanStage): string[] {
     }
     if (stage.kind === "deviceJoin" || stage.kind === "deviceGroup") lines.push(...choiceLines(stage.choice));
     if (stage.kind === "deviceOutOfCoreJoin") lines.push(...outOfCoreLines(stage));
+    if (stage.kind === "deviceOutOfCoreGroupBy") lines.push(...outOfCoreGroupLines(stage));
     const { inputBytes, tableBytes, outputBytes } = stage.memory;
     const memory = [
         inputBytes > 0 ? `buffers ${formatBytes(inputBytes)}` : "",

@@ -248,7 +248,7 @@ function keptPinnedBytes(hostBytes: number): number {
 }
 
 function isOutOfCore({ stages }: Plan): boolean {
-    return stages.some(({ kind }) => kind === "deviceOutOfCoreJoin");
+    return stages.some(({ kind }) => kind === "deviceOutOfCoreJoin" || kind === "deviceOutOfCoreGroupBy");
 }
 
 /** Does the user want the GPU, whatever the predicted times? */

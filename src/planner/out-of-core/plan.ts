@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { inputsOf, type InputNode, type JoinNode } from "../../plan/logical.js";
 import type { OutOfCoreLayout, OutOfCoreStage } from "../../plan/out-of-core-stage.js";
+import type { OutOfCoreGroupStage } from "../../plan/out-of-core-group-stage.js";
 import { freezePlan, type Plan } from "../../plan/plan.js";
 import { NotOnDevice } from "../device-support.js";
 import { Estimator } from "../estimates.js";
@@ -8,6 +9,8 @@ import { joinSides, otherSide, type Side } from "../join-sides.js";
 import type { PlanQuery } from "../plan-search.js";
 import { defaultPolicy } from "../policy.js";
 import { deviceBytes, rowBytes } from "./device-bytes.js";
+import { groupHostBytes, groupStageOf } from "./group-plan.js";
+import { hostBytes, hostShare, tablesFactor, unknownLimitBytes } from "./host-memory.js";
 import { outOfCoreLayout } from "./layout.js";
 import { choosePath } from "./path.js";
 import { packedRowBytes, predictOutOfCore } from "./predict.js";
@@ -16,8 +19,7 @@ import { chooseSizes, mostHostBytes, ringBytes, spilledBytes, type SizeRequest }
 type InputJoin = JoinNode & { readonly left: InputNode; readonly right: InputNode };
 
 function requireInputJoin({ root }: PlanQuery): InputJoin {
-    if (root.kind === "group") throw new NotOnDevice("group-bys do not run out of core yet");
-    if (root.kind === "input" || root.left.kind !== "input" || root.right.kind !== "input") {
+    if (root.kind !== "join" || root.left.kind !== "input" || root.right.kind !== "input") {
         throw new NotOnDevice("joins of more than two relations do not run out of core yet");
     }
     if (root.algorithm !== undefined) {
@@ -29,18 +31,13 @@ function requireInputJoin({ root }: PlanQuery): InputJoin {
     return root as InputJoin;
 }
 
-/** Limit that counts for a GPU that was not opened yet and was given none. */
-const unknownLimitBytes = 4 * 1024 ** 3;
-
-/** Tables, copies of their rows and a result take no more than so often what both sides take as packed rows. */
-const tablesFactor = 6;
-
 /**
  * Host memory that a query could use for chunks and spilled rows; 0 where its tables are likely to fit GPU memory, or
  * where it cannot run out of core at all. `limitBytes` undefined: not known yet.
  */
 export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBytes): number {
     try {
+        if (query.root.kind === "group") return groupHostBytes(query, query.root, limitBytes);
         const node = requireInputJoin(query);
         const policy = query.policy ?? defaultPolicy;
         const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
@@ -55,15 +52,6 @@ export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBy
         if (error instanceof NotOnDevice) return 0;
         throw error;
     }
-}
-
-/** A sixteenth is for readers of files, and for what estimates of the others are wrong by. */
-const hostShare = 15 / 16;
-
-/** What the query may use of host memory for chunks, rows of the result and spilled rows. */
-function hostBytes({ memory, batchBytes, queuedBatches, threads, sink }: Plan): number {
-    const batches = sink === "count" ? 0 : (queuedBatches + threads) * batchBytes;
-    return memory.budgetBytes * hostShare - memory.fixedBytes - batches;
 }
 
 function nameOf(node: JoinNode, build: Side): string {
@@ -126,11 +114,14 @@ function stageOf(query: PlanQuery, node: InputJoin, host: Plan, limitBytes: numb
     };
 }
 
-/** The plan of a join whose tables do not fit GPU memory, or why it cannot run there. */
+/** The plan of a join or group-by whose tables do not fit GPU memory, or why it cannot run there. */
 export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
-    let stage: OutOfCoreStage;
+    let stage: OutOfCoreStage | OutOfCoreGroupStage;
     try {
-        stage = stageOf(query, requireInputJoin(query), host, limitBytes);
+        stage =
+            query.root.kind === "group"
+                ? groupStageOf(query, query.root, host, limitBytes)
+                : stageOf(query, requireInputJoin(query), host, limitBytes);
     } catch (error) {
         if (error instanceof NotOnDevice) return error;
         throw error;

@@ -11,6 +11,7 @@
 
 #include "fake_gpu.hpp"
 #include "fake_out_of_core.hpp"
+#include "fake_out_of_core_group.hpp"
 
 struct spillway_cuda_buffer {
     spillway_cuda_gpu* gpu;
@@ -226,7 +227,11 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::begin_out_of_core,
                                      fake::build_out_of_core,
                                      fake::probe_out_of_core,
-                                     fake::free_out_of_core};
+                                     fake::free_out_of_core,
+                                     fake::out_of_core_group_bytes,
+                                     fake::begin_out_of_core_group,
+                                     fake::run_out_of_core_group,
+                                     fake::free_out_of_core_group};
 
 }  // namespace
 

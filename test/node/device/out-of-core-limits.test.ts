@@ -140,7 +140,7 @@ describe("the plan", () => {
             ],
             [(r) => joinOf(r, 10, { algorithm: "npj" }), /"npj" was asked for/],
             [(r) => joinOf(r, 10).join(r.fromTable(table(5)), { on: "k", suffix: "_3" }), /more than two relations/],
-            [(r) => joinOf(r, 10).groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } }), /group-bys do not/]
+            [(r) => joinOf(r, 10).groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } }), /group-bys of a join/]
         ];
         await withRuntime(forced, async (runtime) => {
             await withRuntime({ ...forced, device: "auto" }, async (automatic) => {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ColumnType, KeySpec } from "../model/column-type.js";
+import type { StageCommon } from "./stage.js";
+
+/** What the plan decides of a group-by out of core; mirrors OutOfCoreGroupSizes in cuda/out_of_core_group_by. */
+export interface OutOfCoreGroupSizes {
+    /** Of the first pass. */
+    readonly radixBits: number;
+    readonly chunkRows: number;
+    /** Chunks in GPU memory at once. */
+    readonly chunkSlots: number;
+    /** Of a page of partial rows, a key and accumulators each: a power of two. */
+    readonly pageRows: number;
+    readonly pages: number;
+    /** Partial rows that are aggregated at once. */
+    readonly mergeRows: number;
+    /** Unit and limit of pinned host memory for spilled rows. */
+    readonly spillBlockBytes: number;
+    readonly spillBytes: number;
+    /** Of a buffer of groups. */
+    readonly resultRows: number;
+    readonly resultSlots: number;
+    /** Whether chunks are aggregated on their own before they are partitioned; "auto": while that pays. */
+    readonly preAggregation: "auto" | "always" | "never";
+}
+
+export type OutOfCoreNumber = "signed" | "unsigned" | "float";
+
+/** An aggregate of the GPU, over a column of the chunks. */
+export interface OutOfCoreAggregate {
+    readonly kind: "countRows" | "sum" | "min" | "max";
+    readonly number: OutOfCoreNumber;
+    readonly column: number;
+}
+
+/** Mirrors GpuOutOfCoreGroupSpec in native/device/gpu_out_of_core_group.hpp. */
+export interface OutOfCoreGroup {
+    readonly keyBytes: 4 | 8;
+    /** Of the columns of chunks, which have no NULLs. */
+    readonly widths: readonly number[];
+    readonly aggregates: readonly OutOfCoreAggregate[];
+    /** Rows without a key are a group; results have a byte behind the key then. */
+    readonly nullGroup: boolean;
+    readonly sizes: OutOfCoreGroupSizes;
+}
+
+/** A column of the chunks: values, half of each (of 64 bits), or a byte per row that says whether there is one. */
+export interface OutOfCoreChunkColumn {
+    readonly column: number;
+    readonly validity: boolean;
+    readonly part: "whole" | "low" | "high";
+    /** What stands for NULL: what changes no sum, no maximum, no minimum. */
+    readonly fill: "none" | "zero" | "least" | "largest";
+}
+
+/** How a result column is made of those that leave the GPU: the key, [the byte,] the aggregates. */
+export interface OutOfCoreGroupColumn {
+    readonly type: ColumnType;
+    readonly kind: "copy" | "sum" | "mean";
+    readonly value: number;
+    /** Sums of numbers of 64 bits: of their high halves; `value` is that of the low ones. -1: there is none. */
+    readonly high: number;
+    readonly count: number;
+    /** 0 there is NULL here; -1: it is never NULL. */
+    readonly present: number;
+    /** Byte of the key where the value begins. */
+    readonly offset: number;
+    /** Number of the key whose flag says NULL; -1: none does. */
+    readonly key: number;
+    readonly number: OutOfCoreNumber;
+    readonly decimalScale: number;
+    /** Of the input, for errors; -1: none. */
+    readonly column: number;
+}
+
+/** How rows and groups are laid out: all but the sizes. */
+export interface OutOfCoreGroupLayout {
+    readonly group: Omit<OutOfCoreGroup, "sizes">;
+    readonly side: {
+        readonly keys: readonly KeySpec[];
+        readonly columns: readonly OutOfCoreChunkColumn[];
+        /** Byte of the key with a flag for each key that is NULL; -1: none. */
+        readonly nullByte: number;
+    };
+    readonly columns: readonly OutOfCoreGroupColumn[];
+}
+
+/** What each direction of the link will carry, and for how long. */
+export interface OutOfCoreGroupPrediction {
+    readonly h2dBytes: number;
+    readonly d2hBytes: number;
+    /** Packed; part of both directions. */
+    readonly spilledBytes: number;
+    readonly readMs: number;
+    readonly residentMs: number;
+    readonly spilledMs: number;
+}
+
+/** A group-by of an input larger than GPU memory, from its source to the sink. */
+export interface OutOfCoreGroupStage extends StageCommon {
+    readonly kind: "deviceOutOfCoreGroupBy";
+    /** Nothing: its tables are its own. */
+    readonly frees: readonly number[];
+    readonly input: number;
+    readonly layout: OutOfCoreGroupLayout;
+    readonly sizes: OutOfCoreGroupSizes;
+    readonly deviceBytes: number;
+    readonly predicted: OutOfCoreGroupPrediction;
+}

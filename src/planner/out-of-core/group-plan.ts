@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { GroupNode, InputNode } from "../../plan/logical.js";
+import type { OutOfCoreGroupStage } from "../../plan/out-of-core-group-stage.js";
+import type { Plan } from "../../plan/plan.js";
+import { NotOnDevice } from "../device-support.js";
+import { Estimator } from "../estimates.js";
+import type { PlanQuery } from "../plan-search.js";
+import { defaultPolicy } from "../policy.js";
+import { groupDeviceBytes, partialRowBytes } from "./group-device-bytes.js";
+import { outOfCoreGroupLayout } from "./group-layout.js";
+import { packedPartialBytes, predictGroups } from "./group-predict.js";
+import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./group-sizes.js";
+import type { GroupSizeRequest } from "./group-sizes.js";
+import { hostBytes, hostShare, tablesFactor } from "./host-memory.js";
+
+type InputGroup = GroupNode & { readonly child: InputNode };
+
+function requireInputGroup(node: GroupNode): InputGroup {
+    if (node.child.kind !== "input") throw new NotOnDevice("group-bys of a join do not run out of core yet");
+    if (node.algorithm !== undefined) {
+        throw new NotOnDevice(`"${node.algorithm}" was asked for, which groups a table in GPU memory`);
+    }
+    const { input } = node.child;
+    if (input.streamed) throw new NotOnDevice(`\`${input.name}\` is a stream of batches`);
+    return node as InputGroup;
+}
+
+/** As outOfCoreHostBytes; throws NotOnDevice. */
+export function groupHostBytes(query: PlanQuery, root: GroupNode, limitBytes: number): number {
+    const node = requireInputGroup(root);
+    const { group } = outOfCoreGroupLayout(node, query.sink === "count");
+    const { rows } = node.child.input;
+    if (query.debug.outOfCore !== true && tablesFactor * rows * partialRowBytes(group) < limitBytes) return 0;
+    return Math.ceil(mostGroupHostBytes(group, rows, limitBytes) / hostShare);
+}
+
+/** Throws NotOnDevice with why the group-by cannot run out of core. */
+export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limitBytes: number): OutOfCoreGroupStage {
+    const { sink, profile, debug } = query;
+    const node = requireInputGroup(root);
+    const policy = query.policy ?? defaultPolicy;
+    const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
+    const layout = outOfCoreGroupLayout(node, sink === "count");
+    const rows = Math.ceil(estimator.of(node.child).rows);
+    const groups = Math.ceil(estimator.of(node).rows);
+    const statistics = node.keys.length === 0 ? undefined : estimator.statisticsOf(node.child, node.keys);
+    const request: GroupSizeRequest = {
+        ...{ shape: layout.group, rows, groups, limitBytes, debug },
+        packedBytes: packedPartialBytes(layout, statistics),
+        hostBytes: hostBytes(host),
+        sparing: sink === "table"
+    };
+    const sizes = chooseGroupSizes(request);
+    const spilledRows = spilledGroupRows(request, sizes);
+    const nullable = node.keys.some(({ column }) => node.child.columns[column]?.type.nullable === true);
+    const predicted = predictGroups({
+        ...{ layout, rows, sink, profile },
+        groups: sink === "count" ? 0 : groups,
+        spilledBytes: spilledRows * request.packedBytes,
+        spilledShare: rows === 0 ? 0 : spilledRows / rows,
+        keyBits: nullable && layout.group.nullGroup,
+        workers: host.threads
+    });
+    const rings = groupRingBytes(layout.group, sizes);
+    return {
+        id: 0,
+        kind: "deviceOutOfCoreGroupBy",
+        name: sink === "count" ? "count" : "group",
+        algorithm: "out of core on the GPU: chunks aggregated and partitioned in GPU memory, spilled to host memory",
+        rowsIn: rows,
+        rowsOut: groups,
+        frees: [],
+        live: [],
+        memory: { inputBytes: rings.chunks, tableBytes: sizes.spillBytes, outputBytes: rings.results },
+        predictedMs: predicted.readMs + predicted.residentMs + predicted.spilledMs + profile.deviceStageStartMs,
+        predictedSpillBytes: 0,
+        input: 0,
+        ...{ layout, sizes, predicted, deviceBytes: groupDeviceBytes(layout.group, sizes) }
+    };
+}

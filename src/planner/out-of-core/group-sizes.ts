@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { DebugKnobs } from "../../model/debug-knobs.js";
+import { clamp, formatBytes, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
+import type { OutOfCoreGroupSizes } from "../../plan/out-of-core-group-stage.js";
+import { NotOnDevice } from "../device-support.js";
+import {
+    groupChunkBytes,
+    groupDeviceBytes,
+    groupResultBytes,
+    packedGroupBytesMax,
+    partialRowBytes,
+    type GroupSpec
+} from "./group-device-bytes.js";
+
+const kibibyte = 1024;
+const mebibyte = 1024 * kibibyte;
+
+/** As of joins out of core (sizes.ts, which says why); none of those of group-bys alone is measured yet. */
+const spareSlots = 2;
+const chunkSlots = 3;
+const resultSlots = 2;
+const radixBitsRange = [5, 12] as const;
+const bytesPerPartition = 18 * kibibyte;
+const partitionsShare = 1 / 8;
+const chunkBytesMax = 64 * mebibyte;
+const chunkRowsGood = 2 ** 20;
+const chunkRowsSmall = 2 ** 18;
+const chunkRowsLeast = 2 ** 14;
+const chunksMin = 32;
+const chunksShare = 0.25;
+const pageBytesMin = 64 * kibibyte;
+const pageBytesMax = 2 * mebibyte;
+const pageRowsMin = 8;
+const pagesMax = 2 ** 15;
+const spillBlockBytesMax = 16 * mebibyte;
+const spillBlockBytesMin = 64 * kibibyte;
+const likelySlack = 1.25;
+const unlikelyShare = 1 / 8;
+const ringShare = 1 / 4;
+
+/** A partition should be aggregated at once, with others. */
+const partitionsPerMerge = 4;
+/** Of the limit, for what is aggregated at once: five rows for each. */
+const mergeShare = 1 / 4;
+const mergeRowsMax = 2 ** 27;
+/** Pages are aggregated again when they may hold half as many groups as rows. */
+const rowsPerGroupMax = 2;
+
+export interface GroupSizeRequest {
+    readonly shape: GroupSpec;
+    readonly rows: number;
+    readonly groups: number;
+    /** Mean bytes of a spilled row. */
+    readonly packedBytes: number;
+    /** GPU memory that the query may use. */
+    readonly limitBytes: number;
+    /** Host memory for chunks, blocks of groups and what is spilled. */
+    readonly hostBytes: number;
+    /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
+    readonly sparing: boolean;
+    readonly debug: DebugKnobs;
+}
+
+/** Blocks are rounded up to 2 MiB, and small ones are taken while the group-by runs. */
+function budgetOf(limitBytes: number): number {
+    return limitBytes - Math.min(limitBytes / 16, 16 * mebibyte + limitBytes / 256);
+}
+
+/** Pinned memory of the host for rows and groups on their way. */
+export function groupRingBytes(shape: GroupSpec, sizes: OutOfCoreGroupSizes): { chunks: number; results: number } {
+    return {
+        chunks: (sizes.chunkSlots + spareSlots) * groupChunkBytes(shape, sizes.chunkRows),
+        results: (sizes.resultSlots + spareSlots) * groupResultBytes(shape, sizes.resultRows)
+    };
+}
+
+/** Partial rows that pages have to hold if none of them leaves. */
+function heldRows({ rows, groups }: GroupSizeRequest): number {
+    return Math.min(rows, rowsPerGroupMax * groups);
+}
+
+function chooseRadixBits(request: GroupSizeRequest): number {
+    const { shape, limitBytes, debug } = request;
+    const [least, most] = radixBitsRange;
+    if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
+    const bytesMax = Math.max(1, (limitBytes * mergeShare) / 5 / partitionsPerMerge);
+    const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
+    const wanted = Math.ceil(Math.log2(Math.max(1, (heldRows(request) * partialRowBytes(shape)) / bytesMax)));
+    return clamp(wanted, least, Math.min(most, Math.max(least, affordable)));
+}
+
+function choosePageRows({ shape, limitBytes }: GroupSizeRequest, chunkRows: number | undefined): number {
+    const wanted = clamp(limitBytes / pagesMax, pageBytesMin, pageBytesMax);
+    const good = powerOfTwoAtLeast(Math.ceil(wanted / partialRowBytes(shape)));
+    // Small chunks are for tests, which have few rows.
+    return chunkRows === undefined ? good : clamp(powerOfTwoAtMost(chunkRows), pageRowsMin, good);
+}
+
+function withChunks(sizes: OutOfCoreGroupSizes, chunkRows: number): OutOfCoreGroupSizes {
+    const mergeRows = Math.max(sizes.mergeRows, chunkRows, sizes.pageRows);
+    return { ...sizes, chunkRows, mergeRows, resultRows: chunkRows };
+}
+
+function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
+    const { shape, rows: inputRows, limitBytes, hostBytes, debug } = request;
+    if (debug.chunkRows !== undefined) return debug.chunkRows;
+    const taken = (rows: number): number => groupDeviceBytes(shape, withChunks(sizes, rows));
+    const pinned = (rows: number): number => {
+        const { chunks, results } = groupRingBytes(shape, withChunks(sizes, rows));
+        return chunks + results;
+    };
+    const widest = Math.max(partialRowBytes(shape), groupChunkBytes(shape, 2 ** 20) / 2 ** 20);
+    const most = powerOfTwoAtMost(chunkBytesMax / widest);
+    let rows = clamp(powerOfTwoAtMost(Math.max(1, inputRows / chunksMin)), chunkRowsSmall, most);
+    while (rows > chunkRowsGood && taken(rows) > limitBytes * chunksShare) rows /= 2;
+    const fits = (): boolean => taken(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
+    while (rows > chunkRowsLeast && !fits()) rows /= 2;
+    return rows;
+}
+
+/** As many as a share of the memory takes: what is aggregated together frees more than its parts do. */
+function chooseMergeRows({ shape, rows, limitBytes }: GroupSizeRequest, { chunkRows, pageRows }: OutOfCoreGroupSizes) {
+    const affordable = powerOfTwoAtMost(Math.max(1, (limitBytes * mergeShare) / 5 / partialRowBytes(shape)));
+    const useful = powerOfTwoAtLeast(Math.max(1, rows));
+    return Math.max(chunkRows, pageRows, Math.min(affordable, useful, mergeRowsMax));
+}
+
+/** The rest of the limit, or what all rows need when the last pages of all partitions are almost empty. */
+function choosePages(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
+    const { shape, rows, limitBytes, debug } = request;
+    const budgetBytes = budgetOf(limitBytes);
+    const least = Math.ceil(sizes.chunkRows / sizes.pageRows) + 1;
+    const all = Math.max(least, Math.ceil(rows / sizes.pageRows) + 2 ** sizes.radixBits);
+    const most = Math.max(least, Math.ceil(all * (debug.residentShare ?? 1)));
+    const fits = (pages: number): boolean => groupDeviceBytes(shape, { ...sizes, pages }) <= budgetBytes;
+    if (!fits(least)) {
+        const wanted = formatBytes(groupDeviceBytes(shape, { ...sizes, pages: least }));
+        throw new NotOnDevice(`it takes ${wanted} of GPU memory at least`);
+    }
+    let [fitting, tooMany] = [least, most + 1];
+    while (fitting + 1 < tooMany) {
+        const pages = Math.floor((fitting + tooMany) / 2);
+        if (fits(pages)) fitting = pages;
+        else tooMany = pages;
+    }
+    return fitting;
+}
+
+/** Partial rows that leave GPU memory if partitions are as large as expected: those that find no page. */
+export function spilledGroupRows(
+    request: GroupSizeRequest,
+    { pages, pageRows, radixBits }: OutOfCoreGroupSizes
+): number {
+    const held = heldRows(request);
+    // Each partition wastes half a page.
+    const room = Math.max(0, pages - 2 ** radixBits / 2) * pageRows;
+    return held <= room ? 0 : request.rows * (1 - room / held);
+}
+
+/** Packed rows if all of them leave GPU memory and packing gains nothing, and a chunk for partitions that leave late. */
+function spilledMost(shape: GroupSpec, rows: number, { chunkRows, radixBits }: OutOfCoreGroupSizes): number {
+    return (Math.ceil(rows / chunkRows) + 1) * packedGroupBytesMax(shape, chunkRows, radixBits);
+}
+
+/** Host memory that a group-by of so many rows could use. */
+export function mostGroupHostBytes(shape: GroupSpec, rows: number, limitBytes: number): number {
+    const rest = { packedBytes: 0, hostBytes: Infinity, sparing: false, debug: {} };
+    const sizes = sizesOf({ shape, rows, groups: rows, limitBytes, ...rest });
+    const { chunks, results } = groupRingBytes(shape, sizes);
+    return chunks + results + spilledMost(shape, rows, sizes) + spillBlockBytesMax;
+}
+
+/** All that the host has for it and the rows could take; too little for what is expected is a reason not to begin. */
+function chooseSpill(
+    request: GroupSizeRequest,
+    sizes: OutOfCoreGroupSizes
+): { spillBytes: number; spillBlockBytes: number } {
+    const { shape, rows, hostBytes, sparing, packedBytes } = request;
+    const { chunks, results } = groupRingBytes(shape, sizes);
+    const free = Math.floor(hostBytes - chunks - results);
+    const wanted = Math.ceil(spilledGroupRows(request, sizes) * packedBytes * 1.05);
+    if (wanted > free) {
+        throw new NotOnDevice(
+            `rows that it spills need about ${formatBytes(wanted)} of host memory, ` +
+                `${formatBytes(Math.max(0, free))} are left of the budget`
+        );
+    }
+    const all = spilledMost(shape, rows, sizes);
+    const spillBlockBytes = clamp(powerOfTwoAtMost(all / 64), spillBlockBytesMin, spillBlockBytesMax);
+    const most = sparing ? Math.min(all, Math.max(wanted * likelySlack, all * unlikelyShare)) : all;
+    return { spillBytes: Math.min(free, Math.ceil(most) + spillBlockBytes), spillBlockBytes };
+}
+
+/** All sizes but those of spilled rows. */
+function sizesOf(request: GroupSizeRequest): OutOfCoreGroupSizes {
+    let sizes: OutOfCoreGroupSizes = {
+        radixBits: chooseRadixBits(request),
+        pageRows: choosePageRows(request, request.debug.chunkRows),
+        ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, mergeRows: 0 },
+        ...{ spillBlockBytes: 0, spillBytes: 0, preAggregation: "auto" }
+    };
+    sizes = withChunks(sizes, chooseChunkRows(request, sizes));
+    sizes = { ...sizes, mergeRows: chooseMergeRows(request, sizes) };
+    return { ...sizes, pages: choosePages(request, sizes) };
+}
+
+/** Sizes of a group-by out of core; throws NotOnDevice where GPU or host memory is too little. */
+export function chooseGroupSizes(request: GroupSizeRequest): OutOfCoreGroupSizes {
+    const sizes = sizesOf(request);
+    return { ...sizes, ...chooseSpill(request, sizes) };
+}

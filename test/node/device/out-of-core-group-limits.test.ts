@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// When group-bys run out of core, what explain and reports say of them, and what becomes of them when something fails.
+import { rmSync, truncateSync } from "node:fs";
+import { Decimal, Float32, Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
+import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import { afterEach, describe, expect, test } from "vitest";
+import { groupDeviceBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
+import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
+import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { Sandbox } from "../../support/sandbox.js";
+import { binding, openEngine } from "../addon/support.js";
+
+useGpu();
+
+const mebibyte = 2 ** 20;
+const forced = { device: "gpu", memory: { device: "64MiB", host: "256MiB" }, debug: { outOfCore: true } } as const;
+
+async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+    const runtime = await openRuntime({ threads: 2, ...options });
+    try {
+        return await body(runtime);
+    } finally {
+        await runtime.close();
+    }
+}
+
+function behave(behaviour: string | undefined): void {
+    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
+    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
+}
+
+afterEach(() => behave(undefined));
+
+/** Each key comes `times` times, the repetitions far apart. */
+function table(rows: number, times = 2): Table {
+    const keys = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i % Math.ceil(rows / times)));
+    return new Table({ k: makeVector(keys), v: makeVector(Int32Array.from({ length: rows }, (_, i) => i)) });
+}
+
+function groupOf(runtime: Runtime, rows = 3000, times = 2): Query {
+    const aggregates = { n: { count: "*" }, sum: { sum: "v" } } as const;
+    return runtime.groupBy(runtime.fromTable(table(rows, times)), { keys: ["k"], aggregates });
+}
+
+describe("the plan", () => {
+    test("takes a group-by whose tables do not fit out of core, with the memory that is allowed", async () => {
+        const rows = 1_800_000;
+        await withRuntime({ device: "gpu", memory: { device: "52MiB", host: "512MiB" } }, async (runtime) => {
+            const query = groupOf(runtime, rows, 20);
+            const explained = await query.explain();
+            expect(explained.plan.stages.map(({ kind }) => kind)).toEqual(["deviceOutOfCoreGroupBy"]);
+            expect(explained.plan.deviceMemory?.estimatedBytes).toBeLessThanOrEqual(52 * mebibyte);
+            let found = 0;
+            for await (const batch of query.batches()) found += batch.numRows;
+            expect(found).toBe(rows / 20);
+            const report = query.report();
+            expect(report).toMatchObject({ device: "gpu", rowsOut: rows / 20 });
+            expect(report?.devicePeakBytes).toBeLessThanOrEqual(52 * mebibyte);
+        });
+        await withRuntime({ device: "gpu", memory: { device: "1GiB", host: "512MiB" } }, async (runtime) => {
+            const { plan } = await groupOf(runtime, rows, 20).explain();
+            expect(plan.stages.map(({ kind }) => kind)).toEqual(["upload", "deviceGroup", "deliver"]);
+        });
+    });
+
+    test("says what the link carries, and the report what it carried", async () => {
+        await withRuntime(forced, async (runtime) => {
+            const query = groupOf(runtime);
+            const text = String(await query.explain());
+            expect(text).toMatch(/group: out of core on the GPU: chunks aggregated and partitioned/);
+            expect(text).toMatch(/2\^5 partitions, pages for [\d,]+ groups in GPU memory, chunks of [\d,]+ rows/);
+            expect(text).toMatch(/link: [\d.]+ KiB to the GPU, [\d.]+ KiB from it, with 0 B of spilled rows each way/);
+            expect(text).toMatch(/read [\d.]+ ms, resident partitions [\d.]+ ms, spilled partitions [\d.]+ ms/);
+            expect((await query.toTable()).numRows).toBe(1500);
+            const { h2dBytes, d2hBytes, predicted, ...told } =
+                query.report()!.stages[0]!.device!.outOfCoreGroupBy!;
+            expect(h2dBytes).toBe(3000 * 12);
+            expect(predicted.h2dBytes).toBe(h2dBytes);
+            expect(d2hBytes).toBe(1500 * 24);
+            expect(told).toMatchObject({ partitions: 32, residentPartitions: 32, spilledRows: 0, spilledBytes: 0 });
+            expect(query.report()?.uploadedBytes).toBe(h2dBytes);
+        });
+        const debug = { outOfCore: true, residentShare: 0, radixBits: 4, chunkRows: 64 };
+        await withRuntime({ ...forced, debug }, async (runtime) => {
+            const query = groupOf(runtime);
+            expect(String(await query.explain())).toContain("2^4 partitions, pages for 128 groups");
+            expect(await query.count()).toBe(1500);
+            const { spilledRows, spilledBytes, h2dBytes } = query.report()!.stages[0]!.device!.outOfCoreGroupBy!;
+            expect(spilledRows).toBeGreaterThan(1000);
+            // Counted groups have no sums.
+            expect(h2dBytes).toBe(spilledBytes + 3000 * 8);
+        });
+    });
+
+    test("knows the GPU memory that the plugin takes", async () => {
+        const engine = openEngine();
+        const unlimited = { ordinal: 0, memoryBytes: 0, pinnedBytes: 2 ** 26, keptPinnedBytes: 2 ** 26 };
+        await binding.openDevice(engine, unlimited);
+        const nullable = new Table({
+            k: vectorFromArray([1, null], new Int32()),
+            v: vectorFromArray([null, 1.5], new Float32())
+        });
+        for (const debug of [{}, { radixBits: 9 }, { chunkRows: 1000 }, { residentShare: 0 }]) {
+            await withRuntime({ ...forced, debug: { outOfCore: true, ...debug } }, async (runtime) => {
+                for (const input of [table(100_000), nullable]) {
+                    for (const kind of ["sum", "mean", "min", "max", "count"] as const) {
+                        for (const result of ["count", "batches"] as const) {
+                            const aggregates = { a: { [kind]: "v" } as { sum: string }, n: { count: "*" } };
+                            const query = runtime.groupBy(runtime.fromTable(input), { keys: ["k"], aggregates });
+                            const { plan } = await query.explain({ result });
+                            const { layout, sizes } = plan.stages[0] as OutOfCoreGroupStage;
+                            const told = binding.outOfCoreGroupBytes(engine, { ...layout.group, sizes });
+                            expect(groupDeviceBytes(layout.group, sizes)).toBe(told);
+                        }
+                    }
+                }
+            });
+        }
+        binding.closeEngine(engine);
+    });
+
+    test("says why a group-by cannot run out of core", async () => {
+        const wide = new Table(
+            Object.fromEntries(["k", "a", "b", "c"].map((name) => [name, makeVector(BigInt64Array.of(1n, 2n))]))
+        );
+        const text = new Table({
+            t: vectorFromArray(["a", null], new Utf8()),
+            k: vectorFromArray([1n, null], wide.schema.fields[0]!.type),
+            i: vectorFromArray([1, null], new Int32()),
+            d: makeVector({ type: new Decimal(2, 30, 128), data: Uint32Array.of(1, 0, 0, 0, 2, 0, 0, 0) })
+        });
+        const of = (input: Table, keys: string[], aggregates: Record<string, object>, more = {}) => (r: Runtime) =>
+            r.groupBy(r.fromTable(input), { keys, aggregates: aggregates as { a: { sum: string } }, ...more });
+        const cases: [(runtime: Runtime) => Query, RegExp][] = [
+            [of(text, ["t"], {}), /key `t` is text or bytes/],
+            [of(wide, ["k", "a"], {}), /the key has 16 bytes/],
+            [of(text, ["k", "i"], {}), /the key has 13 bytes with a byte for NULLs/],
+            [of(wide, ["k"], { a: { sum: "a" }, b: { sum: "b" } }), /40 bytes in 4 numbers, 32 in 24 are the most/],
+            [of(text, ["i"], { a: { max: "t" } }), /`max` of column `t`/],
+            [of(text, ["i"], { a: { sum: "d" } }), /`sum` of column `d`/],
+            [of(text, ["i"], { a: { first: "i" } }), /`first` of column `i`/],
+            [of(text, ["i"], { a: { countDistinct: "i" } }), /`countDistinct` of column `i`/],
+            [of(wide, ["k"], { a: { sum: "a" } }, { algorithm: "pgb-tr" }), /"pgb-tr" was asked for/]
+        ];
+        await withRuntime(forced, async (runtime) => {
+            await withRuntime({ ...forced, device: "auto" }, async (automatic) => {
+                for (const [make, reason] of cases) {
+                    await expect(make(runtime).toTable()).rejects.toMatchObject({
+                        code: "UNSUPPORTED_TYPE",
+                        details: { option: "device" },
+                        message: expect.stringMatching(reason) as string
+                    });
+                    const query = make(automatic);
+                    await query.toTable();
+                    expect(query.report()).toMatchObject({ device: "cpu" });
+                    expect(query.report()?.deviceReason).toMatch(reason);
+                }
+            });
+        });
+    });
+
+    test("says so where the memory is too little", async () => {
+        await withRuntime({ ...forced, memory: { device: "24MiB" } }, async (runtime) => {
+            const message = expect.stringMatching(/it takes [\d.]+ MiB of GPU memory at least/) as string;
+            await expect(groupOf(runtime).count()).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", message });
+        });
+    });
+});
+
+describe("a running group-by", () => {
+    const memory = { device: "128MiB", host: "256MiB" };
+    const chunked = { device: "gpu", memory, debug: { outOfCore: true, chunkRows: 128 } } as const;
+
+    test.skipIf(usesRealGpu)("ends at once when it is aborted, and the next one runs", async () => {
+        await withRuntime(chunked, async (runtime) => {
+            behave("slow");
+            const controller = new AbortController();
+            setTimeout(() => controller.abort(), 50);
+            const reason = { name: "AbortError" };
+            await expect(groupOf(runtime).count({ signal: controller.signal })).rejects.toMatchObject(reason);
+            behave(undefined);
+            expect(await groupOf(runtime).count()).toBe(1500);
+            expect(runtime.memory().host.usedBytes).toBe(0);
+        });
+    });
+
+    test("ends when its reader does, and waits for one that runs queries of its own", async () => {
+        await withRuntime(chunked, async (runtime) => {
+            for await (const batch of groupOf(runtime).batches({ batchRows: 10 })) {
+                expect(batch.numRows).toBeGreaterThan(0);
+                break;
+            }
+            let rows = 0;
+            for await (const batch of groupOf(runtime).batches({ batchRows: 500 })) {
+                rows += batch.numRows;
+                expect(await groupOf(runtime, 300).count()).toBe(150);
+            }
+            expect(rows).toBe(1500);
+        });
+    });
+
+    test("ends when its input does, and the next one runs", async () => {
+        using sandbox = new Sandbox();
+        await withRuntime(chunked, async (runtime) => {
+            const path = sandbox.write(table(50_000));
+            const input = await runtime.fromArrowFile(path);
+            const query = runtime.groupBy(input, { keys: ["k"], aggregates: { n: { count: "*" } } });
+            truncateSync(path, 1000);
+            await expect(query.toTable()).rejects.toMatchObject({ code: expect.stringMatching(/^FILE_/) as string });
+            rmSync(path);
+            expect(await groupOf(runtime).count()).toBe(1500);
+            expect(runtime.memory().host.usedBytes).toBe(0);
+        });
+    });
+
+    test.skipIf(usesRealGpu)("a GPU without memory is an error, or the CPU engine's turn", async () => {
+        await withRuntime(chunked, async (runtime) => {
+            expect(await groupOf(runtime).count()).toBe(1500);
+            behave("refuse");
+            await expect(groupOf(runtime).count()).rejects.toMatchObject({ code: "OUT_OF_MEMORY" });
+            behave(undefined);
+            expect(await groupOf(runtime).count()).toBe(1500);
+        });
+        // Groups that nobody has seen can be those of another engine.
+        await withRuntime({ ...chunked, device: "auto" }, async (runtime) => {
+            await groupOf(runtime).count();
+            behave("refuse");
+            const query = groupOf(runtime);
+            expect((await query.toTable()).numRows).toBe(1500);
+            expect(query.report()).toMatchObject({ device: "cpu" });
+            let rows = 0;
+            for await (const batch of groupOf(runtime).batches()) rows += batch.numRows;
+            expect(rows).toBe(1500);
+        });
+    });
+});
