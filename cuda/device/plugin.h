@@ -266,18 +266,7 @@ typedef struct spillway_cuda_functions {
                               spillway_cuda_status* status);
     void (*free_out_of_core)(spillway_cuda_out_of_core* join);
 
-    /*
-     * Group-bys beyond GPU memory (plugin_out_of_core_group.h), as joins: begin and run, once each. sink: NULL where
-     * groups are only counted.
-     */
-    void (*out_of_core_group_bytes)(const spillway_cuda_out_of_core_group_spec* spec, uint64_t* bytes,
-                                    spillway_cuda_status* status);
-    void (*begin_out_of_core_group)(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_group_spec* spec,
-                                    spillway_cuda_out_of_core_group** group, spillway_cuda_status* status);
-    void (*run_out_of_core_group)(spillway_cuda_out_of_core_group* group, const spillway_cuda_source* source,
-                                  const spillway_cuda_sink* sink, spillway_cuda_out_of_core_group_report* report,
-                                  spillway_cuda_status* status);
-    void (*free_out_of_core_group)(spillway_cuda_out_of_core_group* group);
+    spillway_cuda_out_of_core_group_functions out_of_core_group; /* plugin_out_of_core_group.h */
 } spillway_cuda_functions;
 
 #define SPILLWAY_CUDA_FUNCTION_COUNT 35

@@ -15,6 +15,9 @@
 extern "C" {
 #endif
 
+struct spillway_cuda_gpu;
+struct spillway_cuda_status;
+
 /* A group-by that has begun. */
 typedef struct spillway_cuda_out_of_core_group spillway_cuda_out_of_core_group;
 
@@ -67,6 +70,22 @@ typedef struct spillway_cuda_out_of_core_group_report {
     double spilled_ms;
     uint64_t peak_bytes; /* of the device after it */
 } spillway_cuda_out_of_core_group_report;
+
+/*
+ * Part of spillway_cuda_functions. What the spec's sizes take of GPU memory; needs no GPU. Then begin and run, once
+ * each, which return when the device is done. sink: NULL where groups are only counted. After an error the group-by can
+ * only be freed.
+ */
+typedef struct spillway_cuda_out_of_core_group_functions {
+    void (*bytes)(const spillway_cuda_out_of_core_group_spec* spec, uint64_t* bytes,
+                  struct spillway_cuda_status* status);
+    void (*begin)(struct spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_group_spec* spec,
+                  spillway_cuda_out_of_core_group** group, struct spillway_cuda_status* status);
+    void (*run)(spillway_cuda_out_of_core_group* group, const spillway_cuda_source* source,
+                const spillway_cuda_sink* sink, spillway_cuda_out_of_core_group_report* report,
+                struct spillway_cuda_status* status);
+    void (*free)(spillway_cuda_out_of_core_group* group);
+} spillway_cuda_out_of_core_group_functions;
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "plugin/out_of_core_group.hpp"
-
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -9,6 +7,7 @@
 #include "out_of_core_group_by/out_of_core_group_by.hpp"
 #include "plugin/handles.hpp"
 #include "plugin/out_of_core_callbacks.hpp"
+#include "plugin/out_of_core_group.hpp"
 
 // The child is the first member, so that it is counted until the memory is back in its pools.
 struct spillway_cuda_out_of_core_group {

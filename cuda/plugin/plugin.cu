@@ -179,10 +179,8 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::build_out_of_core_call,
     cuda::probe_out_of_core_call,
     cuda::free_out_of_core,
-    cuda::out_of_core_group_bytes_call,
-    cuda::begin_out_of_core_group_call,
-    cuda::run_out_of_core_group_call,
-    cuda::free_out_of_core_group,
+    {cuda::out_of_core_group_bytes_call, cuda::begin_out_of_core_group_call, cuda::run_out_of_core_group_call,
+     cuda::free_out_of_core_group},
 };
 static_assert(sizeof(spillway_cuda_functions) ==
                   offsetof(spillway_cuda_functions, open_device) + SPILLWAY_CUDA_FUNCTION_COUNT * sizeof(void (*)()),

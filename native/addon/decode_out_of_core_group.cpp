@@ -18,9 +18,8 @@ uint64_t count_of(const Field& field, int64_t min = 0) {
 }
 
 GpuNumberKind decode_number(const Field& field) {
-    return field.one_of<GpuNumberKind>({{"signed", GpuNumberKind::kSigned},
-                                        {"unsigned", GpuNumberKind::kUnsigned},
-                                        {"float", GpuNumberKind::kFloat}});
+    return field.one_of<GpuNumberKind>(
+        {{"signed", GpuNumberKind::kSigned}, {"unsigned", GpuNumberKind::kUnsigned}, {"float", GpuNumberKind::kFloat}});
 }
 
 GpuPartial decode_partial(const Field& field, const GpuOutOfCoreGroupSpec& spec) {
@@ -53,10 +52,9 @@ GpuOutOfCoreGroupSizes decode_sizes(const Field& field) {
     sizes.spill_bytes = count_of(fields["spillBytes"]);
     sizes.result_rows = count_of(fields["resultRows"], 1);
     sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
-    sizes.pre_aggregation =
-        fields["preAggregation"].one_of<GpuPreAggregation>({{"auto", GpuPreAggregation::kAuto},
-                                                            {"always", GpuPreAggregation::kAlways},
-                                                            {"never", GpuPreAggregation::kNever}});
+    sizes.pre_aggregation = fields["preAggregation"].one_of<GpuPreAggregation>({{"auto", GpuPreAggregation::kAuto},
+                                                                                {"always", GpuPreAggregation::kAlways},
+                                                                                {"never", GpuPreAggregation::kNever}});
     fields.finish();
     return sizes;
 }

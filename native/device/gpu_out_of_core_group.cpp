@@ -13,8 +13,8 @@ namespace {
 struct PlainGroupSpec {
     explicit PlainGroupSpec(const GpuOutOfCoreGroupSpec& from) {
         for (const GpuPartial& aggregate : from.aggregates) {
-            aggregates.push_back({static_cast<int32_t>(aggregate.kind), static_cast<int32_t>(aggregate.number),
-                                  aggregate.column});
+            aggregates.push_back(
+                {static_cast<int32_t>(aggregate.kind), static_cast<int32_t>(aggregate.number), aggregate.column});
         }
         spec.key_bytes = from.key_bytes;
         spec.null_group = from.null_group ? 1 : 0;
@@ -22,10 +22,17 @@ struct PlainGroupSpec {
         spec.aggregate_count = aggregates.size();
         spec.aggregates = aggregates.data();
         const GpuOutOfCoreGroupSizes& sizes = from.sizes;
-        spec.sizes = {sizes.radix_bits,  sizes.chunk_slots,  sizes.chunk_rows,
-                      sizes.page_rows,   sizes.pages,        sizes.merge_rows,
-                      sizes.spill_block_bytes, sizes.spill_bytes, sizes.result_rows,
-                      sizes.result_slots, static_cast<int32_t>(sizes.pre_aggregation)};
+        spec.sizes = {sizes.radix_bits,
+                      sizes.chunk_slots,
+                      sizes.chunk_rows,
+                      sizes.page_rows,
+                      sizes.pages,
+                      sizes.merge_rows,
+                      sizes.spill_block_bytes,
+                      sizes.spill_bytes,
+                      sizes.result_rows,
+                      sizes.result_slots,
+                      static_cast<int32_t>(sizes.pre_aggregation)};
     }
     PlainGroupSpec(const PlainGroupSpec&) = delete;
 
@@ -37,7 +44,7 @@ struct PlainGroupSpec {
 
 template <>
 void detail::GpuOwned<spillway_cuda_out_of_core_group>::reset() noexcept {
-    if (handle_ != nullptr) open_->functions.free_out_of_core_group(std::exchange(handle_, nullptr));
+    if (handle_ != nullptr) open_->functions.out_of_core_group.free(std::exchange(handle_, nullptr));
     open_.reset();
 }
 
@@ -55,7 +62,7 @@ uint64_t GpuOutOfCoreGroupBy::device_bytes(const GpuDevice& device, const GpuOut
     const PlainGroupSpec plain(spec);
     spillway_cuda_status status{};
     uint64_t bytes = 0;
-    device.functions().out_of_core_group_bytes(&plain.spec, &bytes, &status);
+    device.functions().out_of_core_group.bytes(&plain.spec, &bytes, &status);
     check_gpu(status, device.ordinal());
     return bytes;
 }
@@ -64,7 +71,7 @@ GpuOutOfCoreGroupBy GpuOutOfCoreGroupBy::begin(GpuDevice& device, const GpuOutOf
     const PlainGroupSpec plain(spec);
     spillway_cuda_status status{};
     spillway_cuda_out_of_core_group* handle = nullptr;
-    device.functions().begin_out_of_core_group(device.handle(), &plain.spec, &handle, &status);
+    device.functions().out_of_core_group.begin(device.handle(), &plain.spec, &handle, &status);
     check_gpu(status, device.ordinal());
     return GpuOutOfCoreGroupBy(device.shared(), handle);
 }
@@ -73,7 +80,7 @@ GpuOutOfCoreGroupReport GpuOutOfCoreGroupBy::run(GpuChunkSource& source, GpuResu
     Callbacks callbacks(source, sink);
     spillway_cuda_status status{};
     spillway_cuda_out_of_core_group_report told{};
-    open_->functions.run_out_of_core_group(handle_, &callbacks.plain_source, callbacks.rows(), &told, &status);
+    open_->functions.out_of_core_group.run(handle_, &callbacks.plain_source, callbacks.rows(), &told, &status);
     callbacks.check(status, open_->ordinal);
     GpuOutOfCoreGroupReport report;
     report.rows = told.rows;

@@ -86,8 +86,7 @@ class OutOfCoreGroup {
         const uint64_t zero[2] = {};
         OutputBatch batch;
         batch.rows = 1;
-        batch.columns = columns(
-            std::vector<const uint8_t*>(widths_.size(), reinterpret_cast<const uint8_t*>(zero)), 1);
+        batch.columns = columns(std::vector<const uint8_t*>(widths_.size(), reinterpret_cast<const uint8_t*>(zero)), 1);
         sink_->push(0, std::move(batch));
     }
 

@@ -105,8 +105,8 @@ function outOfCoreLines({ sizes, predicted, path }: OutOfCoreStage): string[] {
 function outOfCoreGroupLines({ sizes, predicted }: OutOfCoreGroupStage): string[] {
     const { h2dBytes, d2hBytes, spilledBytes, readMs, residentMs, spilledMs } = predicted;
     return [
-        `2^${sizes.radixBits} partitions, pages for ${formatCount(sizes.pages * sizes.pageRows)} groups in GPU memory, ` +
-            `chunks of ${formatCount(sizes.chunkRows)} rows`,
+        `2^${sizes.radixBits} partitions, pages for ${formatCount(sizes.pages * sizes.pageRows)} groups ` +
+            `in GPU memory, chunks of ${formatCount(sizes.chunkRows)} rows`,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
         `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +

@@ -14,6 +14,7 @@ import { openRuntime } from "../../dist/index.js";
 import { algorithms } from "./algorithms.mjs";
 import { check, compare, counts, joinTypes, options } from "./checks.mjs";
 import { outOfCore } from "./out-of-core.mjs";
+import { outOfCoreGroups } from "./out-of-core-groups.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 
 const joinAlgorithm = options["join-algorithm"];
@@ -196,6 +197,7 @@ try {
     await chains(gpu, cpu);
     await pieces(cpu);
     await outOfCore(cpu, folder);
+    await outOfCoreGroups(cpu);
     await commandLine(folder);
 } finally {
     await gpu.close();

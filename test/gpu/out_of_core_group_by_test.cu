@@ -158,4 +158,18 @@ GPU_TEST("out-of-core group-by: several columns, and none") {
     check_memories(OutOfCoreGroupCheck(alone, {{Aggregate::kCountRows}}), 3, "keys alone");
 }
 
+GPU_TEST("out-of-core group-by: groups that are only counted") {
+    const uint64_t rows = small_or_full(1500, 20000);
+    const OutOfCoreGroupCheck check(keyed_values(drawn_keys(rows, rows / 3, test_seed()), 8, 0.05), kSumAndCount, true);
+    for (const OutOfCoreGroupSizes& sizes : memories(rows, 2)) {
+        const OutOfCoreGroupBySpec spec = check.spec(sizes);
+        PinnedChunks source = check.chunks(sizes);
+        OutOfCoreGroupBy group_by(test_device(), spec);
+        const OutOfCoreGroupByReport report = group_by.run(source, nullptr);
+        CHECK_EQ(report.groups, check.expected().rows());
+        CHECK_EQ(report.d2h_bytes, report.spilled_bytes);
+        CHECK(source.all_released());
+    }
+}
+
 }  // namespace spillway::gpu_test

@@ -144,7 +144,14 @@ class GroupLayoutDraft {
                 const number = this.#numberOf(kind, input);
                 const count = kind === "mean" || input.type.nullable ? this.#values(column) : undefined;
                 const present = this.#present(input, count);
-                return { kind, number, decimalScale, column, ...this.#sum(column, number), ...some({ count, present }) };
+                return {
+                    kind,
+                    number,
+                    decimalScale,
+                    column,
+                    ...this.#sum(column, number),
+                    ...some({ count, present })
+                };
             }
             case "min":
             case "max": {
@@ -170,7 +177,7 @@ class GroupLayoutDraft {
         return type.order === "decimal" ? "signed" : type.order;
     }
 
-    /** What is 0 in a group without a value; undefined: there is no such group. Without keys there is one of no rows. */
+    /** What is 0 in a group without a value; undefined: there is no such group. Without keys one has no rows. */
     #present({ type }: LogicalColumn, count: number | undefined): number | undefined {
         if (type.nullable) return count;
         return this.node.keys.length === 0 ? this.#count() : undefined;
@@ -230,8 +237,7 @@ class GroupLayoutDraft {
 
     #find(wanted: OutOfCoreAggregate): number {
         const found = this.#aggregates.findIndex(
-            ({ kind, number, column }) =>
-                kind === wanted.kind && number === wanted.number && column === wanted.column
+            ({ kind, number, column }) => kind === wanted.kind && number === wanted.number && column === wanted.column
         );
         return found >= 0 ? found : this.#aggregates.push(wanted) - 1;
     }
@@ -256,4 +262,3 @@ function some(values: { count?: number | undefined; present?: number | undefined
 export function outOfCoreGroupLayout(node: GroupNode, counted: boolean): OutOfCoreGroupLayout {
     return new GroupLayoutDraft(node).make(counted);
 }
-

@@ -157,7 +157,7 @@ export function spilledGroupRows(
     return held <= room ? 0 : request.rows * (1 - room / held);
 }
 
-/** Packed rows if all of them leave GPU memory and packing gains nothing, and a chunk for partitions that leave late. */
+/** Packed rows if all of them leave and packing gains nothing, and a chunk for partitions that leave late. */
 function spilledMost(shape: GroupSpec, rows: number, { chunkRows, radixBits }: OutOfCoreGroupSizes): number {
     return (Math.ceil(rows / chunkRows) + 1) * packedGroupBytesMax(shape, chunkRows, radixBits);
 }

@@ -52,8 +52,8 @@ class OutOfCoreGroup {
     using Key = std::pair<bool, uint64_t>;  // whether there is one
 
     void add_chunk(const spillway_cuda_chunk& chunk);
-    void add_value(Value& value, const spillway_cuda_out_of_core_aggregate& aggregate,
-                   const spillway_cuda_chunk& chunk, uint64_t row) const;
+    void add_value(Value& value, const spillway_cuda_out_of_core_aggregate& aggregate, const spillway_cuda_chunk& chunk,
+                   uint64_t row) const;
     void spill();
     void give(const Key& key, const Group& group);
     std::string text_of(const Value& value, const spillway_cuda_out_of_core_aggregate& aggregate) const;

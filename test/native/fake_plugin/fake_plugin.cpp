@@ -228,10 +228,8 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::build_out_of_core,
                                      fake::probe_out_of_core,
                                      fake::free_out_of_core,
-                                     fake::out_of_core_group_bytes,
-                                     fake::begin_out_of_core_group,
-                                     fake::run_out_of_core_group,
-                                     fake::free_out_of_core_group};
+                                     {fake::out_of_core_group_bytes, fake::begin_out_of_core_group,
+                                      fake::run_out_of_core_group, fake::free_out_of_core_group}};
 
 }  // namespace
 

@@ -72,8 +72,7 @@ describe("the plan", () => {
             expect(text).toMatch(/link: [\d.]+ KiB to the GPU, [\d.]+ KiB from it, with 0 B of spilled rows each way/);
             expect(text).toMatch(/read [\d.]+ ms, resident partitions [\d.]+ ms, spilled partitions [\d.]+ ms/);
             expect((await query.toTable()).numRows).toBe(1500);
-            const { h2dBytes, d2hBytes, predicted, ...told } =
-                query.report()!.stages[0]!.device!.outOfCoreGroupBy!;
+            const { h2dBytes, d2hBytes, predicted, ...told } = query.report()!.stages[0]!.device!.outOfCoreGroupBy!;
             expect(h2dBytes).toBe(3000 * 12);
             expect(predicted.h2dBytes).toBe(h2dBytes);
             expect(d2hBytes).toBe(1500 * 24);
@@ -129,8 +128,10 @@ describe("the plan", () => {
             i: vectorFromArray([1, null], new Int32()),
             d: makeVector({ type: new Decimal(2, 30, 128), data: Uint32Array.of(1, 0, 0, 0, 2, 0, 0, 0) })
         });
-        const of = (input: Table, keys: string[], aggregates: Record<string, object>, more = {}) => (r: Runtime) =>
-            r.groupBy(r.fromTable(input), { keys, aggregates: aggregates as { a: { sum: string } }, ...more });
+        const of =
+            (input: Table, keys: string[], aggregates: Record<string, object>, more = {}) =>
+            (r: Runtime) =>
+                r.groupBy(r.fromTable(input), { keys, aggregates: aggregates as { a: { sum: string } }, ...more });
         const cases: [(runtime: Runtime) => Query, RegExp][] = [
             [of(text, ["t"], {}), /key `t` is text or bytes/],
             [of(wide, ["k", "a"], {}), /the key has 16 bytes/],

@@ -62,9 +62,24 @@ afterAll(async () => {
 
 /** With their bytes. */
 const keyTypes: [DataType, number][] = [
-    ...([[new Int8(), 1], [new Int16(), 2], [new Int32(), 4], [new Int64(), 8], [new Uint8(), 1]] as const),
-    ...([[new Uint32(), 4], [new Uint64(), 8], [new Bool(), 1], [new DateDay(), 4], [new Float32(), 4]] as const),
-    ...([[new Float64(), 8], [new TimestampMillisecond(), 8]] as const)
+    ...([
+        [new Int8(), 1],
+        [new Int16(), 2],
+        [new Int32(), 4],
+        [new Int64(), 8],
+        [new Uint8(), 1]
+    ] as const),
+    ...([
+        [new Uint32(), 4],
+        [new Uint64(), 8],
+        [new Bool(), 1],
+        [new DateDay(), 4],
+        [new Float32(), 4]
+    ] as const),
+    ...([
+        [new Float64(), 8],
+        [new TimestampMillisecond(), 8]
+    ] as const)
 ].map(([type, bytes]) => [type, bytes]);
 const numbers: DataType[] = [
     ...[new Int8(), new Int16(), new Int32(), new Int64(), new Uint8(), new Uint16(), new Uint32(), new Uint64()],
@@ -88,7 +103,10 @@ function groupCase(random: Random): GroupCase {
     const columns: PlainColumn[] = [];
     const keys: string[] = [];
     const nulls = random.chance(0.5);
-    for (let left = random.pick([0, 7, 8, 8]); left > 0 && keys.length < 3 && (keys.length === 0 || random.chance(0.6));) {
+    for (
+        let left = random.pick([0, 7, 8, 8]);
+        left > 0 && keys.length < 3 && (keys.length === 0 || random.chance(0.6));
+    ) {
         const fitting = keyTypes.filter(([, bytes]) => bytes <= left);
         if (fitting.length === 0) break;
         const [type, bytes] = random.pick(fitting);
@@ -103,7 +121,9 @@ function groupCase(random: Random): GroupCase {
     if (keys.length === 0 || random.chance(0.5)) aggregates.push({ alias: "rows", kind: "count", column: "*" });
     for (let i = random.below(4); i > 0; --i) {
         const type = random.pick(random.chance(0.8) ? numbers : others);
-        const kinds = numbers.includes(type) ? (["sum", "mean", "min", "max", "count"] as const) : (["min", "max"] as const);
+        const kinds = numbers.includes(type)
+            ? (["sum", "mean", "min", "max", "count"] as const)
+            : (["min", "max"] as const);
         columns.push({ name: `v${i}`, type, values: valuesOf(random, type, rows) as PlainColumn["values"] });
         for (const kind of kinds) {
             if (random.chance(0.4)) aggregates.push({ alias: `${kind}${i}`, kind, column: `v${i}` });
@@ -137,7 +157,12 @@ function groupBy(runtime: Runtime, { keys, aggregates }: GroupCase, table: Retur
 }
 
 /** Why it was refused; undefined: it ran. */
-async function checkGroups(random: Random, sandbox: Sandbox, groups: GroupCase, gpu: Runtime): Promise<string | undefined> {
+async function checkGroups(
+    random: Random,
+    sandbox: Sandbox,
+    groups: GroupCase,
+    gpu: Runtime
+): Promise<string | undefined> {
     const input = random.chance(0.5)
         ? gpu.fromTable(groups.table)
         : await gpu.fromArrowFile(sandbox.write(groups.table));
@@ -187,7 +212,12 @@ describe("group-bys out of core", () => {
             { name: "u", type: new Uint64(), values: unsigned }
         ];
         const table = buildTable(columns, oneBatch(rows));
-        const of = (aggregates: GroupCase["aggregates"]): GroupCase => ({ table, keys: ["k"], aggregates, text: "large" });
+        const of = (aggregates: GroupCase["aggregates"]): GroupCase => ({
+            table,
+            keys: ["k"],
+            aggregates,
+            text: "large"
+        });
         const cases = [
             of([{ alias: "sum", kind: "sum", column: "s" }]),
             of([{ alias: "mean", kind: "mean", column: "u" }])
