@@ -39,11 +39,11 @@ export interface DebugKnobs {
     pieceRows?: number;
     /** With device "auto": what the GPU can run runs there, whatever the predicted times. */
     gpu?: boolean;
-    /** GPU: joins that can run out of core do, also where their tables would fit GPU memory. */
+    /** GPU: joins and group-bys that can run out of core do, also where their tables would fit GPU memory. */
     outOfCore?: boolean;
-    /** Joins out of core: rows of a chunk, 64 at least (`radixBits`: at most 12). */
+    /** Out of core: rows of a chunk, 64 at least (`radixBits`: at most 12). */
     chunkRows?: number;
-    /** Joins out of core: share of the build side's partitions that begin in GPU memory, 0 .. 1. */
+    /** Out of core: share of the build side's partitions, or of a group-by's rows, with room in GPU memory, 0 .. 1. */
     residentShare?: number;
 }
 

@@ -43,6 +43,8 @@ const partitionsPerMerge = 4;
 /** Of the limit, for what is aggregated at once: five rows for each. */
 const mergeShare = 1 / 4;
 const mergeRowsMax = 2 ** 27;
+/** All but pages takes no more, where that can be helped. */
+const withoutPagesShare = 3 / 4;
 /** Pages are aggregated again when they may hold half as many groups as rows. */
 const rowsPerGroupMax = 2;
 
@@ -118,18 +120,30 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
     return rows;
 }
 
+function leastPages({ chunkRows, pageRows }: OutOfCoreGroupSizes): number {
+    return Math.ceil(chunkRows / pageRows) + 1;
+}
+
 /** As many as a share of the memory takes: what is aggregated together frees more than its parts do. */
-function chooseMergeRows({ shape, rows, limitBytes }: GroupSizeRequest, { chunkRows, pageRows }: OutOfCoreGroupSizes) {
+function chooseMergeRows({ shape, rows, limitBytes }: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
+    const { chunkRows, pageRows } = sizes;
     const affordable = powerOfTwoAtMost(Math.max(1, (limitBytes * mergeShare) / 5 / partialRowBytes(shape)));
     const useful = powerOfTwoAtLeast(Math.max(1, rows));
-    return Math.max(chunkRows, pageRows, Math.min(affordable, useful, mergeRowsMax));
+    const least = Math.max(chunkRows, pageRows);
+    const taken = (mergeRows: number): number =>
+        groupDeviceBytes(shape, { ...sizes, mergeRows, pages: leastPages(sizes) });
+    let mergeRows = Math.max(least, Math.min(affordable, useful, mergeRowsMax));
+    while (mergeRows > least && taken(mergeRows) > limitBytes * withoutPagesShare) {
+        mergeRows = Math.max(least, mergeRows / 2);
+    }
+    return mergeRows;
 }
 
 /** The rest of the limit, or what all rows need when the last pages of all partitions are almost empty. */
 function choosePages(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { shape, rows, limitBytes, debug } = request;
     const budgetBytes = budgetOf(limitBytes);
-    const least = Math.ceil(sizes.chunkRows / sizes.pageRows) + 1;
+    const least = leastPages(sizes);
     const all = Math.max(least, Math.ceil(rows / sizes.pageRows) + 2 ** sizes.radixBits);
     const most = Math.max(least, Math.ceil(all * (debug.residentShare ?? 1)));
     const fits = (pages: number): boolean => groupDeviceBytes(shape, { ...sizes, pages }) <= budgetBytes;

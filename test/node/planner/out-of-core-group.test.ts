@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Layouts, sizes and predictions of group-bys out of core, from the shapes of relations alone.
+import { Float64, Int16, Int32, Int64, type DataType } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
+import type { Plan } from "../../../src/plan/plan.js";
+import { NotOnDevice } from "../../../src/planner/device-support.js";
+import { partialRowBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
+import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { group, inputNode, join, planQueryOf, type InputShape } from "../../support/planning.js";
+
+const gibibyte = 2 ** 30;
+const columns: Record<string, DataType> = { k: new Int64(), v: new Int64() };
+const manyRows = 2 ** 30;
+const sumAndCount = { keys: ["k"], aggregates: { n: { count: "*" }, sum: { sum: "v" } } };
+
+function queryOf(shape: InputShape, options: object = sumAndCount, more: Partial<PlanQuery> = {}): PlanQuery {
+    const root = group(inputNode(columns, shape), options);
+    return planQueryOf(root, { budgetBytes: 128 * gibibyte, threads: 16, ...more });
+}
+
+function planOf(query: PlanQuery, limitBytes: number): Plan | NotOnDevice {
+    return planOutOfCore(query, planQuery(query), limitBytes);
+}
+
+function stageOf(query: PlanQuery, limitBytes: number): OutOfCoreGroupStage {
+    const plan = planOf(query, limitBytes);
+    if (plan instanceof NotOnDevice) throw plan;
+    return plan.stages[0] as OutOfCoreGroupStage;
+}
+
+const hinted = (groups: number): object => ({ ...sumAndCount, hints: { groups } });
+
+describe("layouts", () => {
+    test("numbers of 64 bits are added in halves, NULLs are zeros that are not counted", () => {
+        const exact = stageOf(queryOf({ rows: 1000 }), gibibyte).layout;
+        expect(exact.group).toMatchObject({ keyBytes: 8, widths: [4, 4], nullGroup: false });
+        expect(exact.group.aggregates.map(({ kind, number }) => `${kind} ${number}`)).toEqual([
+            "countRows signed",
+            "sum unsigned",
+            "sum signed"
+        ]);
+        expect(partialRowBytes(exact.group)).toBe(32);
+        const options = { keys: ["k"], aggregates: { mean: { mean: "v" } } };
+        const nullable = stageOf(queryOf({ rows: 1000, nullable: true }, options), gibibyte).layout;
+        expect(nullable.group).toMatchObject({ widths: [1, 4, 4], nullGroup: true });
+        expect(nullable.side.columns.map(({ fill }) => fill)).toEqual(["none", "zero", "zero"]);
+        expect(nullable.columns[1]).toMatchObject({ kind: "mean", value: 3, high: 4, count: 2, present: 2 });
+    });
+
+    test("several keys share a word, with a flag for each that may be NULL", () => {
+        const types = { a: new Int16(), b: new Int32(), v: new Float64() };
+        const of = (nullable: boolean, sink: PlanQuery["sink"]): OutOfCoreGroupStage["layout"] => {
+            const root = group(inputNode(types, { nullable }), { keys: ["a", "b"], aggregates: { m: { max: "v" } } });
+            return stageOf(planQueryOf(root, { sink }), gibibyte).layout;
+        };
+        expect(of(false, "batches").side.nullByte).toBe(-1);
+        const { group: spec, side, columns: results } = of(true, "batches");
+        expect([spec.nullGroup, side.nullByte]).toEqual([false, 6]);
+        expect(results.map(({ offset, key, present }) => [offset, key, present])).toEqual([
+            [0, 0, -1],
+            [2, 1, -1],
+            [0, -1, 2]
+        ]);
+        expect(of(true, "count")).toMatchObject({ group: { widths: [] }, columns: [] });
+    });
+});
+
+describe("sizes", () => {
+    test("stay below every limit, down to what the least chunks take", () => {
+        for (let limit = 48 * 2 ** 20; limit <= 2 ** 37; limit *= 1.7) {
+            for (const rows of [0, 1000, 10 ** 6, manyRows]) {
+                for (const groups of [10, 10 ** 6, manyRows]) {
+                    const { sizes, deviceBytes } = stageOf(queryOf({ rows }, hinted(groups)), limit);
+                    expect(deviceBytes).toBeLessThanOrEqual(limit);
+                    expect(sizes.pages * sizes.pageRows).toBeGreaterThanOrEqual(sizes.chunkRows + sizes.pageRows);
+                    expect(sizes.mergeRows).toBeGreaterThanOrEqual(Math.max(sizes.chunkRows, sizes.pageRows));
+                    expect(Math.log2(sizes.pageRows) % 1).toBe(0);
+                }
+            }
+        }
+        expect(planOf(queryOf({ rows: 1000 }), 24 * 2 ** 20)).toBeInstanceOf(NotOnDevice);
+    });
+
+    test("leave host memory for everything else", () => {
+        const query = queryOf({ rows: manyRows }, hinted(manyRows));
+        const { memory } = stageOf(query, 4 * gibibyte);
+        const taken = memory.inputBytes + memory.tableBytes + memory.outputBytes;
+        expect(taken).toBeLessThan(query.budgetBytes * 0.95);
+        const poor = planOf(queryOf({ rows: manyRows }, hinted(manyRows), { budgetBytes: 4 * gibibyte }), 4 * gibibyte);
+        expect((poor as NotOnDevice).reason).toMatch(/rows that it spills need about [\d.]+ GiB of host memory/);
+    });
+
+    test("are what is asked for", () => {
+        const debug = { radixBits: 3, chunkRows: 1000, residentShare: 0 };
+        const { sizes } = stageOf(queryOf({ rows: 10 ** 6 }, sumAndCount, { debug }), gibibyte);
+        expect(sizes).toMatchObject({ radixBits: 3, chunkRows: 1000, pageRows: 512, pages: 3 });
+    });
+});
+
+describe("predictions", () => {
+    test("count the input once, spilled rows twice, groups once", () => {
+        const few = stageOf(queryOf({ rows: manyRows }, hinted(1000)), 4 * gibibyte).predicted;
+        expect(few).toMatchObject({ h2dBytes: manyRows * 16, d2hBytes: 1000 * 32, spilledBytes: 0, spilledMs: 0 });
+        const many = stageOf(queryOf({ rows: manyRows }, hinted(manyRows)), 4 * gibibyte).predicted;
+        expect(many.spilledBytes).toBeGreaterThan(8 * gibibyte);
+        expect(many.h2dBytes).toBe(manyRows * 16 + many.spilledBytes);
+        expect(many.spilledMs).toBeGreaterThan(0);
+        const counted = queryOf({ rows: manyRows }, hinted(manyRows), { sink: "count" });
+        const { h2dBytes, d2hBytes, spilledBytes } = stageOf(counted, 64 * gibibyte).predicted;
+        expect([h2dBytes, d2hBytes, spilledBytes]).toEqual([manyRows * 8, 0, 0]);
+    });
+});
+
+test("host memory is asked for where tables are not likely to fit", () => {
+    expect(outOfCoreHostBytes(queryOf({ rows: manyRows }), 16 * gibibyte)).toBeGreaterThan(32 * gibibyte);
+    expect(outOfCoreHostBytes(queryOf({ rows: 1000 }), gibibyte)).toBe(0);
+    const forced = queryOf({ rows: 1000 }, sumAndCount, { debug: { outOfCore: true } });
+    expect(outOfCoreHostBytes(forced, gibibyte)).toBeGreaterThan(0);
+    const joined = join(inputNode(columns, { name: "l" }), inputNode(columns, { name: "r" }), { on: "k" });
+    expect(outOfCoreHostBytes(planQueryOf(group(joined, { keys: ["k"], aggregates: {} })), 1)).toBe(0);
+});
