@@ -2,7 +2,7 @@
 /*
  * The part of plugin.h for joins of relations larger than GPU memory. Both sides come in chunks of host memory from a
  * source of the host, and result rows leave into memory of a sink of the host; what fits neither GPU memory nor the
- * rows' first chunk waits in pinned host memory of the plugin. The numbers of enum classes are those of
+ * rows' first chunk waits in pinned host memory of the plugin, or on a disk of the host. The numbers of enum classes are those of
  * out_of_core/out_of_core_join.hpp and materialize/join_output.hpp.
  */
 #ifndef SPILLWAY_CUDA_DEVICE_PLUGIN_OUT_OF_CORE_H
@@ -51,6 +51,18 @@ typedef struct spillway_cuda_sink {
     void (*close)(void* context);
 } spillway_cuda_sink;
 
+/*
+ * Storage for spilled rows that find no room in pinned memory. Threads of the plugin call, several at once, from begin
+ * to the end of free_out_of_core. They return 0; -1: it failed, for a reason that the caller keeps.
+ */
+typedef struct spillway_cuda_disk {
+    void* context;
+    /* Writes the bytes, and tells where. */
+    int32_t (*write)(void* context, const void* data, uint64_t bytes, uint64_t* at);
+    /* Reads what begins `offset` bytes into what was written at `at`. */
+    int32_t (*read)(void* context, uint64_t at, uint64_t offset, void* data, uint64_t bytes);
+} spillway_cuda_disk;
+
 /* Widths of a side's columns beside its key: 1, 2, 4, 8 or 16 bytes; a row has 32 bytes at most with its key. */
 typedef struct spillway_cuda_widths {
     uint64_t count;
@@ -74,6 +86,8 @@ typedef struct spillway_cuda_out_of_core_sizes {
     uint64_t spill_block_bytes;
     uint64_t spill_bytes;
     uint64_t result_rows;
+    uint64_t disk_block_bytes;
+    uint32_t disk_blocks; /* 0: rows go to no disk */
 } spillway_cuda_out_of_core_sizes;
 
 typedef struct spillway_cuda_out_of_core_spec {
@@ -87,6 +101,7 @@ typedef struct spillway_cuda_out_of_core_spec {
     uint64_t output_count;
     const spillway_cuda_output_column* outputs; /* rows and sums */
     spillway_cuda_out_of_core_sizes sizes;
+    const spillway_cuda_disk* disk; /* NULL: none */
 } spillway_cuda_out_of_core_spec;
 
 typedef struct spillway_cuda_out_of_core_report {
@@ -95,7 +110,9 @@ typedef struct spillway_cuda_out_of_core_report {
     uint64_t h2d_bytes; /* over the link: chunks, spilled rows that came back */
     uint64_t d2h_bytes; /* ... spilled rows, result rows */
     uint64_t spilled_rows[2];
-    uint64_t spilled_bytes[2];    /* as packed */
+    uint64_t spilled_bytes[2];    /* as packed, in memory and on disk */
+    uint64_t disk_written_bytes;  /* of them */
+    uint64_t disk_read_bytes;
     uint64_t resident_partitions; /* after the build side */
     double build_ms;
     double probe_ms;

@@ -22,6 +22,11 @@ std::unique_ptr<BloomFilter> make_filter(Device& device, const OutOfCoreSpec& sp
     return std::make_unique<BloomFilter>(device, spec.sizes.filter_words);
 }
 
+std::unique_ptr<DiskTier> make_disk(Device& device, SpillDisk* disk, const OutOfCoreSizes& sizes) {
+    if (disk == nullptr || sizes.disk_blocks == 0) return nullptr;
+    return std::make_unique<DiskTier>(device, *disk, sizes.disk_block_bytes, sizes.disk_blocks);
+}
+
 void check(const OutOfCoreSpec& spec) {
     if (spec.sizes.radix_bits < 0 || spec.sizes.radix_bits > kRadixBitsMax) {
         throw Error(ErrorCode::kInvalid, "joins out of core have 0 to 12 radix bits in their first pass");
@@ -102,7 +107,7 @@ const OutOfCoreSpec& checked(const OutOfCoreSpec& spec) {
     return spec;
 }
 
-JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer)
+JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer, SpillDisk* disk)
     : device(opened),
       bytes_before(opened.memory().used_bytes()),
       spec(checked(wanted)),
@@ -111,7 +116,8 @@ JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer)
       ring(opened, wanted.sizes.chunk_slots, shape.slot_bytes),
       build(opened, parcels, shape.rows[0], shape.code[0], wanted.sizes, shape.index_rows, shape.rules.build_marks),
       filter(make_filter(opened, wanted, shape)),
-      store(opened, peer, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
+      store(opened, peer, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes,
+            make_disk(opened, disk, wanted.sizes)),
       spiller(opened, parcels, store, shape.code, shape.run_words),
       writer(make_writer(opened, wanted, shape)),
       joiner(opened, parcels, wanted.result, shape.columns, shape.batch_tiles, writer.get()) {

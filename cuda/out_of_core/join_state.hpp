@@ -34,7 +34,7 @@ struct JoinShape {
 
 // All that a join holds; members go in reverse order, so that what copies waits before its memory goes.
 struct JoinState {
-    JoinState(Device& device, const OutOfCoreSpec& spec, Device* peer);
+    JoinState(Device& device, const OutOfCoreSpec& spec, Device* peer, SpillDisk* disk);
 
     // Waits for all copies from and to memory of others; after an error.
     void wait_for_copies() noexcept;

@@ -16,7 +16,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 class OutOfCoreJoin::Work {
   public:
-    Work(Device& device, const OutOfCoreSpec& spec, Device* peer) : state_(device, spec, peer) {}
+    Work(Device& device, const OutOfCoreSpec& spec, Device* peer, SpillDisk* disk)
+        : state_(device, spec, peer, disk) {}
 
     void build(ChunkSource& source) {
         const auto start = std::chrono::steady_clock::now();
@@ -114,6 +115,8 @@ class OutOfCoreJoin::Work {
             report.spilled_rows[side] = state_.store.rows(side);
             report.spilled_bytes[side] = state_.store.bytes(side);
         }
+        report.disk_written_bytes = state_.store.disk_written_bytes();
+        report.disk_read_bytes = state_.store.disk_read_bytes();
         report.h2d_bytes = state_.ring.copied_bytes();
         report.d2h_bytes = report.spilled_bytes[0] + report.spilled_bytes[1] +
                            (state_.writer == nullptr ? 0 : state_.writer->copied_bytes());
@@ -122,9 +125,9 @@ class OutOfCoreJoin::Work {
     JoinState state_;
 };
 
-OutOfCoreJoin::OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec, Device* peer) {
+OutOfCoreJoin::OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec, Device* peer, SpillDisk* disk) {
     device.make_current();
-    work_ = std::make_unique<Work>(device, spec, peer);
+    work_ = std::make_unique<Work>(device, spec, peer, disk);
 }
 OutOfCoreJoin::~OutOfCoreJoin() = default;
 

@@ -7,6 +7,7 @@
 
 #include "device/device.hpp"
 #include "materialize/join_output.hpp"
+#include "out_of_core/spill_disk.hpp"
 
 // Joins of relations that are larger than GPU memory, in host memory or a peer's: the Triton join (Lutz, Breß, Zeuch,
 // Rabl and Markl, SIGMOD 2022) by way of copy engines, with the residency of a hybrid hash join (docs/internals.md).
@@ -61,7 +62,9 @@ struct OutOfCoreSizes {
     uint64_t pages = 0;                  // for build rows, in device memory
     uint32_t resident_partitions = ~0U;  // that begin in device memory; more are spilled when pages run out
     uint64_t spill_block_bytes = 0;      // unit of pinned host memory for spilled rows
-    uint64_t spill_bytes = 0;            // of it at most
+    uint64_t spill_bytes = 0;            // of it at most; what is more goes to disk, if there is one
+    uint64_t disk_block_bytes = 0;       // unit of what is written to disk
+    uint32_t disk_blocks = 0;            // of pinned host memory, beside spill_bytes, on their way to it; 0: no disk
     bool packed = true;                  // spilled rows; false: in all their bits, as joins without this do
     uint64_t result_rows = 0;            // of a result buffer, kRows
     uint32_t result_slots = 2;
@@ -85,7 +88,9 @@ struct OutOfCoreReport {
     uint64_t h2d_bytes = 0;  // into the device: chunks, spilled rows that came back
     uint64_t d2h_bytes = 0;  // out of it: spilled rows, result rows
     uint64_t spilled_rows[2] = {};
-    uint64_t spilled_bytes[2] = {};    // as packed
+    uint64_t spilled_bytes[2] = {};    // as packed, on every tier
+    uint64_t disk_written_bytes = 0;   // of them
+    uint64_t disk_read_bytes = 0;      // more than were written where partitions come back several times
     uint32_t resident_partitions = 0;  // after the build side
     double build_ms = 0;               // on the caller's clock: until the build side was read and indexed
     double probe_ms = 0;               // ... the probe side read, resident partitions joined
@@ -96,8 +101,9 @@ struct OutOfCoreReport {
 // kOutOfMemory (device or host tier), kInvalid, kCancelled; after an error the object can only be destroyed.
 class OutOfCoreJoin {
   public:
-    // peer: a device whose memory takes spilled rows instead of the host's. Access to it must be enabled.
-    OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec, Device* peer = nullptr);
+    // peer: a device whose memory takes spilled rows instead of the host's. Access to it must be enabled. disk: takes
+    // those that find no room there, until the join goes; threads of the join use it.
+    OutOfCoreJoin(Device& device, const OutOfCoreSpec& spec, Device* peer = nullptr, SpillDisk* disk = nullptr);
     ~OutOfCoreJoin();
     OutOfCoreJoin(const OutOfCoreJoin&) = delete;
     OutOfCoreJoin& operator=(const OutOfCoreJoin&) = delete;

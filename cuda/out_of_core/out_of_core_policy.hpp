@@ -60,6 +60,16 @@ constexpr uint32_t kRunBuffers = 2;
 // (2^30 x 2^30 rows, 11.5 GB back in 480 ms with groups of 2 chunks of 2^22 rows).
 constexpr uint64_t kGroupChunks = 16;
 
+// Threads that write spilled rows to disk, or read them back, a block each: as many requests as a disk has at once. One
+// thread moves 5 to 8 GB/s from and to the system's page cache (native/memory/spill_file.cpp). Not measured on a GPU
+// machine yet.
+constexpr uint64_t kDiskThreads = 4;
+
+// What is read at once from disk, at least: groups of spilled partitions are enlarged for it. 2^30 rows spilled in 2^8
+// runs of 2^22 rows of 12 bytes, in groups of 2^26 rows, come back in pieces of 3 MB; with chunks of 2^20 rows in pieces
+// of 196 kB, where NVMe disks need some 128 kB and four requests at once for their full rate.
+constexpr uint64_t kDiskReadBytes = 256 << 10;
+
 // Sums of one join at most: they are kept in registers.
 constexpr uint32_t kSumColumnsMax = 4;
 

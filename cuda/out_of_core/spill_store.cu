@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
+#include "out_of_core/out_of_core_policy.hpp"
 #include "out_of_core/spill_store.hpp"
 
 namespace spillway::cuda {
 
-SpillStore::SpillStore(Device& device, Device* peer, uint64_t block_bytes, uint64_t limit_bytes)
-    : device_(device), peer_(peer), block_bytes_(block_bytes), limit_bytes_(limit_bytes) {
+SpillStore::SpillStore(Device& device, Device* peer, uint64_t block_bytes, uint64_t limit_bytes,
+                       std::unique_ptr<DiskTier> disk)
+    : device_(device), peer_(peer), block_bytes_(block_bytes), limit_bytes_(limit_bytes), disk_(std::move(disk)) {
     if (block_bytes == 0) throw Error(ErrorCode::kInvalid, "blocks of spilled rows have at least a byte");
     device.make_current();
     stream_.wait_for(device.stream());
@@ -17,6 +20,10 @@ SpillStore::~SpillStore() {
         stream_.synchronize();
     } catch (const Error&) {  // a lost device copies nothing any more
     }
+}
+
+bool SpillStore::fits(uint64_t bytes) const {
+    return bytes <= limit_bytes_ / block_bytes_ * block_bytes_;
 }
 
 void SpillStore::grow(uint64_t bytes) {
@@ -37,8 +44,7 @@ void SpillStore::grow(uint64_t bytes) {
     }
 }
 
-void SpillStore::append(int side, FragmentSet set, const uint32_t* packed) {
-    const uint64_t bytes = set.words * sizeof(uint32_t);
+void SpillStore::append_to_blocks(uint64_t bytes, const uint32_t* packed) {
     grow(used_bytes_ + bytes);
     device_.make_current();
     const uint64_t at = used_bytes_;
@@ -51,14 +57,46 @@ void SpillStore::append(int side, FragmentSet set, const uint32_t* packed) {
         done += some;
     }
     used_bytes_ += bytes;
+}
+
+void SpillStore::append(int side, FragmentSet set, const uint32_t* packed) {
+    const uint64_t bytes = set.words * sizeof(uint32_t);
+    const bool to_disk = disk_ != nullptr && !fits(used_bytes_ + bytes);
+    uint64_t at = used_bytes_;
+    if (to_disk) {
+        at = disk_->append(reinterpret_cast<const uint8_t*>(packed), bytes, stream_.get());
+        if (set.pieces.size() > 1) {
+            ++disk_runs_;
+            disk_runs_bytes_ += bytes;
+        }
+    } else {
+        append_to_blocks(bytes, packed);
+    }
     side_bytes_[side] += bytes;
     for (const RowPiece& piece : set.pieces) side_rows_[side] += piece.rows;
-    runs_[side].push_back({std::move(set), at});
+    runs_[side].push_back({std::move(set), at, to_disk});
 }
 
 void SpillStore::precede(CopyRing& ring) {
+    if (disk_ != nullptr) disk_->finish(stream_.get());
     joint_.record(stream_.get());
     ring.wait_for(joint_);
+}
+
+void SpillStore::announce(int side, const std::vector<FragmentRange>& ranges) {
+    for (const FragmentRange& range : ranges) {
+        const Run& run = runs_[side][range.run];
+        if (run.on_disk) disk_->announce(disk_range(run, range));
+    }
+}
+
+// Partitions are alike: a group's part of a run is to the run as the group's rows are to all that were spilled. Runs of
+// one partition come back as a whole.
+uint64_t SpillStore::group_rows_min(int side) const {
+    if (disk_runs_ == 0) return 0;
+    const double run_bytes = static_cast<double>(disk_runs_bytes_) / static_cast<double>(disk_runs_);
+    const double share = std::min(1.0, kDiskReadBytes / std::max(run_bytes, 1.0));
+    return static_cast<uint64_t>(share * static_cast<double>(side_rows_[side]));
 }
 
 std::vector<FragmentRange> SpillStore::find(int side, uint64_t first, uint64_t last) const {
@@ -80,8 +118,13 @@ std::vector<FragmentRange> SpillStore::find(int side, uint64_t first, uint64_t l
     return ranges;
 }
 
-void SpillStore::load(int side, const FragmentRange& range, CopyRing& ring, uint32_t slot, uint64_t offset) const {
+DiskRange SpillStore::disk_range(const Run& run, const FragmentRange& range) const {
+    return {run.at + run.set.first_word[range.first] * sizeof(uint32_t), range.bytes};
+}
+
+void SpillStore::load(int side, const FragmentRange& range, CopyRing& ring, uint32_t slot, uint64_t offset) {
     const Run& run = runs_[side][range.run];
+    if (run.on_disk) return disk_->load(disk_range(run, range), ring, slot, offset);
     const uint64_t at = run.at + run.set.first_word[range.first] * sizeof(uint32_t);
     for (uint64_t done = 0; done < range.bytes;) {
         const uint64_t in_block = (at + done) % block_bytes_;

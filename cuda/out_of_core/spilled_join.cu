@@ -110,6 +110,9 @@ class SpilledJoin {
     void run() {
         state_.store.precede(state_.ring);
         plan_parts();
+        for (const Part& part : parts_) {
+            for (const int side : {kBuild, kProbe}) state_.store.announce(side, part.ranges[side]);
+        }
         UnitQueue units(state_, parts_);
         for (size_t part = 0; part < parts_.size(); ++part) {
             if (parts_[part].lone) {
@@ -134,7 +137,8 @@ class SpilledJoin {
 
     // Neighbouring partitions join together, until their index would keep the link waiting for room in the ring.
     void plan_parts() {
-        const uint64_t rows_max = kGroupChunks * state_.spec.sizes.chunk_rows;
+        const uint64_t rows_max =
+            std::max(kGroupChunks * state_.spec.sizes.chunk_rows, state_.store.group_rows_min(kBuild));
         std::vector<uint64_t> group;
         uint64_t rows = 0;
         uint64_t pages = 0;

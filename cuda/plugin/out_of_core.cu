@@ -12,14 +12,16 @@
 
 // The child is the first member, so that it is counted until the memory is back in its pools.
 struct spillway_cuda_out_of_core {
-    spillway_cuda_out_of_core(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreSpec& spec)
-        : child(gpu), columns(spec.output.size()), join(gpu->device, spec) {
+    spillway_cuda_out_of_core(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreSpec& spec,
+                              const spillway_cuda_disk* given)
+        : child(gpu), columns(spec.output.size()), disk(given), join(gpu->device, spec, nullptr, disk.usable()) {
         widths[0] = spec.widths[0].size();
         widths[1] = spec.widths[1].size();
     }
     spillway::cuda::Child child;
     size_t widths[2];  // numbers of columns
     size_t columns;    // of the output
+    spillway::cuda::CallbackDisk disk;
     spillway::cuda::OutOfCoreJoin join;
 };
 
@@ -40,6 +42,8 @@ OutOfCoreSizes sizes_of(const spillway_cuda_out_of_core_sizes& given) {
     sizes.spill_bytes = given.spill_bytes;
     sizes.result_rows = given.result_rows;
     sizes.result_slots = given.result_slots;
+    sizes.disk_block_bytes = given.disk_block_bytes;
+    sizes.disk_blocks = given.disk_blocks;
     return sizes;
 }
 
@@ -74,6 +78,8 @@ void tell(const OutOfCoreReport& from, Device& device, uint64_t* sums, spillway_
         report->spilled_rows[side] = from.spilled_rows[side];
         report->spilled_bytes[side] = from.spilled_bytes[side];
     }
+    report->disk_written_bytes = from.disk_written_bytes;
+    report->disk_read_bytes = from.disk_read_bytes;
     report->resident_partitions = from.resident_partitions;
     report->build_ms = from.build_ms;
     report->probe_ms = from.probe_ms;
@@ -111,7 +117,7 @@ void begin_out_of_core_call(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_c
         std::lock_guard<std::mutex> lock(gpu->mutex);
         gpu->device.make_current();
         gpu->device.check_cancelled();
-        *join = std::make_unique<spillway_cuda_out_of_core>(gpu, wanted).release();
+        *join = std::make_unique<spillway_cuda_out_of_core>(gpu, wanted, spec->disk).release();
     });
 }
 

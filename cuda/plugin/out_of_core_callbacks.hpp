@@ -10,7 +10,7 @@
 #include "out_of_core/out_of_core_join.hpp"
 #include "plugin/handles.hpp"
 
-// Sources and sinks of the host as operations beyond GPU memory use them.
+// Sources, sinks and disks of the host as operations beyond GPU memory use them.
 namespace spillway::cuda {
 
 // The device's other callers may go on while the host's code runs, which may wait for them: a reader of result rows
@@ -27,7 +27,7 @@ class Unlocked {
 
 // Whoever called knows why, and does not look at the text.
 [[noreturn]] inline void fail_callback() {
-    throw Error(ErrorCode::kCancelled, "a source or sink of the caller failed");
+    throw Error(ErrorCode::kCancelled, "a source, sink or disk of the caller failed");
 }
 
 class CallbackSource final : public ChunkSource {
@@ -79,6 +79,24 @@ class CallbackSink final : public ResultSink {
     const spillway_cuda_sink sink_;
     const size_t columns_;
     std::unique_lock<std::mutex>& lock_;
+};
+
+class CallbackDisk final : public SpillDisk {
+  public:
+    explicit CallbackDisk(const spillway_cuda_disk* disk) : disk_(disk == nullptr ? spillway_cuda_disk{} : *disk) {}
+
+    SpillDisk* usable() { return disk_.write == nullptr ? nullptr : this; }
+    uint64_t write(const void* data, uint64_t bytes) override {
+        uint64_t at = 0;
+        if (disk_.write(disk_.context, data, bytes, &at) < 0) fail_callback();
+        return at;
+    }
+    void read(uint64_t at, uint64_t offset, void* data, uint64_t bytes) override {
+        if (disk_.read(disk_.context, at, offset, data, bytes) < 0) fail_callback();
+    }
+
+  private:
+    const spillway_cuda_disk disk_;
 };
 
 template <class Enum>
