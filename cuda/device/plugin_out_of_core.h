@@ -2,8 +2,8 @@
 /*
  * The part of plugin.h for joins of relations larger than GPU memory. Both sides come in chunks of host memory from a
  * source of the host, and result rows leave into memory of a sink of the host; what fits neither GPU memory nor the
- * rows' first chunk waits in pinned host memory of the plugin, or on a disk of the host. The numbers of enum classes are those of
- * out_of_core/out_of_core_join.hpp and materialize/join_output.hpp.
+ * rows' first chunk waits in pinned host memory of the plugin, or on a disk of the host. The numbers of enum classes
+ * are those of out_of_core/out_of_core_join.hpp and materialize/join_output.hpp.
  */
 #ifndef SPILLWAY_CUDA_DEVICE_PLUGIN_OUT_OF_CORE_H
 #define SPILLWAY_CUDA_DEVICE_PLUGIN_OUT_OF_CORE_H
@@ -110,8 +110,8 @@ typedef struct spillway_cuda_out_of_core_report {
     uint64_t h2d_bytes; /* over the link: chunks, spilled rows that came back */
     uint64_t d2h_bytes; /* ... spilled rows, result rows */
     uint64_t spilled_rows[2];
-    uint64_t spilled_bytes[2];    /* as packed, in memory and on disk */
-    uint64_t disk_written_bytes;  /* of them */
+    uint64_t spilled_bytes[2];   /* as packed, in memory and on disk */
+    uint64_t disk_written_bytes; /* of them */
     uint64_t disk_read_bytes;
     uint64_t resident_partitions; /* after the build side */
     double build_ms;

@@ -69,8 +69,8 @@ uint64_t DiskTier::append(const uint8_t* from, uint64_t bytes, cudaStream_t stre
         const uint64_t some = std::min(bytes - done, block_bytes_ - in_block);
         Block& block = block_of(number);
         if (in_block == 0) wait_for(block);
-        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(block.memory.as<uint8_t>() + in_block, from + done, some,
-                                            cudaMemcpyDeviceToHost, stream));
+        SPILLWAY_CUDA_CHECK(
+            cudaMemcpyAsync(block.memory.as<uint8_t>() + in_block, from + done, some, cudaMemcpyDeviceToHost, stream));
         done += some;
         appended_bytes_ += some;
         if (in_block + some < block_bytes_) continue;

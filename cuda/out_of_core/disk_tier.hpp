@@ -23,8 +23,8 @@ struct DiskRange {
 
 // Bytes on disk, by way of a few blocks of pinned memory. First they are appended: copy engines fill a block, a thread
 // writes it. Then they are read: ranges are announced in the order in which they will be wanted, threads read them one
-// behind the other into the blocks, some blocks ahead, and copy engines take them from there. The blocks bound both: who
-// appends waits for the disk, and threads that read wait for the link.
+// behind the other into the blocks, some blocks ahead, and copy engines take them from there. The blocks bound both:
+// who appends waits for the disk, and threads that read wait for the link.
 //
 // Bytes that must be moved: each byte over the link, through host memory and to or from the disk, once per direction,
 // whatever the ranges are. Reads are as long as the ranges, but for those that cross the end of a block.
@@ -55,7 +55,7 @@ class DiskTier {
   private:
     struct Block {
         Allocation memory;
-        Event copied;         // the link has written the block, or read it
+        Event copied;          // the link has written the block, or read it
         bool waiting = false;  // for a thread that writes it or fills it
     };
     struct Task {

@@ -16,8 +16,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 
 class OutOfCoreJoin::Work {
   public:
-    Work(Device& device, const OutOfCoreSpec& spec, Device* peer, SpillDisk* disk)
-        : state_(device, spec, peer, disk) {}
+    Work(Device& device, const OutOfCoreSpec& spec, Device* peer, SpillDisk* disk) : state_(device, spec, peer, disk) {}
 
     void build(ChunkSource& source) {
         const auto start = std::chrono::steady_clock::now();

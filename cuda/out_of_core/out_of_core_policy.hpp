@@ -66,8 +66,8 @@ constexpr uint64_t kGroupChunks = 16;
 constexpr uint64_t kDiskThreads = 4;
 
 // What is read at once from disk, at least: groups of spilled partitions are enlarged for it. 2^30 rows spilled in 2^8
-// runs of 2^22 rows of 12 bytes, in groups of 2^26 rows, come back in pieces of 3 MB; with chunks of 2^20 rows in pieces
-// of 196 kB, where NVMe disks need some 128 kB and four requests at once for their full rate.
+// runs of 2^22 rows of 12 bytes, in groups of 2^26 rows, come back in pieces of 3 MB; with chunks of 2^20 rows in
+// pieces of 196 kB, where NVMe disks need some 128 kB and four requests at once for their full rate.
 constexpr uint64_t kDiskReadBytes = 256 << 10;
 
 // Sums of one join at most: they are kept in registers.

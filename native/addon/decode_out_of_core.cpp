@@ -60,6 +60,8 @@ GpuOutOfCoreSizes decode_sizes(const Field& field) {
     sizes.spill_bytes = count_of(fields["spillBytes"]);
     sizes.result_rows = count_of(fields["resultRows"], 1);
     sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
+    sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
+    sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
     fields.finish();
     return sizes;
 }

@@ -33,6 +33,8 @@ Napi::Value encode_run(Napi::Env env, const OutOfCoreRun& run) {
     object.Set("d2hBytes", number(env, report.d2h_bytes));
     object.Set("spilledRows", both_sides(env, report.spilled_rows));
     object.Set("spilledBytes", both_sides(env, report.spilled_bytes));
+    object.Set("diskWrittenBytes", number(env, report.disk_written_bytes));
+    object.Set("diskReadBytes", number(env, report.disk_read_bytes));
     object.Set("partitions", number(env, run.partition_rows.size()));
     object.Set("residentPartitions", number(env, report.resident_partitions));
     object.Set("buildMs", report.build_ms);
@@ -59,7 +61,7 @@ Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
             return join_out_of_core(*build->source, *probe->source, stage, gpu->device, pause, sink,
-                                    job->engine->budget, job->control);
+                                    job->engine->budget, job->control, job->engine->spill_space);
         });
     };
     const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;

@@ -58,8 +58,10 @@ struct Callbacks {
     Callbacks(const Callbacks&) = delete;
 
     const spillway_cuda_sink* rows() const { return sink.object == nullptr ? nullptr : &plain_sink; }
-    void check(const spillway_cuda_status& status, int ordinal) const {
+    void check(const spillway_cuda_status& status, int ordinal, GpuSpillDisk* disk = nullptr) const {
         if (thrown) std::rethrow_exception(thrown);
+        const std::exception_ptr of_disk = disk == nullptr ? nullptr : disk->kept();
+        if (of_disk) std::rethrow_exception(of_disk);
         check_gpu(status, ordinal);
     }
 

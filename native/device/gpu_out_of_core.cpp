@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/gpu_out_of_core.hpp"
 
+#include <exception>
+#include <utility>
+
 #include "cuda/device/plugin.h"
 #include "device/gpu_callbacks.hpp"
 #include "device/gpu_error.hpp"
@@ -9,9 +12,30 @@ namespace spillway {
 
 namespace {
 
+// Nothing may be thrown through the plugin.
+template <class Call>
+int32_t call_disk(void* context, Call&& call) noexcept {
+    auto* const disk = static_cast<GpuSpillDisk*>(context);
+    try {
+        call(*disk);
+        return 0;
+    } catch (...) {
+        disk->keep(std::current_exception());
+        return -1;
+    }
+}
+
+int32_t write_disk(void* context, const void* data, uint64_t bytes, uint64_t* at) {
+    return call_disk(context, [&](GpuSpillDisk& disk) { *at = disk.write(data, bytes); });
+}
+
+int32_t read_disk(void* context, uint64_t at, uint64_t offset, void* data, uint64_t bytes) {
+    return call_disk(context, [&](GpuSpillDisk& disk) { disk.read(at, offset, data, bytes); });
+}
+
 // The plain structs of a spec and what they point at.
 struct PlainSpec {
-    explicit PlainSpec(const GpuOutOfCoreSpec& from) {
+    explicit PlainSpec(const GpuOutOfCoreSpec& from, GpuSpillDisk* to = nullptr) : disk{to, write_disk, read_disk} {
         for (const GpuOutputColumn& output : from.outputs) {
             outputs.push_back({static_cast<int32_t>(output.side), output.column});
         }
@@ -27,13 +51,15 @@ struct PlainSpec {
         spec.output_count = outputs.size();
         spec.outputs = outputs.data();
         const GpuOutOfCoreSizes& sizes = from.sizes;
-        spec.sizes = {sizes.radix_bits,  sizes.chunk_slots,         sizes.chunk_rows,   sizes.page_rows,
-                      sizes.pages,       sizes.resident_partitions, sizes.result_slots, sizes.spill_block_bytes,
-                      sizes.spill_bytes, sizes.result_rows};
+        spec.sizes = {sizes.radix_bits,  sizes.chunk_slots,         sizes.chunk_rows,       sizes.page_rows,
+                      sizes.pages,       sizes.resident_partitions, sizes.result_slots,     sizes.spill_block_bytes,
+                      sizes.spill_bytes, sizes.result_rows,         sizes.disk_block_bytes, sizes.disk_blocks};
+        spec.disk = to == nullptr ? nullptr : &disk;
     }
     PlainSpec(const PlainSpec&) = delete;
 
     std::vector<spillway_cuda_output_column> outputs;
+    const spillway_cuda_disk disk;
     spillway_cuda_out_of_core_spec spec{};
 };
 
@@ -43,6 +69,16 @@ template <>
 void detail::GpuOwned<spillway_cuda_out_of_core>::reset() noexcept {
     if (handle_ != nullptr) open_->functions.free_out_of_core(std::exchange(handle_, nullptr));
     open_.reset();
+}
+
+void GpuSpillDisk::keep(std::exception_ptr thrown) noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!thrown_) thrown_ = std::move(thrown);
+}
+
+std::exception_ptr GpuSpillDisk::kept() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return thrown_;
 }
 
 uint32_t GpuOutOfCoreSpec::output_width(const GpuOutputColumn& output) const {
@@ -60,14 +96,15 @@ uint64_t GpuOutOfCoreJoin::device_bytes(const GpuDevice& device, const GpuOutOfC
     return bytes;
 }
 
-GpuOutOfCoreJoin GpuOutOfCoreJoin::begin(GpuDevice& device, const GpuOutOfCoreSpec& spec) {
-    const PlainSpec plain(spec);
+GpuOutOfCoreJoin GpuOutOfCoreJoin::begin(GpuDevice& device, const GpuOutOfCoreSpec& spec, GpuSpillDisk* disk) {
+    const PlainSpec plain(spec, disk);
     spillway_cuda_status status{};
     spillway_cuda_out_of_core* handle = nullptr;
     device.functions().begin_out_of_core(device.handle(), &plain.spec, &handle, &status);
     check_gpu(status, device.ordinal());
     GpuOutOfCoreJoin join(device.shared(), handle);
     join.partitions_ = uint64_t{1} << spec.sizes.radix_bits;
+    join.disk_ = disk;
     join.sums_ = spec.result == GpuOutOfCoreResult::kSums ? spec.outputs.size() : 0;
     return join;
 }
@@ -78,7 +115,7 @@ std::vector<uint64_t> GpuOutOfCoreJoin::build(GpuChunkSource& source, GpuResultS
     spillway_cuda_status status{};
     open_->functions.build_out_of_core(handle_, &callbacks.plain_source, callbacks.rows(), partition_rows.data(),
                                        &status);
-    callbacks.check(status, open_->ordinal);
+    callbacks.check(status, open_->ordinal, disk_);
     return partition_rows;
 }
 
@@ -90,7 +127,7 @@ GpuOutOfCoreReport GpuOutOfCoreJoin::probe(GpuChunkSource& source, GpuResultSink
     spillway_cuda_out_of_core_report told{};
     open_->functions.probe_out_of_core(handle_, &callbacks.plain_source, callbacks.rows(), report.sums.data(), &told,
                                        &status);
-    callbacks.check(status, open_->ordinal);
+    callbacks.check(status, open_->ordinal, disk_);
     report.result_rows = told.result_rows;
     report.h2d_bytes = told.h2d_bytes;
     report.d2h_bytes = told.d2h_bytes;
@@ -99,6 +136,8 @@ GpuOutOfCoreReport GpuOutOfCoreJoin::probe(GpuChunkSource& source, GpuResultSink
         report.spilled_rows[side] = told.spilled_rows[side];
         report.spilled_bytes[side] = told.spilled_bytes[side];
     }
+    report.disk_written_bytes = told.disk_written_bytes;
+    report.disk_read_bytes = told.disk_read_bytes;
     report.resident_partitions = told.resident_partitions;
     report.build_ms = told.build_ms;
     report.probe_ms = told.probe_ms;

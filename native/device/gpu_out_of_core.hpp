@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
+#include <mutex>
 #include <vector>
 
 #include "device/gpu_device.hpp"
@@ -31,6 +33,8 @@ struct GpuOutOfCoreSizes {
     uint64_t spill_block_bytes = 0;
     uint64_t spill_bytes = 0;
     uint64_t result_rows = 0;
+    uint64_t disk_block_bytes = 0;
+    uint32_t disk_blocks = 0;  // 0: no rows go to disk
 };
 
 // Enumerators have the order of the plugin's.
@@ -66,7 +70,9 @@ struct GpuOutOfCoreReport {
     uint64_t h2d_bytes = 0;
     uint64_t d2h_bytes = 0;
     uint64_t spilled_rows[2] = {};
-    uint64_t spilled_bytes[2] = {};  // as packed
+    uint64_t spilled_bytes[2] = {};  // as packed, in memory and on disk
+    uint64_t disk_written_bytes = 0;
+    uint64_t disk_read_bytes = 0;
     uint64_t resident_partitions = 0;
     double build_ms = 0;
     double probe_ms = 0;
@@ -98,11 +104,31 @@ class GpuResultSink {
     virtual void close() noexcept = 0;                     // the rows of the oldest open() are there
 };
 
+// Where a join puts spilled rows that pinned memory has no room for; it must outlive the join. Threads of the plugin
+// call, several at once. write() and read() may throw: the join ends then, and throws the same.
+class GpuSpillDisk {
+  public:
+    virtual ~GpuSpillDisk() = default;
+    // Returns where the bytes are.
+    virtual uint64_t write(const void* data, uint64_t bytes) = 0;
+    // What begins `offset` bytes into what write() put at `at`.
+    virtual void read(uint64_t at, uint64_t offset, void* data, uint64_t bytes) = 0;
+
+    // The first exception: the plugin has none of its own.
+    void keep(std::exception_ptr thrown) noexcept;
+    std::exception_ptr kept() noexcept;
+
+  private:
+    std::mutex mutex_;
+    std::exception_ptr thrown_;
+};
+
 // build(), then probe(), each once. Throws as GpuDevice; after an error the join can only go.
 class GpuOutOfCoreJoin : public detail::GpuOwned<spillway_cuda_out_of_core> {
   public:
     GpuOutOfCoreJoin() = default;
-    static GpuOutOfCoreJoin begin(GpuDevice& device, const GpuOutOfCoreSpec& spec);
+    // disk: nullptr: there is none.
+    static GpuOutOfCoreJoin begin(GpuDevice& device, const GpuOutOfCoreSpec& spec, GpuSpillDisk* disk = nullptr);
     // GPU memory that the sizes take.
     static uint64_t device_bytes(const GpuDevice& device, const GpuOutOfCoreSpec& spec);
 
@@ -114,6 +140,7 @@ class GpuOutOfCoreJoin : public detail::GpuOwned<spillway_cuda_out_of_core> {
     using GpuOwned::GpuOwned;
     uint64_t partitions_ = 1;
     size_t sums_ = 0;
+    GpuSpillDisk* disk_ = nullptr;
 };
 
 }  // namespace spillway

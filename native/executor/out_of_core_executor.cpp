@@ -9,6 +9,7 @@
 #include "executor/chunk_feeder.hpp"
 #include "executor/out_of_core_phase.hpp"
 #include "executor/result_part.hpp"
+#include "executor/spill_disk.hpp"
 
 namespace spillway {
 
@@ -31,20 +32,26 @@ ResultForm form_of(const OutOfCoreStage& stage, MemoryBudget& budget) {
     return form;
 }
 
+// Of pinned memory for spilled rows, those that are on their way to disk too.
+uint64_t spill_bytes_of(const GpuOutOfCoreSizes& sizes) {
+    return sizes.spill_bytes + sizes.disk_blocks * sizes.disk_block_bytes;
+}
+
 class OutOfCore {
   public:
     OutOfCore(Source* const (&sources)[2], const OutOfCoreStage& stage, GpuDevice& device, const DevicePause& pause,
-              BatchSink* sink, MemoryBudget& budget, JobControl& control)
+              BatchSink* sink, MemoryBudget& budget, JobControl& control, const std::shared_ptr<SpillSpace>& space)
         : sources_{sources[kBuildSide], sources[kProbeSide]},
           stage_(stage),
           budget_(budget),
           control_(control),
           columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
-          spill_(budget.reserve(stage.join.sizes.spill_bytes, "rows that the GPU spills")),
+          spill_(budget.reserve(spill_bytes_of(stage.join.sizes), "rows that the GPU spills")),
           ring_(device, budget, ring_slots(),
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
         if (sink != nullptr) blocks_.emplace(device, form_of(stage, budget), *sink, budget, control, pause);
-        join_ = GpuOutOfCoreJoin::begin(device, stage.join);
+        if (space != nullptr && stage.join.sizes.disk_blocks > 0) disk_.emplace(space, control);
+        join_ = GpuOutOfCoreJoin::begin(device, stage.join, disk_ ? &*disk_ : nullptr);
     }
 
     OutOfCoreRun run() {
@@ -55,6 +62,7 @@ class OutOfCore {
             done.report = join_.probe(chunks, rows);
             // The last rows may wait for a reader who needs the memory of both before he reads on.
             join_.reset();
+            disk_.reset();
             spill_.release();
         });
         return done;
@@ -88,21 +96,23 @@ class OutOfCore {
     Reservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
-    // Last, so that copies have ended before their memory goes.
+    std::optional<SpillDisk> disk_;
+    // Last, so that copies have ended before their memory goes, and threads of the plugin before the disk.
     GpuOutOfCoreJoin join_;
 };
 
 }  // namespace
 
 OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, GpuDevice& device,
-                              const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control) {
+                              const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control,
+                              const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
     SPILLWAY_CHECK(wants_rows == (sink != nullptr && sink->wants_columns()));
     std::optional<OutOfCore> join;
     OutOfCoreRun done;
     try {
         Source* const sources[2] = {&build, &probe};
-        join.emplace(sources, stage, device, pause, wants_rows ? sink : nullptr, budget, control);
+        join.emplace(sources, stage, device, pause, wants_rows ? sink : nullptr, budget, control, space);
         done = join->run();
     } catch (const Error& error) {
         rethrow_undelivered(error, join && join->gave_rows());

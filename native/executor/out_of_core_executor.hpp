@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/job_control.hpp"
 #include "executor/out_of_core_spec.hpp"
 #include "executor/result_blocks.hpp"
 #include "memory/memory_budget.hpp"
+#include "memory/spill_space.hpp"
 #include "model/batch_sink.hpp"
 #include "transfer/source.hpp"
 
@@ -23,9 +25,11 @@ struct OutOfCoreRun {
 // others while the sink's reader is waited for. sink: nullptr where rows are only counted.
 //
 // Chunks of both sides and blocks of result rows are pinned memory and count in the budget, and so does, for the whole
-// join, what it may spill (sizes.spill_bytes). The join runs on the calling thread; others fill chunks and deliver. An
+// join, what it may spill to memory (sizes.spill_bytes) and its way to disk. space: of spill files; nullptr: nothing
+// goes to disk. The join runs on the calling thread; others fill chunks and deliver. An
 // error for lack of memory has the detail "delivered" = "nothing" where the sink was given no rows.
 OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, GpuDevice& device,
-                              const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control);
+                              const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control,
+                              const std::shared_ptr<SpillSpace>& space = nullptr);
 
 }  // namespace spillway

@@ -26,6 +26,9 @@ export interface OutOfCoreReport {
     spilledRows: { build: number; probe: number };
     /** As packed. */
     spilledBytes: { build: number; probe: number };
+    /** Of them, what host memory had no room for; more is read where partitions come back several times. */
+    diskWrittenBytes: number;
+    diskReadBytes: number;
     partitions: number;
     /** Of the build side, that stayed in GPU memory. */
     residentPartitions: number;

@@ -45,6 +45,8 @@ export interface DebugKnobs {
     chunkRows?: number;
     /** Out of core: share of the build side's partitions, or of a group-by's rows, with room in GPU memory, 0 .. 1. */
     residentShare?: number;
+    /** Joins out of core: bytes of spilled rows in host memory; the others go to disk. */
+    hostSpillBytes?: number;
 }
 
 export const debugKnobNames = [
@@ -64,7 +66,8 @@ export const debugKnobNames = [
     "gpu",
     "outOfCore",
     "chunkRows",
-    "residentShare"
+    "residentShare",
+    "hostSpillBytes"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
 const largestRadixBits = 14; // native/model/stage_spec.hpp
@@ -96,7 +99,8 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         ["buildChunkBytes", 1, Number.MAX_SAFE_INTEGER],
         ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER],
         ["pieceRows", 1, Number.MAX_SAFE_INTEGER],
-        ["chunkRows", 64, 2 ** 30]
+        ["chunkRows", 64, 2 ** 30],
+        ["hostSpillBytes", 0, Number.MAX_SAFE_INTEGER]
     ] as const;
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);

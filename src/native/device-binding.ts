@@ -85,6 +85,8 @@ export interface NativeOutOfCoreReport {
     spilledRows: NativeSides;
     /** As packed. */
     spilledBytes: NativeSides;
+    diskWrittenBytes: number;
+    diskReadBytes: number;
     partitions: number;
     residentPartitions: number;
     buildMs: number;

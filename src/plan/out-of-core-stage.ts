@@ -17,6 +17,9 @@ export interface OutOfCoreSizes {
     /** Unit and limit of pinned host memory for spilled rows. */
     readonly spillBlockBytes: number;
     readonly spillBytes: number;
+    /** Pinned host memory of rows on their way to disk and back; no blocks: nothing goes to disk. */
+    readonly diskBlockBytes: number;
+    readonly diskBlocks: number;
     /** Of a buffer of result rows. */
     readonly resultRows: number;
     readonly resultSlots: number;
@@ -82,6 +85,8 @@ export interface OutOfCorePrediction {
     readonly d2hBytes: number;
     /** Packed, of both sides; part of both directions. */
     readonly spilledBytes: number;
+    /** Of them, what host memory has no room for. */
+    readonly diskBytes: number;
     readonly buildMs: number;
     readonly probeMs: number;
     readonly spilledMs: number;

@@ -90,7 +90,7 @@ function tablesOf({ kind }: PlanStage): string {
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
 function outOfCoreLines({ sizes, predicted, path }: OutOfCoreStage): string[] {
-    const { h2dBytes, d2hBytes, spilledBytes, buildMs, probeMs, spilledMs } = predicted;
+    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, buildMs, probeMs, spilledMs } = predicted;
     const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     return [
         `path: ${path.runs} (${path.reason})`,
@@ -98,6 +98,9 @@ function outOfCoreLines({ sizes, predicted, path }: OutOfCoreStage): string[] {
             `chunks of ${formatCount(sizes.chunkRows)} rows`,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        ...(diskBytes > 0
+            ? [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(sizes.spillBytes)} stay in host memory`]
+            : []),
         `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`
     ];
 }

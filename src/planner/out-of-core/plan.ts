@@ -15,6 +15,7 @@ import { outOfCoreLayout } from "./layout.js";
 import { choosePath } from "./path.js";
 import { packedRowBytes, predictOutOfCore } from "./predict.js";
 import { chooseSizes, mostHostBytes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
+import { diskBytes, expectedOnDisk } from "./spill.js";
 
 type InputJoin = JoinNode & { readonly left: InputNode; readonly right: InputNode };
 
@@ -54,9 +55,10 @@ export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBy
     }
 }
 
-function nameOf(node: JoinNode, build: Side): string {
+function nameOf(node: JoinNode, build: Side, onDisk: boolean): string {
     const kind = node.type === "inner" ? "" : `, ${node.type}`;
-    return `partitioned in GPU memory, spilled to host memory${kind} (build side: ${build})`;
+    const spilled = `spilled to host memory${onDisk ? " and disk" : ""}`;
+    return `partitioned in GPU memory, ${spilled}${kind} (build side: ${build})`;
 }
 
 function stageOf(query: PlanQuery, node: InputJoin, host: Plan, limitBytes: number): OutOfCoreStage {
@@ -89,6 +91,7 @@ function stageOf(query: PlanQuery, node: InputJoin, host: Plan, limitBytes: numb
         layout,
         rows: { build: request.buildRows, probe: request.probeRows, result: rowsOut },
         spilled: spilledBytes(request, sizes),
+        onDisk: expectedOnDisk(spilledBytes(request, sizes), sizes),
         residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits),
         keyBits: { build: nullable(by.build), probe: nullable(by.probe) },
         ...{ workers: host.threads, sink, profile }
@@ -99,14 +102,18 @@ function stageOf(query: PlanQuery, node: InputJoin, host: Plan, limitBytes: numb
         id: 0,
         kind: "deviceOutOfCoreJoin",
         name: sink === "count" ? "count" : "join",
-        algorithm: `out of core on the GPU: ${nameOf(node, by.build)}`,
+        algorithm: `out of core on the GPU: ${nameOf(node, by.build, predicted.diskBytes > 0)}`,
         rowsIn: request.buildRows + request.probeRows,
         rowsOut,
         frees: [],
         live: [],
-        memory: { inputBytes: rings.chunks, tableBytes: sizes.spillBytes, outputBytes: rings.results },
+        memory: {
+            inputBytes: rings.chunks,
+            tableBytes: sizes.spillBytes + diskBytes(sizes),
+            outputBytes: rings.results
+        },
         predictedMs: predicted.buildMs + predicted.probeMs + predicted.spilledMs + profile.deviceStageStartMs,
-        predictedSpillBytes: 0,
+        predictedSpillBytes: predicted.diskBytes,
         buildInput: inputs.indexOf(node[by.build].input),
         probeInput: inputs.indexOf(node[by.probe].input),
         ...{ layout, sizes, predicted, deviceBytes: deviceBytes(layout.join, sizes) },

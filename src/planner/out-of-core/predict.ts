@@ -9,6 +9,8 @@ export interface LinkLoad {
     readonly layout: OutOfCoreLayout;
     readonly rows: { readonly build: number; readonly probe: number; readonly result: number };
     readonly spilled: { readonly build: number; readonly probe: number };
+    /** Of them, what goes to disk. */
+    readonly onDisk: { readonly build: number; readonly probe: number };
     /** Of the build side's partitions. */
     readonly residentShare: number;
     /** Key columns that may be NULL send a bit per row. */
@@ -38,7 +40,7 @@ export function packedRowBytes(
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
-    const { layout, rows, spilled, residentShare, profile, workers, sink } = load;
+    const { layout, rows, spilled, onDisk, residentShare, profile, workers, sink } = load;
     const { join } = layout;
     const linkMs = (bytesIn: number, bytesOut: number): number =>
         Math.max(
@@ -59,16 +61,24 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
             (sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0));
     const [build, probe] = [inputOf("build"), inputOf("probe")];
     const spilledBytes = spilled.build + spilled.probe;
+    const diskBytes = onDisk.build + onDisk.probe;
+    const writeMs = (bytes: number): number => bytes / profile.spillWriteBytesPerMs;
     return {
         h2dBytes: Math.ceil(build + probe + spilledBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
-        buildMs: Math.max(linkMs(build, spilled.build), readMs(build)),
+        diskBytes: Math.ceil(diskBytes),
+        buildMs: Math.max(linkMs(build, spilled.build), readMs(build), writeMs(onDisk.build)),
         probeMs: Math.max(
             linkMs(probe, spilled.probe + resultBytes * residentShare),
             readMs(probe),
-            outMs(residentShare)
+            outMs(residentShare),
+            writeMs(onDisk.probe)
         ),
-        spilledMs: Math.max(linkMs(spilledBytes, resultBytes * (1 - residentShare)), outMs(1 - residentShare))
+        spilledMs: Math.max(
+            linkMs(spilledBytes, resultBytes * (1 - residentShare)),
+            outMs(1 - residentShare),
+            diskBytes / profile.spillReadBytesPerMs
+        )
     };
 }

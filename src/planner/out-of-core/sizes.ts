@@ -4,6 +4,7 @@ import type { DebugKnobs } from "../../model/debug-knobs.js";
 import type { OutOfCoreJoin, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../device-support.js";
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
+import { chooseSpill, spillBytesMax } from "./spill.js";
 
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
@@ -33,11 +34,6 @@ const pageBytesMin = 64 * kibibyte;
 const pageBytesMax = 2 * mebibyte;
 const pagesMax = 2 ** 15;
 
-const spillBlockBytesMax = 16 * mebibyte;
-const spillBlockBytesMin = 64 * kibibyte;
-/** Spilled rows where memory is spared: more than expected, and some where none are, for partitions of heavy keys. */
-const likelySlack = 1.25;
-const unlikelyShare = 1 / 8;
 /** Of the host's budget, for chunks and blocks of result rows. */
 const ringShare = 1 / 4;
 
@@ -49,7 +45,7 @@ export interface SizeRequest {
     readonly packedBytes: { readonly build: number; readonly probe: number };
     /** GPU memory that the query may use. */
     readonly limitBytes: number;
-    /** Host memory for chunks, blocks of result rows and what is spilled. */
+    /** Host memory for chunks, blocks of result rows and what is spilled; the rest of that goes to disk. */
     readonly hostBytes: number;
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
@@ -176,26 +172,20 @@ export function mostHostBytes(
     };
     const sizes = sizesOf(request);
     const { chunks, results } = ringBytes(shape, sizes);
-    return chunks + results + spilledMost(shape, buildRows, probeRows, sizes) + spillBlockBytesMax;
+    return chunks + results + spillBytesMax(spilledMost(shape, buildRows, probeRows, sizes));
 }
 
-/** All that the host has for it and both sides could take; too little for what is expected is a reason not to begin. */
-function chooseSpill(request: SizeRequest, sizes: OutOfCoreSizes): { spillBytes: number; spillBlockBytes: number } {
-    const { shape, buildRows, probeRows, hostBytes, sparing } = request;
+function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnType<typeof chooseSpill> {
+    const { shape, buildRows, probeRows, hostBytes, sparing, debug } = request;
     const { chunks, results } = ringBytes(shape, sizes);
-    const free = Math.floor(hostBytes - chunks - results);
     const { build, probe } = spilledBytes(request, sizes);
-    const wanted = Math.ceil((build + probe) * 1.05);
-    if (wanted > free) {
-        throw new NotOnDevice(
-            `rows that it spills need about ${formatBytes(wanted)} of host memory, ` +
-                `${formatBytes(Math.max(0, free))} are left of the budget`
-        );
-    }
-    const all = spilledMost(shape, buildRows, probeRows, sizes);
-    const spillBlockBytes = clamp(powerOfTwoAtMost(all / 64), spillBlockBytesMin, spillBlockBytesMax);
-    const most = sparing ? Math.min(all, Math.max(wanted * likelySlack, all * unlikelyShare)) : all;
-    return { spillBytes: Math.min(free, Math.ceil(most) + spillBlockBytes), spillBlockBytes };
+    return chooseSpill({
+        freeBytes: Math.floor(hostBytes - chunks - results),
+        expectedBytes: build + probe,
+        mostBytes: spilledMost(shape, buildRows, probeRows, sizes),
+        sparing,
+        hostSpillBytes: debug.hostSpillBytes
+    });
 }
 
 /** All sizes but those of spilled rows. */
@@ -204,7 +194,7 @@ function sizesOf(request: SizeRequest): OutOfCoreSizes {
         radixBits: chooseRadixBits(request),
         pageRows: choosePageRows(request),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
-        ...{ spillBlockBytes: 0, spillBytes: 0 }
+        ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 }
     };
     sizes = withChunks(sizes, chooseChunkRows(request, sizes));
     sizes = { ...sizes, pages: choosePages(request, sizes) };
@@ -214,5 +204,5 @@ function sizesOf(request: SizeRequest): OutOfCoreSizes {
 /** Sizes of a join out of core; throws NotOnDevice where GPU or host memory is too little. */
 export function chooseSizes(request: SizeRequest): OutOfCoreSizes {
     const sizes = sizesOf(request);
-    return { ...sizes, ...chooseSpill(request, sizes) };
+    return { ...sizes, ...chooseSpillSizes(request, sizes) };
 }

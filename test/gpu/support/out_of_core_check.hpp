@@ -73,12 +73,12 @@ struct OutOfCoreOutcome {
 
 // One join of chunks that were made before. sink: nullptr unless rows are wanted.
 inline OutOfCoreOutcome run_out_of_core(cuda::Device& device, const OutOfCoreSpec& spec, PinnedChunks& build,
-                                        PinnedChunks& probe, CollectingSink* sink) {
+                                        PinnedChunks& probe, CollectingSink* sink, cuda::SpillDisk* disk = nullptr) {
     build.rewind();
     probe.rewind();
     OutOfCoreOutcome outcome;
     {
-        OutOfCoreJoin join(device, spec);
+        OutOfCoreJoin join(device, spec, nullptr, disk);
         join.build(build, sink);
         outcome.partition_rows = join.partition_rows();
         outcome.report = join.probe(probe, sink);

@@ -13,19 +13,13 @@ namespace {
 enum Emit : int32_t { kPairs, kBuildOnce, kProbeOnce };
 enum Side : int32_t { kBuild, kProbe, kKey, kPresence };
 
-uint64_t row_bytes(const OutOfCorePlan& plan, int side) {
-    uint64_t bytes = plan.spec.key_bytes;
-    for (const uint32_t width : plan.widths[side]) bytes += width;
-    return (bytes + 3) / 4 * 4;
-}
-
 void check(const OutOfCorePlan& plan) {
     const spillway_cuda_out_of_core_sizes& sizes = plan.spec.sizes;
     const auto require = [](bool holds, const char* what) {
         if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
     };
     require(plan.spec.key_bytes == 4 || plan.spec.key_bytes == 8, "keys have 4 or 8 bytes");
-    require(row_bytes(plan, 0) <= 32 && row_bytes(plan, 1) <= 32, "rows have 32 bytes at most");
+    require(plan.row_bytes(0) <= 32 && plan.row_bytes(1) <= 32, "rows have 32 bytes at most");
     require(sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "impossible sizes");
     require(sizes.page_rows > 0 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
     require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
@@ -45,13 +39,20 @@ OutOfCorePlan::OutOfCorePlan(const spillway_cuda_out_of_core_spec& given) : spec
     spec.outputs = outputs.data();
 }
 
+uint64_t OutOfCorePlan::row_bytes(int side) const {
+    uint64_t bytes = spec.key_bytes;
+    for (const uint32_t width : widths[side]) bytes += width;
+    return (bytes + 3) / 4 * 4;
+}
+
 uint32_t OutOfCorePlan::output_width(const spillway_cuda_output_column& output) const {
     if (output.side == kKey) return spec.key_bytes;
     if (output.side == kPresence) return 1;
     return widths[output.side].at(output.column);
 }
 
-OutOfCore::OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec& spec) : gpu_(gpu), plan_(spec) {
+OutOfCore::OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec& spec)
+    : gpu_(gpu), plan_(spec), disk_(spec.disk, spec.sizes) {
     check(plan_);
     memory_ = Block(gpu, fake::out_of_core_bytes(plan_.spec), "a join out of core");
     pending_.resize(plan_.outputs.size());
@@ -73,18 +74,6 @@ Row OutOfCore::row_of(const spillway_cuda_chunk& chunk, int side, uint64_t row) 
 uint64_t OutOfCore::partition_of(const Row& row) const {
     const uint32_t bits = plan_.spec.sizes.radix_bits;
     return bits == 0 ? 0 : row.key * 0x9e3779b97f4a7c15ULL >> (64 - bits);
-}
-
-// A row that is neither resident nor without a key.
-void OutOfCore::spill(int side) {
-    const spillway_cuda_out_of_core_sizes& sizes = plan_.spec.sizes;
-    ++report_.spilled_rows[side];
-    report_.spilled_bytes[side] += row_bytes(plan_, side);
-    const uint64_t bytes = report_.spilled_bytes[0] + report_.spilled_bytes[1];
-    if (bytes <= sizes.spill_bytes) return;
-    Failure failure{SPILLWAY_CUDA_OUT_OF_MEMORY, "spilled rows", bytes};
-    failure.host_memory = true;
-    throw failure;
 }
 
 template <class Use>
@@ -127,8 +116,11 @@ void OutOfCore::build(const spillway_cuda_source& source, const spillway_cuda_si
         if (row.has_key) {
             const uint64_t partition = partition_of(row);
             ++counts[partition];
-            if (partition >= sizes.resident_partitions) spill(SPILLWAY_CUDA_BUILD);
             table_.emplace(row.key, rows_.size());
+            if (partition >= sizes.resident_partitions && spill(SPILLWAY_CUDA_BUILD, row)) {
+                rows_on_disk_.push_back(rows_.size());
+                row.columns.clear();
+            }
         }
         rows_.push_back(std::move(row));
     });
@@ -155,10 +147,14 @@ void OutOfCore::probe(const spillway_cuda_source& source, const spillway_cuda_si
     const spillway_cuda_out_of_core_spec& spec = plan_.spec;
     sink_ = sink;
     for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu_->cancelled; ++ms) ::usleep(1000);
-    read(source, SPILLWAY_CUDA_PROBE, [&](const Row& row) {
-        if (row.has_key && partition_of(row) >= spec.sizes.resident_partitions) spill(SPILLWAY_CUDA_PROBE);
-        join_row(row);
+    read(source, SPILLWAY_CUDA_PROBE, [&](Row row) {
+        if (!row.has_key || partition_of(row) < spec.sizes.resident_partitions) {
+            join_row(row);
+        } else if (!spill(SPILLWAY_CUDA_PROBE, row)) {
+            probe_rows_.push_back(std::move(row));
+        }
     });
+    join_spilled();
     for (size_t i = 0; i < rows_.size(); ++i) {
         if (spec.emit == kPairs && spec.keep_unmatched_build != 0 && !matched_[i]) give(&rows_[i], nullptr);
         if (spec.emit == kBuildOnce && matched_[i] != (spec.anti != 0)) give(&rows_[i], nullptr);

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fake_disk.hpp"
 #include "fake_gpu.hpp"
 
 namespace fake {
@@ -31,6 +32,7 @@ struct OutOfCorePlan {
     std::vector<uint32_t> widths[2];
     std::vector<spillway_cuda_output_column> outputs;
 
+    uint64_t row_bytes(int side) const;
     uint32_t output_width(const spillway_cuda_output_column& output) const;
 };
 
@@ -59,7 +61,11 @@ class OutOfCore {
     void read(const spillway_cuda_source& source, int side, Use use);
     Row row_of(const spillway_cuda_chunk& chunk, int side, uint64_t row) const;
     uint64_t partition_of(const Row& row) const;
-    void spill(int side);
+    // True: the row's bytes are on disk.
+    bool spill(int side, const Row& row);
+    std::string bytes_of(const Row& row) const;
+    Row row_from(const char* bytes, int side) const;
+    void join_spilled();
     void join_row(const Row& probe);
     // nullptr: there is none.
     void give(const Row* build, const Row* probe);
@@ -68,9 +74,13 @@ class OutOfCore {
 
     spillway_cuda_gpu* gpu_;
     OutOfCorePlan plan_;
+    FakeDisk disk_;
     Block memory_;
     const spillway_cuda_sink* sink_ = nullptr;
-    std::vector<Row> rows_;  // of the build side
+    std::vector<Row> rows_;             // of the build side
+    std::vector<size_t> rows_on_disk_;  // of them, which have lost their columns
+    std::deque<Row> probe_rows_;        // of spilled partitions, in memory
+    uint64_t memory_bytes_ = 0;         // of spilled rows there
     std::vector<bool> matched_;
     std::unordered_multimap<uint64_t, size_t> table_;
     std::vector<std::string> pending_;  // result rows, column by column

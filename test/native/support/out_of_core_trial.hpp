@@ -94,7 +94,7 @@ struct OutOfCoreTest {
             wait();
         };
         return join_out_of_core(*build.source, *probe.source, stage, gpu.device, pause, sink, build.budget,
-                                build.control);
+                                build.control, space);
     }
 
     // Rows of the join, each as a text.
@@ -141,6 +141,7 @@ struct OutOfCoreTest {
     Side probe{42, {300, 1200, 1, 0, 64}};
     OutOfCoreStage stage = inner_join();
     std::atomic<int> pauses{0};
+    std::shared_ptr<SpillSpace> space;  // nullptr: nothing goes to disk
     const uint64_t used_before = build.budget.used();
 };
 

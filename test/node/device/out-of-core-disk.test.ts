@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins out of core that spill to disk below host memory, and inputs of files larger than it: the same rows as the CPU
+// engine gives, what reports say, and what is left when something fails.
+import { rmSync } from "node:fs";
+import { Int32, makeVector, Table, vectorFromArray } from "apache-arrow";
+import { openRuntime, type Runtime, type RuntimeOptions } from "spillway";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { cellTable } from "../../support/cells.js";
+import { useGpu } from "../../support/gpu.js";
+import { writeNumeric } from "../../support/numeric-files.js";
+import { joinTypes } from "../../support/reference.js";
+import { expectSameRows, rowTexts } from "../../support/rows.js";
+import { Sandbox } from "../../support/sandbox.js";
+
+useGpu();
+
+let sandbox: Sandbox;
+beforeEach(() => (sandbox = new Sandbox()));
+afterEach(() => sandbox[Symbol.dispose]());
+
+async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+    const memory = { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill, ...options.memory };
+    const runtime = await openRuntime({ threads: 2, ...options, memory });
+    try {
+        return await body(runtime);
+    } finally {
+        await runtime.close();
+    }
+}
+
+/** Keys 0, step, 2 step, ..., some of them NULL, and numbers of which some are NULL. */
+function table(rows: number, step: number): Table {
+    const keys = Array.from({ length: rows }, (_, i) => (i % 17 === 3 ? null : (i * step) % 1000));
+    const numbers = Array.from({ length: rows }, (_, i) => (i % 5 === 0 ? null : i));
+    const wide = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i) * 3n);
+    return new Table({
+        k: vectorFromArray(keys, new Int32()),
+        n: vectorFromArray(numbers, new Int32()),
+        w: makeVector(wide)
+    });
+}
+
+const onDisk = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0.25, hostSpillBytes: 2000 };
+
+test("rows of every type of join are those of the CPU engine", async () => {
+    const tables = [table(900, 3), table(700, 2)] as const;
+    await withRuntime({ device: "cpu" }, async (cpu) => {
+        await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+            for (const type of joinTypes) {
+                const queryOn = (runtime: Runtime) => {
+                    const [left, right] = tables.map((given) => runtime.fromTable(given));
+                    return runtime.join({ left: left!, right: right!, on: "k", type });
+                };
+                const expected = rowTexts(cellTable(await queryOn(cpu).toTable()));
+                const query = queryOn(gpu);
+                expectSameRows(rowTexts(cellTable(await query.toTable())), expected, type);
+                const report = query.report()!;
+                const told = report.stages[0]!.device!.outOfCore!;
+                expect(told.diskWrittenBytes, type).toBeGreaterThan(1000);
+                expect(told.diskReadBytes, type).toBeGreaterThanOrEqual(told.diskWrittenBytes);
+                expect(report).toMatchObject({
+                    spilledBytes: told.diskWrittenBytes,
+                    unspilledBytes: told.diskReadBytes,
+                    device: "gpu"
+                });
+                expect(sandbox.leftovers()).toEqual([]);
+            }
+        });
+    });
+    expect(sandbox.openFiles()).toEqual([]);
+});
+
+test("explain says what goes to disk", async () => {
+    await withRuntime({ device: "gpu", debug: { ...onDisk, hostSpillBytes: 0 } }, async (gpu) => {
+        const query = gpu.join({ left: gpu.fromTable(table(900, 3)), right: gpu.fromTable(table(700, 2)), on: "k" });
+        const explained = await query.explain();
+        expect(String(explained)).toMatch(/spilled to host memory and disk/);
+        expect(String(explained)).toMatch(/disk: [\d.]+ KiB of them, 0 B stay in host memory/);
+        expect(explained.plan.stages[0]!.predictedSpillBytes).toBeGreaterThan(0);
+    });
+    const wrong = openRuntime({ debug: { hostSpillBytes: -1 } });
+    await expect(wrong).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
+});
+
+test("a spill folder that has gone is the same error as on the CPU, and the next query runs", async () => {
+    const tables = [table(900, 3), table(700, 2)] as const;
+    const codes: unknown[] = [];
+    for (const options of [
+        { device: "gpu", debug: onDisk } as const,
+        { device: "cpu", debug: { forceSpill: true } } as const
+    ]) {
+        await withRuntime(options, async (runtime) => {
+            rmSync(sandbox.spill, { recursive: true });
+            const query = runtime.join({
+                left: runtime.fromTable(tables[0]),
+                right: runtime.fromTable(tables[1]),
+                on: "k"
+            });
+            const error = await query.toTable().catch((thrown: unknown) => thrown as { code: string; details: object });
+            codes.push(error);
+            expect(runtime.memory().host.usedBytes).toBe(0);
+        });
+        sandbox[Symbol.dispose]();
+        sandbox = new Sandbox();
+    }
+    const [gpu, cpu] = codes as { code: string; details: { option: string } }[];
+    expect(gpu).toMatchObject({ code: "INVALID_ARGUMENT", details: { option: "memory.spillDirectory" } });
+    expect(cpu).toMatchObject({ code: gpu!.code, details: { option: gpu!.details.option } });
+    await withRuntime({ device: "gpu", debug: onDisk }, async (runtime) => {
+        const query = runtime.join({
+            left: runtime.fromTable(tables[0]),
+            right: runtime.fromTable(tables[1]),
+            on: "k"
+        });
+        expect(await query.count()).toBeGreaterThan(0);
+    });
+});
+
+test("a reader that stops early and an abort leave nothing behind", async () => {
+    await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+        const query = gpu.join({ left: gpu.fromTable(table(900, 3)), right: gpu.fromTable(table(700, 2)), on: "k" });
+        for await (const batch of query.batches({ batchRows: 10 })) {
+            expect(batch.numRows).toBeGreaterThan(0);
+            break;
+        }
+        const aborted = query.toTable({ signal: AbortSignal.timeout(1) }).catch((error: unknown) => error);
+        await aborted;
+        expect(await query.count()).toBeGreaterThan(0);
+        expect(gpu.memory().host.usedBytes).toBe(0);
+        expect(sandbox.leftovers()).toEqual([]);
+    });
+    expect(sandbox.openFiles()).toEqual([]);
+});
+
+test("files larger than host memory are joined, and what is spilled of them too", async () => {
+    const [rows, keys] = [400_000, 200_000];
+    const side = (prefix: string): string => writeNumeric(sandbox.path(`${prefix}.arrow`), { rows, keys, prefix });
+    const paths = [side("l"), side("r")] as const;
+    const counts: number[] = [];
+    const memory = { host: "5MiB" };
+    const debug = { outOfCore: true, chunkRows: 4096, radixBits: 4, residentShare: 0.5 };
+    for (const options of [
+        { device: "gpu", memory, debug },
+        { device: "cpu", memory }
+    ] as const) {
+        await withRuntime(options, async (runtime) => {
+            const [left, right] = await Promise.all(paths.map((path) => runtime.fromArrowFile(path)));
+            const query = runtime.join({ left: left!, right: right!, on: { lkey: "rkey" } });
+            counts.push(await query.count());
+            const report = query.report()!;
+            expect(report.peakBytes).toBeLessThanOrEqual(5 * 2 ** 20);
+            if (options.device === "cpu") return;
+            const told = report.stages[0]!.device!.outOfCore!;
+            expect(told.h2dBytes - told.spilledBytes.build - told.spilledBytes.probe).toBe(2 * rows * 8);
+            expect(told.diskWrittenBytes).toBeGreaterThan(0);
+            expect(report.bytesIn).toBe(2 * rows * 8);
+        });
+    }
+    expect(counts[0]).toBe(counts[1]);
+    expect(counts[0]).toBeGreaterThan(rows);
+});

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What joins out of core plan to spill to disk, from the shapes of relations and budgets alone.
+import { Int64 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import { planText } from "../../../src/plan/plan-text.js";
+import type { Plan } from "../../../src/plan/plan.js";
+import { NotOnDevice } from "../../../src/planner/device-support.js";
+import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { chooseSpill, expectedOnDisk, type SpillRequest } from "../../../src/planner/out-of-core/spill.js";
+import { planQuery } from "../../../src/planner/plan-query.js";
+import { inputNode, join, planQueryOf } from "../../support/planning.js";
+
+const kibibyte = 1024;
+const mebibyte = 2 ** 20;
+const gibibyte = 2 ** 30;
+
+function planOf(rows: number, budgetBytes: number, limitBytes: number, debug: DebugKnobs = {}): Plan | NotOnDevice {
+    const columns = { k: new Int64(), v: new Int64() };
+    const [left, right] = ["l", "r"].map((name) => inputNode(columns, { rows, name }));
+    const root = join(left!, right!, { on: "k" });
+    const query = planQueryOf(root, { budgetBytes, threads: 16, sink: "count", debug });
+    return planOutOfCore(query, planQuery(query), limitBytes);
+}
+
+function stageOf(plan: Plan | NotOnDevice): OutOfCoreStage {
+    if (plan instanceof NotOnDevice) throw plan;
+    return plan.stages[0] as OutOfCoreStage;
+}
+
+const request: SpillRequest = {
+    freeBytes: gibibyte,
+    expectedBytes: 0,
+    mostBytes: 10 * gibibyte,
+    sparing: false,
+    hostSpillBytes: undefined
+};
+
+describe("sizes", () => {
+    test("use no disk where host memory holds whatever may be spilled", () => {
+        expect(chooseSpill({ ...request, mostBytes: 900 * mebibyte })).toMatchObject({
+            diskBlocks: 0,
+            diskBlockBytes: 0
+        });
+    });
+
+    test("never take more host memory than there is, down to where there is too little for a way to disk", () => {
+        for (let freeBytes = 16 * gibibyte; freeBytes > 512 * kibibyte; freeBytes *= 0.7) {
+            for (const sparing of [false, true]) {
+                const free = Math.floor(freeBytes);
+                const sizes = chooseSpill({ ...request, freeBytes: free, expectedBytes: 5 * gibibyte, sparing });
+                expect(sizes.spillBytes + sizes.diskBlocks * sizes.diskBlockBytes).toBeLessThanOrEqual(free);
+                if (free < 5 * gibibyte) expect(sizes.diskBlocks).toBeGreaterThanOrEqual(2);
+                expect(sizes.spillBytes).toBeGreaterThanOrEqual(free < 5 * gibibyte ? free * 0.74 : 0);
+            }
+        }
+        const little = { ...request, freeBytes: 100 * kibibyte };
+        expect(() => chooseSpill({ ...little, expectedBytes: mebibyte })).toThrow(
+            /about 1(\.05)? MiB of host memory or a way to disk, 100 KiB are left/
+        );
+        expect(chooseSpill(little)).toMatchObject({ diskBlocks: 0, spillBytes: 100 * kibibyte });
+        expect(() => chooseSpill({ ...request, freeBytes: -5, expectedBytes: 1 })).toThrow(/0 B are left/);
+    });
+
+    test("hold in memory what the knob says", () => {
+        for (const hostSpillBytes of [0, 5, mebibyte]) {
+            expect(chooseSpill({ ...request, hostSpillBytes })).toMatchObject({
+                spillBytes: hostSpillBytes,
+                diskBlocks: 8,
+                diskBlockBytes: 4 * mebibyte
+            });
+        }
+    });
+
+    test("the rows that come first stay in memory", () => {
+        const spilled = { build: 100, probe: 300 };
+        const onDisk = (spillBytes: number): unknown => expectedOnDisk(spilled, { spillBytes, diskBlocks: 8 });
+        expect(onDisk(0)).toEqual({ build: 100, probe: 300 });
+        expect(onDisk(60)).toEqual({ build: 40, probe: 300 });
+        expect(onDisk(150)).toEqual({ build: 0, probe: 250 });
+        expect(onDisk(400)).toEqual({ build: 0, probe: 0 });
+        expect(expectedOnDisk(spilled, { spillBytes: 0, diskBlocks: 0 })).toEqual({ build: 0, probe: 0 });
+    });
+});
+
+describe("plans", () => {
+    test("predict the bytes on disk and what they cost", () => {
+        const [ample, tight] = [128 * gibibyte, 8 * gibibyte].map((budget) => planOf(2 ** 30, budget, 4 * gibibyte));
+        const [without, stage] = [stageOf(ample!), stageOf(tight!)];
+        expect(without.predicted.diskBytes).toBe(0);
+        expect(without.predictedSpillBytes).toBe(0);
+        const { predicted, sizes } = stage;
+        expect(predicted.spilledBytes).toBe(without.predicted.spilledBytes);
+        expect(predicted.diskBytes).toBe(predicted.spilledBytes - sizes.spillBytes);
+        expect(stage.predictedSpillBytes).toBe(predicted.diskBytes);
+        expect(stage.predictedMs).toBeGreaterThan(without.predictedMs);
+        expect(stage.memory.tableBytes).toBe(sizes.spillBytes + sizes.diskBlocks * sizes.diskBlockBytes);
+        const { inputBytes, tableBytes, outputBytes } = stage.memory;
+        expect(inputBytes + tableBytes + outputBytes).toBeLessThan(8 * gibibyte * 0.95);
+    });
+
+    test("say so", () => {
+        const text = planText(planOf(2 ** 28, 2 * gibibyte, gibibyte) as Plan);
+        expect(text).toMatch(/spilled to host memory and disk \(build side/);
+        expect(text).toMatch(/disk: [\d.]+ [GM]iB of them, [\d.]+ [GM]iB stay in host memory/);
+        const inMemory = planText(planOf(2 ** 20, 2 * gibibyte, 64 * mebibyte) as Plan);
+        expect(inMemory).not.toMatch(/disk/);
+    });
+
+    test("follow the knob", () => {
+        const { predicted, sizes } = stageOf(
+            planOf(2 ** 20, 2 * gibibyte, 64 * mebibyte, { hostSpillBytes: 1000, residentShare: 0 })
+        );
+        expect(sizes.spillBytes).toBe(1000);
+        expect(predicted.diskBytes).toBe(predicted.spilledBytes - 1000);
+    });
+});
