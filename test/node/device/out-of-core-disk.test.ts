@@ -138,7 +138,7 @@ test("files larger than host memory are joined, and what is spilled of them too"
     const paths = [side("l"), side("r")] as const;
     const counts: number[] = [];
     const memory = { host: "5MiB" };
-    const debug = { outOfCore: true, chunkRows: 4096, radixBits: 4, residentShare: 0.5 };
+    const debug = { outOfCore: true, chunkRows: 4096, radixBits: 4, residentShare: 0 };
     for (const options of [
         { device: "gpu", memory, debug },
         { device: "cpu", memory }
@@ -153,7 +153,7 @@ test("files larger than host memory are joined, and what is spilled of them too"
             const told = report.stages[0]!.device!.outOfCore!;
             expect(told.h2dBytes - told.spilledBytes.build - told.spilledBytes.probe).toBe(2 * rows * 8);
             expect(told.diskWrittenBytes).toBeGreaterThan(0);
-            expect(report.bytesIn).toBe(2 * rows * 8);
+            expect(report.bytesIn).toBeGreaterThanOrEqual(2 * rows * 8); // keys were sampled, too
         });
     }
     expect(counts[0]).toBe(counts[1]);

@@ -5,6 +5,7 @@ import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { resultOf, runChild } from "../../support/child.js";
+import { useGpu } from "../../support/gpu.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -119,8 +120,11 @@ test.each([
 });
 
 describe("a disk that is full", () => {
-    const query = (options: { spill: string; output: string; action: string }) => ({
-        runtime: { threads: 2, memory: { host: "32MiB", spillDirectory: options.spill }, debug: { forceSpill: true } },
+    const query = (options: { spill: string; output: string; action: string }, more: object = {}) => ({
+        runtime: {
+            ...{ threads: 2, memory: { host: "32MiB", spillDirectory: options.spill }, debug: { forceSpill: true } },
+            ...more
+        },
         ...{ left, right, on, action: options.action, output: options.output }
     });
     // A file system of 8 MiB, mounted in a namespace of the child alone.
@@ -154,6 +158,18 @@ describe("a disk that is full", () => {
     test("of spill files", async () => {
         const folder = join(sandbox.folder, "small");
         await expectFull(query({ spill: folder, output: output(), action: "count" }), folder);
+    });
+
+    test("of rows that a GPU spills", async () => {
+        const folder = join(sandbox.folder, "small");
+        const debug = { outOfCore: true, residentShare: 0, hostSpillBytes: 0 };
+        const spilling = query({ spill: folder, output: output(), action: "count" }, { device: "gpu", debug });
+        useGpu();
+        try {
+            await expectFull(spilling, folder);
+        } finally {
+            delete process.env["SPILLWAY_GPU_FOLDER"];
+        }
     });
 
     test("of the result", async () => {
