@@ -66,69 +66,133 @@ GpuOutOfCoreSizes decode_sizes(const Field& field) {
     return sizes;
 }
 
-OutOfCoreSide decode_side(const Field& field, const Source& source, const GpuOutOfCoreSpec& join, size_t side) {
+using Sources = const Source* const[2];
+
+void check_keys(const Field& field, const OutOfCoreStage& stage, const std::vector<KeySpec>& keys) {
+    uint64_t bytes = 0;
+    bool fixed = true;
+    for (const KeySpec& key : keys) {
+        const KeyKind kind = key.kind == KeyKind::kDictionaryValue ? key.kind_of_value : key.kind;
+        fixed = fixed && kind != KeyKind::kBytes && kind != KeyKind::kDictionaryIndex;
+        if (kind != KeyKind::kBytes) bytes += static_cast<uint64_t>(key.width);
+    }
+    const bool equal = stage.null_keys == NullKeys::kEqual;
+    const uint64_t mask_bytes = equal ? (keys.size() + 7) / 8 : 0;
+    if (stage.keys == OutOfCoreKeys::kHashed) {
+        const bool pairs = stage.join.emit == GpuJoinEmit::kPairs && !stage.join.keep_unmatched_build &&
+                           !stage.join.keep_unmatched_probe && stage.join.result == GpuOutOfCoreResult::kRows;
+        if (!pairs || keys.empty()) throw field.error("keys of a join that gives pairs alone");
+    } else if (!fixed || keys.empty() || bytes + mask_bytes > stage.join.key_bytes) {
+        throw field.error("keys of fixed width that fit 'keyBytes' together");
+    }
+    const bool packed = stage.keys == OutOfCoreKeys::kPacked;
+    if (packed ? equal : stage.join.key_bytes != 8) throw field.error("keys of 8 bytes, or NULLs that are no keys");
+}
+
+ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t width) {
+    Fields fields(field);
+    ChunkColumn chunk;
+    const Field column = fields["column"];
+    chunk.column = column.int32(kRowNumberColumn, static_cast<int32_t>(source.columns().size()) - 1);
+    chunk.validity = fields["validity"].boolean();
+    fields.finish();
+    bool fits = false;
+    if (chunk.column == kRowNumberColumn) {
+        const bool narrow = static_cast<uint64_t>(source.rows()) <= std::numeric_limits<uint32_t>::max();
+        fits = !chunk.validity && (width == 8 || (width == 4 && narrow));
+        chunk.row_number_bytes = width;
+    } else {
+        const ColumnType& type = *source.columns()[static_cast<size_t>(chunk.column)];
+        fits = width == (chunk.validity ? 1 : chunk_width(type));
+    }
+    if (!fits) throw field.error("a column of the width that the join has there");
+    return chunk;
+}
+
+OutOfCoreSide decode_side(const Field& field, const Source& source, const OutOfCoreStage& stage, size_t side) {
     Fields fields(field);
     OutOfCoreSide made;
     const Field keys = fields["keys"];
     made.keys = decode_keys(keys, source.columns());
-    uint64_t key_bytes = 0;
-    for (const KeySpec& key : made.keys) {
-        const bool fixed =
-            key.kind == KeyKind::kInteger || key.kind == KeyKind::kFloat || key.kind == KeyKind::kFixedBytes;
-        if (!fixed) throw keys.error("keys of fixed width without dictionaries");
-        key_bytes += static_cast<uint64_t>(key.width);
-    }
-    if (key_bytes == 0 || key_bytes > join.key_bytes) throw keys.error("keys that fit 'keyBytes' together");
+    check_keys(keys, stage, made.keys);
     const Field columns = fields["columns"];
+    const std::vector<uint32_t>& widths = stage.join.widths[side];
     for (const Field& item : columns.array()) {
-        Fields column(item);
-        ChunkColumn chunk;
-        chunk.column = column["column"].int32(0, static_cast<int32_t>(source.columns().size()) - 1);
-        chunk.validity = column["validity"].boolean();
-        column.finish();
-        const ColumnType& type = *source.columns()[static_cast<size_t>(chunk.column)];
-        const uint32_t width = chunk.validity ? 1 : chunk_width(type);
-        const size_t at = made.columns.size();
-        if (at >= join.widths[side].size() || width != join.widths[side][at]) {
-            throw item.error("a column of the width that the join has there");
-        }
-        made.columns.push_back(chunk);
+        if (made.columns.size() >= widths.size()) throw item.error("a column of the width that the join has there");
+        made.columns.push_back(decode_chunk_column(item, source, widths[made.columns.size()]));
     }
     fields.finish();
-    if (made.columns.size() != join.widths[side].size()) throw columns.error("a column for each width of the join");
+    if (made.columns.size() != widths.size()) throw columns.error("a column for each width of the join");
     return made;
 }
 
-ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, uint32_t width) {
+// Output with the row numbers of a side; -1: none.
+int32_t decode_row_numbers(const Field& field, const OutOfCoreStage& stage, size_t side) {
+    const int32_t output = field.int32(-1, static_cast<int32_t>(stage.join.outputs.size()) - 1);
+    if (output < 0) return output;
+    const GpuOutputColumn& found = stage.join.outputs[static_cast<size_t>(output)];
+    const GpuOutputSide wanted = side == kBuildSide ? GpuOutputSide::kBuild : GpuOutputSide::kProbe;
+    const auto& columns = stage.sides[side].columns;
+    if (found.side != wanted || columns[found.column].column != kRowNumberColumn) {
+        throw field.error("an output with the side's row numbers");
+    }
+    return output;
+}
+
+// Views come out as offsets and bytes; dictionaries have unified indices, whatever theirs were.
+bool gives(const ColumnType& source, const ColumnType& result) {
+    if (source.is_bytes()) return result.is_bytes();
+    const bool width_matters = source.layout != Layout::kDictionary;
+    return source.layout == result.layout && (!width_matters || source.byte_width == result.byte_width);
+}
+
+ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, const Sources& sources,
+                       const ColumnType& type) {
     Fields fields(field);
+    const uint32_t width = chunk_width(type);
     const auto outputs = static_cast<int32_t>(stage.join.outputs.size());
     ResultPart part;
+    const Field from = fields["from"];
     const Field value = fields["value"];
     const Field validity = fields["validity"];
     const Field offset = fields["offset"];
-    part.value = value.int32(0, outputs - 1);
+    part.origin = from.one_of<ResultOrigin>(
+        {{"gpu", ResultOrigin::kGpu}, {"build", ResultOrigin::kBuildSource}, {"probe", ResultOrigin::kProbeSource}});
+    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
     part.validity = validity.int32(-1, outputs - 1);
     part.offset = static_cast<uint32_t>(offset.int32(0, kRowBytesMax));
-    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
     fields.finish();
+    if (part.origin != ResultOrigin::kGpu) {
+        const size_t side = part.origin == ResultOrigin::kBuildSource ? kBuildSide : kProbeSide;
+        part.value = value.int32(0, static_cast<int32_t>(sources[side]->columns().size()) - 1);
+        if (stage.row_numbers[side] < 0) throw from.error("a side with row numbers");
+        const ColumnType& found = *sources[side]->columns()[static_cast<size_t>(part.value)];
+        if (!gives(found, type)) throw value.error("a column of the result's type");
+        return part;
+    }
+    part.value = value.int32(0, outputs - 1);
     const auto width_of = [&](int32_t output) {
         return stage.join.output_width(stage.join.outputs[static_cast<size_t>(output)]);
     };
-    if (part.offset + width > width_of(part.value)) throw offset.error("a place where the value fits its output");
+    if (width == 0 || part.offset + width > width_of(part.value)) {
+        throw offset.error("a place where the value fits its output");
+    }
     if (part.validity >= 0 && width_of(part.validity) != 1) throw validity.error("an output of bytes");
     return part;
 }
 
-ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage) {
+ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, const Sources& sources) {
     Fields fields(field);
     ResultColumn column;
-    const Field type = fields["type"];
-    column.type = decode_column(type);
-    const uint32_t width = chunk_width(*column.type);
-    if (width == 0) throw type.error("a type of fixed width");
+    column.type = decode_column(fields["type"]);
     const Field parts = fields["parts"];
-    for (const Field& part : parts.array()) column.parts.push_back(decode_part(part, stage, width));
+    for (const Field& part : parts.array()) column.parts.push_back(decode_part(part, stage, sources, *column.type));
     if (column.parts.empty()) throw parts.error("at least one part");
+    for (const ResultPart& part : column.parts) {
+        if ((part.origin != ResultOrigin::kGpu) != column.is_gathered()) throw parts.error("parts of one origin");
+        // A hash leaves nothing of the keys, and of columns that came with it, rows may be dropped.
+        if (stage.keys == OutOfCoreKeys::kHashed && !column.is_gathered()) throw parts.error("parts of the sources");
+    }
     fields.finish();
     return column;
 }
@@ -159,16 +223,30 @@ GpuOutOfCoreSpec decode_out_of_core(const Napi::Value& value, const std::string&
 
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe) {
     Fields fields(value, "spec");
+    const Sources sources = {&build, &probe};
     OutOfCoreStage stage;
     stage.join = decode_out_of_core(fields["join"].value(), "spec.join");
-    stage.sides[kBuildSide] = decode_side(fields["build"], build, stage.join, kBuildSide);
-    stage.sides[kProbeSide] = decode_side(fields["probe"], probe, stage.join, kProbeSide);
+    stage.keys = fields["keys"].one_of<OutOfCoreKeys>(
+        {{"packed", OutOfCoreKeys::kPacked}, {"encoded", OutOfCoreKeys::kEncoded}, {"hashed", OutOfCoreKeys::kHashed}});
+    stage.null_keys = fields["nullsEqual"].boolean() ? NullKeys::kEqual : NullKeys::kKeep;
+    stage.sides[kBuildSide] = decode_side(fields["build"], build, stage, kBuildSide);
+    stage.sides[kProbeSide] = decode_side(fields["probe"], probe, stage, kProbeSide);
+    const Field numbers = fields["rowNumbers"];
+    Fields number_fields(numbers);
+    stage.row_numbers[kBuildSide] = decode_row_numbers(number_fields["build"], stage, kBuildSide);
+    stage.row_numbers[kProbeSide] = decode_row_numbers(number_fields["probe"], stage, kProbeSide);
+    number_fields.finish();
+    if (stage.keys == OutOfCoreKeys::kHashed && (stage.row_numbers[0] < 0 || stage.row_numbers[1] < 0)) {
+        throw numbers.error("row numbers of both sides, whose keys are compared");
+    }
     const Field presence = fields["presence"];
     stage.presence = presence.int32(-1, static_cast<int32_t>(stage.join.outputs.size()) - 1);
     const bool is_presence =
         stage.presence < 0 || stage.join.outputs[static_cast<size_t>(stage.presence)].side == GpuOutputSide::kPresence;
     if (!is_presence) throw presence.error("an output of presence bytes");
-    for (const Field& column : fields["columns"].array()) stage.columns.push_back(decode_result(column, stage));
+    for (const Field& column : fields["columns"].array()) {
+        stage.columns.push_back(decode_result(column, stage, sources));
+    }
     stage.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();
     return stage;

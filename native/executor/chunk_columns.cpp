@@ -23,6 +23,18 @@ void bits_to_bytes(const uint8_t* bits, int64_t bit, uint64_t rows, uint8_t* out
     for (uint64_t i = 0; i < rows; ++i) out[i] = get_bit(bits, bit + static_cast<int64_t>(i)) ? 1 : 0;
 }
 
+// Little-endian: the low bytes come first.
+void write_row_numbers(uint64_t first_row, uint64_t rows, uint32_t width, uint8_t* out) {
+    for (uint64_t i = 0; i < rows; ++i, out += width) {
+        const uint64_t number = first_row + i;
+        if (width == sizeof number) {
+            std::memcpy(out, &number, sizeof number);
+        } else {
+            std::memcpy(out, &number, sizeof(uint32_t));
+        }
+    }
+}
+
 // Integers that need neither a sign nor room.
 bool is_word(const KeySpec& key, const ColumnType& type, uint32_t key_bytes) {
     return key.kind == KeyKind::kInteger && type.layout == Layout::kFixed &&
@@ -33,6 +45,7 @@ bool is_word(const KeySpec& key, const ColumnType& type, uint32_t key_bytes) {
 
 uint32_t chunk_width(const ColumnType& type) {
     if (type.layout == Layout::kBool) return 1;
+    if (type.layout == Layout::kDictionary) return sizeof(int32_t);
     if (type.layout != Layout::kFixed) return 0;
     const auto width = static_cast<uint32_t>(type.byte_width);
     return width > 0 && width <= 16 && (width & (width - 1)) == 0 ? width : 0;
@@ -45,10 +58,31 @@ uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type) {
     return width == sizeof(uint64_t) ? sizeof(uint32_t) : 0;
 }
 
-ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, uint32_t key_bytes, uint64_t chunk_rows)
-    : key_bytes_(key_bytes), null_byte_(side.null_byte) {
+ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows)
+    : key_bytes_(keys.bytes), null_byte_(side.null_byte) {
+    add_keys(source, side.keys, keys);
+    validity_at_ = pinned_column_bytes(chunk_rows * key_bytes_);
+    chunk_bytes_ = validity_at_ + (nullable_ ? pinned_column_bytes(key_validity_bytes(chunk_rows)) : 0);
+    for (const ChunkColumn& column : side.columns) {
+        Column made;
+        made.from = column;
+        made.at = chunk_bytes_;
+        if (column.column == kRowNumberColumn) {
+            made.width = column.row_number_bytes;
+        } else {
+            made.view = view_of(column.column);
+            made.width = chunk_width(column, *source.columns()[static_cast<size_t>(column.column)]);
+        }
+        SPILLWAY_CHECK(made.width > 0);
+        columns_.push_back(made);
+        chunk_bytes_ += pinned_column_bytes(chunk_rows * made.width);
+    }
+}
+
+void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as) {
+    const bool packed = as.mode == OutOfCoreKeys::kPacked;
     uint32_t shift = 0;
-    for (const KeySpec& key : side.keys) {
+    for (const KeySpec& key : keys) {
         const TypePtr& type = source.columns()[static_cast<size_t>(key.column)];
         Key made;
         made.part.spec = key;
@@ -58,18 +92,22 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, uint
         keys_.push_back(std::move(made));
         shift += static_cast<uint32_t>(key.width) * 8;
         nullable_ = nullable_ || (type->nullable && null_byte_ < 0);
-        plain_ = null_byte_ < 0 && side.keys.size() == 1 && is_word(key, *type, key_bytes);
+        plain_ = packed && null_byte_ < 0 && keys.size() == 1 && is_word(key, *type, key_bytes_);
     }
-    SPILLWAY_CHECK(shift <= 8 * key_bytes && null_byte_ < static_cast<int32_t>(key_bytes));
-    validity_at_ = pinned_column_bytes(chunk_rows * key_bytes);
-    chunk_bytes_ = validity_at_ + (nullable_ ? pinned_column_bytes(key_validity_bytes(chunk_rows)) : 0);
-    for (const ChunkColumn& column : side.columns) {
-        const ColumnType& type = *source.columns()[static_cast<size_t>(column.column)];
-        const uint32_t width = chunk_width(column, type);
-        SPILLWAY_CHECK(width > 0);
-        columns_.push_back({view_of(column.column), column, width, chunk_bytes_});
-        chunk_bytes_ += pinned_column_bytes(chunk_rows * width);
+    if (packed) {
+        SPILLWAY_CHECK(shift <= 8 * key_bytes_ && null_byte_ < static_cast<int32_t>(key_bytes_));
+        SPILLWAY_CHECK(as.null_keys != NullKeys::kEqual);
+        return;
     }
+    SPILLWAY_CHECK(!keys_.empty() && null_byte_ < 0);
+    SPILLWAY_CHECK(key_bytes_ == sizeof(uint64_t) && as.null_keys != NullKeys::kDrop);
+    encoded_ = RowLayout::make(source.columns(), keys, {}, as.null_keys);
+    SPILLWAY_CHECK(as.mode == OutOfCoreKeys::kHashed || encoded_->mode == KeyMode::kWord);
+    if (as.null_keys == NullKeys::kEqual) nullable_ = false;
+}
+
+std::unique_ptr<RowEncoder> ChunkColumns::encoder() const {
+    return encoded_ ? std::make_unique<RowEncoder>(*encoded_, read_) : nullptr;
 }
 
 size_t ChunkColumns::view_of(int32_t column) {
@@ -93,20 +131,43 @@ bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t row
     return !nullable_ || all_bits_set(chunk + validity_at_, static_cast<int64_t>(at), static_cast<int64_t>(rows));
 }
 
-void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* chunk, uint64_t at) const {
-    write_keys(views, rows, chunk + at * key_bytes_);
+void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, RowEncoder* encoder,
+                         uint8_t* chunk, uint64_t at) const {
+    if (encoder != nullptr) {
+        encode_keys(views, rows, *encoder, chunk + at * key_bytes_);
+    } else {
+        write_keys(views, rows, chunk + at * key_bytes_);
+    }
     if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
     for (const Column& column : columns_) {
-        const ColumnView& view = views[column.view];
-        uint8_t* const out = chunk + column.at + at * column.width;
-        if (column.from.validity) {
-            if (view.validity == nullptr) {
-                std::memset(out, 1, rows);
-            } else {
-                bits_to_bytes(view.validity, view.validity_bit, rows, out);
-            }
-        } else {
-            write_chunk_values(view, column.from, rows, out);
+        write_column(column, views, rows, first_row, chunk + column.at + at * column.width);
+    }
+}
+
+void ChunkColumns::write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows,
+                                uint64_t first_row, uint8_t* out) const {
+    if (column.from.column == kRowNumberColumn) {
+        write_row_numbers(first_row, rows, column.width, out);
+        return;
+    }
+    const ColumnView& view = views[column.view];
+    if (!column.from.validity) {
+        write_chunk_values(view, column.from, rows, out);
+    } else if (view.validity == nullptr) {
+        std::memset(out, 1, rows);
+    } else {
+        bits_to_bytes(view.validity, view.validity_bit, rows, out);
+    }
+}
+
+void ChunkColumns::encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder,
+                               uint8_t* out) const {
+    const auto count = static_cast<int64_t>(rows);
+    for (int64_t done = 0; done < count; done += RowEncoder::kRowsMax) {
+        const EncodedRows& encoded = encoder.encode(views, done, std::min(RowEncoder::kRowsMax, count - done), 0);
+        for (int64_t i = 0; i < encoded.rows; ++i, out += sizeof(uint64_t)) {
+            const uint64_t word = encoded.hash(i);
+            std::memcpy(out, &word, sizeof word);
         }
     }
 }

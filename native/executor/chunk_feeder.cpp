@@ -71,10 +71,11 @@ bool ChunkFeeder::take(uint64_t& slice) {
 
 void ChunkFeeder::work() {
     SourceReader reader(source_, columns_.read(), budget_, control_);
-    for (uint64_t slice = 0; take(slice);) fill(reader, slice);
+    const std::unique_ptr<RowEncoder> encoder = columns_.encoder();
+    for (uint64_t slice = 0; take(slice);) fill(reader, encoder.get(), slice);
 }
 
-void ChunkFeeder::fill(SourceReader& reader, uint64_t slice) {
+void ChunkFeeder::fill(SourceReader& reader, RowEncoder* encoder, uint64_t slice) {
     const uint64_t chunk = slice / slices_per_chunk_;
     const uint64_t slot = chunk % slots_.size();
     uint8_t* const to = ring_.data(slot);
@@ -88,7 +89,8 @@ void ChunkFeeder::fill(SourceReader& reader, uint64_t slice) {
             control_.check();
             const int64_t row = piece.row + done;
             const int64_t part = reader.rows_within(piece.batch, row, piece.rows - done, kSliceBytesMax);
-            columns_.write(reader.read(piece.batch, row, part), static_cast<uint64_t>(part), to, at);
+            const auto number = static_cast<uint64_t>(source_.first_row(piece.batch) + row);
+            columns_.write(reader.read(piece.batch, row, part), static_cast<uint64_t>(part), number, encoder, to, at);
             done += part;
             at += static_cast<uint64_t>(part);
         }

@@ -52,7 +52,7 @@ class ChunkFeeder final : public GpuChunkSource {
     uint64_t chunk_end(uint64_t chunk) const;
     uint64_t slices_of(uint64_t chunk) const;
     bool take(uint64_t& slice);
-    void fill(SourceReader& reader, uint64_t slice);
+    void fill(SourceReader& reader, RowEncoder* encoder, uint64_t slice);
 
     Source& source_;
     const ChunkColumns& columns_;

@@ -2,12 +2,15 @@
 #include "executor/out_of_core_executor.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "base/error.hpp"
 #include "executor/chunk_feeder.hpp"
+#include "executor/held_columns.hpp"
 #include "executor/out_of_core_phase.hpp"
+#include "executor/result_gather.hpp"
 #include "executor/result_part.hpp"
 #include "executor/spill_disk.hpp"
 
@@ -15,13 +18,27 @@ namespace spillway {
 
 namespace {
 
-ResultForm form_of(const OutOfCoreStage& stage, MemoryBudget& budget) {
+// Of strings and nested values, which make batches of their own size, an offset.
+uint64_t result_width(const ColumnType& type) {
+    const uint32_t width = chunk_width(type);
+    return width == 0 ? static_cast<uint64_t>(type.byte_width) : width;
+}
+
+ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBudget& budget) {
     ResultForm form;
     form.block_rows = stage.join.sizes.result_rows;
     form.slots = stage.join.sizes.result_slots;
     form.row_bytes = 0;
     for (const GpuOutputColumn& output : stage.join.outputs) form.widths.push_back(stage.join.output_width(output));
-    for (const ResultColumn& column : stage.columns) form.row_bytes += chunk_width(*column.type);
+    for (const ResultColumn& column : stage.columns) form.row_bytes += result_width(*column.type);
+    if (held[kBuildSide] != nullptr || held[kProbeSide] != nullptr) {
+        form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
+            auto rows_of = std::make_shared<ResultGather>(stage, held, sink, budget, worker);
+            return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                             const std::function<void()>& read) { return rows_of->deliver(outputs, rows, read); };
+        };
+        return form;
+    }
     form.columns = [&](const std::vector<const uint8_t*>& outputs, uint64_t rows) {
         std::vector<OutputColumn> columns;
         for (const ResultColumn& column : stage.columns) {
@@ -46,10 +63,12 @@ class OutOfCore {
           budget_(budget),
           control_(control),
           columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
+          held_columns_{hold(kBuildSide), hold(kProbeSide)},
+          held_{held_columns_[kBuildSide].get(), held_columns_[kProbeSide].get()},
           spill_(budget.reserve(spill_bytes_of(stage.join.sizes), "rows that the GPU spills")),
           ring_(device, budget, ring_slots(),
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
-        if (sink != nullptr) blocks_.emplace(device, form_of(stage, budget), *sink, budget, control, pause);
+        if (sink != nullptr) blocks_.emplace(device, form_of(stage, held_, budget), *sink, budget, control, pause);
         if (space != nullptr && stage.join.sizes.disk_blocks > 0) disk_.emplace(space, control);
         join_ = GpuOutOfCoreJoin::begin(device, stage.join, disk_ ? &*disk_ : nullptr);
     }
@@ -65,6 +84,8 @@ class OutOfCore {
             disk_.reset();
             spill_.release();
         });
+        // The GPU counts pairs of the same hash.
+        if (blocks_) done.report.result_rows = blocks_->delivered_rows();
         return done;
     }
 
@@ -72,7 +93,26 @@ class OutOfCore {
 
   private:
     ChunkColumns columns_of(size_t side) const {
-        return ChunkColumns(*sources_[side], stage_.sides[side], stage_.join.key_bytes, stage_.join.sizes.chunk_rows);
+        const ChunkKeys keys{stage_.join.key_bytes, stage_.keys, stage_.null_keys};
+        ChunkColumns columns(*sources_[side], stage_.sides[side], keys, stage_.join.sizes.chunk_rows);
+        sources_[side]->load_dictionaries(columns.read(), budget_, control_);
+        return columns;
+    }
+    std::unique_ptr<HeldColumns> hold(size_t side) const {
+        const std::vector<int32_t> columns = gathered_columns(stage_, side);
+        if (columns.empty()) return nullptr;
+        sources_[side]->load_dictionaries(columns, budget_, control_);
+        return std::make_unique<HeldColumns>(*sources_[side], columns, budget_, control_);
+    }
+    void load_held() {
+        for (HeldColumns* const held : held_) {
+            if (held != nullptr) held->load();
+        }
+    }
+    void wake_held() {
+        for (HeldColumns* const held : held_) {
+            if (held != nullptr) held->wake();
+        }
     }
     // Small relations have no use for all of them.
     uint64_t ring_slots() const {
@@ -85,7 +125,12 @@ class OutOfCore {
     template <class Use>
     void phase(size_t side, Use use) {
         ChunkFeeder feeder(*sources_[side], columns_[side], ring_, stage_.join.sizes.chunk_rows, budget_, control_);
-        run_phase(feeder, blocks_ ? &*blocks_ : nullptr, stage_.workers, control_, [&] { use(feeder); });
+        // Those who will deliver have nothing to do before the first rows of the result are there.
+        const PhaseHooks hooks{[&] {
+                                   if (side == kBuildSide) load_held();
+                               },
+                               [&] { wake_held(); }};
+        run_phase(feeder, blocks_ ? &*blocks_ : nullptr, stage_.workers, control_, hooks, [&] { use(feeder); });
     }
 
     Source* const sources_[2];
@@ -93,6 +138,8 @@ class OutOfCore {
     MemoryBudget& budget_;
     JobControl& control_;
     const ChunkColumns columns_[2];
+    const std::unique_ptr<HeldColumns> held_columns_[2];
+    const HeldSides held_;
     Reservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
@@ -107,7 +154,9 @@ OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage
                               const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control,
                               const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
-    SPILLWAY_CHECK(wants_rows == (sink != nullptr && sink->wants_columns()));
+    // Pairs of the same hash can only be counted when their keys have been compared.
+    const bool compares = stage.keys == OutOfCoreKeys::kHashed;
+    SPILLWAY_CHECK(wants_rows == (sink != nullptr && (sink->wants_columns() || compares)));
     std::optional<OutOfCore> join;
     OutOfCoreRun done;
     try {

@@ -25,7 +25,7 @@ class OutOfCoreGroup {
           control_(control),
           sink_(sink),
           widths_(stage.group.output_widths()),
-          columns_(source, stage.side, stage.group.key_bytes, stage.group.sizes.chunk_rows),
+          columns_(source, stage.side, {stage.group.key_bytes}, stage.group.sizes.chunk_rows),
           spill_(budget.reserve(stage.group.sizes.spill_bytes, "groups that the GPU spills")),
           ring_(device, budget, ring_slots(), columns_.chunk_bytes()) {
         if (sink != nullptr) blocks_.emplace(device, form(), *sink, budget, control, pause);
@@ -36,7 +36,7 @@ class OutOfCoreGroup {
         GpuOutOfCoreGroupReport report;
         ResultBlocks* const blocks = blocks_ ? &*blocks_ : nullptr;
         ChunkFeeder feeder(source_, columns_, ring_, stage_.group.sizes.chunk_rows, budget_, control_);
-        run_phase(feeder, blocks, stage_.workers, control_, [&] {
+        run_phase(feeder, blocks, stage_.workers, control_, {}, [&] {
             report = group_by_.run(feeder, blocks);
             // The last groups may wait for a reader who needs the memory of both before he reads on.
             group_by_.reset();

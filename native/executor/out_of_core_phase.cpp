@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobControl& control,
+void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobControl& control, const PhaseHooks& hooks,
                const std::function<void()>& use) {
     const int feeders = feeder.workers_max(workers);
     const int deliverers = blocks == nullptr ? 0 : workers;
@@ -22,6 +22,7 @@ void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobContro
         } else if (worker <= feeders) {
             feeder.work();
         } else {
+            if (hooks.before_delivery) hooks.before_delivery();
             blocks->work(worker - feeders - 1);
         }
     };
@@ -29,6 +30,7 @@ void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobContro
         control.cancelled.store(true, std::memory_order_relaxed);
         feeder.wake();
         if (blocks != nullptr) blocks->wake();
+        if (hooks.wake) hooks.wake();
     });
 }
 

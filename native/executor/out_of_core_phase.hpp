@@ -13,9 +13,15 @@ namespace spillway {
 // Chunks that are filled while the GPU's copy engines read the others.
 constexpr uint64_t kSpareChunks = 2;
 
+// What those do who deliver rows, before they begin, and who wakes others than the phase's own when a job ends early.
+struct PhaseHooks {
+    std::function<void()> before_delivery;
+    std::function<void()> wake;
+};
+
 // A source is read: by `use` on this thread, with chunks that workers fill, whose rows, if there are blocks for them,
 // others deliver. Returns when all of them have been.
-void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobControl& control,
+void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobControl& control, const PhaseHooks& hooks,
                const std::function<void()>& use);
 
 // For the handler of an error: what found too little memory before it gave rows can be done in another way, by whoever

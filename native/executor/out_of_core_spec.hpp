@@ -25,17 +25,32 @@ enum class ChunkPart : uint8_t { kWhole, kLow, kHigh };
 // What stands for NULL: nothing in particular, or what changes no sum, no maximum, no minimum.
 enum class ChunkFill : uint8_t { kNone, kZero, kLeast, kLargest };
 
-// A column of a chunk: the values of a source's column (bools as bytes), or a byte per row that says whether there is
-// one.
+// A column of a chunk: the values of a source's column (bools as bytes, dictionaries as their unified indices), a byte
+// per row that says whether there is one, or the number of the row in the source (column: kRowNumberColumn).
 struct ChunkColumn {
     int32_t column = 0;
     bool validity = false;
     ChunkPart part = ChunkPart::kWhole;
     ChunkFill fill = ChunkFill::kNone;
+    uint32_t row_number_bytes = 0;  // 4 or 8
 };
 
-// How the rows of a source become those of one side. The keys' normalized values lie one behind the other in a word;
-// a row with a NULL among them has no key. Without keys all words are 0.
+// What the GPU compares.
+enum class OutOfCoreKeys : uint8_t {
+    kPacked,   // the keys' normalized values, one behind the other in a word; a row with a NULL among them has no key,
+               // unless a byte of the word says which are NULL
+    kEncoded,  // the first word of a row of the CPU engine with these keys: equal where the keys are
+    kHashed,   // the same of keys that exceed a word: a hash of them. Of the pairs found, those with other keys are
+               // dropped when they are delivered, so that there must be no result but pairs
+};
+
+struct ChunkKeys {
+    uint32_t bytes = 8;
+    OutOfCoreKeys mode = OutOfCoreKeys::kPacked;
+    NullKeys null_keys = NullKeys::kKeep;  // kEqual: with kEncoded and kHashed alone
+};
+
+// How the rows of a source become those of one side. Without keys all words are 0.
 struct OutOfCoreSide {
     std::vector<KeySpec> keys;
     std::vector<ChunkColumn> columns;
@@ -43,26 +58,38 @@ struct OutOfCoreSide {
     int32_t null_byte = -1;
 };
 
+// Where the value of a result column comes from.
+enum class ResultOrigin : uint8_t {
+    kBuildSource,  // by the row's number, from the source of this side: as kBuildSide and kProbeSide number them
+    kProbeSource,
+    kGpu,
+};
+
 // One place from which the value of a result column may come.
 struct ResultPart {
-    int32_t value = 0;      // output column of the GPU ...
-    uint32_t offset = 0;    // ... and byte of it where the value begins: parts of a key
-    int32_t validity = -1;  // output column with a byte that is 0 for NULL; -1: never NULL
-    uint8_t mask = 0;       // bits of the presence byte that have to be set for the part to count
+    int32_t value = 0;                         // output column of the GPU ...
+    uint32_t offset = 0;                       // ... and byte of it where the value begins: parts of a key
+    int32_t validity = -1;                     // output column with a byte that is 0 for NULL; -1: never NULL
+    uint8_t mask = 0;                          // bits of the presence byte that have to be set for the part to count
+    ResultOrigin origin = ResultOrigin::kGpu;  // of a source: `value` is its column
 };
 
 // The first part whose bits are set; none: NULL.
 struct ResultColumn {
     TypePtr type;
-    std::vector<ResultPart> parts;
+    std::vector<ResultPart> parts;  // all of the GPU, or none
+    bool is_gathered() const { return !parts.empty() && parts[0].origin != ResultOrigin::kGpu; }
 };
 
 struct OutOfCoreStage {
     GpuOutOfCoreSpec join;
     OutOfCoreSide sides[2];
     std::vector<ResultColumn> columns;
-    int32_t presence = -1;  // output column with the presence byte; -1: all bits are always set
-    int32_t workers = 1;    // that fill chunks, and as many that deliver rows
+    int32_t presence = -1;              // output column with the presence byte; -1: all bits are always set
+    int32_t row_numbers[2] = {-1, -1};  // output columns with the row numbers of each side; -1: none are needed
+    OutOfCoreKeys keys = OutOfCoreKeys::kPacked;
+    NullKeys null_keys = NullKeys::kKeep;  // kEqual: with kEncoded and kHashed alone
+    int32_t workers = 1;                   // that fill chunks, and as many that deliver rows
 };
 
 // Bytes of a value in a chunk and in the rows of the GPU; 0 for types that cannot be there.

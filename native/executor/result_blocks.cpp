@@ -131,28 +131,41 @@ bool ResultBlocks::take(Stripe& stripe) {
 
 void ResultBlocks::work(int worker) {
     const Working working(*this);
+    const DeliverRows deliver = form_.deliverer ? form_.deliverer(sink_, worker) : nullptr;
     for (Stripe stripe; take(stripe);) {
         control_.check();
-        OutputBatch batch = batch_of(stripe);
-        {
-            // The block may be filled again while the batch waits for its reader.
-            const std::lock_guard<std::mutex> lock(mutex_);
-            stripe.block->delivered += stripe.rows;
-            if (stripe.block->delivered == stripe.block->rows) {
-                free_.push_back(stripe.block);
-                changed_.notify_all();
-            }
+        if (deliver) {
+            delivered_rows_ += deliver(outputs_of(stripe), stripe.rows, [&] { has_read(stripe); });
+            continue;
         }
+        OutputBatch batch = batch_of(stripe);
+        has_read(stripe);
+        delivered_rows_ += stripe.rows;
         sink_.push(worker, std::move(batch));
     }
 }
 
-OutputBatch ResultBlocks::batch_of(const Stripe& stripe) {
+// The block may be filled again while the last batch of its rows waits for its reader.
+void ResultBlocks::has_read(const Stripe& stripe) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stripe.block->delivered += stripe.rows;
+    if (stripe.block->delivered == stripe.block->rows) {
+        free_.push_back(stripe.block);
+        changed_.notify_all();
+    }
+}
+
+std::vector<const uint8_t*> ResultBlocks::outputs_of(const Stripe& stripe) const {
     std::vector<const uint8_t*> outputs;
     for (size_t i = 0; i < column_at_.size(); ++i) {
         outputs.push_back(static_cast<const uint8_t*>(stripe.block->memory.data()) + column_at_[i] +
                           stripe.row * form_.widths[i]);
     }
+    return outputs;
+}
+
+OutputBatch ResultBlocks::batch_of(const Stripe& stripe) {
+    const std::vector<const uint8_t*> outputs = outputs_of(stripe);
     OutputBatch batch;
     batch.rows = static_cast<int64_t>(stripe.rows);
     batch.columns = form_.columns(outputs, stripe.rows);

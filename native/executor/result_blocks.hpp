@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -18,6 +19,11 @@ namespace spillway {
 // Lets others use the GPU while `wait` runs.
 using DevicePause = std::function<void(const std::function<void()>& wait)>;
 
+// Gives a sink rows that begin there in each output column of the GPU. `read` is called when they are needed no more,
+// before the sink is given the last batch. Returns how many of the rows were part of the result.
+using DeliverRows = std::function<uint64_t(const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                                           const std::function<void()>& read)>;
+
 // What the GPU's rows are, and what becomes of them.
 struct ResultForm {
     uint64_t block_rows = 0;  // at most
@@ -26,6 +32,8 @@ struct ResultForm {
     uint64_t row_bytes = 1;  // of a row of a batch
     // Makes the columns of a batch; outputs: where its rows begin in each column of the GPU.
     std::function<std::vector<OutputColumn>(const std::vector<const uint8_t*>& outputs, uint64_t rows)> columns;
+    // Instead, where set: one worker's way to make batches.
+    std::function<DeliverRows(BatchSink& sink, int worker)> deliverer;
 };
 
 // Result rows on their way from the GPU to a sink: copy engines write them into blocks of pinned memory, workers make
@@ -50,6 +58,8 @@ class ResultBlocks final : public GpuResultSink {
     void wake();
     // For the thread of open(): has it been called?
     bool gave_rows() const { return gave_rows_; }
+    // Without pairs whose keys differ; when all have been delivered.
+    uint64_t delivered_rows() const { return delivered_rows_; }
 
   private:
     struct Block {
@@ -65,7 +75,9 @@ class ResultBlocks final : public GpuResultSink {
     };
     class Working;
     bool take(Stripe& stripe);
+    std::vector<const uint8_t*> outputs_of(const Stripe& stripe) const;
     OutputBatch batch_of(const Stripe& stripe);
+    void has_read(const Stripe& stripe);
     void wait_for_block();
 
     const ResultForm form_;
@@ -85,6 +97,7 @@ class ResultBlocks final : public GpuResultSink {
     bool ended_ = false;
     bool gave_rows_ = false;
     int working_ = 0;
+    std::atomic<uint64_t> delivered_rows_{0};
 };
 
 }  // namespace spillway

@@ -98,8 +98,9 @@ export class DeviceRun {
         const { job, plan, tracker } = this.parts;
         const { layout, sizes } = stage;
         const [build, probe] = [this.sourceOf(stage.buildInput), this.sourceOf(stage.probeInput)];
-        const spec = { ...layout, join: { ...layout.join, sizes }, workers: plan.threads };
-        const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
+        const { gathered: _, join, ...decided } = layout;
+        const spec = { ...decided, join: { ...join, sizes }, workers: plan.threads };
+        const sink = join.result === "count" ? undefined : await this.parts.openSink();
         // As deliver: the reader of batches may run queries of its own before it reads on.
         if (plan.sink === "batches") this.#leave();
         const report = await job.binding.joinOutOfCore(job.handle, build, probe, spec, sink);

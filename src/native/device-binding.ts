@@ -2,7 +2,7 @@
 import type { ColumnType } from "../model/column-type.js";
 import type { DeviceGroupDescription, DeviceJoinDescription } from "../plan/device-stages.js";
 import type { OutOfCoreGroup, OutOfCoreGroupLayout } from "../plan/out-of-core-group-stage.js";
-import type { OutOfCoreColumn, OutOfCoreJoin, OutOfCoreSide } from "../plan/out-of-core-stage.js";
+import type { OutOfCoreJoin, OutOfCoreLayout } from "../plan/out-of-core-stage.js";
 import type {
     DevicePiecesHandle,
     DeviceTableHandle,
@@ -63,12 +63,8 @@ export interface NativePiecesSpec extends NativeDeliverSpec {
     rowsMax: number;
 }
 
-export interface NativeOutOfCoreSpec {
+export interface NativeOutOfCoreSpec extends Omit<OutOfCoreLayout, "join" | "gathered"> {
     join: OutOfCoreJoin;
-    build: OutOfCoreSide;
-    probe: OutOfCoreSide;
-    columns: readonly OutOfCoreColumn[];
-    presence: number;
     workers: number;
 }
 

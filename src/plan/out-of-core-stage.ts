@@ -46,15 +46,25 @@ export interface OutOfCoreJoin {
     readonly sizes: OutOfCoreSizes;
 }
 
+/**
+ * What the GPU compares: the keys' values side by side; the same and which of them are NULL, mixed; or a hash of them,
+ * so that pairs are compared again when they are delivered. Mirrors OutOfCoreKeys in native/executor.
+ */
+export type OutOfCoreKeys = "packed" | "encoded" | "hashed";
+
 /** How an input becomes chunks. */
 export interface OutOfCoreSide {
     readonly keys: readonly KeySpec[];
-    /** validity: a byte per row instead of the value. */
+    /** validity: a byte per row instead of the value. column: of the source, or rowNumberColumn. */
     readonly columns: readonly { readonly column: number; readonly validity: boolean }[];
 }
 
-/** Where a result column's value is, among the outputs, if all bits of the mask are set in the presence byte. */
+/**
+ * Where a result column's value is, if all bits of the mask are set in the presence byte: an output of the GPU, or a
+ * column of a side's source, in the row whose number came with the row of the result.
+ */
 export interface OutOfCorePart {
+    readonly from: "gpu" | "build" | "probe";
     readonly value: number;
     /** Byte of the output where it begins. */
     readonly offset: number;
@@ -69,14 +79,27 @@ export interface OutOfCoreColumn {
     readonly parts: readonly OutOfCorePart[];
 }
 
+/** A column that does not go to the GPU, and why. */
+export interface OutOfCoreGathered {
+    readonly side: "build" | "probe";
+    readonly column: number;
+    readonly name: string;
+    readonly reason: string;
+}
+
 /** How a join's rows are laid out: all but the sizes. */
 export interface OutOfCoreLayout {
+    readonly keys: OutOfCoreKeys;
+    readonly nullsEqual: boolean;
     readonly join: Omit<OutOfCoreJoin, "sizes">;
     readonly build: OutOfCoreSide;
     readonly probe: OutOfCoreSide;
     readonly columns: readonly OutOfCoreColumn[];
     /** Output with the presence byte; -1: none. */
     readonly presence: number;
+    /** Outputs with the row numbers of each side; -1: none. */
+    readonly rowNumbers: { readonly build: number; readonly probe: number };
+    readonly gathered: readonly OutOfCoreGathered[];
 }
 
 /** What each direction of the link will carry, and for how long. */
@@ -90,6 +113,8 @@ export interface OutOfCorePrediction {
     readonly buildMs: number;
     readonly probeMs: number;
     readonly spilledMs: number;
+    /** Values that workers gather from host memory: part of the phases in which rows come out. */
+    readonly gatherMs: number;
 }
 
 /** The way of rows between the GPU and host memory: copy engines, or kernels that read and write it themselves. */
@@ -109,6 +134,8 @@ export interface OutOfCoreStage extends StageCommon {
     readonly layout: OutOfCoreLayout;
     readonly sizes: OutOfCoreSizes;
     readonly deviceBytes: number;
+    /** Host memory for columns that are gathered. */
+    readonly heldBytes: number;
     readonly predicted: OutOfCorePrediction;
     readonly path: OutOfCorePath;
 }

@@ -89,7 +89,7 @@ function tablesOf({ kind }: PlanStage): string {
 }
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
-function outOfCoreLines({ sizes, predicted, path }: OutOfCoreStage): string[] {
+function outOfCoreLines({ sizes, predicted, path, layout, heldBytes }: OutOfCoreStage): string[] {
     const { h2dBytes, d2hBytes, spilledBytes, diskBytes, buildMs, probeMs, spilledMs } = predicted;
     const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     return [
@@ -101,8 +101,22 @@ function outOfCoreLines({ sizes, predicted, path }: OutOfCoreStage): string[] {
         ...(diskBytes > 0
             ? [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(sizes.spillBytes)} stay in host memory`]
             : []),
-        `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`
+        `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`,
+        ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
+        ...gatherLines(layout, predicted, heldBytes)
     ];
+}
+
+/** What does not cross the link, and why. */
+function gatherLines(
+    { gathered }: OutOfCoreStage["layout"],
+    { gatherMs }: OutOfCoreStage["predicted"],
+    heldBytes: number
+): string[] {
+    if (gathered.length === 0) return [];
+    const columns = gathered.map(({ name, reason }) => `${name} (${reason})`).join(", ");
+    const held = heldBytes > 0 ? `, ${formatBytes(heldBytes)} of it read for that` : "";
+    return [`gathered by row number from host memory${held}, ${formatMs(gatherMs)} of all workers: ${columns}`];
 }
 
 function outOfCoreGroupLines({ sizes, predicted }: OutOfCoreGroupStage): string[] {

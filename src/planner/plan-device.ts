@@ -7,6 +7,7 @@ import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./com
 import { totalMs } from "./device-cost/choose.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
+import { unknownLimitBytes } from "./out-of-core/host-memory.js";
 import { planOutOfCore } from "./out-of-core/plan.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -212,11 +213,31 @@ function stagingBytes(stage: DeviceStageDraft, workers: number, budgetBytes: num
  */
 export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
     const inCore = planInCore(query, host, limitBytes);
-    if (inCore instanceof NotOnDevice || limitBytes === 0) return inCore;
+    if (inCore instanceof NotOnDevice) return planWithoutTables(query, host, limitBytes, inCore);
+    if (limitBytes === 0) return inCore;
     const forced = query.debug.outOfCore === true;
     if (!forced && (inCore.plan.deviceMemory?.estimatedBytes ?? 0) <= limitBytes) return inCore;
     const plan = planOutOfCore(query, host, limitBytes);
     if (plan instanceof NotOnDevice) return forced ? plan : { ...inCore, notOutOfCore: plan.reason };
+    return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
+}
+
+/**
+ * Of columns that cannot be in GPU memory, as lists, a join out of core needs no more than row numbers. One whose
+ * inputs would fit is not worth that.
+ */
+function planWithoutTables(
+    query: PlanQuery,
+    host: Plan,
+    limitBytes: number,
+    refused: NotOnDevice
+): DevicePlan | NotOnDevice {
+    const forced = query.debug.outOfCore === true;
+    const limit = limitBytes === 0 ? unknownLimitBytes : limitBytes;
+    const bytes = inputsOf(query.root).reduce((sum, input) => sum + input.columnBytes.reduce((a, b) => a + b, 0), 0);
+    if (!forced && bytes <= limit) return refused;
+    const plan = planOutOfCore(query, host, limit);
+    if (plan instanceof NotOnDevice) return forced ? plan : refused;
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }
 

@@ -10,7 +10,7 @@ import type {
 } from "../../plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../device-support.js";
 import { partialRowBytes, type GroupSpec } from "./group-device-bytes.js";
-import { chunkWidth } from "./layout.js";
+import { chunkWidth } from "./gather.js";
 
 /** Of a key and its accumulators (kRowWordsMax in cuda/radix_partition/row_layout.hpp). */
 const rowBytesMax = 32;
@@ -170,6 +170,7 @@ class GroupLayoutDraft {
         const width = chunkWidth(type);
         const cannot = (what: string): NotOnDevice =>
             new NotOnDevice(`\`${kind}\` of column \`${name}\` (${what}) does not run out of core`);
+        if (type.layout === "dictionary") throw cannot("a dictionary");
         if (width === 0 || width > valueBytesMax) throw cannot("values that are not of 1, 2, 4 or 8 bytes");
         if (type.layout === "bool") return "unsigned";
         if (type.order === "bytes") throw cannot("bytes");

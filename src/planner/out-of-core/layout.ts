@@ -1,74 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ColumnType } from "../../model/column-type.js";
-import type { JoinColumn, JoinNode, LogicalColumn } from "../../plan/logical.js";
+import { rowNumberColumn } from "../../model/column-type.js";
+import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../plan/logical.js";
 import type {
     OutOfCoreColumn,
+    OutOfCoreGathered,
     OutOfCoreLayout,
     OutOfCoreOutput,
     OutOfCorePart,
     OutOfCoreSide
 } from "../../plan/out-of-core-stage.js";
-import { NotOnDevice } from "../device-support.js";
 import { otherSide, type JoinSides, type Side } from "../join-sides.js";
-
-/** Of a row on the GPU, with its key (kRowWordsMax in cuda/radix_partition/row_layout.hpp). */
-const rowBytesMax = 32;
-const rowColumnsMax = 28;
-const valueBytesMax = 16;
-const keyBytesMax = 8;
+import {
+    carriedBytes,
+    chooseGathered,
+    chunkWidth,
+    rowNumberBytes,
+    type GatherCosts,
+    type SideColumn
+} from "./gather.js";
+import { keyPlan, type KeyPlan } from "./keys.js";
 
 /** Bits of the presence byte (PresenceBits in cuda/materialize/join_output.hpp). */
 const present = { build: 1, probe: 2, key: 4 } as const;
 
-/** Bytes of a value on the GPU; 0: it cannot be there. */
-export function chunkWidth(type: ColumnType): number {
-    if (type.layout === "bool") return 1;
-    if (type.layout !== "fixed" || type.byteWidth > valueBytesMax) return 0;
-    return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
-}
-
 interface SideDraft {
     columns: { column: number; validity: boolean }[];
     widths: number[];
+    /** Output with the row numbers; -1: none. */
+    rowNumbers: number;
+    /** Columns that do not go to the GPU, and why. */
+    gathered: Map<number, string>;
 }
+
+const emptySide = (): SideDraft => ({ columns: [], widths: [], rowNumbers: -1, gathered: new Map() });
 
 /** Puts the rows of both sides, and of the result, together; throws NotOnDevice where there is no way. */
 class LayoutDraft {
-    readonly #sides: Record<Side, SideDraft> = {
-        left: { columns: [], widths: [] },
-        right: { columns: [], widths: [] }
-    };
+    readonly #sides: Record<Side, SideDraft> = { left: emptySide(), right: emptySide() };
     readonly #outputs: OutOfCoreOutput[] = [];
-    readonly #keyBytes: 4 | 8;
+    readonly #keys: KeyPlan;
 
     public constructor(
         private readonly node: JoinNode,
-        private readonly sides: JoinSides
+        private readonly sides: JoinSides,
+        private readonly inputs: Readonly<Record<Side, InputInfo>>
     ) {
-        this.#keyBytes = this.#checkKeys() <= 4 ? 4 : 8;
+        this.#keys = keyPlan(node);
     }
 
-    public make(counted: boolean): OutOfCoreLayout {
+    public make(counted: boolean, costs: GatherCosts | undefined): OutOfCoreLayout {
         const { node, sides } = this;
         const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
+        const { mode, bytes, nullsEqual } = this.#keys;
+        if (!counted) for (const side of ["left", "right"] as const) this.#chooseGathered(side, costs);
         const drafts = counted ? [] : node.columns.map((column) => this.#column(column));
         const masked = drafts.some(({ parts }) => parts.some(({ mask }) => mask !== 0));
         const presence = masked ? this.#output({ side: "presence", column: 0 }) : -1;
         const [build, probe] = [sides.build, otherSide(sides.build)];
-        for (const side of [build, probe]) this.#checkRow(side);
+        // Whoever counts pairs has to compare their keys.
+        if (mode === "hashed") for (const side of [build, probe]) this.#rowNumbers(side);
         return {
+            keys: mode,
+            nullsEqual,
             join: {
-                keyBytes: this.#keyBytes,
+                keyBytes: bytes,
                 buildWidths: this.#sides[build].widths,
                 probeWidths: this.#sides[probe].widths,
                 ...{ emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
-                result: counted ? "count" : "rows",
+                result: counted && mode !== "hashed" ? "count" : "rows",
                 outputs: this.#outputs
             },
             build: this.#side(build),
             probe: this.#side(probe),
             columns: drafts,
-            presence
+            presence,
+            rowNumbers: { build: this.#sides[build].rowNumbers, probe: this.#sides[probe].rowNumbers },
+            gathered: [...this.#gathered(build), ...this.#gathered(probe)]
         };
     }
 
@@ -76,38 +83,45 @@ class LayoutDraft {
         return this.node[side].columns[column] as LogicalColumn;
     }
 
-    /** Bytes of all keys together. */
-    #checkKeys(): number {
-        const { keys, nullEquality } = this.node;
-        for (const key of keys) {
-            for (const side of ["left", "right"] as const) {
-                const { kind, column } = key[side];
-                const { name } = this.#columnOf(side, column);
-                if (kind === "bytes") throw new NotOnDevice(`key \`${name}\` is text or bytes`);
-                if (kind === "dictionaryValue" || kind === "dictionaryIndex") {
-                    throw new NotOnDevice(`key \`${name}\` is a dictionary column`);
-                }
-            }
-            if (!nullEquality) continue;
-            const nullable = (["left", "right"] as const).every(
-                (side) => this.#columnOf(side, key[side].column).type.nullable
-            );
-            if (nullable) throw new NotOnDevice("NULL keys would have to equal each other");
+    /**
+     * Of a hashed key nothing is left on the GPU, and of pairs that have but the hash in common no column must be there
+     * that was carried with it: all are gathered then. A column of both sides takes keys, which are narrow.
+     */
+    #chooseGathered(side: Side, costs: GatherCosts | undefined): void {
+        const draft = this.#sides[side];
+        let takenBytes: number = this.#keys.bytes;
+        const columns = new Map<number, SideColumn>();
+        for (const column of this.node.columns) {
+            if (column.side !== side && column.side !== "either") continue;
+            const index = column[side];
+            const { type } = this.#columnOf(side, index);
+            if (this.#keyPart(side, index) !== undefined) continue;
+            if (column.side === "either") takenBytes += carriedBytes({ type });
+            else columns.set(index, { column: index, type });
         }
-        const bytes = keys.reduce((sum, { left }) => sum + left.width, 0);
-        if (bytes > keyBytesMax) throw new NotOnDevice(`the key has ${bytes} bytes, ${keyBytesMax} are the most`);
-        return bytes;
+        if (this.#keys.mode === "hashed") {
+            for (const index of columns.keys()) draft.gathered.set(index, "beside a key that is hashed");
+        } else {
+            draft.gathered = chooseGathered(side, [...columns.values()], takenBytes, this.inputs[side], costs);
+        }
     }
 
-    #checkRow(side: Side): void {
-        const { widths } = this.#sides[side];
-        const bytes = widths.reduce((sum, width) => sum + width, this.#keyBytes);
-        if (bytes > rowBytesMax || widths.length > rowColumnsMax) {
-            throw new NotOnDevice(
-                `rows of the ${side} relation have ${bytes} bytes in ${widths.length} columns, ` +
-                    `${rowBytesMax} in ${rowColumnsMax} are the most`
-            );
+    #gathered(side: Side): OutOfCoreGathered[] {
+        return [...this.#sides[side].gathered].map(([column, reason]) => ({
+            side: this.#role(side),
+            column,
+            name: this.#columnOf(side, column).name,
+            reason
+        }));
+    }
+
+    /** The output with the numbers of the side's rows. */
+    #rowNumbers(side: Side): number {
+        const draft = this.#sides[side];
+        if (draft.rowNumbers < 0) {
+            draft.rowNumbers = this.#carried(side, rowNumberColumn, false, rowNumberBytes(this.inputs[side].rows));
         }
+        return draft.rowNumbers;
     }
 
     #side(side: Side): OutOfCoreSide {
@@ -143,6 +157,7 @@ class LayoutDraft {
 
     /** ... and without a key? */
     #keepsKeyless(side: Side): boolean {
+        if (this.#keys.nullsEqual) return false;
         const nullable = this.node.keys.some((key) => this.#columnOf(side, key[side].column).type.nullable);
         return nullable && this.#keepsLone(side);
     }
@@ -155,12 +170,18 @@ class LayoutDraft {
     #part(side: Side, column: number): OutOfCorePart {
         const mask = this.#presenceOf(side);
         const key = this.#keyPart(side, column);
-        if (key !== undefined) return { ...key, mask: mask | (this.#keepsKeyless(side) ? present.key : 0) };
-        const { name, type } = this.#columnOf(side, column);
-        const width = chunkWidth(type);
-        if (width === 0) throw new NotOnDevice(`values of column \`${name}\` are not of 1, 2, 4, 8 or 16 bytes`);
+        if (key !== undefined) {
+            const value = this.#output({ side: "key", column: 0 });
+            return { from: "gpu", value, ...key, mask: mask | (this.#keepsKeyless(side) ? present.key : 0) };
+        }
+        if (this.#sides[side].gathered.has(column)) {
+            this.#rowNumbers(side);
+            return { from: this.#role(side), value: column, offset: 0, validity: -1, mask };
+        }
+        const { type } = this.#columnOf(side, column);
         return {
-            value: this.#carried(side, column, false, width),
+            from: "gpu",
+            value: this.#carried(side, column, false, chunkWidth(type)),
             offset: 0,
             validity: type.nullable ? this.#carried(side, column, true, 1) : -1,
             mask
@@ -171,15 +192,16 @@ class LayoutDraft {
      * Keys that can be read from their normalized values are not carried. Of several keys one may be NULL and the
      * others not, in rows without a partner: there the key as a whole is missing.
      */
-    #keyPart(side: Side, column: number): Omit<OutOfCorePart, "mask"> | undefined {
+    #keyPart(side: Side, column: number): Pick<OutOfCorePart, "offset" | "validity"> | undefined {
         const { keys } = this.node;
+        if (this.#keys.mode !== "packed") return undefined;
         const at = keys.findIndex((key) => key[side].column === column);
         const key = keys[at]?.[side];
         if (key === undefined || (key.kind !== "integer" && key.kind !== "fixedBytes")) return undefined;
         if (chunkWidth(this.#columnOf(side, column).type) === 0) return undefined;
         if (keys.length > 1 && this.#keepsKeyless(side)) return undefined;
         const offset = keys.slice(0, at).reduce((sum, { [side]: before }) => sum + before.width, 0);
-        return { value: this.#output({ side: "key", column: 0 }), offset, validity: -1 };
+        return { offset, validity: -1 };
     }
 
     #column(column: JoinColumn): OutOfCoreColumn {
@@ -192,7 +214,16 @@ class LayoutDraft {
     }
 }
 
-/** `counted`: nobody wants rows. Throws NotOnDevice with why such a join cannot run out of core. */
-export function outOfCoreLayout(node: JoinNode, sides: JoinSides, counted: boolean): OutOfCoreLayout {
-    return new LayoutDraft(node, sides).make(counted);
+/**
+ * `counted`: nobody wants rows. `costs`: left out where only the size of rows matters. Throws NotOnDevice with why such
+ * a join cannot run out of core.
+ */
+export function outOfCoreLayout(
+    node: JoinNode,
+    sides: JoinSides,
+    inputs: Readonly<Record<Side, InputInfo>>,
+    counted: boolean,
+    costs?: GatherCosts
+): OutOfCoreLayout {
+    return new LayoutDraft(node, sides, inputs).make(counted, costs);
 }

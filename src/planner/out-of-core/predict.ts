@@ -3,7 +3,9 @@ import type { MachineProfile } from "../../machine/profile.js";
 import type { SinkKind } from "../../plan/plan.js";
 import type { OutOfCoreLayout, OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
 import type { KeyStatistics } from "../statistics.js";
+import { rowNumberColumn } from "../../model/column-type.js";
 import { outputWidth, rowBytes } from "./device-bytes.js";
+import { packedRowNumberBytes } from "./gather.js";
 
 export interface LinkLoad {
     readonly layout: OutOfCoreLayout;
@@ -15,27 +17,40 @@ export interface LinkLoad {
     readonly residentShare: number;
     /** Key columns that may be NULL send a bit per row. */
     readonly keyBits: { readonly build: boolean; readonly probe: boolean };
+    /** Of the result, as Arrow has it. */
+    readonly resultRowBytes: number;
+    /** Of columns that are gathered, where they have to be read first. */
+    readonly heldBytes: number;
+    /** What gathering takes a worker per row of the result. */
+    readonly gatherNs: number;
     readonly workers: number;
     readonly sink: SinkKind;
     readonly profile: MachineProfile;
 }
 
+const nsPerMs = 1e6;
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /**
  * Mean bytes of a packed row: of the key the bits in which its values differ (or all but those that the partition
- * tells, where that is less), of the other columns all, since no sample has seen them.
+ * tells, where that is less), of row numbers those in which they differ inside of a chunk, of the other columns all,
+ * since no sample has seen them.
  */
 export function packedRowBytes(
-    { join }: Pick<OutOfCoreLayout, "join">,
+    { join, keys, build, probe }: Pick<OutOfCoreLayout, "join" | "keys" | "build" | "probe">,
     side: "build" | "probe",
     radixBits: number,
     statistics: KeyStatistics | undefined
 ): number {
     const mixedBits = 8 * join.keyBytes - radixBits;
     const { min, max } = statistics ?? { min: null, max: null };
-    const rangeBits = min === null || max === null || max < min ? mixedBits : (max - min).toString(2).length;
-    return rowBytes(join, side) - join.keyBytes + Math.min(mixedBits, rangeBits) / 8;
+    const known = keys === "packed" && min !== null && max !== null && max >= min;
+    const rangeBits = known ? (max - min).toString(2).length : mixedBits;
+    const widths = side === "build" ? join.buildWidths : join.probeWidths;
+    const { columns } = side === "build" ? build : probe;
+    const number = widths[columns.findIndex(({ column }) => column === rowNumberColumn)] ?? 0;
+    const others = rowBytes(join, side) - join.keyBytes - number + packedRowNumberBytes(number);
+    return others + Math.min(mixedBits, rangeBits) / 8;
 }
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
@@ -54,10 +69,12 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
     };
     const readMs = (bytes: number): number => bytes / profile.readBytesPerMs / workers;
     const resultBytes = rows.result * sum(join.outputs.map((output) => outputWidth(join, output)));
-    const arrowBytes = rows.result * sum(layout.columns.map(({ type }) => Math.max(1, type.byteWidth)));
+    const arrowBytes = rows.result * load.resultRowBytes;
+    const gatherMs = (rows.result * load.gatherNs) / nsPerMs / workers;
     const outMs = (share: number): number =>
         share *
-        (arrowBytes / profile.outputBytesPerMs / workers +
+        (gatherMs +
+            arrowBytes / profile.outputBytesPerMs / workers +
             (sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0));
     const [build, probe] = [inputOf("build"), inputOf("probe")];
     const spilledBytes = spilled.build + spilled.probe;
@@ -68,7 +85,7 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
         diskBytes: Math.ceil(diskBytes),
-        buildMs: Math.max(linkMs(build, spilled.build), readMs(build), writeMs(onDisk.build)),
+        buildMs: Math.max(linkMs(build, spilled.build), readMs(build + load.heldBytes), writeMs(onDisk.build)),
         probeMs: Math.max(
             linkMs(probe, spilled.probe + resultBytes * residentShare),
             readMs(probe),
@@ -79,6 +96,7 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
             linkMs(spilledBytes, resultBytes * (1 - residentShare)),
             outMs(1 - residentShare),
             diskBytes / profile.spillReadBytesPerMs
-        )
+        ),
+        gatherMs
     };
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When joins run out of core, what explain and reports say of them, and what becomes of them when something fails.
-import { Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
+import { Int64, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
 import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { deviceBytes } from "../../../src/planner/out-of-core/device-bytes.js";
@@ -94,6 +94,28 @@ describe("the plan", () => {
         );
     });
 
+    test("says which columns are gathered by row number, and why", async () => {
+        const rows = 100;
+        const texts = Array.from({ length: rows }, (_, i) => `text ${i}`);
+        const columns = ["k", "a", "b", "c", "d"].map((name) => {
+            return [name, makeVector(BigInt64Array.from({ length: rows }, (_, i) => BigInt(i)))] as const;
+        });
+        const wide: Table = new Table({ ...Object.fromEntries(columns), t: vectorFromArray(texts, new Utf8()) });
+        const narrow: Table = new Table({ k: makeVector(BigInt64Array.from({ length: rows }, (_, i) => BigInt(i))) });
+        await withRuntime(forced, async (runtime) => {
+            const [left, right] = [runtime.fromTable(wide), runtime.fromTable(narrow)];
+            const query = runtime.join({ left, right, on: "k" });
+            const told = String(await query.explain());
+            expect(told).toMatch(/gathered by row number from host memory, [\d.]+ ms of all workers: t \(text\)/);
+            expect(told.match(/row of 40 bytes/g)).toHaveLength(2);
+            expect((await query.toTable()).numRows).toBe(rows);
+            expect(query.report()?.stages[0]?.device?.outOfCore?.h2dBytes).toBe(rows * (8 + 2 * 8 + 4 + 8));
+            const hashed = runtime.join({ left, right: left, on: "t" });
+            expect(String(await hashed.explain())).toContain("pairs whose keys differ are dropped");
+            expect(await hashed.count()).toBe(rows);
+        });
+    });
+
     test("knows the GPU memory that the plugin takes", async () => {
         const engine = openEngine();
         const unlimited = { ordinal: 0, memoryBytes: 0, pinnedBytes: 2 ** 26, keptPinnedBytes: 2 ** 26 };
@@ -118,25 +140,26 @@ describe("the plan", () => {
         const wide = new Table(
             Object.fromEntries(["k", "a", "b", "c", "d", "e"].map((name) => [name, makeVector(BigInt64Array.of(1n))]))
         );
-        const nulls = new Table({ k: vectorFromArray([1, null], new Int32()) });
+        const nulls = new Table({ k: vectorFromArray([1n, null], new Int64()) });
         interface Runs {
             toTable(): Promise<unknown>;
             report: Query["report"];
         }
         const cases: [(runtime: Runtime) => Runs, RegExp][] = [
-            [(r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "k" }), /key `k` is text/],
             [
-                (r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "v" }),
-                /values of column `k` are not of 1, 2, 4, 8 or 16 bytes/
+                (r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "k", type: "left" }),
+                /key `k` is text or bytes, of which a hash is compared on the GPU/
             ],
-            [(r) => r.join({ left: r.fromTable(wide), right: r.fromTable(wide), on: "k" }), /48 bytes in 5 columns/],
             [
-                (r) => r.join({ left: r.fromTable(wide), right: r.fromTable(wide), on: ["k", "a"] }),
+                (r) => r.join({ left: r.fromTable(wide), right: r.fromTable(wide), on: ["k", "a"], type: "semi" }),
                 /the key has 16 bytes/
             ],
             [
-                (r) => r.join({ left: r.fromTable(nulls), right: r.fromTable(nulls), on: "k", nullEquality: true }),
-                /NULL keys/
+                (r) => {
+                    const both = { left: r.fromTable(nulls), right: r.fromTable(nulls) };
+                    return r.join({ ...both, on: "k", type: "full", nullEquality: true });
+                },
+                /the key has 9 bytes/
             ],
             [(r) => joinOf(r, 10, { algorithm: "npj" }), /"npj" was asked for/],
             [(r) => joinOf(r, 10).join(r.fromTable(table(5)), { on: "k", suffix: "_3" }), /more than two relations/],
@@ -168,8 +191,13 @@ describe("the plan", () => {
         );
         const big = new Table({ k: strings });
         await withRuntime({ device: "gpu", memory: { device: "4MiB" } }, async (runtime) => {
-            const query = runtime.join({ left: runtime.fromTable(big), right: runtime.fromTable(big), on: "k" });
-            const message = expect.stringMatching(/\(out of core: key `k` is text or bytes\)/) as string;
+            const query = runtime.join({
+                left: runtime.fromTable(big),
+                right: runtime.fromTable(big),
+                on: "k",
+                type: "left"
+            });
+            const message = expect.stringMatching(/\(out of core: key `k` is text or bytes, .*\)/) as string;
             await expect(query.count()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", message });
         });
         await withRuntime({ ...forced, memory: { device: "18MiB" } }, async (runtime) => {

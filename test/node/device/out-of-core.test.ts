@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins of relations larger than GPU memory, against the CPU engine: every type of join, keys and columns of every
 // width, NULLs, several batches and chunks, resident and spilled partitions.
-import { readFileSync } from "node:fs";
 import {
     Bool,
     DateDay,
@@ -13,14 +12,12 @@ import {
     Int32,
     Int64,
     Int8,
-    Table,
-    tableFromIPC,
     TimeMicrosecond,
     TimestampMillisecond,
     Uint32,
     Uint8,
     type DataType,
-    type RecordBatch
+    type Table
 } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -39,6 +36,7 @@ import {
     withNulls,
     type PlainColumn
 } from "../../support/relations.js";
+import { resultRows } from "../../support/result-rows.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -118,19 +116,6 @@ function tables(random: Random, kind: string): [Table, Table] {
     }) as [Table, Table];
 }
 
-async function rowsOf(random: Random, query: Query, sandbox: Sandbox): Promise<string[]> {
-    const way = random.below(3);
-    if (way === 0) return rowTexts(cellTable(await query.toTable()));
-    if (way === 1) {
-        const batches: RecordBatch[] = [];
-        for await (const batch of query.batches({ batchRows: random.pick([1, 7, 100]) })) batches.push(batch);
-        return rowTexts(cellTable(new Table(query.schema, batches)));
-    }
-    const path = sandbox.path("output.arrow");
-    await query.toArrowFile(path, { overwrite: true });
-    return rowTexts(cellTable(tableFromIPC(readFileSync(path))));
-}
-
 describe("joins out of core", () => {
     for (const [index, kind] of Object.keys(keySets).entries()) {
         test(`on ${kind}`, async () => {
@@ -162,7 +147,7 @@ describe("joins out of core", () => {
                 for (const gpu of gpus) {
                     const query = await queryOn(gpu);
                     const what = `${type} join on ${kind}, seed ${1000 * index + at}`;
-                    expectSameRows(await rowsOf(random, query, sandbox), expected, what);
+                    expectSameRows(await resultRows(random, query, sandbox), expected, what);
                     const stage = query.report()?.stages[0];
                     expect(stage?.device?.outOfCore, what).toBeDefined();
                     expect(await query.count(), what).toBe(expected.length);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes and predictions of joins out of core, from the shapes of relations alone.
-import { Int32, Int64 } from "apache-arrow";
+import { Decimal, Int32, Int64, Utf8, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import type { Plan } from "../../../src/plan/plan.js";
@@ -100,6 +100,65 @@ describe("predictions", () => {
         const { layout: keys, sizes } = stageOf(planQueryOf(narrow), gibibyte);
         expect(keys.join).toMatchObject({ keyBytes: 4, buildWidths: [], probeWidths: [] });
         expect(sizes.radixBits).toBe(5);
+    });
+});
+
+describe("columns that do not cross the link", () => {
+    const wide = { k: new Int64(), v: new Int64(), d: new Decimal(2, 30, 128), t: new Utf8() };
+    const sides = (inMemory: boolean, types: Record<string, DataType> = wide) =>
+        ["l", "r"].map((name) => inputNode(types, { rows: manyRows, name, inMemory, textBytes: 20 }));
+    const gatheredBy = (query: PlanQuery, limitBytes = 16 * gibibyte): Record<string, string> => {
+        const { gathered } = stageOf(query, limitBytes).layout;
+        return Object.fromEntries(gathered.map(({ side, name, reason }) => [`${side} ${name}`, reason]));
+    };
+    const resources = { budgetBytes: 512 * gibibyte, threads: 16 };
+    const joinOf = (inMemory: boolean, options: object, types = wide as Record<string, DataType>): PlanQuery => {
+        const [left, right] = sides(inMemory, types);
+        return planQueryOf(join(left!, right!, { on: "k", ...options }), resources);
+    };
+
+    test("are those that cannot, and of rows that are too wide those that lose least", () => {
+        expect(gatheredBy(joinOf(true, {}))).toMatchObject({ "build t": "text", "probe t": "text" });
+        const many = Object.fromEntries(["k", "a", "b", "c", "d"].map((name) => [name, new Int64()]));
+        const dear = gatheredBy(joinOf(true, {}, many));
+        expect(Object.values(dear)).toEqual(Array(4).fill("row of 40 bytes"));
+        const { layout } = stageOf(joinOf(true, {}, many), 16 * gibibyte);
+        expect([...layout.join.buildWidths].sort()).toEqual([4, 8, 8]);
+        expect([...layout.join.probeWidths].sort()).toEqual([4, 8, 8]);
+        expect(layout.rowNumbers.build).toBeGreaterThanOrEqual(0);
+        const counted = { ...joinOf(true, {}, many), sink: "count" } as const;
+        expect(stageOf(counted, 16 * gibibyte).layout).toMatchObject({ gathered: [], rowNumbers: { build: -1 } });
+    });
+
+    test("are gathered where few rows come out, from memory", () => {
+        const few = { hints: { resultRows: 1000 } };
+        const types = { k: new Int64(), v: new Int64(), d: new Decimal(2, 30, 128) };
+        expect(gatheredBy(joinOf(true, few, types))["build d"]).toMatch(/^cheaper by \d+ ms$/);
+        expect(gatheredBy(joinOf(false, few, types))).toEqual({});
+        expect(gatheredBy(joinOf(true, {}, types))).toEqual({});
+        const { predicted } = stageOf(joinOf(true, few, types), 16 * gibibyte);
+        expect(predicted.h2dBytes).toBeLessThan(stageOf(joinOf(false, few, types), 16 * gibibyte).predicted.h2dBytes);
+    });
+
+    test("of files are held in host memory", () => {
+        const stage = stageOf(joinOf(false, {}), 16 * gibibyte);
+        expect(stage.heldBytes).toBe(2 * manyRows * (8 + 24));
+        expect(stage.memory.inputBytes).toBeGreaterThan(stage.heldBytes);
+        expect(stageOf(joinOf(true, {}), 16 * gibibyte).heldBytes).toBe(0);
+        const poor = planOf({ ...joinOf(false, {}), budgetBytes: 32 * gibibyte }, 16 * gibibyte);
+        expect((poor as NotOnDevice).reason).toMatch(/gathered from host memory need 64 GiB of it/);
+        expect(outOfCoreHostBytes(joinOf(false, {}))).toBeGreaterThan(64 * gibibyte);
+    });
+
+    test("go with keys of which a hash is joined", () => {
+        const stage = stageOf(joinOf(true, { on: "t" }), 16 * gibibyte);
+        expect(stage.layout).toMatchObject({ keys: "hashed" });
+        expect(stage.layout.join).toMatchObject({ keyBytes: 8, buildWidths: [4], probeWidths: [4], result: "rows" });
+        expect(stage.layout.gathered).toHaveLength(7);
+        const counted = stageOf({ ...joinOf(true, { on: "t" }), sink: "count" }, 16 * gibibyte);
+        expect(counted.layout).toMatchObject({ gathered: [], columns: [], join: { result: "rows" } });
+        const outer = planOf(joinOf(true, { on: "t", type: "left" }), 16 * gibibyte);
+        expect((outer as NotOnDevice).reason).toMatch(/key `t` is text or bytes/);
     });
 });
 

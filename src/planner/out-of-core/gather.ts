@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { MachineProfile } from "../../machine/profile.js";
+import { isNested, type ColumnType } from "../../model/column-type.js";
+import { formatMs } from "../../model/sizes.js";
+import type { InputInfo } from "../../plan/logical.js";
+import type { Side } from "../join-sides.js";
+import type { Policy } from "../policy.js";
+
+/** Of a row on the GPU, with its key (kRowWordsMax in cuda/radix_partition/row_layout.hpp). */
+const rowBytesMax = 32;
+const valueBytesMax = 16;
+/** A row number of a packed row: as many bits as rows of a chunk have numbers, of 2^22 rows. */
+const packedNumberBytes = 3;
+const dictionaryIndexBytes = 4;
+const millisecond = 1e6;
+
+/** Bytes of a value on the GPU; 0: it cannot be there. */
+export function chunkWidth(type: ColumnType): number {
+    if (type.layout === "bool") return 1;
+    if (type.layout === "dictionary") return dictionaryIndexBytes;
+    if (type.layout !== "fixed" || type.byteWidth > valueBytesMax) return 0;
+    return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
+}
+
+/** What carrying a column and gathering it costs. */
+export interface GatherCosts {
+    readonly rows: Readonly<Record<Side, number>>;
+    readonly resultRows: number;
+    /** Share of the rows that leave GPU memory and come back. */
+    readonly spilledShare: number;
+    /** Whose rows come out in the order of their source, but for those that were spilled. */
+    readonly probe: Side;
+    readonly workers: number;
+    readonly profile: MachineProfile;
+    readonly policy: Policy;
+}
+
+/** A result column of one side that no key tells. */
+export interface SideColumn {
+    readonly column: number;
+    readonly type: ColumnType;
+}
+
+export function rowNumberBytes(rows: number): 4 | 8 {
+    return rows < 2 ** 32 ? 4 : 8;
+}
+
+/** Of a value and of whether there is one. */
+export function carriedBytes({ type }: Pick<SideColumn, "type">): number {
+    return chunkWidth(type) + (type.nullable ? 1 : 0);
+}
+
+/** Why a column's values cannot go to the GPU; undefined: they can. */
+function obstacle(type: ColumnType): string | undefined {
+    if (chunkWidth(type) > 0) return undefined;
+    if (type.layout === "binary" || type.layout === "view") return type.utf8 ? "text" : "bytes";
+    if (isNested(type)) return "nested";
+    return type.layout === "null" ? "NULLs only" : `values of ${type.byteWidth} bytes`;
+}
+
+/** What a value costs a worker that gathers it; `ordered`: share of them that come in the order of their source. */
+export function gatherNs(type: ColumnType, ordered: number, { gatherNs, gatherOrderedNs }: Policy): number {
+    const kind = type.layout === "fixed" || chunkWidth(type) > 0 ? "value" : "text";
+    return ordered * gatherOrderedNs[kind] + (1 - ordered) * gatherNs[kind];
+}
+
+/** Time on the link for bytes of each row of a side, of which `packed` are spilled with it. */
+function linkNs(costs: GatherCosts, side: Side, bytes: number, packed: number): number {
+    const { deviceCopyInBytesPerMs, deviceCopyOutBytesPerMs } = costs.profile;
+    const [inNs, outNs] = [millisecond / deviceCopyInBytesPerMs, millisecond / deviceCopyOutBytesPerMs];
+    const rows = costs.rows[side];
+    const spilled = rows * costs.spilledShare * packed;
+    return rows * bytes * inNs + spilled * (inNs + outNs) + costs.resultRows * bytes * outNs;
+}
+
+/** What gathering a column wins against carrying it; below 0: nothing. */
+function savedNs(costs: GatherCosts, side: Side, column: SideColumn): number {
+    const bytes = carriedBytes(column);
+    const ordered = side === costs.probe ? 1 - costs.spilledShare : 0;
+    const values = costs.resultRows * gatherNs(column.type, ordered, costs.policy);
+    return linkNs(costs, side, bytes, bytes) - values / costs.workers;
+}
+
+/**
+ * Columns of a side that are gathered by row number from where they lie in host memory, and why: those that cannot go
+ * to the GPU; of a row that is too wide, those that gain most (or lose least) until the rest fits; and those that
+ * take the link longer than gathering them takes the workers. Columns of files would have to be held in host memory for
+ * it: they are gathered only when they must be, the narrowest that will do. `takenBytes`: of the row, by the key and
+ * what goes with it.
+ */
+export function chooseGathered(
+    side: Side,
+    columns: readonly SideColumn[],
+    takenBytes: number,
+    { rows, inMemory }: InputInfo,
+    costs: GatherCosts | undefined
+): Map<number, string> {
+    const gathered = new Map<number, string>();
+    for (const { column, type } of columns) {
+        const why = obstacle(type);
+        if (why !== undefined) gathered.set(column, why);
+    }
+    const left = columns.filter(({ column }) => !gathered.has(column));
+    const saved = (column: SideColumn): number =>
+        costs === undefined ? carriedBytes(column) : savedNs(costs, side, column);
+    left.sort((a, b) => saved(b) - saved(a));
+    const bytesOf = (): number => left.reduce((sum, column) => sum + carriedBytes(column), takenBytes);
+    const wholeBytes = bytesOf();
+    const numberBytes = rowNumberBytes(rows);
+    const fits = (): boolean => bytesOf() + (gathered.size > 0 ? numberBytes : 0) <= rowBytesMax;
+    while (!fits()) {
+        const excess = bytesOf() + numberBytes - rowBytesMax;
+        const least = inMemory ? -1 : left.findLastIndex((column) => carriedBytes(column) >= excess);
+        const [leaves] = left.splice(Math.max(0, least), 1);
+        gathered.set((leaves as SideColumn).column, `row of ${wholeBytes} bytes`);
+    }
+    if (costs === undefined || !inMemory) return gathered;
+    const cheaper = left.filter((column) => saved(column) > 0);
+    const savedAll = cheaper.reduce((sum, column) => sum + saved(column), 0);
+    if (gathered.size === 0 && savedAll <= linkNs(costs, side, numberBytes, packedNumberBytes)) return gathered;
+    for (const column of cheaper) gathered.set(column.column, `cheaper by ${formatMs(saved(column) / millisecond)}`);
+    return gathered;
+}
+
+/** Host memory for columns that are read by row number: copies of what lies in files, indices of dictionaries. */
+export function heldBytes(input: InputInfo, columns: readonly number[]): number {
+    return columns.reduce((sum, column) => {
+        const dictionary = input.columns[column]?.type.layout === "dictionary";
+        const indices = dictionary ? input.rows * dictionaryIndexBytes : 0;
+        return sum + indices + (input.inMemory ? 0 : (input.columnBytes[column] ?? 0));
+    }, 0);
+}
+
+/** Mean bytes of a row number in a packed row. */
+export function packedRowNumberBytes(width: number): number {
+    return Math.min(width, packedNumberBytes);
+}

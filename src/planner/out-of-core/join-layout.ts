@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { OutOfCoreLayout } from "../../plan/out-of-core-stage.js";
+import type { InputInfo, InputNode, JoinNode } from "../../plan/logical.js";
+import type { Plan } from "../../plan/plan.js";
+import type { Estimator } from "../estimates.js";
+import { otherSide, type JoinSides, type Side } from "../join-sides.js";
+import type { PlanQuery } from "../plan-search.js";
+import { defaultPolicy } from "../policy.js";
+import { rowBytes } from "./device-bytes.js";
+import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
+import { outOfCoreLayout } from "./layout.js";
+
+/** A join of two relations. */
+export type InputJoin = JoinNode & { readonly left: InputNode; readonly right: InputNode };
+
+/** Of the limit, what build rows get that stay in GPU memory, about. */
+const residentBytesShare = 0.8;
+
+export function inputsOfSides({ left, right }: InputJoin): Record<Side, InputInfo> {
+    return { left: left.input, right: right.input };
+}
+
+/** Host memory for columns that are gathered, and for keys that are compared with them. */
+export function heldOf(node: InputJoin, { build }: JoinSides, layout: OutOfCoreLayout): number {
+    const heldOn = (side: Side): number => {
+        const role = side === build ? "build" : "probe";
+        const columns = new Set(layout.gathered.filter((found) => found.side === role).map(({ column }) => column));
+        if (layout.keys === "hashed") for (const key of node.keys) columns.add(key[side].column);
+        return heldBytes(node[side].input, [...columns]);
+    };
+    return Math.ceil(heldOn("left") + heldOn("right"));
+}
+
+/** The layout as costs want it: those depend on how many rows are spilled, and that on the layout without them. */
+export function layoutOf(
+    query: PlanQuery,
+    node: InputJoin,
+    sides: JoinSides,
+    estimator: Estimator,
+    host: Plan,
+    bytes: number
+) {
+    const { profile, debug, sink } = query;
+    const inputs = inputsOfSides(node);
+    const rows = { left: inputs.left.rows, right: inputs.right.rows };
+    const plain = outOfCoreLayout(node, sides, inputs, sink === "count");
+    const built = rows[sides.build] * rowBytes(plain.join, "build");
+    const costs: GatherCosts = {
+        rows,
+        resultRows: estimator.of(node).rows,
+        spilledShare: 1 - (debug.residentShare ?? Math.min(1, (bytes * residentBytesShare) / Math.max(1, built))),
+        probe: otherSide(sides.build),
+        ...{ workers: host.threads, profile, policy: query.policy ?? defaultPolicy }
+    };
+    return { layout: outOfCoreLayout(node, sides, inputs, sink === "count", costs), costs };
+}
+
+/** Nanoseconds for the gathered values of a row of the result. */
+export function gatherRowNs(node: InputJoin, layout: OutOfCoreLayout, costs: GatherCosts): number {
+    return layout.gathered.reduce((ns, { side, column }) => {
+        const input = side === "probe" ? costs.probe : otherSide(costs.probe);
+        const type = node[input].columns[column]?.type;
+        const ordered = side === "probe" ? 1 - costs.spilledShare : 0;
+        return ns + (type === undefined ? 0 : gatherNs(type, ordered, costs.policy));
+    }, 0);
+}
