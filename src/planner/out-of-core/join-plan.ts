@@ -51,6 +51,16 @@ function nameOf(node: JoinNode, build: Side, onDisk: boolean): string {
     return `partitioned in GPU memory, ${spilled}${kind} (build side: ${build})`;
 }
 
+/** What columns that are gathered leave of host memory. */
+function freeHostBytes(host: Plan, held: number): number {
+    const free = hostBytes(host) - held;
+    if (free > 0) return free;
+    throw new NotOnDevice(
+        `columns that are gathered from host memory need ${formatBytes(held)} of it, ` +
+            `${formatBytes(Math.max(0, free + held))} are left of the budget`
+    );
+}
+
 /** The stage of a join whose tables do not fit GPU memory. Throws NotOnDevice where it cannot run there. */
 export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCoreStage {
     const node = requireInputJoin(query);
@@ -62,13 +72,6 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const by = { build: sides.build, probe: otherSide(sides.build) } as const;
     const { layout, costs } = layoutOf(query, node, sides, estimator, host, limitBytes);
     const held = heldOf(node, sides, layout);
-    const free = hostBytes(host) - held;
-    if (free <= 0) {
-        throw new NotOnDevice(
-            `columns that are gathered from host memory need ${formatBytes(held)} of it, ` +
-                `${formatBytes(Math.max(0, free + held))} are left of the budget`
-        );
-    }
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const keysOf = (side: Side): readonly InputJoin["keys"][number]["left"][] => node.keys.map((key) => key[side]);
     const packed = (role: "build" | "probe"): number => {
@@ -81,7 +84,7 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         probeRows: rowsOf(by.probe),
         packedBytes: { build: packed("build"), probe: packed("probe") },
         limitBytes,
-        hostBytes: free,
+        hostBytes: freeHostBytes(host, held),
         sparing: sink === "table",
         debug
     };
