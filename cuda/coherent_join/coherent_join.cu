@@ -7,6 +7,7 @@
 #include "coherent_join/far_side.hpp"
 #include "coherent_join/join_stage.hpp"
 #include "coherent_join/page_area.hpp"
+#include "coherent_join/second_pass_stage.hpp"
 
 namespace spillway::cuda {
 
@@ -64,9 +65,15 @@ class CoherentJoin::Work {
         for (int side = 0; side < 2; ++side) report_.spilled_bytes[side] = report_.spilled_rows[side] * row_bytes;
         report_.d2h_bytes = report_.spilled_bytes[0] + report_.spilled_bytes[1];
         // Its memory is that of the first pass's buffers.
-        JoinStage join(device_, spec_, shape_, area_.base(), build_, probe_);
-        join.run(sink, report_);
-        stages_ = join.stages();
+        if (shape_.second_pass) {
+            SecondPassStage join(device_, spec_, shape_, area_.base(), build_, probe_);
+            join.run(report_);
+            stages_ = join.stages();
+        } else {
+            JoinStage join(device_, spec_, shape_, area_.base(), build_, probe_);
+            join.run(sink, report_);
+            stages_ = join.stages();
+        }
         report_.spilled_ms = milliseconds_since(start);
         return report_;
     }

@@ -31,9 +31,12 @@ struct CoherentOptions {
     // A gathering block fills the shared memory of its multiprocessor, so that the join has the others: the share of
     // multiprocessors per stage of the paper's section 5.2. Otherwise the two mix.
     bool gather_alone = false;
-    // Probe rows are gathered like build rows for counts and sums too, as they always are where results are rows: a
-    // write and a read of GPU memory more for each, and loads of 16 bytes where probes load 4 at a time.
+    // Without a second pass: probe rows are gathered like build rows for counts and sums too, as they always are where
+    // results are rows: a write and a read of GPU memory more for each, and loads of 16 bytes where probes load 4.
     bool gather_probe = false;
+    // Counts and sums: rows of both sides are gathered, partitioned once more and joined in shared memory, as in the
+    // paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
+    bool second_pass = true;
     uint64_t page_rows = 0;   // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
     uint64_t group_rows = 0;  // build rows that are gathered and indexed at once, about; 0: the policy's
     // Pages by tier, in turns of this proportion (section 5.3 of the paper), so that memory of the GPU and the link are
@@ -71,7 +74,7 @@ class CoherentJoin {
     // results.
     const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink);
 
-    // After probe(): "gather" on one stream; "wait", "index", "probe" on the other.
+    // After probe(): "gather" on one stream; on the other "wait", "partition", "join", or "wait", "index", "probe".
     const StageTimes& stages() const;
     // Pages of the GPU among all.
     uint64_t near_pages() const;

@@ -18,6 +18,16 @@ constexpr uint64_t kCoherentGroupRows = 1ULL << 23;
 constexpr uint64_t kGroupShare = 32;
 constexpr uint64_t kPartitionShare = 8;
 
+// With a second pass of both sides: rows of a side that are gathered at once, with rows of 16 bytes 128 MiB, no more
+// than this part of the memory limit: a group has two slots of both sides, one of which is gathered, and what they are
+// partitioned into. If the mean partition is larger than that, up to the second part of the limit.
+constexpr uint64_t kSecondPassRows = 1ULL << 23;
+constexpr uint64_t kSecondPassShare = 24;
+constexpr uint64_t kSecondPassLargeShare = 12;
+constexpr uint32_t kSecondPassSlots = 2;
+// Partitions of a group: each has up to 2^8 regions of its own.
+constexpr uint64_t kSecondPassPartitions = 64;
+
 // Probe rows that are gathered at once where results are rows: they are read twice, once to count and once to write.
 constexpr uint64_t kStagedRows = 1ULL << 22;
 constexpr uint64_t kStagedShare = 64;

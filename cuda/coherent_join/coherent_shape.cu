@@ -5,6 +5,7 @@
 #include "coherent_join/coherent_shape.hpp"
 #include "far_partition/far_policy.hpp"
 #include "far_partition/far_target.cuh"
+#include "hash_join/region_sums.hpp"
 #include "out_of_core/batch_joiner.hpp"
 #include "out_of_core/join_state.hpp"
 #include "out_of_core/result_writer.hpp"
@@ -39,8 +40,18 @@ uint64_t pages_of_side(uint64_t rows, uint64_t chunks, uint64_t page_rows, int r
     return rows / page_rows + std::min(rows, chunks << radix_bits);
 }
 
+// Result rows need places of their own, which an index's probes count before they write.
+bool has_second_pass(const CoherentSpec& spec) {
+    return spec.options.second_pass && spec.join.result != OutOfCoreResult::kRows;
+}
+
 uint64_t group_rows_for(const CoherentSpec& spec, uint64_t row_bytes, uint64_t limit_bytes) {
     if (spec.options.group_rows > 0) return spec.options.group_rows;
+    if (has_second_pass(spec)) {
+        const uint64_t mean_rows = std::max(spec.rows[0], spec.rows[1]) >> spec.join.sizes.radix_bits;
+        const uint64_t small = std::min(kSecondPassRows, limit_bytes / kSecondPassShare / row_bytes);
+        return std::max(small, std::min(2 * mean_rows, limit_bytes / kSecondPassLargeShare / row_bytes));
+    }
     const uint64_t mean_rows = spec.rows[0] >> spec.join.sizes.radix_bits;
     const uint64_t small = std::min(kCoherentGroupRows, limit_bytes / kGroupShare / row_bytes);
     return std::max(small, std::min(2 * mean_rows, limit_bytes / kPartitionShare / row_bytes));
@@ -77,6 +88,8 @@ CoherentShape CoherentShape::make(const CoherentSpec& spec, uint64_t limit_bytes
     require(shape.pages <= kPagesMax, "less than 2^26 pages");
     const uint64_t group_rows = group_rows_for(spec, row_bytes, limit_bytes);
     shape.group_pages = std::max<uint64_t>(2, (group_rows + shape.page_rows - 1) / shape.page_rows);
+    shape.second_pass = has_second_pass(spec);
+    if (shape.second_pass) return shape;
     shape.batch_tiles = kFarProbeTiles;
     if (join.result != OutOfCoreResult::kRows && !spec.options.gather_probe) return shape;
     const uint64_t most_rows = std::min(kStagedRows, limit_bytes / kStagedShare / row_bytes);
@@ -92,8 +105,24 @@ uint64_t CoherentShape::partition_bytes(const DeviceProperties& properties, cons
            pages * (2 * kDirectorySlotsPerPage + 2) * sizeof(uint64_t) + partitions * 4 * sizeof(uint64_t);
 }
 
+uint64_t CoherentShape::area_rows() const {
+    return group_rows() + kSecondPassPartitions * kRegionAlignRows;
+}
+
+uint64_t CoherentShape::split_rows() const {
+    return group_rows() + (kSecondPassPartitions << kPassBitsMax) * kRegionAlignRows;
+}
+
 uint64_t CoherentShape::join_bytes(const CoherentSpec& spec) const {
     const uint64_t row_bytes = rows.row_bytes();
+    if (second_pass) {
+        const uint64_t regions = kSecondPassPartitions << kPassBitsMax;
+        // Of each side: counters, their rounded sizes and sums, four words of its regions; lists of what is gathered.
+        const uint64_t words = 2 * 8 * regions + 2 * kParcelSlots * 4 * kSecondPassPartitions;
+        const uint64_t copies = (kUnitsAhead + 1) * 2 * (4 * group_pages + 2 * kSecondPassPartitions);
+        return 2 * (kSecondPassSlots * area_rows() + split_rows()) * row_bytes + words * sizeof(uint64_t) +
+               copies * sizeof(RowCopy) + RegionSums::memory_bytes(regions);
+    }
     const uint64_t pool_rows = 2 * group_rows();
     uint64_t bytes = pool_rows * row_bytes + RowIndex::scratch_rows(group_rows()) * row_bytes;
     bytes += RowIndex::buckets_max(pool_rows, partitions) * sizeof(uint32_t);

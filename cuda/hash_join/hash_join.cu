@@ -1,64 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
-#include "hash_join/block_table.cuh"
 #include "hash_join/hash_join.hpp"
 #include "hash_join/join_columns.hpp"
 #include "hash_join/join_kernels.hpp"
 #include "hash_join/join_memory.hpp"
-#include "hash_join/join_units.cuh"
+#include "hash_join/join_plan.hpp"
 #include "hash_join/lone_rows.hpp"
 #include "hash_join/pieces_policy.hpp"
 #include "materialize/dense_output.hpp"
-#include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda {
 
 namespace {
-
-// What a block of the join kernel has room for.
-struct BlockRoom {
-    uint32_t rows = 0;
-    uint32_t buckets = 4;
-};
-
-// In favour of buckets where rows of a partition of average size leave room for more.
-BlockRoom block_room(Device& device, uint32_t key_words, uint32_t row_words, int radix_bits) {
-    constexpr uint64_t kStaticBytes = 1024;  // more than the kernel's own variables in shared memory
-    const bool holds_keys = chains_hold_keys(key_words, static_cast<uint32_t>(radix_bits));
-    const uint64_t fixed_bytes = kStaticBytes + JoinMemory::bytes(0, row_words, 0, holds_keys);
-    const auto shared = static_cast<double>(device.properties().shared_bytes_per_block_optin - fixed_bytes);
-    const double row_bytes = row_words * 4.0 + (holds_keys ? 0 : 4);
-    // Rounded up and not down: the mean that the policy names must fit.
-    const double most = std::min<double>(kPartitionRowsMax / kPartitionFill + kRegionAlignRows, kNoBuildRow);
-    BlockRoom room;
-    const auto rows = static_cast<uint64_t>(std::min(most, shared / (row_bytes + 4 * kBucketsPerRowMin)));
-    room.rows = static_cast<uint32_t>(rows / kRegionAlignRows * kRegionAlignRows);
-    const double buckets = std::min(kBucketsPerRowMax * room.rows, (shared - room.rows * row_bytes) / 4);
-    room.buckets = static_cast<uint32_t>(buckets) / 4 * 4;
-    return room;
-}
-
-// Bytes: 40 per partition.
-__global__ void count_units(const __grid_constant__ JoinPass pass, uint64_t* units) {
-    const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (p >= pass.partitions) return;
-    units[p] = join_units(pass.build.end[p] - pass.build.begin[p], pass.probe.end[p] - pass.probe.begin[p],
-                          pass.build_capacity, pass.probe_unit_rows);
-}
-
-// Where partitions are too few for all multiprocessors, as many units of each as these have time for.
-uint32_t probe_unit_rows(uint64_t probe_rows, uint64_t partitions, uint64_t multiprocessors) {
-    const uint64_t parts = partitions == 0 ? 0 : multiprocessors / partitions;
-    if (parts < 2) return kProbeUnitRowsMax;
-    const double share = static_cast<double>(probe_rows) / static_cast<double>(partitions * parts) * kProbeUnitSlack;
-    const auto rows = static_cast<uint64_t>(std::min<double>(share, kProbeUnitRowsMax)) / kRegionAlignRows;
-    return std::max(static_cast<uint32_t>(rows * kRegionAlignRows), kProbeUnitRowsMin);
-}
 
 struct Counters {
     unsigned long long next_unit;
@@ -137,11 +94,7 @@ class HashJoin {
 
     void plan_units() {
         const PhaseScope match(device_, Phase::kMatch);
-        const Allocation units = device_.memory().allocate(pass_.partitions * sizeof(uint64_t), "units of a join");
-        constexpr unsigned kThreads = 256;
-        launch(count_units, dim3(static_cast<unsigned>((pass_.partitions + kThreads - 1) / kThreads)), dim3(kThreads),
-               0, device_.stream(), pass_, units.as<uint64_t>());
-        units_ = first_tiles(device_, units.as<const uint64_t>(), pass_.partitions, 1);
+        units_ = first_units(device_, pass_);
         pass_.first_unit = units_.as<const uint64_t>();
     }
 
@@ -192,11 +145,7 @@ class HashJoin {
 
     // Rows and what is between partitions.
     static uint64_t stored_rows(const PartitionedRows& rows) { return rows.data.bytes() / rows.layout.row_bytes(); }
-    // No more than small inputs keep busy.
-    uint64_t blocks() const {
-        const uint64_t units = (stored_rows(build_) + stored_rows(probe_)) / kRowsPerBlockMin + 1;
-        return std::min(units, static_cast<uint64_t>(device_.properties().multiprocessors));
-    }
+    uint64_t blocks() const { return join_blocks(device_, stored_rows(build_) + stored_rows(probe_)); }
 
     void run(bool count_only) {
         const PhaseScope match(device_, Phase::kMatch);
@@ -232,12 +181,9 @@ class HashJoin {
 
     void run_kernel(MatchUse use) {
         count_moved(device_, read_bytes());
-        const uint64_t shared = JoinMemory::bytes(pass_.build_capacity, pass_.build.row_words, pass_.buckets,
-                                                  chains_hold_keys(build_.layout.key_words, pass_.radix_bits));
         const JoinKernel kernel = build_.layout.key_words == 1 ? join_kernel_4(use, probe_.layout.row_words)
                                                                : join_kernel_8(use, probe_.layout.row_words);
-        constexpr unsigned kThreads = kJoinThreads + kWarpThreads;
-        launch(kernel, dim3(static_cast<unsigned>(blocks())), dim3(kThreads), shared, device_.stream(), pass_);
+        launch_join(device_, kernel, blocks(), build_.layout.key_words, pass_);
     }
 
     void add_lone_rows(const LoneRows& what, bool with_keyless) {
@@ -273,16 +219,6 @@ class HashJoin {
 };
 
 }  // namespace
-
-int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words) {
-    int bits = 0;
-    while (bits < radix_bits_max()) {
-        const double fits = block_room(device, key_words, build_row_words, bits).rows * kPartitionFill;
-        if (static_cast<double>(build_rows) / std::exp2(bits) <= fits) break;
-        ++bits;
-    }
-    return bits;
-}
 
 uint64_t count_matches(Device& device, const PartitionedRows& build, const PartitionedRows& probe,
                        const JoinExtent& extent) {

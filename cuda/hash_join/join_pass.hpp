@@ -15,6 +15,14 @@ struct JoinSide {
     uint8_t* marks = nullptr;  // a byte per row of `rows`: set to 1 where it has a match; nullptr: nobody asks
 };
 
+// Sums over matches, of rows that are a key and one payload as wide as the key.
+struct SumTargets {
+    unsigned long long* totals = nullptr;  // [kSumTotals]
+    bool keys = false;                     // whether they are wanted: turning mixed keys back takes instructions
+};
+enum SumTotal : uint32_t { kMatchTotal, kKeyTotal, kBuildTotal, kProbeTotal };
+constexpr uint32_t kSumTotals = 4;
+
 struct JoinPass {
     JoinSide build;
     JoinSide probe;
@@ -26,9 +34,10 @@ struct JoinPass {
     uint32_t buckets = 4;          // of a block's hash table, a multiple of 4
     uint32_t radix_bits = 0;
     PackedOutput output;
+    SumTargets sums;
 };
 
 // What a join kernel does with matches.
-enum class MatchUse : uint8_t { kCount, kMark, kWrite };
+enum class MatchUse : uint8_t { kCount, kMark, kWrite, kSum };
 
 }  // namespace spillway::cuda

@@ -8,6 +8,7 @@
 #include "hash_join/join_pass.hpp"
 #include "hash_join/join_policy.hpp"
 #include "hash_join/join_units.cuh"
+#include "hash_join/match_sums.cuh"
 #include "hash_join/probe_rows.cuh"
 #include "primitive/warp.cuh"
 
@@ -34,6 +35,10 @@ class JoinWarp {
     // A match of probe row `number` with build row i in each lane that has one.
     __device__ void use(const uint32_t (&words)[Probe::kWords], uint32_t number, uint32_t i) {
         const bool match = i != kNoBuildRow;
+        if constexpr (kUse == MatchUse::kSum) {
+            if (match) sums_.add(pass_.sums, words, table_.row(i));
+            return;
+        }
         if ((wanted_ & kMarksWanted) != 0 && match) {
             if (pass_.probe.marks != nullptr) pass_.probe.marks[unit_.probe_first + number] = 1;
             if (pass_.build.marks != nullptr) pass_.build.marks[unit_.build_first + i] = 1;
@@ -68,6 +73,8 @@ class JoinWarp {
     __device__ void finish() {
         if constexpr (kWrites) {
             places_.finish();
+        } else if constexpr (kUse == MatchUse::kSum) {
+            sums_.finish(pass_.sums);
         } else if (kUse == MatchUse::kCount) {
             if (lane_index() == 0 && count_ > 0) {
                 atomicAdd(pass_.output.out.matches, static_cast<unsigned long long>(count_));
@@ -119,6 +126,7 @@ class JoinWarp {
     const uint32_t wanted_;
     uint32_t queued_ = 0;
     uint64_t count_ = 0;
+    MatchSums<kKeyWords> sums_;  // of the thread
 };
 
 }  // namespace spillway::cuda

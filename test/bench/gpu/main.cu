@@ -11,7 +11,8 @@
 //     [--result count|sums|rows] [--inputs host|peer] [--spill host|peer] [--memory-limit BYTES] [--host-limit BYTES]
 //     [--radix-bits N] [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--resident-partitions N]
 //     [--budget-ms N] [--busy-multiprocessors N] [--algorithm triton-coherent --partitioner NAME --grid N
-//     --gather-grid N --gather-alone 0|1 --gather-probe 0|1 --group-rows N --device-pages K --far-pages M]
+//     --gather-grid N --gather-alone 0|1 --gather-probe 0|1 --second-pass 0|1 --group-rows N --device-pages K
+//     --far-pages M]
 // The same of a join of relations in pinned host memory or in another GPU's, 8-byte columns unless said otherwise.
 // spillway_gpu_bench out-of-core-group-by --rows N --groups N [--aggregate sum|max|min|count] [--payload 4|8]
 //     [--value-bits N] [--zipf S] [--pre-aggregation auto|always|never] [--memory-limit BYTES] [--host-limit BYTES]

@@ -125,7 +125,7 @@ void add_coherent_choices(Object& object, const OutOfCoreOptions& options, const
     coherent.add("partitioner", gpu_test::json_text(cuda::kFarPartitionerNames[static_cast<int>(chosen.partitioner)]));
     coherent.add("grid", chosen.partition_grid).add("gather_grid", chosen.gather_grid);
     coherent.add("gather_alone", chosen.gather_alone).add("gather_probe", chosen.gather_probe);
-    coherent.add("group_rows", chosen.group_rows);
+    coherent.add("second_pass", chosen.second_pass).add("group_rows", chosen.group_rows);
     coherent.add("device_pages", chosen.device_pages).add("far_pages", chosen.far_pages);
     for (const cuda::PhaseTimer::Phase& stage : measurement.stages) {
         stages.add(stage.name.c_str(), milliseconds(stage.milliseconds));

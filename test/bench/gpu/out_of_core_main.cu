@@ -110,6 +110,7 @@ cuda::OutOfCoreSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_l
     shape.probe_row_bytes = (options.probe_row_bytes() + 3) / 4 * 4;
     shape.memory_limit_bytes = memory_limit_bytes;
     shape.host_limit_bytes = options.host_limit;
+    shape.fast_link = options.inputs == FarPlace::kPeer;
     const auto device_bytes = [&](const ChosenSizes& sizes) {
         cuda::OutOfCoreSpec sized = spec;
         sized.sizes = to_device_sizes(sizes);
@@ -142,6 +143,7 @@ void add_coherent(cuda::FarJoinSpec& spec, const OutOfCoreOptions& options) {
     spec.coherent.gather_grid = static_cast<uint32_t>(chosen.gather_grid);
     spec.coherent.gather_alone = chosen.gather_alone != 0;
     spec.coherent.gather_probe = chosen.gather_probe != 0;
+    spec.coherent.second_pass = chosen.second_pass != 0;
     spec.coherent.group_rows = chosen.group_rows;
     if (options.sizes.page_rows) spec.coherent.page_rows = *options.sizes.page_rows;
     spec.shares = {};

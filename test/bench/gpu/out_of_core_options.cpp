@@ -46,7 +46,7 @@ void add_coherent_options(KnownOptions& known, CoherentChoices& chosen) {
         {"--grid", &chosen.partition_grid},       {"--gather-grid", &chosen.gather_grid},
         {"--gather-alone", &chosen.gather_alone}, {"--gather-probe", &chosen.gather_probe},
         {"--group-rows", &chosen.group_rows},     {"--device-pages", &chosen.device_pages},
-        {"--far-pages", &chosen.far_pages}};
+        {"--far-pages", &chosen.far_pages},       {"--second-pass", &chosen.second_pass}};
     for (const auto& [name, number] : numbers) {
         known[name] = [number = number](Text n, Text v) { *number = parse_number(n, v); };
     }
@@ -57,7 +57,8 @@ void check_coherent(const OutOfCoreOptions& options) {
     for (const uint64_t number : {chosen.partition_grid, chosen.gather_grid, chosen.device_pages, chosen.far_pages}) {
         expect(number <= UINT32_MAX, "less than 2^32 for --grid, --gather-grid, --device-pages and --far-pages");
     }
-    expect(chosen.gather_alone <= 1 && chosen.gather_probe <= 1, "0 or 1 for --gather-alone and --gather-probe");
+    expect(std::max({chosen.gather_alone, chosen.gather_probe, chosen.second_pass}) <= 1,
+           "0 or 1 for --gather-alone, --gather-probe and --second-pass");
     if (options.algorithm != cuda::FarJoinAlgorithm::kTritonCoherent) return;
     const std::vector<uint32_t> payload = {options.bench.workload.key_bytes};
     expect(options.bench.workload.build_payload == payload && options.bench.workload.probe_payload == payload,

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
+
+#include "device/launch.hpp"
+#include "hash_join/block_table.cuh"
+#include "hash_join/hash_join.hpp"
+#include "hash_join/join_memory.hpp"
+#include "hash_join/join_plan.hpp"
+#include "hash_join/join_units.cuh"
+#include "radix_partition/plan_regions.hpp"
+#include "radix_partition/radix_policy.hpp"
+#include "radix_partition/tile_size.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+constexpr unsigned kPlanThreads = 256;
+
+// Bytes: 40 per partition.
+__global__ void count_units(const __grid_constant__ JoinPass pass, uint64_t* units) {
+    const uint64_t p = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (p >= pass.partitions) return;
+    units[p] = join_units(pass.build.end[p] - pass.build.begin[p], pass.probe.end[p] - pass.probe.begin[p],
+                          pass.build_capacity, pass.probe_unit_rows);
+}
+
+}  // namespace
+
+// In favour of buckets where rows of a partition of average size leave room for more.
+BlockRoom block_room(Device& device, uint32_t key_words, uint32_t row_words, int radix_bits) {
+    constexpr uint64_t kStaticBytes = 1024;  // more than the kernel's own variables in shared memory
+    const bool holds_keys = chains_hold_keys(key_words, static_cast<uint32_t>(radix_bits));
+    const uint64_t fixed_bytes = kStaticBytes + JoinMemory::bytes(0, row_words, 0, holds_keys);
+    const auto shared = static_cast<double>(device.properties().shared_bytes_per_block_optin - fixed_bytes);
+    const double row_bytes = row_words * 4.0 + (holds_keys ? 0 : 4);
+    // Rounded up and not down: the mean that the policy names must fit.
+    const double most = std::min<double>(kPartitionRowsMax / kPartitionFill + kRegionAlignRows, kNoBuildRow);
+    BlockRoom room;
+    const auto rows = static_cast<uint64_t>(std::min(most, shared / (row_bytes + 4 * kBucketsPerRowMin)));
+    room.rows = static_cast<uint32_t>(rows / kRegionAlignRows * kRegionAlignRows);
+    const double buckets = std::min(kBucketsPerRowMax * room.rows, (shared - room.rows * row_bytes) / 4);
+    room.buckets = static_cast<uint32_t>(buckets) / 4 * 4;
+    return room;
+}
+
+int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words) {
+    int bits = 0;
+    while (bits < radix_bits_max()) {
+        const double fits = block_room(device, key_words, build_row_words, bits).rows * kPartitionFill;
+        if (static_cast<double>(build_rows) / std::exp2(bits) <= fits) break;
+        ++bits;
+    }
+    return bits;
+}
+
+int second_pass_bits(Device& device, const RowLayout& build, uint64_t partition_rows, int done) {
+    const auto row_words = static_cast<int>(build.row_words);
+    const int most = std::min(pass_bits_max(device.properties(), row_words), 32 - done);
+    int bits = 0;
+    while (bits < most) {
+        const double fits = block_room(device, build.key_words, build.row_words, done + bits).rows * kPartitionFill;
+        if (static_cast<double>(partition_rows) / std::exp2(bits) <= fits) break;
+        ++bits;
+    }
+    return bits;
+}
+
+uint32_t probe_unit_rows(uint64_t probe_rows, uint64_t partitions, uint64_t multiprocessors) {
+    const uint64_t parts = partitions == 0 ? 0 : multiprocessors / partitions;
+    if (parts < 2) return kProbeUnitRowsMax;
+    const double share = static_cast<double>(probe_rows) / static_cast<double>(partitions * parts) * kProbeUnitSlack;
+    const auto rows = static_cast<uint64_t>(std::min<double>(share, kProbeUnitRowsMax)) / kRegionAlignRows;
+    return std::max(static_cast<uint32_t>(rows * kRegionAlignRows), kProbeUnitRowsMin);
+}
+
+Allocation first_units(Device& device, const JoinPass& pass) {
+    const Allocation units = device.memory().allocate(pass.partitions * sizeof(uint64_t), "units of a join");
+    const auto blocks = static_cast<unsigned>((pass.partitions + kPlanThreads - 1) / kPlanThreads);
+    launch(count_units, dim3(blocks), dim3(kPlanThreads), 0, device.stream(), pass, units.as<uint64_t>());
+    return first_tiles(device, units.as<const uint64_t>(), pass.partitions, 1);
+}
+
+uint64_t join_blocks(const Device& device, uint64_t rows) {
+    return std::min(rows / kRowsPerBlockMin + 1, static_cast<uint64_t>(device.properties().multiprocessors));
+}
+
+void launch_join(Device& device, JoinKernel kernel, uint64_t blocks, uint32_t key_words, const JoinPass& pass) {
+    const uint64_t shared = JoinMemory::bytes(pass.build_capacity, pass.build.row_words, pass.buckets,
+                                              chains_hold_keys(key_words, pass.radix_bits));
+    launch(kernel, dim3(static_cast<unsigned>(blocks)), dim3(kJoinThreads + kWarpThreads), shared, device.stream(),
+           pass);
+}
+
+}  // namespace spillway::cuda

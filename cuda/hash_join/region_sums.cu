@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/phase_times.hpp"
+#include "hash_join/join_kernels.hpp"
+#include "hash_join/join_plan.hpp"
+#include "hash_join/region_sums.hpp"
+
+namespace spillway::cuda {
+
+namespace {
+
+constexpr uint64_t kWords = kSumTotals + 1;
+
+JoinSide side_of(const RegionRows& rows, const RowLayout& layout) {
+    JoinSide side;
+    side.rows = rows.rows;
+    side.begin = rows.begin;
+    side.end = rows.end;
+    side.row_words = layout.row_words;
+    return side;
+}
+
+}  // namespace
+
+RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys)
+    : device_(device), layout_(layout), totals_(device.memory().allocate(kWords * sizeof(uint64_t), "sums of a join")) {
+    if (layout.row_words != 2 * layout.key_words) {
+        throw Error(ErrorCode::kInvalid, "sums of regions are of rows with one payload of the key's width");
+    }
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(totals_.as(), 0, kWords * sizeof(uint64_t), device.stream()));
+    pass_.sums.totals = totals_.as<unsigned long long>();
+    pass_.sums.keys = keys;
+    pass_.next_unit = totals_.as<unsigned long long>() + kSumTotals;
+}
+
+void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t regions, int radix_bits) {
+    if (regions == 0) return;
+    pass_.build = side_of(build, layout_);
+    pass_.probe = side_of(probe, layout_);
+    pass_.partitions = regions;
+    pass_.radix_bits = static_cast<uint32_t>(radix_bits);
+    const BlockRoom room = block_room(device_, layout_.key_words, layout_.row_words, radix_bits);
+    pass_.build_capacity = room.rows;
+    pass_.buckets = room.buckets;
+    pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, device_.properties().multiprocessors);
+    const Allocation units = first_units(device_, pass_);
+    pass_.first_unit = units.as<const uint64_t>();
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(pass_.next_unit, 0, sizeof(uint64_t), device_.stream()));
+    count_moved(device_, (build.count + probe.count) * layout_.row_bytes());
+    launch_join(device_, join_kernel_sum(layout_.key_words), join_blocks(device_, build.count + probe.count),
+                layout_.key_words, pass_);
+}
+
+RegionSums::Totals RegionSums::read() {
+    uint64_t words[kWords] = {};
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(words, totals_.as(), sizeof words, cudaMemcpyDeviceToHost, device_.stream()));
+    device_.synchronize();
+    return {words[kMatchTotal], words[kKeyTotal], words[kBuildTotal], words[kProbeTotal]};
+}
+
+}  // namespace spillway::cuda

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "hash_join/join_pass.hpp"
+#include "radix_partition/row_layout.hpp"
+
+namespace spillway::cuda {
+
+// Rows of one side in regions: those of region r are [begin[r], end[r]), each region begins at a multiple of
+// kRegionAlignRows. Device memory.
+struct RegionRows {
+    const uint32_t* rows = nullptr;
+    const uint64_t* begin = nullptr;  // [regions]
+    const uint64_t* end = nullptr;
+    uint64_t count = 0;  // of all regions
+};
+
+// Counts and sums of joins of many pairs of regions, one launch after the other; the host waits for none of them.
+// Rows are a key and one payload of its width.
+class RegionSums {
+  public:
+    // keys: whether their sum is wanted.
+    RegionSums(Device& device, const RowLayout& layout, bool keys);
+
+    // Joins region r of one side with region r of the other. radix_bits: that the keys of a region have in common.
+    void add(const RegionRows& build, const RegionRows& probe, uint64_t regions, int radix_bits);
+
+    struct Totals {
+        uint64_t matches = 0;
+        uint64_t keys = 0;
+        uint64_t build = 0;  // payloads
+        uint64_t probe = 0;
+    };
+    // Waits for the device.
+    Totals read();
+
+    // GPU memory that is taken beside the rows, about.
+    static uint64_t memory_bytes(uint64_t regions) { return (3 * regions + 64) * sizeof(uint64_t); }
+
+  private:
+    Device& device_;
+    const RowLayout layout_;
+    Allocation totals_;  // SumTotal, and the next unit behind them
+    JoinPass pass_;
+};
+
+}  // namespace spillway::cuda
