@@ -30,7 +30,7 @@ struct CoherentOptions {
     uint32_t gather_grid = 0;     // blocks that gather while others join; 0: the policy's
     // A gathering block fills the shared memory of its multiprocessor, so that the join has the others: the share of
     // multiprocessors per stage of the paper's section 5.2. Otherwise the two mix.
-    bool gather_alone = false;
+    bool gather_alone = true;
     // Without a second pass: probe rows are gathered like build rows for counts and sums too, as they always are where
     // results are rows: a write and a read of GPU memory more for each, and loads of 16 bytes where probes load 4.
     bool gather_probe = false;

@@ -38,11 +38,14 @@ constexpr uint32_t kUnitsAhead = 3;
 // Tiles of a probe of far pages at once: 16 blocks for each place where one can run on an H200.
 constexpr uint64_t kFarProbeTiles = 1ULL << 14;
 
-// Blocks that gather: half as many as there are multiprocessors. A block has 32 KiB of loads under way, all of an H200
-// 2 MiB, where 376 GB/s at a latency of some 2 us take 0.75.
-constexpr uint32_t kGatherThreads = 512;
+// Blocks that gather: a quarter of the multiprocessors, each for itself (CoherentOptions::gather_alone). A block has
+// 64 KiB of loads under way, all of an H200 2 MiB, where 376 GB/s at a latency of some 2 us take 0.75. Over NVLink 4 33
+// blocks of 512 threads were as fast as 66 and 132 (45 ms for 15.6 GB). Beside gathering blocks that mix with them,
+// kernels of the second pass took 41 to 55 ms for 2^29 rows of each side, 8 of that where they are alone: their blocks
+// stay until there is no work left, and those that find no place begin when the others have ended.
+constexpr uint32_t kGatherThreads = 1024;
 constexpr uint32_t kGatherLoads = 4;
-constexpr uint32_t kGatherMultiprocessorShare = 2;
+constexpr uint32_t kGatherMultiprocessorShare = 4;
 
 // GPU memory that the cache of pages leaves free: lists on their way, scratch of prefix sums, rounding.
 constexpr uint64_t kCoherentReserveBytes = 32 << 20;

@@ -41,8 +41,8 @@ SecondPassStage::SecondPassStage(Device& device, const CoherentSpec& spec, const
       parcels_(device),
       gathered_(device.memory().allocate(2 * kSecondPassSlots * shape.area_rows() * shape.rows.row_bytes(),
                                          "groups of partitions")),
-      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns)),
       gatherer_(device, spec.options.gather_grid, spec.options.gather_alone),
+      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns), gatherer_.left_multiprocessors()),
       timer_(device.stream()) {
     for (Allocation& rows : split_rows_) {
         rows = device.memory().allocate(shape.split_rows() * shape.rows.row_bytes(), "partitions of the second pass");
@@ -191,6 +191,7 @@ void SecondPassStage::split(const Unit& unit, int side, uint32_t slot) {
     in.end = words + count;
     in.parent = words + 2 * count;
     in.first_tile = words + 3 * count;
+    in.multiprocessors = gatherer_.left_multiprocessors();
     const Allocation counts = device_.memory().allocate(regions(unit) * sizeof(uint64_t), "histogram");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counts.as(), 0, counts.bytes(), device_.stream()));
     count_split(device_, shape_.rows, in, done_, bits_, counts.as<uint64_t>());

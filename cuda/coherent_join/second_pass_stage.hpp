@@ -62,8 +62,8 @@ class SecondPassStage {
     Allocation split_rows_[2];
     Regions split_[2];
     uint64_t split_count_[2] = {};
-    RegionSums sums_;
     RowGatherer gatherer_;
+    RegionSums sums_;
     PhaseTimer timer_;
     std::vector<Unit> units_;
     uint64_t far_rows_ = 0;  // that were read

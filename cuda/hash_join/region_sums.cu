@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "device/phase_times.hpp"
 #include "hash_join/join_kernels.hpp"
 #include "hash_join/join_plan.hpp"
@@ -21,8 +23,12 @@ JoinSide side_of(const RegionRows& rows, const RowLayout& layout) {
 
 }  // namespace
 
-RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys)
-    : device_(device), layout_(layout), totals_(device.memory().allocate(kWords * sizeof(uint64_t), "sums of a join")) {
+RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys, uint32_t multiprocessors)
+    : device_(device),
+      layout_(layout),
+      multiprocessors_(multiprocessors == 0 ? static_cast<uint32_t>(device.properties().multiprocessors)
+                                            : multiprocessors),
+      totals_(device.memory().allocate(kWords * sizeof(uint64_t), "sums of a join")) {
     if (layout.row_words != 2 * layout.key_words) {
         throw Error(ErrorCode::kInvalid, "sums of regions are of rows with one payload of the key's width");
     }
@@ -41,13 +47,13 @@ void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t 
     const BlockRoom room = block_room(device_, layout_.key_words, layout_.row_words, radix_bits);
     pass_.build_capacity = room.rows;
     pass_.buckets = room.buckets;
-    pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, device_.properties().multiprocessors);
+    pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, multiprocessors_);
     const Allocation units = first_units(device_, pass_);
     pass_.first_unit = units.as<const uint64_t>();
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(pass_.next_unit, 0, sizeof(uint64_t), device_.stream()));
     count_moved(device_, (build.count + probe.count) * layout_.row_bytes());
-    launch_join(device_, join_kernel_sum(layout_.key_words), join_blocks(device_, build.count + probe.count),
-                layout_.key_words, pass_);
+    const uint64_t blocks = std::min(join_blocks(device_, build.count + probe.count), multiprocessors_);
+    launch_join(device_, join_kernel_sum(layout_.key_words), blocks, layout_.key_words, pass_);
 }
 
 RegionSums::Totals RegionSums::read() {

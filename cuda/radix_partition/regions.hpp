@@ -46,6 +46,7 @@ struct ScatterPass {
     uint64_t* back = nullptr;              // ... next row from the back, moves down
     uint32_t shift = 0;                    // of the digit in the top word of the mixed key
     uint32_t bits = 0;                     // <= kPassBitsMax
+    uint32_t multiprocessors = 0;          // that it is to take; 0: all
 };
 
 }  // namespace spillway::cuda

@@ -25,7 +25,8 @@ uint32_t split_tile_rows(Device& device, const RowLayout& layout, int bits) {
 
 void count_split(Device& device, const RowLayout& layout, const RowRegions& in, int done, int bits, uint64_t* counts) {
     count_moved(device, in.total_rows * layout.row_bytes());
-    launch(histogram_rows_kernel, dim3(2U * static_cast<unsigned>(device.properties().multiprocessors)),
+    const auto all = static_cast<uint32_t>(device.properties().multiprocessors);
+    launch(histogram_rows_kernel, dim3(2U * (in.multiprocessors == 0 ? all : in.multiprocessors)),
            dim3(kHistogramThreads), 0, device.stream(), in.rows, layout.row_words, layout.key_words - 1, in.begin,
            in.end, in.first_tile, in.parent, in.regions, split_tile_rows(device, layout, bits), shift_of(done, bits),
            bits, reinterpret_cast<unsigned long long*>(counts));
@@ -47,6 +48,7 @@ void move_split(Device& device, const RowLayout& layout, const RowRegions& in, i
     pass.front = front;
     pass.back = back;
     pass.bits = static_cast<uint32_t>(bits);
+    pass.multiprocessors = in.multiprocessors;
     pass.shift = shift_of(done, bits);
     launch_scatter_rows(device, pass, layout);
 }

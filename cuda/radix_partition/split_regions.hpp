@@ -18,6 +18,9 @@ struct RowRegions {
     const uint64_t* end = nullptr;         // [regions]
     const uint64_t* parent = nullptr;      // [regions]
     const uint64_t* first_tile = nullptr;  // [regions + 1] tiles of split_tile_rows() rows before each region
+    // That the kernels are to take, where others run beside them on the rest; 0: all. Blocks stay until there is no
+    // work left, so that those which found no place would begin when the others have ended.
+    uint32_t multiprocessors = 0;
 };
 
 // Parents are split by the `bits` radix bits that follow the first `done` of the mixed key's top word: rows of parent p

@@ -23,7 +23,7 @@ struct CoherentChoices {
     cuda::FarPartitioner partitioner = cuda::FarPartitioner::kHierarchical;
     uint64_t partition_grid = 0;
     uint64_t gather_grid = 0;
-    uint64_t gather_alone = 0;  // 1: gathering blocks have their multiprocessors for themselves
+    uint64_t gather_alone = 1;  // 1: gathering blocks have their multiprocessors for themselves
     uint64_t gather_probe = 0;  // 1: probe rows are gathered, too
     uint64_t second_pass = 1;   // of both sides; 0: build rows are indexed
     uint64_t group_rows = 0;
