@@ -120,7 +120,7 @@ export const calibrateCommand = defineCommand({
     usage: "calibrate",
     synopsis: "machine calibrate [--output FILE] [options]",
     describe: "Measure the speeds of this machine, by which plans are chosen, as a profile",
-    examples: [["$0 machine calibrate --output machine.yaml", "then: $0 join ... --machine machine.yaml"]],
+    examples: [["$0 machine calibrate --output machine.yaml", "then: spillway join ... --machine machine.yaml"]],
     positionals: {},
     options,
     run: async (args, context) => {
