@@ -20,15 +20,19 @@ function spilledRowBytes({ workload, sizes }, side, packed) {
     return (key + sum(widths.map((bytes) => Math.min(8 * bytes, column(bytes))))) / 8;
 }
 
-// The share of build rows that stays in GPU memory, and whether spilled rows are packed.
+// The share of rows that stays in GPU memory, of the build side where probe rows are joined as they arrive and of both
+// where all are partitioned first; whether the others are packed.
 const storage = {
     triton: ({ sizes }) => ({ resident: sizes.resident_partitions / 2 ** sizes.radix_bits, packed: true }),
     "triton-uncached": () => ({ resident: 0, packed: false }),
-    "stream-probe": () => ({ resident: 1, packed: false })
+    "stream-probe": () => ({ resident: 1, packed: false }),
+    "triton-coherent": ({ spilled_rows: { build, probe }, rows_in }) => ({
+        ...{ resident: 1 - (build + probe) / rows_in, packed: false, joinsLast: true }
+    })
 };
 
 /** Bytes by phase and direction. Probe rows of spilled partitions are as many as keys are evenly spread. */
-function plannedPhases(record, { resident, packed }) {
+function plannedPhases(record, { resident, packed, joinsLast = false }) {
     const { workload } = record;
     const { build_rows, probe_rows } = workload;
     const bytes = { key: workload.key_bytes, build: sum(workload.payload_bytes.build) };
@@ -39,11 +43,11 @@ function plannedPhases(record, { resident, packed }) {
         build: { inputs: build_rows * (bytes.key + bytes.build), back: 0, spilled: spilled("build"), result: 0 },
         probe: {
             inputs: probe_rows * (bytes.key + bytes.probe),
-            ...{ back: 0, spilled: spilled("probe"), result: result * resident }
+            ...{ back: 0, spilled: spilled("probe"), result: joinsLast ? 0 : result * resident }
         },
         spilled: {
             ...{ inputs: 0, back: spilled("build") + spilled("probe") },
-            ...{ spilled: 0, result: result * (1 - resident) }
+            ...{ spilled: 0, result: joinsLast ? result : result * (1 - resident) }
         }
     };
 }

@@ -45,8 +45,9 @@ const recordsOf = (file: string) =>
 const share = (links: Links, actual: Links, link: keyof Links) => (links[link] ?? 0) / (actual[link] ?? 0);
 
 describe("what a join is expected to move", () => {
-    const joins = measured.flatMap(recordsOf).filter(({ algorithm }) => algorithm === "triton");
-    test.each(joins.map((record) => [record.workload.name, record] as const))("%s: is what it moved", (_, record) => {
+    const joins = measured.flatMap(recordsOf).filter(({ algorithm }) => algorithm.startsWith("triton"));
+    const named = joins.map((record) => [`${record.workload.name}, ${record.algorithm}`, record] as const);
+    test.each(named)("%s: is what it moved", (_, record) => {
         const predicted = predictJoin(record) as Prediction;
         // Skewed keys make partitions, and what is spilled, unequal.
         const most = record.workload.zipf > 1 ? 0.25 : 0.02;
@@ -82,6 +83,17 @@ describe("what a join is expected to move", () => {
         const workload = { ...sized.workload, inputs: "host", spill: "host" };
         const { bytes_per_tuple } = predictJoin({ ...sized, workload, algorithm: "triton-uncached" }) as Prediction;
         expect(bytes_per_tuple).toEqual({ h2d: 32, d2h: 16 });
+    });
+
+    test("by kernels alone, what is not on pages of GPU memory passes once more, results at last", () => {
+        const spilled_rows = { build: 3 * 2 ** 18, probe: 3 * 2 ** 19 };
+        const workload = { ...sized.workload, result: "rows" };
+        const coherent = { ...sized, workload, algorithm: "triton-coherent", spilled_rows };
+        const { link_bytes, phases } = predictJoin(coherent) as Prediction;
+        const [all, far] = [48 * 2 ** 20, 36 * 2 ** 20];
+        expect(link_bytes).toEqual({ h2d: 0, d2h: 24 * 2 ** 21, peer: all + far, peer_out: far });
+        expect(phases.build_ms).toBeCloseTo((12 * 2 ** 20) / 200e6, 5);
+        expect(phases.spilled_ms).toBeCloseTo(Math.max(far / 400e6, (24 * 2 ** 21) / 50e6), 5);
     });
 
     test("is not said of algorithms without a formula", () => {
