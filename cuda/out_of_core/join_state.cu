@@ -71,6 +71,10 @@ JoinShape JoinShape::make(const OutOfCoreSpec& spec) {
     return shape;
 }
 
+uint64_t JoinShape::marked_rows(const OutOfCoreSizes& sizes) const {
+    return rules.probe_marks() ? kMarkedChunks * sizes.chunk_rows : 0;
+}
+
 uint64_t JoinShape::device_bytes(const OutOfCoreSpec& spec) const {
     const OutOfCoreSizes& sizes = spec.sizes;
     const uint64_t row_bytes = std::max(rows[0].row_bytes(), rows[1].row_bytes());
@@ -80,7 +84,7 @@ uint64_t JoinShape::device_bytes(const OutOfCoreSpec& spec) const {
     uint64_t bytes = sizes.chunk_slots * slot_bytes + (1 + passes) * chunk;
     // Rows without a key are partitioned by themselves: two chunks of them, and which rows they are.
     if (rules.build_keyless || rules.probe_keyless) bytes += 2 * chunk + sizes.chunk_rows / 8;
-    bytes += sizes.filter_words * sizeof(uint64_t) + sizes.chunk_rows / 8;
+    bytes += sizes.filter_words * sizeof(uint64_t) + sizes.chunk_rows / 8 + marked_rows(sizes);
     bytes += kRunBuffers * run_words * sizeof(uint32_t);
     const uint64_t page_rows = sizes.pages * sizes.page_rows;
     bytes += page_rows * rows[0].row_bytes() + (rules.build_marks ? page_rows : 0);
@@ -121,6 +125,9 @@ JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer, 
       spiller(opened, parcels, store, shape.code, shape.run_words),
       writer(make_writer(opened, wanted, shape)),
       joiner(opened, parcels, wanted.result, shape.columns, shape.batch_tiles, writer.get()) {
+    if (const uint64_t rows = shape.marked_rows(spec.sizes); rows > 0) {
+        probe_marks = device.memory().allocate(rows, "marks of probe rows");
+    }
     take_working_memory(device, shape.device_bytes(spec), bytes_before);
 }
 

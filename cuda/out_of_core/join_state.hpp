@@ -29,6 +29,8 @@ struct JoinShape {
 
     // Throws kInvalid for sizes that cannot work.
     static JoinShape make(const OutOfCoreSpec& spec);
+    // Probe rows that are marked at once, a byte each.
+    uint64_t marked_rows(const OutOfCoreSizes& sizes) const;
     uint64_t device_bytes(const OutOfCoreSpec& spec) const;
 };
 
@@ -51,6 +53,7 @@ struct JoinState {
     RowSpiller spiller;
     std::unique_ptr<ResultWriter> writer;  // kRows
     BatchJoiner joiner;
+    Allocation probe_marks;  // of a slice of a partition that is joined in parts, where the kind asks for them
     OutOfCoreReport report;
 };
 

@@ -60,6 +60,10 @@ constexpr uint32_t kRunBuffers = 2;
 // (2^30 x 2^30 rows, 11.5 GB back in 480 ms with groups of 2 chunks of 2^22 rows).
 constexpr uint64_t kGroupChunks = 16;
 
+// Probe rows that are marked at once where a build partition comes in parts, in chunks: a byte each, so that marks take
+// as much as a chunk of 16-byte rows. A partition with more of them is joined with one slice of them after the other.
+constexpr uint64_t kMarkedChunks = 16;
+
 // Threads that write spilled rows to disk, or read them back, a block each: as many requests as a disk has at once. One
 // thread moves 5 to 8 GB/s from and to the system's page cache (native/memory/spill_file.cpp). Not measured on a GPU
 // machine yet.

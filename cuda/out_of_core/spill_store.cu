@@ -4,6 +4,7 @@
 
 #include "out_of_core/out_of_core_policy.hpp"
 #include "out_of_core/spill_store.hpp"
+#include "tier/page_pool.hpp"
 
 namespace spillway::cuda {
 
@@ -41,6 +42,7 @@ void SpillStore::grow(uint64_t bytes) {
         }
         BlockPool& pool = peer_ == nullptr ? static_cast<BlockPool&>(device_.staging()) : peer_->memory();
         blocks_.push_back(pool.allocate(block_bytes_, "spilled rows"));
+        if (peer_ != nullptr) order_behind_peer(*peer_, device_, stream_.get());
     }
 }
 

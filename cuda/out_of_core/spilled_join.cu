@@ -19,7 +19,8 @@ struct Part {
     std::vector<uint64_t> partitions;
     Ranges ranges[2];
     ProbeRule rule;
-    bool lone = false;  // instead of a join: probe rows that the result has by marks of the parts before
+    bool clears = false;  // the first that marks these probe rows
+    bool lone = false;    // instead of a join: probe rows that the result has by marks of the parts before
 };
 
 // Rows that come back in one slot of the ring.
@@ -173,13 +174,35 @@ class SpilledJoin {
         }
     }
 
-    // A build partition that cannot be indexed at once comes in parts, its probe rows as often.
-    void plan_large(const Part& large) {
+    // A build partition that cannot be indexed at once comes in parts, its probe rows as often. Where these are marked,
+    // as many at a time as there is memory for marks of. Not in full joins, which want to know of build rows, too,
+    // whether any probe row has met them: their marks take as much as all probe rows of the partition ask for.
+    void plan_large(Part large) {
+        const KindRules& rules = state_.shape.rules;
+        if (!rules.probe_marks() || rules.build_marks) return plan_slice(large);
+        const Ranges all = std::move(large.ranges[kProbe]);
+        const uint64_t rows_max = state_.shape.marked_rows(state_.spec.sizes);
+        large.ranges[kProbe].clear();
+        uint64_t rows = 0;
+        for (const FragmentRange& range : all) {
+            if (rows + range.rows > rows_max && rows > 0) {
+                plan_slice(large);
+                large.ranges[kProbe].clear();
+                rows = 0;
+            }
+            large.ranges[kProbe].push_back(range);
+            rows += range.rows;
+        }
+        plan_slice(large);
+    }
+
+    void plan_slice(const Part& large) {
         const KindRules& rules = state_.shape.rules;
         Part part = large;
         part.rule = rules.part_rule();
         part.ranges[kBuild].clear();
         const Part empty = part;
+        part.clears = true;
         const uint64_t rows_max =
             std::min(state_.build.index().partition_rows_max(), state_.build.pages().capacity_rows());
         uint64_t rows = 0;
@@ -207,10 +230,10 @@ class SpilledJoin {
         side.index(part.partitions);
         const IndexView index = side.index().view();
         const bool marks = is_large(part.partitions.front()) && state_.shape.rules.probe_marks();
-        if (marks && !probe_marks_) clear_probe_marks(part.ranges[kProbe]);
+        if (marks && part.clears) clear_probe_marks(part.ranges[kProbe]);
         use_units(units, index_of_part, kProbe, [&](const RowBatch& batch, uint64_t before) {
             state_.joiner.probe(batch, batch.pieces, index, part.rule, side.marks(),
-                                marks ? probe_marks_.as<uint8_t>() + before : nullptr);
+                                marks ? marks_ + before : nullptr);
         });
         for (const uint64_t partition : part.partitions) give_build_rows(partition);
     }
@@ -218,9 +241,12 @@ class SpilledJoin {
     void clear_probe_marks(const Ranges& probe) {
         uint64_t rows = 0;
         for (const FragmentRange& range : probe) rows += range.rows;
-        // At least one byte: that it is there says that the partition has its marks.
-        probe_marks_ = state_.device.memory().allocate(rows + 1, "marks of probe rows");
-        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(probe_marks_.as(), 0, rows + 1, state_.device.stream()));
+        more_marks_.reset();
+        if (rows > state_.probe_marks.bytes()) {
+            more_marks_ = state_.device.memory().allocate(rows, "marks of probe rows");
+        }
+        marks_ = more_marks_ ? more_marks_.as<uint8_t>() : state_.probe_marks.as<uint8_t>();
+        if (rows > 0) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks_, 0, rows, state_.device.stream()));
     }
 
     void give_build_rows(uint64_t partition) {
@@ -243,11 +269,11 @@ class SpilledJoin {
             LonePass pass;
             pass.rows = batch.rows;
             pass.row_words = batch.row_words;
-            pass.marks = probe_marks_.as<const uint8_t>() + before;
+            pass.marks = marks_ + before;
             pass.marked = state_.shape.rules.probe_marked();
             state_.joiner.lone(pass, batch.pieces);
         });
-        probe_marks_.reset();
+        more_marks_.reset();
     }
 
     // use(batch, rows before it). The batch's memory is used again by the next one, in the order of the device's
@@ -271,7 +297,8 @@ class SpilledJoin {
     JoinState& state_;
     const Allocation rows_;
     std::vector<Part> parts_;
-    Allocation probe_marks_;  // of the partition that is joined in parts
+    uint8_t* marks_ = nullptr;  // of probe rows of the partition that is joined in parts
+    Allocation more_marks_;     // where they are more than the state has memory for
 };
 
 }  // namespace

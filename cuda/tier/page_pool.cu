@@ -113,7 +113,7 @@ PagePool::Memory PagePool::allocate(PageTier tier, uint64_t bytes) {
             break;
         case PageTier::kPeer:
             memory.block = peer_->memory().allocate(bytes, kPurpose);
-            order_behind_peer();
+            order_behind_peer(*peer_, device_, device_.stream());
             break;
         case PageTier::kHost:
             if (host_placement_ == HostPlacement::kPinned) {
@@ -129,12 +129,11 @@ PagePool::Memory PagePool::allocate(PageTier tier, uint64_t bytes) {
     return memory;
 }
 
-// The block may be one that work of the peer's own stream still uses.
-void PagePool::order_behind_peer() {
-    const cudaStream_t earlier = peer_->stream();
+void order_behind_peer(Device& peer, Device& device, cudaStream_t later) {
+    const cudaStream_t earlier = peer.stream();
     Event joint;
     joint.record(earlier);
-    const cudaStream_t later = device_.stream();
+    device.make_current();
     SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(later, joint.get(), 0));
 }
 

@@ -44,7 +44,6 @@ class PagePool final : public PageSource {
     void shrink(PageTier tier, const Slab& slab) noexcept override;
     Memory allocate(PageTier tier, uint64_t bytes);
     Memory try_allocate(PageTier tier, uint64_t bytes);
-    void order_behind_peer();
     void settle() noexcept;
 
     Device& device_;
@@ -56,6 +55,10 @@ class PagePool final : public PageSource {
 // Lets kernels and copies of `device` reach the memory of `peer`, all that there is and will be. Throws kInvalid when
 // they cannot.
 void enable_peer_access(Device& device, Device& peer);
+
+// Later work of the device's stream `later` starts after all that is enqueued on the peer's stream now: a block that the
+// peer's pool has handed out may be one that it still uses. The device is the current one afterwards.
+void order_behind_peer(Device& peer, Device& device, cudaStream_t later);
 
 // try_take() and try_reserve() that throw kOutOfMemory with the tier, what was wanted and what is left of the limit;
 // `what` names the purpose.

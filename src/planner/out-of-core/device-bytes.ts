@@ -16,6 +16,7 @@ const passBitsMax = 8;
 const runBuffers = 2;
 const parcelSlots = 16;
 const codeFieldsMax = 29;
+const markedChunks = 16;
 const indexedPartitionBytes = 24;
 const sortPartitions = 64;
 const indexCounters = 5;
@@ -75,6 +76,7 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
     const buildRowBytes = rowBytes(shape, "build");
     const buildRows = pages * pageRows;
     const marks = shape.emit === "pairs" ? shape.keepUnmatchedBuild : shape.emit === "buildOnce";
+    const probeMarks = shape.emit === "pairs" ? shape.keepUnmatchedProbe : shape.emit === "probeOnce";
     const indexRows = Math.min(buildRows, 2 * Math.max(chunkRows, Math.floor(buildRows / partitions)));
     const scratchRows = indexRows + sortPartitions * 2 ** passBitsMax * regionAlignRows;
     const buckets = Math.floor(buildRows / 2) + 2 * partitions;
@@ -88,6 +90,7 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
         chunkSlots * slotBytes +
         (1 + passes) * partitioned +
         keylessBytes +
+        (probeMarks ? markedChunks * chunkRows : 0) +
         runBuffers * runBytes +
         buildRows * (buildRowBytes + (marks ? 1 : 0)) +
         scratchRows * buildRowBytes +

@@ -52,8 +52,10 @@ uint64_t out_of_core_bytes(const spillway_cuda_out_of_core_spec& spec) {
     const bool pairs = spec.emit == 0;
     const bool keyless = pairs ? spec.keep_unmatched_build != 0 || spec.keep_unmatched_probe != 0 : spec.anti != 0;
     const bool marks = pairs ? spec.keep_unmatched_build != 0 : spec.emit == 1;
+    const bool probe_marks = pairs ? spec.keep_unmatched_probe != 0 : spec.emit == 2;
     const uint64_t index_rows = std::min(page_rows, 2 * std::max(sizes.chunk_rows, page_rows / partitions));
     uint64_t bytes = sizes.chunk_slots * slot_bytes + (1 + passes) * partitioned + 2 * run_words * 4;
+    if (probe_marks) bytes += 16 * sizes.chunk_rows;
     if (keyless) bytes += 2 * partitioned + sizes.chunk_rows / 8;
     bytes += page_rows * 4 * row_words(spec, 0) + (marks ? page_rows : 0);
     bytes += (index_rows + (64 << 8) * 8) * 4 * row_words(spec, 0) + (page_rows / 2 + 2 * partitions) * 4;
