@@ -87,7 +87,8 @@ typedef struct spillway_cuda_out_of_core_sizes {
     uint64_t spill_bytes;
     uint64_t result_rows;
     uint64_t disk_block_bytes;
-    uint32_t disk_blocks; /* 0: rows go to no disk */
+    uint32_t disk_blocks;  /* 0: rows go to no disk */
+    uint64_t filter_words; /* 0: no Bloom filter drops probe rows */
 } spillway_cuda_out_of_core_sizes;
 
 typedef struct spillway_cuda_out_of_core_spec {
@@ -117,7 +118,8 @@ typedef struct spillway_cuda_out_of_core_report {
     double build_ms;
     double probe_ms;
     double spilled_ms;
-    uint64_t peak_bytes; /* of the device after it */
+    uint64_t peak_bytes;   /* of the device after it */
+    uint64_t dropped_rows; /* of the probe side, by the filter: those without a key, too */
 } spillway_cuda_out_of_core_report;
 
 #ifdef __cplusplus

@@ -54,7 +54,7 @@ class OutOfCoreJoin::Work {
             state_.spiller.spill(kProbe, chunk.batch.rows, pieces.spilled, chunk.extremes);
             give_keyless(chunk, false);
         });
-        state_.report.dropped_rows = state_.report.probe_rows - kept;
+        if (state_.filter != nullptr) state_.report.dropped_rows = state_.report.probe_rows - kept;
         give_resident_rows();
         state_.report.probe_ms = milliseconds_since(start);
         start = std::chrono::steady_clock::now();

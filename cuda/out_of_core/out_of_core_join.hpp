@@ -83,7 +83,7 @@ struct OutOfCoreReport {
     uint64_t build_rows = 0;
     uint64_t probe_rows = 0;
     uint64_t result_rows = 0;
-    uint64_t dropped_rows = 0;  // probe rows that the filter kept out, and those without a key
+    uint64_t dropped_rows = 0;  // probe rows that the filter kept out, with those that have no key
     std::vector<uint64_t> sums;
     uint64_t h2d_bytes = 0;  // into the device: chunks, spilled rows that came back
     uint64_t d2h_bytes = 0;  // out of it: spilled rows, result rows

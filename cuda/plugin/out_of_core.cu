@@ -44,6 +44,7 @@ OutOfCoreSizes sizes_of(const spillway_cuda_out_of_core_sizes& given) {
     sizes.result_slots = given.result_slots;
     sizes.disk_block_bytes = given.disk_block_bytes;
     sizes.disk_blocks = given.disk_blocks;
+    sizes.filter_words = given.filter_words;
     return sizes;
 }
 
@@ -85,6 +86,7 @@ void tell(const OutOfCoreReport& from, Device& device, uint64_t* sums, spillway_
     report->probe_ms = from.probe_ms;
     report->spilled_ms = from.spilled_ms;
     report->peak_bytes = device.memory().peak_bytes();
+    report->dropped_rows = from.dropped_rows;
     if (sums != nullptr) std::copy(from.sums.begin(), from.sums.end(), sums);
 }
 

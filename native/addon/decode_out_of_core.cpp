@@ -12,6 +12,7 @@ constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 constexpr int32_t kRowBytesMax = 32;
 constexpr int32_t kFirstPassBitsMax = 12;
 constexpr int32_t kSlotsMax = 64;
+constexpr int64_t kFilterWordsMax = int64_t{1} << 40;
 constexpr uint8_t kPresenceMax = kBuildPresent | kProbePresent | kKeyPresent;
 
 uint64_t count_of(const Field& field, int64_t min = 0) {
@@ -47,6 +48,13 @@ GpuOutputColumn decode_output(const Field& field, const GpuOutOfCoreSpec& spec) 
     return output;
 }
 
+// 0, or a power of two of words; the GPU takes 2^40 of them at most.
+uint64_t decode_filter_words(const Field& field) {
+    const auto words = static_cast<uint64_t>(field.integer(0, kFilterWordsMax));
+    if (words == 1 || (words & (words - 1)) != 0) throw field.error("0 or a power of two from 2 on");
+    return words;
+}
+
 GpuOutOfCoreSizes decode_sizes(const Field& field) {
     Fields fields(field);
     GpuOutOfCoreSizes sizes;
@@ -62,6 +70,7 @@ GpuOutOfCoreSizes decode_sizes(const Field& field) {
     sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
     sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
     sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
+    sizes.filter_words = decode_filter_words(fields["filterWords"]);
     fields.finish();
     return sizes;
 }
@@ -216,7 +225,11 @@ GpuOutOfCoreSpec decode_out_of_core(const Napi::Value& value, const std::string&
     spec.result = fields["result"].one_of<GpuOutOfCoreResult>(
         {{"count", GpuOutOfCoreResult::kCount}, {"rows", GpuOutOfCoreResult::kRows}});
     for (const Field& output : fields["outputs"].array()) spec.outputs.push_back(decode_output(output, spec));
-    spec.sizes = decode_sizes(fields["sizes"]);
+    const Field sizes = fields["sizes"];
+    spec.sizes = decode_sizes(sizes);
+    if (spec.sizes.filter_words > 0 && spec.keeps_lone_probe_rows()) {
+        throw sizes.error("no filter where probe rows without a partner come out");
+    }
     fields.finish();
     return spec;
 }

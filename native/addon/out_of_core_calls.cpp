@@ -41,6 +41,7 @@ Napi::Value encode_run(Napi::Env env, const OutOfCoreRun& run) {
     object.Set("probeMs", report.probe_ms);
     object.Set("spilledMs", report.spilled_ms);
     object.Set("peakBytes", number(env, report.peak_bytes));
+    object.Set("droppedRows", number(env, report.dropped_rows));
     return object;
 }
 

@@ -53,7 +53,8 @@ struct PlainSpec {
         const GpuOutOfCoreSizes& sizes = from.sizes;
         spec.sizes = {sizes.radix_bits,  sizes.chunk_slots,         sizes.chunk_rows,       sizes.page_rows,
                       sizes.pages,       sizes.resident_partitions, sizes.result_slots,     sizes.spill_block_bytes,
-                      sizes.spill_bytes, sizes.result_rows,         sizes.disk_block_bytes, sizes.disk_blocks};
+                      sizes.spill_bytes, sizes.result_rows,         sizes.disk_block_bytes, sizes.disk_blocks,
+                      sizes.filter_words};
         spec.disk = to == nullptr ? nullptr : &disk;
     }
     PlainSpec(const PlainSpec&) = delete;
@@ -85,6 +86,10 @@ uint32_t GpuOutOfCoreSpec::output_width(const GpuOutputColumn& output) const {
     if (output.side == GpuOutputSide::kKey) return key_bytes;
     if (output.side == GpuOutputSide::kPresence) return 1;
     return widths[output.side == GpuOutputSide::kBuild ? kBuildSide : kProbeSide].at(output.column);
+}
+
+bool GpuOutOfCoreSpec::keeps_lone_probe_rows() const {
+    return keep_unmatched_probe || (emit == GpuJoinEmit::kProbeOnce && anti);
 }
 
 uint64_t GpuOutOfCoreJoin::device_bytes(const GpuDevice& device, const GpuOutOfCoreSpec& spec) {
@@ -143,6 +148,7 @@ GpuOutOfCoreReport GpuOutOfCoreJoin::probe(GpuChunkSource& source, GpuResultSink
     report.probe_ms = told.probe_ms;
     report.spilled_ms = told.spilled_ms;
     report.peak_bytes = told.peak_bytes;
+    report.dropped_rows = told.dropped_rows;
     return report;
 }
 

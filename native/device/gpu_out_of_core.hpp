@@ -35,6 +35,7 @@ struct GpuOutOfCoreSizes {
     uint64_t result_rows = 0;
     uint64_t disk_block_bytes = 0;
     uint32_t disk_blocks = 0;  // 0: no rows go to disk
+    uint64_t filter_words = 0;
 };
 
 // Enumerators have the order of the plugin's.
@@ -62,6 +63,8 @@ struct GpuOutOfCoreSpec {
     GpuOutOfCoreSizes sizes;
 
     uint32_t output_width(const GpuOutputColumn& output) const;
+    // A filter would lose rows of the result.
+    bool keeps_lone_probe_rows() const;
 };
 
 struct GpuOutOfCoreReport {
@@ -77,7 +80,8 @@ struct GpuOutOfCoreReport {
     double build_ms = 0;
     double probe_ms = 0;
     double spilled_ms = 0;
-    uint64_t peak_bytes = 0;  // of the device, since its last reset_peak()
+    uint64_t peak_bytes = 0;    // of the device, since its last reset_peak()
+    uint64_t dropped_rows = 0;  // of the probe side, by the filter
     std::vector<uint64_t> sums;
 };
 

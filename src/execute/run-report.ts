@@ -24,6 +24,8 @@ export interface OutOfCoreReport {
     spilledMs: number;
     predicted: OutOfCorePrediction;
     spilledRows: { build: number; probe: number };
+    /** Probe rows that the Bloom filter kept out, with those that have no key; 0 where there is no filter. */
+    droppedRows: number;
     /** As packed. */
     spilledBytes: { build: number; probe: number };
     /** Of them, what host memory had no room for; more is read where partitions come back several times. */

@@ -47,6 +47,8 @@ export interface DebugKnobs {
     residentShare?: number;
     /** Joins out of core: bytes of spilled rows in host memory; the others go to disk. */
     hostSpillBytes?: number;
+    /** Joins out of core: a Bloom filter of the build side's keys, for types of join that may have one; or none. */
+    filter?: boolean;
 }
 
 export const debugKnobNames = [
@@ -67,7 +69,8 @@ export const debugKnobNames = [
     "outOfCore",
     "chunkRows",
     "residentShare",
-    "hostSpillBytes"
+    "hostSpillBytes",
+    "filter"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
 const largestRadixBits = 14; // native/model/stage_spec.hpp
@@ -105,7 +108,7 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
     }
-    for (const name of ["forceSpill", "packSpilled", "gpu", "outOfCore"] as const) {
+    for (const name of ["forceSpill", "packSpilled", "gpu", "outOfCore", "filter"] as const) {
         if (given[name] !== undefined) knobs[name] = checkBoolean(given[name], option(name));
     }
     const { residentShare } = given;

@@ -85,6 +85,8 @@ export interface NativeOutOfCoreReport {
     diskReadBytes: number;
     partitions: number;
     residentPartitions: number;
+    /** Probe rows that the filter kept out. */
+    droppedRows: number;
     buildMs: number;
     probeMs: number;
     spilledMs: number;

@@ -20,6 +20,8 @@ export interface OutOfCoreSizes {
     /** Pinned host memory of rows on their way to disk and back; no blocks: nothing goes to disk. */
     readonly diskBlockBytes: number;
     readonly diskBlocks: number;
+    /** Of 64 bits each, of a Bloom filter of the build side's keys: 0 or a power of two. */
+    readonly filterWords: number;
     /** Of a buffer of result rows. */
     readonly resultRows: number;
     readonly resultSlots: number;
@@ -110,6 +112,8 @@ export interface OutOfCorePrediction {
     readonly spilledBytes: number;
     /** Of them, what host memory has no room for. */
     readonly diskBytes: number;
+    /** Probe rows that the filter keeps out. */
+    readonly droppedRows: number;
     readonly buildMs: number;
     readonly probeMs: number;
     readonly spilledMs: number;
@@ -121,6 +125,15 @@ export interface OutOfCorePrediction {
 export interface OutOfCorePath {
     readonly wanted: "staged" | "coherent";
     readonly runs: "staged";
+    readonly reason: string;
+}
+
+/** Whether a Bloom filter of the build side's keys drops probe rows before they are spilled; sizes have its words. */
+export interface OutOfCoreFilter {
+    /** 0: there is none. */
+    readonly bytes: number;
+    /** Of the probe rows; 0 where there is none. */
+    readonly droppedShare: number;
     readonly reason: string;
 }
 
@@ -138,4 +151,5 @@ export interface OutOfCoreStage extends StageCommon {
     readonly heldBytes: number;
     readonly predicted: OutOfCorePrediction;
     readonly path: OutOfCorePath;
+    readonly filter: OutOfCoreFilter;
 }

@@ -89,7 +89,7 @@ function tablesOf({ kind }: PlanStage): string {
 }
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
-function outOfCoreLines({ sizes, predicted, path, layout, heldBytes }: OutOfCoreStage): string[] {
+function outOfCoreLines({ sizes, predicted, path, layout, heldBytes, filter }: OutOfCoreStage): string[] {
     const { h2dBytes, d2hBytes, spilledBytes, diskBytes, buildMs, probeMs, spilledMs } = predicted;
     const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     return [
@@ -101,10 +101,18 @@ function outOfCoreLines({ sizes, predicted, path, layout, heldBytes }: OutOfCore
         ...(diskBytes > 0
             ? [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(sizes.spillBytes)} stay in host memory`]
             : []),
+        ...filterLines(filter, spilledBytes),
         `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`,
         ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
         ...gatherLines(layout, predicted, heldBytes)
     ];
+}
+
+/** Which probe rows are kept from being spilled, or why none are. */
+function filterLines({ bytes, droppedShare, reason }: OutOfCoreStage["filter"], spilledBytes: number): string[] {
+    if (bytes === 0) return spilledBytes > 0 ? [`no Bloom filter: ${reason}`] : [];
+    const dropped = `about ${Math.round(100 * droppedShare)} % of the probe rows before they are spilled`;
+    return [`Bloom filter of ${formatBytes(bytes)}: drops ${dropped} (${reason})`];
 }
 
 /** What does not cross the link, and why. */

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { openRuntime } from "../../dist/index.js";
 import { deviceBytes } from "../../dist/planner/out-of-core/device-bytes.js";
 import { check, compareWith, joinTypes, options, reference } from "./checks.mjs";
+import { filteredJoins } from "./out-of-core-filter.mjs";
 import { gatheredColumns } from "./out-of-core-gathered.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
@@ -98,7 +99,7 @@ async function sizes() {
         for (const radixBits of [0, 8, 12]) {
             const pages = { chunkSlots: 3, pageRows: 4096, pages: 1000, residentPartitions: 0 };
             const rest = { spillBlockBytes: 2 ** 20, spillBytes: 2 ** 20, resultRows: 77_000, resultSlots: 2 };
-            const disk = { diskBlockBytes: 2 ** 16, diskBlocks: 8 };
+            const disk = { diskBlockBytes: 2 ** 16, diskBlocks: 8, filterWords: 2 ** 12 };
             const layout = { ...shape, ...sides, outputs };
             const planned = { radixBits, chunkRows: 100_000, ...pages, ...rest, ...disk };
             const told = addon.outOfCoreBytes(engine, { ...layout, sizes: planned });
@@ -260,6 +261,7 @@ async function disk(rows) {
 export async function outOfCore(cpu, folder) {
     await types(cpu);
     await gatheredColumns(cpu, ranOutOfCore);
+    await filteredJoins(cpu);
     await sizes();
     await failures();
     await large(cpu, folder);

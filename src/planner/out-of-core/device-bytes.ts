@@ -23,6 +23,7 @@ const indexCounters = 5;
 const counterBytes = 8;
 const extremesBytes = 16;
 const wordBytes = 4;
+const filterWordBytes = 8;
 
 const align = (bytes: number): number => Math.ceil(bytes / columnAlignBytes) * columnAlignBytes;
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
@@ -91,6 +92,7 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
         (1 + passes) * partitioned +
         keylessBytes +
         (probeMarks ? markedChunks * chunkRows : 0) +
+        sizes.filterWords * filterWordBytes +
         runBuffers * runBytes +
         buildRows * (buildRowBytes + (marks ? 1 : 0)) +
         scratchRows * buildRowBytes +

@@ -10,10 +10,11 @@ import type { PlanQuery } from "../plan-search.js";
 import { defaultPolicy } from "../policy.js";
 import { deviceBytes, rowBytes } from "./device-bytes.js";
 import { hostBytes, hostShare, tablesFactor } from "./host-memory.js";
+import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
 import { gatherRowNs, heldOf, inputsOfSides, layoutOf, type InputJoin } from "./join-layout.js";
 import { outOfCoreLayout } from "./layout.js";
 import { choosePath } from "./path.js";
-import { packedRowBytes, predictOutOfCore } from "./predict.js";
+import { packedRowBytes, predictOutOfCore, type LinkLoad } from "./predict.js";
 import { chooseSizes, mostHostBytes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
 import { diskBytes, expectedOnDisk } from "./spill.js";
 
@@ -61,6 +62,34 @@ function freeHostBytes(host: Plan, held: number): number {
     );
 }
 
+/** What a filter of the build side's keys would see. */
+function matchOf(node: InputJoin, build: Side, estimator: Estimator): { buildKeys: number; matchRatio: number } {
+    const keys = node.keys.map((key) => key[build]);
+    return {
+        buildKeys: estimator.distinct(node[build], keys),
+        matchRatio: estimator.matchRatio(node, otherSide(build))
+    };
+}
+
+/** Sizes with such a filter, or none, and what they come to. */
+function planWith(
+    plain: SizeRequest,
+    filter: FilterDraft,
+    load: Omit<LinkLoad, "spilled" | "onDisk" | "droppedRows" | "residentShare">
+) {
+    const request = { ...plain, filter };
+    const sizes = chooseSizes(request);
+    const spilled = spilledBytes(request, sizes);
+    const predicted = predictOutOfCore({
+        ...load,
+        spilled,
+        onDisk: expectedOnDisk(spilled, sizes),
+        droppedRows: request.probeRows * filter.droppedShare,
+        residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits)
+    });
+    return { sizes, predicted };
+}
+
 /** The stage of a join whose tables do not fit GPU memory. Throws NotOnDevice where it cannot run there. */
 export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCoreStage {
     const node = requireInputJoin(query);
@@ -86,24 +115,25 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         limitBytes,
         hostBytes: freeHostBytes(host, held),
         sparing: sink === "table",
+        filter: noFilter,
         debug
     };
-    const sizes = chooseSizes(request);
     const rowsOut = estimator.of(node).rows;
     const nullable = (side: Side): boolean =>
         node.keys.some((key) => node[side].columns[key[side].column]?.type.nullable === true);
-    const predicted = predictOutOfCore({
+    const load = {
         layout,
         rows: { build: request.buildRows, probe: request.probeRows, result: rowsOut },
-        spilled: spilledBytes(request, sizes),
-        onDisk: expectedOnDisk(spilledBytes(request, sizes), sizes),
-        residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits),
         keyBits: { build: nullable(by.build), probe: nullable(by.probe) },
         resultRowBytes: sink === "count" ? 0 : arrowRowBytes(estimator.of(node).widths),
         heldBytes: held,
         gatherNs: gatherRowNs(node, layout, costs),
         ...{ workers: host.threads, sink, profile }
-    });
+    };
+    const match = matchOf(node, by.build, estimator);
+    const { sizes, predicted, filter } = chooseFilter({ ...request, ...match }, (draft) =>
+        planWith(request, draft, load)
+    );
     const rings = ringBytes(layout.join, sizes);
     const inputs = inputsOf(node);
     return {
@@ -125,6 +155,7 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         buildInput: inputs.indexOf(node[by.build].input),
         probeInput: inputs.indexOf(node[by.probe].input),
         ...{ layout, sizes, predicted, deviceBytes: deviceBytes(layout.join, sizes), heldBytes: held },
-        path: choosePath({ isCoherent: query.coherentDevice })
+        path: choosePath({ isCoherent: query.coherentDevice }),
+        filter
     };
 }

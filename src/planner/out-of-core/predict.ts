@@ -13,6 +13,8 @@ export interface LinkLoad {
     readonly spilled: { readonly build: number; readonly probe: number };
     /** Of them, what goes to disk. */
     readonly onDisk: { readonly build: number; readonly probe: number };
+    /** Probe rows that a filter keeps out. */
+    readonly droppedRows: number;
     /** Of the build side's partitions. */
     readonly residentShare: number;
     /** Key columns that may be NULL send a bit per row. */
@@ -85,6 +87,7 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
         diskBytes: Math.ceil(diskBytes),
+        droppedRows: Math.round(load.droppedRows),
         buildMs: Math.max(linkMs(build, spilled.build), readMs(build + load.heldBytes), writeMs(onDisk.build)),
         probeMs: Math.max(
             linkMs(probe, spilled.probe + resultBytes * residentShare),

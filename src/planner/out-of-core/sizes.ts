@@ -4,6 +4,7 @@ import type { DebugKnobs } from "../../model/debug-knobs.js";
 import type { OutOfCoreJoin, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../device-support.js";
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
+import { noFilter, type FilterDraft } from "./filter.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
 
 const kibibyte = 1024;
@@ -49,6 +50,7 @@ export interface SizeRequest {
     readonly hostBytes: number;
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
+    readonly filter: FilterDraft;
     readonly debug: DebugKnobs;
 }
 
@@ -86,7 +88,8 @@ function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
 function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const taken = (rows: number): number => deviceBytes(shape, withChunks(sizes, rows));
+    const takenWith = (rows: number, filterWords: number): number =>
+        deviceBytes(shape, { ...withChunks(sizes, rows), filterWords });
     const pinned = (rows: number): number => {
         const { chunks, results } = ringBytes(shape, withChunks(sizes, rows));
         return chunks + results;
@@ -94,8 +97,9 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
     let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
-    while (rows > chunkRowsGood && taken(rows) > limitBytes * chunksShare) rows /= 2;
-    const fits = (): boolean => taken(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
+    while (rows > chunkRowsGood && takenWith(rows, 0) > limitBytes * chunksShare) rows /= 2;
+    const fits = (): boolean =>
+        takenWith(rows, sizes.filterWords) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits()) rows /= 2;
     return rows;
 }
@@ -134,11 +138,12 @@ function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes
 
 /** Packed rows of both sides that leave GPU memory if partitions are as large as expected. */
 export function spilledBytes(
-    { buildRows, probeRows, packedBytes }: SizeRequest,
+    { buildRows, probeRows, packedBytes, filter }: SizeRequest,
     { residentPartitions, radixBits }: OutOfCoreSizes
 ): { build: number; probe: number } {
     const share = 1 - residentPartitions / 2 ** radixBits;
-    return { build: share * buildRows * packedBytes.build, probe: share * probeRows * packedBytes.probe };
+    const passingRows = probeRows * (1 - filter.droppedShare);
+    return { build: share * buildRows * packedBytes.build, probe: share * passingRows * packedBytes.probe };
 }
 
 /**
@@ -168,6 +173,7 @@ export function mostHostBytes(
         limitBytes,
         hostBytes: Infinity,
         sparing: false,
+        filter: noFilter,
         debug: {}
     };
     const sizes = sizesOf(request);
@@ -194,7 +200,8 @@ function sizesOf(request: SizeRequest): OutOfCoreSizes {
         radixBits: chooseRadixBits(request),
         pageRows: choosePageRows(request),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
-        ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 }
+        ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
+        filterWords: request.filter.words
     };
     sizes = withChunks(sizes, chooseChunkRows(request, sizes));
     sizes = { ...sizes, pages: choosePages(request, sizes) };

@@ -25,6 +25,9 @@ void check(const OutOfCorePlan& plan) {
     require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
     const bool rows = plan.spec.result == SPILLWAY_CUDA_RESULT_ROWS;
     require(!rows || (sizes.result_rows > 0 && sizes.result_slots > 0), "no room for a result");
+    require(sizes.filter_words != 1 && (sizes.filter_words & (sizes.filter_words - 1)) == 0, "filters of 2^n words");
+    const bool lone = plan.spec.keep_unmatched_probe != 0 || (plan.spec.emit == kProbeOnce && plan.spec.anti != 0);
+    require(!lone || sizes.filter_words == 0, "a filter would lose probe rows without a partner");
 }
 
 }  // namespace
@@ -52,7 +55,7 @@ uint32_t OutOfCorePlan::output_width(const spillway_cuda_output_column& output) 
 }
 
 OutOfCore::OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec& spec)
-    : gpu_(gpu), plan_(spec), disk_(spec.disk, spec.sizes) {
+    : gpu_(gpu), plan_(spec), disk_(spec.disk, spec.sizes), filter_(spec.sizes.filter_words) {
     check(plan_);
     memory_ = Block(gpu, fake::out_of_core_bytes(plan_.spec), "a join out of core");
     pending_.resize(plan_.outputs.size());
@@ -116,6 +119,7 @@ void OutOfCore::build(const spillway_cuda_source& source, const spillway_cuda_si
         if (row.has_key) {
             const uint64_t partition = partition_of(row);
             ++counts[partition];
+            filter_.add(row.key);
             table_.emplace(row.key, rows_.size());
             if (partition >= sizes.resident_partitions && spill(SPILLWAY_CUDA_BUILD, row)) {
                 rows_on_disk_.push_back(rows_.size());
@@ -148,7 +152,9 @@ void OutOfCore::probe(const spillway_cuda_source& source, const spillway_cuda_si
     sink_ = sink;
     for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu_->cancelled; ++ms) ::usleep(1000);
     read(source, SPILLWAY_CUDA_PROBE, [&](Row row) {
-        if (!row.has_key || partition_of(row) < spec.sizes.resident_partitions) {
+        if (filter_.is_used() && !(row.has_key && filter_.passes(row.key))) {
+            ++report_.dropped_rows;
+        } else if (!row.has_key || partition_of(row) < spec.sizes.resident_partitions) {
             join_row(row);
         } else if (!spill(SPILLWAY_CUDA_PROBE, row)) {
             probe_rows_.push_back(std::move(row));

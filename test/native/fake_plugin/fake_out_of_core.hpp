@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fake_bloom_filter.hpp"
 #include "fake_disk.hpp"
 #include "fake_gpu.hpp"
 
@@ -75,6 +76,7 @@ class OutOfCore {
     spillway_cuda_gpu* gpu_;
     OutOfCorePlan plan_;
     FakeDisk disk_;
+    FakeBloomFilter filter_;
     Block memory_;
     const spillway_cuda_sink* sink_ = nullptr;
     std::vector<Row> rows_;             // of the build side

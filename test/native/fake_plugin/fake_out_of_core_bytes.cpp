@@ -57,6 +57,7 @@ uint64_t out_of_core_bytes(const spillway_cuda_out_of_core_spec& spec) {
     uint64_t bytes = sizes.chunk_slots * slot_bytes + (1 + passes) * partitioned + 2 * run_words * 4;
     if (probe_marks) bytes += 16 * sizes.chunk_rows;
     if (keyless) bytes += 2 * partitioned + sizes.chunk_rows / 8;
+    bytes += sizes.filter_words * 8;
     bytes += page_rows * 4 * row_words(spec, 0) + (marks ? page_rows : 0);
     bytes += (index_rows + (64 << 8) * 8) * 4 * row_words(spec, 0) + (page_rows / 2 + 2 * partitions) * 4;
     bytes += partitions * 24 + sizes.pages * 4 + sizes.chunk_rows / 8 + 5 * 8 * (partitions << 8);

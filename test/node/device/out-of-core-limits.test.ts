@@ -120,7 +120,7 @@ describe("the plan", () => {
         const engine = openEngine();
         const unlimited = { ordinal: 0, memoryBytes: 0, pinnedBytes: 2 ** 26, keptPinnedBytes: 2 ** 26 };
         await binding.openDevice(engine, unlimited);
-        for (const debug of [{}, { radixBits: 9 }, { chunkRows: 1000 }, { residentShare: 0 }]) {
+        for (const debug of [{}, { radixBits: 9 }, { chunkRows: 1000, filter: true }, { residentShare: 0 }]) {
             await withRuntime({ ...forced, debug: { outOfCore: true, ...debug } }, async (runtime) => {
                 for (const type of ["inner", "full", "semi", "left"] as const) {
                     for (const result of ["count", "batches"] as const) {
