@@ -1,104 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <deque>
 #include <functional>
 
 #include "out_of_core/spilled_join.hpp"
+#include "out_of_core/spilled_units.hpp"
 
 namespace spillway::cuda {
 
 namespace {
 
-using Ranges = std::vector<FragmentRange>;
-
 constexpr int kBuild = 0;
 constexpr int kProbe = 1;
-
-// Build rows that are indexed at once and the probe rows that are looked up in them.
-struct Part {
-    std::vector<uint64_t> partitions;
-    Ranges ranges[2];
-    ProbeRule rule;
-    bool clears = false;  // the first that marks these probe rows
-    bool lone = false;    // instead of a join: probe rows that the result has by marks of the parts before
-};
-
-// Rows that come back in one slot of the ring.
-struct Unit {
-    size_t part = 0;
-    int side = 0;
-    uint32_t slot = 0;
-    uint64_t rows = 0;
-    FragmentSet set;
-};
-
-// Brings the rows of all parts back, build before probe rows, as many at a time as fit a slot. Copies run ahead by as
-// many slots as there are, over the ends of sides and parts, so that the link is never idle.
-class UnitQueue {
-  public:
-    UnitQueue(JoinState& state, const std::vector<Part>& parts) : state_(state), parts_(parts) {}
-
-    // The next unit of that side of that part; false when it has no more.
-    bool next(size_t part, int side, Unit& unit) {
-        while (filled_.size() < state_.ring.slots() && find_range()) filled_.push_back(fetch());
-        if (filled_.empty() || filled_.front().part != part || filled_.front().side != side) return false;
-        unit = std::move(filled_.front());
-        filled_.pop_front();
-        return true;
-    }
-
-  private:
-    // The next range to be fetched, wherever it is.
-    bool find_range() {
-        while (part_ < parts_.size() && range_ == parts_[part_].ranges[side_].size()) {
-            range_ = 0;
-            if (side_ == kProbe) ++part_;
-            side_ = 1 - side_;
-        }
-        return part_ < parts_.size();
-    }
-
-    static uint64_t tiles_of(const FragmentSet& set, const FragmentRange& range) {
-        uint64_t tiles = 0;
-        for (size_t f = range.first; f < range.last; ++f) tiles += (set.pieces[f].rows + kTileRows - 1) / kTileRows;
-        return tiles;
-    }
-
-    Unit fetch() {
-        Unit unit;
-        unit.part = part_;
-        unit.side = side_;
-        unit.slot = state_.ring.take();
-        uint64_t bytes = 0;
-        uint64_t tiles = 0;
-        for (const Ranges& ranges = parts_[part_].ranges[side_]; range_ < ranges.size(); ++range_) {
-            const FragmentRange& range = ranges[range_];
-            const FragmentSet& set = state_.store.set(side_, range.run);
-            const uint64_t more_tiles = tiles_of(set, range);
-            const bool fits = bytes + range.bytes <= state_.ring.slot_bytes() &&
-                              unit.rows + range.rows <= state_.spec.sizes.chunk_rows &&
-                              tiles + more_tiles <= state_.shape.batch_tiles;
-            if (!fits && unit.rows > 0) break;
-            state_.store.load(side_, range, state_.ring, unit.slot, bytes);
-            const uint64_t at = bytes / sizeof(uint32_t);
-            for (size_t f = range.first; f < range.last; ++f) {
-                unit.set.add(set, f, at + set.first_word[f] - set.first_word[range.first], unit.rows);
-                unit.rows += set.pieces[f].rows;
-            }
-            bytes += range.bytes;
-            tiles += more_tiles;
-        }
-        state_.ring.filled(unit.slot);
-        return unit;
-    }
-
-    JoinState& state_;
-    const std::vector<Part>& parts_;
-    std::deque<Unit> filled_;
-    size_t part_ = 0;
-    int side_ = kBuild;
-    size_t range_ = 0;
-};
 
 class SpilledJoin {
   public:
@@ -111,7 +23,7 @@ class SpilledJoin {
     void run() {
         state_.store.precede(state_.ring);
         plan_parts();
-        for (const Part& part : parts_) {
+        for (const SpilledPart& part : parts_) {
             for (const int side : {kBuild, kProbe}) state_.store.announce(side, part.ranges[side]);
         }
         UnitQueue units(state_, parts_);
@@ -161,7 +73,7 @@ class SpilledJoin {
     }
 
     void plan_group(const std::vector<uint64_t>& group) {
-        Part part;
+        SpilledPart part;
         part.partitions = group;
         part.rule = state_.shape.rules.probe;
         for (int side = 0; side < 2; ++side) {
@@ -177,10 +89,10 @@ class SpilledJoin {
     // A build partition that cannot be indexed at once comes in parts, its probe rows as often. Where these are marked,
     // as many at a time as there is memory for marks of. Not in full joins, which want to know of build rows, too,
     // whether any probe row has met them: their marks take as much as all probe rows of the partition ask for.
-    void plan_large(Part large) {
+    void plan_large(SpilledPart large) {
         const KindRules& rules = state_.shape.rules;
         if (!rules.probe_marks() || rules.build_marks) return plan_slice(large);
-        const Ranges all = std::move(large.ranges[kProbe]);
+        const std::vector<FragmentRange> all = std::move(large.ranges[kProbe]);
         const uint64_t rows_max = state_.shape.marked_rows(state_.spec.sizes);
         large.ranges[kProbe].clear();
         uint64_t rows = 0;
@@ -196,12 +108,12 @@ class SpilledJoin {
         plan_slice(large);
     }
 
-    void plan_slice(const Part& large) {
+    void plan_slice(const SpilledPart& large) {
         const KindRules& rules = state_.shape.rules;
-        Part part = large;
+        SpilledPart part = large;
         part.rule = rules.part_rule();
         part.ranges[kBuild].clear();
-        const Part empty = part;
+        const SpilledPart empty = part;
         part.clears = true;
         const uint64_t rows_max =
             std::min(state_.build.index().partition_rows_max(), state_.build.pages().capacity_rows());
@@ -223,7 +135,7 @@ class SpilledJoin {
     }
 
     void join_part(UnitQueue& units, size_t index_of_part) {
-        const Part& part = parts_[index_of_part];
+        const SpilledPart& part = parts_[index_of_part];
         BuildSide& side = state_.build;
         use_units(units, index_of_part, kBuild,
                   [&](const RowBatch& batch, uint64_t) { side.pages().append(batch, batch.pieces); });
@@ -232,13 +144,12 @@ class SpilledJoin {
         const bool marks = is_large(part.partitions.front()) && state_.shape.rules.probe_marks();
         if (marks && part.clears) clear_probe_marks(part.ranges[kProbe]);
         use_units(units, index_of_part, kProbe, [&](const RowBatch& batch, uint64_t before) {
-            state_.joiner.probe(batch, batch.pieces, index, part.rule, side.marks(),
-                                marks ? marks_ + before : nullptr);
+            state_.joiner.probe(batch, batch.pieces, index, part.rule, side.marks(), marks ? marks_ + before : nullptr);
         });
         for (const uint64_t partition : part.partitions) give_build_rows(partition);
     }
 
-    void clear_probe_marks(const Ranges& probe) {
+    void clear_probe_marks(const std::vector<FragmentRange>& probe) {
         uint64_t rows = 0;
         for (const FragmentRange& range : probe) rows += range.rows;
         more_marks_.reset();
@@ -279,7 +190,7 @@ class SpilledJoin {
     // use(batch, rows before it). The batch's memory is used again by the next one, in the order of the device's
     // stream.
     void use_units(UnitQueue& units, size_t part, int side, const std::function<void(const RowBatch&, uint64_t)>& use) {
-        Unit unit;
+        SpilledUnit unit;
         for (uint64_t before = 0; units.next(part, side, unit); before += unit.rows) {
             state_.device.check_cancelled();
             state_.ring.wait_on_device(unit.slot);
@@ -296,7 +207,7 @@ class SpilledJoin {
 
     JoinState& state_;
     const Allocation rows_;
-    std::vector<Part> parts_;
+    std::vector<SpilledPart> parts_;
     uint8_t* marks_ = nullptr;  // of probe rows of the partition that is joined in parts
     Allocation more_marks_;     // where they are more than the state has memory for
 };

@@ -56,8 +56,8 @@ class PagePool final : public PageSource {
 // they cannot.
 void enable_peer_access(Device& device, Device& peer);
 
-// Later work of the device's stream `later` starts after all that is enqueued on the peer's stream now: a block that the
-// peer's pool has handed out may be one that it still uses. The device is the current one afterwards.
+// Later work of the device's stream `later` starts after all that is enqueued on the peer's stream now: a block that
+// the peer's pool has handed out may be one that it still uses. The device is the current one afterwards.
 void order_behind_peer(Device& peer, Device& device, cudaStream_t later);
 
 // try_take() and try_reserve() that throw kOutOfMemory with the tier, what was wanted and what is left of the limit;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// spillway_gpu_tests [--filter TEXT]... [--suite small|full] [--seed N] [--device N] [--json FILE] [--list]
-// Exit code 0: all tests that were asked for passed; 1: one failed or was not run; 2: no GPU, or an option is wrong.
-// All tests run in this process. An error that the context does not survive (a kernel read outside of its memory)
-// would fail every test after it, so it ends the run: that test has failed, the others are "not run".
+// spillway_gpu_tests [--filter TEXT]... [--suite small|full] [--part I/N] [--seed N] [--device N] [--json FILE]
+// [--list] Exit code 0: all tests that were asked for passed; 1: one failed or was not run; 2: no GPU, or an option is
+// wrong. All tests run in this process. An error that the context does not survive (a kernel read outside of its
+// memory) would fail every test after it, so it ends the run: that test has failed, the others are "not run".
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -119,15 +119,26 @@ int count_of(const std::vector<Result>& results, const char* status) {
         results.begin(), results.end(), [&](const Result& result) { return std::strcmp(result.status, status) == 0; }));
 }
 
+// Neighbours together: tests of one room take about as much memory, and so do not run beside each other.
+std::vector<Case> wanted_cases() {
+    std::vector<Case> wanted;
+    for (const Case& test : cases()) {
+        if (is_wanted(options(), test.name)) wanted.push_back(test);
+    }
+    const uint64_t count = wanted.size();
+    const auto cut = [&](uint64_t part) {
+        return wanted.begin() + static_cast<int64_t>(count * part / options().parts);
+    };
+    return {cut(options().part - 1), cut(options().part)};
+}
+
 int run(int count, char** arguments) {
     parse_options(count, arguments, options());
     if (options().broken) cases() = broken_cases();
     sort_and_check_names();
-    std::vector<Case> wanted;
+    const std::vector<Case> wanted = wanted_cases();
     std::vector<Result> results;
-    for (const Case& test : cases()) {
-        if (!is_wanted(options(), test.name)) continue;
-        wanted.push_back(test);
+    for (const Case& test : wanted) {
         results.push_back({test.name});
         if (options().list) std::printf("%s\n", test.name);
     }

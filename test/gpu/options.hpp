@@ -14,6 +14,8 @@ namespace spillway::gpu_test {
 struct Options {
     std::vector<std::string> filters;  // a test runs when its name contains one of them; none = all
     std::string json;                  // file for the results; empty = none
+    uint64_t part = 1;                 // of the tests that are wanted, which are cut into `parts` runs of neighbours
+    uint64_t parts = 1;
     uint64_t seed = 1;
     int device = 0;
     bool full = true;
@@ -40,6 +42,16 @@ inline uint64_t parse_number(const std::string& name, const std::string& text) {
     throw std::invalid_argument("Expected a number for " + name + " but received '" + text + "'.");
 }
 
+// "2/3": the second third.
+inline void parse_part(const std::string& text, Options& parsed) {
+    const size_t slash = text.find('/');
+    parsed.part = parse_number("--part", text.substr(0, slash));
+    parsed.parts = slash == std::string::npos ? 0 : parse_number("--part", text.substr(slash + 1));
+    if (parsed.part < 1 || parsed.part > parsed.parts) {
+        throw std::invalid_argument("Expected a part such as 1/2 for --part but received '" + text + "'.");
+    }
+}
+
 inline void parse_options(int count, char** arguments, Options& parsed) {
     for (int i = 1; i < count; ++i) {
         const std::string name = arguments[i];
@@ -47,16 +59,18 @@ inline void parse_options(int count, char** arguments, Options& parsed) {
             (name == "--list" ? parsed.list : parsed.broken) = true;
             continue;
         }
-        if (name != "--filter" && name != "--json" && name != "--seed" && name != "--device" && name != "--suite") {
+        if (name != "--filter" && name != "--json" && name != "--seed" && name != "--device" && name != "--suite" &&
+            name != "--part") {
             throw std::invalid_argument(
                 "Expected --list, --filter TEXT (more than once if wanted), --json FILE, --seed NUMBER, "
-                "--suite small|full|watched or --device NUMBER but received '" +
+                "--suite small|full|watched, --part I/N or --device NUMBER but received '" +
                 name + "'.");
         }
         if (++i == count) throw std::invalid_argument("Expected a value after " + name + ".");
         const std::string value = arguments[i];
         if (name == "--filter") parsed.filters.push_back(value);
         if (name == "--json") parsed.json = value;
+        if (name == "--part") parse_part(value, parsed);
         if (name == "--seed") parsed.seed = parse_number(name, value);
         if (name == "--device") parsed.device = static_cast<int>(parse_number(name, value));
         if (name == "--suite") {

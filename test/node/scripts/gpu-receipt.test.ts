@@ -89,6 +89,18 @@ describe("a run", () => {
         expect(receipt.sanitizers.map(({ tool }) => tool)).toEqual(["memcheck", "racecheck", "synccheck", "initcheck"]);
     });
 
+    test("of everything at once has the tests of both halves of the suite", () => {
+        using packed = new Packed();
+        const five = ["one", "two", "three", "four", "five"].map((name) => [`room: ${name}`, "passed"]);
+        const tests = Object.fromEntries(five) as Record<string, string>;
+        expect(packed.run({ tests }, "--sanitize", "--at-once").lines.at(-1)).toBe("25 passed, 0 failed");
+        const receipt = packed.receipt();
+        expect(receipt).toMatchObject({ complete: true, tests_passed: 5, tests_failed: 0 });
+        expect(receipt.tests.map(({ name }) => name)).toEqual(Object.keys(tests));
+        expect(packed.run({ tests: { ...tests, "room: five": "failed" } }, "--at-once").status).toBe(1);
+        expect(packed.receipt()).toMatchObject({ complete: false, tests_passed: 4, tests_failed: 1 });
+    });
+
     test("without the sanitizers, with a filter or of the small suite is not complete and says why", () => {
         using packed = new Packed();
         const { status } = packed.run(green, "--filter", "room", "--suite", "small");
