@@ -3,6 +3,7 @@ import type { MachineProfile } from "../../machine/profile.js";
 import { isNested, type ColumnType } from "../../model/column-type.js";
 import { formatMs } from "../../model/sizes.js";
 import type { InputInfo } from "../../plan/logical.js";
+import { NotOnDevice } from "../device-support.js";
 import type { Side } from "../join-sides.js";
 import type { Policy } from "../policy.js";
 
@@ -86,7 +87,7 @@ function savedNs(costs: GatherCosts, side: Side, column: SideColumn): number {
  * to the GPU; of a row that is too wide, those that gain most (or lose least) until the rest fits; and those that
  * take the link longer than gathering them takes the workers. Columns of files would have to be held in host memory for
  * it: they are gathered only when they must be, the narrowest that will do. `takenBytes`: of the row, by the key and
- * what goes with it.
+ * what goes with it; throws NotOnDevice where that is too much by itself.
  */
 export function chooseGathered(
     side: Side,
@@ -112,7 +113,12 @@ export function chooseGathered(
         const excess = bytesOf() + numberBytes - rowBytesMax;
         const least = inMemory ? -1 : left.findLastIndex((column) => carriedBytes(column) >= excess);
         const [leaves] = left.splice(Math.max(0, least), 1);
-        gathered.set((leaves as SideColumn).column, `row of ${wholeBytes} bytes`);
+        if (leaves === undefined) {
+            throw new NotOnDevice(
+                `a key and columns of both sides take ${takenBytes} bytes of a row, ${rowBytesMax} are the most`
+            );
+        }
+        gathered.set(leaves.column, `row of ${wholeBytes} bytes`);
     }
     if (costs === undefined || !inMemory) return gathered;
     const cheaper = left.filter((column) => saved(column) > 0);

@@ -55,12 +55,23 @@ export function layoutOf(
     return { layout: outOfCoreLayout(node, sides, inputs, sink === "count", costs), costs };
 }
 
-/** Nanoseconds for the gathered values of a row of the result. */
+/**
+ * Nanoseconds for the values that a worker fetches by row number for a row of the result: what is gathered, and keys
+ * that it compares because the GPU had a hash of them.
+ */
 export function gatherRowNs(node: InputJoin, layout: OutOfCoreLayout, costs: GatherCosts): number {
-    return layout.gathered.reduce((ns, { side, column }) => {
-        const input = side === "probe" ? costs.probe : otherSide(costs.probe);
-        const type = node[input].columns[column]?.type;
-        const ordered = side === "probe" ? 1 - costs.spilledShare : 0;
-        return ns + (type === undefined ? 0 : gatherNs(type, ordered, costs.policy));
-    }, 0);
+    const fetched = (side: Side): Set<number> => {
+        const role = side === costs.probe ? "probe" : "build";
+        const columns = layout.gathered.filter((found) => found.side === role).map(({ column }) => column);
+        const keys = layout.keys === "hashed" ? node.keys.map((key) => key[side].column) : [];
+        return new Set([...columns, ...keys]);
+    };
+    const sideNs = (side: Side): number => {
+        const ordered = side === costs.probe ? 1 - costs.spilledShare : 0;
+        return [...fetched(side)].reduce((ns, column) => {
+            const type = node[side].columns[column]?.type;
+            return ns + (type === undefined ? 0 : gatherNs(type, ordered, costs.policy));
+        }, 0);
+    };
+    return sideNs("left") + sideNs("right");
 }
