@@ -11,6 +11,7 @@ import {
     partialRowBytes,
     type GroupSpec
 } from "./group-device-bytes.js";
+import { spillBlockBytesOf, spillBytesMax } from "./spill.js";
 
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
@@ -32,8 +33,6 @@ const pageBytesMin = 64 * kibibyte;
 const pageBytesMax = 2 * mebibyte;
 const pageRowsMin = 8;
 const pagesMax = 2 ** 15;
-const spillBlockBytesMax = 16 * mebibyte;
-const spillBlockBytesMin = 64 * kibibyte;
 const likelySlack = 1.25;
 const unlikelyShare = 1 / 8;
 const ringShare = 1 / 4;
@@ -181,7 +180,7 @@ export function mostGroupHostBytes(shape: GroupSpec, rows: number, limitBytes: n
     const rest = { packedBytes: 0, hostBytes: Infinity, sparing: false, debug: {} };
     const sizes = sizesOf({ shape, rows, groups: rows, limitBytes, ...rest });
     const { chunks, results } = groupRingBytes(shape, sizes);
-    return chunks + results + spilledMost(shape, rows, sizes) + spillBlockBytesMax;
+    return chunks + results + spillBytesMax(spilledMost(shape, rows, sizes));
 }
 
 /** All that the host has for it and the rows could take; too little for what is expected is a reason not to begin. */
@@ -200,7 +199,7 @@ function chooseSpill(
         );
     }
     const all = spilledMost(shape, rows, sizes);
-    const spillBlockBytes = clamp(powerOfTwoAtMost(all / 64), spillBlockBytesMin, spillBlockBytesMax);
+    const spillBlockBytes = spillBlockBytesOf(all, free);
     const most = sparing ? Math.min(all, Math.max(wanted * likelySlack, all * unlikelyShare)) : all;
     return { spillBytes: Math.min(free, Math.ceil(most) + spillBlockBytes), spillBlockBytes };
 }

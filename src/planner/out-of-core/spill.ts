@@ -8,6 +8,8 @@ const mebibyte = 1024 * kibibyte;
 
 const spillBlockBytesMax = 16 * mebibyte;
 const spillBlockBytesMin = 64 * kibibyte;
+/** Memory is used in whole blocks: what the last one would exceed it by is less than what estimates add. */
+const spillBlocksMin = 64;
 /** Spilled rows where memory is spared: more than expected, and some where none are, for partitions of heavy keys. */
 const likelySlack = 1.25;
 const unlikelyShare = 1 / 8;
@@ -40,6 +42,12 @@ export function diskBytes(sizes: Pick<OutOfCoreSizes, "diskBlockBytes" | "diskBl
     return sizes.diskBlocks * sizes.diskBlockBytes;
 }
 
+/** Unit of host memory for spilled rows: of what they take if all leave, and of what there is. */
+export function spillBlockBytesOf(mostBytes: number, freeBytes: number): number {
+    const block = powerOfTwoAtMost(Math.min(mostBytes, freeBytes) / spillBlocksMin);
+    return clamp(block, spillBlockBytesMin, spillBlockBytesMax);
+}
+
 /** Most host memory that spilled rows take. */
 export function spillBytesMax(mostBytes: number): number {
     return Math.ceil(mostBytes) + spillBlockBytesMax;
@@ -52,7 +60,7 @@ export function spillBytesMax(mostBytes: number): number {
 export function chooseSpill(request: SpillRequest): SpillSizes {
     const { freeBytes, expectedBytes, mostBytes, sparing, hostSpillBytes } = request;
     const expected = Math.ceil(expectedBytes * expectedSlack);
-    const spillBlockBytes = clamp(powerOfTwoAtMost(mostBytes / 64), spillBlockBytesMin, spillBlockBytesMax);
+    const spillBlockBytes = spillBlockBytesOf(mostBytes, freeBytes);
     const wished = sparing
         ? Math.min(mostBytes, Math.max(expected * likelySlack, mostBytes * unlikelyShare))
         : mostBytes;

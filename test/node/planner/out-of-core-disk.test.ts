@@ -63,6 +63,15 @@ describe("sizes", () => {
         expect(() => chooseSpill({ ...request, freeBytes: -5, expectedBytes: 1 })).toThrow(/0 B are left/);
     });
 
+    test("use whole blocks of host memory: what is expected there finds them", () => {
+        for (const freeBytes of [mebibyte, 12 * mebibyte, 40 * mebibyte, 100 * mebibyte, gibibyte]) {
+            const expectedBytes = freeBytes * 0.85;
+            const sizes = chooseSpill({ ...request, freeBytes, expectedBytes, mostBytes: 2 * gibibyte });
+            const usable = Math.floor(sizes.spillBytes / sizes.spillBlockBytes) * sizes.spillBlockBytes;
+            expect(usable).toBeGreaterThanOrEqual(sizes.spillBytes * 0.9);
+        }
+    });
+
     test("hold in memory what the knob says", () => {
         for (const hostSpillBytes of [0, 5, mebibyte]) {
             expect(chooseSpill({ ...request, hostSpillBytes })).toMatchObject({

@@ -92,6 +92,23 @@ describe("sizes", () => {
         expect((poor as NotOnDevice).reason).toMatch(/rows that it spills need about [\d.]+ GiB of host memory/);
     });
 
+    test("have whole blocks of host memory for the rows that are expected to leave", () => {
+        const rows = 8e6;
+        let tight = 0;
+        for (const limit of [159e6, 186e6, 193e6]) {
+            for (let budgetBytes = 20 * 2 ** 20; budgetBytes < 40 * 2 ** 20; budgetBytes *= 1.02) {
+                const options = { keys: ["k"], aggregates: { n: { count: "*" } }, hints: { groups: rows } };
+                const plan = planOf(queryOf({ rows }, options, { budgetBytes, sink: "count", threads: 4 }), limit);
+                if (plan instanceof NotOnDevice) continue;
+                const { sizes, predicted } = plan.stages[0] as OutOfCoreGroupStage;
+                const usable = Math.floor(sizes.spillBytes / sizes.spillBlockBytes) * sizes.spillBlockBytes;
+                expect(usable).toBeGreaterThanOrEqual(predicted.spilledBytes);
+                if (usable < 1.2 * predicted.spilledBytes) ++tight;
+            }
+        }
+        expect(tight).toBeGreaterThan(0);
+    });
+
     test("are what is asked for", () => {
         const debug = { radixBits: 3, chunkRows: 1000, residentShare: 0 };
         const { sizes } = stageOf(queryOf({ rows: 10 ** 6 }, sumAndCount, { debug }), gibibyte);
