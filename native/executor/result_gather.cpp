@@ -78,7 +78,7 @@ void ResultGather::add_columns(const OutOfCoreStage& stage, const HeldSides& hel
             parts.push_back({side_of(part), part.mask, &source.views(part.value)});
             if (type == nullptr) type = source.source_columns()[static_cast<size_t>(part.value)];
         }
-        columns_.push_back({&column, std::move(parts), ColumnGather(type, budget_, batch_size_.rows)});
+        columns_.push_back({&column, std::move(parts), ColumnGather(type, budget_)});
         fixed_row_bytes_ += columns_.back().gather.fixed_bytes();
         values_.emplace_back(static_cast<size_t>(kBlockRows));
     }
@@ -96,7 +96,7 @@ uint64_t ResultGather::deliver(const std::vector<const uint8_t*>& outputs, uint6
         delivered += static_cast<uint64_t>(found_);
         for (size_t i = 0; i < columns_.size(); ++i) find_values(columns_[i]);
         for (int64_t done = 0; done < found_ && sink_.wants_columns();) {
-            const int64_t step = rows_with_room(done);
+            const int64_t step = rows_with_room(done, rows - begin);
             for (Column& column : columns_) column.gather.append(done, step);
             done += step;
             batch_rows_ += static_cast<uint64_t>(step);
@@ -195,8 +195,11 @@ int64_t ResultGather::rows_that_fit(int64_t begin) const {
     return most;
 }
 
-// ... and gets memory for: a column whose buffer doubled may have taken what another one needs.
-int64_t ResultGather::rows_with_room(int64_t begin) {
+// ... and gets memory for: a column whose buffer doubled may have taken what another one needs. An empty batch takes it
+// for all of the `left` rows that may follow, and for no more: many batches are short.
+int64_t ResultGather::rows_with_room(int64_t begin, uint64_t left) {
+    const auto expected = static_cast<int64_t>(std::min(left, static_cast<uint64_t>(batch_size_.rows)));
+    for (Column& column : columns_) column.gather.expect(expected);
     for (int64_t step = rows_that_fit(begin);;) {
         try {
             for (Column& column : columns_) column.gather.reserve(begin, step);
@@ -206,6 +209,7 @@ int64_t ResultGather::rows_with_room(int64_t begin) {
         }
         if (batch_rows_ > 0) return 0;
         step /= 2;
+        for (Column& column : columns_) column.gather.expect(step);
     }
 }
 

@@ -51,7 +51,7 @@ class ResultGather {
     void find_values(Column& column);
     uint64_t row_bytes(int64_t i) const;
     int64_t rows_that_fit(int64_t begin) const;
-    int64_t rows_with_room(int64_t begin);
+    int64_t rows_with_room(int64_t begin, uint64_t left);
     OutputBatch take_batch(uint64_t end);
 
     const OutOfCoreStage& stage_;

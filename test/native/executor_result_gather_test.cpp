@@ -182,6 +182,39 @@ TEST(executor_result_gather_takes_values_of_every_layout_from_either_side) {
     }
 }
 
+// Selective joins give many short windows, and each is a batch.
+TEST(executor_result_gather_takes_memory_for_the_rows_that_there_are) {
+    Relation build(11);
+    const uint64_t used_before = build.budget.used();
+    OutOfCoreStage stage = numbered_stage();
+    for (const int32_t c : {0, 3, 4}) {
+        const TypePtr type = result_type(build.types[static_cast<size_t>(c)]);
+        stage.columns.push_back({type, {part_of(ResultOrigin::kBuildSource, c, 0)}});
+    }
+    GpuRows rows;
+    for (uint64_t i = 0; i < 30; ++i) rows.add(i * 7, 0, 0);
+    const auto held_build = build.hold(gathered_columns(stage, kBuildSide));
+    const HeldSides held = {held_build.get(), nullptr};
+    const uint64_t used_held = build.budget.used();
+    BatchCollector sink;
+    sink.size = {.rows = 1'000'000};
+    {
+        ResultGather gather(stage, held, sink, build.budget, 0);
+        for (int window = 0; window < 10; ++window) gather.deliver(rows.outputs(), rows.rows(), [] {});
+    }
+    EXPECT_EQ(sink.batches.size(), 10u);
+    uint64_t bytes = 0;
+    for (const OutputBatch& batch : sink.batches) bytes += batch.bytes();
+    EXPECT(bytes > 10 * 30 * 20);
+    EXPECT(build.budget.used() - used_held < 10 * (bytes + 10 * 1024));
+    sink.batches.clear();
+    EXPECT(build.budget.used() == used_held && used_held > used_before);
+    // Too little memory for a batch of as many rows as the sink takes, and enough for those of a window.
+    const Reservation others = build.budget.reserve(build.budget.limit() - used_held - 100 * 1024, "others");
+    ResultGather gather(stage, held, sink, build.budget, 0);
+    EXPECT_EQ(gather.deliver(rows.outputs(), rows.rows(), [] {}), rows.rows());
+}
+
 TEST(executor_result_gather_drops_pairs_whose_keys_differ) {
     Relation build(9);
     Relation probe(9);  // the same values

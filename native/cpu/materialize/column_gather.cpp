@@ -27,8 +27,8 @@ ColumnGather::Kind ColumnGather::kind_of(const ColumnType& type) {
     return type.is_nested() ? Kind::kNested : Kind::kFixed;
 }
 
-ColumnGather::ColumnGather(TypePtr type, MemoryBudget& budget, int64_t expected_rows)
-    : kind_(kind_of(*type)), width_(fixed_width(*type)), builder_(std::move(type), budget, expected_rows) {
+ColumnGather::ColumnGather(TypePtr type, MemoryBudget& budget)
+    : kind_(kind_of(*type)), width_(fixed_width(*type)), builder_(std::move(type), budget, 0) {
     if (kind_ == Kind::kNull) return;
     if (is_variable()) {
         lengths_.resize(kRowsMax);

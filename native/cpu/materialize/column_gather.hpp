@@ -24,8 +24,10 @@ class ColumnGather {
     static constexpr int64_t kRowsMax = 1024;  // of a block: its addresses stay in the L1 cache
 
     // type: of the values, as a SourceReader hands them out.
-    ColumnGather(TypePtr type, MemoryBudget& budget, int64_t expected_rows);
+    ColumnGather(TypePtr type, MemoryBudget& budget);
 
+    // How many rows the result column will have, as far as is known: it takes memory for as many at once.
+    void expect(int64_t rows) { builder_.expect(rows); }
     // The values of the next block, at most kRowsMax. places: as long as its rows are appended.
     void find(const ValuePlace* places, int64_t count);
     // Is the length of values known only when they were found?

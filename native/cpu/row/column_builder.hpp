@@ -16,6 +16,8 @@ class ColumnBuilder {
   public:
     // reserve_rows: rows for which fixed buffers are allocated at once (they grow when exceeded).
     ColumnBuilder(TypePtr type, MemoryBudget& budget, int64_t reserve_rows);
+    // The same from now on.
+    void expect(int64_t rows) { first_reserve_ = rows; }
     // Room for further rows and the bytes of their values, as appending makes it (nested values: what they take is not
     // known before). Throws kBudgetTooSmall; the builder is as it was, but for room.
     void reserve(int64_t rows, uint64_t value_bytes);
