@@ -60,6 +60,7 @@ class OutOfCore {
               BatchSink* sink, MemoryBudget& budget, JobControl& control, const std::shared_ptr<SpillSpace>& space)
         : sources_{sources[kBuildSide], sources[kProbeSide]},
           stage_(stage),
+          sink_(sink),
           budget_(budget),
           control_(control),
           columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
@@ -89,7 +90,8 @@ class OutOfCore {
         return done;
     }
 
-    bool gave_rows() const { return blocks_ && blocks_->gave_rows(); }
+    // Rows that are counted are given when all have been.
+    bool gave_rows() const { return blocks_ && blocks_->gave_rows() && sink_->wants_columns(); }
 
   private:
     ChunkColumns columns_of(size_t side) const {
@@ -135,6 +137,7 @@ class OutOfCore {
 
     Source* const sources_[2];
     const OutOfCoreStage& stage_;
+    BatchSink* const sink_;
     MemoryBudget& budget_;
     JobControl& control_;
     const ChunkColumns columns_[2];
@@ -167,7 +170,7 @@ OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage
         rethrow_undelivered(error, join && join->gave_rows());
     }
     if (sink == nullptr) control.rows_out.fetch_add(done.report.result_rows, std::memory_order_relaxed);
-    if (sink != nullptr && !wants_rows) sink->add_rows(0, done.report.result_rows);
+    if (sink != nullptr && !sink->wants_columns()) sink->add_rows(0, done.report.result_rows);
     return done;
 }
 

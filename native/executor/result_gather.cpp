@@ -110,7 +110,6 @@ uint64_t ResultGather::deliver(const std::vector<const uint8_t*>& outputs, uint6
     if (batch_rows_ > 0) batch = take_batch(rows);
     read();
     if (batch) sink_.push(worker_, std::move(*batch));
-    if (!sink_.wants_columns()) sink_.add_rows(worker_, delivered);
     return delivered;
 }
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins out of core whose columns are gathered by row number while they run, and whose keys are compared again: by
+// several workers, from files and memory; what fails while they do.
+#include <filesystem>
+
+#include "executor/sinks/count_sink.hpp"
+#include "support/out_of_core_trial.hpp"
+
+namespace spillway::test {
+
+namespace {
+
+ResultPart gathered(ResultOrigin from, int32_t column) {
+    ResultPart part;
+    part.value = column;
+    part.origin = from;
+    return part;
+}
+
+// inner_join() with row numbers in place of numbers and bools.
+OutOfCoreStage gathered_join() {
+    OutOfCoreStage stage = inner_join();
+    for (const size_t side : {kBuildSide, kProbeSide}) {
+        stage.join.widths[side] = {4};
+        stage.sides[side].columns = {{kRowNumberColumn, false, ChunkPart::kWhole, ChunkFill::kNone, 4}};
+        stage.row_numbers[side] = side == kBuildSide ? 0 : 1;
+    }
+    stage.join.outputs = {{GpuOutputSide::kBuild, 0}, {GpuOutputSide::kProbe, 0}, {GpuOutputSide::kKey, 0}};
+    stage.columns[0].parts = {{2, 0, -1, 0}};
+    for (const int32_t column : {1, 2}) {
+        stage.columns[static_cast<size_t>(column)].parts = {gathered(ResultOrigin::kBuildSource, column)};
+        stage.columns[static_cast<size_t>(column) + 2].parts = {gathered(ResultOrigin::kProbeSource, column)};
+    }
+    return stage;
+}
+
+// ... that are only counted, by hashes of their keys.
+OutOfCoreStage hashed_join() {
+    OutOfCoreStage stage = gathered_join();
+    stage.keys = OutOfCoreKeys::kHashed;
+    stage.join.key_bytes = 8;
+    stage.join.outputs.pop_back();
+    stage.columns.clear();
+    return stage;
+}
+
+struct GatheredTest : OutOfCoreTest {
+    explicit GatheredTest(OutOfCoreStage of) { stage = std::move(of); }
+    // Of an error for lack of memory.
+    std::string delivered_before_failing(BatchSink* sink) {
+        try {
+            run(sink);
+        } catch (const Error& error) {
+            EXPECT_EQ(std::string(error_code_name(error.code())), "BUDGET_TOO_SMALL");
+            return detail(error, "delivered");
+        }
+        return "no error";
+    }
+};
+
+}  // namespace
+
+TEST(executor_out_of_core_gathers_what_did_not_go_to_the_gpu) {
+    GatheredTest test(gathered_join());
+    batches::BatchCollector sink;
+    sink.size = {.rows = 70};
+    const OutOfCoreRun done = test.run(&sink);
+    EXPECT(test.rows_of(sink) == test.expected());
+    EXPECT_EQ(done.report.result_rows, test.expected().size());
+    sink.batches.clear();
+    test.expect_clean();
+}
+
+TEST(executor_out_of_core_counts_pairs_whose_keys_are_equal) {
+    GatheredTest test(hashed_join());
+    CountSink sink(test.build.control);
+    const OutOfCoreRun done = test.run(&sink);
+    EXPECT_EQ(done.report.result_rows, test.expected().size());
+    EXPECT_EQ(sink.total(), test.expected().size());
+    EXPECT_EQ(test.build.control.rows_out.load(), sink.total());
+    test.expect_clean();
+}
+
+// Whoever asked may count them in another way.
+TEST(executor_out_of_core_that_cannot_count_on_has_counted_nothing) {
+    GatheredTest test(hashed_join());
+    test.stage.join.sizes.result_rows = 10;
+    test.stage.join.sizes.spill_bytes = 8000;
+    CountSink sink(test.build.control);
+    EXPECT_EQ(test.delivered_before_failing(&sink), "nothing");
+    EXPECT_EQ(sink.total(), 0u);
+    EXPECT_EQ(test.build.control.rows_out.load(), 0u);
+    test.expect_clean();
+}
+
+TEST(executor_out_of_core_ends_when_columns_cannot_be_held) {
+    GatheredTest broken(gathered_join());
+    std::filesystem::resize_file(broken.build.files[0]->path(), 64);
+    batches::BatchCollector sink;
+    EXPECT_ERROR(kFileTruncated, broken.run(&sink));
+    broken.expect_clean();
+    GatheredTest stopped(gathered_join());
+    stopped.build.control.cancelled = true;
+    EXPECT_ERROR(kAborted, stopped.run(&sink));
+    stopped.expect_clean();
+}
+
+TEST(executor_out_of_core_gathers_with_whatever_memory_there_is) {
+    GatheredTest test(gathered_join());
+    std::set<std::string> ends;
+    for (uint64_t left = 4 * kMiB; left > 1000; left -= left / 6) {
+        const uint64_t others_bytes = test.build.budget.limit() - test.used_before - left;
+        const Reservation others = test.build.budget.reserve(others_bytes, "others");
+        batches::BatchCollector sink;
+        sink.size = {.rows = 500};
+        const std::string end = test.delivered_before_failing(&sink);
+        ends.insert(end);
+        if (end == "no error") EXPECT(test.rows_of(sink) == test.expected());
+        if (end == "nothing") EXPECT(sink.batches.empty());
+        sink.batches.clear();
+        EXPECT_EQ(test.build.budget.used(), test.used_before + others.bytes());
+        test.build.control.cancelled = false;
+    }
+    EXPECT(ends.count("no error") == 1 && ends.count("nothing") == 1);
+}
+
+}  // namespace spillway::test
