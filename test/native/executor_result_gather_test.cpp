@@ -116,6 +116,20 @@ TEST(executor_held_columns_know_where_each_row_is) {
     EXPECT_ERROR(kInternal, held->place(row));
 }
 
+// What the planner counts on (heldBytes in src/planner/out-of-core/gather.ts).
+TEST(executor_held_columns_take_an_eighth_more_memory_than_they_have_in_files) {
+    TestRelation relation(12);
+    relation.add_column(type_of(Layout::kFixed, 8));
+    for (int batch = 0; batch < 3; ++batch) relation.add_batch({integers(0, 65536, 8)}, 65536, 0);
+    relation.open();
+    const uint64_t used_before = relation.budget.used();
+    HeldColumns held(*relation.source, {0}, relation.budget, relation.control);
+    held.load();
+    const uint64_t taken = relation.budget.used() - used_before;
+    constexpr uint64_t kFileBytes = uint64_t{3} * 65536 * 8;
+    EXPECT(taken > kFileBytes && taken <= kFileBytes / 8 * 9);
+}
+
 TEST(executor_result_gather_takes_values_of_every_layout_from_either_side) {
     Relation build(6);
     Relation probe(7);

@@ -128,13 +128,17 @@ export function chooseGathered(
     return gathered;
 }
 
-/** Host memory for columns that are read by row number: copies of what lies in files, indices of dictionaries. */
+/**
+ * Host memory for columns that are read by row number: copies of what lies in files, indices of dictionaries, in blocks
+ * that are an eighth larger at most, which those of batches of 2^n rows are (native/memory/mapped_block.hpp).
+ */
 export function heldBytes(input: InputInfo, columns: readonly number[]): number {
-    return columns.reduce((sum, column) => {
+    const bytes = columns.reduce((sum, column) => {
         const dictionary = input.columns[column]?.type.layout === "dictionary";
         const indices = dictionary ? input.rows * dictionaryIndexBytes : 0;
         return sum + indices + (input.inMemory ? 0 : (input.columnBytes[column] ?? 0));
     }, 0);
+    return Math.ceil((bytes * 9) / 8);
 }
 
 /** Mean bytes of a row number in a packed row. */
