@@ -101,7 +101,7 @@ export class DeviceDraft {
             isFlat(column) ? (isBytes(column.type) ? Number.MAX_VALUE : fixedBytes(column.type)) : Infinity
         );
         const best = widths.indexOf(Math.min(...widths));
-        requireFlat(node.columns[best] as LogicalColumn);
+        requireFlat(node.columns[best]);
         return best;
     }
 

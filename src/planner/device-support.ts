@@ -26,7 +26,9 @@ export function isFlat({ type }: LogicalColumn): boolean {
     return !isNested(type) && !(type.layout === "dictionary" && type.children.some(isNested));
 }
 
-export function requireFlat(column: LogicalColumn): void {
+/** ... of which there must be one. */
+export function requireFlat(column: LogicalColumn | undefined): void {
+    if (column === undefined) throw new NotOnDevice("a result without columns is nothing that a GPU could hold");
     if (!isFlat(column)) throw new NotOnDevice(`column \`${column.name}\` is nested`);
 }
 

@@ -9,6 +9,7 @@ import type {
     OutOfCorePart,
     OutOfCoreSide
 } from "../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../device-support.js";
 import { otherSide, type JoinSides, type Side } from "../join-sides.js";
 import {
     carriedBytes,
@@ -52,6 +53,9 @@ class LayoutDraft {
         const { node, sides } = this;
         const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
         const { mode, bytes, nullsEqual } = this.#keys;
+        if (!counted && node.columns.length === 0) {
+            throw new NotOnDevice("a result without columns is nothing that a GPU could hold");
+        }
         if (!counted) for (const side of ["left", "right"] as const) this.#chooseGathered(side, costs);
         const drafts = counted ? [] : node.columns.map((column) => this.#column(column));
         const masked = drafts.some(({ parts }) => parts.some(({ mask }) => mask !== 0));

@@ -206,6 +206,20 @@ describe("a join", () => {
     });
 });
 
+test("a result without columns is not for the GPU, neither of tables nor out of core", () => {
+    for (const debug of [{}, { outOfCore: true }]) {
+        for (const [type, on] of [
+            ["inner", "k"],
+            ["full", { k: "a" }]
+        ] as const) {
+            const query = planQueryOf(join(wide, orders, { on, type, select: [] }), { debug });
+            const made = planOnDevice(query, planQuery(query), 2 ** 30);
+            expect(made).toBeInstanceOf(NotOnDevice);
+            expect((made as NotOnDevice).reason).toMatch(/without columns/);
+        }
+    }
+});
+
 test("ranges of keys share what lies in both", () => {
     const of = (min: bigint, max: bigint): KeyStatistics => sampleOf(1000, { min, max });
     expect(sharedRange(of(0n, 99n), of(0n, 24n))).toBe(0.25);
