@@ -100,7 +100,8 @@ class LayoutDraft {
             const index = column[side];
             const { type } = this.#columnOf(side, index);
             if (this.#keyPart(side, index) !== undefined) continue;
-            if (column.side === "either") takenBytes += carriedBytes({ type });
+            // Of both sides, either all parts are carried or none.
+            if (column.side === "either" && chunkWidth(type) > 0) takenBytes += carriedBytes({ type });
             else columns.set(index, { column: index, type });
         }
         if (this.#keys.mode === "hashed") {

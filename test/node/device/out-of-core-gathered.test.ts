@@ -52,6 +52,7 @@ const keySets: Record<string, { exact: boolean; types: (random: Random) => Types
     int64: { exact: true, types: () => [int64] },
     "int32 and bool": { exact: true, types: (random) => [[new Int32(), new Int32()], family("bool", random)] },
     "dictionary of integers": { exact: true, types: (random) => [family("dictionaryOfIntegers", random)] },
+    "bytes of 6": { exact: true, types: (random) => [family("fixedSizeBinary", random)] },
     text: { exact: false, types: (random) => [family("text", random)] },
     bytes: { exact: false, types: (random) => [family("binary", random)] },
     decimal: { exact: false, types: (random) => [family("decimal", random)] },
