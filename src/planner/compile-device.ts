@@ -89,7 +89,7 @@ export class DeviceDraft {
 
     /** The stages that make a table with these columns of the node; returns its number. */
     #node(node: LogicalNode, needed: readonly Slot[]): number {
-        for (const { column } of needed) requireFlat(node.columns[column] as LogicalColumn);
+        for (const { column } of needed) requireFlat(node.columns[column]);
         if (node.kind === "group") return this.#group(node, needed);
         // A table has columns: its number of rows alone is not carried along.
         const slots = needed.length > 0 ? needed : [{ column: this.#narrowest(node), decoded: false }];

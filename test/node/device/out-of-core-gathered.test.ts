@@ -89,6 +89,10 @@ describe("joins out of core with gathered columns", () => {
                 // Eight bytes of a key leave no room for which of them are NULL.
                 const nullEquality = (type === "inner" || kind === "int32 and bool") && random.chance(0.4);
                 const both = tables(random, keys);
+                const sides = type === "semi" || type === "anti" ? both.slice(0, 1) : both;
+                const names = [...new Set(sides.flatMap(({ schema }) => schema.fields.map(({ name }) => name)))];
+                const some = random.shuffle(names).slice(0, random.between(1, names.length));
+                const selected = random.chance(0.3) ? { select: some } : {};
                 const files = both.map((table) => {
                     const whole = table.batches.length <= 1 || !String(table.schema).includes("Dictionary");
                     const written = random.chance(0.5) && whole && !table.schema.fields.some((f) => hasViews(f.type));
@@ -103,7 +107,7 @@ describe("joins out of core with gathered columns", () => {
                     );
                     const hints = { buildSide: random.pick(["left", "right"] as const) };
                     const on = keys.map((_, i) => `k${i}`);
-                    return runtime.join({ left: left!, right: right!, on, type, hints, nullEquality });
+                    return runtime.join({ left: left!, right: right!, on, type, hints, nullEquality, ...selected });
                 };
                 const reference = await queryOn(cpu);
                 const expected = rowTexts(cellTable(await reference.toTable()));
