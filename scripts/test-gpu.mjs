@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // node scripts/test-gpu.mjs              builds the GPU tests if they are out of date, runs them, writes a receipt
 // node scripts/test-gpu.mjs --sanitize   also runs the small suite under the four tools of compute-sanitizer
-//     --at-once   the suite, in two halves, and the tools side by side, on a GPU with 100 GiB
+//     --tool NAME (more than once if wanted)   only these tools
+//     --tools-only   not the suite: what the tools find is added to the receipt of its run, if that is of these sources
+//     --at-once   the suite, in two halves, and the tools side by side, on a GPU with 100 GiB; they share its time
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json
@@ -21,7 +23,7 @@ import {
     programOrigin,
     runProgram
 } from "./steps/gpu-program.mjs";
-import { completed, receiptVerdict, sanitizers, writeReceipt } from "./steps/gpu-receipt.mjs";
+import { completed, readReceipt, receiptVerdict, sanitizers, writeReceipt } from "./steps/gpu-receipt.mjs";
 import { BuildFailure } from "./steps/step.mjs";
 
 const nothingRan = 2;
@@ -37,10 +39,17 @@ function readOptions() {
                 filter: { type: "string", multiple: true, default: [] },
                 ...{ suite: { ...text, default: "full" }, seed: text, device: text, receipt: text },
                 ...{ architectures: text, "limit-s": { ...text, default: "1800" } },
-                ...{ sanitize: flag, "at-once": flag, "build-only": flag, "check-receipt": flag }
+                tool: { type: "string", multiple: true, default: [] },
+                ...{ sanitize: flag, "tools-only": flag, "at-once": flag, "build-only": flag, "check-receipt": flag }
             }
         });
-        if (Number(values["limit-s"]) > 0) return values;
+        const tools = values.tool.length === 0 ? sanitizers : values.tool;
+        const unknown = tools.find((tool) => !sanitizers.includes(tool));
+        if (unknown !== undefined) {
+            throw new Error(`Expected ${sanitizers.join(", ")} for --tool but received '${unknown}'.`);
+        }
+        const sanitize = values.sanitize || values["tools-only"] || values.tool.length > 0;
+        if (Number(values["limit-s"]) > 0) return { ...values, sanitize, tools };
         throw new Error(`Expected a number of seconds for --limit-s but received '${values["limit-s"]}'.`);
     } catch (error) {
         throw new BuildFailure(error.message, nothingRan);
@@ -131,6 +140,26 @@ async function sanitizeAll(sanitizer, tools, options, limitMs) {
     return ran;
 }
 
+const sumLine = () => {
+    for (const failure of failures) console.log(`failed: ${failure}`);
+    console.log(`${sum.passed} passed, ${sum.failed} failed`);
+    process.exitCode = sum.failed === 0 && sum.passed > 0 ? 0 : 1;
+};
+
+/** The suite ran before, where there was no time for the tools as well. */
+async function addTools(sanitizer, options, limitMs) {
+    const { complete, not_run, tests_passed, tests_failed, ...facts } = readReceipt(options.receipt) ?? {};
+    const { sources_sha256 } = programOrigin();
+    if (sources_sha256 === null || facts.sources_sha256 !== sources_sha256) {
+        throw new BuildFailure("No tool was run: there is no receipt of a run of these sources to add to.", nothingRan);
+    }
+    const ran = await sanitizeAll(sanitizer, options.tools, options, limitMs);
+    const runs = new Map([...facts.sanitizers, ...ran].map((run) => [run.tool, run]));
+    const ordered = sanitizers.flatMap((tool) => runs.get(tool) ?? []);
+    console.log(writeReceipt(completed({ ...facts, sanitizers: ordered }), options.receipt));
+    sumLine();
+}
+
 async function runAll(options) {
     const limitMs = Number(options["limit-s"]) * 1000;
     const sanitizer = options.sanitize ? findSanitizer() : null;
@@ -143,8 +172,9 @@ async function runAll(options) {
     if (options.sanitize && sanitizer === null) {
         throw new BuildFailure("No test was run: there is no compute-sanitizer; COMPUTE_SANITIZER may name it.", 2);
     }
+    if (options["tools-only"]) return addTools(sanitizer, options, limitMs);
     const running = runSuite(program, options, limitMs);
-    const tools = sanitizer === null ? [] : sanitizers;
+    const tools = sanitizer === null ? [] : options.tools;
     const sanitizing = options["at-once"] ? sanitizeAll(sanitizer, tools, options, limitMs) : null;
     const run = await running;
     if (run.code === nothingRan) {
@@ -159,9 +189,7 @@ async function runAll(options) {
         const receipt = completed({ ...facts, suite, seed, filters: options.filter, sanitizers: ran, tests });
         console.log(writeReceipt(receipt, options.receipt));
     }
-    for (const failure of failures) console.log(`failed: ${failure}`);
-    console.log(`${sum.passed} passed, ${sum.failed} failed`);
-    process.exitCode = sum.failed === 0 && sum.passed > 0 ? 0 : 1;
+    sumLine();
 }
 
 try {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inputs of more rows than 32 bits count: one chunk that comes as often as it takes, so that sums are known. Small in
 // the small suite.
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -171,6 +172,8 @@ GPU_TEST("out-of-core rows: a group-by of more than 2^32 rows") {
         counts[drawn % kGroups] += times();
         sums[drawn % kGroups] += times() * (drawn >> 32);
     }
+    // Few rows do not have all of them.
+    const auto groups = static_cast<uint64_t>(kGroups - std::count(counts.begin(), counts.end(), 0));
     for (const PreAggregation pre_aggregation : {PreAggregation::kAuto, PreAggregation::kNever}) {
         OutOfCoreGroupBySpec spec;
         spec.key_bytes = 4;
@@ -181,12 +184,12 @@ GPU_TEST("out-of-core rows: a group-by of more than 2^32 rows") {
                                           pre_aggregation);
         spec.sizes.spill_bytes = 1ULL << 30;
         source.again();
-        GroupColumns sink(kGroups);
+        GroupColumns sink(groups);
         OutOfCoreGroupBy group_by(test_device(), spec);
         const OutOfCoreGroupByReport& report = group_by.run(source, sink);
         CHECK_EQ(report.rows, source.all_rows());
-        CHECK_EQ(report.groups, kGroups);
-        for (uint64_t g = 0; g < kGroups; ++g) {
+        CHECK_EQ(report.groups, groups);
+        for (uint64_t g = 0; g < groups; ++g) {
             const uint32_t key = sink.key(g);
             CHECK(key < kGroups);
             CHECK_EQ(sink.value(0, g), counts[key]);

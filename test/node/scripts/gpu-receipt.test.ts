@@ -101,6 +101,25 @@ describe("a run", () => {
         expect(packed.receipt()).toMatchObject({ complete: false, tests_passed: 4, tests_failed: 1 });
     });
 
+    test("of the suite, then of the tools, some at a time, makes a receipt complete", () => {
+        using packed = new Packed();
+        const refused = packed.run(green, "--tools-only");
+        expect([refused.status, refused.stderr]).toEqual([2, expect.stringContaining("no receipt of a run of these")]);
+        packed.run(green, "--tool", "racecheck");
+        const missing = ["memcheck", "synccheck", "initcheck"].map((tool) => `compute-sanitizer ${tool}`);
+        expect(packed.receipt()).toMatchObject({ complete: false, not_run: missing });
+        const { lines } = packed.run(green, "--tools-only", "--tool", "memcheck", "--tool", "initcheck", "--at-once");
+        expect(lines.at(-1)).toBe("4 passed, 0 failed");
+        expect(packed.receipt()).toMatchObject({ complete: false, not_run: ["compute-sanitizer synccheck"] });
+        expect(packed.run({ ...green, errors: { synccheck: 1 } }, "--tools-only", "--tool", "synccheck").status).toBe(
+            1
+        );
+        expect(packed.receipt().complete).toBe(false);
+        packed.run(green, "--tools-only", "--tool", "synccheck");
+        expect(packed.receipt()).toMatchObject({ ...stamp, complete: true, not_run: [], tests_passed: 2 });
+        expect(packed.run(green, "--tool", "nothing").stderr).toContain("Expected memcheck, racecheck");
+    });
+
     test("without the sanitizers, with a filter or of the small suite is not complete and says why", () => {
         using packed = new Packed();
         const { status } = packed.run(green, "--filter", "room", "--suite", "small");
