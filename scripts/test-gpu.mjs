@@ -23,7 +23,7 @@ import {
     programOrigin,
     runProgram
 } from "./steps/gpu-program.mjs";
-import { completed, readReceipt, receiptVerdict, sanitizers, writeReceipt } from "./steps/gpu-receipt.mjs";
+import { completed, readReceipt, receiptVerdict, sanitizers, withTools, writeReceipt } from "./steps/gpu-receipt.mjs";
 import { BuildFailure } from "./steps/step.mjs";
 
 const nothingRan = 2;
@@ -148,15 +148,13 @@ const sumLine = () => {
 
 /** The suite ran before, where there was no time for the tools as well. */
 async function addTools(sanitizer, options, limitMs) {
-    const { complete, not_run, tests_passed, tests_failed, ...facts } = readReceipt(options.receipt) ?? {};
+    const receipt = readReceipt(options.receipt);
     const { sources_sha256 } = programOrigin();
-    if (sources_sha256 === null || facts.sources_sha256 !== sources_sha256) {
+    if (sources_sha256 === null || receipt?.sources_sha256 !== sources_sha256) {
         throw new BuildFailure("No tool was run: there is no receipt of a run of these sources to add to.", nothingRan);
     }
     const ran = await sanitizeAll(sanitizer, options.tools, options, limitMs);
-    const runs = new Map([...facts.sanitizers, ...ran].map((run) => [run.tool, run]));
-    const ordered = sanitizers.flatMap((tool) => runs.get(tool) ?? []);
-    console.log(writeReceipt(completed({ ...facts, sanitizers: ordered }), options.receipt));
+    console.log(writeReceipt(withTools(receipt, ran), options.receipt));
     sumLine();
 }
 

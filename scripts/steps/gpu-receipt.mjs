@@ -83,6 +83,14 @@ export function completed(facts) {
     };
 }
 
+/** The receipt with further runs of tools, which take the place of runs of the same tools. */
+export function withTools(receipt, ran) {
+    const derived = ["complete", "not_run", "tests_passed", "tests_failed"];
+    const facts = Object.fromEntries(Object.entries(receipt).filter(([name]) => !derived.includes(name)));
+    const runs = new Map([...receipt.sanitizers, ...ran].map((run) => [run.tool, run]));
+    return completed({ ...facts, sanitizers: sanitizers.flatMap((tool) => runs.get(tool) ?? []) });
+}
+
 /** What is wrong with the form of a receipt, and with claims that its own lists contradict. */
 export function receiptProblems(receipt) {
     if (typeof receipt !== "object" || receipt === null) return ["it is no object"];

@@ -127,7 +127,7 @@ GPU_TEST("out-of-core disk: any ranges of what was written, in any order, by blo
 }
 
 GPU_TEST("out-of-core disk: joins with any share of their spilled rows on disk") {
-    const uint64_t rows = small_or_full(600, 20'000);
+    const uint64_t rows = small_or_full(600, 8'000);
     const DiskJoin join(rows);
     const OutOfCoreSizes none = spilled_sizes(rows, 3, 0);
     const OutOfCoreSizes some = spilled_sizes(rows, 3, 3);

@@ -75,7 +75,7 @@ GPU_TEST("out-of-core group-by: numbers of groups, with and without groups of ch
 }
 
 GPU_TEST("out-of-core group-by: dense, negative, random, Zipf and hot keys") {
-    const uint64_t rows = small_or_full(1500, 30000);
+    const uint64_t rows = small_or_full(1500, 10000);
     const std::vector<uint64_t> dense = dense_permutation(rows / 2, test_seed());
     check_keys(repeated_keys(dense, 2, test_seed()), "dense");
     std::vector<uint64_t> negative;

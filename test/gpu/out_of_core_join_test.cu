@@ -147,7 +147,7 @@ GPU_TEST("out-of-core join: rows without a key alone, on either side") {
 }
 
 GPU_TEST("out-of-core join: dense, strided and random keys") {
-    const uint64_t rows = small_or_full(1500, 20000);
+    const uint64_t rows = small_or_full(1500, 8000);
     for (const uint32_t key_width : {4U, 8U}) {
         const std::vector<uint64_t> dense = dense_permutation(rows, test_seed());
         check_keys(dense, foreign_keys(dense, 2 * rows, 0.7, test_seed()), key_width, "dense");
@@ -162,7 +162,7 @@ GPU_TEST("out-of-core join: dense, strided and random keys") {
 }
 
 GPU_TEST("out-of-core join: m:n, Zipf and one hot key") {
-    const uint64_t rows = small_or_full(1200, 12000);
+    const uint64_t rows = small_or_full(1200, 6000);
     for (const uint32_t key_width : {4U, 8U}) {
         const std::vector<uint64_t> keys = sparse_keys(rows / 6, test_seed());
         check_keys(repeated_keys(keys, 6, test_seed()), repeated_keys(keys, 5, test_seed() + 1), key_width, "m:n");
