@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <utility>
@@ -10,6 +12,39 @@
 
 namespace spillway::addon {
 
+// Of operations that have to follow each other. An abort ends the wait for it.
+class Turn {
+  public:
+    void take(const JobControl& control) {
+        std::unique_lock<std::mutex> lock(mutex_);
+        while (taken_) {
+            control.check();
+            // Nobody wakes those whose job is cancelled.
+            free_.wait_for(lock, kPoll);
+        }
+        taken_ = true;
+    }
+    // Where it must be had: the operation has begun.
+    void take_back() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        free_.wait(lock, [this] { return !taken_; });
+        taken_ = true;
+    }
+    void give() {
+        {
+            const std::lock_guard<std::mutex> lock(mutex_);
+            taken_ = false;
+        }
+        free_.notify_all();
+    }
+
+  private:
+    static constexpr std::chrono::milliseconds kPoll{20};
+    std::mutex mutex_;
+    std::condition_variable free_;
+    bool taken_ = false;
+};
+
 // The GPU of a runtime. Operations of its jobs take turns, and an abort reaches the one that runs: the device has one
 // flag for all.
 class OpenedGpu {
@@ -18,7 +53,7 @@ class OpenedGpu {
 
     template <class Operation>
     auto operate(const JobControl& control, Operation operation) {
-        const std::lock_guard<std::mutex> turn(turn_);
+        const Held turn(turn_, control);
         const Running running(*this, control);
         return operation();
     }
@@ -42,11 +77,17 @@ class OpenedGpu {
     GpuDevice device;
 
   private:
+    struct Held {
+        Held(Turn& turn, const JobControl& control) : held(turn) { held.take(control); }
+        ~Held() { held.give(); }
+        Held(const Held&) = delete;
+        Turn& held;
+    };
     struct Pause {
-        explicit Pause(std::mutex& turn) : turn_(turn) { turn_.unlock(); }
-        ~Pause() { turn_.lock(); }
+        explicit Pause(Turn& turn) : paused(turn) { paused.give(); }
+        ~Pause() { paused.take_back(); }
         Pause(const Pause&) = delete;
-        std::mutex& turn_;
+        Turn& paused;
     };
     struct Running {
         Running(OpenedGpu& opened, const JobControl& control) : gpu(opened) { gpu.start(control); }
@@ -72,7 +113,7 @@ class OpenedGpu {
         device.set_cancelled(false);
     }
 
-    std::mutex turn_;
+    Turn turn_;
     std::mutex mutex_;
     const JobControl* running_ = nullptr;
 };

@@ -241,6 +241,26 @@ describe("a running join", () => {
         });
     });
 
+    test.skipIf(usesRealGpu)("that waits for another one's turn ends at once when it is aborted", async () => {
+        await withRuntime(chunked, async (runtime) => {
+            behave("slow");
+            const [first, second] = [new AbortController(), new AbortController()];
+            const running = joinOf(runtime).count({ signal: first.signal });
+            const ended = expect(running).rejects.toMatchObject({ name: "AbortError" });
+            await new Promise((resolve) => setTimeout(resolve, 100));
+            const waiting = joinOf(runtime).count({ signal: second.signal });
+            setTimeout(() => second.abort(), 50);
+            const start = performance.now();
+            await expect(waiting).rejects.toMatchObject({ name: "AbortError" });
+            // The other one goes on for 20 seconds.
+            expect(performance.now() - start).toBeLessThan(5000);
+            first.abort();
+            await ended;
+            behave(undefined);
+            expect(await joinOf(runtime).count()).toBe(1500);
+        });
+    });
+
     test("ends when its reader does, and waits for one that runs queries of its own", async () => {
         await withRuntime(chunked, async (runtime) => {
             for await (const batch of joinOf(runtime).batches({ batchRows: 10 })) {
