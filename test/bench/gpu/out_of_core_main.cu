@@ -110,6 +110,8 @@ cuda::OutOfCoreSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_l
     shape.probe_row_bytes = (options.probe_row_bytes() + 3) / 4 * 4;
     shape.memory_limit_bytes = memory_limit_bytes;
     shape.host_limit_bytes = options.host_limit;
+    shape.second_pass = options.algorithm == cuda::FarJoinAlgorithm::kTritonCoherent &&
+                        options.coherent.second_pass != 0 && options.result != FarResult::kRows;
     shape.fast_link = options.inputs == FarPlace::kPeer;
     const auto device_bytes = [&](const ChosenSizes& sizes) {
         cuda::OutOfCoreSpec sized = spec;

@@ -15,6 +15,7 @@ struct OutOfCoreShape {
     uint32_t probe_row_bytes = 0;
     uint64_t memory_limit_bytes = 0;
     uint64_t host_limit_bytes = 0;  // for spilled rows; 0 = for all rows of both sides
+    bool second_pass = false;       // partitions of both sides are partitioned once more, by 8 bits, not indexed
     bool fast_link = false;         // inputs come from another GPU, some times faster than from the host
 };
 
