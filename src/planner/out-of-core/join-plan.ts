@@ -52,10 +52,14 @@ function nameOf(node: JoinNode, build: Side, onDisk: boolean): string {
     return `partitioned in GPU memory, ${spilled}${kind} (build side: ${build})`;
 }
 
-/** What columns that are gathered leave of host memory. */
-function freeHostBytes(host: Plan, held: number): number {
+/** Of free host memory at most, for a result that stays there as a table. */
+const resultShareMax = 3 / 4;
+
+/** What columns that are gathered, and a result that stays in memory, leave of host memory. */
+function freeHostBytes(host: Plan, held: number, resultBytes: number): number {
     const free = hostBytes(host) - held;
-    if (free > 0) return free;
+    // A table that is larger than that is another matter: it may turn out smaller than expected.
+    if (free > 0) return free - Math.min(resultBytes, free * resultShareMax);
     throw new NotOnDevice(
         `columns that are gathered from host memory need ${formatBytes(held)} of it, ` +
             `${formatBytes(Math.max(0, free + held))} are left of the budget`
@@ -107,25 +111,26 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         const statistics = estimator.statisticsOf(node[by[role]], keysOf(by[role]));
         return packedRowBytes(layout, role, debug.radixBits ?? 8, statistics);
     };
+    const rowsOut = estimator.of(node).rows;
+    const resultRowBytes = sink === "count" ? 0 : arrowRowBytes(estimator.of(node).widths);
     const request: SizeRequest = {
         shape: layout.join,
         buildRows: rowsOf(by.build),
         probeRows: rowsOf(by.probe),
         packedBytes: { build: packed("build"), probe: packed("probe") },
         limitBytes,
-        hostBytes: freeHostBytes(host, held),
+        hostBytes: freeHostBytes(host, held, sink === "table" ? rowsOut * resultRowBytes : 0),
         sparing: sink === "table",
         filter: noFilter,
         debug
     };
-    const rowsOut = estimator.of(node).rows;
     const nullable = (side: Side): boolean =>
         node.keys.some((key) => node[side].columns[key[side].column]?.type.nullable === true);
     const load = {
         layout,
         rows: { build: request.buildRows, probe: request.probeRows, result: rowsOut },
         keyBits: { build: nullable(by.build), probe: nullable(by.probe) },
-        resultRowBytes: sink === "count" ? 0 : arrowRowBytes(estimator.of(node).widths),
+        resultRowBytes,
         heldBytes: held,
         gatherNs: gatherRowNs(node, layout, costs),
         ...{ workers: host.threads, sink, profile }

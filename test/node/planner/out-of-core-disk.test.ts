@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
-import type { Plan } from "../../../src/plan/plan.js";
+import type { Plan, SinkKind } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { chooseSpill, expectedOnDisk, type SpillRequest } from "../../../src/planner/out-of-core/spill.js";
@@ -16,11 +16,17 @@ const kibibyte = 1024;
 const mebibyte = 2 ** 20;
 const gibibyte = 2 ** 30;
 
-function planOf(rows: number, budgetBytes: number, limitBytes: number, debug: DebugKnobs = {}): Plan | NotOnDevice {
+function planOf(
+    rows: number,
+    budgetBytes: number,
+    limitBytes: number,
+    debug: DebugKnobs = {},
+    sink: SinkKind = "count"
+): Plan | NotOnDevice {
     const columns = { k: new Int64(), v: new Int64() };
     const [left, right] = ["l", "r"].map((name) => inputNode(columns, { rows, name }));
     const root = join(left!, right!, { on: "k" });
-    const query = planQueryOf(root, { budgetBytes, threads: 16, sink: "count", debug });
+    const query = planQueryOf(root, { budgetBytes, threads: 16, sink, debug });
     return planOutOfCore(query, planQuery(query), limitBytes);
 }
 
@@ -70,6 +76,18 @@ describe("sizes", () => {
             const usable = Math.floor(sizes.spillBytes / sizes.spillBlockBytes) * sizes.spillBlockBytes;
             expect(usable).toBeGreaterThanOrEqual(sizes.spillBytes * 0.9);
         }
+    });
+
+    test("leave room in host memory for a table that the result becomes, whatever is spilled", () => {
+        const [rows, budget] = [2 ** 25, 1.7 * gibibyte];
+        const [file, table] = (["file", "table"] as const).map((sink) =>
+            stageOf(planOf(rows, budget, 256 * mebibyte, {}, sink))
+        );
+        const spilled = ({ sizes }: OutOfCoreStage) => sizes.spillBytes + sizes.diskBlocks * sizes.diskBlockBytes;
+        // Three columns of 8 bytes.
+        expect(spilled(file!) + rows * 24).toBeGreaterThan(budget);
+        expect(spilled(table!) + rows * 24).toBeLessThan(budget);
+        expect(table!.sizes.diskBlocks).toBeGreaterThan(0);
     });
 
     test("hold in memory what the knob says", () => {
