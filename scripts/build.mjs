@@ -5,7 +5,7 @@
 // node scripts/build.mjs --debug          build/Debug, with debug information and without optimization
 // node scripts/build.mjs --cuda on|off    auto (default): built where a CUDA toolkit is found, never an error
 // Progress goes to stderr; the output of a compiler is shown only when it fails. Needs no network.
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
@@ -73,6 +73,8 @@ async function buildScripts(ifNeeded) {
     }
     await runStep("JavaScript", process.execPath, [compiler, "-p", "tsconfig.json"]);
     removeStaleOutputs();
+    // As npm does where it installs the package: `npx spillway` runs it in a clone, too.
+    chmodSync(join(root, "dist", "cli", "main.js"), 0o755);
     await writeProfiles();
     writeStamp("dist", hash);
 }
