@@ -74,7 +74,9 @@ GPU_TEST("out-of-core join: every kind, partitions larger than all pages") {
         const OutOfCoreCheck check(build, probe, named.kind);
         for (const int bits : {0, 1}) {
             OutOfCoreSizes sizes = least_sizes(bits);
-            check.all(sizes, std::string(named.name) + ", in parts, all begin resident");
+            // Tools that watch every access take half a minute for all of them.
+            if (full_suite() || bits == 1) check.all(sizes, std::string(named.name) + ", in parts, all begin resident");
+            if (!full_suite() && bits == 1) continue;
             sizes.resident_partitions = 0;
             check.all(sizes, std::string(named.name) + ", in parts, all spilled");
         }
