@@ -20,8 +20,8 @@
 //   from there      t                    (1 - f) t
 //   to there        (1 - f) t            results
 // A build partition larger than a group comes in parts, its probe rows as often. GPU memory moves in addition f t twice
-// for cached rows, (8 to 10) t for build rows that are gathered and indexed, and 2 t for rows on their way through
-// second-level buffers (kHierarchical).
+// for cached rows, 5 t for rows of both sides that are gathered, partitioned once more and joined, or (8 to 10) t for
+// build rows that are gathered and indexed, and 2 t for rows on their way through second-level buffers (kHierarchical).
 namespace spillway::cuda {
 
 struct CoherentOptions {
@@ -38,7 +38,7 @@ struct CoherentOptions {
     // paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
     bool second_pass = true;
     uint64_t page_rows = 0;   // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
-    uint64_t group_rows = 0;  // build rows that are gathered and indexed at once, about; 0: the policy's
+    uint64_t group_rows = 0;  // of a side that are gathered at once, or indexed, about; 0: the policy's
     // Pages by tier, in turns of this proportion (section 5.3 of the paper), so that memory of the GPU and the link are
     // used at the same time. None: as many of the GPU's as its limit leaves, then the peer's if there is one, else the
     // host's.

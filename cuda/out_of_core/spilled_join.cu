@@ -154,6 +154,7 @@ class SpilledJoin {
         for (const FragmentRange& range : probe) rows += range.rows;
         more_marks_.reset();
         if (rows > state_.probe_marks.bytes()) {
+            state_.probe_marks.reset();  // full joins, whose next partition in parts asks for as many as it needs
             more_marks_ = state_.device.memory().allocate(rows, "marks of probe rows");
         }
         marks_ = more_marks_ ? more_marks_.as<uint8_t>() : state_.probe_marks.as<uint8_t>();

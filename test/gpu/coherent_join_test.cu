@@ -134,6 +134,11 @@ GPU_TEST("coherent join: m:n, a hot key, partitions larger than a group, keys of
         // The partition of the hot key comes in parts, between others that fit a group.
         large.all(large.spec(OutOfCoreResult::kRows, 5, rows / 20, kMixed), "a hot key, " + what);
         large.all(large.spec(OutOfCoreResult::kRows, 0, rows / 3, kFarOnly), "one partition in parts, " + what);
+        // Of keys of 4 bytes so many bits are known then that chains of a block's table hold the others.
+        FarJoinSpec fine =
+            many.spec(OutOfCoreResult::kSums, bits_of(FarPartitioner::kLinear, 12), rows * kPageRows, kMixed);
+        fine.coherent.partitioner = FarPartitioner::kLinear;
+        many.expect(fine, "12 bits, " + what);
     }
 }
 
@@ -164,7 +169,7 @@ GPU_TEST("coherent join: shares of multiprocessors, chunks, times of stages") {
     const uint64_t rows = small_or_full(1500, 20000);
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
     const CoherentCheck check(keys, foreign_keys(keys, 2 * rows, 0.8, test_seed()));
-    for (const uint32_t grid : {1U, 7U}) {
+    for (const uint32_t grid : {1U, 7U, 1000U}) {
         FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, 3, rows / 4, kMixed);
         spec.coherent.partition_grid = spec.coherent.gather_grid = grid;
         spec.coherent.gather_alone = grid == 7;

@@ -32,7 +32,9 @@ class FarFailing {
           check_(build_, probe_) {}
 
     const FarJoinCheck& check() const { return check_; }
-    FarJoinSpec spec() const { return check_.spec(OutOfCoreResult::kRows, least_sizes(2, rows_ / 4)); }
+    FarJoinSpec spec(OutOfCoreResult result = OutOfCoreResult::kRows) const {
+        return check_.spec(result, least_sizes(2, rows_ / 4));
+    }
     void expect_good(FarJoinAlgorithm algorithm) const { check_.expect(algorithm, spec(), "a join after a failure"); }
 
   private:
@@ -73,6 +75,15 @@ GPU_TEST("far join: device memory that fails, one allocation after the other") {
             cuda::kFarJoinNames[a].name, [&] { return join.check().run(test_device(), algorithm, join.spec()); },
             [&](const FarJoinOutcome& outcome) { join.check().check(join.spec(), outcome, "between failures"); });
     }
+}
+
+GPU_TEST("far join: device memory that fails in a second pass of both sides") {
+    const FarFailing join(small_or_full(600, 1000));
+    const FarJoinSpec spec = join.spec(OutOfCoreResult::kSums);
+    check_failing_allocations(
+        "triton-coherent, sums",
+        [&] { return join.check().run(test_device(), FarJoinAlgorithm::kTritonCoherent, spec); },
+        [&](const FarJoinOutcome& outcome) { join.check().check(spec, outcome, "between failures"); });
 }
 
 GPU_TEST("far join: pinned memory that fails, one allocation after the other") {
