@@ -53,7 +53,7 @@ typedef struct spillway_cuda_sink {
 
 /*
  * Storage for spilled rows that find no room in pinned memory. Threads of the plugin call, several at once, from begin
- * to the end of free_out_of_core. They return 0; -1: it failed, for a reason that the caller keeps.
+ * until the operation has been freed. They return 0; -1: it failed, for a reason that the caller keeps.
  */
 typedef struct spillway_cuda_disk {
     void* context;

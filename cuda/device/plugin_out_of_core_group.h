@@ -40,6 +40,8 @@ typedef struct spillway_cuda_out_of_core_group_sizes {
     uint64_t result_rows;
     uint32_t result_slots;
     int32_t pre_aggregation; /* PreAggregation */
+    uint64_t disk_block_bytes;
+    uint32_t disk_blocks; /* 0: rows go to no disk */
 } spillway_cuda_out_of_core_group_sizes;
 
 /* Columns of the result: the key, [a byte: 1 = the group has a key,] the aggregates. */
@@ -51,6 +53,7 @@ typedef struct spillway_cuda_out_of_core_group_spec {
     uint64_t aggregate_count;
     const spillway_cuda_out_of_core_aggregate* aggregates;
     spillway_cuda_out_of_core_group_sizes sizes;
+    const spillway_cuda_disk* disk; /* NULL: none */
 } spillway_cuda_out_of_core_group_spec;
 
 typedef struct spillway_cuda_out_of_core_group_report {
@@ -63,12 +66,14 @@ typedef struct spillway_cuda_out_of_core_group_report {
     uint64_t h2d_bytes;      /* over the link: chunks, spilled rows that came back */
     uint64_t d2h_bytes;      /* ... spilled rows, result rows */
     uint64_t spilled_rows;
-    uint64_t spilled_bytes;       /* as packed */
+    uint64_t spilled_bytes;       /* as packed, in memory and on disk */
     uint64_t resident_partitions; /* after the last chunk */
     double read_ms;
     double resident_ms;
     double spilled_ms;
-    uint64_t peak_bytes; /* of the device after it */
+    uint64_t peak_bytes;         /* of the device after it */
+    uint64_t disk_written_bytes; /* of the spilled bytes */
+    uint64_t disk_read_bytes;
 } spillway_cuda_out_of_core_group_report;
 
 /*

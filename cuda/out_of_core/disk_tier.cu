@@ -15,6 +15,11 @@ constexpr std::chrono::milliseconds kPoll{20};
 
 }  // namespace
 
+std::unique_ptr<DiskTier> DiskTier::make(Device& device, SpillDisk* disk, uint64_t block_bytes, uint32_t blocks) {
+    if (disk == nullptr || blocks == 0) return nullptr;
+    return std::make_unique<DiskTier>(device, *disk, block_bytes, blocks);
+}
+
 DiskTier::DiskTier(Device& device, SpillDisk& disk, uint64_t block_bytes, uint32_t blocks)
     : device_(device), disk_(disk), block_bytes_(block_bytes), blocks_(blocks) {
     if (block_bytes == 0 || blocks < 2) throw Error(ErrorCode::kInvalid, "a disk has two blocks of memory at least");
@@ -92,11 +97,24 @@ void DiskTier::finish(cudaStream_t stream) {
 
 void DiskTier::announce(const DiskRange& range) {
     if (range.bytes == 0) return;
-    // Threads look at the list from then on.
-    if (next_range_ > 0) throw Error(ErrorCode::kInternal, "bytes on disk are announced while others are read");
+    if (next_range_ > 0) begin_round();
     announced_.push_back(range);
     announced_before_.push_back(announced_bytes_);
     announced_bytes_ += range.bytes;
+}
+
+// Threads look at the list from the first load on, until the last block of the round is there, which the last load has
+// waited for.
+void DiskTier::begin_round() {
+    if (next_range_ < announced_.size()) {
+        throw Error(ErrorCode::kInternal, "bytes on disk are announced while others are read");
+    }
+    read_before_bytes_ += loaded_bytes_;
+    announced_.clear();
+    announced_before_.clear();
+    announced_bytes_ = 0;
+    loaded_bytes_ = 0;
+    next_range_ = 0;
 }
 
 void DiskTier::push_fill(uint64_t number) {
@@ -122,7 +140,8 @@ void DiskTier::load(const DiskRange& range, CopyRing& ring, uint32_t slot, uint6
         ring.copy(slot, offset + done, block.memory.as<const uint8_t>() + in_block, some);
         done += some;
         loaded_bytes_ += some;
-        if (in_block + some < block_bytes_) continue;
+        // The last block of a round is filled again in the next one, behind this copy.
+        if (in_block + some < block_bytes_ && loaded_bytes_ < announced_bytes_) continue;
         block.copied.record(ring.stream());
         push_fill(number + blocks_.size());
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -29,9 +30,13 @@ struct DiskRange {
 // Bytes that must be moved: each byte over the link, through host memory and to or from the disk, once per direction,
 // whatever the ranges are. Reads are as long as the ranges, but for those that cross the end of a block.
 //
+// When all announced ranges have been loaded, others may be announced: each such round begins to read anew.
+//
 // One thread appends, announces and loads. It waits for threads of the tier, never for the device.
 class DiskTier {
   public:
+    // nullptr where there is no disk, or no blocks for it.
+    static std::unique_ptr<DiskTier> make(Device& device, SpillDisk* disk, uint64_t block_bytes, uint32_t blocks);
     // Memory is taken and threads begin with the first byte.
     DiskTier(Device& device, SpillDisk& disk, uint64_t block_bytes, uint32_t blocks);
     // Ends the threads, after what they do now. All copies from and to the blocks must have ended.
@@ -44,13 +49,13 @@ class DiskTier {
     // Waits until all is written. Nothing is appended afterwards.
     void finish(cudaStream_t stream);
 
-    // Every range that load() will be given, in the same order; before its first call.
+    // Every range that load() will be given in this round, in the same order; before its first call.
     void announce(const DiskRange& range);
     // Enqueues copies of the next announced range into a slot, behind those that the ring has.
     void load(const DiskRange& range, CopyRing& ring, uint32_t slot, uint64_t offset);
 
     uint64_t written_bytes() const { return appended_bytes_; }
-    uint64_t read_bytes() const { return loaded_bytes_; }
+    uint64_t read_bytes() const { return read_before_bytes_ + loaded_bytes_; }
 
   private:
     struct Block {
@@ -66,6 +71,7 @@ class DiskTier {
 
     Block& block_of(uint64_t number) { return blocks_[number % blocks_.size()]; }
     void begin();
+    void begin_round();
     void push(const Task& task);
     void push_fill(uint64_t number);
     void wait_for(Block& block);
@@ -79,11 +85,12 @@ class DiskTier {
     std::vector<Block> blocks_;
     std::vector<std::thread> threads_;
     uint64_t appended_bytes_ = 0;
-    std::vector<DiskRange> announced_;
+    std::vector<DiskRange> announced_;        // in this round
     std::vector<uint64_t> announced_before_;  // bytes of the ranges before each
     uint64_t announced_bytes_ = 0;
     size_t next_range_ = 0;
     uint64_t loaded_bytes_ = 0;
+    uint64_t read_before_bytes_ = 0;  // in the rounds before
 
     std::mutex mutex_;
     std::condition_variable changed_;

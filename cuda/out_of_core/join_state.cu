@@ -22,11 +22,6 @@ std::unique_ptr<BloomFilter> make_filter(Device& device, const OutOfCoreSpec& sp
     return std::make_unique<BloomFilter>(device, spec.sizes.filter_words);
 }
 
-std::unique_ptr<DiskTier> make_disk(Device& device, SpillDisk* disk, const OutOfCoreSizes& sizes) {
-    if (disk == nullptr || sizes.disk_blocks == 0) return nullptr;
-    return std::make_unique<DiskTier>(device, *disk, sizes.disk_block_bytes, sizes.disk_blocks);
-}
-
 void check(const OutOfCoreSpec& spec) {
     if (spec.sizes.radix_bits < 0 || spec.sizes.radix_bits > kRadixBitsMax) {
         throw Error(ErrorCode::kInvalid, "joins out of core have 0 to 12 radix bits in their first pass");
@@ -121,7 +116,7 @@ JoinState::JoinState(Device& opened, const OutOfCoreSpec& wanted, Device* peer, 
       build(opened, parcels, shape.rows[0], shape.code[0], wanted.sizes, shape.index_rows, shape.rules.build_marks),
       filter(make_filter(opened, wanted, shape)),
       store(opened, peer, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes,
-            make_disk(opened, disk, wanted.sizes)),
+            DiskTier::make(opened, disk, wanted.sizes.disk_block_bytes, wanted.sizes.disk_blocks)),
       spiller(opened, parcels, store, shape.code, shape.run_words),
       writer(make_writer(opened, wanted, shape)),
       joiner(opened, parcels, wanted.result, shape.columns, shape.batch_tiles, writer.get()) {

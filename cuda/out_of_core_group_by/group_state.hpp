@@ -17,7 +17,7 @@ namespace spillway::cuda {
 
 // All that a group-by holds; members go in reverse order, so that what copies waits before its memory goes.
 struct GroupByState {
-    GroupByState(Device& opened, const OutOfCoreGroupBySpec& wanted)
+    GroupByState(Device& opened, const OutOfCoreGroupBySpec& wanted, SpillDisk* disk)
         : device(opened),
           bytes_before(opened.memory().used_bytes()),
           spec(wanted),
@@ -29,7 +29,8 @@ struct GroupByState {
           pages(opened, parcels, shape, wanted.sizes, merger, writer),
           chunks(opened, shape, wanted.sizes),
           keyless(opened, shape, wanted.sizes.chunk_rows),
-          store(opened, nullptr, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes),
+          store(opened, nullptr, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes,
+                DiskTier::make(opened, disk, wanted.sizes.disk_block_bytes, wanted.sizes.disk_blocks)),
           spiller(opened, parcels, store, {shape.code, shape.code}, shape.run_words) {
         take_working_memory(device, shape.device_bytes(spec), bytes_before);
     }

@@ -22,7 +22,7 @@ double milliseconds_since(Clock::time_point start) {
 
 class OutOfCoreGroupBy::Work {
   public:
-    Work(Device& device, const OutOfCoreGroupBySpec& spec) : state_(device, spec) {}
+    Work(Device& device, const OutOfCoreGroupBySpec& spec, SpillDisk* disk) : state_(device, spec, disk) {}
 
     const OutOfCoreGroupByReport& run(ChunkSource& source, ResultSink* sink) {
         OutOfCoreGroupByReport& report = state_.report;
@@ -76,6 +76,8 @@ class OutOfCoreGroupBy::Work {
         report.compacted_rows = state_.pages.compacted_rows();
         report.spilled_rows = state_.store.rows(GroupPages::kSide);
         report.spilled_bytes = state_.store.bytes(GroupPages::kSide);
+        report.disk_written_bytes = state_.store.disk_written_bytes();
+        report.disk_read_bytes = state_.store.disk_read_bytes();
         report.h2d_bytes = state_.ring.copied_bytes();
         report.d2h_bytes = report.spilled_bytes + state_.writer.copied_bytes();
     }
@@ -83,9 +85,9 @@ class OutOfCoreGroupBy::Work {
     GroupByState state_;
 };
 
-OutOfCoreGroupBy::OutOfCoreGroupBy(Device& device, const OutOfCoreGroupBySpec& spec) {
+OutOfCoreGroupBy::OutOfCoreGroupBy(Device& device, const OutOfCoreGroupBySpec& spec, SpillDisk* disk) {
     device.make_current();
-    work_ = std::make_unique<Work>(device, spec);
+    work_ = std::make_unique<Work>(device, spec, disk);
 }
 OutOfCoreGroupBy::~OutOfCoreGroupBy() = default;
 

@@ -41,10 +41,12 @@ struct OutOfCoreGroupSizes {
     uint64_t pages = 0;              // in device memory
     uint64_t merge_rows = 0;         // partial rows that are aggregated at once: chunk_rows and page_rows at least
     uint64_t spill_block_bytes = 0;  // unit of pinned host memory for spilled rows
-    uint64_t spill_bytes = 0;        // of it at most
+    uint64_t spill_bytes = 0;        // of it at most; what is more goes to disk, if there is one
     uint64_t result_rows = 0;        // of a result buffer
     uint32_t result_slots = 2;
     PreAggregation pre_aggregation = PreAggregation::kAuto;
+    uint64_t disk_block_bytes = 0;  // unit of what is written to disk
+    uint32_t disk_blocks = 0;       // of pinned host memory, beside spill_bytes, on their way to it; 0: no disk
 };
 
 // A key and all its accumulators have 32 bytes at most: counts and sums 8 each, minima and maxima their column's, a
@@ -69,12 +71,14 @@ struct OutOfCoreGroupByReport {
     uint64_t h2d_bytes = 0;       // over the link: chunks, spilled rows that came back
     uint64_t d2h_bytes = 0;       // ... spilled rows, result rows
     uint64_t spilled_rows = 0;
-    uint64_t spilled_bytes = 0;        // as packed
+    uint64_t spilled_bytes = 0;        // as packed, on every tier
     uint32_t resident_partitions = 0;  // after the last chunk
     uint64_t narrowed_parts = 0;       // partitions with too many groups, split while they came back
     double read_ms = 0;                // on the caller's clock: until all chunks were read
     double resident_ms = 0;            // ... resident partitions aggregated
     double spilled_ms = 0;             // ... spilled ones, and all of the result delivered
+    uint64_t disk_written_bytes = 0;   // of the spilled bytes
+    uint64_t disk_read_bytes = 0;      // more than were written where partitions come back several times
 };
 
 // Result rows: the key, [has a key,] the aggregates (counts, sums and means 8 bytes, others their column's), in no
@@ -82,7 +86,8 @@ struct OutOfCoreGroupByReport {
 // after an error the object can only be destroyed.
 class OutOfCoreGroupBy {
   public:
-    OutOfCoreGroupBy(Device& device, const OutOfCoreGroupBySpec& spec);
+    // disk: takes spilled rows that find no room in host memory, until the group-by goes; threads of it use the disk.
+    OutOfCoreGroupBy(Device& device, const OutOfCoreGroupBySpec& spec, SpillDisk* disk = nullptr);
     ~OutOfCoreGroupBy();
     OutOfCoreGroupBy(const OutOfCoreGroupBy&) = delete;
     OutOfCoreGroupBy& operator=(const OutOfCoreGroupBy&) = delete;

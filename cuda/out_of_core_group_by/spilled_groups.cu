@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <deque>
+#include <utility>
 #include <vector>
 
 #include "out_of_core_group_by/spilled_groups.hpp"
@@ -15,8 +16,7 @@ struct SpilledPart {
     std::vector<FragmentRange> ranges;
     KeySlice slice;  // of a partition that has a part of its own
 };
-// Parts are added while others come back, which stay where they are.
-using SpilledParts = std::deque<SpilledPart>;
+using SpilledParts = std::vector<SpilledPart>;
 
 // Rows that come back in one slot of the ring.
 struct SpilledUnit {
@@ -88,8 +88,15 @@ class SpilledGroups {
     void run() {
         state_.store.precede(state_.ring);
         plan_parts();
+        for (; !parts_.empty(); parts_ = std::exchange(later_, {})) give_parts();
+    }
+
+  private:
+    // In the order in which their rows are announced. A part that leaves out half of its keys adds one to those that
+    // come later: to these it could not be added any more, as their rows are being read ahead.
+    void give_parts() {
+        for (const SpilledPart& part : parts_) state_.store.announce(GroupPages::kSide, part.ranges);
         SpilledUnits units(state_, parts_);
-        // A part may add another one.
         for (size_t part = 0; part < parts_.size(); ++part) {
             SpilledUnit unit;
             while (units.next(part, unit)) take(parts_[part], unit);
@@ -97,12 +104,12 @@ class SpilledGroups {
         }
     }
 
-  private:
     // Neighbouring partitions come together: what comes back of a run is one copy then. A part of more chunks would
     // keep the link waiting for room in the ring while its groups are made.
     void plan_parts() {
         const OutOfCoreGroupSizes& sizes = state_.spec.sizes;
-        const uint64_t rows_max = kGroupChunks * sizes.chunk_rows;
+        const uint64_t rows_max =
+            std::max(kGroupChunks * sizes.chunk_rows, state_.store.group_rows_min(GroupPages::kSide));
         SpilledPart part;
         uint64_t rows = 0;
         uint64_t pages = 0;
@@ -162,13 +169,14 @@ class SpilledGroups {
         SpilledPart other = part;
         other.slice = part.slice.half(1);
         part.slice = part.slice.half(0);
-        parts_.push_back(std::move(other));
+        later_.push_back(std::move(other));
         ++state_.report.narrowed_parts;
         state_.pages.keep(part.partitions.front(), part.slice);
     }
 
     GroupByState& state_;
     SpilledParts parts_;
+    SpilledParts later_;
 };
 
 }  // namespace

@@ -11,14 +11,17 @@
 
 // The child is the first member, so that it is counted until the memory is back in its pools.
 struct spillway_cuda_out_of_core_group {
-    spillway_cuda_out_of_core_group(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreGroupBySpec& spec)
+    spillway_cuda_out_of_core_group(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreGroupBySpec& spec,
+                                    const spillway_cuda_disk* given)
         : child(gpu),
           columns(spec.widths.size()),
           outputs(spillway::cuda::OutOfCoreGroupBy::result_widths(spec).size()),
-          group_by(gpu->device, spec) {}
+          disk(given),
+          group_by(gpu->device, spec, disk.usable()) {}
     spillway::cuda::Child child;
     size_t columns;  // of chunks
     size_t outputs;  // columns of the result
+    spillway::cuda::CallbackDisk disk;
     spillway::cuda::OutOfCoreGroupBy group_by;
 };
 
@@ -42,6 +45,8 @@ OutOfCoreGroupSizes sizes_of(const spillway_cuda_out_of_core_group_sizes& given)
     sizes.result_slots = given.result_slots;
     sizes.pre_aggregation =
         enumerator(given.pre_aggregation, PreAggregation::kNever, "chunks are aggregated in no known way");
+    sizes.disk_block_bytes = given.disk_block_bytes;
+    sizes.disk_blocks = given.disk_blocks;
     return sizes;
 }
 
@@ -78,6 +83,8 @@ void tell(const OutOfCoreGroupByReport& from, Device& device, spillway_cuda_out_
     report->resident_ms = from.resident_ms;
     report->spilled_ms = from.spilled_ms;
     report->peak_bytes = device.memory().peak_bytes();
+    report->disk_written_bytes = from.disk_written_bytes;
+    report->disk_read_bytes = from.disk_read_bytes;
 }
 
 }  // namespace
@@ -96,7 +103,7 @@ void begin_out_of_core_group_call(spillway_cuda_gpu* gpu, const spillway_cuda_ou
         std::lock_guard<std::mutex> lock(gpu->mutex);
         gpu->device.make_current();
         gpu->device.check_cancelled();
-        *group = std::make_unique<spillway_cuda_out_of_core_group>(gpu, wanted).release();
+        *group = std::make_unique<spillway_cuda_out_of_core_group>(gpu, wanted, spec->disk).release();
     });
 }
 

@@ -55,6 +55,8 @@ GpuOutOfCoreGroupSizes decode_sizes(const Field& field) {
     sizes.pre_aggregation = fields["preAggregation"].one_of<GpuPreAggregation>({{"auto", GpuPreAggregation::kAuto},
                                                                                 {"always", GpuPreAggregation::kAlways},
                                                                                 {"never", GpuPreAggregation::kNever}});
+    sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
+    sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
     fields.finish();
     return sizes;
 }

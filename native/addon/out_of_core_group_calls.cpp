@@ -30,6 +30,8 @@ Napi::Value encode_report(Napi::Env env, const GpuOutOfCoreGroupReport& report, 
     object.Set("compactedRows", number(env, report.compacted_rows));
     object.Set("spilledRows", number(env, report.spilled_rows));
     object.Set("spilledBytes", number(env, report.spilled_bytes));
+    object.Set("diskWrittenBytes", number(env, report.disk_written_bytes));
+    object.Set("diskReadBytes", number(env, report.disk_read_bytes));
     object.Set("partitions", number(env, partitions));
     object.Set("residentPartitions", number(env, report.resident_partitions));
     object.Set("readMs", report.read_ms);
@@ -57,7 +59,7 @@ Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
             return group_out_of_core(*source->source, stage, gpu->device, pause, sink, job->engine->budget,
-                                     job->control);
+                                     job->control, job->engine->spill_space);
         });
     };
     if (info[3].IsUndefined()) {

@@ -8,7 +8,7 @@
 #include "device/gpu_error.hpp"
 #include "device/gpu_out_of_core.hpp"
 
-// Sources and sinks of operations out of core as the plugin calls them.
+// Sources, sinks and disks of operations out of core as the plugin calls them.
 namespace spillway {
 
 // What C callbacks are given: nothing may be thrown through the plugin, so the exception waits here.
@@ -50,6 +50,31 @@ inline int32_t open_rows(void* context, uint64_t rows, void** columns) {
 
 inline void close_rows(void* context) {
     static_cast<Kept<GpuResultSink>*>(context)->object->close();
+}
+
+// Nothing may be thrown through the plugin.
+template <class Call>
+int32_t call_disk(void* context, Call&& call) noexcept {
+    auto* const disk = static_cast<GpuSpillDisk*>(context);
+    try {
+        call(*disk);
+        return 0;
+    } catch (...) {
+        disk->keep(std::current_exception());
+        return -1;
+    }
+}
+
+inline int32_t write_disk(void* context, const void* data, uint64_t bytes, uint64_t* at) {
+    return call_disk(context, [&](GpuSpillDisk& disk) { *at = disk.write(data, bytes); });
+}
+
+inline int32_t read_disk(void* context, uint64_t at, uint64_t offset, void* data, uint64_t bytes) {
+    return call_disk(context, [&](GpuSpillDisk& disk) { disk.read(at, offset, data, bytes); });
+}
+
+inline spillway_cuda_disk plain_disk(GpuSpillDisk* disk) {
+    return {disk, write_disk, read_disk};
 }
 
 // A source and perhaps a sink for one call, and why it failed if they did.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/gpu_out_of_core.hpp"
 
-#include <exception>
 #include <utility>
 
 #include "cuda/device/plugin.h"
@@ -12,30 +11,9 @@ namespace spillway {
 
 namespace {
 
-// Nothing may be thrown through the plugin.
-template <class Call>
-int32_t call_disk(void* context, Call&& call) noexcept {
-    auto* const disk = static_cast<GpuSpillDisk*>(context);
-    try {
-        call(*disk);
-        return 0;
-    } catch (...) {
-        disk->keep(std::current_exception());
-        return -1;
-    }
-}
-
-int32_t write_disk(void* context, const void* data, uint64_t bytes, uint64_t* at) {
-    return call_disk(context, [&](GpuSpillDisk& disk) { *at = disk.write(data, bytes); });
-}
-
-int32_t read_disk(void* context, uint64_t at, uint64_t offset, void* data, uint64_t bytes) {
-    return call_disk(context, [&](GpuSpillDisk& disk) { disk.read(at, offset, data, bytes); });
-}
-
 // The plain structs of a spec and what they point at.
 struct PlainSpec {
-    explicit PlainSpec(const GpuOutOfCoreSpec& from, GpuSpillDisk* to = nullptr) : disk{to, write_disk, read_disk} {
+    explicit PlainSpec(const GpuOutOfCoreSpec& from, GpuSpillDisk* to = nullptr) : disk(plain_disk(to)) {
         for (const GpuOutputColumn& output : from.outputs) {
             outputs.push_back({static_cast<int32_t>(output.side), output.column});
         }

@@ -108,8 +108,8 @@ class GpuResultSink {
     virtual void close() noexcept = 0;                     // the rows of the oldest open() are there
 };
 
-// Where a join puts spilled rows that pinned memory has no room for; it must outlive the join. Threads of the plugin
-// call, several at once. write() and read() may throw: the join ends then, and throws the same.
+// Where a join or group-by puts spilled rows that pinned memory has no room for; it must outlive the operation. Threads
+// of the plugin call, several at once. write() and read() may throw: the operation ends then, and throws the same.
 class GpuSpillDisk {
   public:
     virtual ~GpuSpillDisk() = default;

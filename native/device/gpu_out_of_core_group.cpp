@@ -11,7 +11,7 @@ namespace {
 
 // The plain structs of a spec and what they point at.
 struct PlainGroupSpec {
-    explicit PlainGroupSpec(const GpuOutOfCoreGroupSpec& from) {
+    explicit PlainGroupSpec(const GpuOutOfCoreGroupSpec& from, GpuSpillDisk* to = nullptr) : disk(plain_disk(to)) {
         for (const GpuPartial& aggregate : from.aggregates) {
             aggregates.push_back(
                 {static_cast<int32_t>(aggregate.kind), static_cast<int32_t>(aggregate.number), aggregate.column});
@@ -32,11 +32,15 @@ struct PlainGroupSpec {
                       sizes.spill_bytes,
                       sizes.result_rows,
                       sizes.result_slots,
-                      static_cast<int32_t>(sizes.pre_aggregation)};
+                      static_cast<int32_t>(sizes.pre_aggregation),
+                      sizes.disk_block_bytes,
+                      sizes.disk_blocks};
+        spec.disk = to == nullptr ? nullptr : &disk;
     }
     PlainGroupSpec(const PlainGroupSpec&) = delete;
 
     std::vector<spillway_cuda_out_of_core_aggregate> aggregates;
+    const spillway_cuda_disk disk;
     spillway_cuda_out_of_core_group_spec spec{};
 };
 
@@ -67,13 +71,16 @@ uint64_t GpuOutOfCoreGroupBy::device_bytes(const GpuDevice& device, const GpuOut
     return bytes;
 }
 
-GpuOutOfCoreGroupBy GpuOutOfCoreGroupBy::begin(GpuDevice& device, const GpuOutOfCoreGroupSpec& spec) {
-    const PlainGroupSpec plain(spec);
+GpuOutOfCoreGroupBy GpuOutOfCoreGroupBy::begin(GpuDevice& device, const GpuOutOfCoreGroupSpec& spec,
+                                               GpuSpillDisk* disk) {
+    const PlainGroupSpec plain(spec, disk);
     spillway_cuda_status status{};
     spillway_cuda_out_of_core_group* handle = nullptr;
     device.functions().out_of_core_group.begin(device.handle(), &plain.spec, &handle, &status);
     check_gpu(status, device.ordinal());
-    return GpuOutOfCoreGroupBy(device.shared(), handle);
+    GpuOutOfCoreGroupBy group_by(device.shared(), handle);
+    group_by.disk_ = disk;
+    return group_by;
 }
 
 GpuOutOfCoreGroupReport GpuOutOfCoreGroupBy::run(GpuChunkSource& source, GpuResultSink* sink) {
@@ -81,7 +88,7 @@ GpuOutOfCoreGroupReport GpuOutOfCoreGroupBy::run(GpuChunkSource& source, GpuResu
     spillway_cuda_status status{};
     spillway_cuda_out_of_core_group_report told{};
     open_->functions.out_of_core_group.run(handle_, &callbacks.plain_source, callbacks.rows(), &told, &status);
-    callbacks.check(status, open_->ordinal);
+    callbacks.check(status, open_->ordinal, disk_);
     GpuOutOfCoreGroupReport report;
     report.rows = told.rows;
     report.groups = told.groups;
@@ -98,6 +105,8 @@ GpuOutOfCoreGroupReport GpuOutOfCoreGroupBy::run(GpuChunkSource& source, GpuResu
     report.resident_ms = told.resident_ms;
     report.spilled_ms = told.spilled_ms;
     report.peak_bytes = told.peak_bytes;
+    report.disk_written_bytes = told.disk_written_bytes;
+    report.disk_read_bytes = told.disk_read_bytes;
     return report;
 }
 

@@ -34,6 +34,8 @@ struct GpuOutOfCoreGroupSizes {
     uint64_t result_rows = 0;
     uint32_t result_slots = 2;
     GpuPreAggregation pre_aggregation = GpuPreAggregation::kAuto;
+    uint64_t disk_block_bytes = 0;
+    uint32_t disk_blocks = 0;  // 0: no rows go to disk
 };
 
 enum class GpuPartialKind : uint8_t { kCountRows, kCount, kSum, kMean, kMin, kMax };
@@ -66,19 +68,23 @@ struct GpuOutOfCoreGroupReport {
     uint64_t h2d_bytes = 0;
     uint64_t d2h_bytes = 0;
     uint64_t spilled_rows = 0;
-    uint64_t spilled_bytes = 0;  // as packed
+    uint64_t spilled_bytes = 0;  // as packed, in memory and on disk
     uint64_t resident_partitions = 0;
     double read_ms = 0;
     double resident_ms = 0;
     double spilled_ms = 0;
     uint64_t peak_bytes = 0;  // of the device, since its last reset_peak()
+    uint64_t disk_written_bytes = 0;
+    uint64_t disk_read_bytes = 0;
 };
 
 // run() once. Throws as GpuDevice; after an error the group-by can only go.
 class GpuOutOfCoreGroupBy : public detail::GpuOwned<spillway_cuda_out_of_core_group> {
   public:
     GpuOutOfCoreGroupBy() = default;
-    static GpuOutOfCoreGroupBy begin(GpuDevice& device, const GpuOutOfCoreGroupSpec& spec);
+    // disk: nullptr: there is none.
+    static GpuOutOfCoreGroupBy begin(GpuDevice& device, const GpuOutOfCoreGroupSpec& spec,
+                                     GpuSpillDisk* disk = nullptr);
     // GPU memory that the sizes take.
     static uint64_t device_bytes(const GpuDevice& device, const GpuOutOfCoreGroupSpec& spec);
 
@@ -87,6 +93,7 @@ class GpuOutOfCoreGroupBy : public detail::GpuOwned<spillway_cuda_out_of_core_gr
 
   private:
     using GpuOwned::GpuOwned;
+    GpuSpillDisk* disk_ = nullptr;
 };
 
 }  // namespace spillway

@@ -10,15 +10,22 @@
 #include "executor/chunk_feeder.hpp"
 #include "executor/group_result.hpp"
 #include "executor/out_of_core_phase.hpp"
+#include "executor/spill_disk.hpp"
 
 namespace spillway {
 
 namespace {
 
+// Of pinned memory for spilled rows, those that are on their way to disk too.
+uint64_t spill_bytes_of(const GpuOutOfCoreGroupSizes& sizes) {
+    return sizes.spill_bytes + sizes.disk_blocks * sizes.disk_block_bytes;
+}
+
 class OutOfCoreGroup {
   public:
     OutOfCoreGroup(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device, const DevicePause& pause,
-                   BatchSink* sink, MemoryBudget& budget, JobControl& control)
+                   BatchSink* sink, MemoryBudget& budget, JobControl& control,
+                   const std::shared_ptr<SpillSpace>& space)
         : source_(source),
           stage_(stage),
           budget_(budget),
@@ -26,10 +33,11 @@ class OutOfCoreGroup {
           sink_(sink),
           widths_(stage.group.output_widths()),
           columns_(source, stage.side, {stage.group.key_bytes}, stage.group.sizes.chunk_rows),
-          spill_(budget.reserve(stage.group.sizes.spill_bytes, "groups that the GPU spills")),
+          spill_(budget.reserve(spill_bytes_of(stage.group.sizes), "groups that the GPU spills")),
           ring_(device, budget, ring_slots(), columns_.chunk_bytes()) {
         if (sink != nullptr) blocks_.emplace(device, form(), *sink, budget, control, pause);
-        group_by_ = GpuOutOfCoreGroupBy::begin(device, stage.group);
+        if (space != nullptr && stage.group.sizes.disk_blocks > 0) disk_.emplace(space, control);
+        group_by_ = GpuOutOfCoreGroupBy::begin(device, stage.group, disk_ ? &*disk_ : nullptr);
     }
 
     GpuOutOfCoreGroupReport run() {
@@ -40,6 +48,7 @@ class OutOfCoreGroup {
             report = group_by_.run(feeder, blocks);
             // The last groups may wait for a reader who needs the memory of both before he reads on.
             group_by_.reset();
+            disk_.reset();
             spill_.release();
         });
         if (stage_.side.keys.empty() && report.groups == 0) give_empty_group(report);
@@ -100,7 +109,8 @@ class OutOfCoreGroup {
     Reservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
-    // Last, so that copies have ended before their memory goes.
+    std::optional<SpillDisk> disk_;
+    // Last, so that copies have ended before their memory goes, and threads of the plugin before the disk.
     GpuOutOfCoreGroupBy group_by_;
 };
 
@@ -108,12 +118,12 @@ class OutOfCoreGroup {
 
 GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device,
                                           const DevicePause& pause, BatchSink* sink, MemoryBudget& budget,
-                                          JobControl& control) {
+                                          JobControl& control, const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = sink != nullptr && sink->wants_columns();
     std::optional<OutOfCoreGroup> group;
     GpuOutOfCoreGroupReport report;
     try {
-        group.emplace(source, stage, device, pause, wants_rows ? sink : nullptr, budget, control);
+        group.emplace(source, stage, device, pause, wants_rows ? sink : nullptr, budget, control, space);
         report = group->run();
     } catch (const Error& error) {
         rethrow_undelivered(error, group && group->gave_rows());

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "base/job_control.hpp"
 #include "executor/out_of_core_group_spec.hpp"
 #include "executor/result_blocks.hpp"
 #include "memory/memory_budget.hpp"
+#include "memory/spill_space.hpp"
 #include "model/batch_sink.hpp"
 #include "transfer/source.hpp"
 
@@ -13,9 +16,9 @@ namespace spillway {
 // Groups the rows of a source on the GPU that is larger than its memory, as join_out_of_core joins two: the caller has
 // the GPU to itself, chunks, blocks of groups and what may be spilled count in the budget, and an error for lack of
 // memory has the detail "delivered" = "nothing" where the sink was given no groups. sink: nullptr where groups are only
-// counted.
+// counted. space: where rows go that find no room in what is reserved for them; nullptr: nowhere.
 GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device,
                                           const DevicePause& pause, BatchSink* sink, MemoryBudget& budget,
-                                          JobControl& control);
+                                          JobControl& control, const std::shared_ptr<SpillSpace>& space = nullptr);
 
 }  // namespace spillway

@@ -11,7 +11,7 @@
 
 namespace spillway {
 
-// The spill files of a job, as the storage of a join out of core: what the CPU engine's spilled rows are kept in.
+// The spill files of a job, as the storage of an operation out of core: what the CPU engine's spilled rows are kept in.
 class SpillDisk final : public GpuSpillDisk {
   public:
     // Throws as SpillFile.

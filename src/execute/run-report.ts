@@ -55,6 +55,9 @@ export interface OutOfCoreGroupReport {
     spilledRows: number;
     /** As packed. */
     spilledBytes: number;
+    /** Of them, what host memory had no room for; more is read where partitions come back several times. */
+    diskWrittenBytes: number;
+    diskReadBytes: number;
     partitions: number;
     /** That were in GPU memory after the last chunk. */
     residentPartitions: number;

@@ -110,6 +110,8 @@ export interface NativeOutOfCoreGroupReport {
     spilledRows: number;
     /** As packed. */
     spilledBytes: number;
+    diskWrittenBytes: number;
+    diskReadBytes: number;
     partitions: number;
     residentPartitions: number;
     readMs: number;

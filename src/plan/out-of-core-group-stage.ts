@@ -14,9 +14,12 @@ export interface OutOfCoreGroupSizes {
     readonly pages: number;
     /** Partial rows that are aggregated at once. */
     readonly mergeRows: number;
-    /** Unit and limit of pinned host memory for spilled rows. */
+    /** Unit and limit of pinned host memory for spilled rows; what is more goes to disk, if there is a way to it. */
     readonly spillBlockBytes: number;
     readonly spillBytes: number;
+    /** Blocks of pinned host memory, beside those, for rows on their way to disk; 0 blocks: no rows go there. */
+    readonly diskBlockBytes: number;
+    readonly diskBlocks: number;
     /** Of a buffer of groups. */
     readonly resultRows: number;
     readonly resultSlots: number;
@@ -91,6 +94,8 @@ export interface OutOfCoreGroupPrediction {
     readonly d2hBytes: number;
     /** Packed; part of both directions. */
     readonly spilledBytes: number;
+    /** Of them, what host memory has no room for. */
+    readonly diskBytes: number;
     readonly readMs: number;
     readonly residentMs: number;
     readonly spilledMs: number;

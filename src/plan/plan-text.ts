@@ -98,14 +98,18 @@ function outOfCoreLines({ sizes, predicted, path, layout, heldBytes, filter }: O
             `chunks of ${formatCount(sizes.chunkRows)} rows`,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        ...(diskBytes > 0
-            ? [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(sizes.spillBytes)} stay in host memory`]
-            : []),
+        ...diskLines(diskBytes, sizes.spillBytes),
         ...filterLines(filter, spilledBytes),
         `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`,
         ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
         ...gatherLines(layout, predicted, heldBytes)
     ];
+}
+
+/** What of the spilled rows goes to disk. */
+function diskLines(diskBytes: number, spillBytes: number): string[] {
+    if (diskBytes === 0) return [];
+    return [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(spillBytes)} stay in host memory`];
 }
 
 /** Which probe rows are kept from being spilled, or why none are. */
@@ -128,12 +132,13 @@ function gatherLines(
 }
 
 function outOfCoreGroupLines({ sizes, predicted }: OutOfCoreGroupStage): string[] {
-    const { h2dBytes, d2hBytes, spilledBytes, readMs, residentMs, spilledMs } = predicted;
+    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, readMs, residentMs, spilledMs } = predicted;
     return [
         `2^${sizes.radixBits} partitions, pages for ${formatCount(sizes.pages * sizes.pageRows)} groups ` +
             `in GPU memory, chunks of ${formatCount(sizes.chunkRows)} rows`,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        ...diskLines(diskBytes, sizes.spillBytes),
         `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +
             `spilled partitions ${formatMs(spilledMs)}`
     ];

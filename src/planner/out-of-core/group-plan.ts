@@ -12,6 +12,7 @@ import { packedPartialBytes, predictGroups } from "./group-predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./group-sizes.js";
 import type { GroupSizeRequest } from "./group-sizes.js";
 import { hostBytes, hostShare, tablesFactor } from "./host-memory.js";
+import { diskBytes, expectedOnDisk } from "./spill.js";
 
 type InputGroup = GroupNode & { readonly child: InputNode };
 
@@ -52,11 +53,13 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     };
     const sizes = chooseGroupSizes(request);
     const spilledRows = spilledGroupRows(request, sizes);
+    const spilledBytes = spilledRows * request.packedBytes;
     const nullable = node.keys.some(({ column }) => node.child.columns[column]?.type.nullable === true);
     const predicted = predictGroups({
         ...{ layout, rows, sink, profile },
         groups: sink === "count" ? 0 : groups,
-        spilledBytes: spilledRows * request.packedBytes,
+        spilledBytes,
+        diskBytes: expectedOnDisk({ build: spilledBytes, probe: 0 }, sizes).build,
         spilledShare: rows === 0 ? 0 : spilledRows / rows,
         keyBits: nullable && layout.group.nullGroup,
         workers: host.threads
@@ -66,14 +69,20 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         id: 0,
         kind: "deviceOutOfCoreGroupBy",
         name: sink === "count" ? "count" : "group",
-        algorithm: "out of core on the GPU: chunks aggregated and partitioned in GPU memory, spilled to host memory",
+        algorithm:
+            "out of core on the GPU: chunks aggregated and partitioned in GPU memory, " +
+            `spilled to host memory${predicted.diskBytes > 0 ? " and disk" : ""}`,
         rowsIn: rows,
         rowsOut: groups,
         frees: [],
         live: [],
-        memory: { inputBytes: rings.chunks, tableBytes: sizes.spillBytes, outputBytes: rings.results },
+        memory: {
+            inputBytes: rings.chunks,
+            tableBytes: sizes.spillBytes + diskBytes(sizes),
+            outputBytes: rings.results
+        },
         predictedMs: predicted.readMs + predicted.residentMs + predicted.spilledMs + profile.deviceStageStartMs,
-        predictedSpillBytes: 0,
+        predictedSpillBytes: predicted.diskBytes,
         input: 0,
         ...{ layout, sizes, predicted, deviceBytes: groupDeviceBytes(layout.group, sizes) }
     };

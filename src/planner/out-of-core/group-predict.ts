@@ -11,6 +11,8 @@ export interface GroupLoad {
     /** That leave the GPU. */
     readonly groups: number;
     readonly spilledBytes: number;
+    /** Of them, what goes to disk. */
+    readonly diskBytes: number;
     /** Of the rows, and so of the groups that come last. */
     readonly spilledShare: number;
     /** A bit per row says whether there is a key. */
@@ -43,7 +45,7 @@ export function packedPartialBytes(
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
-    const { layout, rows, groups, spilledBytes, spilledShare, profile, workers, sink } = load;
+    const { layout, rows, groups, spilledBytes, diskBytes, spilledShare, profile, workers, sink } = load;
     const { group } = layout;
     const linkMs = (bytesIn: number, bytesOut: number): number =>
         Math.max(
@@ -65,8 +67,14 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
         h2dBytes: Math.ceil(inputBytes + spilledBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
-        readMs: Math.max(linkMs(inputBytes, spilledBytes), inputBytes / profile.readBytesPerMs / workers),
+        diskBytes: Math.ceil(diskBytes),
+        readMs: Math.max(
+            linkMs(inputBytes, spilledBytes),
+            inputBytes / profile.readBytesPerMs / workers,
+            diskBytes / profile.spillWriteBytesPerMs
+        ),
         residentMs: outMs(1 - spilledShare, 0),
-        spilledMs: spilledBytes > 0 ? outMs(spilledShare, spilledBytes) : 0
+        spilledMs:
+            spilledBytes > 0 ? Math.max(outMs(spilledShare, spilledBytes), diskBytes / profile.spillReadBytesPerMs) : 0
     };
 }

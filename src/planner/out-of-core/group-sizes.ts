@@ -11,7 +11,7 @@ import {
     partialRowBytes,
     type GroupSpec
 } from "./group-device-bytes.js";
-import { spillBlockBytesOf, spillBytesMax } from "./spill.js";
+import { chooseSpill, spillBytesMax } from "./spill.js";
 
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
@@ -33,8 +33,6 @@ const pageBytesMin = 64 * kibibyte;
 const pageBytesMax = 2 * mebibyte;
 const pageRowsMin = 8;
 const pagesMax = 2 ** 15;
-const likelySlack = 1.25;
-const unlikelyShare = 1 / 8;
 const ringShare = 1 / 4;
 
 /** A partition should be aggregated at once, with others. */
@@ -183,25 +181,17 @@ export function mostGroupHostBytes(shape: GroupSpec, rows: number, limitBytes: n
     return chunks + results + spillBytesMax(spilledMost(shape, rows, sizes));
 }
 
-/** All that the host has for it and the rows could take; too little for what is expected is a reason not to begin. */
-function chooseSpill(
-    request: GroupSizeRequest,
-    sizes: OutOfCoreGroupSizes
-): { spillBytes: number; spillBlockBytes: number } {
-    const { shape, rows, hostBytes, sparing, packedBytes } = request;
+/** Rows may come to more groups than are expected, and then leave: there is a way to disk unless memory holds all. */
+function chooseSpillSizes(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): ReturnType<typeof chooseSpill> {
+    const { shape, rows, hostBytes, sparing, packedBytes, debug } = request;
     const { chunks, results } = groupRingBytes(shape, sizes);
-    const free = Math.floor(hostBytes - chunks - results);
-    const wanted = Math.ceil(spilledGroupRows(request, sizes) * packedBytes * 1.05);
-    if (wanted > free) {
-        throw new NotOnDevice(
-            `rows that it spills need about ${formatBytes(wanted)} of host memory, ` +
-                `${formatBytes(Math.max(0, free))} are left of the budget`
-        );
-    }
-    const all = spilledMost(shape, rows, sizes);
-    const spillBlockBytes = spillBlockBytesOf(all, free);
-    const most = sparing ? Math.min(all, Math.max(wanted * likelySlack, all * unlikelyShare)) : all;
-    return { spillBytes: Math.min(free, Math.ceil(most) + spillBlockBytes), spillBlockBytes };
+    return chooseSpill({
+        freeBytes: Math.floor(hostBytes - chunks - results),
+        expectedBytes: spilledGroupRows(request, sizes) * packedBytes,
+        mostBytes: spilledMost(shape, rows, sizes),
+        sparing,
+        hostSpillBytes: debug.hostSpillBytes
+    });
 }
 
 /** All sizes but those of spilled rows. */
@@ -210,7 +200,8 @@ function sizesOf(request: GroupSizeRequest): OutOfCoreGroupSizes {
         radixBits: chooseRadixBits(request),
         pageRows: choosePageRows(request, request.debug.chunkRows),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, mergeRows: 0 },
-        ...{ spillBlockBytes: 0, spillBytes: 0, preAggregation: "auto" }
+        ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
+        preAggregation: "auto"
     };
     sizes = withChunks(sizes, chooseChunkRows(request, sizes));
     sizes = { ...sizes, mergeRows: chooseMergeRows(request, sizes) };
@@ -220,5 +211,5 @@ function sizesOf(request: GroupSizeRequest): OutOfCoreGroupSizes {
 /** Sizes of a group-by out of core; throws NotOnDevice where GPU or host memory is too little. */
 export function chooseGroupSizes(request: GroupSizeRequest): OutOfCoreGroupSizes {
     const sizes = sizesOf(request);
-    return { ...sizes, ...chooseSpill(request, sizes) };
+    return { ...sizes, ...chooseSpillSizes(request, sizes) };
 }

@@ -21,10 +21,9 @@ constexpr uint64_t kReadBytes = 997;
 
 }  // namespace
 
-FakeDisk::FakeDisk(const spillway_cuda_disk* disk, const spillway_cuda_out_of_core_sizes& sizes)
-    : block_bytes_(sizes.disk_block_bytes) {
-    if (disk == nullptr || sizes.disk_blocks == 0) return;
-    if (sizes.disk_blocks < 2 || block_bytes_ == 0) throw Failure{SPILLWAY_CUDA_INVALID, "two blocks at least"};
+FakeDisk::FakeDisk(const spillway_cuda_disk* disk, uint64_t block_bytes, uint32_t blocks) : block_bytes_(block_bytes) {
+    if (disk == nullptr || blocks == 0) return;
+    if (blocks < 2 || block_bytes_ == 0) throw Failure{SPILLWAY_CUDA_INVALID, "two blocks at least"};
     disk_ = *disk;
 }
 

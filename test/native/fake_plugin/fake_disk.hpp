@@ -9,10 +9,10 @@
 
 namespace fake {
 
-// Rows of a join on the caller's disk, in blocks that other threads write and read, as those of the real plugin do.
+// Rows of a join or group-by on the caller's disk, in blocks that other threads write and read, as those of the real plugin do.
 class FakeDisk {
   public:
-    FakeDisk(const spillway_cuda_disk* disk, const spillway_cuda_out_of_core_sizes& sizes);
+    FakeDisk(const spillway_cuda_disk* disk, uint64_t block_bytes, uint32_t blocks);
     bool usable() const { return disk_.write != nullptr; }
 
     void append(int side, const std::string& bytes);

@@ -55,7 +55,10 @@ uint32_t OutOfCorePlan::output_width(const spillway_cuda_output_column& output) 
 }
 
 OutOfCore::OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec& spec)
-    : gpu_(gpu), plan_(spec), disk_(spec.disk, spec.sizes), filter_(spec.sizes.filter_words) {
+    : gpu_(gpu),
+      plan_(spec),
+      disk_(spec.disk, spec.sizes.disk_block_bytes, spec.sizes.disk_blocks),
+      filter_(spec.sizes.filter_words) {
     check(plan_);
     memory_ = Block(gpu, fake::out_of_core_bytes(plan_.spec), "a join out of core");
     pending_.resize(plan_.outputs.size());

@@ -76,6 +76,10 @@ GroupPlan::GroupPlan(const spillway_cuda_out_of_core_group_spec& given) : spec(g
     spec.aggregates = aggregates.data();
 }
 
+uint64_t GroupPlan::row_bytes() const {
+    return partial_row(*this).bytes;
+}
+
 uint32_t GroupPlan::width_of(const spillway_cuda_out_of_core_aggregate& aggregate) const {
     return chooses(aggregate) ? widths.at(aggregate.column) : 8;
 }
@@ -108,7 +112,7 @@ uint64_t out_of_core_group_bytes(const spillway_cuda_out_of_core_group_spec& spe
 }
 
 OutOfCoreGroup::OutOfCoreGroup(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_group_spec& spec)
-    : gpu_(gpu), plan_(spec) {
+    : gpu_(gpu), plan_(spec), disk_(spec.disk, spec.sizes.disk_block_bytes, spec.sizes.disk_blocks) {
     check(plan_);
     memory_ = Block(gpu, fake::out_of_core_group_bytes(plan_.spec), "a group-by out of core");
     pending_.resize(plan_.output_widths().size());
@@ -147,15 +151,6 @@ void OutOfCoreGroup::add_value(Value& value, const spillway_cuda_out_of_core_agg
     }
 }
 
-void OutOfCoreGroup::spill() {
-    ++report_.spilled_rows;
-    report_.spilled_bytes += partial_row(plan_).bytes;
-    if (report_.spilled_bytes <= plan_.spec.sizes.spill_bytes) return;
-    Failure failure{SPILLWAY_CUDA_OUT_OF_MEMORY, "spilled rows", report_.spilled_bytes};
-    failure.host_memory = true;
-    throw failure;
-}
-
 void OutOfCoreGroup::add_chunk(const spillway_cuda_chunk& chunk) {
     const uint32_t key_bytes = plan_.spec.key_bytes;
     const uint64_t room = plan_.spec.sizes.pages * plan_.spec.sizes.page_rows;
@@ -170,9 +165,8 @@ void OutOfCoreGroup::add_chunk(const spillway_cuda_chunk& chunk) {
             group.number = groups_.size() - 1;
             group.values.resize(plan_.aggregates.size());
         }
-        for (size_t i = 0; i < group.values.size(); ++i) add_value(group.values[i], plan_.aggregates[i], chunk, row);
         ++report_.partial_rows;
-        if (group.number >= room) spill();
+        if (group.number < room || !spill(key, chunk, row)) add_values(group, chunk, row);
     }
 }
 
@@ -191,7 +185,6 @@ void OutOfCoreGroup::run(const spillway_cuda_source& source, const spillway_cuda
         source.release(source.context);
     };
     sink_ = sink;
-    for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu_->cancelled; ++ms) ::usleep(1000);
     for (;;) {
         fake::check(gpu_);
         if (taken.size() == plan_.spec.sizes.chunk_slots) use_oldest();
@@ -207,6 +200,9 @@ void OutOfCoreGroup::run(const spillway_cuda_source& source, const spillway_cuda
         taken.push_back(std::move(next));
     }
     while (!taken.empty()) use_oldest();
+    for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu_->cancelled; ++ms) ::usleep(1000);
+    fake::check(gpu_);
+    add_spilled();
     for (const auto& [key, group] : groups_) give(key, group);
     flush();
     while (!open_.empty()) close_oldest();

@@ -24,10 +24,12 @@ struct GroupPlan {
 
     uint32_t width_of(const spillway_cuda_out_of_core_aggregate& aggregate) const;
     std::vector<uint32_t> output_widths() const;
+    uint64_t row_bytes() const;  // of a partial row
 };
 
 // A group-by with a map of its groups. Chunks are read when they are released and groups written when they are closed,
-// as late as the real one may. Groups for which the pages have no room count as spilled, whenever they get a row.
+// as late as the real one may. Rows of groups for which the pages have no room count as spilled; those that go to disk
+// are not added up before they are back.
 class OutOfCoreGroup {
   public:
     OutOfCoreGroup(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_group_spec& spec);
@@ -54,7 +56,10 @@ class OutOfCoreGroup {
     void add_chunk(const spillway_cuda_chunk& chunk);
     void add_value(Value& value, const spillway_cuda_out_of_core_aggregate& aggregate, const spillway_cuda_chunk& chunk,
                    uint64_t row) const;
-    void spill();
+    void add_values(Group& group, const spillway_cuda_chunk& chunk, uint64_t row) const;
+    // True: the row is on disk.
+    bool spill(const Key& key, const spillway_cuda_chunk& chunk, uint64_t row);
+    void add_spilled();
     void give(const Key& key, const Group& group);
     std::string text_of(const Value& value, const spillway_cuda_out_of_core_aggregate& aggregate) const;
     void flush();
@@ -62,7 +67,9 @@ class OutOfCoreGroup {
 
     spillway_cuda_gpu* gpu_;
     GroupPlan plan_;
+    FakeDisk disk_;
     Block memory_;
+    uint64_t memory_bytes_ = 0;  // of spilled rows in the host's
     const spillway_cuda_sink* sink_ = nullptr;
     std::map<Key, Group> groups_;
     std::vector<std::string> pending_;  // result rows, column by column

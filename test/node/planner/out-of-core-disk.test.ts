@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What joins out of core plan to spill to disk, from the shapes of relations and budgets alone.
+// What joins and group-bys out of core plan to spill to disk, from the shapes of relations and budgets alone.
 import { Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import type { Plan, SinkKind } from "../../../src/plan/plan.js";
@@ -10,7 +11,7 @@ import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { chooseSpill, expectedOnDisk, type SpillRequest } from "../../../src/planner/out-of-core/spill.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
-import { inputNode, join, planQueryOf } from "../../support/planning.js";
+import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const kibibyte = 1024;
 const mebibyte = 2 ** 20;
@@ -139,6 +140,56 @@ describe("plans", () => {
         const { predicted, sizes } = stageOf(
             planOf(2 ** 20, 2 * gibibyte, 64 * mebibyte, { hostSpillBytes: 1000, residentShare: 0 })
         );
+        expect(sizes.spillBytes).toBe(1000);
+        expect(predicted.diskBytes).toBe(predicted.spilledBytes - 1000);
+    });
+});
+
+describe("plans of group-bys", () => {
+    const groupPlan = (rows: number, budgetBytes: number, limitBytes: number, more: object = {}): Plan => {
+        const input = inputNode({ k: new Int64(), v: new Int64() }, { rows });
+        const aggregates = { n: { count: "*" }, sum: { sum: "v" } };
+        const { groups = rows, ...rest } = more as { groups?: number };
+        const root = group(input, { keys: ["k"], aggregates, hints: { groups } });
+        const query = planQueryOf(root, { budgetBytes, threads: 16, ...rest });
+        const plan = planOutOfCore(query, planQuery(query), limitBytes);
+        if (plan instanceof NotOnDevice) throw plan;
+        return plan;
+    };
+    const groupStage = (...given: Parameters<typeof groupPlan>): OutOfCoreGroupStage =>
+        groupPlan(...given).stages[0] as OutOfCoreGroupStage;
+
+    test("predict the bytes on disk and what they cost", () => {
+        const without = groupStage(2 ** 30, 128 * gibibyte, 4 * gibibyte);
+        const stage = groupStage(2 ** 30, 8 * gibibyte, 4 * gibibyte);
+        expect(without.predicted.diskBytes).toBe(0);
+        expect(without.sizes.diskBlocks).toBe(0);
+        const { predicted, sizes, memory } = stage;
+        expect(sizes).toMatchObject({ diskBlocks: 8, diskBlockBytes: 4 * mebibyte });
+        expect(predicted.diskBytes).toBeGreaterThan(gibibyte);
+        expect(predicted.diskBytes).toBe(predicted.spilledBytes - sizes.spillBytes);
+        expect(stage.predictedSpillBytes).toBe(predicted.diskBytes);
+        expect(stage.predictedMs).toBeGreaterThan(without.predictedMs);
+        expect(stage.deviceBytes).toBe(without.deviceBytes);
+        expect(memory.tableBytes).toBe(sizes.spillBytes + sizes.diskBlocks * sizes.diskBlockBytes);
+        expect(memory.inputBytes + memory.tableBytes + memory.outputBytes).toBeLessThan(8 * gibibyte * 0.95);
+    });
+
+    test("have a way to disk for groups that nobody expects", () => {
+        const { predicted, sizes } = groupStage(2 ** 28, 2 * gibibyte, gibibyte, { groups: 1000 });
+        expect([predicted.spilledBytes, predicted.diskBytes, sizes.diskBlocks]).toEqual([0, 0, 8]);
+        const table = groupStage(2 ** 28, 128 * gibibyte, gibibyte, { groups: 1000, sink: "table" });
+        expect(table.sizes.diskBlocks).toBe(8);
+        expect(table.sizes.spillBytes).toBeLessThan(2 * gibibyte);
+    });
+
+    test("say so, and follow the knob", () => {
+        const text = planText(groupPlan(2 ** 28, 2 * gibibyte, gibibyte));
+        expect(text).toMatch(/spilled to host memory and disk/);
+        expect(text).toMatch(/disk: [\d.]+ [GM]iB of them, [\d.]+ [GM]iB stay in host memory/);
+        expect(planText(groupPlan(2 ** 20, 2 * gibibyte, 64 * mebibyte))).not.toMatch(/disk/);
+        const debug = { hostSpillBytes: 1000, residentShare: 0 };
+        const { predicted, sizes } = groupStage(2 ** 20, 2 * gibibyte, 64 * mebibyte, { debug });
         expect(sizes.spillBytes).toBe(1000);
         expect(predicted.diskBytes).toBe(predicted.spilledBytes - 1000);
     });

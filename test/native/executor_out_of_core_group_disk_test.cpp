@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group-bys out of core whose spilled rows go to spill files: right groups, full disks, missing folders, nothing left
+// behind.
+#include <sys/resource.h>
+
+#include "support/out_of_core_group_trial.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace spillway::test {
+
+namespace {
+
+using batches::BatchCollector;
+
+// A group-by with little room for spilled rows in memory.
+struct GroupDiskTest : GroupTest {
+    GroupDiskTest() {
+        space = std::make_shared<SpillSpace>(folder.path());
+        GpuOutOfCoreGroupSizes& sizes = stage.group.sizes;
+        sizes.spill_bytes = 1000;
+        sizes.disk_block_bytes = 500;
+        sizes.disk_blocks = 3;
+    }
+
+    GpuOutOfCoreGroupReport expect_right() {
+        BatchCollector sink;
+        const GpuOutOfCoreGroupReport report = run(&sink);
+        EXPECT(rows_of(sink) == expected());
+        sink.batches.clear();
+        expect_clean();
+        EXPECT_EQ(folder.entries(), 0u);
+        return report;
+    }
+
+    const TemporaryFolder folder;
+};
+
+}  // namespace
+
+TEST(executor_out_of_core_group_disk_gives_the_groups) {
+    GroupDiskTest test;
+    const GpuOutOfCoreGroupReport report = test.expect_right();
+    EXPECT(report.disk_written_bytes > 10'000);
+    EXPECT_EQ(report.disk_read_bytes, report.disk_written_bytes);
+    EXPECT_EQ(test.side.control.spilled_bytes.load(), report.disk_written_bytes);
+    EXPECT_EQ(test.side.control.unspilled_bytes.load(), report.disk_read_bytes);
+    EXPECT(test.space->kept_bytes() > 0);  // for the next job
+    test.stage.group.sizes.spill_bytes = 0;
+    EXPECT(test.expect_right().disk_written_bytes > report.disk_written_bytes);
+    EXPECT_EQ(test.run(nullptr).groups, test.expected().size());
+}
+
+TEST(executor_out_of_core_group_disk_is_left_alone_where_memory_suffices) {
+    GroupDiskTest test;
+    test.stage.group.sizes.spill_bytes = kMiB;
+    const GpuOutOfCoreGroupReport report = test.expect_right();
+    EXPECT(report.spilled_rows > 0);
+    EXPECT_EQ(report.disk_written_bytes, 0u);
+    EXPECT_EQ(test.side.control.spilled_bytes.load(), 0u);
+    EXPECT_EQ(test.space->kept_bytes(), 0u);
+}
+
+TEST(executor_out_of_core_group_disk_counts_its_blocks_in_the_budget) {
+    GroupDiskTest test;
+    test.stage.group.sizes.disk_block_bytes = test.side.budget.limit();
+    BatchCollector sink;
+    EXPECT_ERROR(kBudgetTooSmall, test.run(&sink));
+    test.expect_clean();
+}
+
+TEST(executor_out_of_core_group_disk_that_is_full_ends_the_group_by) {
+    GroupDiskTest test;
+    {
+        // As a file system that is full: SpillFile looks at the limit before it writes.
+        struct rlimit before {};
+        getrlimit(RLIMIT_FSIZE, &before);
+        const struct rlimit lower { 4096, before.rlim_max };
+        setrlimit(RLIMIT_FSIZE, &lower);
+        BatchCollector sink;
+        try {
+            test.run(&sink);
+            EXPECT(false);
+        } catch (const Error& error) {
+            EXPECT_EQ(std::string(error_code_name(error.code())), "DISK_FULL");
+            EXPECT_EQ(detail(error, "tier"), "disk");
+            EXPECT_EQ(detail(error, "path"), test.folder.path());
+            EXPECT_EQ(detail(error, "delivered"), "");
+        }
+        setrlimit(RLIMIT_FSIZE, &before);
+    }
+    EXPECT_EQ(test.folder.entries(), 0u);
+    EXPECT_EQ(test.space->kept_bytes(), 0u);
+    test.expect_clean();
+    test.side.control.cancelled = false;
+    test.expect_right();
+}
+
+TEST(executor_out_of_core_group_disk_needs_a_folder) {
+    GroupDiskTest test;
+    BatchCollector sink;
+    test.space = std::make_shared<SpillSpace>(test.folder.file("nothing"));
+    EXPECT_ERROR(kInvalidArgument, test.run(&sink));
+    test.expect_clean();
+    test.side.control.cancelled = false;
+    // Without one, what memory has no room for is an error of memory.
+    test.space = nullptr;
+    EXPECT_ERROR(kBudgetTooSmall, test.run(&sink));
+    test.expect_clean();
+}
+
+}  // namespace spillway::test
