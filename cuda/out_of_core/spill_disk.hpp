@@ -5,8 +5,8 @@
 
 namespace spillway::cuda {
 
-// Storage beyond host memory, which the caller of a join or group-by brings. Several threads of the operation call it at
-// once, until it has gone. What is thrown ends it.
+// Storage beyond host memory, which the caller of a join or group-by brings. Several threads of the operation call it
+// at once, until it has gone. What is thrown ends it.
 class SpillDisk {
   public:
     virtual ~SpillDisk() = default;

@@ -41,8 +41,8 @@ class SpillStore {
     void append(int side, FragmentSet set, const uint32_t* packed);
     // Later copies of the ring start after all that left. Waits for the disk to have its part.
     void precede(CopyRing& ring);
-    // Ranges that load() will be given, in the same order and before its first call, or after it was given all that were
-    // announced before: what lies on disk is read ahead.
+    // Ranges that load() will be given, in the same order and before its first call, or after it was given all that
+    // were announced before: what lies on disk is read ahead.
     void announce(int side, const std::vector<FragmentRange>& ranges);
     // Rows of the side that come back together at least, so that what is read from disk at once is long enough; 0: any.
     uint64_t group_rows_min(int side) const;

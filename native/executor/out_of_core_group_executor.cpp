@@ -24,8 +24,7 @@ uint64_t spill_bytes_of(const GpuOutOfCoreGroupSizes& sizes) {
 class OutOfCoreGroup {
   public:
     OutOfCoreGroup(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device, const DevicePause& pause,
-                   BatchSink* sink, MemoryBudget& budget, JobControl& control,
-                   const std::shared_ptr<SpillSpace>& space)
+                   BatchSink* sink, MemoryBudget& budget, JobControl& control, const std::shared_ptr<SpillSpace>& space)
         : source_(source),
           stage_(stage),
           budget_(budget),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Group-bys of relations larger than GPU memory: keys and values of every width, NULLs, groups that stay in GPU memory
-// and such that leave it, against the CPU engine; sizes and errors; how fast large ones are.
+// and such that leave it, for host memory and disk, against the CPU engine; sizes and errors; how fast large ones are.
 import { createRequire } from "node:module";
 
 import { openRuntime } from "../../dist/index.js";
@@ -20,7 +20,7 @@ const aggregateSets = [
 ];
 const sharesAndBits = [
     { residentShare: 0, radixBits: 3 },
-    { residentShare: 0.3, radixBits: 6 },
+    { residentShare: 0.3, radixBits: 6, hostSpillBytes: 4096 },
     { residentShare: 1, radixBits: 0 },
     { residentShare: 0.1, radixBits: 11 }
 ];
@@ -74,7 +74,8 @@ async function sizes() {
                 const planned = {
                     ...{ radixBits, chunkRows: 100_000, chunkSlots: 3, pageRows: 4096, pages: 1000 },
                     ...{ mergeRows: 2 ** 18, spillBlockBytes: 2 ** 20, spillBytes: 2 ** 20 },
-                    ...{ resultRows: 77_000, resultSlots: 2, preAggregation: "auto" }
+                    ...{ resultRows: 77_000, resultSlots: 2, preAggregation: "auto" },
+                    ...{ diskBlockBytes: 2 ** 16, diskBlocks: 8 }
                 };
                 const told = addon.outOfCoreGroupBytes(engine, { ...layout, sizes: planned });
                 const wanted = groupDeviceBytes(layout, planned);
@@ -142,6 +143,38 @@ async function large() {
     }
 }
 
+/** Host memory holds a part of what is spilled: the rest goes to disk, and comes back. */
+async function disk() {
+    const rows = options.small ? 2 ** 15 : 2 ** 24;
+    const knobs = options.small ? { chunkRows: 2 ** 12, residentShare: 0, hostSpillBytes: 2 ** 16 } : {};
+    const memory = { host: "96MiB", device: options.small ? "64MiB" : "128MiB" };
+    const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true, ...knobs } });
+    const input = await gpu.generate(keyed(rows, rows), "memory");
+    const aggregates = { n: { count: "*" }, sum: { sum: "p" } };
+    const of = (groups) => gpu.groupBy(input, { keys: ["k"], aggregates, hints: { groups } });
+    const groups = await gpu.groupBy(input, { keys: ["k"], aggregates: {} }).count();
+    for (const expected of [groups, 1000]) {
+        await check(`out-of-core group-by: ${groups} groups, ${expected} expected, go to disk`, async () => {
+            const query = of(expected);
+            let [found, total] = [0, 0n];
+            for await (const batch of query.batches()) {
+                found += batch.numRows;
+                for (const n of batch.getChild("n").toArray()) total += n;
+            }
+            if (found !== groups || total !== BigInt(rows)) return `${found} groups of ${total} rows`;
+            const told = query.report().stages[0].device.outOfCoreGroupBy;
+            const { diskWrittenBytes, diskReadBytes, spilledMs, predicted } = told;
+            const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
+            console.log(
+                `    disk: ${megabytes(diskWrittenBytes)} written (${megabytes(predicted.diskBytes)}), ` +
+                    `${megabytes(diskReadBytes)} read; spilled partitions ${spilledMs.toFixed(0)} ms`
+            );
+            return diskWrittenBytes > 0 && diskReadBytes >= diskWrittenBytes ? null : "nothing went to disk";
+        });
+    }
+    await gpu.close();
+}
+
 async function failures() {
     const memory = { host: "4GiB", device: "256MiB" };
     const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true } });
@@ -175,5 +208,6 @@ export async function outOfCoreGroups(cpu) {
     await types(cpu);
     await sizes();
     await failures();
+    await disk();
     await large();
 }

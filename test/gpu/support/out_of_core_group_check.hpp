@@ -95,10 +95,10 @@ class OutOfCoreGroupCheck {
         return run(device, spec, source, rows, what);
     }
     OutOfCoreGroupByReport run(cuda::Device& device, const OutOfCoreGroupBySpec& spec, PinnedChunks& source,
-                               CollectingSink& rows, const std::string& what) const {
+                               CollectingSink& rows, const std::string& what, cuda::SpillDisk* disk = nullptr) const {
         OutOfCoreGroupByReport report;
         {
-            OutOfCoreGroupBy group_by(device, spec);
+            OutOfCoreGroupBy group_by(device, spec, disk);
             report = group_by.run(source, rows);
         }
         if (!source.all_released()) fail(what + ": chunks were not released", __FILE__, __LINE__);

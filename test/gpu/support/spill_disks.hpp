@@ -18,7 +18,7 @@
 #include "gpu_test.hpp"
 #include "out_of_core/spill_disk.hpp"
 
-// Disks for joins beyond GPU memory: in memory, in a file, and such that fail.
+// Disks for joins and group-bys beyond GPU memory: in memory, in a file, and such that fail.
 namespace spillway::gpu_test {
 
 struct DiskFailure : std::runtime_error {

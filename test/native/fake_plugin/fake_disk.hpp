@@ -9,7 +9,8 @@
 
 namespace fake {
 
-// Rows of a join or group-by on the caller's disk, in blocks that other threads write and read, as those of the real plugin do.
+// Rows of a join or group-by on the caller's disk, in blocks that other threads write and read, as those of the real
+// plugin do.
 class FakeDisk {
   public:
     FakeDisk(const spillway_cuda_disk* disk, uint64_t block_bytes, uint32_t blocks);
