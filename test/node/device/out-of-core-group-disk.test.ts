@@ -6,6 +6,7 @@ import { Int32, makeVector, Table, vectorFromArray } from "apache-arrow";
 import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
+import { runChild } from "../../support/child.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox, until } from "../../support/sandbox.js";
@@ -133,6 +134,28 @@ test("a spill folder that has gone is one error, and the next query runs", async
     await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
         expect(await groupOf(gpu).count()).toBeGreaterThan(1000);
     });
+});
+
+test("a disk that is full is one error, and no file stays", async () => {
+    const argument = {
+        runtime: {
+            ...{ threads: 2, device: "gpu", debug: { ...onDisk, chunkRows: 1024 } },
+            memory: { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill }
+        },
+        left: sandbox.write(table(400_000)),
+        groupBy: { keys: ["k"], aggregates: aggregateSets[0] },
+        action: "table"
+    };
+    // No file may grow beyond 128 KiB (units of 512 bytes).
+    const child = await runChild("query", argument, { wrapper: ["sh", "-c", 'ulimit -f 256 && exec "$@"', "sh"] });
+    const errors = child.stdout.split("\n").filter((line) => line.startsWith("error "));
+    expect(errors, JSON.stringify(child)).toHaveLength(1);
+    expect(JSON.parse(errors[0]!.slice("error ".length))).toMatchObject({
+        name: "SpillwayError",
+        code: "DISK_FULL",
+        details: { path: sandbox.spill }
+    });
+    await sandbox.expectClean();
 });
 
 test("a reader that stops early leaves nothing behind", async () => {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One join in a process of its own. Argument: { runtime, left, right, on, type, action, output, groupBy, killAt }.
+// One join in a process of its own, or, without `right`, one group-by. Argument: { runtime, left, right, on, type,
+// action, output, groupBy, killAt }.
 // killAt: "spilling" or "writing", the state in which the process kills itself, as SIGKILL from outside would.
 // Says "progress {...}" as it goes, then "result {...}" with the rows and the peak memory of the process,
 // or "error {...}".
@@ -30,9 +31,12 @@ const startBytes = peakBytes();
 try {
     const runtime = await openRuntime(options.runtime);
     const left = await runtime.fromArrowFile(options.left);
-    const right = await runtime.fromArrowFile(options.right);
-    let query = runtime.join({ left, right, on: options.on, type: options.type ?? "inner" });
-    if (options.groupBy !== undefined) query = query.groupBy(options.groupBy);
+    const joined = async () => {
+        const right = await runtime.fromArrowFile(options.right);
+        const join = runtime.join({ left, right, on: options.on, type: options.type ?? "inner" });
+        return options.groupBy === undefined ? join : join.groupBy(options.groupBy);
+    };
+    const query = options.right === undefined ? runtime.groupBy(left, options.groupBy) : await joined();
     // From inside, since a signal that another process sends may come after the work is done.
     const onProgress = (progress) => {
         const { done, rowsOut, spilledBytes } = progress;
