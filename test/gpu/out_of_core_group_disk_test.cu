@@ -68,7 +68,7 @@ OutOfCoreGroupCheck group_per_row(uint64_t rows) {
 GPU_TEST("out-of-core group-by on disk: any share of the spilled rows") {
     const uint64_t rows = small_or_full(1500, 20'000);
     const OutOfCoreGroupCheck check = group_per_row(rows);
-    const OutOfCoreGroupSizes some = ample_group_sizes(rows / 2, 3);
+    const OutOfCoreGroupSizes some = ample_group_sizes(rows / 4, 3);
     const OutOfCoreGroupSizes few = least_group_sizes(3);
     const OutOfCoreGroupByReport all = check_disk(check, disk_sizes(few, 0, 1000, 2), "all on disk");
     CHECK_EQ(all.disk_written_bytes, all.spilled_bytes);
@@ -115,7 +115,7 @@ GPU_TEST("out-of-core group-by on disk: nothing is written where all is resident
 }
 
 GPU_TEST("out-of-core group-by on disk: a slow disk, and one in a file") {
-    const uint64_t rows = small_or_full(600, 10'000);
+    const uint64_t rows = small_or_full(1000, 10'000);
     const OutOfCoreGroupCheck check = group_per_row(rows);
     const OutOfCoreGroupSizes sizes = disk_sizes(least_group_sizes(2), 4096, small_or_full(2000, 30'000), 2);
     MemoryDisk slow(kSlow);
