@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DebugKnobs } from "../../model/debug-knobs.js";
-import { clamp, formatBytes, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
+import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../plan/out-of-core-group-stage.js";
-import { NotOnDevice } from "../device-support.js";
 import {
     groupChunkBytes,
     groupDeviceBytes,
@@ -11,6 +10,7 @@ import {
     partialRowBytes,
     type GroupSpec
 } from "./group-device-bytes.js";
+import { mostPages } from "./pages.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
 
 const kibibyte = 1024;
@@ -58,11 +58,6 @@ export interface GroupSizeRequest {
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
     readonly debug: DebugKnobs;
-}
-
-/** Blocks are rounded up to 2 MiB, and small ones are taken while the group-by runs. */
-function budgetOf(limitBytes: number): number {
-    return limitBytes - Math.min(limitBytes / 16, 16 * mebibyte + limitBytes / 256);
 }
 
 /** Pinned memory of the host for rows and groups on their way. */
@@ -139,22 +134,10 @@ function chooseMergeRows({ shape, rows, limitBytes }: GroupSizeRequest, sizes: O
 /** The rest of the limit, or what all rows need when the last pages of all partitions are almost empty. */
 function choosePages(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { shape, rows, limitBytes, debug } = request;
-    const budgetBytes = budgetOf(limitBytes);
     const least = leastPages(sizes);
     const all = Math.max(least, Math.ceil(rows / sizes.pageRows) + 2 ** sizes.radixBits);
     const most = Math.max(least, Math.ceil(all * (debug.residentShare ?? 1)));
-    const fits = (pages: number): boolean => groupDeviceBytes(shape, { ...sizes, pages }) <= budgetBytes;
-    if (!fits(least)) {
-        const wanted = formatBytes(groupDeviceBytes(shape, { ...sizes, pages: least }));
-        throw new NotOnDevice(`it takes ${wanted} of GPU memory at least`);
-    }
-    let [fitting, tooMany] = [least, most + 1];
-    while (fitting + 1 < tooMany) {
-        const pages = Math.floor((fitting + tooMany) / 2);
-        if (fits(pages)) fitting = pages;
-        else tooMany = pages;
-    }
-    return fitting;
+    return mostPages(least, most, limitBytes, (pages) => groupDeviceBytes(shape, { ...sizes, pages }));
 }
 
 /** Partial rows that leave GPU memory if partitions are as large as expected: those that find no page. */

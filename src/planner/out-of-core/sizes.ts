@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, formatBytes, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
+import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { DebugKnobs } from "../../model/debug-knobs.js";
 import type { OutOfCoreJoin, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
-import { NotOnDevice } from "../device-support.js";
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
 import { noFilter, type FilterDraft } from "./filter.js";
+import { mostPages } from "./pages.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
 
 const kibibyte = 1024;
@@ -52,11 +52,6 @@ export interface SizeRequest {
     readonly sparing: boolean;
     readonly filter: FilterDraft;
     readonly debug: DebugKnobs;
-}
-
-/** Blocks are rounded up to 2 MiB, and small ones are taken while the join runs. */
-function budgetOf(limitBytes: number): number {
-    return limitBytes - Math.min(limitBytes / 16, 16 * mebibyte + limitBytes / 256);
 }
 
 /** Pinned memory of the host for rows on their way. */
@@ -107,21 +102,9 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
 /** The rest of the limit, or what all partitions need when their last pages are almost empty. */
 function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, limitBytes } = request;
-    const budgetBytes = budgetOf(limitBytes);
     const least = Math.ceil(sizes.chunkRows / sizes.pageRows) + 1;
     const most = Math.max(least, Math.ceil(buildRows / sizes.pageRows) + 2 ** sizes.radixBits);
-    const fits = (pages: number): boolean => deviceBytes(shape, { ...sizes, pages }) <= budgetBytes;
-    if (!fits(least)) {
-        const wanted = formatBytes(deviceBytes(shape, { ...sizes, pages: least }));
-        throw new NotOnDevice(`it takes ${wanted} of GPU memory at least`);
-    }
-    let [fitting, tooMany] = [least, most + 1];
-    while (fitting + 1 < tooMany) {
-        const pages = Math.floor((fitting + tooMany) / 2);
-        if (fits(pages)) fitting = pages;
-        else tooMany = pages;
-    }
-    return fitting;
+    return mostPages(least, most, limitBytes, (pages) => deviceBytes(shape, { ...sizes, pages }));
 }
 
 /**
