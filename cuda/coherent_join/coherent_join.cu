@@ -40,7 +40,7 @@ class CoherentJoin::Work {
     Work(Device& device, const CoherentSpec& spec, Device* peer)
         : device_(device),
           spec_(spec),
-          shape_(CoherentShape::make(spec, device.memory().limit_bytes())),
+          shape_(CoherentShape::make(spec, device)),
           area_(device, area_spec(device, spec, shape_, peer != nullptr), reachable(device, peer)),
           build_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits),
           probe_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits) {}
@@ -59,7 +59,7 @@ class CoherentJoin::Work {
         report_.probe_ms = milliseconds_since(start);
         start = Clock::now();
         const uint64_t row_bytes = shape_.rows.row_bytes();
-        report_.h2d_bytes = (build_.rows() + probe_.rows()) * row_bytes;
+        report_.h2d_bytes = input_bytes_;
         report_.spilled_rows[0] = build_.far_rows();
         report_.spilled_rows[1] = probe_.far_rows();
         for (int side = 0; side < 2; ++side) report_.spilled_bytes[side] = report_.spilled_rows[side] * row_bytes;
@@ -81,6 +81,7 @@ class CoherentJoin::Work {
     bool gives_rows() const { return spec_.join.result == OutOfCoreResult::kRows; }
     const StageTimes& stages() const { return stages_; }
     const PageArea& area() const { return area_; }
+    const FarSide& build_side() const { return build_; }
 
   private:
     void partition(ChunkSource& source, FarSide& side, uint64_t rows_max) {
@@ -88,16 +89,18 @@ class CoherentJoin::Work {
         while (source.next(chunk)) {
             device_.make_current();
             device_.check_cancelled();
-            if (chunk.key_valid != nullptr) throw Error(ErrorCode::kInvalid, "joins of far memory take no NULL keys");
             if (chunk.rows > rows_max - side.rows()) {
                 throw Error(ErrorCode::kInvalid, "a side has more rows than the join was made for");
             }
             FarRelation relation;
             relation.key = chunk.key;
-            relation.payload = chunk.columns.at(0);
+            relation.payload = chunk.columns.empty() ? chunk.key : chunk.columns[0];
+            relation.key_valid = chunk.key_valid;
             relation.rows = chunk.rows;
             relation.column_bytes = spec_.join.key_bytes;
-            side.partition(relation, first_pass_options(spec_));
+            side.partition(relation, first_pass_options(spec_, device_.properties()));
+            input_bytes_ += chunk.rows * (chunk.columns.empty() ? 1 : 2) * relation.column_bytes;
+            if (chunk.key_valid != nullptr) input_bytes_ += (chunk.rows + 31) / 32 * sizeof(uint32_t);
             source.release();
         }
     }
@@ -109,6 +112,7 @@ class CoherentJoin::Work {
     FarSide build_;
     FarSide probe_;
     OutOfCoreReport report_;
+    uint64_t input_bytes_ = 0;
     StageTimes stages_;
 };
 
@@ -147,6 +151,9 @@ const OutOfCoreReport& CoherentJoin::probe(ChunkSource& source, ResultSink* sink
     return *report;
 }
 
+const std::vector<uint64_t>& CoherentJoin::partition_rows() const {
+    return work_->build_side().partition_rows();
+}
 const StageTimes& CoherentJoin::stages() const {
     return work_->stages();
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/device.hpp"
@@ -25,7 +26,7 @@
 namespace spillway::cuda {
 
 struct CoherentOptions {
-    FarPartitioner partitioner = FarPartitioner::kHierarchical;
+    std::optional<FarPartitioner> partitioner;  // none: best_far_partitioner()
     uint32_t partition_grid = 0;  // blocks of the first pass, of which a multiprocessor takes one; 0: on all of them
     uint32_t gather_grid = 0;     // blocks that gather while others join; 0: the policy's
     // A gathering block fills the shared memory of its multiprocessor, so that the join has the others: the share of
@@ -37,8 +38,9 @@ struct CoherentOptions {
     // Counts and sums: rows of both sides are gathered, partitioned once more and joined in shared memory, as in the
     // paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
     bool second_pass = true;
-    uint64_t page_rows = 0;   // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
-    uint64_t group_rows = 0;  // of a side that are gathered at once, or indexed, about; 0: the policy's
+    uint64_t device_bytes = 0;  // GPU memory that the join may take in all; 0: what is free
+    uint64_t page_rows = 0;     // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
+    uint64_t group_rows = 0;    // of a side that are gathered at once, or indexed, about; 0: the policy's
     // Pages by tier, in turns of this proportion (section 5.3 of the paper), so that memory of the GPU and the link are
     // used at the same time. None: as many of the GPU's as its limit leaves, then the peer's if there is one, else the
     // host's.
@@ -47,8 +49,8 @@ struct CoherentOptions {
 };
 
 struct CoherentSpec {
-    // Inner joins of a key and a payload of the same width, 4 or 8 bytes, without NULL keys. Of the sizes: radix_bits,
-    // spill_bytes (host memory for pages at most), result_rows and result_slots.
+    // Inner joins of a key and a payload of the same width, 4 or 8 bytes. A side without a payload takes its key for
+    // one. Of the sizes: radix_bits, spill_bytes (host memory for pages at most), result_rows and result_slots.
     OutOfCoreSpec join;
     uint64_t rows[2] = {};  // of build and probe side, at most: pages for them are taken before they come
     CoherentOptions options;
@@ -67,8 +69,9 @@ class CoherentJoin {
     CoherentJoin(const CoherentJoin&) = delete;
     CoherentJoin& operator=(const CoherentJoin&) = delete;
 
-    // Chunks are of memory that kernels read, of any size: the fewer, the better.
+    // Chunks are of memory that kernels read, of any size: the fewer, the better. Rows without a key find no partner.
     void build(ChunkSource& source);
+    const std::vector<uint64_t>& partition_rows() const;  // of the build side, those that have a key
     // sink: nullptr unless rows are wanted. Of the report, spilled rows are those on pages of other memory than the
     // GPU's, h2d_bytes what kernels read of chunks and such pages, d2h_bytes what they write to such pages, and
     // results.

@@ -30,7 +30,8 @@ uint64_t floor_power_of_two(uint64_t value) {
 void check(const CoherentSpec& spec) {
     require(spec.join.kind.inner(), "inner joins alone");
     for (const std::vector<uint32_t>& widths : spec.join.widths) {
-        require(widths.size() == 1 && widths[0] == spec.join.key_bytes, "a payload of the key's width on both sides");
+        require(widths.empty() || (widths.size() == 1 && widths[0] == spec.join.key_bytes),
+                "no payload, or one of the key's width");
     }
     require(spec.options.chunks > 0, "a side comes in at least a chunk");
 }
@@ -38,6 +39,11 @@ void check(const CoherentSpec& spec) {
 // As far_pages_needed() of all chunks, however they are cut.
 uint64_t pages_of_side(uint64_t rows, uint64_t chunks, uint64_t page_rows, int radix_bits) {
     return rows / page_rows + std::min(rows, chunks << radix_bits);
+}
+
+uint64_t limit_of(const CoherentSpec& spec, Device& device) {
+    const uint64_t limit_bytes = device.memory().limit_bytes();
+    return spec.options.device_bytes == 0 ? limit_bytes : std::min(spec.options.device_bytes, limit_bytes);
 }
 
 // Result rows need places of their own, which an index's probes count before they write.
@@ -59,17 +65,20 @@ uint64_t group_rows_for(const CoherentSpec& spec, uint64_t row_bytes, uint64_t l
 
 }  // namespace
 
-FarPartitionOptions first_pass_options(const CoherentSpec& spec) {
+FarPartitionOptions first_pass_options(const CoherentSpec& spec, const DeviceProperties& properties) {
     FarPartitionOptions options;
-    options.partitioner = spec.options.partitioner;
     options.radix_bits = spec.join.sizes.radix_bits;
+    options.partitioner =
+        spec.options.partitioner.value_or(best_far_partitioner(properties, spec.join.key_bytes, options.radix_bits));
     options.grid = spec.options.partition_grid;
     return options;
 }
 
-CoherentShape CoherentShape::make(const CoherentSpec& spec, uint64_t limit_bytes) {
+CoherentShape CoherentShape::make(const CoherentSpec& spec, Device& device) {
     check(spec);
+    const uint64_t limit_bytes = limit_of(spec, device);
     OutOfCoreSpec join = spec.join;
+    for (std::vector<uint32_t>& widths : join.widths) widths.resize(1, join.key_bytes);  // where there is none, the key
     join.sizes.chunk_rows = std::max<uint64_t>(1, join.sizes.chunk_rows);
     const JoinShape staged = JoinShape::make(join);  // checks the result's columns
     CoherentShape shape;
@@ -101,7 +110,7 @@ CoherentShape CoherentShape::make(const CoherentSpec& spec, uint64_t limit_bytes
 
 uint64_t CoherentShape::partition_bytes(const DeviceProperties& properties, const CoherentSpec& spec) const {
     // Directory of at most 4 slots per page, two lists of addresses; cursors, counts and first pages of partitions.
-    return far_buffer_bytes(properties, first_pass_options(spec), spec.join.key_bytes) +
+    return far_buffer_bytes(properties, first_pass_options(spec, properties), spec.join.key_bytes) +
            pages * (2 * kDirectorySlotsPerPage + 2) * sizeof(uint64_t) + partitions * 4 * sizeof(uint64_t);
 }
 
@@ -145,10 +154,10 @@ uint64_t CoherentShape::join_bytes(const CoherentSpec& spec) const {
 StripeShares CoherentShape::shares(Device& device, const CoherentSpec& spec, bool has_peer) const {
     const StripeShares& wanted = spec.options.shares;
     if (wanted.device + uint64_t{wanted.peer} + wanted.host > 0) return wanted;
+    const uint64_t limit_bytes = limit_of(spec, device);
     const uint64_t used_bytes = std::max(partition_bytes(device.properties(), spec), join_bytes(spec)) +
-                                pages * sizeof(char*) + kCoherentReserveBytes +
-                                device.memory().limit_bytes() / kCoherentReserveShare;
-    const uint64_t free_bytes = device.memory().free_bytes();
+                                pages * sizeof(char*) + kCoherentReserveBytes + limit_bytes / kCoherentReserveShare;
+    const uint64_t free_bytes = std::min(device.memory().free_bytes(), limit_bytes);
     const uint64_t cache_bytes = free_bytes > used_bytes ? free_bytes - used_bytes : 0;
     const uint64_t near_pages = std::min(pages, cache_bytes / page_bytes());
     StripeShares shares;

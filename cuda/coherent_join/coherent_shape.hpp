@@ -22,7 +22,7 @@ struct CoherentShape {
     bool second_pass = false;  // of both sides, not an index
 
     // Throws kInvalid for what cannot work.
-    static CoherentShape make(const CoherentSpec& spec, uint64_t limit_bytes);
+    static CoherentShape make(const CoherentSpec& spec, Device& device);
 
     uint64_t page_bytes() const { return page_rows * rows.row_bytes(); }
     uint64_t group_rows() const { return group_pages * page_rows; }
@@ -36,6 +36,6 @@ struct CoherentShape {
     StripeShares shares(Device& device, const CoherentSpec& spec, bool has_peer) const;
 };
 
-FarPartitionOptions first_pass_options(const CoherentSpec& spec);
+FarPartitionOptions first_pass_options(const CoherentSpec& spec, const DeviceProperties& properties);
 
 }  // namespace spillway::cuda

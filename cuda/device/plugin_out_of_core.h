@@ -74,6 +74,22 @@ typedef struct spillway_cuda_output_column {
     uint32_t column;
 } spillway_cuda_output_column;
 
+/* Which partitioner of cuda/far_partition takes the first pass, by its number; or the one that suits the GPU. */
+enum { SPILLWAY_CUDA_BEST_PARTITIONER = -1 };
+
+/*
+ * Of a join by kernels alone, which read and write host memory themselves: one that gives pairs, of sides with no
+ * column or one of the key's width. Of the sizes it uses radix_bits, chunk_rows, page_rows, spill_bytes (host memory
+ * for pages at most), result_rows and result_slots.
+ */
+typedef struct spillway_cuda_coherent {
+    uint64_t rows[2];          /* of each side at most: pages for them are taken when the join begins */
+    uint64_t device_bytes;     /* GPU memory that the join may take; pages that it has no room for are the host's */
+    int32_t partitioner;       /* SPILLWAY_CUDA_BEST_PARTITIONER, or FarPartitioner */
+    uint32_t partition_blocks; /* blocks of the first pass, one per multiprocessor at most; 0: on all of them */
+    uint32_t gather_blocks;    /* ... that gather rows while the others join; 0: a quarter of them */
+} spillway_cuda_coherent;
+
 /* As OutOfCoreSizes. */
 typedef struct spillway_cuda_out_of_core_sizes {
     uint32_t radix_bits;
@@ -102,7 +118,8 @@ typedef struct spillway_cuda_out_of_core_spec {
     uint64_t output_count;
     const spillway_cuda_output_column* outputs; /* rows and sums */
     spillway_cuda_out_of_core_sizes sizes;
-    const spillway_cuda_disk* disk; /* NULL: none */
+    const spillway_cuda_disk* disk;         /* NULL: none */
+    const spillway_cuda_coherent* coherent; /* NULL: copy engines bring chunks in and packed rows out */
 } spillway_cuda_out_of_core_spec;
 
 typedef struct spillway_cuda_out_of_core_report {

@@ -14,10 +14,12 @@
 // more read for a histogram on the GPU; kHierarchical also writes and reads n * t in GPU memory.
 namespace spillway::cuda {
 
-// Key and payload have the same width.
+// Key and payload have the same width, and may be the same column.
 struct FarRelation {
     const void* key = nullptr;  // at multiples of column_bytes
     const void* payload = nullptr;
+    // A bit per row in whole words, 1 = has a key; the others go to no partition. nullptr: all have. For pages alone.
+    const uint32_t* key_valid = nullptr;
     uint64_t rows = 0;
     uint32_t column_bytes = 8;  // 4 or 8
 };
@@ -81,6 +83,10 @@ struct FarPartitions {
 //   pages would have been, and the contents of the pages are undefined.
 FarPartitions far_partition(Device& device, const FarRelation& relation, const FarDestination& destination,
                             const FarPartitionOptions& options);
+
+// The fastest that the device has for so many bits: kBulk from compute capability 9.0 on, where it was so end to end
+// over PCIe and NVLink (docs/out-of-core.md), else kHierarchical.
+FarPartitioner best_far_partitioner(const DeviceProperties& properties, uint32_t column_bytes, int radix_bits);
 
 // Radix bits that the shared memory of a block allows.
 int far_bits_max(const DeviceProperties& properties, FarPartitioner partitioner, uint32_t column_bytes);

@@ -19,6 +19,9 @@ namespace spillway::cuda {
 
 constexpr int kFarBitsMax = 12;
 
+// The first compute capability with bulk copies.
+constexpr int kBulkCopiesMajor = 9;
+
 // 132 blocks of 512 threads suffice to read at the rate of the link. Rows that a thread has under way: 4 of 16 bytes,
 // 64 KiB per multiprocessor, where 376 GB/s at a latency of some 2 us take 6.
 constexpr int kFarThreads = 512;

@@ -85,6 +85,14 @@ int far_bits_max(const DeviceProperties& properties, FarPartitioner partitioner,
     return options.radix_bits;
 }
 
+FarPartitioner best_far_partitioner(const DeviceProperties& properties, uint32_t column_bytes, int radix_bits) {
+    for (const auto partitioner : {FarPartitioner::kBulk, FarPartitioner::kHierarchical}) {
+        if (partitioner == FarPartitioner::kBulk && properties.compute_major < kBulkCopiesMajor) continue;
+        if (radix_bits <= far_bits_max(properties, partitioner, column_bytes)) return partitioner;
+    }
+    return FarPartitioner::kLinear;
+}
+
 uint64_t far_buffer_bytes(const DeviceProperties& properties, const FarPartitionOptions& options,
                           uint32_t column_bytes) {
     const FarSizes sizes = far_sizes(properties, options, 2 * column_bytes, 0);

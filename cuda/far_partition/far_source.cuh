@@ -41,11 +41,16 @@ template <int kWords>
 struct FarColumns {
     using Tuple = FarTuple<kWords>;
     const typename Tuple::Column* keys;
-    const typename Tuple::Column* payloads;
+    const typename Tuple::Column* payloads;  // the keys themselves are read once
+    const uint32_t* key_valid;               // nullptr: all rows have a key
     uint64_t rows;
 
+    __device__ bool has_key(uint64_t row) const {
+        return key_valid == nullptr || (__ldcs(&key_valid[row / 32]) >> (row % 32) & 1) != 0;
+    }
     __device__ typename Tuple::Row load(uint64_t row) const {
-        return Tuple::make(__ldcs(&keys[row]), __ldcs(&payloads[row]));
+        const typename Tuple::Column key = __ldcs(&keys[row]);
+        return Tuple::make(key, payloads == keys ? key : __ldcs(&payloads[row]));
     }
 };
 
@@ -66,8 +71,9 @@ __device__ inline RowSlice block_slice(uint64_t rows) {
     return {row(first), row(last)};
 }
 
-// body(row, there) for the block's slice, by whole warps: in the last one lanes may have no row. Loads of
-// kFarRowsPerThread rows are under way at once.
+// body(row, there) for the block's slice, by whole warps: lanes may have no row, in the last one or where a row has no
+// key. Loads of kFarRowsPerThread rows are under way at once.
+static_assert(kFarRowsPerThread <= 32, "a bit for each of a thread's rows");
 template <int kWords, class Body>
 __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
     const RowSlice slice = block_slice(in.rows);
@@ -75,15 +81,16 @@ __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
     const uint64_t stride = blockDim.x / kWarpThreads * kStep;
     for (uint64_t base = slice.begin + warp_index() * kStep; base < slice.end; base += stride) {
         typename FarTuple<kWords>::Row rows[kFarRowsPerThread] = {};
+        uint32_t there = 0;
 #pragma unroll
         for (int i = 0; i < kFarRowsPerThread; ++i) {
             const uint64_t row = base + i * kWarpThreads + lane_index();
-            if (row < slice.end) rows[i] = in.load(row);
+            if (row >= slice.end || !in.has_key(row)) continue;
+            rows[i] = in.load(row);
+            there |= 1U << i;
         }
 #pragma unroll
-        for (int i = 0; i < kFarRowsPerThread; ++i) {
-            body(rows[i], base + i * kWarpThreads + lane_index() < slice.end);
-        }
+        for (int i = 0; i < kFarRowsPerThread; ++i) body(rows[i], (there >> i & 1) != 0);
     }
 }
 

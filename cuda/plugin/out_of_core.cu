@@ -4,6 +4,7 @@
 #include <mutex>
 #include <vector>
 
+#include "coherent_join/coherent_join.hpp"
 #include "device/guard.hpp"
 #include "out_of_core/out_of_core_join.hpp"
 #include "plugin/handles.hpp"
@@ -14,7 +15,7 @@
 struct spillway_cuda_out_of_core {
     spillway_cuda_out_of_core(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreSpec& spec,
                               const spillway_cuda_disk* given)
-        : child(gpu), columns(spec.output.size()), disk(given), join(gpu->device, spec, nullptr, disk.usable()) {
+        : child(gpu), columns(spec.output.size()), disk(given) {
         widths[0] = spec.widths[0].size();
         widths[1] = spec.widths[1].size();
     }
@@ -22,12 +23,17 @@ struct spillway_cuda_out_of_core {
     size_t widths[2];  // numbers of columns
     size_t columns;    // of the output
     spillway::cuda::CallbackDisk disk;
-    spillway::cuda::OutOfCoreJoin join;
+    // One of them.
+    std::unique_ptr<spillway::cuda::OutOfCoreJoin> staged;
+    std::unique_ptr<spillway::cuda::CoherentJoin> coherent;
 };
 
 namespace spillway::cuda {
 
 namespace {
+
+// More would be chunks of few rows: each leaves a page of each partition unfilled.
+constexpr uint64_t kChunksMax = 1ULL << 20;
 
 OutOfCoreSizes sizes_of(const spillway_cuda_out_of_core_sizes& given) {
     OutOfCoreSizes sizes;
@@ -66,6 +72,28 @@ OutOfCoreSpec spec_of(const spillway_cuda_out_of_core_spec& given) {
             {enumerator(column.side, OutputSide::kPresence, "a result column is of no known side"), column.column});
     }
     spec.sizes = sizes_of(given.sizes);
+    return spec;
+}
+
+CoherentSpec coherent_spec_of(const OutOfCoreSpec& join, const spillway_cuda_coherent& given) {
+    require(join.sizes.chunk_rows > 0, "chunks have at least a row");
+    CoherentSpec spec;
+    spec.join = join;
+    CoherentOptions& options = spec.options;
+    options.device_bytes = given.device_bytes;
+    uint64_t chunks = 1;
+    for (int side = 0; side < 2; ++side) {
+        spec.rows[side] = given.rows[side];
+        chunks = std::max(chunks, (given.rows[side] + join.sizes.chunk_rows - 1) / join.sizes.chunk_rows);
+    }
+    require(chunks <= kChunksMax, "a join by kernels alone has too many chunks");
+    options.chunks = static_cast<uint32_t>(chunks);
+    if (given.partitioner != SPILLWAY_CUDA_BEST_PARTITIONER) {
+        options.partitioner = enumerator(given.partitioner, FarPartitioner::kBulk, "there is no such partitioner");
+    }
+    options.partition_grid = given.partition_blocks;
+    options.gather_grid = given.gather_blocks;
+    options.page_rows = join.sizes.page_rows;
     return spec;
 }
 
@@ -108,7 +136,10 @@ void run(spillway_cuda_out_of_core* join, int side, const spillway_cuda_source& 
 
 void out_of_core_bytes_call(const spillway_cuda_out_of_core_spec* spec, uint64_t* bytes, spillway_cuda_status* status) {
     *bytes = 0;
-    guarded(status, [&] { *bytes = OutOfCoreJoin::device_bytes(spec_of(*spec)); });
+    guarded(status, [&] {
+        const OutOfCoreSpec staged = spec_of(*spec);
+        *bytes = spec->coherent == nullptr ? OutOfCoreJoin::device_bytes(staged) : spec->coherent->device_bytes;
+    });
 }
 
 void begin_out_of_core_call(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spec* spec,
@@ -119,7 +150,13 @@ void begin_out_of_core_call(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_c
         std::lock_guard<std::mutex> lock(gpu->mutex);
         gpu->device.make_current();
         gpu->device.check_cancelled();
-        *join = std::make_unique<spillway_cuda_out_of_core>(gpu, wanted, spec->disk).release();
+        auto begun = std::make_unique<spillway_cuda_out_of_core>(gpu, wanted, spec->disk);
+        if (spec->coherent == nullptr) {
+            begun->staged = std::make_unique<OutOfCoreJoin>(gpu->device, wanted, nullptr, begun->disk.usable());
+        } else {
+            begun->coherent = std::make_unique<CoherentJoin>(gpu->device, coherent_spec_of(wanted, *spec->coherent));
+        }
+        *join = begun.release();
     });
 }
 
@@ -127,8 +164,9 @@ void build_out_of_core_call(spillway_cuda_out_of_core* join, const spillway_cuda
                             const spillway_cuda_sink* sink, uint64_t* partition_rows, spillway_cuda_status* status) {
     guarded(status, [&] {
         run(join, SPILLWAY_CUDA_BUILD, *source, sink, [&](ChunkSource& chunks, ResultSink* rows) {
-            join->join.build(chunks, rows);
-            const std::vector<uint64_t>& found = join->join.partition_rows();
+            join->coherent != nullptr ? join->coherent->build(chunks) : join->staged->build(chunks, rows);
+            const std::vector<uint64_t>& found =
+                join->coherent != nullptr ? join->coherent->partition_rows() : join->staged->partition_rows();
             if (partition_rows != nullptr) std::copy(found.begin(), found.end(), partition_rows);
         });
     });
@@ -140,7 +178,9 @@ void probe_out_of_core_call(spillway_cuda_out_of_core* join, const spillway_cuda
     *report = {};
     guarded(status, [&] {
         run(join, SPILLWAY_CUDA_PROBE, *source, sink, [&](ChunkSource& chunks, ResultSink* rows) {
-            tell(join->join.probe(chunks, rows), join->child.gpu()->device, sums, report);
+            const OutOfCoreReport& done =
+                join->coherent != nullptr ? join->coherent->probe(chunks, rows) : join->staged->probe(chunks, rows);
+            tell(done, join->child.gpu()->device, sums, report);
         });
     });
 }

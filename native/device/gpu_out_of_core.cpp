@@ -34,11 +34,20 @@ struct PlainSpec {
                       sizes.spill_bytes, sizes.result_rows,         sizes.disk_block_bytes, sizes.disk_blocks,
                       sizes.filter_words};
         spec.disk = to == nullptr ? nullptr : &disk;
+        if (!from.coherent) return;
+        const GpuCoherent& given = *from.coherent;
+        coherent = {{given.rows[kBuildSide], given.rows[kProbeSide]},
+                    given.device_bytes,
+                    static_cast<int32_t>(given.partitioner),
+                    given.partition_blocks,
+                    given.gather_blocks};
+        spec.coherent = &coherent;
     }
     PlainSpec(const PlainSpec&) = delete;
 
     std::vector<spillway_cuda_output_column> outputs;
     const spillway_cuda_disk disk;
+    spillway_cuda_coherent coherent{};
     spillway_cuda_out_of_core_spec spec{};
 };
 
@@ -68,6 +77,14 @@ uint32_t GpuOutOfCoreSpec::output_width(const GpuOutputColumn& output) const {
 
 bool GpuOutOfCoreSpec::keeps_lone_probe_rows() const {
     return keep_unmatched_probe || (emit == GpuJoinEmit::kProbeOnce && anti);
+}
+
+bool GpuOutOfCoreSpec::can_be_coherent() const {
+    const bool pairs = emit == GpuJoinEmit::kPairs && !keep_unmatched_build && !keep_unmatched_probe;
+    const auto fits = [this](const std::vector<uint32_t>& of) {
+        return of.empty() || (of.size() == 1 && of[0] == key_bytes);
+    };
+    return pairs && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
 }
 
 uint64_t GpuOutOfCoreJoin::device_bytes(const GpuDevice& device, const GpuOutOfCoreSpec& spec) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "device/gpu_device.hpp"
@@ -51,6 +52,19 @@ struct GpuOutputColumn {
 constexpr size_t kBuildSide = 0;
 constexpr size_t kProbeSide = 1;
 
+// Numbers are those of the plugin.
+enum class GpuPartitioner : int8_t { kBest = -1, kStandard, kLinear, kShared, kHierarchical, kBulk };
+
+// A join by kernels alone, which read and write host memory themselves; of the sizes it uses radix_bits, chunk_rows,
+// page_rows, spill_bytes, result_rows and result_slots.
+struct GpuCoherent {
+    uint64_t rows[2] = {};      // of each side at most
+    uint64_t device_bytes = 0;  // GPU memory that the join may take
+    GpuPartitioner partitioner = GpuPartitioner::kBest;
+    uint32_t partition_blocks = 0;  // 0: as many as there are multiprocessors
+    uint32_t gather_blocks = 0;     // 0: the plugin's share of them
+};
+
 struct GpuOutOfCoreSpec {
     uint32_t key_bytes = 8;
     std::vector<uint32_t> widths[2];  // of the columns of each side beside its key
@@ -61,10 +75,13 @@ struct GpuOutOfCoreSpec {
     GpuOutOfCoreResult result = GpuOutOfCoreResult::kCount;
     std::vector<GpuOutputColumn> outputs;  // kRows, kSums
     GpuOutOfCoreSizes sizes;
+    std::optional<GpuCoherent> coherent;  // none: copy engines bring chunks in and packed rows out
 
     uint32_t output_width(const GpuOutputColumn& output) const;
     // A filter would lose rows of the result.
     bool keeps_lone_probe_rows() const;
+    // Kernels alone can run it: pairs, of sides with no column or one of the key's width.
+    bool can_be_coherent() const;
 };
 
 struct GpuOutOfCoreReport {

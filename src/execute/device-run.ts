@@ -96,10 +96,10 @@ export class DeviceRun {
 
     async #outOfCore(stage: OutOfCoreStage): Promise<number> {
         const { job, plan, tracker } = this.parts;
-        const { layout, sizes } = stage;
+        const { layout, sizes, coherent } = stage;
         const [build, probe] = [this.sourceOf(stage.buildInput), this.sourceOf(stage.probeInput)];
         const { gathered: _, join, ...decided } = layout;
-        const spec = { ...decided, join: { ...join, sizes }, workers: plan.threads };
+        const spec = { ...decided, join: { ...join, sizes, coherent }, workers: plan.threads };
         const sink = join.result === "count" ? undefined : await this.parts.openSink();
         // As deliver: the reader of batches may run queries of its own before it reads on.
         if (plan.sink === "batches") this.#leave();

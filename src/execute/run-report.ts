@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OutOfCoreGroupPrediction, OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCorePrediction, OutOfCoreStage } from "../plan/out-of-core-stage.js";
+import type { OutOfCorePathName } from "../model/debug-knobs.js";
 import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 
 /** Time of an operation on the GPU by what it was spent on; what is missing to elapsedMs is mostly the host's. */
@@ -15,6 +16,8 @@ export interface DevicePhases {
 
 /** What a join out of core sent over the link and spilled, beside what was predicted. */
 export interface OutOfCoreReport {
+    /** Copy engines and packed rows, or kernels that read and wrote host memory themselves. */
+    path: OutOfCorePathName;
     /** To the GPU: chunks of both sides, spilled rows that came back. */
     h2dBytes: number;
     /** From it: spilled rows, result rows. */
@@ -26,7 +29,7 @@ export interface OutOfCoreReport {
     spilledRows: { build: number; probe: number };
     /** Probe rows that the Bloom filter kept out, with those that have no key; 0 where there is no filter. */
     droppedRows: number;
-    /** As packed. */
+    /** As packed; on the coherent path rows are not. */
     spilledBytes: { build: number; probe: number };
     /** Of them, what host memory had no room for; more is read where partitions come back several times. */
     diskWrittenBytes: number;
@@ -168,8 +171,8 @@ export function copyReport(elapsedMs: number, bytes: number): DeviceStageReport 
 
 /** Of a join out of core. */
 export function outOfCoreReport(
-    { predicted }: OutOfCoreStage,
-    measured: Omit<OutOfCoreReport, "predicted"> & { rows: number; peakBytes: number }
+    { predicted, path }: OutOfCoreStage,
+    measured: Omit<OutOfCoreReport, "predicted" | "path"> & { rows: number; peakBytes: number }
 ): DeviceStageReport {
     const { rows: _, peakBytes, ...outOfCore } = measured;
     const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs } = outOfCore;
@@ -178,7 +181,7 @@ export function outOfCoreReport(
         elapsedMs,
         ...rate(h2dBytes + d2hBytes, elapsedMs),
         peakBytes,
-        outOfCore: { ...outOfCore, predicted: { ...predicted } }
+        outOfCore: { path: path.runs, ...outOfCore, predicted: { ...predicted } }
     };
 }
 

@@ -8,6 +8,14 @@ export type AlgorithmName = (typeof algorithms)[number];
 export const hashingSchemes = ["linearProbing", "bucketChaining", "perfect"] as const;
 export type HashingScheme = (typeof hashingSchemes)[number];
 
+export const outOfCorePaths = ["staged", "coherent"] as const;
+/** Joins out of core: by copy engines and packed rows, or by kernels that read and write host memory themselves. */
+export type OutOfCorePathName = (typeof outOfCorePaths)[number];
+
+export const farPartitioners = ["standard", "linear", "shared", "hierarchical", "bulk"] as const;
+/** How kernels partition rows of host memory (cuda/far_partition). */
+export type FarPartitioner = (typeof farPartitioners)[number];
+
 /**
  * Overrides of the planner's decisions for tests and experiments. UNSTABLE: names and meanings may change in any
  * release, and a combination that the budget cannot hold fails.
@@ -49,6 +57,14 @@ export interface DebugKnobs {
     hostSpillBytes?: number;
     /** Joins out of core: a Bloom filter of the build side's keys, for types of join that may have one; or none. */
     filter?: boolean;
+    /** Joins out of core: the way of their rows, where a join can take it. */
+    path?: OutOfCorePathName;
+    /** On the coherent path: what partitions both sides. */
+    partitioner?: FarPartitioner;
+    /** ... in so many blocks. */
+    partitionBlocks?: number;
+    /** On the coherent path: blocks that gather partitions while others are joined. */
+    gatherBlocks?: number;
 }
 
 export const debugKnobNames = [
@@ -70,10 +86,16 @@ export const debugKnobNames = [
     "chunkRows",
     "residentShare",
     "hostSpillBytes",
-    "filter"
+    "filter",
+    "path",
+    "partitioner",
+    "partitionBlocks",
+    "gatherBlocks"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
 const largestRadixBits = 14; // native/model/stage_spec.hpp
+/** More than any GPU has multiprocessors. */
+const blocksMax = 1024;
 const pageBytesRange = [1024, 2 * 1024 * 1024] as const; // native/memory/page_pool.hpp
 
 export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
@@ -103,7 +125,9 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER],
         ["pieceRows", 1, Number.MAX_SAFE_INTEGER],
         ["chunkRows", 64, 2 ** 30],
-        ["hostSpillBytes", 0, Number.MAX_SAFE_INTEGER]
+        ["hostSpillBytes", 0, Number.MAX_SAFE_INTEGER],
+        ["partitionBlocks", 1, blocksMax],
+        ["gatherBlocks", 1, blocksMax]
     ] as const;
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
@@ -122,5 +146,9 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         knobs.algorithm = checkOneOf(given["algorithm"], option("algorithm"), algorithms);
     }
     if (given["scheme"] !== undefined) knobs.scheme = checkOneOf(given["scheme"], option("scheme"), hashingSchemes);
+    if (given["path"] !== undefined) knobs.path = checkOneOf(given["path"], option("path"), outOfCorePaths);
+    if (given["partitioner"] !== undefined) {
+        knobs.partitioner = checkOneOf(given["partitioner"], option("partitioner"), farPartitioners);
+    }
     return knobs;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec } from "../model/column-type.js";
+import type { FarPartitioner, OutOfCorePathName } from "../model/debug-knobs.js";
 import type { StageCommon } from "./stage.js";
 
 /** What the plan decides of a join out of core; mirrors OutOfCoreSizes in cuda/out_of_core/out_of_core_join.hpp. */
@@ -9,7 +10,7 @@ export interface OutOfCoreSizes {
     readonly chunkRows: number;
     /** Chunks in GPU memory at once. */
     readonly chunkSlots: number;
-    /** Of a page of build rows: a power of two. */
+    /** Of a page of rows, of the build side alone where path is "staged": a power of two. */
     readonly pageRows: number;
     readonly pages: number;
     /** Partitions of the build side that begin in GPU memory. */
@@ -33,6 +34,19 @@ export interface OutOfCoreOutput {
     readonly column: number;
 }
 
+/**
+ * Kernels read both sides from host memory and write their partitions to pages of GPU and host memory; of the sizes,
+ * pages are those of both sides in all, and spilled rows those on pages of host memory.
+ */
+export interface OutOfCoreCoherent {
+    /** GPU memory in all: pages lie there as far as it goes. */
+    readonly deviceBytes: number;
+    readonly partitioner: FarPartitioner | "auto";
+    /** Of kernels that partition, and of those that gather partitions while others join; 0: as many as are best. */
+    readonly partitionBlocks: number;
+    readonly gatherBlocks: number;
+}
+
 /** Mirrors GpuOutOfCoreSpec in native/device/gpu_out_of_core.hpp. */
 export interface OutOfCoreJoin {
     readonly keyBytes: 4 | 8;
@@ -46,7 +60,12 @@ export interface OutOfCoreJoin {
     readonly result: "count" | "rows";
     readonly outputs: readonly OutOfCoreOutput[];
     readonly sizes: OutOfCoreSizes;
+    /** null: copy engines bring chunks into GPU memory and packed rows out. */
+    readonly coherent: OutOfCoreCoherent | null;
 }
+
+/** What the join is whatever way its rows take: all but the sizes. */
+export type OutOfCoreShape = Omit<OutOfCoreJoin, "sizes" | "coherent">;
 
 /**
  * What the GPU compares: the keys' values side by side; the same and which of them are NULL, mixed; or a hash of them,
@@ -93,7 +112,7 @@ export interface OutOfCoreGathered {
 export interface OutOfCoreLayout {
     readonly keys: OutOfCoreKeys;
     readonly nullsEqual: boolean;
-    readonly join: Omit<OutOfCoreJoin, "sizes">;
+    readonly join: OutOfCoreShape;
     readonly build: OutOfCoreSide;
     readonly probe: OutOfCoreSide;
     readonly columns: readonly OutOfCoreColumn[];
@@ -108,7 +127,7 @@ export interface OutOfCoreLayout {
 export interface OutOfCorePrediction {
     readonly h2dBytes: number;
     readonly d2hBytes: number;
-    /** Packed, of both sides; part of both directions. */
+    /** Of both sides, packed where path is "staged"; part of both directions. */
     readonly spilledBytes: number;
     /** Of them, what host memory has no room for. */
     readonly diskBytes: number;
@@ -123,8 +142,8 @@ export interface OutOfCorePrediction {
 
 /** The way of rows between the GPU and host memory: copy engines, or kernels that read and write it themselves. */
 export interface OutOfCorePath {
-    readonly wanted: "staged" | "coherent";
-    readonly runs: "staged";
+    readonly wanted: OutOfCorePathName;
+    readonly runs: OutOfCorePathName;
     readonly reason: string;
 }
 
@@ -146,6 +165,7 @@ export interface OutOfCoreStage extends StageCommon {
     readonly probeInput: number;
     readonly layout: OutOfCoreLayout;
     readonly sizes: OutOfCoreSizes;
+    readonly coherent: OutOfCoreCoherent | null;
     readonly deviceBytes: number;
     /** Host memory for columns that are gathered. */
     readonly heldBytes: number;

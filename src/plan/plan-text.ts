@@ -89,21 +89,35 @@ function tablesOf({ kind }: PlanStage): string {
 }
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
-function outOfCoreLines({ sizes, predicted, path, layout, heldBytes, filter }: OutOfCoreStage): string[] {
-    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, buildMs, probeMs, spilledMs } = predicted;
+function outOfCoreLines({ sizes, predicted, path, layout, heldBytes, filter, coherent }: OutOfCoreStage): string[] {
+    const { h2dBytes, d2hBytes, spilledBytes, diskBytes } = predicted;
     const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
+    const where =
+        coherent === null
+            ? `${Math.round(100 * resident)} % of them stay in GPU memory`
+            : `in ${formatCount(sizes.pages)} pages of GPU and host memory, partitioner ${coherent.partitioner}`;
     return [
         `path: ${path.runs} (${path.reason})`,
-        `2^${sizes.radixBits} partitions, ${Math.round(100 * resident)} % of them stay in GPU memory, ` +
-            `chunks of ${formatCount(sizes.chunkRows)} rows`,
+        `2^${sizes.radixBits} partitions, ${where}, chunks of ${formatCount(sizes.chunkRows)} rows`,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
         ...diskLines(diskBytes, sizes.spillBytes),
         ...filterLines(filter, spilledBytes),
-        `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`,
+        phasesLine(predicted, coherent),
         ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
         ...gatherLines(layout, predicted, heldBytes)
     ];
+}
+
+function phasesLine(
+    { buildMs, probeMs, spilledMs }: OutOfCoreStage["predicted"],
+    coherent: OutOfCoreStage["coherent"]
+): string {
+    if (coherent === null) {
+        return `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`;
+    }
+    const join = `join ${formatMs(spilledMs)}`;
+    return `build side partitioned in ${formatMs(buildMs)}, probe side in ${formatMs(probeMs)}, ${join}`;
 }
 
 /** What of the spilled rows goes to disk. */

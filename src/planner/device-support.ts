@@ -10,6 +10,16 @@ export class NotOnDevice extends Error {
     }
 }
 
+/** What is made, or why it cannot run on the GPU. */
+export function attempt<T>(make: () => T): T | NotOnDevice {
+    try {
+        return make();
+    } catch (error) {
+        if (error instanceof NotOnDevice) return error;
+        throw error;
+    }
+}
+
 /** A column of a device table: that of a node of the query, or the values of its dictionary. */
 export interface Slot {
     readonly column: number;

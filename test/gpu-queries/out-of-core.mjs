@@ -102,7 +102,7 @@ async function sizes() {
             const disk = { diskBlockBytes: 2 ** 16, diskBlocks: 8, filterWords: 2 ** 12 };
             const layout = { ...shape, ...sides, outputs };
             const planned = { radixBits, chunkRows: 100_000, ...pages, ...rest, ...disk };
-            const told = addon.outOfCoreBytes(engine, { ...layout, sizes: planned });
+            const told = addon.outOfCoreBytes(engine, { ...layout, sizes: planned, coherent: null });
             if (told !== deviceBytes(layout, planned)) return `${told} instead of ${deviceBytes(layout, planned)}`;
         }
         addon.closeEngine(engine);

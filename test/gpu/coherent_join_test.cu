@@ -9,8 +9,8 @@
 
 #include "coherent_join/coherent_join.hpp"
 #include "gpu_test.hpp"
+#include "support/coherent_check.hpp"
 #include "support/error_of.hpp"
-#include "support/far_join_check.hpp"
 
 namespace spillway::gpu_test {
 
@@ -20,58 +20,7 @@ using cuda::ErrorCode;
 using cuda::FarPartitioner;
 using cuda::Tier;
 
-constexpr auto kCoherent = FarJoinAlgorithm::kTritonCoherent;
-constexpr uint64_t kPageRows = 16;
 constexpr uint64_t kAmpleBytes = 1ULL << 30;
-
-constexpr cuda::StripeShares kFarOnly{0, 0, 1};
-constexpr cuda::StripeShares kMixed{1, 0, 1};
-constexpr cuda::StripeShares kNearOnly{1, 0, 0};
-
-// Relations of one key and one payload of its width, joined as one chunk each.
-class CoherentCheck {
-  public:
-    CoherentCheck(const std::vector<uint64_t>& build_keys, const std::vector<uint64_t>& probe_keys, uint32_t width = 8)
-        : build_(build_keys, width, {width}, test_seed()),
-          probe_(probe_keys, width, {width}, test_seed() + 1),
-          check_(build_, probe_) {}
-
-    FarJoinSpec spec(OutOfCoreResult result, int radix_bits, uint64_t group_rows, cuda::StripeShares shares) const {
-        const uint64_t rows = std::max(build_.host().rows(), probe_.host().rows());
-        FarJoinSpec spec = check_.spec(result, ample_sizes(rows, radix_bits, rows + 1));
-        spec.join.sizes.result_rows = 500;
-        spec.shares = shares;
-        spec.coherent.page_rows = kPageRows;
-        spec.coherent.group_rows = group_rows;
-        spec.coherent.chunks = 1;
-        return spec;
-    }
-    void expect(const FarJoinSpec& spec, const std::string& what) const { check_.expect(kCoherent, spec, what); }
-    // Rows, and one of sums and count; all in the full suite.
-    void all(FarJoinSpec spec, const std::string& what) const {
-        for (const auto result : {OutOfCoreResult::kRows, OutOfCoreResult::kSums, OutOfCoreResult::kCount}) {
-            const bool odd = check_.relations().expected_rows() % 2 != 0;
-            const bool left_out = odd ? result == OutOfCoreResult::kSums : result == OutOfCoreResult::kCount;
-            if (left_out && !full_suite()) continue;
-            spec.join.result = result;
-            spec.join.output = check_.spec(result, spec.join.sizes).join.output;
-            expect(spec, what);
-            if (result == OutOfCoreResult::kRows || !full_suite()) continue;
-            FarJoinSpec indexed = spec;
-            indexed.coherent.second_pass = false;
-            expect(indexed, what + ", indexed");
-        }
-    }
-    FarJoinOutcome run(const FarJoinSpec& spec, cuda::Device& device = test_device()) const {
-        return check_.run(device, kCoherent, spec);
-    }
-    const FarJoinCheck& check() const { return check_; }
-
-  private:
-    const KeyedRelation build_;
-    const KeyedRelation probe_;
-    const FarJoinCheck check_;
-};
 
 // Where the partitioner's buffers have room for so many partitions.
 int bits_of(FarPartitioner partitioner, int wanted) {
@@ -90,7 +39,7 @@ GPU_TEST("coherent join: every partitioner, from no radix bits to 12") {
             if (!full_suite() && ++turn % 3 != 0) continue;
             const auto partitioner = static_cast<FarPartitioner>(p);
             // With 12 bits most partitions have one row, and a page.
-            const uint64_t group_rows = wanted == 12 ? rows * kPageRows / 3 : rows / 3;
+            const uint64_t group_rows = wanted == 12 ? rows * kCoherentPageRows / 3 : rows / 3;
             FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, bits_of(partitioner, wanted), group_rows, kMixed);
             spec.coherent.partitioner = partitioner;
             check.all(spec, std::string(cuda::kFarPartitionerNames[p]) + ", " + std::to_string(wanted) + " bits");
@@ -99,18 +48,19 @@ GPU_TEST("coherent join: every partitioner, from no radix bits to 12") {
 }
 
 GPU_TEST("coherent join: none, one, a page and a group of rows, one less and one more") {
-    constexpr uint64_t kGroupRows = 4 * kPageRows;
-    const std::vector<uint64_t> all_rows = full_suite() ? std::vector<uint64_t>{0,
-                                                                                1,
-                                                                                2,
-                                                                                kPageRows - 1,
-                                                                                kPageRows,
-                                                                                kPageRows + 1,
-                                                                                kGroupRows - 1,
-                                                                                kGroupRows,
-                                                                                kGroupRows + 1,
-                                                                                1777}
-                                                        : std::vector<uint64_t>{0, 1, kPageRows, kGroupRows + 1};
+    constexpr uint64_t kGroupRows = 4 * kCoherentPageRows;
+    const std::vector<uint64_t> all_rows = full_suite()
+                                               ? std::vector<uint64_t>{0,
+                                                                       1,
+                                                                       2,
+                                                                       kCoherentPageRows - 1,
+                                                                       kCoherentPageRows,
+                                                                       kCoherentPageRows + 1,
+                                                                       kGroupRows - 1,
+                                                                       kGroupRows,
+                                                                       kGroupRows + 1,
+                                                                       1777}
+                                               : std::vector<uint64_t>{0, 1, kCoherentPageRows, kGroupRows + 1};
     for (const uint64_t build_rows : all_rows) {
         for (const uint64_t probe_rows : all_rows) {
             const std::vector<uint64_t> keys = sparse_keys(build_rows, test_seed());
@@ -136,7 +86,7 @@ GPU_TEST("coherent join: m:n, a hot key, partitions larger than a group, keys of
         large.all(large.spec(OutOfCoreResult::kRows, 0, rows / 3, kFarOnly), "one partition in parts, " + what);
         // Of keys of 4 bytes so many bits are known then that chains of a block's table hold the others.
         FarJoinSpec fine =
-            many.spec(OutOfCoreResult::kSums, bits_of(FarPartitioner::kLinear, 12), rows * kPageRows, kMixed);
+            many.spec(OutOfCoreResult::kSums, bits_of(FarPartitioner::kLinear, 12), rows * kCoherentPageRows, kMixed);
         fine.coherent.partitioner = FarPartitioner::kLinear;
         many.expect(fine, "12 bits, " + what);
     }
@@ -252,13 +202,63 @@ GPU_TEST("coherent join: too little memory of either tier, more rows than it was
     check.check().check(good, check.run(good, device), "after refusals");
 }
 
-GPU_TEST("coherent join: NULL keys and payloads of other widths are refused") {
+GPU_TEST("coherent join: rows without a key, sides without a payload") {
+    const uint64_t rows = small_or_full(700, 30000);
+    size_t turn = test_seed();
+    for (const uint32_t width : {4U, 8U}) {
+        const std::vector<uint64_t> keys = repeated_keys(sparse_keys(rows / 3, test_seed()), 3, test_seed());
+        const std::vector<uint64_t> foreign = foreign_keys(keys, 2 * rows, 0.9, test_seed());
+        for (const std::vector<uint32_t>& of_build : {std::vector<uint32_t>{}, {width}}) {
+            for (const double null_share : {0.0, 0.2, 1.0}) {
+                const KeyedRelation build(keys, width, of_build, test_seed(), null_share);
+                const KeyedRelation probe(foreign, width, {}, test_seed() + 1, null_share == 1 ? 0 : null_share);
+                for (const bool swapped : {false, true}) {
+                    const FarJoinCheck check(swapped ? probe : build, swapped ? build : probe);
+                    for (int p = 0; p < cuda::kFarPartitioners; ++p) {
+                        if (!full_suite() && ++turn % 7 != 0) continue;
+                        const auto result = turn % 2 == 0 ? OutOfCoreResult::kRows : OutOfCoreResult::kCount;
+                        FarJoinSpec spec = check.spec(result, ample_sizes(rows, 4, rows / 2));
+                        spec.shares = kMixed;
+                        spec.coherent.partitioner = static_cast<FarPartitioner>(p);
+                        check.expect(kCoherent, spec,
+                                     std::string(cuda::kFarPartitionerNames[p]) + ", " +
+                                         std::to_string(of_build.size()) +
+                                         " columns, NULLs: " + std::to_string(null_share));
+                        if (full_suite()) ++turn;
+                    }
+                }
+            }
+        }
+    }
+}
+
+GPU_TEST("coherent join: as many pages in GPU memory as it may take") {
+    const uint64_t rows = small_or_full(20'000, 2'000'000);
+    const std::vector<uint64_t> keys = dense_permutation(rows, test_seed());
+    const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));
+    uint64_t far_rows_before = 2 * rows + 1;
+    for (const uint64_t device_bytes : {uint64_t{64} << 20, uint64_t{1} << 30}) {
+        FarJoinSpec spec = check.spec(OutOfCoreResult::kCount, 3, 0, {});
+        spec.coherent.page_rows = 1024;
+        spec.coherent.device_bytes = device_bytes;
+        const uint64_t before_bytes = test_device().memory().used_bytes();
+        test_device().memory().reset_peak();
+        const FarJoinOutcome outcome = check.run(spec);
+        check.check().check(spec, outcome, std::to_string(device_bytes) + " bytes");
+        CHECK(test_device().memory().peak_bytes() <= before_bytes + device_bytes);
+        const uint64_t far_rows = outcome.report.spilled_rows[0] + outcome.report.spilled_rows[1];
+        CHECK(far_rows < far_rows_before);
+        far_rows_before = far_rows;
+    }
+    CHECK_EQ(far_rows_before, 0);
+}
+
+GPU_TEST("coherent join: payloads of other widths are refused") {
     const std::vector<uint64_t> keys = sparse_keys(500, test_seed());
     const KeyedRelation plain(keys, 8, {8}, test_seed());
-    const KeyedRelation nulls(keys, 8, {8}, test_seed(), 0.1);
     const KeyedRelation narrow(keys, 8, {4}, test_seed());
     const KeyedRelation two(keys, 8, {8, 8}, test_seed());
-    for (const KeyedRelation* other : {&nulls, &narrow, &two}) {
+    for (const KeyedRelation* other : {&narrow, &two}) {
         const FarJoinCheck check(*other, plain);
         const FarJoinSpec spec = check.spec(OutOfCoreResult::kCount, ample_sizes(500, 2));
         const cuda::Error error = error_of([&] { check.run(test_device(), kCoherent, spec); });

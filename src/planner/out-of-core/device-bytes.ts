@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCoreJoin, OutOfCoreOutput, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import type { OutOfCoreOutput, OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 
-type Shape = Omit<OutOfCoreJoin, "sizes">;
+type Shape = OutOfCoreShape;
 
 /**
  * GPU memory that a join out of core takes: the twin of JoinShape::device_bytes in cuda/out_of_core/join_state.cu,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, formatMs, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { DebugKnobs } from "../../model/debug-knobs.js";
-import type { OutOfCoreFilter, OutOfCoreJoin, OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
-import { NotOnDevice } from "../device-support.js";
+import type { OutOfCoreFilter, OutOfCorePrediction, OutOfCoreShape } from "../../plan/out-of-core-stage.js";
+import { attempt, NotOnDevice } from "../device-support.js";
 
 const wordBytes = 8;
 const wordBits = 64;
@@ -31,7 +31,7 @@ export interface FilterDraft {
 export const noFilter: FilterDraft = { words: 0, droppedShare: 0 };
 
 export interface FilterRequest {
-    readonly shape: Pick<OutOfCoreJoin, "emit" | "anti" | "keepUnmatchedProbe">;
+    readonly shape: Pick<OutOfCoreShape, "emit" | "anti" | "keepUnmatchedProbe">;
     /** Different keys of the build side. */
     readonly buildKeys: number;
     /** Share of the probe rows that have a partner. */
@@ -129,16 +129,6 @@ function percent(share: number): string {
 function obstacle({ shape, debug }: FilterRequest): string | undefined {
     if (debug.filter === false) return "switched off";
     return keepsLoneProbeRows(shape) ? "probe rows without a partner are in the result" : undefined;
-}
-
-/** The plan, or why there is none. */
-function attempt<T>(plan: () => T): T | NotOnDevice {
-    try {
-        return plan();
-    } catch (error) {
-        if (error instanceof NotOnDevice) return error;
-        throw error;
-    }
 }
 
 /** The best plan with a filter. */

@@ -52,7 +52,7 @@ export function carriedBytes({ type }: Pick<SideColumn, "type">): number {
 }
 
 /** Why a column's values cannot go to the GPU; undefined: they can. */
-function obstacle(type: ColumnType): string | undefined {
+export function whyGathered(type: ColumnType): string | undefined {
     if (chunkWidth(type) > 0) return undefined;
     if (type.layout === "binary" || type.layout === "view") return type.utf8 ? "text" : "bytes";
     if (isNested(type)) return "nested";
@@ -98,7 +98,7 @@ export function chooseGathered(
 ): Map<number, string> {
     const gathered = new Map<number, string>();
     for (const { column, type } of columns) {
-        const why = obstacle(type);
+        const why = whyGathered(type);
         if (why !== undefined) gathered.set(column, why);
     }
     const left = columns.filter(({ column }) => !gathered.has(column));

@@ -6,6 +6,7 @@ import type { Estimator } from "../estimates.js";
 import { otherSide, type JoinSides, type Side } from "../join-sides.js";
 import type { PlanQuery } from "../plan-search.js";
 import { defaultPolicy } from "../policy.js";
+import { requirePairs } from "./coherent-layout.js";
 import { rowBytes } from "./device-bytes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
 import { outOfCoreLayout } from "./layout.js";
@@ -31,28 +32,52 @@ export function heldOf(node: InputJoin, { build }: JoinSides, layout: OutOfCoreL
     return Math.ceil(heldOn("left") + heldOn("right"));
 }
 
-/** The layout as costs want it: those depend on how many rows are spilled, and that on the layout without them. */
-export function layoutOf(
-    query: PlanQuery,
-    node: InputJoin,
-    sides: JoinSides,
-    estimator: Estimator,
-    host: Plan,
-    bytes: number
-) {
-    const { profile, debug, sink } = query;
+/** A join with what is known of it before anything is decided. */
+export interface JoinFacts {
+    readonly query: PlanQuery;
+    /** Its plan for the CPU engine. */
+    readonly host: Plan;
+    readonly node: InputJoin;
+    readonly sides: JoinSides;
+    readonly estimator: Estimator;
+    readonly limitBytes: number;
+}
+
+/** A layout with what delivering its rows costs. */
+export interface CostedLayout {
+    readonly layout: OutOfCoreLayout;
+    readonly costs: GatherCosts;
+}
+
+function costsOf({ query, host, node, sides, estimator }: JoinFacts, spilledShare: number): GatherCosts {
     const inputs = inputsOfSides(node);
-    const rows = { left: inputs.left.rows, right: inputs.right.rows };
-    const plain = outOfCoreLayout(node, sides, inputs, sink === "count");
-    const built = rows[sides.build] * rowBytes(plain.join, "build");
-    const costs: GatherCosts = {
-        rows,
+    return {
+        rows: { left: inputs.left.rows, right: inputs.right.rows },
         resultRows: estimator.of(node).rows,
-        spilledShare: 1 - (debug.residentShare ?? Math.min(1, (bytes * residentBytesShare) / Math.max(1, built))),
+        spilledShare,
         probe: otherSide(sides.build),
-        ...{ workers: host.threads, profile, policy: query.policy ?? defaultPolicy }
+        ...{ workers: host.threads, profile: query.profile, policy: query.policy ?? defaultPolicy }
     };
-    return { layout: outOfCoreLayout(node, sides, inputs, sink === "count", costs), costs };
+}
+
+/** The layout as costs want it: those depend on how many rows are spilled, and that on the layout without them. */
+export function layoutOf(facts: JoinFacts): CostedLayout {
+    const { query, node, sides, limitBytes } = facts;
+    const inputs = inputsOfSides(node);
+    const counted = query.sink === "count";
+    const plain = outOfCoreLayout(node, sides, inputs, { counted });
+    const built = inputs[sides.build].rows * rowBytes(plain.join, "build");
+    const resident = Math.min(1, (limitBytes * residentBytesShare) / Math.max(1, built));
+    const costs = costsOf(facts, 1 - (query.debug.residentShare ?? resident));
+    return { layout: outOfCoreLayout(node, sides, inputs, { counted, costs }), costs };
+}
+
+/** ... of the coherent path, from which all rows come partition by partition. Throws NotOnDevice. */
+export function coherentLayoutOf(facts: JoinFacts): CostedLayout {
+    const { query, node, sides } = facts;
+    requirePairs(node, sides);
+    const request = { counted: query.sink === "count", path: "coherent" } as const;
+    return { layout: outOfCoreLayout(node, sides, inputsOfSides(node), request), costs: costsOf(facts, 1) };
 }
 
 /**

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { OutOfCorePathName } from "../../model/debug-knobs.js";
 import { rowNumberColumn } from "../../model/column-type.js";
 import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../plan/logical.js";
 import type {
@@ -10,6 +11,7 @@ import type {
     OutOfCoreSide
 } from "../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../device-support.js";
+import { coherentGathered, coherentNumberBytes } from "./coherent-layout.js";
 import { otherSide, type JoinSides, type Side } from "../join-sides.js";
 import {
     carriedBytes,
@@ -35,6 +37,15 @@ interface SideDraft {
 
 const emptySide = (): SideDraft => ({ columns: [], widths: [], rowNumbers: -1, gathered: new Map() });
 
+/** How rows are to be laid out. */
+export interface LayoutRequest {
+    /** Nobody wants rows. */
+    readonly counted: boolean;
+    /** Left out where only the size of rows matters. */
+    readonly costs?: GatherCosts;
+    readonly path?: OutOfCorePathName;
+}
+
 /** Puts the rows of both sides, and of the result, together; throws NotOnDevice where there is no way. */
 class LayoutDraft {
     readonly #sides: Record<Side, SideDraft> = { left: emptySide(), right: emptySide() };
@@ -44,19 +55,21 @@ class LayoutDraft {
     public constructor(
         private readonly node: JoinNode,
         private readonly sides: JoinSides,
-        private readonly inputs: Readonly<Record<Side, InputInfo>>
+        private readonly inputs: Readonly<Record<Side, InputInfo>>,
+        private readonly request: LayoutRequest
     ) {
         this.#keys = keyPlan(node);
     }
 
-    public make(counted: boolean, costs: GatherCosts | undefined): OutOfCoreLayout {
+    public make(): OutOfCoreLayout {
         const { node, sides } = this;
+        const { counted } = this.request;
         const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
         const { mode, bytes, nullsEqual } = this.#keys;
         if (!counted && node.columns.length === 0) {
             throw new NotOnDevice("a result without columns is nothing that a GPU could hold");
         }
-        if (!counted) for (const side of ["left", "right"] as const) this.#chooseGathered(side, costs);
+        if (!counted) for (const side of ["left", "right"] as const) this.#chooseGathered(side);
         const drafts = counted ? [] : node.columns.map((column) => this.#column(column));
         const masked = drafts.some(({ parts }) => parts.some(({ mask }) => mask !== 0));
         const presence = masked ? this.#output({ side: "presence", column: 0 }) : -1;
@@ -91,7 +104,7 @@ class LayoutDraft {
      * Of a hashed key nothing is left on the GPU, and of pairs that have but the hash in common no column must be there
      * that was carried with it: all are gathered then. A column of both sides takes keys, which are narrow.
      */
-    #chooseGathered(side: Side, costs: GatherCosts | undefined): void {
+    #chooseGathered(side: Side): void {
         const draft = this.#sides[side];
         let takenBytes: number = this.#keys.bytes;
         const columns = new Map<number, SideColumn>();
@@ -106,7 +119,10 @@ class LayoutDraft {
         }
         if (this.#keys.mode === "hashed") {
             for (const index of columns.keys()) draft.gathered.set(index, "beside a key that is hashed");
+        } else if (this.request.path === "coherent") {
+            draft.gathered = coherentGathered([...columns.values()], this.#keys.bytes);
         } else {
+            const { costs } = this.request;
             draft.gathered = chooseGathered(side, [...columns.values()], takenBytes, this.inputs[side], costs);
         }
     }
@@ -124,7 +140,10 @@ class LayoutDraft {
     #rowNumbers(side: Side): number {
         const draft = this.#sides[side];
         if (draft.rowNumbers < 0) {
-            draft.rowNumbers = this.#carried(side, rowNumberColumn, false, rowNumberBytes(this.inputs[side].rows));
+            const { rows } = this.inputs[side];
+            const width =
+                this.request.path === "coherent" ? coherentNumberBytes(rows, this.#keys.bytes) : rowNumberBytes(rows);
+            draft.rowNumbers = this.#carried(side, rowNumberColumn, false, width);
         }
         return draft.rowNumbers;
     }
@@ -219,16 +238,12 @@ class LayoutDraft {
     }
 }
 
-/**
- * `counted`: nobody wants rows. `costs`: left out where only the size of rows matters. Throws NotOnDevice with why such
- * a join cannot run out of core.
- */
+/** Throws NotOnDevice with why such a join cannot run out of core that way. */
 export function outOfCoreLayout(
     node: JoinNode,
     sides: JoinSides,
     inputs: Readonly<Record<Side, InputInfo>>,
-    counted: boolean,
-    costs?: GatherCosts
+    request: LayoutRequest
 ): OutOfCoreLayout {
-    return new LayoutDraft(node, sides, inputs).make(counted, costs);
+    return new LayoutDraft(node, sides, inputs, request).make();
 }

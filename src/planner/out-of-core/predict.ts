@@ -7,16 +7,10 @@ import { rowNumberColumn } from "../../model/column-type.js";
 import { outputWidth, rowBytes } from "./device-bytes.js";
 import { packedRowNumberBytes } from "./gather.js";
 
-export interface LinkLoad {
+/** What a join has to move, whatever way it takes. */
+export interface JoinLoad {
     readonly layout: OutOfCoreLayout;
     readonly rows: { readonly build: number; readonly probe: number; readonly result: number };
-    readonly spilled: { readonly build: number; readonly probe: number };
-    /** Of them, what goes to disk. */
-    readonly onDisk: { readonly build: number; readonly probe: number };
-    /** Probe rows that a filter keeps out. */
-    readonly droppedRows: number;
-    /** Of the build side's partitions. */
-    readonly residentShare: number;
     /** Key columns that may be NULL send a bit per row. */
     readonly keyBits: { readonly build: boolean; readonly probe: boolean };
     /** Of the result, as Arrow has it. */
@@ -28,6 +22,16 @@ export interface LinkLoad {
     readonly workers: number;
     readonly sink: SinkKind;
     readonly profile: MachineProfile;
+}
+
+export interface LinkLoad extends JoinLoad {
+    readonly spilled: { readonly build: number; readonly probe: number };
+    /** Of them, what goes to disk. */
+    readonly onDisk: { readonly build: number; readonly probe: number };
+    /** Probe rows that a filter keeps out. */
+    readonly droppedRows: number;
+    /** Of the build side's partitions. */
+    readonly residentShare: number;
 }
 
 const nsPerMs = 1e6;
@@ -55,9 +59,9 @@ export function packedRowBytes(
     return others + Math.min(mixedBits, rangeBits) / 8;
 }
 
-/** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
-export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
-    const { layout, rows, spilled, onDisk, residentShare, profile, workers, sink } = load;
+/** What phases of joins out of core are made of: bytes of inputs and results, and times of what carries them. */
+export function phaseParts(load: JoinLoad) {
+    const { layout, rows, profile, workers, sink } = load;
     const { join } = layout;
     const linkMs = (bytesIn: number, bytesOut: number): number =>
         Math.max(
@@ -78,7 +82,21 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         (gatherMs +
             arrowBytes / profile.outputBytesPerMs / workers +
             (sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0));
-    const [build, probe] = [inputOf("build"), inputOf("probe")];
+    return {
+        inputs: { build: inputOf("build"), probe: inputOf("probe") },
+        resultBytes,
+        gatherMs,
+        linkMs,
+        readMs,
+        outMs
+    };
+}
+
+/** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
+export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
+    const { spilled, onDisk, residentShare, profile } = load;
+    const { inputs, resultBytes, gatherMs, linkMs, readMs, outMs } = phaseParts(load);
+    const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
     const diskBytes = onDisk.build + onDisk.probe;
     const writeMs = (bytes: number): number => bytes / profile.spillWriteBytesPerMs;

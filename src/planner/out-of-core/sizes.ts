@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { DebugKnobs } from "../../model/debug-knobs.js";
-import type { OutOfCoreJoin, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
 import { noFilter, type FilterDraft } from "./filter.js";
 import { mostPages } from "./pages.js";
@@ -36,10 +36,10 @@ const pageBytesMax = 2 * mebibyte;
 const pagesMax = 2 ** 15;
 
 /** Of the host's budget, for chunks and blocks of result rows. */
-const ringShare = 1 / 4;
+export const ringShare = 1 / 4;
 
 export interface SizeRequest {
-    readonly shape: Omit<OutOfCoreJoin, "sizes">;
+    readonly shape: OutOfCoreShape;
     readonly buildRows: number;
     readonly probeRows: number;
     /** Mean bytes of a spilled row of each side. */

@@ -13,16 +13,35 @@ namespace {
 enum Emit : int32_t { kPairs, kBuildOnce, kProbeOnce };
 enum Side : int32_t { kBuild, kProbe, kKey, kPresence };
 
+void require(bool holds, const char* what) {
+    if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
+}
+
+void check_coherent(const OutOfCorePlan& plan) {
+    const spillway_cuda_out_of_core_spec& spec = plan.spec;
+    require(spec.emit == kPairs && spec.keep_unmatched_build == 0 && spec.keep_unmatched_probe == 0, "pairs alone");
+    for (const std::vector<uint32_t>& widths : plan.widths) {
+        require(widths.empty() || (widths.size() == 1 && widths[0] == spec.key_bytes),
+                "no payload or one like the key");
+    }
+    const uint64_t page_bytes = spec.sizes.page_rows * 2 * spec.key_bytes;
+    require(page_bytes >= 128 && page_bytes <= 2U << 20, "pages of 128 bytes to 2 MiB");
+    require(spec.sizes.filter_words == 0 && spec.sizes.disk_blocks == 0, "no filter and no disk");
+    require(plan.coherent.partitioner >= -1 && plan.coherent.partitioner <= 4, "a partitioner that exists");
+    require(plan.coherent.device_bytes > 0, "memory of the GPU");
+}
+
 void check(const OutOfCorePlan& plan) {
     const spillway_cuda_out_of_core_sizes& sizes = plan.spec.sizes;
-    const auto require = [](bool holds, const char* what) {
-        if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
-    };
     require(plan.spec.key_bytes == 4 || plan.spec.key_bytes == 8, "keys have 4 or 8 bytes");
     require(plan.row_bytes(0) <= 32 && plan.row_bytes(1) <= 32, "rows have 32 bytes at most");
     require(sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "impossible sizes");
     require(sizes.page_rows > 0 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
-    require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
+    if (plan.is_coherent()) {
+        check_coherent(plan);
+    } else {
+        require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
+    }
     const bool rows = plan.spec.result == SPILLWAY_CUDA_RESULT_ROWS;
     require(!rows || (sizes.result_rows > 0 && sizes.result_slots > 0), "no room for a result");
     require(sizes.filter_words != 1 && (sizes.filter_words & (sizes.filter_words - 1)) == 0, "filters of 2^n words");
@@ -40,6 +59,9 @@ OutOfCorePlan::OutOfCorePlan(const spillway_cuda_out_of_core_spec& given) : spec
     }
     outputs.assign(given.outputs, given.outputs + given.output_count);
     spec.outputs = outputs.data();
+    if (given.coherent == nullptr) return;
+    coherent = *given.coherent;
+    spec.coherent = &coherent;
 }
 
 uint64_t OutOfCorePlan::row_bytes(int side) const {
@@ -60,7 +82,10 @@ OutOfCore::OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spe
       disk_(spec.disk, spec.sizes.disk_block_bytes, spec.sizes.disk_blocks),
       filter_(spec.sizes.filter_words) {
     check(plan_);
-    memory_ = Block(gpu, fake::out_of_core_bytes(plan_.spec), "a join out of core");
+    const uint64_t bytes = fake::out_of_core_bytes(plan_.spec);
+    memory_ = Block(gpu, bytes, "a join out of core");
+    // Half of it for pages.
+    if (plan_.is_coherent()) near_rows_ = bytes / 2 / (2 * spec.key_bytes);
     pending_.resize(plan_.outputs.size());
     sums_.resize(plan_.outputs.size());
 }
@@ -105,6 +130,7 @@ void OutOfCore::read(const spillway_cuda_source& source, int side, Use use) {
         if (chunk.rows > plan_.spec.sizes.chunk_rows) throw Failure{SPILLWAY_CUDA_INVALID, "a chunk is too large"};
         next.columns.assign(chunk.columns, chunk.columns + plan_.widths[side].size());
         report_.rows[side] += chunk.rows;
+        require(!plan_.is_coherent() || report_.rows[side] <= plan_.coherent.rows[side], "a side has too many rows");
         report_.h2d_bytes += chunk.rows * plan_.spec.key_bytes;
         for (const uint32_t width : plan_.widths[side]) report_.h2d_bytes += chunk.rows * width;
         if (chunk.key_valid != nullptr) report_.h2d_bytes += (chunk.rows + 31) / 32 * 4;

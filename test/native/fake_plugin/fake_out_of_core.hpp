@@ -32,7 +32,9 @@ struct OutOfCorePlan {
     spillway_cuda_out_of_core_spec spec;
     std::vector<uint32_t> widths[2];
     std::vector<spillway_cuda_output_column> outputs;
+    spillway_cuda_coherent coherent{};
 
+    bool is_coherent() const { return spec.coherent != nullptr; }
     uint64_t row_bytes(int side) const;
     uint32_t output_width(const spillway_cuda_output_column& output) const;
 };
@@ -83,6 +85,7 @@ class OutOfCore {
     std::vector<size_t> rows_on_disk_;  // of them, which have lost their columns
     std::deque<Row> probe_rows_;        // of spilled partitions, in memory
     uint64_t memory_bytes_ = 0;         // of spilled rows there
+    uint64_t near_rows_ = 0;            // that kernels alone still put into GPU memory
     std::vector<bool> matched_;
     std::unordered_multimap<uint64_t, size_t> table_;
     std::vector<std::string> pending_;  // result rows, column by column

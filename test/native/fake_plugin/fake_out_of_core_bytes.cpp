@@ -36,6 +36,7 @@ uint64_t result_bytes(const spillway_cuda_out_of_core_spec& spec) {
 }  // namespace
 
 uint64_t out_of_core_bytes(const spillway_cuda_out_of_core_spec& spec) {
+    if (spec.coherent != nullptr) return spec.coherent->device_bytes;
     const spillway_cuda_out_of_core_sizes& sizes = spec.sizes;
     const uint64_t partitions = 1ULL << sizes.radix_bits;
     uint64_t run_words = 0;

@@ -7,7 +7,11 @@ namespace fake {
 // A row that is neither resident nor without a key.
 bool OutOfCore::spill(int side, const Row& row) {
     const spillway_cuda_out_of_core_sizes& sizes = plan_.spec.sizes;
-    const uint64_t bytes = plan_.row_bytes(side);
+    if (near_rows_ > 0) {
+        --near_rows_;
+        return false;
+    }
+    const uint64_t bytes = plan_.is_coherent() ? 2 * plan_.spec.key_bytes : plan_.row_bytes(side);
     ++report_.spilled_rows[side];
     report_.spilled_bytes[side] += bytes;
     if (memory_bytes_ + bytes <= sizes.spill_bytes) {

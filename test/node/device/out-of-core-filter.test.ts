@@ -153,7 +153,10 @@ describe("a filter", () => {
             .explain({ result: "count" });
         const stage = plan.stages[0] as OutOfCoreStage;
         const bytesOf = (filterWords: number, more = {}): number =>
-            binding.outOfCoreBytes(engine, { ...stage.layout.join, ...more, sizes: { ...stage.sizes, filterWords } });
+            binding.outOfCoreBytes(engine, {
+                ...{ ...stage.layout.join, ...more, coherent: null },
+                sizes: { ...stage.sizes, filterWords }
+            });
         expect(bytesOf(1024) - bytesOf(0)).toBe(8 * 1024);
         for (const words of [1, 3, 1000, -2, 2 ** 41]) expect(() => bytesOf(words)).toThrow(/filterWords/);
         const lone = [{ keepUnmatchedProbe: true }, { emit: "probeOnce", anti: true }];

@@ -126,7 +126,7 @@ describe("the plan", () => {
                     for (const result of ["count", "batches"] as const) {
                         const { plan } = await joinOf(runtime, 100_000, { type }).explain({ result });
                         const { layout, sizes } = plan.stages[0] as OutOfCoreStage;
-                        const join = { ...layout.join, sizes };
+                        const join = { ...layout.join, sizes, coherent: null };
                         expect(deviceBytes(layout.join, sizes)).toBe(binding.outOfCoreBytes(engine, join));
                     }
                 }

@@ -60,12 +60,18 @@ describe("checks", () => {
             pageBytes: 4096,
             forceSpill: true
         });
+        const kernels = { path: "coherent", partitioner: "bulk", partitionBlocks: 1, gatherBlocks: 33 };
+        expect(checkDebugKnobs(kernels, "debug")).toEqual(kernels);
         for (const bad of [
             { hashMask: 0 },
             { hashMask: -1n },
             { pageBytes: 5000 },
             { radixBits: 15 },
-            { scheme: "x" }
+            { scheme: "x" },
+            { path: "direct" },
+            { partitioner: "auto" },
+            { partitionBlocks: 0 },
+            { gatherBlocks: 1.5 }
         ]) {
             expect(() => checkDebugKnobs(bad, "debug")).toThrow(SpillwayError);
         }

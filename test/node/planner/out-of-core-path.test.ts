@@ -1,36 +1,120 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether rows of a join out of core go by copy engines or by kernels, and what explain says of it.
-import { Int64 } from "apache-arrow";
-import { expect, test } from "vitest";
+// Whether rows of a join out of core go by copy engines or by kernels, why, and what explain says of it.
+import { Int32, Int64 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
-import { planQuery } from "../../../src/planner/plan-query.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
-function planOf(coherentDevice: boolean | undefined) {
-    const columns = { k: new Int64(), v: new Int64() };
-    const [left, right] = ["l", "r"].map((name) => inputNode(columns, { rows: 2 ** 28, name }));
-    const root = join(left!, right!, { on: "k" });
-    const query = planQueryOf(root, {
-        budgetBytes: 2 ** 36,
-        threads: 16,
-        ...(coherentDevice !== undefined && { coherentDevice })
-    });
-    const plan = planOutOfCore(query, planQuery(query), 2 ** 32);
-    if (plan instanceof NotOnDevice) throw plan;
-    return { path: (plan.stages[0] as OutOfCoreStage).path, text: planText(plan) };
+const gibibyte = 2 ** 30;
+
+interface Case extends Partial<Pick<PlanQuery, "coherentDevice" | "budgetBytes" | "sink">> {
+    debug?: DebugKnobs;
+    options?: object;
+    limitBytes?: number;
+    rows?: number;
+    key?: Int32 | Int64;
 }
 
-test.each([undefined, false])("copy engines where kernels have no coherent link to the host: %s", (coherent) => {
-    const { path, text } = planOf(coherent);
-    expect([path.wanted, path.runs]).toEqual(["staged", "staged"]);
-    expect(text).toContain("path: staged (PCIe: copy engines");
+function planOf({ options = {}, limitBytes = 4 * gibibyte, rows = 2 ** 28, key = new Int64(), ...more }: Case) {
+    const [left, right] = ["l", "r"].map((name) =>
+        inputNode({ k: key, [`v_${name}`]: key, [`w_${name}`]: key }, { rows, name })
+    );
+    const root = join(left!, right!, { on: "k", select: ["k", "v_l"], ...options });
+    const query = planQueryOf(root, { budgetBytes: 64 * gibibyte, threads: 16, ...more });
+    const plan = planOutOfCore(query, planQuery(query), limitBytes);
+    if (plan instanceof NotOnDevice) throw plan;
+    const stage = plan.stages[0] as OutOfCoreStage;
+    return { stage, path: stage.path, text: planText(plan) };
+}
+
+describe("the machine decides", () => {
+    test.each([undefined, false])("copy engines where kernels have no coherent link to the host: %s", (coherent) => {
+        const { path, text, stage } = planOf(coherent === undefined ? {} : { coherentDevice: coherent });
+        expect([path.wanted, path.runs]).toEqual(["staged", "staged"]);
+        expect(stage.coherent).toBeNull();
+        expect(text).toContain("path: staged (PCIe: copy engines");
+    });
+
+    test("kernels where the GPU uses the host's page tables", () => {
+        const { path, text, stage } = planOf({ coherentDevice: true });
+        expect([path.wanted, path.runs]).toEqual(["coherent", "coherent"]);
+        expect(stage.coherent).toMatchObject({ partitioner: "auto", partitionBlocks: 0, gatherBlocks: 0 });
+        expect(text).toContain("path: coherent (kernels of this GPU use the host's page tables)");
+        expect(text).toContain("partitioned by kernels in GPU and host memory (build side: ");
+        expect(text).toMatch(/2\^8 partitions, in [\d,]+ pages of GPU and host memory, partitioner auto, chunks of/);
+        expect(text).toMatch(/build side partitioned in .*, probe side in .*, join /);
+        expect(text).toContain("no Bloom filter: kernels that partition host memory have none");
+    });
 });
 
-test("a coherent machine wants kernels to do it, and is told that they do not yet", () => {
-    const { path, text } = planOf(true);
-    expect([path.wanted, path.runs]).toEqual(["coherent", "staged"]);
-    expect(text).toContain("path: staged (kernels of this GPU use the host's page tables, but");
+describe("the knob decides before the machine", () => {
+    test("either path on either machine", () => {
+        const byKernels = planOf({ debug: { path: "coherent" } });
+        expect(byKernels.path).toEqual({ wanted: "coherent", runs: "coherent", reason: "asked for" });
+        const byCopies = planOf({ coherentDevice: true, debug: { path: "staged" } });
+        expect(byCopies.path).toEqual({ wanted: "staged", runs: "staged", reason: "asked for" });
+    });
+
+    test("and how many blocks of which kernels take it", () => {
+        const debug = { path: "coherent", partitioner: "linear", partitionBlocks: 66, gatherBlocks: 20 } as const;
+        const { stage, text } = planOf({ debug });
+        expect(stage.coherent).toMatchObject({ partitioner: "linear", partitionBlocks: 66, gatherBlocks: 20 });
+        expect(text).toContain("partitioner linear");
+        expect(planOf({ debug: { ...debug, path: "staged" } }).stage.coherent).toBeNull();
+    });
+
+    test("a filter that was asked for is not there, and its line says so", () => {
+        const { stage } = planOf({ debug: { path: "coherent", filter: true } });
+        expect(stage.sizes.filterWords).toBe(0);
+        expect(stage.filter).toMatchObject({ bytes: 0, reason: expect.stringMatching(/^asked for, but kernels/) });
+    });
+});
+
+describe("joins that kernels alone cannot make are staged, with the reason", () => {
+    const debug = { path: "coherent" } as const;
+    const refusals: Record<string, [Case, RegExp]> = {
+        ...Object.fromEntries(
+            ["left", "right", "full", "semi", "anti"].map((type) => [
+                type,
+                [{ options: { type, select: undefined } }, new RegExp(`inner joins, and this is one of type "${type}"`)]
+            ])
+        ),
+        "little GPU memory": [
+            { limitBytes: 40 * 2 ** 20, rows: 1000 },
+            /it takes \d+(\.\d)? MiB of GPU memory at least/
+        ],
+        "little host memory": [
+            { budgetBytes: 6 * gibibyte },
+            /pages that do not fit GPU memory need about [\d.]+ GiB of host memory, [\d.]+ GiB are left of the budget/
+        ],
+        "little host memory by the knob": [
+            { debug: { ...debug, hostSpillBytes: 1000 } },
+            /1000 B are left of the budget/
+        ],
+        "row numbers wider than keys": [
+            {
+                ...{ rows: 2 ** 32, key: new Int32(), budgetBytes: 2 ** 40 },
+                options: { select: ["k", "v_l", "w_l"] }
+            },
+            /numbers of 4294967296 rows do not fit the 4 bytes beside a key/
+        ]
+    };
+    test.each(Object.entries(refusals))("%s", (_, [given, why]) => {
+        const { path, stage, text } = planOf({ debug, ...given });
+        expect([path.wanted, path.runs]).toEqual(["coherent", "staged"]);
+        expect(path.reason).toMatch(/^the coherent path was asked for, but for this join it is not to be had: /);
+        expect(path.reason).toMatch(why);
+        expect(stage.coherent).toBeNull();
+        expect(text).toContain("path: staged (the coherent path was asked for, but");
+    });
+
+    test("on a coherent machine, too", () => {
+        const { path } = planOf({ coherentDevice: true, options: { type: "semi", select: undefined } });
+        expect(path.reason).toMatch(/^kernels of this GPU use the host's page tables, but for this join .*"semi"$/);
+    });
 });

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { FarPartitioner } from "../../model/debug-knobs.js";
+import { powerOfTwoAtMost } from "../../model/sizes.js";
+import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import { resultBytes } from "./device-bytes.js";
+
+/**
+ * GPU memory that a coherent join takes beside its pages: the twin of CoherentShape::partition_bytes and join_bytes in
+ * cuda/coherent_join/coherent_shape.cu, with the numbers of coherent_policy.hpp. What depends on the properties of the
+ * GPU is estimated for a large one.
+ */
+const wordBytes = 8;
+const directoryWords = 6;
+const partitionWords = 4;
+const groupRowsMost = 2 ** 23;
+const secondPass = { share: 24, largeShare: 12, slots: 2, partitions: 64, passBits: 8 } as const;
+const index = { share: 32, largeShare: 8, sortPartitions: 64, counters: 5, partitionBytes: 24 } as const;
+const staged = { rowsMost: 2 ** 22, share: 64 } as const;
+const regionAlignRows = 8;
+const parcelSlots = 16;
+const unitsHeld = 4;
+const unitsAhead = 3;
+const rowCopyBytes = 24;
+const rowPieceBytes = 24;
+const tileRows = 1024;
+const tileGroups = 32;
+const reserveBytes = 32 * 2 ** 20;
+const reserveShare = 64;
+
+/** Blocks of the first pass, one per multiprocessor, with what a buffer is for each partition and warp. */
+const multiprocessors = 160;
+const secondLevelBytes = 8192;
+const warps = 16;
+const leftoverBytes = 8;
+const sharedBytes = 256 * 2 ** 10;
+const bufferBytesMax = 2048;
+
+export interface CoherentRequest {
+    readonly shape: OutOfCoreShape;
+    readonly buildRows: number;
+    readonly probeRows: number;
+    readonly limitBytes: number;
+}
+
+type Sizes = Pick<OutOfCoreSizes, "radixBits" | "pageRows" | "pages" | "resultRows" | "resultSlots">;
+
+/** Of a row: its key, and one value of the same width. */
+export function coherentRowBytes({ keyBytes }: OutOfCoreShape): number {
+    return 2 * keyBytes;
+}
+
+/** Rows of a side that are gathered at once: few under small limits, but of a mean partition twice as many. */
+function groupPages(meanRows: number, shares: { share: number; largeShare: number }, limitRows: number, page: number) {
+    const small = Math.min(groupRowsMost, Math.floor(limitRows / shares.share));
+    const rows = Math.max(small, Math.min(2 * meanRows, Math.floor(limitRows / shares.largeShare)));
+    return Math.max(2, Math.ceil(rows / page));
+}
+
+/** Counts: both sides are gathered, partitioned once more and joined in shared memory. */
+function secondPassBytes({ shape, buildRows, probeRows, limitBytes }: CoherentRequest, sizes: Sizes): number {
+    const rowBytes = coherentRowBytes(shape);
+    const mean = Math.floor(Math.max(buildRows, probeRows) / 2 ** sizes.radixBits);
+    const pages = groupPages(mean, secondPass, limitBytes / rowBytes, sizes.pageRows);
+    const rows = pages * sizes.pageRows;
+    const regions = secondPass.partitions * 2 ** secondPass.passBits;
+    const areaRows = rows + secondPass.partitions * regionAlignRows;
+    const splitRows = rows + regions * regionAlignRows;
+    const words = 2 * 8 * regions + 2 * parcelSlots * 4 * secondPass.partitions;
+    const copies = unitsHeld * 2 * (4 * pages + 2 * secondPass.partitions);
+    const sums = 3 * regions + 64;
+    return (
+        2 * (secondPass.slots * areaRows + splitRows) * rowBytes + (words + sums) * wordBytes + copies * rowCopyBytes
+    );
+}
+
+/** Rows: build rows are gathered and indexed, probe rows gathered and looked up. */
+function indexBytes({ shape, buildRows, limitBytes }: CoherentRequest, sizes: Sizes): number {
+    const rowBytes = coherentRowBytes(shape);
+    const { radixBits, pageRows, resultRows, resultSlots } = sizes;
+    const partitions = 2 ** radixBits;
+    const pages = groupPages(Math.floor(buildRows / partitions), index, limitBytes / rowBytes, pageRows);
+    const rows = pages * pageRows;
+    const few = Math.min(staged.rowsMost, Math.floor(limitBytes / staged.share / rowBytes), 2 * rows);
+    const stagedRows = Math.max(pageRows, powerOfTwoAtMost(few));
+    const batchTiles = Math.floor(stagedRows / tileRows) + Math.min(partitions, stagedRows) + 1;
+    const scratchRows = rows + index.sortPartitions * 2 ** secondPass.passBits * regionAlignRows;
+    const buckets = rows + 2 * partitions;
+    const counted = Math.min(partitions, 2 * pages) * 2 ** secondPass.passBits;
+    const copies = 2 * pages + partitions + stagedRows / pageRows + 2 * partitions;
+    const pieces = Math.max(Math.min(batchTiles, sizes.pages + partitions), pages + partitions);
+    return (
+        (2 * rows + scratchRows + unitsAhead * stagedRows) * rowBytes +
+        buckets * 4 +
+        partitions * index.partitionBytes +
+        sizes.pages * wordBytes +
+        index.counters * wordBytes * counted +
+        unitsHeld * 2 * copies * rowCopyBytes +
+        parcelSlots * 2 * pieces * rowPieceBytes +
+        resultSlots * resultBytes(shape, resultRows) +
+        2 * (batchTiles * tileGroups + 1) * wordBytes
+    );
+}
+
+/** Buffers of the kernels that partition; `partitionBlocks` 0: a block on each multiprocessor. */
+function bufferBytes(partitioner: FarPartitioner, radixBits: number, partitionBlocks: number): number {
+    const partitions = 2 ** radixBits;
+    const blocks = partitionBlocks === 0 ? multiprocessors : partitionBlocks;
+    switch (partitioner) {
+        case "standard":
+        case "linear":
+            return 0;
+        case "shared":
+        case "bulk":
+            return blocks * (Math.min(sharedBytes, partitions * bufferBytesMax) + partitions * leftoverBytes);
+        case "hierarchical":
+            return blocks * ((partitions + warps) * secondLevelBytes + partitions * leftoverBytes);
+    }
+}
+
+/** All but pages. The first pass of both sides and their join follow each other. */
+export function coherentBytes(
+    request: CoherentRequest,
+    sizes: Sizes,
+    { partitioner, partitionBlocks }: { partitioner: FarPartitioner; partitionBlocks: number }
+): number {
+    const partition =
+        bufferBytes(partitioner, sizes.radixBits, partitionBlocks) +
+        (sizes.pages * directoryWords + 2 ** sizes.radixBits * partitionWords) * wordBytes;
+    const joined = request.shape.result === "count" ? secondPassBytes(request, sizes) : indexBytes(request, sizes);
+    const reserve = sizes.pages * wordBytes + reserveBytes + request.limitBytes / reserveShare;
+    return Math.ceil(Math.max(partition, joined) + reserve);
+}

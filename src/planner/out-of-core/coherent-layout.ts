@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { JoinNode } from "../../plan/logical.js";
+import { NotOnDevice } from "../device-support.js";
+import type { JoinSides } from "../join-sides.js";
+import { chunkWidth, rowNumberBytes, whyGathered, type SideColumn } from "./gather.js";
+
+/** Throws NotOnDevice for joins whose result is more than pairs of rows: kernels on the coherent path find no other. */
+export function requirePairs({ type }: JoinNode, sides: JoinSides): void {
+    const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
+    if (emit === "pairs" && !anti && !keepUnmatchedBuild && !keepUnmatchedProbe) return;
+    throw new NotOnDevice(`it makes inner joins, and this is one of type "${type}"`);
+}
+
+/** Why a column cannot travel beside a key, alone; undefined: it can. */
+function whyNotAlone({ type }: SideColumn, keyBytes: number): string | undefined {
+    const width = chunkWidth(type);
+    if (width === 0) return whyGathered(type);
+    if (width !== keyBytes) return `${width} bytes wide, and rows of ${keyBytes} and ${keyBytes} bytes are partitioned`;
+    return type.nullable ? "may be NULL, and rows are partitioned without bits for that" : undefined;
+}
+
+/**
+ * Columns of a side that stay in host memory, and why: kernels that partition far memory move a key and one value of
+ * its width. That is the only column, if it is such a value, and else the number of the row by which all of them are
+ * gathered. Either costs the same on the link.
+ */
+export function coherentGathered(columns: readonly SideColumn[], keyBytes: number): Map<number, string> {
+    const [only] = columns;
+    if (only === undefined) return new Map();
+    if (columns.length > 1) {
+        const reason = `one of ${columns.length} columns, and one value is partitioned with its key`;
+        return new Map(columns.map(({ column, type }) => [column, whyGathered(type) ?? reason]));
+    }
+    const why = whyNotAlone(only, keyBytes);
+    return why === undefined ? new Map<number, string>() : new Map([[only.column, why]]);
+}
+
+/** Bytes of a row number beside a key: as many as those of the key. */
+export function coherentNumberBytes(rows: number, keyBytes: number): number {
+    if (rowNumberBytes(rows) <= keyBytes) return keyBytes;
+    throw new NotOnDevice(`numbers of ${rows} rows do not fit the ${keyBytes} bytes beside a key`);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
+import { coherentRowBytes } from "./coherent-device-bytes.js";
+import { phaseParts, type JoinLoad } from "./predict.js";
+
+/**
+ * Bytes per direction of the link, and how long its phases take. Of n rows of t bytes on both sides and a share f of
+ * pages in GPU memory, n t come in for the first pass while (1 - f) n t go out, and (1 - f) n t come in again for the
+ * join while result rows go out. A side without a value is read as keys alone and written as keys that stand twice.
+ */
+export function predictCoherent(load: JoinLoad, nearShare: number): OutOfCorePrediction {
+    const { inputs, resultBytes, gatherMs, linkMs, readMs, outMs } = phaseParts(load);
+    const rowBytes = coherentRowBytes(load.layout.join);
+    const farBytesOf = (side: "build" | "probe"): number => load.rows[side] * rowBytes * (1 - nearShare);
+    const far = { build: farBytesOf("build"), probe: farBytesOf("probe") };
+    const farBytes = far.build + far.probe;
+    return {
+        h2dBytes: Math.ceil(inputs.build + inputs.probe + farBytes),
+        d2hBytes: Math.ceil(farBytes + resultBytes),
+        spilledBytes: Math.ceil(farBytes),
+        ...{ diskBytes: 0, droppedRows: 0 },
+        buildMs: Math.max(linkMs(inputs.build, far.build), readMs(inputs.build + load.heldBytes)),
+        probeMs: Math.max(linkMs(inputs.probe, far.probe), readMs(inputs.probe)),
+        spilledMs: Math.max(linkMs(farBytes, resultBytes), outMs(1)),
+        gatherMs
+    };
+}

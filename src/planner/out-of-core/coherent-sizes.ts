@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+import { clamp, formatBytes, formatCount, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
+import type { DebugKnobs, FarPartitioner } from "../../model/debug-knobs.js";
+import type { OutOfCoreCoherent, OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../device-support.js";
+import { coherentBytes, coherentRowBytes, type CoherentRequest } from "./coherent-device-bytes.js";
+import { outputWidth, resultBytes } from "./device-bytes.js";
+import { ringBytes, ringShare } from "./sizes.js";
+
+const mebibyte = 2 ** 20;
+
+/** The smallest page that GPU and host memory are taken in (kCoherentPageBytes in cuda/coherent_join). */
+const pageBytes = 64 * 2 ** 10;
+const pagesMax = 2 ** 26;
+
+/** As in test/bench/gpu/out_of_core_sizes.cpp: a 2^8th of a partition fits shared memory with a table, or an index. */
+const radixBitsRange = [5, 12] as const;
+const countedRows = 8192 * 2 ** 8;
+const indexedBytes = 17_000_000;
+
+/**
+ * Each chunk leaves a page per partition partly empty: with 2^10 partitions half of 64 MiB, of 256 that 2^24 rows of 16
+ * bytes take.
+ */
+const chunkRowsMost = 2 ** 24;
+const rowsLeast = 2 ** 14;
+const chunkSlots = 1;
+const resultSlots = 2;
+const resultBlockBytes = 64 * mebibyte;
+/** Of GPU memory, for blocks of result rows. */
+const resultShare = 1 / 16;
+
+/** What the estimate of other memory than pages may be wrong by, and for rounding. */
+const pagesSlack = 1.03;
+const pagesSpare = 32;
+
+export interface CoherentSizeRequest extends CoherentRequest {
+    /** Host memory for chunks, blocks of result rows and pages. */
+    readonly hostBytes: number;
+    /** The result needs host memory, too: no more of it is taken for pages than is likely to be used. */
+    readonly sparing: boolean;
+    readonly debug: DebugKnobs;
+}
+
+export interface CoherentSizes {
+    readonly sizes: OutOfCoreSizes;
+    readonly coherent: OutOfCoreCoherent;
+    /** GPU memory that the join is expected to take. */
+    readonly deviceBytes: number;
+    /** Of all pages, those in GPU memory. */
+    readonly nearShare: number;
+}
+
+function chooseRadixBits({ shape, buildRows, limitBytes, debug }: CoherentSizeRequest): number {
+    const [least, most] = radixBitsRange;
+    if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
+    const rowBytes = coherentRowBytes(shape);
+    const wanted = shape.result === "count" ? countedRows * rowBytes : indexedBytes;
+    const bytesMax = Math.max(1, Math.min(wanted, limitBytes / 16));
+    return clamp(Math.ceil(Math.log2((buildRows * rowBytes) / bytesMax)), least, most);
+}
+
+function chooseResultRows(shape: OutOfCoreShape, chunkRows: number, limitBytes: number): number {
+    if (shape.result !== "rows") return chunkRows;
+    const width = shape.outputs.reduce((sum, output) => sum + outputWidth(shape, output), 1);
+    let rows = Math.min(chunkRows, powerOfTwoAtMost(resultBlockBytes / width));
+    while (rows > rowsLeast && resultSlots * resultBytes(shape, rows) > limitBytes * resultShare) rows /= 2;
+    return rows;
+}
+
+/** Pages of both sides in all, however keys are spread: pages_of_side in cuda/coherent_join/coherent_shape.cu. */
+export function coherentPages(
+    { buildRows, probeRows }: Pick<CoherentRequest, "buildRows" | "probeRows">,
+    { radixBits, chunkRows, pageRows }: Pick<OutOfCoreSizes, "radixBits" | "chunkRows" | "pageRows">
+): number {
+    const chunks = Math.max(1, Math.ceil(Math.max(buildRows, probeRows) / chunkRows));
+    const ofSide = (rows: number): number => Math.floor(rows / pageRows) + Math.min(rows, chunks * 2 ** radixBits);
+    return Math.max(1, ofSide(buildRows) + ofSide(probeRows));
+}
+
+/** All but what depends on how many pages lie where. */
+function sizesOf(request: CoherentSizeRequest): OutOfCoreSizes {
+    const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
+    const base = {
+        radixBits: chooseRadixBits(request),
+        pageRows: pageBytes / coherentRowBytes(shape),
+        ...{ chunkSlots, resultSlots, residentPartitions: 0, diskBlockBytes: 0, diskBlocks: 0, filterWords: 0 },
+        ...{ pages: 0, spillBlockBytes: pageBytes, spillBytes: 0 }
+    };
+    const withChunks = (chunkRows: number): OutOfCoreSizes => ({
+        ...base,
+        chunkRows,
+        resultRows: chooseResultRows(shape, chunkRows, limitBytes)
+    });
+    const pinned = (rows: number): number => {
+        const { chunks, results } = ringBytes(shape, withChunks(rows));
+        return chunks + results;
+    };
+    let rows = clamp(powerOfTwoAtLeast(Math.max(1, buildRows, probeRows)), rowsLeast, chunkRowsMost);
+    while (rows > rowsLeast && pinned(rows) > hostBytes * ringShare) rows /= 2;
+    const sizes = withChunks(debug.chunkRows ?? rows);
+    const pages = coherentPages(request, sizes);
+    if (pages > pagesMax)
+        throw new NotOnDevice(`it takes ${formatCount(pages)} pages, ${formatCount(pagesMax)} at most`);
+    return { ...sizes, pages };
+}
+
+/** Host memory that such a join could use, all rows in it. */
+export function mostCoherentHostBytes(request: Omit<CoherentSizeRequest, "hostBytes" | "sparing" | "debug">): number {
+    const sizes = sizesOf({ ...request, hostBytes: Infinity, sparing: false, debug: {} });
+    const { chunks, results } = ringBytes(request.shape, sizes);
+    return chunks + results + sizes.pages * pageBytes;
+}
+
+/** Pages in GPU memory as far as it goes. */
+function nearPages(pages: number, deviceBytes: number, takenBytes: number): number {
+    return clamp(Math.floor((deviceBytes - takenBytes) / pageBytes), 0, pages);
+}
+
+/** Sizes of a coherent join; throws NotOnDevice where GPU or host memory is too little. */
+export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes {
+    const { shape, limitBytes, hostBytes, sparing, debug } = request;
+    const sizes = sizesOf(request);
+    const { pages } = sizes;
+    const { partitioner, partitionBlocks = 0, gatherBlocks = 0, residentShare } = debug;
+    // Which partitioner is best is decided on the GPU: one without large buffers, but memory is there for any.
+    const takenWith = (name: FarPartitioner): number =>
+        coherentBytes(request, sizes, { partitioner: name, partitionBlocks });
+    const taken = takenWith(partitioner ?? "bulk");
+    if (taken > limitBytes) throw new NotOnDevice(`it takes ${formatBytes(taken)} of GPU memory at least`);
+    const most = residentShare === undefined ? pages : Math.round(pages * residentShare);
+    const near = Math.min(most, nearPages(pages, limitBytes, taken));
+    const deviceBytes = residentShare === undefined ? limitBytes : taken + near * pageBytes;
+    const surelyNear = nearPages(near, deviceBytes, takenWith(partitioner ?? "hierarchical"));
+    const farPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
+    const { chunks, results } = ringBytes(shape, sizes);
+    const free = Math.floor(Math.min(hostBytes - chunks - results, debug.hostSpillBytes ?? Infinity));
+    const farBytes = farPages * pageBytes;
+    if (farBytes > free) {
+        throw new NotOnDevice(
+            `pages that do not fit GPU memory need about ${formatBytes(farBytes)} of host memory, ` +
+                `${formatBytes(Math.max(0, free))} are left of the budget`
+        );
+    }
+    return {
+        sizes: { ...sizes, spillBytes: sparing ? farBytes : Math.min(free, pages * pageBytes) },
+        coherent: { deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
+        deviceBytes: taken + near * pageBytes,
+        nearShare: near / pages
+    };
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+import { otherSide, type Side } from "../join-sides.js";
+import type { Estimator } from "../estimates.js";
+import { deviceBytes } from "./device-bytes.js";
+import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
+import { loadOf, sizeRequestOf, type JoinDraft } from "./join-draft.js";
+import { layoutOf, type InputJoin, type JoinFacts } from "./join-layout.js";
+import { packedRowBytes, predictOutOfCore, type JoinLoad } from "./predict.js";
+import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
+import { expectedOnDisk } from "./spill.js";
+
+/** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
+const usualRadixBits = 8;
+
+/** What a filter of the build side's keys would see. */
+function matchOf(node: InputJoin, build: Side, estimator: Estimator): { buildKeys: number; matchRatio: number } {
+    const keys = node.keys.map((key) => key[build]);
+    return {
+        buildKeys: estimator.distinct(node[build], keys),
+        matchRatio: estimator.matchRatio(node, otherSide(build))
+    };
+}
+
+/** Sizes with such a filter, or none, and what they come to. */
+function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
+    const request = { ...plain, filter };
+    const sizes = chooseSizes(request);
+    const spilled = spilledBytes(request, sizes);
+    const predicted = predictOutOfCore({
+        ...load,
+        spilled,
+        onDisk: expectedOnDisk(spilled, sizes),
+        droppedRows: request.probeRows * filter.droppedShare,
+        residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits)
+    });
+    return { sizes, predicted };
+}
+
+/** The join by copy engines. Throws NotOnDevice with why it cannot run so. */
+export function stagedDraft(facts: JoinFacts): JoinDraft {
+    const { query, node, sides, estimator } = facts;
+    const by = { build: sides.build, probe: otherSide(sides.build) } as const;
+    const costed = layoutOf(facts);
+    const { layout } = costed;
+    const load = loadOf(facts, costed);
+    const packed = (role: "build" | "probe"): number => {
+        const keys = node.keys.map((key) => key[by[role]]);
+        const statistics = estimator.statisticsOf(node[by[role]], keys);
+        return packedRowBytes(layout, role, query.debug.radixBits ?? usualRadixBits, statistics);
+    };
+    const request: SizeRequest = {
+        ...sizeRequestOf(facts, load),
+        packedBytes: { build: packed("build"), probe: packed("probe") },
+        filter: noFilter
+    };
+    const { sizes, predicted, filter } = chooseFilter({ ...request, ...matchOf(node, by.build, estimator) }, (draft) =>
+        planWith(request, draft, load)
+    );
+    const disk = predicted.diskBytes > 0 ? " and disk" : "";
+    return {
+        ...{ layout, sizes, predicted, filter },
+        coherent: null,
+        deviceBytes: deviceBytes(layout.join, sizes),
+        heldBytes: load.heldBytes,
+        way: `partitioned in GPU memory, spilled to host memory${disk}`
+    };
+}

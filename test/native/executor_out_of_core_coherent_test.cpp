@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins out of core by kernels alone, on the (fake) GPU: what the plugin is told, and what comes back.
+#include "support/out_of_core_trial.hpp"
+
+namespace spillway::test {
+
+using batches::BatchCollector;
+
+namespace {
+
+// The rows' numbers beside their keys, and nothing else.
+OutOfCoreStage coherent_join(const OutOfCoreTest& test) {
+    OutOfCoreStage stage = inner_join();
+    stage.join.outputs = {{GpuOutputSide::kKey, 0}, {GpuOutputSide::kBuild, 0}, {GpuOutputSide::kProbe, 0}};
+    for (const size_t side : {kBuildSide, kProbeSide}) {
+        stage.join.widths[side] = {4};
+        stage.sides[side].columns = {{.column = kRowNumberColumn, .row_number_bytes = 4}};
+        stage.row_numbers[side] = side == kBuildSide ? 1 : 2;
+    }
+    const auto gathered = [](ResultOrigin origin, int32_t column) {
+        ResultPart part;
+        part.value = column;
+        part.origin = origin;
+        return part;
+    };
+    stage.columns[1].parts = {gathered(ResultOrigin::kBuildSource, 1)};
+    stage.columns[2].parts = {gathered(ResultOrigin::kBuildSource, 2)};
+    stage.columns[3].parts = {gathered(ResultOrigin::kProbeSource, 1)};
+    stage.columns[4].parts = {gathered(ResultOrigin::kProbeSource, 2)};
+    stage.join.sizes.resident_partitions = 0;
+    GpuCoherent coherent;
+    coherent.rows[kBuildSide] = static_cast<uint64_t>(test.build.source->rows());
+    coherent.rows[kProbeSide] = static_cast<uint64_t>(test.probe.source->rows());
+    coherent.device_bytes = 8 * 1024;
+    stage.join.coherent = coherent;
+    return stage;
+}
+
+}  // namespace
+
+TEST(executor_out_of_core_joins_by_kernels_alone) {
+    for (const auto partitioner : {GpuPartitioner::kBest, GpuPartitioner::kStandard, GpuPartitioner::kBulk}) {
+        OutOfCoreTest test;
+        test.stage = coherent_join(test);
+        test.stage.join.coherent->partitioner = partitioner;
+        BatchCollector sink;
+        const OutOfCoreRun done = test.run(&sink);
+        EXPECT(test.rows_of(sink) == test.expected());
+        EXPECT_EQ(done.report.result_rows, test.expected().size());
+        // Pages in GPU memory have half its bytes, of 8 per row; rows without a key are on none.
+        uint64_t keyed_rows = 0;
+        for (const uint64_t rows : done.partition_rows) keyed_rows += rows;
+        EXPECT(keyed_rows > 512u);
+        EXPECT(keyed_rows < 1577u);
+        EXPECT_EQ(done.report.spilled_rows[kBuildSide], keyed_rows - 512u);
+        EXPECT_EQ(done.report.spilled_bytes[kBuildSide], done.report.spilled_rows[kBuildSide] * 8);
+        EXPECT_EQ(done.report.resident_partitions, 0u);
+        EXPECT_EQ(done.partition_rows.size(), 8u);
+        sink.batches.clear();
+        test.expect_clean();
+    }
+}
+
+TEST(executor_out_of_core_by_kernels_alone_refuses_what_they_cannot_join) {
+    const OutOfCoreStage good = coherent_join(OutOfCoreTest());
+    const auto refuses = [&](const OutOfCoreStage& stage) {
+        OutOfCoreTest test;
+        test.stage = stage;
+        BatchCollector sink;
+        EXPECT_ERROR(kInternal, test.run(&sink));
+        test.expect_clean();
+    };
+    OutOfCoreStage stage = good;
+    --stage.join.coherent->rows[kProbeSide];
+    refuses(stage);
+    stage = good;
+    stage.join.sizes.page_rows = 8;
+    refuses(stage);
+    EXPECT(good.join.can_be_coherent());
+    stage = good;
+    stage.join.keep_unmatched_probe = true;
+    EXPECT(!stage.join.can_be_coherent());
+    refuses(stage);
+    for (const std::vector<uint32_t>& widths : {std::vector<uint32_t>{8}, {4, 4}, {1}}) {
+        stage = good;
+        stage.join.widths[kBuildSide] = widths;
+        EXPECT(!stage.join.can_be_coherent());
+    }
+}
+
+}  // namespace spillway::test

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins by kernels that read and write host memory: rows, sizes and predictions, from the shapes of relations alone.
+import { Bool, Decimal, Int32, Int64, Utf8, type DataType } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import { NotOnDevice } from "../../../src/planner/device-support.js";
+import { coherentBytes } from "../../../src/planner/out-of-core/coherent-device-bytes.js";
+import { coherentPages } from "../../../src/planner/out-of-core/coherent-sizes.js";
+import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { inputNode, join, planQueryOf } from "../../support/planning.js";
+
+const gibibyte = 2 ** 30;
+const pageBytes = 2 ** 16;
+const columns = { k: new Int64(), v: new Int64() };
+const coherent = { path: "coherent" } as const;
+const partitioners = ["standard", "linear", "shared", "hierarchical", "bulk"] as const;
+
+interface Relations {
+    rows?: readonly [number, number];
+    types?: Record<string, DataType>;
+    options?: object;
+    nullable?: boolean;
+    inMemory?: boolean;
+}
+
+function queryOf(relations: Relations = {}, more: Partial<PlanQuery> = {}): PlanQuery {
+    const { rows = [2 ** 28, 2 ** 28], types = columns, options = {}, nullable = false, inMemory = false } = relations;
+    const [left, right] = rows.map((count, i) =>
+        inputNode(types, { rows: count, name: ["l", "r"][i]!, nullable, inMemory, textBytes: 20 })
+    );
+    const root = join(left!, right!, { on: "k", ...options });
+    return planQueryOf(root, { budgetBytes: 256 * gibibyte, threads: 16, debug: coherent, ...more });
+}
+
+function stageOf(query: PlanQuery, limitBytes = 4 * gibibyte): OutOfCoreStage {
+    const plan = planOutOfCore(query, planQuery(query), limitBytes);
+    if (plan instanceof NotOnDevice) throw plan;
+    return plan.stages[0] as OutOfCoreStage;
+}
+
+describe("rows are a key and nothing, or one value of its width", () => {
+    const layoutOf = (relations: Relations, more: Partial<PlanQuery> = {}) => stageOf(queryOf(relations, more)).layout;
+    const reasons = (relations: Relations): string[] => {
+        const { gathered, rowNumbers } = layoutOf(relations);
+        expect(rowNumbers.build).toBeGreaterThanOrEqual(0);
+        expect(rowNumbers.probe).toBeGreaterThanOrEqual(0);
+        return [...new Set(gathered.map(({ name, reason }) => `${name}: ${reason}`))];
+    };
+
+    test("one column beside its key is carried", () => {
+        const layout = layoutOf({});
+        expect(layout.join).toMatchObject({ keyBytes: 8, buildWidths: [8], probeWidths: [8], result: "rows" });
+        expect(layout.gathered).toEqual([]);
+        const narrow = layoutOf({ types: { k: new Int32(), v: new Int32() } });
+        expect(narrow.join).toMatchObject({ keyBytes: 4, buildWidths: [4], probeWidths: [4] });
+    });
+
+    test("keys that are read off the GPU's and columns that nobody wants take no place", () => {
+        const keys = layoutOf({ types: { k: new Int64() } });
+        expect(keys.join).toMatchObject({ buildWidths: [], probeWidths: [], result: "rows" });
+        const counted = layoutOf({ types: { ...columns, t: new Utf8(), w: new Int32() } }, { sink: "count" });
+        expect(counted.join).toMatchObject({ buildWidths: [], probeWidths: [], result: "count", outputs: [] });
+        expect(counted.gathered).toEqual([]);
+    });
+
+    test("other columns are gathered by numbers as wide as the key", () => {
+        const two = { ...columns, w: new Int64() };
+        const why = "one of 2 columns, and one value is partitioned with its key";
+        expect(reasons({ types: two })).toEqual([`v: ${why}`, `w: ${why}`]);
+        expect(layoutOf({ types: two }).join).toMatchObject({ buildWidths: [8], probeWidths: [8] });
+        expect(reasons({ types: { k: new Int64(), v: new Int32() } })).toEqual([
+            "v: 4 bytes wide, and rows of 8 and 8 bytes are partitioned"
+        ]);
+        expect(reasons({ types: { k: new Int32(), v: new Bool() } })[0]).toMatch(/^v: 1 bytes wide, .* 4 and 4 bytes/);
+        expect(reasons({ types: { k: new Int64(), t: new Utf8() } })).toEqual(["t: text"]);
+        expect(reasons({ nullable: true })).toEqual(["v: may be NULL, and rows are partitioned without bits for that"]);
+        const mixed = reasons({ types: { k: new Int32(), d: new Decimal(2, 30, 128), t: new Utf8() } });
+        expect(mixed).toEqual([expect.stringMatching(/^d: one of 2 columns/), "t: text"]);
+        const narrow = layoutOf({ types: { k: new Int32(), t: new Utf8() } });
+        expect(narrow.join).toMatchObject({ keyBytes: 4, buildWidths: [4], probeWidths: [4] });
+    });
+
+    test("of hashed keys numbers are all that travels", () => {
+        const types = { k: new Utf8(), v: new Int64() };
+        const layout = layoutOf({ types });
+        expect(layout).toMatchObject({ keys: "hashed", join: { keyBytes: 8, buildWidths: [8], probeWidths: [8] } });
+        const counted = layoutOf({ types }, { sink: "count" });
+        expect(counted.join).toMatchObject({ buildWidths: [8], probeWidths: [8], result: "rows" });
+    });
+
+    test("NULLs that equal each other are part of the key", () => {
+        const { keys, join: made } = layoutOf({
+            types: { k: new Int32() },
+            nullable: true,
+            options: { nullEquality: true }
+        });
+        expect([keys, made.keyBytes]).toEqual(["encoded", 8]);
+        expect(made.buildWidths.every((width) => width === 8)).toBe(true);
+    });
+});
+
+describe("sizes", () => {
+    test("stay below every limit", () => {
+        for (let limit = 128 * 2 ** 20; limit <= 2 ** 37; limit *= 1.7) {
+            for (const rows of [0, 1, 1000, 10 ** 6, 2 ** 30]) {
+                for (const sink of ["count", "batches", "table"] as const) {
+                    const query = queryOf({ rows: [rows, rows] }, { sink });
+                    const stage = stageOf(query, limit);
+                    const { sizes, memory, deviceBytes, path } = stage;
+                    expect(path).toMatchObject({ runs: "coherent", reason: "asked for" });
+                    expect(deviceBytes).toBeLessThanOrEqual(limit);
+                    expect(stage.coherent?.deviceBytes).toBe(limit);
+                    const near = Math.floor((deviceBytes - otherBytes(stage, rows, limit)) / pageBytes);
+                    expect(near).toBeLessThanOrEqual(sizes.pages);
+                    expect(sizes.spillBytes).toBeGreaterThanOrEqual((sizes.pages - near) * pageBytes);
+                    const taken = memory.inputBytes + memory.tableBytes + memory.outputBytes;
+                    expect(taken).toBeLessThan(query.budgetBytes * 0.95);
+                }
+            }
+        }
+    });
+
+    function otherBytes({ sizes, layout }: OutOfCoreStage, rows: number, limitBytes: number): number {
+        const request = { shape: layout.join, buildRows: rows, probeRows: rows, limitBytes };
+        return coherentBytes(request, sizes, { partitioner: "bulk", partitionBlocks: 0 });
+    }
+
+    test("of 2^30 rows of 16 bytes: chunks of 2^24 rows, second passes of counts take larger partitions", () => {
+        const of = (sink: "count" | "batches", limit: number) => {
+            const { sizes } = stageOf(queryOf({ rows: [2 ** 30, 2 ** 30] }, { sink }), limit);
+            expect(sizes).toMatchObject({ chunkRows: 2 ** 24, chunkSlots: 1, pageRows: 4096, residentPartitions: 0 });
+            expect(sizes).toMatchObject({ diskBlocks: 0, diskBlockBytes: 0, filterWords: 0, spillBlockBytes: 2 ** 16 });
+            return sizes.radixBits;
+        };
+        expect([of("count", 4 * gibibyte), of("batches", 4 * gibibyte)]).toEqual([9, 10]);
+        expect(of("count", gibibyte / 8)).toBe(11);
+    });
+
+    test("have pages for whatever keys there are: a partly filled one per partition and chunk", () => {
+        const sizes = { radixBits: 3, chunkRows: 1000, pageRows: 4096 };
+        expect(coherentPages({ buildRows: 0, probeRows: 0 }, sizes)).toBe(1);
+        expect(coherentPages({ buildRows: 5, probeRows: 1000 }, sizes)).toBe(5 + 8);
+        expect(coherentPages({ buildRows: 5, probeRows: 1001 }, sizes)).toBe(5 + 16);
+        expect(coherentPages({ buildRows: 8192, probeRows: 10_000 }, sizes)).toBe(2 + 80 + 2 + 80);
+        const debug = { ...coherent, radixBits: 3, chunkRows: 1000 };
+        const made = stageOf(queryOf({ rows: [8192, 10_000] }, { debug })).sizes;
+        expect(made).toMatchObject({ radixBits: 3, chunkRows: 1000, resultRows: 1000, pages: 164 });
+    });
+
+    test("of few rows are small", () => {
+        const { sizes, memory } = stageOf(queryOf({ rows: [1000, 20_000] }));
+        expect(sizes.chunkRows).toBe(2 ** 15);
+        expect(memory.inputBytes + memory.tableBytes + memory.outputBytes).toBeLessThan(2 ** 24);
+    });
+
+    test("chunks take a quarter of the host memory at most", () => {
+        const { sizes, memory } = stageOf(queryOf({}, { budgetBytes: 2.5 * gibibyte }), 16 * gibibyte);
+        expect(sizes.chunkRows).toBeLessThan(2 ** 24);
+        expect(memory.inputBytes + memory.outputBytes).toBeLessThan(gibibyte);
+    });
+
+    test("buffers of a partitioner take the room of pages", () => {
+        const nearWith = (partitioner: (typeof partitioners)[number]): number => {
+            const debug = { ...coherent, partitioner, radixBits: 10 };
+            const { predicted } = stageOf(queryOf({}, { debug }), 4 * gibibyte);
+            return 1 - predicted.spilledBytes / (2 ** 29 * 16);
+        };
+        const shares = partitioners.map(nearWith);
+        expect(shares[3]).toBeLessThan(Math.min(...shares.filter((_, i) => i !== 3)) - 0.03);
+    });
+
+    test("a table as result leaves host memory to it", () => {
+        const [batches, table] = (["batches", "table"] as const).map((sink) => stageOf(queryOf({}, { sink })).sizes);
+        expect(batches!.spillBytes).toBe(batches!.pages * pageBytes);
+        expect(table!.spillBytes).toBeLessThan(batches!.spillBytes);
+    });
+
+    test("of pages in GPU memory are what is asked for", () => {
+        const shares = [0, 0.25, 1].map((residentShare) => {
+            const {
+                predicted,
+                deviceBytes,
+                coherent: made
+            } = stageOf(queryOf({}, { debug: { ...coherent, residentShare } }), 32 * gibibyte);
+            expect(made?.deviceBytes).toBe(deviceBytes);
+            return predicted.spilledBytes / (2 ** 29 * 16);
+        });
+        expect(shares[0]).toBe(1);
+        expect(shares[1]).toBeCloseTo(0.75, 4);
+        expect(shares[2]).toBe(0);
+    });
+});
+
+describe("predictions", () => {
+    const rows = 2 ** 28;
+
+    test("far rows go out once and come in once, whatever side they are of", () => {
+        const all = stageOf(queryOf({}, { sink: "count" }), 64 * gibibyte).predicted;
+        expect(all).toMatchObject({ h2dBytes: 2 * rows * 8, d2hBytes: 0, spilledBytes: 0, spilledMs: 0, diskBytes: 0 });
+        const some = stageOf(queryOf({}, { sink: "count" }), 2 * gibibyte).predicted;
+        expect(some.spilledBytes).toBeGreaterThan(2 * rows * 16 * 0.7);
+        expect(some.spilledBytes).toBeLessThan(2 * rows * 16);
+        expect(some.h2dBytes).toBe(2 * rows * 8 + some.spilledBytes);
+        expect(some.d2hBytes).toBe(some.spilledBytes);
+        expect(Math.min(some.buildMs, some.probeMs, some.spilledMs)).toBeGreaterThan(0);
+        const delivered = stageOf(queryOf({}), 64 * gibibyte).predicted;
+        expect(delivered).toMatchObject({ h2dBytes: 2 * rows * 16, d2hBytes: rows * 24 });
+    });
+
+    test("gathering is part of the join", () => {
+        const types = { ...columns, t: new Utf8() };
+        const { predicted } = stageOf(queryOf({ types, inMemory: true }), 64 * gibibyte);
+        expect(predicted.gatherMs).toBeGreaterThan(0);
+        expect(predicted.spilledMs).toBeGreaterThanOrEqual(predicted.gatherMs);
+    });
+});
+
+describe("host memory", () => {
+    test("is asked for all pages and columns that are gathered", () => {
+        const relations = { types: { ...columns, t: new Utf8() }, rows: [2 ** 26, 2 ** 26] as const };
+        const staged = outOfCoreHostBytes(queryOf(relations, { debug: { path: "staged" } }), gibibyte);
+        const wanted = outOfCoreHostBytes(queryOf(relations), gibibyte);
+        expect(wanted).toBeGreaterThan(staged);
+        expect(wanted).toBeGreaterThan(2 ** 27 * (16 + 8 + 24));
+    });
+
+    test("for columns of files is held", () => {
+        const types = { ...columns, w: new Int64() };
+        expect(stageOf(queryOf({ types })).heldBytes).toBe((2 * 2 ** 28 * 16 * 9) / 8);
+        expect(stageOf(queryOf({ types, inMemory: true })).heldBytes).toBe(0);
+    });
+});
