@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins larger than GPU memory by kernels that read and write host memory, against the CPU engine: keys of every kind,
+// columns that travel with them and columns that are gathered, NULLs, every sink; what explain and reports say of them.
+import { Bool, Float64, Int32, Int64, makeVector, Table, Utf8, vectorFromArray, type DataType } from "apache-arrow";
+import { openRuntime, type Query, type Runtime } from "spillway";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { OutOfCoreReport } from "../../../src/execute/run-report.js";
+import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import { cellTable } from "../../support/cells.js";
+import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { Random } from "../../support/random.js";
+import { joinTypes } from "../../support/reference.js";
+import { resultRows } from "../../support/result-rows.js";
+import { expectSameRows, rowTexts } from "../../support/rows.js";
+import { Sandbox } from "../../support/sandbox.js";
+
+useGpu();
+
+const memory = { host: "256MiB", device: "64MiB" };
+const coherent = { outOfCore: true, path: "coherent" } as const;
+const knobs = [
+    { chunkRows: 64, radixBits: 3 },
+    { chunkRows: 4096, radixBits: 0, residentShare: 0, partitioner: "linear", partitionBlocks: 3, gatherBlocks: 2 }
+] as const;
+let cpu: Runtime;
+let gpus: Runtime[] = [];
+
+beforeAll(async () => {
+    cpu = await openRuntime({ device: "cpu", threads: 2, memory });
+    gpus = [];
+    for (const more of knobs) {
+        const debug = { ...coherent, ...more, workers: 3 };
+        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, debug }));
+    }
+});
+afterAll(async () => {
+    for (const runtime of [cpu, ...gpus]) await runtime.close();
+});
+
+const vectorOf = (values: readonly unknown[], type: DataType) => vectorFromArray([...values], type);
+
+/** The same keys as numbers of 4 and 8 bytes, floats and text; columns of every way to the result. */
+function table(seed: number, rows: number, domain: number, nulls: number): Table {
+    const random = new Random(seed);
+    const keys = Array.from({ length: rows }, () => (random.chance(nulls) ? null : random.below(domain)));
+    const made = (type: DataType, make: (key: number) => unknown) =>
+        vectorOf(
+            keys.map((key) => (key === null ? null : make(key))),
+            type
+        );
+    const suffix = seed % 2 === 0 ? "l" : "r";
+    const values = Array.from({ length: rows }, () => random.below(1000));
+    return new Table({
+        narrow: made(new Int32(), (key) => key - 5),
+        wide: made(new Int64(), (key) => BigInt(key) << 35n),
+        float: made(new Float64(), (key) => key / 4),
+        text: made(new Utf8(), (key) => `key ${key}`),
+        [`long_${suffix}`]: makeVector(BigInt64Array.from(values, BigInt)),
+        [`int_${suffix}`]: makeVector(Int32Array.from(values)),
+        [`flag_${suffix}`]: vectorOf(
+            values.map((value) => value % 3 === 0),
+            new Bool()
+        ),
+        [`maybe_${suffix}`]: vectorOf(
+            values.map((value) => (value % 5 === 0 ? null : BigInt(value))),
+            new Int64()
+        ),
+        [`text_${suffix}`]: vectorOf(
+            values.map((value) => "x".repeat(value % 40)),
+            new Utf8()
+        )
+    });
+}
+
+const stageOf = async (query: Query): Promise<OutOfCoreStage> =>
+    (await query.explain()).plan.stages[0] as OutOfCoreStage;
+const told = (query: Query): OutOfCoreReport => query.report()!.stages[0]!.device!.outOfCore!;
+
+/** Columns of the result: none but the key; one of the key's width; others. */
+const selections: Record<string, string[]> = {
+    keys: [],
+    "one of 8 bytes each": ["long_l", "long_r"],
+    "one of 4 bytes each": ["int_l", "int_r"],
+    "one of another width, one that may be NULL": ["flag_l", "maybe_r"],
+    several: ["long_l", "int_l", "text_r", "maybe_r", "flag_r"],
+    "of one side": ["long_r"]
+};
+const keySets: [string[], string][] = [
+    [["narrow"], "packed"],
+    [["wide"], "packed"],
+    [["narrow", "float"], "hashed"],
+    [["text"], "hashed"]
+];
+const sizes = [
+    [600, 900, 400],
+    [0, 300, 50],
+    [300, 0, 50],
+    [1, 1, 1],
+    [60, 70, 1]
+] as const;
+
+describe("joins of far memory have the rows of the CPU engine", () => {
+    for (const [index, [key, mode]] of keySets.entries()) {
+        test(`on ${key.join(", ")}`, async () => {
+            using sandbox = new Sandbox();
+            for (const [at, [name, columns]] of Object.entries(selections).entries()) {
+                const random = new Random(100 * index + at);
+                const [l, r, domain] = at % 2 === 0 ? sizes[0] : random.pick(sizes);
+                const nulls = at % 2 === 0 ? 0.1 : 0;
+                const nullEquality = key[0] === "narrow" && key.length === 1 && at === 2;
+                const tables = [table(2 * at, l, domain, nulls), table(2 * at + 1, r, domain, nulls)];
+                const files = tables.map((given) => (random.chance(0.3) ? sandbox.write(given) : undefined));
+                const hints = { buildSide: random.pick(["left", "right"] as const) };
+                const select = [...key, ...columns];
+                const queryOn = async (runtime: Runtime): Promise<Query> => {
+                    const [left, right] = await Promise.all(
+                        tables.map(async (given, side) => {
+                            const file = files[side];
+                            return file === undefined ? runtime.fromTable(given) : await runtime.fromArrowFile(file);
+                        })
+                    );
+                    return runtime.join({ left: left!, right: right!, on: key, select, hints, nullEquality });
+                };
+                const expected = rowTexts(cellTable(await (await queryOn(cpu)).toTable()));
+                for (const gpu of gpus) {
+                    const query = await queryOn(gpu);
+                    const what = `${key.join(", ")}, ${name}: ${l} x ${r} rows`;
+                    const stage = await stageOf(query);
+                    expect(stage.path, what).toMatchObject({ runs: "coherent", reason: "asked for" });
+                    expect(stage.layout.keys, what).toBe(nullEquality ? "encoded" : mode);
+                    expectSameRows(await resultRows(random, query, sandbox), expected, what);
+                    expect(told(query), what).toMatchObject({ path: "coherent", residentPartitions: 0 });
+                    expect(query.report()?.rowsOut, what).toBe(expected.length);
+                    expect(await query.count(), what).toBe(expected.length);
+                    expect(gpu.memory().host.usedBytes, what).toBe(0);
+                }
+            }
+        });
+    }
+});
+
+describe("plans and reports", () => {
+    const keyed = (rows: number) => ({ rows, key: { name: "k" } });
+
+    test("columns travel with their key where they can, and are gathered where not", async () => {
+        const [left, right] = [table(0, 10, 10, 0), table(1, 10, 10, 0)];
+        const gatheredOf = async (key: string, columns: string[]): Promise<string[]> => {
+            const on = gpus[0]!;
+            const select = [key, ...columns];
+            const query = on.join({ left: on.fromTable(left), right: on.fromTable(right), on: key, select });
+            return (await stageOf(query)).layout.gathered.map(({ name }) => name).sort();
+        };
+        expect(await gatheredOf("wide", ["long_l", "long_r"])).toEqual([]);
+        expect(await gatheredOf("wide", ["int_l", "long_r"])).toEqual(["int_l"]);
+        expect(await gatheredOf("narrow", ["int_l", "long_r"])).toEqual(["long_r"]);
+        expect(await gatheredOf("narrow", ["int_l", "flag_l"])).toEqual(["flag_l", "int_l"]);
+        expect(await gatheredOf("wide", ["maybe_l", "text_r"])).toEqual(["maybe_l", "text_r"]);
+    });
+
+    test("other joins say why they are staged, and have the rows of the CPU engine all the same", async () => {
+        const tables = [table(2, 200, 150, 0.1), table(3, 300, 150, 0)];
+        for (const type of joinTypes.filter((one) => one !== "inner")) {
+            const queryOn = (runtime: Runtime): Query => {
+                const [left, right] = tables.map((given) => runtime.fromTable(given));
+                const select = type === "semi" || type === "anti" ? ["wide", "long_l"] : ["wide", "long_l", "int_r"];
+                return runtime.join({ left: left!, right: right!, on: "wide", type, select });
+            };
+            const query = queryOn(gpus[0]!);
+            expect((await stageOf(query)).path).toMatchObject({
+                wanted: "coherent",
+                runs: "staged",
+                reason: expect.stringContaining(`this is one of type "${type}"`) as string
+            });
+            const expected = rowTexts(cellTable(await queryOn(cpu).toTable()));
+            expectSameRows(rowTexts(cellTable(await query.toTable())), expected, type);
+            expect(told(query).path).toBe("staged");
+        }
+    });
+
+    test("say what the link carried beside what it was to carry", async () => {
+        const debug = { ...coherent, chunkRows: 1000, radixBits: 2 };
+        const runtime = await openRuntime({ device: "gpu", threads: 2, memory, debug });
+        const [left, right] = [
+            await runtime.generate(keyed(5000), "memory"),
+            await runtime.generate(keyed(5000), "memory")
+        ];
+        const query = runtime.join({ left, right, on: "k" });
+        expect(await query.count()).toBe(5000);
+        const { h2dBytes, spilledBytes, spilledRows, predicted, ...report } = told(query);
+        const spilled = spilledRows.build + spilledRows.probe;
+        expect(spilledBytes.build + spilledBytes.probe).toBe(16 * spilled);
+        // Keys of 8 bytes, and what did not stay in GPU memory.
+        expect(h2dBytes).toBe(2 * 5000 * 8 + 16 * spilled);
+        expect(predicted.h2dBytes).toBe(2 * 5000 * 8 + predicted.spilledBytes);
+        expect(report).toMatchObject({ path: "coherent", partitions: 4, droppedRows: 0, diskWrittenBytes: 0 });
+        const { stages, uploadedBytes, devicePeakBytes } = query.report()!;
+        expect(uploadedBytes).toBe(2 * 5000 * 8);
+        expect(devicePeakBytes).toBeLessThanOrEqual(64 * 2 ** 20);
+        expect(stages[0]?.algorithm).toContain("partitioned by kernels in GPU and host memory");
+        await runtime.close();
+    });
+
+    test("an aborted join leaves the runtime usable", async () => {
+        const runtime = await openRuntime({
+            device: "gpu",
+            threads: 2,
+            memory,
+            debug: { ...coherent, chunkRows: 512 }
+        });
+        const rows = usesRealGpu ? 2 ** 20 : 2 ** 16;
+        const [left, right] = [
+            await runtime.generate(keyed(rows), "memory"),
+            await runtime.generate(keyed(rows), "memory")
+        ];
+        const query = runtime.join({ left, right, on: "k" });
+        const controller = new AbortController();
+        setTimeout(() => controller.abort(), 5);
+        const outcome: unknown = await query.count({ signal: controller.signal }).catch((error: Error) => error.name);
+        expect(["AbortError", rows]).toContain(outcome);
+        for await (const batch of query.batches()) if (batch.numRows > 0) break;
+        expect(await query.count()).toBe(rows);
+        expect(runtime.memory().host.usedBytes).toBe(0);
+        await runtime.close();
+    });
+});
