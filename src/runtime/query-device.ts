@@ -96,7 +96,9 @@ export class QueryDevice {
     public wantedBytes(query: PlanQuery): number {
         const { memoryBytes } = this.options;
         if (!this.isLikely(query.debug)) return 0;
-        return outOfCoreHostBytes(query, this.#usable?.limitBytes ?? memoryBytes);
+        // Its path is decided before it is opened: that of kernels wants other memory than that of copy engines.
+        const coherentDevice = this.#usable?.isCoherent ?? isCoherent(usableGpu(this.binding.devices()));
+        return outOfCoreHostBytes({ ...query, coherentDevice }, this.#usable?.limitBytes ?? memoryBytes);
     }
 
     /**
@@ -159,16 +161,14 @@ export class QueryDevice {
     }
 
     /** Speeds are those of this GPU, once it is known which one it is. */
-    #forDevice(query: PlanQuery, name: string): PlanQuery {
-        return this.options.isMeasured === true ? query : { ...query, profile: withDevice(query.profile, name) };
+    #forDevice(query: PlanQuery, opened: Opened): PlanQuery {
+        const own = { ...query, coherentDevice: opened.isCoherent };
+        return this.options.isMeasured === true ? own : { ...own, profile: withDevice(query.profile, opened.name) };
     }
 
     /** What there is to know of a plan before the GPU is opened for it: whether there is one. */
     #draft(query: PlanQuery, host: Plan, opened = this.#usable): Draft {
-        const own =
-            opened === undefined
-                ? query
-                : { ...this.#forDevice(query, opened.name), coherentDevice: opened.isCoherent };
+        const own = opened === undefined ? query : this.#forDevice(query, opened);
         return { made: planOnDevice(own, host, opened?.limitBytes ?? 0), opened };
     }
 
@@ -205,7 +205,7 @@ export class QueryDevice {
 
     async #openUsable(): Promise<Opened> {
         const gpus = this.binding.devices();
-        const gpu = gpus.find(({ reason }) => reason === null);
+        const gpu = usableGpu(gpus);
         if (gpu === undefined) throw noDevice(gpus, this.binding.gpuUnavailableReason());
         const { limitBytes } = await this.binding.openDevice(this.engine, {
             ordinal: gpu.ordinal,
@@ -213,7 +213,7 @@ export class QueryDevice {
             pinnedBytes: this.hostBytes + keptPinnedBytes(this.hostBytes),
             keptPinnedBytes: keptPinnedBytes(this.hostBytes)
         });
-        this.#usable = { limitBytes, name: gpu.name, isCoherent: gpu.pageableAccess && gpu.hostPageTables };
+        this.#usable = { limitBytes, name: gpu.name, isCoherent: isCoherent(gpu) };
         return this.#usable;
     }
 
@@ -245,6 +245,14 @@ export class QueryDevice {
  */
 function keptPinnedBytes(hostBytes: number): number {
     return Math.floor(clamp(hostBytes / 8, 48 * mebibyte, 1024 * mebibyte));
+}
+
+function usableGpu(gpus: readonly NativeDevice[]): NativeDevice | undefined {
+    return gpus.find(({ reason }) => reason === null);
+}
+
+function isCoherent(gpu: NativeDevice | undefined): boolean {
+    return gpu !== undefined && gpu.pageableAccess && gpu.hostPageTables;
 }
 
 function isOutOfCore({ stages }: Plan): boolean {

@@ -32,7 +32,7 @@ export function coherentGathered(columns: readonly SideColumn[], keyBytes: numbe
         return new Map(columns.map(({ column, type }) => [column, whyGathered(type) ?? reason]));
     }
     const why = whyNotAlone(only, keyBytes);
-    return why === undefined ? new Map<number, string>() : new Map([[only.column, why]]);
+    return new Map(why === undefined ? [] : [[only.column, why]]);
 }
 
 /** Bytes of a row number beside a key: as many as those of the key. */

@@ -106,8 +106,8 @@ function sizesOf(request: CoherentSizeRequest): OutOfCoreSizes {
 }
 
 /** Host memory that such a join could use, all rows in it. */
-export function mostCoherentHostBytes(request: Omit<CoherentSizeRequest, "hostBytes" | "sparing" | "debug">): number {
-    const sizes = sizesOf({ ...request, hostBytes: Infinity, sparing: false, debug: {} });
+export function mostCoherentHostBytes(request: Omit<CoherentSizeRequest, "hostBytes" | "sparing">): number {
+    const sizes = sizesOf({ ...request, hostBytes: Infinity, sparing: false });
     const { chunks, results } = ringBytes(request.shape, sizes);
     return chunks + results + sizes.pages * pageBytes;
 }

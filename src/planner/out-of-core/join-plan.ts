@@ -55,8 +55,8 @@ export function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const coherent = attempt(() => {
         requirePairs(node, sides);
         const own = outOfCoreLayout(node, sides, inputs, { counted, path: "coherent" });
-        const request = { shape: own.join, buildRows: rows.build, probeRows: rows.probe, limitBytes };
-        return mostCoherentHostBytes(request) + heldOf(node, sides, own);
+        const size = { buildRows: rows.build, probeRows: rows.probe, limitBytes, debug: query.debug };
+        return mostCoherentHostBytes({ shape: own.join, ...size }) + heldOf(node, sides, own);
     });
     return Math.ceil((coherent instanceof NotOnDevice ? most : Math.max(most, coherent)) / hostShare);
 }

@@ -2,12 +2,14 @@
 // Joins by kernels that read and write host memory: rows, sizes and predictions, from the shapes of relations alone.
 import { Bool, Decimal, Int32, Int64, Utf8, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
+import type { Binding, EngineHandle, NativeDevice } from "../../../src/native/binding.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { coherentBytes } from "../../../src/planner/out-of-core/coherent-device-bytes.js";
 import { coherentPages } from "../../../src/planner/out-of-core/coherent-sizes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { QueryDevice } from "../../../src/runtime/query-device.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const gibibyte = 2 ** 30;
@@ -223,6 +225,25 @@ describe("host memory", () => {
         const wanted = outOfCoreHostBytes(queryOf(relations), gibibyte);
         expect(wanted).toBeGreaterThan(staged);
         expect(wanted).toBeGreaterThan(2 ** 27 * (16 + 8 + 24));
+    });
+
+    test("is asked for pages before the GPU is opened, if that will be one of a coherent machine", () => {
+        const query = queryOf({}, { debug: {} });
+        const wantedOn = (gpu: Partial<NativeDevice>): number => {
+            const binding = { devices: () => [{ reason: "too old" }, { reason: null, pageableAccess: true, ...gpu }] };
+            const options = { device: "gpu", memoryBytes: 4 * gibibyte } as const;
+            const device = new QueryDevice(binding as unknown as Binding, {} as EngineHandle, options, 2 ** 36);
+            return device.wantedBytes(query);
+        };
+        expect(wantedOn({ hostPageTables: true })).toBe(outOfCoreHostBytes(queryOf(), 4 * gibibyte));
+        expect(wantedOn({ hostPageTables: false })).toBe(outOfCoreHostBytes(query, 4 * gibibyte));
+        expect(wantedOn({ hostPageTables: true })).toBeGreaterThan(wantedOn({ hostPageTables: false }));
+    });
+
+    test("is asked for the pages of chunks of any size", () => {
+        const debug = { ...coherent, outOfCore: true, chunkRows: 64, radixBits: 6 };
+        const wanted = outOfCoreHostBytes(queryOf({ rows: [3000, 3000] }, { debug }), gibibyte);
+        expect(wanted).toBeGreaterThan(2 * 3000 * pageBytes);
     });
 
     test("for columns of files is held", () => {
