@@ -14,6 +14,7 @@ import { openRuntime } from "../../dist/index.js";
 import { algorithms } from "./algorithms.mjs";
 import { check, compare, counts, joinTypes, options } from "./checks.mjs";
 import { outOfCore } from "./out-of-core.mjs";
+import { coherentJoins } from "./out-of-core-coherent.mjs";
 import { outOfCoreGroups } from "./out-of-core-groups.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 
@@ -197,6 +198,7 @@ try {
     await chains(gpu, cpu);
     await pieces(cpu);
     await outOfCore(cpu, folder);
+    await coherentJoins(cpu);
     await outOfCoreGroups(cpu);
     await commandLine(folder);
 } finally {
