@@ -39,6 +39,16 @@ void check(const FarRelation& in, const FarDestination& to, const FarPartitionOp
     }
 }
 
+// kLinear sorts whole batches and leaves no row out: where some have no key, kShared takes its place, or kStandard
+// where the buffers of that do not fit.
+FarPartitionOptions options_for(const FarRelation& in, const DeviceProperties& properties,
+                                FarPartitionOptions options) {
+    if (options.partitioner != FarPartitioner::kLinear || in.key_valid == nullptr) return options;
+    const int bits_max = far_bits_max(properties, FarPartitioner::kShared, in.column_bytes);
+    options.partitioner = options.radix_bits <= bits_max ? FarPartitioner::kShared : FarPartitioner::kStandard;
+    return options;
+}
+
 uint32_t log2_of(uint64_t power) {
     uint32_t bits = 0;
     while (1ULL << bits < power) ++bits;
@@ -48,7 +58,10 @@ uint32_t log2_of(uint64_t power) {
 class FarPartitioning {
   public:
     FarPartitioning(Device& device, const FarRelation& in, const FarDestination& to, const FarPartitionOptions& options)
-        : device_(device), options_(options), to_(to), partitions_(1ULL << options.radix_bits) {
+        : device_(device),
+          options_(options_for(in, device.properties(), options)),
+          to_(to),
+          partitions_(1ULL << options.radix_bits) {
         const cudaStream_t own = device.stream();
         pass_.stream = options.stream == nullptr ? own : options.stream;
         if (pass_.stream != own) join_streams(own, pass_.stream, joint_);
@@ -182,8 +195,9 @@ class FarPartitioning {
         uint64_t rows = 0;
         for (uint64_t p = 0; p < partitions_; ++p) rows += control[p];
         const bool are_all = pass_.in.key_valid == nullptr;
-        if (are_all ? rows != pass_.in.rows : rows > pass_.in.rows)
+        if (are_all ? rows != pass_.in.rows : rows > pass_.in.rows) {
             throw Error(ErrorCode::kInternal, "far partitioning lost or repeated rows");
+        }
         if (has_pages()) list_pages({control.begin(), control.begin() + static_cast<std::ptrdiff_t>(partitions_)});
     }
 

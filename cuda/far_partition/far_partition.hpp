@@ -18,7 +18,8 @@ namespace spillway::cuda {
 struct FarRelation {
     const void* key = nullptr;  // at multiples of column_bytes
     const void* payload = nullptr;
-    // A bit per row in whole words, 1 = has a key; the others go to no partition. nullptr: all have. For pages alone.
+    // A bit per row in whole words, 1 = has a key; the others go to no partition. nullptr: all have. For pages alone;
+    // kShared or kStandard takes the place of kLinear then.
     const uint32_t* key_valid = nullptr;
     uint64_t rows = 0;
     uint32_t column_bytes = 8;  // 4 or 8

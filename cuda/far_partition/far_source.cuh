@@ -41,16 +41,20 @@ template <int kWords>
 struct FarColumns {
     using Tuple = FarTuple<kWords>;
     const typename Tuple::Column* keys;
-    const typename Tuple::Column* payloads;  // the keys themselves are read once
-    const uint32_t* key_valid;               // nullptr: all rows have a key
+    const typename Tuple::Column* payloads;
     uint64_t rows;
+    const uint32_t* key_valid;  // nullptr: all rows have a key
 
-    __device__ bool has_key(uint64_t row) const {
-        return key_valid == nullptr || (__ldcs(&key_valid[row / 32]) >> (row % 32) & 1) != 0;
-    }
     __device__ typename Tuple::Row load(uint64_t row) const {
+        return Tuple::make(__ldcs(&keys[row]), __ldcs(&payloads[row]));
+    }
+    // Where the payload is the key, far memory sends it once.
+    __device__ typename Tuple::Row load_once(uint64_t row) const {
         const typename Tuple::Column key = __ldcs(&keys[row]);
         return Tuple::make(key, payloads == keys ? key : __ldcs(&payloads[row]));
+    }
+    __device__ bool has_key(uint64_t row) const {
+        return key_valid == nullptr || (__ldcs(&key_valid[row / 32]) >> (row % 32) & 1) != 0;
     }
 };
 
@@ -73,7 +77,6 @@ __device__ inline RowSlice block_slice(uint64_t rows) {
 
 // body(row, there) for the block's slice, by whole warps: lanes may have no row, in the last one or where a row has no
 // key. Loads of kFarRowsPerThread rows are under way at once.
-static_assert(kFarRowsPerThread <= 32, "a bit for each of a thread's rows");
 template <int kWords, class Body>
 __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
     const RowSlice slice = block_slice(in.rows);
@@ -81,16 +84,16 @@ __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
     const uint64_t stride = blockDim.x / kWarpThreads * kStep;
     for (uint64_t base = slice.begin + warp_index() * kStep; base < slice.end; base += stride) {
         typename FarTuple<kWords>::Row rows[kFarRowsPerThread] = {};
-        uint32_t there = 0;
 #pragma unroll
         for (int i = 0; i < kFarRowsPerThread; ++i) {
             const uint64_t row = base + i * kWarpThreads + lane_index();
-            if (row >= slice.end || !in.has_key(row)) continue;
-            rows[i] = in.load(row);
-            there |= 1U << i;
+            if (row < slice.end) rows[i] = in.load_once(row);
         }
 #pragma unroll
-        for (int i = 0; i < kFarRowsPerThread; ++i) body(rows[i], (there >> i & 1) != 0);
+        for (int i = 0; i < kFarRowsPerThread; ++i) {
+            const uint64_t row = base + i * kWarpThreads + lane_index();
+            body(rows[i], row < slice.end && in.has_key(row));
+        }
     }
 }
 

@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kListThreads)
 template <int kWords>
 FarColumns<kWords> columns_of(const FarRelation& in) {
     using Column = typename FarTuple<kWords>::Column;
-    return {static_cast<const Column*>(in.key), static_cast<const Column*>(in.payload), in.key_valid, in.rows};
+    return {static_cast<const Column*>(in.key), static_cast<const Column*>(in.payload), in.rows, in.key_valid};
 }
 
 uint32_t shift_of(const FarPass& pass) {

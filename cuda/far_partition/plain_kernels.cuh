@@ -77,8 +77,6 @@ __global__ void __launch_bounds__(kLinearThreads)
     using Row = typename FarTuple<kWords>::Row;
     extern __shared__ uint4 shared_words[];
     __shared__ uint32_t warp_sums[kLinearThreads / kWarpThreads];
-    __shared__ uint32_t sorted_rows;  // those of the batch that have a key
-    static_assert(kLinearRowsPerThread <= 32, "a bit for each of a thread's rows");
     Row* const sorted = reinterpret_cast<Row*>(shared_words);
     uint64_t* const goes_to = reinterpret_cast<uint64_t*>(sorted + batch_rows);
     uint32_t* const begin = reinterpret_cast<uint32_t*>(goes_to + partitions);
@@ -95,18 +93,15 @@ __global__ void __launch_bounds__(kLinearThreads)
         for (uint32_t p = threadIdx.x; p < partitions; p += kLinearThreads) begin[p] = 0;
         Row rows[kLinearRowsPerThread] = {};
         uint32_t rank[kLinearRowsPerThread] = {};
-        uint32_t there = 0;
 #pragma unroll
         for (int i = 0; i < kLinearRowsPerThread; ++i) {
             const uint32_t at = i * kLinearThreads + threadIdx.x;
-            if (at >= count || !in.has_key(batch + at)) continue;
-            rows[i] = in.load(batch + at);
-            there |= 1U << i;
+            if (at < count) rows[i] = in.load(batch + at);
         }
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < kLinearRowsPerThread; ++i) {
-            if ((there >> i & 1) != 0) rank[i] = atomicAdd(&begin[partition_of(rows[i])], 1U);
+            if (i * kLinearThreads + threadIdx.x < count) rank[i] = atomicAdd(&begin[partition_of(rows[i])], 1U);
         }
         __syncthreads();
         uint32_t own = 0;
@@ -119,15 +114,14 @@ __global__ void __launch_bounds__(kLinearThreads)
             if (length > 0) goes_to[p] = target.take(p, length) - start;
             start += length;
         }
-        if (threadIdx.x == kLinearThreads - 1) sorted_rows = start;
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < kLinearRowsPerThread; ++i) {
-            if ((there >> i & 1) == 0) continue;
+            if (i * kLinearThreads + threadIdx.x >= count) continue;
             sorted[begin[partition_of(rows[i])] + rank[i]] = rows[i];
         }
         __syncthreads();
-        for (uint32_t i = threadIdx.x; i < sorted_rows; i += kLinearThreads) {
+        for (uint32_t i = threadIdx.x; i < count; i += kLinearThreads) {
             const Row row = sorted[i];
             const uint32_t partition = partition_of(row);
             char* const to = target.row(partition, goes_to[partition] + i);
