@@ -175,6 +175,10 @@ function write(file, parts, records) {
 async function main() {
     const options = readOptions();
     if (options.help) return void process.stdout.write(`${help}\n`);
+    if (options.write && currentCommit() === null) {
+        const why = "Results that are kept name the commit that they are of, and this copy has no git";
+        throw new BuildFailure(`${why}: set SPILLWAY_COMMIT.`, nothingRan);
+    }
     const chosen = chooseRuns(together[options.experiment] ?? [options.experiment], options);
     const wanted = { architectures: options.architectures, buildOnly: options["build-only"] };
     const program = options.program ?? (await benchProgram(wanted));

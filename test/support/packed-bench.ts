@@ -24,6 +24,7 @@ export interface FakeBench {
 /** A machine with what is packed for one without sources and packages. */
 export class PackedBench extends Sandbox {
     readonly results = this.path("docs/results/h200/in-core-joins.json");
+    commit = "abc1234";
 
     constructor(withProgram = true) {
         super();
@@ -46,7 +47,7 @@ export class PackedBench extends Sandbox {
         return spawnSync(process.execPath, [this.path("test/bench/gpu.mjs"), ...args], {
             cwd: this.folder,
             encoding: "utf8",
-            env: { ...process.env, SPILLWAY_COMMIT: "abc1234" }
+            env: { ...process.env, SPILLWAY_COMMIT: this.commit }
         });
     }
 

@@ -169,6 +169,16 @@ describe("joins out of core", () => {
 });
 
 describe("nothing is measured, and the exit code is 2,", () => {
+    test("where results would be kept of no known commit", () => {
+        using packed = new Packed();
+        packed.commit = "";
+        const { status, stderr } = packed.run({ median_ms: 5 }, "--write");
+        expect(status).toBe(2);
+        expect(stderr).toMatch(/^Results that are kept name the commit .*: set SPILLWAY_COMMIT\.$/m);
+        expect(existsSync(packed.results)).toBe(false);
+        expect(packed.run({ median_ms: 5 }, "--only", wide, "--algorithm", "phj-tr").status).toBe(0);
+    });
+
     test("where the program finds no GPU", () => {
         using packed = new Packed();
         const { status, stdout, stderr } = packed.run({ median_ms: 5, noDevice: true }, "--write");
