@@ -64,10 +64,14 @@ function byLink({ inputs, back, spilled, result }, { inputs: place, spill = "hos
 const names = ({ inputs, spill = "host" }) =>
     inputs === "peer" || spill === "peer" ? ["h2d", "d2h", "peer", "peer_out"] : ["h2d", "d2h"];
 
-/** Links and directions are free of each other. */
-function timeOf(links, rates) {
-    const times = Object.entries(links).map(([link, bytes]) => (bytes === 0 ? 0 : bytes / rates[link] / 1e6));
-    return Math.max(...times);
+const directions = { host: ["h2d", "d2h"], peer: ["peer", "peer_out"] };
+
+/** Links are free of each other; both directions of one share what it moves of them at once, where that was measured. */
+function timeOf(links, { copy_gb_per_s: rates, copy_both_gb_per_s: both = {} }) {
+    const time = (bytes, rate) => (bytes === 0 || rate === undefined ? 0 : bytes / rate / 1e6);
+    const alone = Object.entries(links).map(([link, bytes]) => time(bytes, rates[link]));
+    const shared = Object.entries(directions).map(([link, [into, out]]) => time(links[into] + links[out], both[link]));
+    return Math.max(...alone, ...shared);
 }
 
 const rounded = (value) => Number(value.toPrecision(6));
@@ -82,7 +86,7 @@ export function predictJoin(record) {
     if (how === undefined) return undefined;
     const phases = Object.entries(plannedPhases(record, how)).map(([phase, bytes]) => {
         const links = byLink(bytes, record.workload);
-        return { phase, links, ms: timeOf(links, record.copy_gb_per_s) };
+        return { phase, links, ms: timeOf(links, record) };
     });
     const total = (link) => sum(phases.map(({ links }) => links[link]));
     const links = names(record.workload);

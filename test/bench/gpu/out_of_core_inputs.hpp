@@ -26,12 +26,14 @@ struct FarInputs {
 // Written by kernels of the device, at the speed of the link.
 FarInputs make_far_inputs(cuda::Device& device, const OutOfCoreOptions& options);
 
-// What copies of 256 MiB reach, one direction at a time: GB/s.
+// What copies of 256 MiB reach, one direction at a time, and the sum of both at once: GB/s.
 struct LinkRates {
     double h2d = 0;
     double d2h = 0;
+    double both = 0;
     double peer = 0;  // from there; 0: nothing is there
     double peer_out = 0;
+    double peer_both = 0;
 };
 LinkRates measure_links(cuda::Device& device, const OutOfCoreOptions& options);
 

@@ -116,6 +116,10 @@ void add_links(Object& object, const OutOfCoreOptions& options, const OutOfCoreM
     const double planned_ms = plan.milliseconds(measurement.rates);
     object.add("link_bytes", by_link(actual, whole)).add("link_gb_per_s", by_link(actual, rate));
     object.add("copy_gb_per_s", by_link(measurement.rates, number)).add("planned_link_bytes", by_link(plan, whole));
+    Object both;
+    both.add("host", number(measurement.rates.both));
+    if (options.uses_peer()) both.add("peer", number(measurement.rates.peer_both));
+    object.add("copy_both_gb_per_s", both.close());
     object.add("planned_link_ms", milliseconds(planned_ms)).add("link_efficiency", number(planned_ms / median_ms));
 }
 

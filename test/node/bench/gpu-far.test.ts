@@ -96,6 +96,17 @@ describe("what a join is expected to move", () => {
         expect(phases.spilled_ms).toBeCloseTo(Math.max(far / 400e6, (24 * 2 ** 21) / 50e6), 5);
     });
 
+    test("both directions of a link share its rate, where that was measured", () => {
+        const workload = { ...sized.workload, inputs: "host", spill: "host" };
+        const uncached = { ...sized, workload, algorithm: "triton-uncached" };
+        const apart = predictJoin(uncached) as Prediction;
+        const together = predictJoin({ ...uncached, copy_both_gb_per_s: { host: 80 } }) as Prediction;
+        expect(apart.phases.build_ms).toBeCloseTo((16 * 2 ** 20) / 50e6, 5);
+        expect(together.phases.build_ms).toBeCloseTo((32 * 2 ** 20) / 80e6, 5);
+        expect(together.phases.spilled_ms).toBe(apart.phases.spilled_ms);
+        expect(together.link_bytes).toEqual(apart.link_bytes);
+    });
+
     test("is not said of algorithms without a formula", () => {
         expect(predictJoin({ ...sized, algorithm: "npj-far" })).toBeUndefined();
     });
