@@ -66,7 +66,7 @@ const names = ({ inputs, spill = "host" }) =>
 
 const directions = { host: ["h2d", "d2h"], peer: ["peer", "peer_out"] };
 
-/** Links are free of each other; both directions of one share what it moves of them at once, where that was measured. */
+/** Links are free of each other; both directions of one share what it moves at once, where that was measured. */
 function timeOf(links, { copy_gb_per_s: rates, copy_both_gb_per_s: both = {} }) {
     const time = (bytes, rate) => (bytes === 0 || rate === undefined ? 0 : bytes / rate / 1e6);
     const alone = Object.entries(links).map(([link, bytes]) => time(bytes, rates[link]));
