@@ -4,6 +4,7 @@
 //     --tool NAME (more than once if wanted)   only these tools
 //     --tools-only   not the suite: what the tools find is added to the receipt of its run, if that is of these sources
 //     --at-once   the suite, in two halves, and the tools side by side, on a GPU with 100 GiB; they share its time
+//     --tools-device N   the tools see another GPU, and no other one: with --at-once two GPUs halve the time
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json
@@ -38,13 +39,16 @@ function readOptions() {
             options: {
                 filter: { type: "string", multiple: true, default: [] },
                 ...{ suite: { ...text, default: "full" }, seed: text, device: text, receipt: text },
-                ...{ architectures: text, "limit-s": { ...text, default: "1800" } },
+                ...{ architectures: text, "limit-s": { ...text, default: "1800" }, "tools-device": text },
                 tool: { type: "string", multiple: true, default: [] },
                 ...{ sanitize: flag, "tools-only": flag, "at-once": flag, "build-only": flag, "check-receipt": flag }
             }
         });
         const tools = values.tool.length === 0 ? sanitizers : values.tool;
         const unknown = tools.find((tool) => !sanitizers.includes(tool));
+        if (!/^\d+$/.test(values["tools-device"] ?? "0")) {
+            throw new Error(`Expected the number of a GPU for --tools-device, received '${values["tools-device"]}'.`);
+        }
         if (unknown !== undefined) {
             throw new Error(`Expected ${sanitizers.join(", ")} for --tool but received '${unknown}'.`);
         }
@@ -106,8 +110,12 @@ function toolArguments(tool) {
 async function sanitize(sanitizer, tool, options, limitMs) {
     const suite = tool === "racecheck" ? "watched" : "small";
     console.log(`compute-sanitizer ${tool}, ${suite} suite:`);
-    const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(options, suite)];
-    const run = await runProgram(sanitizer, args, limitMs);
+    const gpu = options["tools-device"];
+    // The only GPU that a process sees is its number 0.
+    const [env, seen] =
+        gpu === undefined ? [{}, options] : [{ CUDA_VISIBLE_DEVICES: gpu }, { ...options, device: "0" }];
+    const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(seen, suite)];
+    const run = await runProgram(sanitizer, args, limitMs, env);
     const found = { clean: true };
     const counts = count(tool, run, found);
     const errors = errorsTold(run.lines);

@@ -192,14 +192,20 @@ function readReport(file) {
     }
 }
 
-/** Runs a command whose last arguments make the program write a report, and ends it after `limitMs`. */
-export async function runProgram(command, args, limitMs) {
+/**
+ * Runs a command whose last arguments make the program write a report, and ends it after `limitMs`; `env`: variables of
+ * its own.
+ */
+export async function runProgram(command, args, limitMs, env = {}) {
     const scratch = mkdtempSync(join(tmpdir(), "spillway-gpu-"));
     const file = join(scratch, "report.json");
     try {
         const start = Date.now();
         // A group of its own: compute-sanitizer runs the program as a child, which must not outlive it.
-        const options = { cwd: root, stdio: ["ignore", "pipe", "inherit"], detached: true };
+        const options = {
+            ...{ cwd: root, stdio: ["ignore", "pipe", "inherit"], detached: true },
+            env: { ...process.env, ...env }
+        };
         const child = spawn(command, [...args, "--json", file], options);
         const kill = () => process.kill(-child.pid, "SIGKILL");
         const timer = setTimeout(kill, limitMs);

@@ -20,6 +20,8 @@ if (fake.noDevice) {
     console.error("No test was run: no GPU can be used (invented).");
     process.exit(2);
 }
+const seen = process.env["CUDA_VISIBLE_DEVICES"];
+if (seen) console.log(`only GPU ${seen} is seen, number ${valueOf("--device")} is used`);
 const [part, parts] = args.includes("--part") ? valueOf("--part").split("/").map(Number) : [1, 1];
 const all = Object.entries(fake.tests);
 const cut = (end) => Math.floor((all.length * end) / parts);

@@ -61,7 +61,7 @@ class Packed extends Sandbox {
         const result = spawnSync(process.execPath, [this.path("scripts/test-gpu.mjs"), ...args], {
             cwd: this.folder,
             encoding: "utf8",
-            env: { ...process.env, COMPUTE_SANITIZER: sanitizer, SPILLWAY_COMMIT: "" }
+            env: { ...process.env, COMPUTE_SANITIZER: sanitizer, SPILLWAY_COMMIT: "", CUDA_VISIBLE_DEVICES: "" }
         });
         return { ...result, lines: result.stdout.trimEnd().split("\n") };
     }
@@ -99,6 +99,14 @@ describe("a run", () => {
         expect(receipt.tests.map(({ name }) => name)).toEqual(Object.keys(tests));
         expect(packed.run({ tests: { ...tests, "room: five": "failed" } }, "--at-once").status).toBe(1);
         expect(packed.receipt()).toMatchObject({ complete: false, tests_passed: 4, tests_failed: 1 });
+    });
+
+    test("with the tools on another GPU hides all others from them", () => {
+        using packed = new Packed();
+        const options = ["--tool", "memcheck", "--device", "2", "--tools-device"];
+        const { lines } = packed.run(green, ...options, "1");
+        expect(lines.filter((line) => line.startsWith("only GPU"))).toEqual(["only GPU 1 is seen, number 0 is used"]);
+        expect(packed.run(green, ...options, "one").stderr).toContain("the number of a GPU for --tools-device");
     });
 
     test("of the suite, then of the tools, some at a time, makes a receipt complete", () => {
