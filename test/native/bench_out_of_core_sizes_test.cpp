@@ -84,6 +84,18 @@ TEST(out_of_core_sizes_keep_the_share_of_partitions_that_there_is_room_for) {
     EXPECT(before == 1000);
 }
 
+// Small chunks leave room for pages, large ones come back in fewer copies.
+TEST(out_of_core_sizes_have_chunks_as_large_as_their_copies_ask_for) {
+    EXPECT(chosen(shape_of(1ULL << 29, 512 * kSizeMiB)).chunk_rows == 1ULL << 20);
+    EXPECT(chosen(shape_of(1ULL << 29, kSizeGiB)).chunk_rows == 1ULL << 21);
+    EXPECT(chosen(shape_of(1ULL << 29, 2 * kSizeGiB)).chunk_rows == 1ULL << 22);
+    EXPECT(chosen(shape_of(1ULL << 29, 64 * kSizeGiB)).chunk_rows == 1ULL << 22);
+    // The pages that a chunk of 2^22 rows takes from these are worth more than its copies.
+    OutOfCoreShape nearly = shape_of(1ULL << 30, 2 * kSizeGiB);
+    nearly.build_rows = 1ULL << 27;
+    EXPECT(chosen(nearly).chunk_rows == 1ULL << 20);
+}
+
 TEST(out_of_core_sizes_that_are_given_are_taken_as_they_are) {
     GivenSizes given;
     given.radix_bits = 3;

@@ -6,6 +6,7 @@ import type { KeyStatistics } from "../statistics.js";
 import { rowNumberColumn } from "../../model/column-type.js";
 import { outputWidth, rowBytes } from "./device-bytes.js";
 import { packedRowNumberBytes } from "./gather.js";
+import { chunkStartMs, copyStartMs } from "./spilled-copies.js";
 
 /** What a join has to move, whatever way it takes. */
 export interface JoinLoad {
@@ -28,6 +29,9 @@ export interface LinkLoad extends JoinLoad {
     readonly spilled: { readonly build: number; readonly probe: number };
     /** Of them, what goes to disk. */
     readonly onDisk: { readonly build: number; readonly probe: number };
+    readonly chunks: { readonly build: number; readonly probe: number };
+    /** Copies that bring spilled rows back. */
+    readonly copiesBack: number;
     /** Probe rows that a filter keeps out. */
     readonly droppedRows: number;
     /** Of the build side's partitions. */
@@ -94,11 +98,12 @@ export function phaseParts(load: JoinLoad) {
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
-    const { spilled, onDisk, residentShare, profile } = load;
+    const { spilled, onDisk, residentShare, chunks, profile } = load;
     const { inputs, resultBytes, gatherMs, linkMs, readMs, outMs } = phaseParts(load);
     const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
     const diskBytes = onDisk.build + onDisk.probe;
+    const chunksMs = (side: "build" | "probe", ms: number): number => ms + chunks[side] * chunkStartMs;
     const writeMs = (bytes: number): number => bytes / profile.spillWriteBytesPerMs;
     return {
         h2dBytes: Math.ceil(build + probe + spilledBytes),
@@ -106,15 +111,19 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         spilledBytes: Math.ceil(spilledBytes),
         diskBytes: Math.ceil(diskBytes),
         droppedRows: Math.round(load.droppedRows),
-        buildMs: Math.max(linkMs(build, spilled.build), readMs(build + load.heldBytes), writeMs(onDisk.build)),
+        buildMs: Math.max(
+            chunksMs("build", linkMs(build, spilled.build)),
+            readMs(build + load.heldBytes),
+            writeMs(onDisk.build)
+        ),
         probeMs: Math.max(
-            linkMs(probe, spilled.probe + resultBytes * residentShare),
+            chunksMs("probe", linkMs(probe, spilled.probe + resultBytes * residentShare)),
             readMs(probe),
             outMs(residentShare),
             writeMs(onDisk.probe)
         ),
         spilledMs: Math.max(
-            linkMs(spilledBytes, resultBytes * (1 - residentShare)),
+            linkMs(spilledBytes, resultBytes * (1 - residentShare)) + load.copiesBack * copyStartMs,
             outMs(1 - residentShare),
             diskBytes / profile.spillReadBytesPerMs
         ),

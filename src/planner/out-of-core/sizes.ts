@@ -6,6 +6,7 @@ import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "
 import { noFilter, type FilterDraft } from "./filter.js";
 import { mostPages } from "./pages.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
+import { chunksOf, chunkStartMs, copiesBack, copyStartMs } from "./spilled-copies.js";
 
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
@@ -22,14 +23,14 @@ const radixBitsRange = [5, 12] as const;
 const bytesPerPartition = 18 * kibibyte;
 const partitionsShare = 1 / 8;
 
-/** A chunk takes 1.2 ms on a link of 55 GB/s; starting its copies and kernels takes some 20 us. */
+/** A chunk takes 1.2 ms on a link of 55 GB/s; starting its copies and kernels takes some 10 us. */
 const chunkBytesMax = 64 * mebibyte;
 const chunkRowsGood = 2 ** 20;
 const chunkRowsSmall = 2 ** 18;
 const chunkRowsLeast = 2 ** 14;
 /** A chunk is on its way before the first one is computed on: of 32, that is 3 %. */
 const chunksMin = 32;
-const chunksShare = 0.2;
+const chunksShare = 0.4;
 
 const pageBytesMin = 64 * kibibyte;
 const pageBytesMax = 2 * mebibyte;
@@ -51,6 +52,8 @@ export interface SizeRequest {
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
     readonly filter: FilterDraft;
+    /** Of the link, towards the GPU. */
+    readonly linkBytesPerMs: number;
     readonly debug: DebugKnobs;
 }
 
@@ -80,25 +83,6 @@ function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
     return { ...sizes, chunkRows, resultRows: chunkRows };
 }
 
-function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
-    const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
-    if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const takenWith = (rows: number, filterWords: number): number =>
-        deviceBytes(shape, { ...withChunks(sizes, rows), filterWords });
-    const pinned = (rows: number): number => {
-        const { chunks, results } = ringBytes(shape, withChunks(sizes, rows));
-        return chunks + results;
-    };
-    const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
-    const most = powerOfTwoAtMost(chunkBytesMax / widest);
-    let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
-    while (rows > chunkRowsGood && takenWith(rows, 0) > limitBytes * chunksShare) rows /= 2;
-    const fits = (): boolean =>
-        takenWith(rows, sizes.filterWords) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
-    while (rows > chunkRowsLeast && !fits()) rows /= 2;
-    return rows;
-}
-
 /** The rest of the limit, or what all partitions need when their last pages are almost empty. */
 function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, limitBytes } = request;
@@ -117,6 +101,48 @@ function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes
     const partitionPages = buildRows / partitions / sizes.pageRows + 0.5;
     if (partitionPages * partitions + partitions / 16 <= sizes.pages) return partitions;
     return Math.min(partitions, Math.floor((sizes.pages * 0.97) / partitionPages));
+}
+
+/**
+ * Time of a join that depends on the size of its chunks: spilled rows on their way back, the start of their copies, of
+ * chunks and of their kernels, and the first and last chunk, beside which nothing runs.
+ */
+function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
+    const { shape, buildRows, probeRows, linkBytesPerMs } = request;
+    const { build, probe } = spilledBytes(request, sizes);
+    const rows = { build: buildRows, probe: probeRows };
+    const chunks = chunksOf(rows, sizes);
+    const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
+    const bytes = build + probe + 2 * sizes.chunkRows * widest;
+    const startMs = copiesBack(rows, sizes) * copyStartMs + (chunks.build + chunks.probe) * chunkStartMs;
+    return bytes / linkBytesPerMs + startMs;
+}
+
+/** The most that the limits allow, or less where that leaves room for more resident rows than it costs. */
+function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
+    const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
+    if (debug.chunkRows !== undefined) return debug.chunkRows;
+    const takenWith = (rows: number, filterWords = sizes.filterWords): number =>
+        deviceBytes(shape, { ...withChunks(sizes, rows), filterWords });
+    const pinned = (rows: number): number => {
+        const { chunks, results } = ringBytes(shape, withChunks(sizes, rows));
+        return chunks + results;
+    };
+    const timeWith = (rows: number): number => chunksMs(request, withPages(request, withChunks(sizes, rows)));
+    const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
+    const most = powerOfTwoAtMost(chunkBytesMax / widest);
+    let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
+    while (rows > chunkRowsGood && takenWith(rows, 0) > limitBytes * chunksShare) rows /= 2;
+    const fits = (): boolean => takenWith(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
+    while (rows > chunkRowsLeast && !fits()) rows /= 2;
+    while (rows > chunkRowsGood && timeWith(rows / 2) < timeWith(rows)) rows /= 2;
+    return rows;
+}
+
+/** Sizes of chunks that have been chosen, with pages for the rest of the limit. */
+function withPages(request: SizeRequest, sizes: OutOfCoreSizes): OutOfCoreSizes {
+    const paged = { ...sizes, pages: choosePages(request, sizes) };
+    return { ...paged, residentPartitions: chooseResident(request, paged) };
 }
 
 /** Packed rows of both sides that leave GPU memory if partitions are as large as expected. */
@@ -157,6 +183,7 @@ export function mostHostBytes(
         hostBytes: Infinity,
         sparing: false,
         filter: noFilter,
+        linkBytesPerMs: Infinity,
         debug: {}
     };
     const sizes = sizesOf(request);
@@ -179,16 +206,14 @@ function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnTy
 
 /** All sizes but those of spilled rows. */
 function sizesOf(request: SizeRequest): OutOfCoreSizes {
-    let sizes: OutOfCoreSizes = {
+    const sizes: OutOfCoreSizes = {
         radixBits: chooseRadixBits(request),
         pageRows: choosePageRows(request),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
         ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         filterWords: request.filter.words
     };
-    sizes = withChunks(sizes, chooseChunkRows(request, sizes));
-    sizes = { ...sizes, pages: choosePages(request, sizes) };
-    return { ...sizes, residentPartitions: chooseResident(request, sizes) };
+    return withPages(request, withChunks(sizes, chooseChunkRows(request, sizes)));
 }
 
 /** Sizes of a join out of core; throws NotOnDevice where GPU or host memory is too little. */

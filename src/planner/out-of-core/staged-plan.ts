@@ -8,6 +8,7 @@ import { layoutOf, type InputJoin, type JoinFacts } from "./join-layout.js";
 import { packedRowBytes, predictOutOfCore, type JoinLoad } from "./predict.js";
 import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
 import { expectedOnDisk } from "./spill.js";
+import { chunksOf, copiesBack } from "./spilled-copies.js";
 
 /** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
 const usualRadixBits = 8;
@@ -26,10 +27,13 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
     const request = { ...plain, filter };
     const sizes = chooseSizes(request);
     const spilled = spilledBytes(request, sizes);
+    const rows = { build: request.buildRows, probe: request.probeRows };
     const predicted = predictOutOfCore({
         ...load,
         spilled,
         onDisk: expectedOnDisk(spilled, sizes),
+        chunks: chunksOf(rows, sizes),
+        copiesBack: copiesBack(rows, sizes),
         droppedRows: request.probeRows * filter.droppedShare,
         residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits)
     });
@@ -51,7 +55,8 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
     const request: SizeRequest = {
         ...sizeRequestOf(facts, load),
         packedBytes: { build: packed("build"), probe: packed("probe") },
-        filter: noFilter
+        filter: noFilter,
+        linkBytesPerMs: query.profile.deviceCopyInBytesPerMs
     };
     const { sizes, predicted, filter } = chooseFilter({ ...request, ...matchOf(node, by.build, estimator) }, (draft) =>
         planWith(request, draft, load)

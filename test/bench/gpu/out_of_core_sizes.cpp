@@ -25,7 +25,14 @@ constexpr uint64_t kChunks = 128;
 constexpr uint64_t kChunkRowsMin = 1ULL << 20;
 constexpr uint64_t kChunkRowsMax = 1ULL << 22;
 constexpr uint64_t kChunkRowsLeast = 1ULL << 14;  // under limits that would not do otherwise
-constexpr uint64_t kChunksShare = 18;             // % of the limit for chunks, their partitioned copies and results
+constexpr uint64_t kChunksShare = 40;             // % of the limit for chunks, their partitioned copies and results
+// What starting a copy takes of the link, and a chunk and its kernels: 4 and 10 us at 55 GB/s. H200, 2^29 x 2^29 rows
+// of 16 bytes, limits of 1, 2, 3, 4 GiB: 29,700, 7,200, 1,800 and 1,500 copies of spilled rows came back in 133, 48, 21
+// and 18 ms more than their bytes take; build rows came in 157 ms in 128 chunks, 155 of them for their bytes, and in
+// 164 in 512.
+constexpr uint64_t kCopyStartBytes = 220'000;
+constexpr uint64_t kChunkStartBytes = 550'000;
+constexpr uint64_t kGroupChunks = 16;  // as in cuda/out_of_core/out_of_core_policy.hpp
 // Where a chunk of 2^21 rows comes in 90 us, what is launched and waited for with each takes as long. H200, 2^29 x 2^29
 // rows of 16 bytes from another one, 2 GiB: chunks of 2^21 rows 4.45 G tuples/s, of 2^22 5.87, of 2^23 6.37.
 constexpr uint64_t kFastChunks = 64;
@@ -69,23 +76,6 @@ uint64_t choose_page_rows(const OutOfCoreShape& shape) {
     return rows;
 }
 
-uint64_t choose_chunk_rows(const OutOfCoreShape& shape, ChosenSizes sizes, const DeviceBytes& device_bytes) {
-    const uint64_t limit_bytes = shape.memory_limit_bytes;
-    const auto taken_bytes = [&](uint64_t rows) {
-        sizes.chunk_rows = rows;
-        sizes.result_rows = rows;
-        sizes.pages = 0;
-        return device_bytes(sizes);
-    };
-    const bool fast = shape.fast_link;
-    uint64_t rows = floor_power_of_two((shape.build_rows + shape.probe_rows) / (fast ? kFastChunks : kChunks));
-    rows = std::min(fast ? kFastChunkRowsMax : kChunkRowsMax, std::max(kChunkRowsMin, rows));
-    const uint64_t share = fast ? kFastChunksShare : kChunksShare;
-    while (rows > kChunkRowsMin && taken_bytes(rows) > limit_bytes / 100 * share) rows /= 2;
-    while (rows > kChunkRowsLeast && taken_bytes(rows) > limit_bytes / 2) rows /= 2;
-    return rows;
-}
-
 // The rest of the limit, or what all partitions need when their last pages are almost empty.
 uint64_t choose_pages(const OutOfCoreShape& shape, ChosenSizes sizes, const DeviceBytes& device_bytes) {
     const uint64_t budget_bytes = budget_of(shape.memory_limit_bytes);
@@ -108,6 +98,53 @@ uint64_t choose_resident(const OutOfCoreShape& shape, const ChosenSizes& sizes) 
     const double partition_pages = partition_rows / static_cast<double>(sizes.page_rows) + 0.5;
     if (partition_pages * count + count / 16 <= pages) return partitions;
     return std::min(partitions, static_cast<uint64_t>(pages * 0.97 / partition_pages));
+}
+
+// Bytes that the link could have carried in the time that depends on the size of chunks: spilled rows on their way
+// back, the start of their copies (of each chunk one for each group of partitions that are joined together), of chunks
+// and of their kernels, and the first and last chunk, beside which nothing runs.
+uint64_t link_bytes_of(const OutOfCoreShape& shape, const ChosenSizes& sizes) {
+    const uint64_t partitions = 1ULL << sizes.radix_bits;
+    const uint64_t spilled = partitions - sizes.resident_partitions;
+    const uint64_t build_rows = shape.build_rows / partitions * spilled;
+    const uint64_t probe_rows = shape.probe_rows / partitions * spilled;
+    const uint64_t group_rows = std::min(kGroupChunks * sizes.chunk_rows, sizes.pages * sizes.page_rows);
+    const uint64_t groups = ceil_divide(build_rows, std::max<uint64_t>(1, group_rows));
+    const uint64_t chunks =
+        ceil_divide(shape.build_rows, sizes.chunk_rows) + ceil_divide(shape.probe_rows, sizes.chunk_rows);
+    return build_rows * shape.build_row_bytes + probe_rows * shape.probe_row_bytes +
+           chunks * (groups * kCopyStartBytes + kChunkStartBytes) +
+           2 * sizes.chunk_rows * std::max(shape.build_row_bytes, shape.probe_row_bytes);
+}
+
+// The most that the limit allows, or less where that leaves room for more resident rows than it costs.
+uint64_t choose_chunk_rows(const OutOfCoreShape& shape, ChosenSizes sizes, const DeviceBytes& device_bytes) {
+    const uint64_t limit_bytes = shape.memory_limit_bytes;
+    const auto set_rows = [&](uint64_t rows, uint64_t pages) {
+        sizes.chunk_rows = rows;
+        sizes.result_rows = rows;
+        sizes.pages = pages;
+    };
+    const auto taken_bytes = [&](uint64_t rows) {
+        set_rows(rows, 0);
+        return device_bytes(sizes);
+    };
+    const auto link_bytes = [&](uint64_t rows) {
+        set_rows(rows, 0);
+        sizes.pages = choose_pages(shape, sizes, device_bytes);
+        sizes.resident_partitions = choose_resident(shape, sizes);
+        return link_bytes_of(shape, sizes);
+    };
+    const bool fast = shape.fast_link;
+    uint64_t rows = floor_power_of_two((shape.build_rows + shape.probe_rows) / (fast ? kFastChunks : kChunks));
+    rows = std::min(fast ? kFastChunkRowsMax : kChunkRowsMax, std::max(kChunkRowsMin, rows));
+    const uint64_t share = fast ? kFastChunksShare : kChunksShare;
+    while (rows > kChunkRowsMin && taken_bytes(rows) > limit_bytes / 100 * share) rows /= 2;
+    if (!fast) {
+        while (rows > kChunkRowsMin && link_bytes(rows / 2) < link_bytes(rows)) rows /= 2;
+    }
+    while (rows > kChunkRowsLeast && taken_bytes(rows) > limit_bytes / 2) rows /= 2;
+    return rows;
 }
 
 uint64_t choose_spill_bytes(const OutOfCoreShape& shape) {

@@ -7,6 +7,7 @@ import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { rowBytes } from "../../../src/planner/out-of-core/device-bytes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { copiesBack } from "../../../src/planner/out-of-core/spilled-copies.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
@@ -62,6 +63,27 @@ describe("sizes", () => {
         expect(shares[3]).toBe(1);
     });
 
+    test("of chunks: no other size is predicted to be faster by 3 %", () => {
+        // Whether there is a filter depends on the room that chunks leave.
+        const totalMs = (rows: readonly [number, number], limitBytes: number, debug = {}): number => {
+            const query = queryOf(rows, { sink: "count", debug: { ...debug, filter: false } });
+            const { predicted } = stageOf(query, limitBytes);
+            return predicted.buildMs + predicted.probeMs + predicted.spilledMs;
+        };
+        for (const limit of [0.5, 1, 2, 4, 8]) {
+            for (const buildRows of [2 ** 26, 2 ** 28, 2 ** 29]) {
+                const rows = [buildRows, 2 ** 29] as const;
+                const chosen = totalMs(rows, limit * gibibyte);
+                for (const chunkRows of [2 ** 20, 2 ** 21, 2 ** 22]) {
+                    expect(chosen).toBeLessThan(1.03 * totalMs(rows, limit * gibibyte, { chunkRows }));
+                }
+            }
+        }
+        // Small chunks spill less, and it takes more copies to bring that back.
+        const { sizes } = stageOf(queryOf([2 ** 29, 2 ** 29]), gibibyte);
+        expect(sizes.chunkRows).toBe(2 ** 21);
+    });
+
     test("leave host memory for everything else", () => {
         const query = queryOf([manyRows, manyRows]);
         const { memory } = stageOf(query, 4 * gibibyte);
@@ -101,6 +123,17 @@ describe("predictions", () => {
         expect(keys.join).toMatchObject({ keyBytes: 4, buildWidths: [], probeWidths: [] });
         expect(sizes.radixBits).toBe(5);
     });
+});
+
+test("copies bring back what each chunk spilled of each group of partitions", () => {
+    const sizes = { ...stageOf(queryOf([manyRows, manyRows]), gibibyte).sizes, chunkRows: 2 ** 20, radixBits: 9 };
+    const rows = { build: 2 ** 29, probe: 2 ** 30 };
+    const ample = { ...sizes, pageRows: 2 ** 12, pages: 2 ** 20, residentPartitions: 128 };
+    expect(copiesBack(rows, ample)).toBe(((2 ** 29 * 0.75) / 2 ** 24) * (2 ** 9 + 2 ** 10));
+    // Pages hold less than 16 chunks.
+    expect(copiesBack(rows, { ...ample, pages: 2 ** 11 })).toBe(((2 ** 29 * 0.75) / 2 ** 23) * (2 ** 9 + 2 ** 10));
+    expect(copiesBack(rows, { ...ample, residentPartitions: 512 })).toBe(0);
+    expect(copiesBack({ build: 0, probe: 0 }, { ...ample, pages: 0 })).toBe(0);
 });
 
 describe("columns that do not cross the link", () => {
