@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What run.mjs checks with: options, rows of tables as texts, results of two runtimes side by side.
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname } from "node:path";
 import { parseArgs } from "node:util";
 
 export const { values: options } = parseArgs({
@@ -7,12 +9,15 @@ export const { values: options } = parseArgs({
         small: { type: "boolean", default: false },
         filter: { type: "string", default: "" },
         "out-of-core-bits": { type: "string", default: "26" },
+        record: { type: "string" },
         "join-algorithm": { type: "string", default: "auto" },
         "group-algorithm": { type: "string", default: "auto" }
     }
 });
 export const joinTypes = ["inner", "left", "right", "full", "semi", "anti"];
 export const counts = { passed: 0, failed: 0 };
+const checks = [];
+let measured = {};
 
 function cell(value) {
     if (value === null || value === undefined) return "NULL";
@@ -42,23 +47,44 @@ export function firstDifference(found, wanted) {
 export async function check(name, body) {
     if (!name.includes(options.filter)) return;
     const start = performance.now();
+    measured = {};
     let failure;
     try {
         failure = await body();
     } catch (error) {
         failure = error.stack ?? String(error);
     }
-    const ms = `${(performance.now() - start).toFixed(0)} ms`;
-    console.log(failure === null ? `passed  ${name} (${ms})` : `FAILED  ${name} (${ms}): ${failure}`);
-    counts[failure === null ? "passed" : "failed"] += 1;
+    const ms = Math.round(performance.now() - start);
+    console.log(failure === null ? `passed  ${name} (${ms} ms)` : `FAILED  ${name} (${ms} ms): ${failure}`);
+    const status = failure === null ? "passed" : "failed";
+    counts[status] += 1;
+    checks.push({ name, status, ms, ...measured, ...(failure === null ? {} : { failure }) });
 }
 
-/** Of the CPU engine, made when somebody first wants it. */
-export function reference(query) {
+/** Figures of the check that runs, for its record. */
+export function measure(figures) {
+    measured = { ...measured, ...figures };
+}
+
+/** What was checked on which device and what it measured, if the options name a file for it. */
+export function writeRecord(device) {
+    if (options.record === undefined) return;
+    const facts = { date: new Date().toISOString(), commit: process.env["SPILLWAY_COMMIT"] ?? null, device };
+    const { small, filter } = options;
+    const record = { ...facts, small, filter, ...counts, checks };
+    mkdirSync(dirname(options.record), { recursive: true });
+    writeFileSync(options.record, `${JSON.stringify(record, null, 4)}\n`);
+}
+
+/** Made when somebody first wants it. */
+export function onceMade(make) {
     let made;
-    const make = async () => ({ rows: sortedRows(await query.toTable()), counted: await query.count() });
     return () => (made ??= make());
 }
+
+/** Of the CPU engine. */
+export const reference = (query) =>
+    onceMade(async () => ({ rows: sortedRows(await query.toTable()), counted: await query.count() }));
 
 /** The rows of a query on the GPU and their number; `inspect` says of the report of its run what is wrong. */
 export async function compareWith(query, expected, inspect = () => null) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // node test/gpu-queries/run.mjs [--small] [--filter TEXT] [--join-algorithm NAME] [--group-algorithm NAME]
 //     [--out-of-core-bits 30]    logarithm of the rows of large joins; 30 takes 100 GiB of host memory
+//     [--record FILE]            what passed and failed, on what, and what large joins measured, as JSON
 // Queries on the GPU of this machine against the CPU engine of the same build, through the public API and the command
 // line. Needs dist/, build/Release with addon, plugin and spillway_gpu_probe, and the packages that dist/ imports; no
 // compiler, no network and no test framework. The last line is "N passed, N failed".
@@ -12,7 +13,7 @@ import { fileURLToPath } from "node:url";
 
 import { openRuntime } from "../../dist/index.js";
 import { algorithms } from "./algorithms.mjs";
-import { check, compare, counts, joinTypes, options } from "./checks.mjs";
+import { check, compare, counts, joinTypes, options, writeRecord } from "./checks.mjs";
 import { outOfCore } from "./out-of-core.mjs";
 import { coherentJoins } from "./out-of-core-coherent.mjs";
 import { outOfCoreGroups } from "./out-of-core-groups.mjs";
@@ -202,6 +203,7 @@ try {
     await outOfCoreGroups(cpu);
     await commandLine(folder);
 } finally {
+    writeRecord(gpu.devices().find(({ kind }) => kind === "gpu")?.name ?? null);
     await gpu.close();
     await cpu.close();
     rmSync(folder, { recursive: true, force: true });
