@@ -3,7 +3,6 @@
 
 #include <cuda_runtime.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -111,8 +110,9 @@ class FarMemory {
         forget(address, row_bytes);
     }
     void forget(const char* address, uint64_t bytes) { std::memset(copy_.data() + (address - memory_), kFill, bytes); }
+    // The first byte is the filling, and each the same as the one before it.
     bool is_untouched() const {
-        return std::all_of(copy_.begin(), copy_.end(), [](uint8_t byte) { return byte == kFill; });
+        return copy_[0] == kFill && std::memcmp(copy_.data(), copy_.data() + 1, copy_.size() - 1) == 0;
     }
 
   private:
