@@ -6,6 +6,8 @@ import { runLabel, table } from "./gpu-report.mjs";
 const gib = 2 ** 30;
 const aims = ["target_g_tuples_per_s", "reference_g_tuples_per_s", "target_link_efficiency", "target_times_duckdb"];
 
+const percent = (share) => `${Number((share * 100).toPrecision(3))} %`;
+
 /** Sides as powers of two, with halves, or as shares of a power of two. */
 function sides({ rows, total, ratio }) {
     if (ratio !== undefined) {
@@ -25,6 +27,7 @@ export function outOfCoreCell(axes) {
         limit_gib,
         columns = 1,
         values = "dense",
+        match_ratio = 1,
         zipf = 0,
         result = "sums",
         inputs = "host",
@@ -37,6 +40,7 @@ export function outOfCoreCell(axes) {
         `${limit_gib} GiB`,
         columns === 1 ? "" : `${8 * (columns + 1)} B rows`,
         values === "dense" ? "" : `${values} payloads`,
+        match_ratio === 1 ? "" : `match ratio ${percent(match_ratio)}`,
         zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`,
         inputs === "host" ? "" : `inputs of a ${inputs}`,
         spill === inputs ? "" : `spilled to ${spill === "host" ? "the host" : "a peer"}`,
@@ -47,7 +51,7 @@ export function outOfCoreCell(axes) {
         key_bytes: 8,
         payload_bytes: { build: widths, probe: widths },
         payload_values: values,
-        ...{ build_rows, probe_rows, match_ratio: 1, zipf, result, inputs },
+        ...{ build_rows, probe_rows, match_ratio, zipf, result, inputs },
         ...(spill === inputs ? {} : { spill }),
         memory_limit_bytes: limit_gib * gib,
         ...Object.fromEntries(aims.filter((aim) => axes[aim] !== undefined).map((aim) => [aim, axes[aim]]))

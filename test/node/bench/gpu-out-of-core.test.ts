@@ -12,6 +12,7 @@ interface Workload {
     payload_values: string;
     build_rows: number;
     probe_rows: number;
+    match_ratio: number;
     zipf: number;
     result: string;
     inputs: string;
@@ -101,16 +102,18 @@ describe("experiments", () => {
         for (const { build_rows, probe_rows } of workloads) expect(probe_rows).toBe(build_rows);
     });
 
-    test("sweep the device's limit, ratios, widths and skew", () => {
+    test("sweep the device's limit, ratios, widths, matches and skew", () => {
         const limits = workloadsOf("device-limit").map(({ memory_limit_bytes }) => memory_limit_bytes / gib);
         expect(limits).toEqual([1, 2, 3, 4, 6, 8, 12, 16, 32]);
         const shapes = workloadsOf("shapes");
         const ratios = shapes.map(({ build_rows, probe_rows }) => probe_rows / build_rows);
         expect(ratios.filter((ratio) => ratio > 1)).toEqual([2, 4, 8, 16, 32]);
-        const plain = shapes.filter(({ name, zipf }) => name.startsWith("2^29") && zipf === 0);
+        const matched = shapes.filter(({ match_ratio }) => match_ratio === 1);
+        const plain = matched.filter(({ name, zipf }) => name.startsWith("2^29") && zipf === 0);
         const widths = plain.map(({ key_bytes, payload_bytes }) => key_bytes + sum(payload_bytes.build));
         expect(widths).toEqual([8, 16, 24, 32]);
         expect(shapes.map(({ zipf }) => zipf).filter((zipf) => zipf > 0)).toEqual([0.5, 1, 1.5]);
+        expect(shapes.map(({ match_ratio }) => match_ratio).filter((ratio) => ratio < 1)).toEqual([0.5, 0.1]);
     });
 
     test("compare with other algorithms, tables in device memory where the limit holds them", () => {
