@@ -1,7 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
+import type { MachineProfile } from "../../machine/profile.js";
 import type { OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
 import { coherentRowBytes } from "./coherent-device-bytes.js";
 import { phaseParts, type JoinLoad } from "./predict.js";
+
+type FarSpeeds = Pick<
+    MachineProfile,
+    "deviceFarReadBytesPerMs" | "deviceFarWriteBytesPerMs" | "deviceFarBothBytesPerMs"
+>;
+
+/**
+ * Time of kernels that read and write the host's memory at once. Each direction also carries what the other one needs,
+ * such as requests to read: a byte takes of the other direction what makes both as fast as was measured with as many
+ * bytes each way.
+ */
+export function farMs(bytesIn: number, bytesOut: number, speeds: FarSpeeds): number {
+    const bothMs = 2 / speeds.deviceFarBothBytesPerMs;
+    const directionMs = (own: number, other: number, bytesPerMs: number): number =>
+        own / bytesPerMs + other * Math.max(0, bothMs - 1 / bytesPerMs);
+    return Math.max(
+        directionMs(bytesIn, bytesOut, speeds.deviceFarReadBytesPerMs),
+        directionMs(bytesOut, bytesIn, speeds.deviceFarWriteBytesPerMs)
+    );
+}
 
 /**
  * Bytes per direction of the link, and how long its phases take. Of n rows of t bytes on both sides and a share f of
@@ -9,11 +30,12 @@ import { phaseParts, type JoinLoad } from "./predict.js";
  * join while result rows go out. A side without a value is read as keys alone and written as keys that stand twice.
  */
 export function predictCoherent(load: JoinLoad, nearShare: number): OutOfCorePrediction {
-    const { inputs, resultBytes, gatherMs, linkMs, readMs, outMs } = phaseParts(load);
+    const { inputs, resultBytes, gatherMs, readMs, outMs } = phaseParts(load);
     const rowBytes = coherentRowBytes(load.layout.join);
     const farBytesOf = (side: "build" | "probe"): number => load.rows[side] * rowBytes * (1 - nearShare);
     const far = { build: farBytesOf("build"), probe: farBytesOf("probe") };
     const farBytes = far.build + far.probe;
+    const linkMs = (bytesIn: number, bytesOut: number): number => farMs(bytesIn, bytesOut, load.profile);
     return {
         h2dBytes: Math.ceil(inputs.build + inputs.probe + farBytes),
         d2hBytes: Math.ceil(farBytes + resultBytes),

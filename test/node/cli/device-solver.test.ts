@@ -65,7 +65,7 @@ class PredictedRuns {
     }
 }
 
-const nowhere = ["device_copy", "device_stage", "device_open", "device_same", "device_block", "device_cache_"];
+const nowhere = ["copy", "far", "stage", "open", "same", "block", "cache_"].map((name) => `device_${name}`);
 const told = Object.entries(deviceFigures).filter(([name]) => !nowhere.some((prefix) => name.startsWith(prefix)));
 
 test("speeds of one GPU, and of one that is slower in everything but its cache", () => {

@@ -6,6 +6,7 @@ import type { Binding, EngineHandle, NativeDevice } from "../../../src/native/bi
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { coherentBytes } from "../../../src/planner/out-of-core/coherent-device-bytes.js";
+import { farMs } from "../../../src/planner/out-of-core/coherent-predict.js";
 import { coherentPages } from "../../../src/planner/out-of-core/coherent-sizes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
@@ -208,6 +209,25 @@ describe("predictions", () => {
         expect(Math.min(some.buildMs, some.probeMs, some.spilledMs)).toBeGreaterThan(0);
         const delivered = stageOf(queryOf({}), 64 * gibibyte).predicted;
         expect(delivered).toMatchObject({ h2dBytes: 2 * rows * 16, d2hBytes: rows * 24 });
+    });
+
+    test("take the rates of kernels over the link, in each direction alone and in both", () => {
+        const speeds = { deviceFarReadBytesPerMs: 50, deviceFarWriteBytesPerMs: 40, deviceFarBothBytesPerMs: 64 };
+        expect(farMs(1000, 0, speeds)).toBeCloseTo(20);
+        expect(farMs(0, 1000, speeds)).toBeCloseTo(25);
+        expect(farMs(1000, 1000, speeds)).toBeCloseTo(2000 / 64);
+        // Half of what is written is read meanwhile: of what that adds with as many bytes each way, half.
+        expect(farMs(500, 1000, speeds)).toBeCloseTo(25 + (2000 / 64 - 25) / 2);
+        expect(farMs(1000, 500, speeds)).toBeCloseTo(20 + (2000 / 64 - 20) / 2);
+        // Directions that do not know of each other.
+        expect(farMs(1000, 500, { ...speeds, deviceFarBothBytesPerMs: 1000 })).toBeCloseTo(20);
+
+        const query = queryOf({}, { sink: "count" });
+        const slow = { ...query.profile, deviceFarReadBytesPerMs: query.profile.deviceFarReadBytesPerMs / 3 };
+        const [usual, slower] = [query.profile, slow].map((profile) => stageOf({ ...query, profile }).predicted);
+        expect(slower!.spilledMs).toBeCloseTo(3 * usual!.spilledMs);
+        const copies = { ...query.profile, deviceCopyInBytesPerMs: 1, deviceCopyBothBytesPerMs: 1 };
+        expect(stageOf({ ...query, profile: copies }).predicted).toEqual(usual);
     });
 
     test("gathering is part of the join", () => {
