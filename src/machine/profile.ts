@@ -180,8 +180,18 @@ export function loadProfile(): MachineProfile {
     return profileOf(packagedProfiles()[hostDefault] as ProfileFile);
 }
 
+function speedsOf(device: string): DeviceSpeeds | null {
+    const found = Object.values(packagedProfiles()).find((file) => file.gpu !== null && file.device === device);
+    return found?.gpu ?? null;
+}
+
+/** Does the package have figures of a GPU of this name? */
+export function isKnownDevice(device: string): boolean {
+    return speedsOf(device) !== null;
+}
+
 /** The same machine with a GPU of this name, if the package has its figures. */
 export function withDevice(profile: MachineProfile, device: string): MachineProfile {
-    const found = Object.values(packagedProfiles()).find((file) => file.gpu !== null && file.device === device);
-    return found?.gpu == null ? profile : Object.freeze({ ...profile, ...found.gpu });
+    const found = speedsOf(device);
+    return found === null ? profile : Object.freeze({ ...profile, ...found });
 }

@@ -32,6 +32,10 @@ export interface PlanQuery {
     plainDevice?: boolean;
     /** Kernels of the GPU that is open use the host's page tables. */
     coherentDevice?: boolean;
+    /** Speeds of the profile are those of the GPU that is open, and not of another one. */
+    measuredDevice?: boolean;
+    /** Of that GPU. */
+    multiprocessors?: number;
     /** Result batch rows that the user asked for. */
     batchRows?: number;
     policy?: Policy;

@@ -2,7 +2,6 @@
 import { SpillwayError } from "../errors.js";
 import type { Job } from "../execute/job.js";
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
-import { withDevice } from "../machine/profile.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import { clamp, bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
 import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
@@ -13,6 +12,7 @@ import { outOfCoreHostBytes } from "../planner/out-of-core/plan.js";
 import { planOnDevice, type DevicePlan } from "../planner/plan-device.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { defaultPolicy } from "../planner/policy.js";
+import { isCoherent, openedGpu, queryFor, usableGpu, type OpenedGpu } from "./opened-gpu.js";
 
 const mebibyte = 1024 * 1024;
 
@@ -25,18 +25,10 @@ export interface DeviceOptions {
     isMeasured?: boolean;
 }
 
-interface Opened {
-    limitBytes: number;
-    /** As its driver calls it. */
-    name: string;
-    /** Its kernels use memory of the host through the host's page tables. */
-    isCoherent: boolean;
-}
-
 /** A plan with the memory and the speeds of the GPU that is open; undefined: with no memory, and speeds of any. */
 interface Draft {
     made: DevicePlan | NotOnDevice;
-    opened: Opened | undefined;
+    opened: OpenedGpu | undefined;
 }
 
 /** The plan as it is, with why it does not run on a GPU. */
@@ -66,8 +58,8 @@ export function isRefusal(error: unknown): boolean {
 
 /** Decides where the queries of one runtime run, and opens the GPU when the first one is to run there. */
 export class QueryDevice {
-    #opened: Promise<Opened> | undefined;
-    #usable: Opened | undefined;
+    #opened: Promise<OpenedGpu> | undefined;
+    #usable: OpenedGpu | undefined;
     /** Ends when nobody computes on the GPU. */
     #turn: Promise<void> = Promise.resolve();
 
@@ -160,15 +152,9 @@ export class QueryDevice {
         }
     }
 
-    /** Speeds are those of this GPU, once it is known which one it is. */
-    #forDevice(query: PlanQuery, opened: Opened): PlanQuery {
-        const own = { ...query, coherentDevice: opened.isCoherent };
-        return this.options.isMeasured === true ? own : { ...own, profile: withDevice(query.profile, opened.name) };
-    }
-
     /** What there is to know of a plan before the GPU is opened for it: whether there is one. */
     #draft(query: PlanQuery, host: Plan, opened = this.#usable): Draft {
-        const own = opened === undefined ? query : this.#forDevice(query, opened);
+        const own = opened === undefined ? query : queryFor(opened, query, this.options.isMeasured === true);
         return { made: planOnDevice(own, host, opened?.limitBytes ?? 0), opened };
     }
 
@@ -192,7 +178,7 @@ export class QueryDevice {
         return made.plan;
     }
 
-    async #open(): Promise<Opened> {
+    async #open(): Promise<OpenedGpu> {
         this.#opened ??= this.#openUsable();
         try {
             return await this.#opened;
@@ -203,7 +189,7 @@ export class QueryDevice {
         }
     }
 
-    async #openUsable(): Promise<Opened> {
+    async #openUsable(): Promise<OpenedGpu> {
         const gpus = this.binding.devices();
         const gpu = usableGpu(gpus);
         if (gpu === undefined) throw noDevice(gpus, this.binding.gpuUnavailableReason());
@@ -213,7 +199,7 @@ export class QueryDevice {
             pinnedBytes: this.hostBytes + keptPinnedBytes(this.hostBytes),
             keptPinnedBytes: keptPinnedBytes(this.hostBytes)
         });
-        this.#usable = { limitBytes, name: gpu.name, isCoherent: isCoherent(gpu) };
+        this.#usable = openedGpu(gpu, limitBytes);
         return this.#usable;
     }
 
@@ -245,14 +231,6 @@ export class QueryDevice {
  */
 function keptPinnedBytes(hostBytes: number): number {
     return Math.floor(clamp(hostBytes / 8, 48 * mebibyte, 1024 * mebibyte));
-}
-
-function usableGpu(gpus: readonly NativeDevice[]): NativeDevice | undefined {
-    return gpus.find(({ reason }) => reason === null);
-}
-
-function isCoherent(gpu: NativeDevice | undefined): boolean {
-    return gpu !== undefined && gpu.pageableAccess && gpu.hostPageTables;
 }
 
 function isOutOfCore({ stages }: Plan): boolean {

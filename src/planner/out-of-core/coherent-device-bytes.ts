@@ -6,8 +6,8 @@ import { resultBytes } from "./device-bytes.js";
 
 /**
  * GPU memory that a coherent join takes beside its pages: the twin of CoherentShape::partition_bytes and join_bytes in
- * cuda/coherent_join/coherent_shape.cu, with the numbers of coherent_policy.hpp. What depends on the properties of the
- * GPU is estimated for a large one.
+ * cuda/coherent_join/coherent_shape.cu, with the numbers of coherent_policy.hpp. What depends on properties of the GPU
+ * that are not known is estimated for a large one.
  */
 const wordBytes = 8;
 const directoryWords = 6;
@@ -28,7 +28,7 @@ const reserveBytes = 32 * 2 ** 20;
 const reserveShare = 64;
 
 /** Blocks of the first pass, one per multiprocessor, with what a buffer is for each partition and warp. */
-const multiprocessors = 160;
+const multiprocessorsMost = 160;
 const secondLevelBytes = 8192;
 const warps = 16;
 const leftoverBytes = 8;
@@ -40,6 +40,8 @@ export interface CoherentRequest {
     readonly buildRows: number;
     readonly probeRows: number;
     readonly limitBytes: number;
+    /** Of the GPU; undefined: not known yet. */
+    readonly multiprocessors?: number | undefined;
 }
 
 type Sizes = Pick<OutOfCoreSizes, "radixBits" | "pageRows" | "pages" | "resultRows" | "resultSlots">;
@@ -101,10 +103,9 @@ function indexBytes({ shape, buildRows, limitBytes }: CoherentRequest, sizes: Si
     );
 }
 
-/** Buffers of the kernels that partition; `partitionBlocks` 0: a block on each multiprocessor. */
-function bufferBytes(partitioner: FarPartitioner, radixBits: number, partitionBlocks: number): number {
+/** Buffers of the kernels that partition. */
+function bufferBytes(partitioner: FarPartitioner, radixBits: number, blocks: number): number {
     const partitions = 2 ** radixBits;
-    const blocks = partitionBlocks === 0 ? multiprocessors : partitionBlocks;
     switch (partitioner) {
         case "standard":
         case "linear":
@@ -123,8 +124,10 @@ export function coherentBytes(
     sizes: Sizes,
     { partitioner, partitionBlocks }: { partitioner: FarPartitioner; partitionBlocks: number }
 ): number {
+    // None asked for: a block on each multiprocessor.
+    const blocks = partitionBlocks === 0 ? (request.multiprocessors ?? multiprocessorsMost) : partitionBlocks;
     const partition =
-        bufferBytes(partitioner, sizes.radixBits, partitionBlocks) +
+        bufferBytes(partitioner, sizes.radixBits, blocks) +
         (sizes.pages * directoryWords + 2 ** sizes.radixBits * partitionWords) * wordBytes;
     const joined = request.shape.result === "count" ? secondPassBytes(request, sizes) : indexBytes(request, sizes);
     const reserve = sizes.pages * wordBytes + reserveBytes + request.limitBytes / reserveShare;

@@ -5,6 +5,7 @@ import type { OutOfCoreCoherent, OutOfCoreShape, OutOfCoreSizes } from "../../pl
 import { NotOnDevice } from "../device-support.js";
 import { coherentBytes, coherentRowBytes, type CoherentRequest } from "./coherent-device-bytes.js";
 import { outputWidth, resultBytes } from "./device-bytes.js";
+import { joinedPartitionBytes, sortedPartitionBytes } from "./shared-memory.js";
 import { ringBytes, ringShare } from "./sizes.js";
 
 const mebibyte = 2 ** 20;
@@ -13,10 +14,7 @@ const mebibyte = 2 ** 20;
 const pageBytes = 64 * 2 ** 10;
 const pagesMax = 2 ** 26;
 
-/** As in test/bench/gpu/out_of_core_sizes.cpp: a 2^8th of a partition fits shared memory with a table, or an index. */
 const radixBitsRange = [5, 12] as const;
-const countedRows = 8192 * 2 ** 8;
-const indexedBytes = 17_000_000;
 
 /**
  * Each chunk leaves a page per partition partly empty: with 2^10 partitions half of 64 MiB, of 256 that 2^24 rows of 16
@@ -39,6 +37,8 @@ export interface CoherentSizeRequest extends CoherentRequest {
     readonly hostBytes: number;
     /** The result needs host memory, too: no more of it is taken for pages than is likely to be used. */
     readonly sparing: boolean;
+    /** Shared memory of a block of the GPU. */
+    readonly blockBytes: number;
     readonly debug: DebugKnobs;
 }
 
@@ -51,11 +51,12 @@ export interface CoherentSizes {
     readonly nearShare: number;
 }
 
-function chooseRadixBits({ shape, buildRows, limitBytes, debug }: CoherentSizeRequest): number {
+function chooseRadixBits({ shape, buildRows, limitBytes, blockBytes, debug }: CoherentSizeRequest): number {
     const [least, most] = radixBitsRange;
     if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
     const rowBytes = coherentRowBytes(shape);
-    const wanted = shape.result === "count" ? countedRows * rowBytes : indexedBytes;
+    const isCount = shape.result === "count";
+    const wanted = isCount ? joinedPartitionBytes(blockBytes, rowBytes) : sortedPartitionBytes(blockBytes);
     const bytesMax = Math.max(1, Math.min(wanted, limitBytes / 16));
     return clamp(Math.ceil(Math.log2((buildRows * rowBytes) / bytesMax)), least, most);
 }

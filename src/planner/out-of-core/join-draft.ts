@@ -37,6 +37,8 @@ export function sizeRequestOf({ query, host, node, sides, estimator, limitBytes 
         limitBytes,
         hostBytes: freeHostBytes(host, heldBytes, resultBytes),
         sparing: query.sink === "table",
+        blockBytes: query.profile.deviceBlockBytes,
+        multiprocessors: query.multiprocessors,
         debug: query.debug
     };
 }

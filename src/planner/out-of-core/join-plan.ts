@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { inputsOf } from "../../plan/logical.js";
-import type { OutOfCorePath, OutOfCoreStage } from "../../plan/out-of-core-stage.js";
+import type { OutOfCoreStage } from "../../plan/out-of-core-stage.js";
 import type { Plan } from "../../plan/plan.js";
 import { attempt, NotOnDevice } from "../device-support.js";
 import { Estimator } from "../estimates.js";
@@ -13,7 +13,7 @@ import { mostCoherentHostBytes } from "./coherent-sizes.js";
 import { rowBytes } from "./device-bytes.js";
 import { hostShare, tablesFactor } from "./host-memory.js";
 import type { JoinDraft } from "./join-draft.js";
-import { heldOf, inputsOfSides, type InputJoin, type JoinFacts } from "./join-layout.js";
+import { heldOf, inputsOfSides, type InputJoin } from "./join-layout.js";
 import { outOfCoreLayout } from "./layout.js";
 import { choosePath, wantedPath, type PathFacts } from "./path.js";
 import { mostHostBytes, ringBytes } from "./sizes.js";
@@ -33,8 +33,8 @@ function requireInputJoin({ root }: PlanQuery): InputJoin {
     return root as InputJoin;
 }
 
-function pathFactsOf({ coherentDevice, debug }: PlanQuery): PathFacts {
-    return { isCoherent: coherentDevice, asked: debug.path };
+function pathFactsOf({ coherentDevice, measuredDevice, debug }: PlanQuery): PathFacts {
+    return { isCoherent: coherentDevice, isMeasured: measuredDevice, asked: debug.path };
 }
 
 /** Host memory that a join could use for chunks and spilled rows; 0 where its tables are likely to fit GPU memory. */
@@ -50,24 +50,18 @@ export function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const rows = { build: node[sides.build].input.rows, probe: node[otherSide(sides.build)].input.rows };
     const bytes = rows.build * rowBytes(join, "build") + rows.probe * rowBytes(join, "probe");
     if (query.debug.outOfCore !== true && tablesFactor * bytes < limitBytes) return 0;
-    const most = mostHostBytes(join, rows.build, rows.probe, limitBytes) + heldOf(node, sides, layout);
+    const size = {
+        ...{ buildRows: rows.build, probeRows: rows.probe, limitBytes, debug: query.debug },
+        blockBytes: query.profile.deviceBlockBytes
+    };
+    const most = mostHostBytes({ ...size, shape: join }) + heldOf(node, sides, layout);
     if (wantedPath(pathFactsOf(query)) === "staged") return Math.ceil(most / hostShare);
     const coherent = attempt(() => {
         requirePairs(node, sides);
         const own = outOfCoreLayout(node, sides, inputs, { counted, path: "coherent" });
-        const size = { buildRows: rows.build, probeRows: rows.probe, limitBytes, debug: query.debug };
-        return mostCoherentHostBytes({ shape: own.join, ...size }) + heldOf(node, sides, own);
+        return mostCoherentHostBytes({ ...size, shape: own.join }) + heldOf(node, sides, own);
     });
     return Math.ceil((coherent instanceof NotOnDevice ? most : Math.max(most, coherent)) / hostShare);
-}
-
-/** By the path that is wanted, if that can be. */
-function draftOf(facts: JoinFacts): { draft: JoinDraft; path: OutOfCorePath } {
-    const pathFacts = pathFactsOf(facts.query);
-    if (wantedPath(pathFacts) === "staged") return { draft: stagedDraft(facts), path: choosePath(pathFacts) };
-    const coherent = attempt(() => coherentDraft(facts));
-    if (!(coherent instanceof NotOnDevice)) return { draft: coherent, path: choosePath(pathFacts) };
-    return { draft: stagedDraft(facts), path: choosePath(pathFacts, coherent.reason) };
 }
 
 /** The stage of a join whose tables do not fit GPU memory. Throws NotOnDevice where it cannot run there. */
@@ -78,7 +72,9 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
     const columns = sink === "count" ? [] : node.columns.map((_, column) => column);
     const sides = joinSides(node, columns, estimator, policy);
-    const { draft, path } = draftOf({ query, host, node, sides, estimator, limitBytes });
+    const facts = { query, host, node, sides, estimator, limitBytes };
+    const drafts = { staged: () => stagedDraft(facts), coherent: () => coherentDraft(facts) };
+    const { draft, path } = choosePath<JoinDraft>(pathFactsOf(query), drafts);
     const { way, ...decided } = draft;
     const { layout, sizes, predicted, heldBytes } = decided;
     const rings = ringBytes(layout.join, sizes);

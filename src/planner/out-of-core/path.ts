@@ -1,36 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OutOfCorePathName } from "../../model/debug-knobs.js";
-import type { OutOfCorePath } from "../../plan/out-of-core-stage.js";
+import { formatMs } from "../../model/sizes.js";
+import type { OutOfCorePath, OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
+import { attempt, NotOnDevice } from "../device-support.js";
 
 /** What counts for the way that rows take between the GPU and host memory. */
 export interface PathFacts {
     /** Kernels use memory of the host through its own page tables: Grace, POWER9. undefined: no GPU was opened yet. */
     readonly isCoherent?: boolean | undefined;
+    /** Speeds are those of this GPU. */
+    readonly isMeasured?: boolean | undefined;
     /** The knob. */
     readonly asked?: OutOfCorePathName | undefined;
 }
 
+/** Plans of both paths; each throws NotOnDevice where there is none. */
+export type PathDrafts<T> = Readonly<Record<OutOfCorePathName, () => T>>;
+
+interface Drafted {
+    readonly predicted: Pick<OutOfCorePrediction, "buildMs" | "probeMs" | "spilledMs">;
+}
+
+const pcie = "PCIe: copy engines bring chunks in and packed rows out, fewer bytes than kernels would move";
+const pageTables = "kernels of this GPU use the host's page tables";
+
 /**
- * Which way rows of a join out of core should take. Over PCIe kernels reach host memory about as fast as copy engines
- * do (51 and 55 GB/s on an H200), but rows that are partitioned in GPU memory can be packed before they leave, and
- * those of partitions that stay there never leave: 16 bytes and what is spilled, packed, where kernels that partition
- * far memory move 3 times 16. On coherent machines the link is no longer what limits the join, and kernels need neither
- * pinned memory nor copies.
+ * Which way rows of a join out of core should take, if both can be had. Over PCIe kernels reach host memory about as
+ * fast as copy engines do (51 and 55 GB/s on an H200), but rows that are partitioned in GPU memory can be packed before
+ * they leave, and those of partitions that stay there never leave: 16 bytes and what is spilled, packed, where kernels
+ * that partition far memory move 3 times 16. On coherent machines the link is no longer what limits the join, and
+ * kernels need neither pinned memory nor copies.
  */
 export function wantedPath({ isCoherent, asked }: PathFacts): OutOfCorePathName {
     return asked ?? (isCoherent === true ? "coherent" : "staged");
 }
 
-/** The way that they take; `obstacle`: why the coherent one is not to be had for this join. */
-export function choosePath(facts: PathFacts, obstacle?: string): OutOfCorePath {
-    const wanted = wantedPath(facts);
-    const asked = facts.asked !== undefined;
-    if (wanted === "staged") {
-        const reason = "PCIe: copy engines bring chunks in and packed rows out, fewer bytes than kernels would move";
-        return { wanted, runs: "staged", reason: asked ? "asked for" : reason };
+const msOf = ({ predicted: { buildMs, probeMs, spilledMs } }: Drafted): number => buildMs + probeMs + spilledMs;
+
+/** The faster of both on a coherent machine; where its speeds are not known, those of a PCIe machine tell nothing. */
+function coherentMachine<T extends Drafted>(drafts: PathDrafts<T>, byKernels: T, isMeasured: boolean) {
+    const kernels = { wanted: "coherent", runs: "coherent" } as const;
+    if (!isMeasured) return { draft: byKernels, path: { ...kernels, reason: pageTables } };
+    const byCopies = attempt(drafts.staged);
+    if (byCopies instanceof NotOnDevice) {
+        return { draft: byKernels, path: { ...kernels, reason: `${pageTables}; by copy engines ${byCopies.reason}` } };
     }
-    const why = asked ? "asked for" : "kernels of this GPU use the host's page tables";
-    if (obstacle === undefined) return { wanted, runs: "coherent", reason: why };
-    const refused = asked ? "the coherent path was asked for" : why;
-    return { wanted, runs: "staged", reason: `${refused}, but for this join it is not to be had: ${obstacle}` };
+    const times = `predicted ${formatMs(msOf(byKernels))} by kernels, ${formatMs(msOf(byCopies))} by copy engines`;
+    if (msOf(byKernels) <= msOf(byCopies)) return { draft: byKernels, path: { ...kernels, reason: times } };
+    return { draft: byCopies, path: { wanted: "staged", runs: "staged", reason: times } as const };
+}
+
+/** The plan of a join by the way that its rows take, and why it is that one. */
+export function choosePath<T extends Drafted>(
+    facts: PathFacts,
+    drafts: PathDrafts<T>
+): { draft: T; path: OutOfCorePath } {
+    const wanted = wantedPath(facts);
+    const isAsked = facts.asked !== undefined;
+    if (wanted === "staged") {
+        return { draft: drafts.staged(), path: { wanted, runs: "staged", reason: isAsked ? "asked for" : pcie } };
+    }
+    const draft = attempt(drafts.coherent);
+    if (draft instanceof NotOnDevice) {
+        const refused = isAsked ? "the coherent path was asked for" : pageTables;
+        const reason = `${refused}, but for this join it is not to be had: ${draft.reason}`;
+        return { draft: drafts.staged(), path: { wanted, runs: "staged", reason } };
+    }
+    if (isAsked) return { draft, path: { wanted, runs: "coherent", reason: "asked for" } };
+    return coherentMachine(drafts, draft, facts.isMeasured === true);
 }

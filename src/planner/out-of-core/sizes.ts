@@ -5,6 +5,7 @@ import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stag
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
 import { noFilter, type FilterDraft } from "./filter.js";
 import { mostPages } from "./pages.js";
+import { sortedPartitionBytes } from "./shared-memory.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
 import { chunksOf, chunkStartMs, copiesBack, copyStartMs } from "./spilled-copies.js";
 
@@ -16,8 +17,6 @@ const spareSlots = 2;
 const chunkSlots = 3;
 const resultSlots = 2;
 
-/** A 2^8th of a partition is sorted in shared memory, with a third to spare (kSortSharedBytes in cuda/out_of_core). */
-const partitionBytesMax = 16 * mebibyte;
 const radixBitsRange = [5, 12] as const;
 /** What a partition takes for itself: gaps in chunks and packed runs, lists, counters, extremes of its fields. */
 const bytesPerPartition = 18 * kibibyte;
@@ -54,6 +53,8 @@ export interface SizeRequest {
     readonly filter: FilterDraft;
     /** Of the link, towards the GPU. */
     readonly linkBytesPerMs: number;
+    /** Shared memory of a block of the GPU. */
+    readonly blockBytes: number;
     readonly debug: DebugKnobs;
 }
 
@@ -64,10 +65,10 @@ export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): {
     return { chunks: (sizes.chunkSlots + spareSlots) * chunk, results: (sizes.resultSlots + spareSlots) * result };
 }
 
-function chooseRadixBits({ shape, buildRows, limitBytes, debug }: SizeRequest): number {
+function chooseRadixBits({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest): number {
     const [least, most] = radixBitsRange;
     if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
-    const bytesMax = Math.max(1, Math.min(partitionBytesMax, limitBytes / 16));
+    const bytesMax = Math.max(1, Math.min(sortedPartitionBytes(blockBytes), limitBytes / 16));
     const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
     const wanted = Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax));
     return clamp(wanted, least, Math.min(most, Math.max(least, affordable)));
@@ -168,18 +169,12 @@ function spilledMost(shape: SizeRequest["shape"], buildRows: number, probeRows: 
 
 /** Host memory that a join of so many rows could use. */
 export function mostHostBytes(
-    shape: SizeRequest["shape"],
-    buildRows: number,
-    probeRows: number,
-    limitBytes: number
+    asked: Pick<SizeRequest, "shape" | "buildRows" | "probeRows" | "limitBytes" | "blockBytes">
 ): number {
-    const packedBytes = { build: 0, probe: 0 };
+    const { shape, buildRows, probeRows } = asked;
     const request = {
-        shape,
-        buildRows,
-        probeRows,
-        packedBytes,
-        limitBytes,
+        ...asked,
+        packedBytes: { build: 0, probe: 0 },
         hostBytes: Infinity,
         sparing: false,
         filter: noFilter,

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+import { isKnownDevice, withDevice } from "../machine/profile.js";
+import type { NativeDevice } from "../native/binding.js";
+import type { PlanQuery } from "../planner/plan-search.js";
+
+/** What plans want to know of the GPU that is open. */
+export interface OpenedGpu {
+    readonly limitBytes: number;
+    /** As its driver calls it. */
+    readonly name: string;
+    /** Its kernels use memory of the host through the host's page tables. */
+    readonly isCoherent: boolean;
+    readonly multiprocessors: number;
+}
+
+/** The first one that the plugin has code for. */
+export function usableGpu(gpus: readonly NativeDevice[]): NativeDevice | undefined {
+    return gpus.find(({ reason }) => reason === null);
+}
+
+export function isCoherent(gpu: NativeDevice | undefined): boolean {
+    return gpu !== undefined && gpu.pageableAccess && gpu.hostPageTables;
+}
+
+export function openedGpu(gpu: NativeDevice, limitBytes: number): OpenedGpu {
+    return { limitBytes, name: gpu.name, isCoherent: isCoherent(gpu), multiprocessors: gpu.multiprocessors };
+}
+
+/**
+ * The query with what is known of this GPU. Speeds are those of its name, if the package has them; `isMeasured`: those
+ * of the query were measured on this machine.
+ */
+export function queryFor(opened: OpenedGpu, query: PlanQuery, isMeasured: boolean): PlanQuery {
+    const { name, isCoherent: coherentDevice, multiprocessors } = opened;
+    const own = { ...query, coherentDevice, multiprocessors };
+    if (isMeasured) return { ...own, measuredDevice: true };
+    return { ...own, measuredDevice: isKnownDevice(name), profile: withDevice(query.profile, name) };
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// What joins out of core take from the machine: sizes from shared memory and multiprocessors, the path from its speeds.
+import { Int64 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import { loadProfile, type MachineProfile } from "../../../src/machine/profile.js";
+import type { NativeDevice } from "../../../src/native/binding.js";
+import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import { NotOnDevice } from "../../../src/planner/device-support.js";
+import { choosePath } from "../../../src/planner/out-of-core/path.js";
+import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import {
+    joinedPartitionBytes,
+    joinPassBits,
+    sortedPartitionBytes,
+    sortPassBits
+} from "../../../src/planner/out-of-core/shared-memory.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { openedGpu, queryFor } from "../../../src/runtime/opened-gpu.js";
+import { inputNode, join, planQueryOf } from "../../support/planning.js";
+
+const gibibyte = 2 ** 30;
+const h200 = 232_448;
+const profileWith = (figures: Partial<MachineProfile>): MachineProfile => ({ ...loadProfile(), ...figures });
+
+function queryOf(rows: number, more: Partial<PlanQuery> = {}): PlanQuery {
+    const [left, right] = ["l", "r"].map((name) => inputNode({ k: new Int64(), v: new Int64() }, { rows, name }));
+    return planQueryOf(join(left!, right!, { on: "k" }), { budgetBytes: 256 * gibibyte, threads: 16, ...more });
+}
+
+function stageOf(query: PlanQuery, limitBytes = 16 * gibibyte): OutOfCoreStage {
+    const plan = planOutOfCore(query, planQuery(query), limitBytes);
+    if (plan instanceof NotOnDevice) throw plan;
+    return plan.stages[0] as OutOfCoreStage;
+}
+
+describe("shared memory of a block", () => {
+    test("of an H200: partitions of 16 MiB that are sorted, of 2^21 rows that are joined by tables", () => {
+        expect(loadProfile().deviceBlockBytes).toBe(h200);
+        // What test/bench/gpu/out_of_core_sizes.cpp takes, 17,000,000, less than 1 % off.
+        expect(Math.abs(sortedPartitionBytes(h200) / 17e6 - 1)).toBeLessThan(0.01);
+        expect(joinedPartitionBytes(h200, 16)).toBe(2 ** 21 * 16);
+        expect(joinedPartitionBytes(h200, 8)).toBe(2 ** 21 * 8);
+        const bits = (rows: number, more: Partial<PlanQuery> = {}): number =>
+            stageOf(queryOf(rows, more)).sizes.radixBits;
+        const kernels = { debug: { path: "coherent" } } as const;
+        expect([26, 28, 30].map((power) => bits(2 ** power))).toEqual([6, 8, 10]);
+        expect([26, 28, 30].map((power) => bits(2 ** power, kernels))).toEqual([6, 8, 10]);
+        expect([26, 28, 30].map((power) => bits(2 ** power, { ...kernels, sink: "count" }))).toEqual([5, 7, 9]);
+    });
+
+    test("that is smaller makes partitions smaller on either path, down to those of a GPU with 48 KiB", () => {
+        const bits = (deviceBlockBytes: number, more: Partial<PlanQuery>): number =>
+            stageOf(queryOf(2 ** 28, { ...more, profile: profileWith({ deviceBlockBytes }) })).sizes.radixBits;
+        const kernels = { debug: { path: "coherent" } } as const;
+        const kinds: Partial<PlanQuery>[] = [{}, kernels, { ...kernels, sink: "count" }];
+        expect(kinds.map((kind) => bits(48 * 1024, kind))).toEqual([10, 10, 10]);
+        // Blocks that sort take no more than 110 KiB, however much there is.
+        expect(kinds.map((kind) => bits(2 * h200, kind))).toEqual([8, 8, 7]);
+        expect(joinedPartitionBytes(48 * 1024, 16) / 16).toBeLessThan(2 ** 21 / 4);
+    });
+
+    test("and what is left of the hash limit the second pass", () => {
+        expect([1, 4, 5, 2 ** 10, 2 ** 20].map((rows) => sortPassBits(rows, 8))).toEqual([0, 0, 1, 8, 8]);
+        expect(sortPassBits(2 ** 20, 28)).toBe(4);
+        expect([8192, 8193, 2 ** 20, 2 ** 23].map((rows) => joinPassBits(rows, 9, h200, 16))).toEqual([0, 1, 7, 8]);
+        expect(joinPassBits(8192, 9, 48 * 1024, 16)).toBe(3);
+        expect(sortPassBits(0, 0) + joinPassBits(0, 0, h200, 16)).toBe(0);
+    });
+});
+
+test("buffers are one for each multiprocessor of the GPU, and for 160 where nobody knows", () => {
+    const debug = { path: "coherent", partitioner: "hierarchical", radixBits: 10 } as const;
+    const farBytes = (more: Partial<PlanQuery>): number =>
+        stageOf(queryOf(2 ** 28, { debug, sink: "count", ...more }), 4 * gibibyte).predicted.spilledBytes;
+    const [unknown, many, few] = [{}, { multiprocessors: 160 }, { multiprocessors: 140 }].map(farBytes);
+    expect(unknown).toBe(many);
+    // 20 buffers for 2^10 partitions, 8 KiB each, are room for more pages, of which a fifth is likely to stay empty.
+    expect(unknown! - few!).toBeGreaterThan(20 * 2 ** 10 * 8192 * 0.75);
+    const asked = { debug: { ...debug, partitionBlocks: 140 } };
+    expect(farBytes(asked)).toBe(few);
+});
+
+describe("the path", () => {
+    const nvlinkC2c = profileWith({
+        deviceFarReadBytesPerMs: 375e6,
+        deviceFarWriteBytesPerMs: 300e6,
+        deviceFarBothBytesPerMs: 500e6
+    });
+    const pathOf = (more: Partial<PlanQuery>) => stageOf(queryOf(2 ** 28, more), 4 * gibibyte).path;
+    const times = /^predicted [\d.]+ m?s by kernels, [\d.]+ m?s by copy engines$/;
+
+    test("of a coherent machine is the one that its speeds predict to be faster", () => {
+        const machine = { coherentDevice: true, measuredDevice: true };
+        const [fast, slow] = [{ profile: nvlinkC2c }, {}].map((more) => pathOf({ ...machine, ...more }));
+        expect(fast).toEqual({ wanted: "coherent", runs: "coherent", reason: expect.stringMatching(times) });
+        expect(slow).toEqual({ wanted: "staged", runs: "staged", reason: expect.stringMatching(times) });
+        const asked = pathOf({ ...machine, debug: { path: "coherent" } });
+        expect(asked).toEqual({ wanted: "coherent", runs: "coherent", reason: "asked for" });
+    });
+
+    test("is that of its kind where its speeds are those of another one", () => {
+        expect(pathOf({ coherentDevice: true }).reason).toBe("kernels of this GPU use the host's page tables");
+        const measured = pathOf({ coherentDevice: false, measuredDevice: true, profile: nvlinkC2c });
+        expect([measured.runs, measured.reason]).toEqual(["staged", expect.stringMatching(/^PCIe: /)]);
+    });
+
+    test("is the other one where one is not to be had", () => {
+        const made = (ms: number) => () => ({ predicted: { buildMs: ms, probeMs: 0, spilledMs: 0 } });
+        const none = (): never => {
+            throw new NotOnDevice("there is no room");
+        };
+        const facts = { isCoherent: true, isMeasured: true };
+        const kernels = choosePath(facts, { coherent: made(2), staged: none });
+        expect(kernels.draft.predicted.buildMs).toBe(2);
+        expect(kernels.path.reason).toMatch(/page tables; by copy engines there is no room$/);
+        const copies = choosePath(facts, { coherent: none, staged: made(3) });
+        expect([copies.draft.predicted.buildMs, copies.path.wanted, copies.path.runs]).toEqual([
+            3,
+            "coherent",
+            "staged"
+        ]);
+        expect(() => choosePath(facts, { coherent: none, staged: none })).toThrow(NotOnDevice);
+        const [even, worse] = [2, 3].map((ms) => choosePath(facts, { coherent: made(ms), staged: made(2) }).path.runs);
+        expect([even, worse]).toEqual(["coherent", "staged"]);
+    });
+
+    test("knows the GPU that is open: speeds of its name, or those that were measured here", () => {
+        const query = queryOf(1000);
+        const gpu = { pageableAccess: true, hostPageTables: true, multiprocessors: 132 };
+        const opened = (name: string) => openedGpu({ ...gpu, name } as NativeDevice, gibibyte);
+        const known = queryFor(opened("NVIDIA H200"), query, false);
+        expect(known).toMatchObject({ coherentDevice: true, measuredDevice: true, multiprocessors: 132 });
+        expect(queryFor(opened("another GPU"), query, false)).toMatchObject({ measuredDevice: false });
+        const own = { ...query, profile: nvlinkC2c };
+        expect(queryFor(opened("NVIDIA H200"), own, true)).toMatchObject({ measuredDevice: true, profile: nvlinkC2c });
+        expect(queryFor(opened("NVIDIA H200"), own, false).profile).toEqual({ ...own.profile, ...loadProfile() });
+    });
+});
