@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec } from "../model/column-type.js";
+import type { OutOfCorePath, OutOfCoreWork } from "./out-of-core-stage.js";
 import type { StageCommon } from "./stage.js";
 
 /** What the plan decides of a group-by out of core; mirrors OutOfCoreGroupSizes in cuda/out_of_core_group_by. */
@@ -111,4 +112,6 @@ export interface OutOfCoreGroupStage extends StageCommon {
     readonly sizes: OutOfCoreGroupSizes;
     readonly deviceBytes: number;
     readonly predicted: OutOfCoreGroupPrediction;
+    readonly path: OutOfCorePath;
+    readonly work: OutOfCoreWork;
 }

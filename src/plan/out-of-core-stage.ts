@@ -147,6 +147,23 @@ export interface OutOfCorePath {
     readonly reason: string;
 }
 
+/** What follows from the sizes and the GPU, which decides the same by itself. */
+export interface OutOfCoreWork {
+    /** Rows of partitions are not counted before the first pass: partitions are lists of pages. */
+    readonly histogram: "none";
+    /** What is under way at the same time, a stream each. */
+    readonly streams: readonly string[];
+}
+
+/** The same of a join. */
+export interface OutOfCoreJoinWork extends OutOfCoreWork {
+    /** In GPU memory, of a partition of mean size; what becomes of its parts in shared memory. */
+    readonly secondPassBits: number;
+    readonly secondPass: "sort" | "hashTables";
+    /** Coherent path: how many have the first pass, how many gather partitions while others join; null: not known. */
+    readonly multiprocessors: { readonly firstPass: number; readonly gather: number; readonly join: number } | null;
+}
+
 /** Whether a Bloom filter of the build side's keys drops probe rows before they are spilled; sizes have its words. */
 export interface OutOfCoreFilter {
     /** 0: there is none. */
@@ -171,5 +188,6 @@ export interface OutOfCoreStage extends StageCommon {
     readonly heldBytes: number;
     readonly predicted: OutOfCorePrediction;
     readonly path: OutOfCorePath;
+    readonly work: OutOfCoreJoinWork;
     readonly filter: OutOfCoreFilter;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import type { DeviceChoice } from "./device-choice.js";
-import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
-import type { OutOfCoreStage } from "./out-of-core-stage.js";
+import { outOfCoreGroupLines, outOfCoreLines } from "./out-of-core-text.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 
 function inputName(plan: Plan, index: number): string {
@@ -86,76 +85,6 @@ function choiceLines({ algorithm, predictedMs, reason }: DeviceChoice): string[]
 /** What a stage holds beside buffers and output. */
 function tablesOf({ kind }: PlanStage): string {
     return kind === "deviceOutOfCoreJoin" || kind === "deviceOutOfCoreGroupBy" ? "spilled rows at most" : "tables";
-}
-
-/** Where its partitions are, what each direction of the link carries and how long its phases take. */
-function outOfCoreLines({ sizes, predicted, path, layout, heldBytes, filter, coherent }: OutOfCoreStage): string[] {
-    const { h2dBytes, d2hBytes, spilledBytes, diskBytes } = predicted;
-    const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
-    const where =
-        coherent === null
-            ? `${Math.round(100 * resident)} % of them stay in GPU memory`
-            : `in ${formatCount(sizes.pages)} pages of GPU and host memory, partitioner ${coherent.partitioner}`;
-    return [
-        `path: ${path.runs} (${path.reason})`,
-        `2^${sizes.radixBits} partitions, ${where}, chunks of ${formatCount(sizes.chunkRows)} rows`,
-        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
-            `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        ...diskLines(diskBytes, sizes.spillBytes),
-        ...filterLines(filter, spilledBytes),
-        phasesLine(predicted, coherent),
-        ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
-        ...gatherLines(layout, predicted, heldBytes)
-    ];
-}
-
-function phasesLine(
-    { buildMs, probeMs, spilledMs }: OutOfCoreStage["predicted"],
-    coherent: OutOfCoreStage["coherent"]
-): string {
-    if (coherent === null) {
-        return `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`;
-    }
-    const join = `join ${formatMs(spilledMs)}`;
-    return `build side partitioned in ${formatMs(buildMs)}, probe side in ${formatMs(probeMs)}, ${join}`;
-}
-
-/** What of the spilled rows goes to disk. */
-function diskLines(diskBytes: number, spillBytes: number): string[] {
-    if (diskBytes === 0) return [];
-    return [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(spillBytes)} stay in host memory`];
-}
-
-/** Which probe rows are kept from being spilled, or why none are. */
-function filterLines({ bytes, droppedShare, reason }: OutOfCoreStage["filter"], spilledBytes: number): string[] {
-    if (bytes === 0) return spilledBytes > 0 ? [`no Bloom filter: ${reason}`] : [];
-    const dropped = `about ${Math.round(100 * droppedShare)} % of the probe rows before they are spilled`;
-    return [`Bloom filter of ${formatBytes(bytes)}: drops ${dropped} (${reason})`];
-}
-
-/** What does not cross the link, and why. */
-function gatherLines(
-    { gathered }: OutOfCoreStage["layout"],
-    { gatherMs }: OutOfCoreStage["predicted"],
-    heldBytes: number
-): string[] {
-    if (gathered.length === 0) return [];
-    const columns = gathered.map(({ name, reason }) => `${name} (${reason})`).join(", ");
-    const held = heldBytes > 0 ? `, ${formatBytes(heldBytes)} of it read for that` : "";
-    return [`gathered by row number from host memory${held}, ${formatMs(gatherMs)} of all workers: ${columns}`];
-}
-
-function outOfCoreGroupLines({ sizes, predicted }: OutOfCoreGroupStage): string[] {
-    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, readMs, residentMs, spilledMs } = predicted;
-    return [
-        `2^${sizes.radixBits} partitions, pages for ${formatCount(sizes.pages * sizes.pageRows)} groups ` +
-            `in GPU memory, chunks of ${formatCount(sizes.chunkRows)} rows`,
-        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
-            `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        ...diskLines(diskBytes, sizes.spillBytes),
-        `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +
-            `spilled partitions ${formatMs(spilledMs)}`
-    ];
 }
 
 function details(plan: Plan, stage: PlanStage): string[] {

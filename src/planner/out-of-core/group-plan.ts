@@ -13,6 +13,7 @@ import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows 
 import type { GroupSizeRequest } from "./group-sizes.js";
 import { hostBytes, hostShare, tablesFactor } from "./host-memory.js";
 import { diskBytes, expectedOnDisk } from "./spill.js";
+import { groupWork } from "./work.js";
 
 type InputGroup = GroupNode & { readonly child: InputNode };
 
@@ -84,6 +85,8 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         predictedMs: predicted.readMs + predicted.residentMs + predicted.spilledMs + profile.deviceStageStartMs,
         predictedSpillBytes: predicted.diskBytes,
         input: 0,
-        ...{ layout, sizes, predicted, deviceBytes: groupDeviceBytes(layout.group, sizes) }
+        ...{ layout, sizes, predicted, deviceBytes: groupDeviceBytes(layout.group, sizes) },
+        path: { wanted: "staged", runs: "staged", reason: "group-bys have no other" },
+        work: groupWork
     };
 }

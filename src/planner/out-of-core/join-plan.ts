@@ -19,6 +19,7 @@ import { choosePath, wantedPath, type PathFacts } from "./path.js";
 import { mostHostBytes, ringBytes } from "./sizes.js";
 import { diskBytes } from "./spill.js";
 import { stagedDraft } from "./staged-plan.js";
+import { joinWork } from "./work.js";
 
 function requireInputJoin({ root }: PlanQuery): InputJoin {
     if (root.kind !== "join" || root.left.kind !== "input" || root.right.kind !== "input") {
@@ -100,6 +101,11 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         buildInput: inputs.indexOf(build.input),
         probeInput: inputs.indexOf(probe.input),
         ...decided,
-        path
+        path,
+        work: joinWork({
+            ...{ shape: layout.join, sizes, coherent: decided.coherent, multiprocessors: query.multiprocessors },
+            buildRows: estimator.of(build).rows,
+            blockBytes: profile.deviceBlockBytes
+        })
     };
 }

@@ -2,8 +2,10 @@
 // Layouts, sizes and predictions of group-bys out of core, from the shapes of relations alone.
 import { Float64, Int16, Int32, Int64, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
+import { formatCount } from "../../../src/model/sizes.js";
 import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
 import type { Plan } from "../../../src/plan/plan.js";
+import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { partialRowBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
@@ -136,4 +138,22 @@ test("host memory is asked for where tables are not likely to fit", () => {
     expect(outOfCoreHostBytes(forced, gibibyte)).toBeGreaterThan(0);
     const joined = join(inputNode(columns, { name: "l" }), inputNode(columns, { name: "r" }), { on: "k" });
     expect(outOfCoreHostBytes(planQueryOf(group(joined, { keys: ["k"], aggregates: {} })), 1)).toBe(0);
+});
+
+test("explain has the path, what is under way at once and the second pass", () => {
+    const query = queryOf({ rows: 2 ** 28 });
+    const plan = planOf(query, gibibyte) as Plan;
+    const { path, work, sizes } = plan.stages[0] as OutOfCoreGroupStage;
+    expect([path.runs, path.reason]).toEqual(["staged", "group-bys have no other"]);
+    expect(work).toEqual({
+        histogram: "none",
+        streams: ["chunks in", "kernels", "spilled rows out", "results out"]
+    });
+    const text = planText(plan);
+    expect(text).toContain("path: staged (group-bys have no other)");
+    expect(text).toContain(
+        `second pass: partitions are aggregated again, ${formatCount(sizes.mergeRows)} rows at once`
+    );
+    expect(text).toMatch(/4 streams \(chunks in, .*, results out\), 3 chunk slots$/m);
+    expect(JSON.parse(JSON.stringify(plan)).stages[0]).toMatchObject({ path, work });
 });

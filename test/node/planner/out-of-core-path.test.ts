@@ -12,7 +12,7 @@ import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const gibibyte = 2 ** 30;
 
-interface Case extends Partial<Pick<PlanQuery, "coherentDevice" | "budgetBytes" | "sink">> {
+interface Case extends Partial<Pick<PlanQuery, "coherentDevice" | "multiprocessors" | "budgetBytes" | "sink">> {
     debug?: DebugKnobs;
     options?: object;
     limitBytes?: number;
@@ -38,6 +38,11 @@ describe("the machine decides", () => {
         expect([path.wanted, path.runs]).toEqual(["staged", "staged"]);
         expect(stage.coherent).toBeNull();
         expect(text).toContain("path: staged (PCIe: copy engines");
+        expect(stage.work).toEqual({
+            ...{ histogram: "none", streams: ["chunks in", "kernels", "spilled rows out", "results out"] },
+            ...{ secondPass: "sort", secondPassBits: 8, multiprocessors: null }
+        });
+        expect(text).toMatch(/4 streams \(chunks in, kernels, spilled rows out, results out\), 3 chunk slots$/m);
     });
 
     test("kernels where the GPU uses the host's page tables", () => {
@@ -46,6 +51,8 @@ describe("the machine decides", () => {
         expect(stage.coherent).toMatchObject({ partitioner: "auto", partitionBlocks: 0, gatherBlocks: 0 });
         expect(text).toContain("path: coherent (kernels of this GPU use the host's page tables)");
         expect(text).toContain("partitioned by kernels in GPU and host memory (build side: ");
+        expect(text).toContain("second pass: 2^8 parts of each, sorted in shared memory; no histogram (partitions are");
+        expect(text).toMatch(/3 streams \(kernels, gathering, results out\), 1 chunk slot$/m);
         expect(text).toMatch(/2\^8 partitions, in [\d,]+ pages of GPU and host memory, partitioner auto, chunks of/);
         expect(text).toMatch(/build side partitioned in .*, probe side in .*, join /);
         expect(text).toContain("no Bloom filter: kernels that partition host memory have none");
@@ -66,6 +73,21 @@ describe("the knob decides before the machine", () => {
         expect(stage.coherent).toMatchObject({ partitioner: "linear", partitionBlocks: 66, gatherBlocks: 20 });
         expect(text).toContain("partitioner linear");
         expect(planOf({ debug: { ...debug, path: "staged" } }).stage.coherent).toBeNull();
+        const known = planOf({ debug, multiprocessors: 132 });
+        expect(known.stage.work.multiprocessors).toEqual({ firstPass: 66, gather: 20, join: 112 });
+        expect(known.text).toContain("1 chunk slot, 66 multiprocessors partition, then 20 gather while 112 join");
+        const more = { ...debug, partitionBlocks: 500, gatherBlocks: 132 };
+        const all = planOf({ debug: more, multiprocessors: 132 }).stage.work.multiprocessors;
+        expect(all).toEqual({ firstPass: 132, gather: 132, join: 132 });
+    });
+
+    test("or the GPU's own share of them, a quarter", () => {
+        const { stage, text } = planOf({ debug: { path: "coherent" }, multiprocessors: 132, sink: "count" });
+        expect(stage.work).toEqual({
+            ...{ histogram: "none", streams: ["kernels", "gathering"], secondPass: "hashTables", secondPassBits: 8 },
+            multiprocessors: { firstPass: 132, gather: 33, join: 99 }
+        });
+        expect(text).toContain("second pass: 2^8 parts of each, joined by hash tables in shared memory; no histogram");
     });
 
     test("a filter that was asked for is not there, and its line says so", () => {

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What explain says of stages out of core.
+import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
+import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
+import type { OutOfCoreJoinWork, OutOfCorePath, OutOfCoreStage, OutOfCoreWork } from "./out-of-core-stage.js";
+
+type Slots = Pick<OutOfCoreStage["sizes"], "chunkSlots">;
+
+/** Where its partitions are, what each direction of the link carries and how long its phases take. */
+export function outOfCoreLines(stage: OutOfCoreStage): string[] {
+    const { sizes, predicted, path, work, layout, heldBytes, filter, coherent } = stage;
+    const { h2dBytes, d2hBytes, spilledBytes, diskBytes } = predicted;
+    const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
+    const where =
+        coherent === null
+            ? `${Math.round(100 * resident)} % of them stay in GPU memory`
+            : `in ${formatCount(sizes.pages)} pages of GPU and host memory, partitioner ${coherent.partitioner}`;
+    return [
+        pathLine(path),
+        `2^${sizes.radixBits} partitions, ${where}, chunks of ${formatCount(sizes.chunkRows)} rows`,
+        `second pass: 2^${work.secondPassBits} parts of each, ${partsLine[work.secondPass]} in shared memory; ` +
+            noHistogram,
+        streamsLine(work, sizes),
+        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
+            `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        ...diskLines(diskBytes, sizes.spillBytes),
+        ...filterLines(filter, spilledBytes),
+        phasesLine(predicted, coherent),
+        ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
+        ...gatherLines(layout, predicted, heldBytes)
+    ];
+}
+
+const noHistogram = "no histogram (partitions are lists of pages)";
+const partsLine = { sort: "sorted", hashTables: "joined by hash tables" } as const;
+
+function pathLine({ runs, reason }: OutOfCorePath): string {
+    return `path: ${runs} (${reason})`;
+}
+
+/** What runs at the same time, and how much of the GPU it has. */
+function streamsLine({ streams, ...work }: OutOfCoreWork | OutOfCoreJoinWork, { chunkSlots }: Slots): string {
+    const slots = `${chunkSlots} chunk slot${chunkSlots === 1 ? "" : "s"}`;
+    const line = `${streams.length} streams (${streams.join(", ")}), ${slots}`;
+    const shares = "multiprocessors" in work ? work.multiprocessors : null;
+    if (shares === null) return line;
+    const { firstPass, gather, join } = shares;
+    return `${line}, ${firstPass} multiprocessors partition, then ${gather} gather while ${join} join`;
+}
+
+function phasesLine(
+    { buildMs, probeMs, spilledMs }: OutOfCoreStage["predicted"],
+    coherent: OutOfCoreStage["coherent"]
+): string {
+    if (coherent === null) {
+        return `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}, spilled partitions ${formatMs(spilledMs)}`;
+    }
+    const join = `join ${formatMs(spilledMs)}`;
+    return `build side partitioned in ${formatMs(buildMs)}, probe side in ${formatMs(probeMs)}, ${join}`;
+}
+
+/** What of the spilled rows goes to disk. */
+function diskLines(diskBytes: number, spillBytes: number): string[] {
+    if (diskBytes === 0) return [];
+    return [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(spillBytes)} stay in host memory`];
+}
+
+/** Which probe rows are kept from being spilled, or why none are. */
+function filterLines({ bytes, droppedShare, reason }: OutOfCoreStage["filter"], spilledBytes: number): string[] {
+    if (bytes === 0) return spilledBytes > 0 ? [`no Bloom filter: ${reason}`] : [];
+    const dropped = `about ${Math.round(100 * droppedShare)} % of the probe rows before they are spilled`;
+    return [`Bloom filter of ${formatBytes(bytes)}: drops ${dropped} (${reason})`];
+}
+
+/** What does not cross the link, and why. */
+function gatherLines(
+    { gathered }: OutOfCoreStage["layout"],
+    { gatherMs }: OutOfCoreStage["predicted"],
+    heldBytes: number
+): string[] {
+    if (gathered.length === 0) return [];
+    const columns = gathered.map(({ name, reason }) => `${name} (${reason})`).join(", ");
+    const held = heldBytes > 0 ? `, ${formatBytes(heldBytes)} of it read for that` : "";
+    return [`gathered by row number from host memory${held}, ${formatMs(gatherMs)} of all workers: ${columns}`];
+}
+
+/** The same of a group-by. */
+export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreGroupStage): string[] {
+    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, readMs, residentMs, spilledMs } = predicted;
+    return [
+        pathLine(path),
+        `2^${sizes.radixBits} partitions, pages for ${formatCount(sizes.pages * sizes.pageRows)} groups ` +
+            `in GPU memory, chunks of ${formatCount(sizes.chunkRows)} rows`,
+        `second pass: partitions are aggregated again, ${formatCount(sizes.mergeRows)} rows at once; ${noHistogram}`,
+        streamsLine(work, sizes),
+        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
+            `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        ...diskLines(diskBytes, sizes.spillBytes),
+        `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +
+            `spilled partitions ${formatMs(spilledMs)}`
+    ];
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+import type {
+    OutOfCoreCoherent,
+    OutOfCoreJoinWork,
+    OutOfCoreShape,
+    OutOfCoreSizes,
+    OutOfCoreWork
+} from "../../plan/out-of-core-stage.js";
+import { coherentRowBytes } from "./coherent-device-bytes.js";
+import { joinPassBits, sortPassBits } from "./shared-memory.js";
+
+/** Of the multiprocessors, for kernels that gather (kGatherMultiprocessorShare in cuda/coherent_join). */
+const gatherShare = 1 / 4;
+
+interface JoinFacts {
+    readonly shape: OutOfCoreShape;
+    readonly buildRows: number;
+    readonly sizes: OutOfCoreSizes;
+    readonly coherent: OutOfCoreCoherent | null;
+    /** Shared memory of a block. */
+    readonly blockBytes: number;
+    readonly multiprocessors: number | undefined;
+}
+
+function multiprocessorsOf({ coherent, multiprocessors: all }: JoinFacts): OutOfCoreJoinWork["multiprocessors"] {
+    if (coherent === null || all === undefined) return null;
+    const { partitionBlocks, gatherBlocks } = coherent;
+    const gather = gatherBlocks === 0 ? Math.max(1, Math.floor(all * gatherShare)) : gatherBlocks;
+    return {
+        firstPass: partitionBlocks === 0 ? all : Math.min(all, partitionBlocks),
+        gather: Math.min(all, gather),
+        join: gather < all ? all - gather : all
+    };
+}
+
+/** Counts on the coherent path are joined by tables, all else by an index of sorted rows. */
+export function joinWork(facts: JoinFacts): OutOfCoreJoinWork {
+    const { shape, buildRows, sizes, coherent, blockBytes } = facts;
+    const partitionRows = buildRows / 2 ** sizes.radixBits;
+    const results = shape.result === "rows" ? ["results out"] : [];
+    const hasTables = coherent !== null && shape.result === "count";
+    return {
+        histogram: "none",
+        streams: [
+            ...(coherent === null ? ["chunks in", "kernels", "spilled rows out"] : ["kernels", "gathering"]),
+            ...results
+        ],
+        secondPass: hasTables ? "hashTables" : "sort",
+        secondPassBits: hasTables
+            ? joinPassBits(partitionRows, sizes.radixBits, blockBytes, coherentRowBytes(shape))
+            : sortPassBits(partitionRows, sizes.radixBits),
+        multiprocessors: multiprocessorsOf(facts)
+    };
+}
+
+export const groupWork: OutOfCoreWork = {
+    histogram: "none",
+    streams: ["chunks in", "kernels", "spilled rows out", "results out"]
+};
