@@ -194,4 +194,13 @@ void BlockAllocator::unreserve(uint64_t bytes) noexcept {
     reserved_bytes_ -= bytes;
 }
 
+bool BlockAllocator::holds(const void* data, uint64_t bytes) const {
+    const auto address = reinterpret_cast<Address>(data);
+    const auto after = segments_.upper_bound(address);
+    if (after == segments_.begin()) return false;
+    const auto& [begin, segment] = *std::prev(after);
+    const uint64_t offset = address - begin;
+    return offset < segment.bytes && bytes <= segment.bytes - offset;
+}
+
 }  // namespace spillway::cuda

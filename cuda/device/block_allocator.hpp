@@ -67,6 +67,7 @@ class BlockAllocator {
     uint64_t reserved_bytes() const { return reserved_bytes_; }  // all segments, and what reserve() has given
     uint64_t segments() const { return segments_.size(); }
     uint64_t blocks() const { return blocks_in_use_; }
+    bool holds(const void* data, uint64_t bytes) const;  // all of it lies in one segment
 
   private:
     using Address = std::uintptr_t;

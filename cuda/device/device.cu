@@ -57,10 +57,12 @@ uint64_t limit_of(const DeviceProperties& properties, uint64_t asked_bytes) {
 
 }  // namespace
 
-Device::Device(int ordinal, uint64_t memory_limit_bytes, uint64_t staging_limit_bytes) : properties_(open(ordinal)) {
+Device::Device(int ordinal, uint64_t memory_limit_bytes, uint64_t staging_limit_bytes,
+               std::optional<HostPlacement> staging_placement)
+    : properties_(open(ordinal)) {
     stream_ = std::make_unique<Stream>();  // before the memory is looked at: it creates the rest of the context
     memory_ = std::make_unique<MemoryPool>(ordinal, limit_of(properties_, memory_limit_bytes));
-    staging_ = std::make_unique<StagingPool>(ordinal, staging_limit_bytes);
+    staging_ = std::make_unique<StagingPool>(ordinal, staging_limit_bytes, staging_placement);
 }
 
 Device::~Device() {

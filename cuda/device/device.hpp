@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "device/device_policy.hpp"
@@ -36,15 +37,17 @@ struct DeviceProperties {
     uint64_t memory_bytes = 0;
 };
 
-// One GPU opened for work: its memory, pinned staging memory, and the stream that all its work is ordered on (see the
-// hazard in memory_pool.hpp). Calls may come from any host thread, one at a time but for the pools and
+// One GPU opened for work: its memory, staging memory of the host, and the stream that all its work is ordered on (see
+// the hazard in memory_pool.hpp). Calls may come from any host thread, one at a time but for the pools and
 // set_cancelled(); every entry makes the device current for the calling thread, as current is what a thread is and not
 // what a process is. After a sticky error every entry throws and says that the process must be restarted.
 class Device {
   public:
     // memory_limit_bytes: at most this much memory for blocks; 0 = all that is free now less a reserve for the driver
-    // (device_policy.hpp). More than the device has is taken as what it has.
-    Device(int ordinal, uint64_t memory_limit_bytes, uint64_t staging_limit_bytes = kStagingLimitBytes);
+    // (device_policy.hpp). More than the device has is taken as what it has. staging_placement: for tests; otherwise
+    // what the device asks for.
+    Device(int ordinal, uint64_t memory_limit_bytes, uint64_t staging_limit_bytes = kStagingLimitBytes,
+           std::optional<HostPlacement> staging_placement = std::nullopt);
     ~Device();
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;

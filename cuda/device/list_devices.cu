@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "device/host_placement.hpp"
 #include "device/plugin.h"
 
 // SPILLWAY_CUDA_OLDEST_CC (80 = compute capability 8.0): the oldest device the plugin holds code for, from CMake's list
@@ -17,30 +18,8 @@ void copy_text(char (&to)[bytes], const char* from) {
     std::snprintf(to, bytes, "%s", from);
 }
 
-// Numbers of CUdevice_attribute, whose names came with CUDA 12.2 and 12.4; a driver that does not know one says so.
-constexpr int kHostNumaId = 134;
-constexpr int kHostNumaMapping = 141;  // HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
-
-// Device attributes of the driver API, asked for at run time: the plugin links no driver library.
-int driver_attribute(int attribute, int ordinal, int otherwise) {
-    using GetAttribute = CUresult (*)(int*, CUdevice_attribute, CUdevice);
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-#if CUDART_VERSION >= 12050
-    const cudaError_t status =
-        cudaGetDriverEntryPointByVersion("cuDeviceGetAttribute", &function, 12000, cudaEnableDefault, &found);
-#else
-    const cudaError_t status = cudaGetDriverEntryPoint("cuDeviceGetAttribute", &function, cudaEnableDefault, &found);
-#endif
-    if (status != cudaSuccess || found != cudaDriverEntryPointSuccess || function == nullptr) {
-        return otherwise;
-    }
-    int value = otherwise;
-    // Without a context a CUdevice is the ordinal of the device.
-    const auto get = reinterpret_cast<GetAttribute>(function);
-    const CUresult result = get(&value, static_cast<CUdevice_attribute>(attribute), static_cast<CUdevice>(ordinal));
-    return result == CUDA_SUCCESS ? value : otherwise;
-}
+// Number of a CUdevice_attribute whose name, HOST_NUMA_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, came with CUDA 12.4.
+constexpr int kHostNumaMapping = 141;
 
 void describe(int ordinal, const cudaDeviceProp& properties, spillway_cuda_device& device) {
     device.ordinal = ordinal;
@@ -56,8 +35,8 @@ void describe(int ordinal, const cudaDeviceProp& properties, spillway_cuda_devic
     if (cudaDeviceGetPCIBusId(device.pci_bus_id, sizeof device.pci_bus_id, ordinal) != cudaSuccess) {
         copy_text(device.pci_bus_id, "");
     }
-    device.numa_node = driver_attribute(kHostNumaId, ordinal, -1);
-    device.host_numa_mapping = driver_attribute(kHostNumaMapping, ordinal, 0);
+    device.numa_node = spillway::cuda::nearest_host_numa_node(ordinal);
+    device.host_numa_mapping = spillway::cuda::driver_attribute(kHostNumaMapping, ordinal, 0);
     if (properties.major * 10 + properties.minor >= SPILLWAY_CUDA_OLDEST_CC) return;
     std::snprintf(device.reason, sizeof device.reason,
                   "compute capability %d.%d is below %d.%d, the oldest this build has code for", properties.major,

@@ -115,7 +115,7 @@ Error BlockPool::refuse(uint64_t bytes, const char* what, const char* why) const
     const uint64_t left_bytes = allocator_.limit_bytes() - allocator_.used_bytes();
     const bool on_device = tier_ == Tier::kDevice;
     std::string text = std::string(what) + ": " + bytes_text(bytes) + " of " +
-                       (on_device ? "GPU memory" : "pinned host memory") + " wanted, but " + why + "; " +
+                       (on_device ? "GPU memory" : "host memory") + " wanted, but " + why + "; " +
                        bytes_text(left_bytes) + " are left of the limit of " + bytes_text(allocator_.limit_bytes());
     if (on_device) text += ", the driver has " + bytes_text(backing_free_bytes());
     Error error(ErrorCode::kOutOfMemory, std::move(text));
@@ -164,6 +164,11 @@ uint64_t BlockPool::free_bytes() const {
 uint64_t BlockPool::blocks() const {
     std::lock_guard<std::mutex> lock(mutex_);
     return allocator_.blocks();
+}
+
+bool BlockPool::holds(const void* data, uint64_t bytes) const {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return allocator_.holds(data, bytes);
 }
 
 void BlockPool::trim() {

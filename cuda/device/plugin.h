@@ -195,15 +195,16 @@ typedef struct spillway_cuda_functions {
     void (*allocate)(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_buffer** buffer,
                      uint64_t* address, spillway_cuda_status* status);
     void (*free_buffer)(spillway_cuda_buffer* buffer);
+    /* Host memory that the device reaches: pinned, or plain where the device uses the host's page tables. */
     void (*allocate_pinned)(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_pinned** block,
                             void** address, spillway_cuda_status* status);
     void (*free_pinned)(spillway_cuda_pinned* block);
 
     /*
      * Copy a range of the buffer. They start after the work that the device was given before, and work that it is given
-     * later sees the bytes. Pinned host memory is copied while the caller goes on and must stay until wait(). Pageable
-     * host memory goes through pinned blocks: an upload returns when the source has been read, a download when all
-     * bytes are there. `bytes` 0 is no error.
+     * later sees the bytes. Pinned host memory, and any of allocate_pinned, is copied while the caller goes on and must
+     * stay until wait(). Other host memory goes through such blocks: an upload returns when the source has been read, a
+     * download when all bytes are there. `bytes` 0 is no error.
      */
     void (*upload)(spillway_cuda_gpu* gpu, spillway_cuda_buffer* to, uint64_t offset_bytes, const void* from,
                    uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);

@@ -6,6 +6,7 @@
 
 #include "device/device.hpp"
 #include "device/host_memory.hpp"
+#include "device/host_placement.hpp"
 #include "device/staging.hpp"
 
 namespace spillway::cuda {
@@ -38,8 +39,17 @@ bool is_registered_at_host_address(int ordinal) {
 
 }  // namespace
 
-void* PinnedBacking::acquire(uint64_t bytes) {
+HostBacking::HostBacking(int ordinal, HostPlacement placement)
+    : ordinal_(ordinal),
+      placement_(placement),
+      plain_(placement == HostPlacement::kPlain ? host_numa_node(ordinal) : 0) {}
+
+void* HostBacking::acquire(uint64_t bytes) {
     set_device(ordinal_);
+    return placement_ == HostPlacement::kPlain ? plain_.acquire(bytes) : acquire_pinned(bytes);
+}
+
+void* HostBacking::acquire_pinned(uint64_t bytes) {
     if (bytes >= kRegisteredBytesMin) {
         void* const registered = acquire_registered(bytes);
         if (registered != nullptr) return registered;
@@ -55,7 +65,7 @@ void* PinnedBacking::acquire(uint64_t bytes) {
 }
 
 // nullptr: the system or the driver does not give memory in this way, for whatever reason; cudaHostAlloc may.
-void* PinnedBacking::acquire_registered(uint64_t bytes) {
+void* HostBacking::acquire_registered(uint64_t bytes) {
     // Kernels are given the host's address, which not all systems let them use for registered memory.
     if (!is_registered_at_host_address(ordinal_) || bytes > available_host_bytes()) return nullptr;
     void* const data = map_host_memory(bytes);
@@ -76,10 +86,20 @@ void* PinnedBacking::acquire_registered(uint64_t bytes) {
     return nullptr;
 }
 
-void PinnedBacking::release(void* data, uint64_t bytes) noexcept {
+void HostBacking::release(void* data, uint64_t bytes) noexcept {
     // The memory of a lost device goes with the process.
     if (!try_set_device(ordinal_)) return;
-    discard(cudaDeviceSynchronize());
+    const cudaError_t status = cudaDeviceSynchronize();
+    discard(status);
+    if (placement_ == HostPlacement::kPinned) {
+        release_pinned(data, bytes);
+    } else if (status == cudaSuccess) {
+        // Else the device may still reach it, and its address must not become that of other memory.
+        plain_.release(data, bytes);
+    }
+}
+
+void HostBacking::release_pinned(void* data, uint64_t bytes) noexcept {
     const auto registered = registered_.find(data);
     if (registered == registered_.end()) {
         discard(cudaFreeHost(data));
@@ -92,9 +112,9 @@ void PinnedBacking::release(void* data, uint64_t bytes) noexcept {
     if (status == cudaSuccess) unmap_host_memory(data, bytes);
 }
 
-StagingPool::StagingPool(int ordinal, uint64_t limit_bytes)
-    : PinnedBacking(ordinal),
-      BlockPool(static_cast<PinnedBacking&>(*this), kPinnedBlockSizes, limit_bytes, Tier::kHost) {}
+StagingPool::StagingPool(int ordinal, uint64_t limit_bytes, std::optional<HostPlacement> placement)
+    : HostBacking(ordinal, placement.value_or(host_placement_of(ordinal))),
+      BlockPool(static_cast<HostBacking&>(*this), kPinnedBlockSizes, limit_bytes, Tier::kHost) {}
 
 uint64_t StagingPool::backing_free_bytes() const {
     return limit_bytes();

@@ -6,40 +6,53 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include "device/device_policy.hpp"
 #include "device/memory_pool.hpp"
+#include "device/plain_host_memory.hpp"
 #include "device/stream.hpp"
 
 namespace spillway::cuda {
 
 class Device;
 
-// Segments of pinned host memory that every device of the process can reach, its kernels too, at the address that the
-// host uses. Large ones are mapped, touched by several threads and registered, which takes a fifth of the time of
-// cudaHostAlloc; that is left for small ones and for systems that refuse registering. Not thread-safe: the pool is.
-class PinnedBacking : public BlockBacking {
+// Segments of host memory that every device of the process can reach, its kernels too, at the address that the host
+// uses. Where the placement is the plain one they are nothing but memory near the device. Else they are pinned: large
+// ones are mapped, touched by several threads and registered, which takes a fifth of the time of cudaHostAlloc; that is
+// left for small ones and for systems that refuse registering. Not thread-safe: the pool is.
+class HostBacking : public BlockBacking {
   public:
-    explicit PinnedBacking(int ordinal) : ordinal_(ordinal) {}
+    HostBacking(int ordinal, HostPlacement placement);
     void* acquire(uint64_t bytes) override;
     void release(void* data, uint64_t bytes) noexcept override;
 
+    HostPlacement placement() const { return placement_; }
+
   private:
+    void* acquire_pinned(uint64_t bytes);
     void* acquire_registered(uint64_t bytes);
+    void release_pinned(void* data, uint64_t bytes) noexcept;
 
     const int ordinal_;
+    const HostPlacement placement_;
+    PlainBacking plain_;
     std::set<const void*> registered_;  // segments of acquire_registered()
 };
 
+// Of a StagingPool: pinned, or plain memory where the device uses the host's page tables.
 using PinnedBlock = Allocation;
 
-// Pinned host memory up to a hard limit. Pinning costs far more than use, so blocks are kept until trim(). Whoever
-// opened the device reserves the limit from its own budget of host memory.
+// Host memory for the device up to a hard limit. Pinning and first touch cost far more than use, so blocks are kept
+// until trim(). Whoever opened the device reserves the limit from its own budget of host memory.
 // Hazard: a block is reused as soon as it goes, so the host must have waited for the copies from and to it.
-class StagingPool final : private PinnedBacking, public BlockPool {
+class StagingPool final : private HostBacking, public BlockPool {
   public:
-    StagingPool(int ordinal, uint64_t limit_bytes);
+    // placement: for tests; otherwise what the device asks for.
+    StagingPool(int ordinal, uint64_t limit_bytes, std::optional<HostPlacement> placement = std::nullopt);
+
+    using HostBacking::placement;
 
   private:
     uint64_t backing_free_bytes() const override;  // what is left of the limit: the system tells no more

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda_runtime.h>
 
-#include <algorithm>
-
 #include "device/error.hpp"
 #include "tier/driver_functions.hpp"
 
@@ -11,8 +9,6 @@ namespace spillway::cuda {
 namespace {
 
 constexpr unsigned kOldestVersion = 12000;
-// Number of CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID, whose name came with CUDA 12.2.
-constexpr auto kHostNumaId = static_cast<CUdevice_attribute>(134);
 
 template <class Function>
 void find(const char* name, Function*& function) {
@@ -48,14 +44,6 @@ DriverFunctions load() {
 const DriverFunctions& driver_functions() {
     static const DriverFunctions all = load();  // tried again by the next call when it throws
     return all;
-}
-
-int host_numa_node(int ordinal) {
-    int node = 0;
-    // -1: the system does not tell nodes apart, and all of its memory is node 0. Older drivers do not know the
-    // question.
-    if (driver_functions().device_attribute(&node, kHostNumaId, ordinal) != CUDA_SUCCESS) return 0;
-    return std::max(node, 0);
 }
 
 void check_driver(CUresult result, const char* call) {

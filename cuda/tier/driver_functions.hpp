@@ -24,9 +24,6 @@ struct DriverFunctions {
 // Throws when the driver lacks one of them: all are in the oldest driver that the plugin's runtime works with.
 const DriverFunctions& driver_functions();
 
-// The node of the host's memory that is nearest to the GPU; 0 where the system knows no nodes.
-int host_numa_node(int ordinal);
-
 // Throws Error for anything but success, as check() does for the runtime, whose numbers are the same.
 void check_driver(CUresult result, const char* call);
 

@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include "tier/driver_functions.hpp"
 #include "tier/page_pool.hpp"
 #include "tier/tier_policy.hpp"
 
@@ -24,18 +23,6 @@ TierPages limits_of(const PagePoolSpec& spec, const Device* peer) {
     const uint64_t page_bytes = checked(spec.page_bytes);
     if (spec.peer_bytes > 0 && peer == nullptr) throw Error(ErrorCode::kInvalid, "there is no peer GPU for pages");
     return {spec.device_bytes / page_bytes, spec.peer_bytes / page_bytes, spec.host_bytes / page_bytes, 0};
-}
-
-bool attribute(cudaDeviceAttr which, int ordinal) {
-    int value = 0;
-    const cudaError_t status = cudaDeviceGetAttribute(&value, which, ordinal);
-    discard(status);
-    return status == cudaSuccess && value != 0;
-}
-
-HostPlacement placement_for(int ordinal) {
-    return host_placement({attribute(cudaDevAttrPageableMemoryAccess, ordinal),
-                           attribute(cudaDevAttrPageableMemoryAccessUsesHostPageTables, ordinal)});
 }
 
 Error refusal(const PageSource& source, PageTier tier, uint64_t pages, const char* what) {
@@ -61,8 +48,7 @@ Error refusal(const PageSource& source, PageTier tier, uint64_t pages, const cha
 PagePool::PagePool(Device& device, const PagePoolSpec& spec, Device* peer)
     : PageSource(spec.page_bytes, limits_of(spec, peer), spec.preference),
       device_(device),
-      peer_(spec.peer_bytes > 0 ? peer : nullptr),
-      host_placement_(spec.host_placement.value_or(placement_for(device.ordinal()))) {
+      peer_(spec.peer_bytes > 0 ? peer : nullptr) {
     if (peer_ != nullptr) enable_peer_access(device_, *peer_);
 }
 
@@ -78,15 +64,15 @@ void PagePool::settle() noexcept {
 PageSource::Slab PagePool::grow(PageTier tier, uint64_t wanted, uint64_t most) {
     const uint64_t slab_bytes = tier == PageTier::kHost ? kHostSlabBytes : kDeviceSlabBytes;
     uint64_t pages = std::min(most, std::max(wanted, slab_bytes / page_bytes()));
-    Memory memory = try_allocate(tier, pages * page_bytes());
-    if (memory.block.as<void>() == nullptr && !memory.plain && pages > wanted) {
+    Allocation memory = try_allocate(tier, pages * page_bytes());
+    if (!memory && pages > wanted) {
         pages = wanted;
         memory = try_allocate(tier, pages * page_bytes());
     }
-    void* const data = memory.plain ? memory.plain.data() : memory.block.as<void>();
-    if (data == nullptr) return {};
+    if (!memory) return {};
+    auto* const data = memory.as<uint8_t>();
     memory_.emplace(data, std::move(memory));
-    return {static_cast<uint8_t*>(data), pages};
+    return {data, pages};
 }
 
 void PagePool::shrink(PageTier, const Slab& slab) noexcept {
@@ -95,7 +81,7 @@ void PagePool::shrink(PageTier, const Slab& slab) noexcept {
 }
 
 // Empty: there is none. Pages of the next tier may do.
-PagePool::Memory PagePool::try_allocate(PageTier tier, uint64_t bytes) {
+Allocation PagePool::try_allocate(PageTier tier, uint64_t bytes) {
     try {
         return allocate(tier, bytes);
     } catch (const Error& error) {
@@ -105,27 +91,12 @@ PagePool::Memory PagePool::try_allocate(PageTier tier, uint64_t bytes) {
     }
 }
 
-PagePool::Memory PagePool::allocate(PageTier tier, uint64_t bytes) {
-    Memory memory;
-    switch (tier) {
-        case PageTier::kDevice:
-            memory.block = device_.memory().allocate(bytes, kPurpose);
-            break;
-        case PageTier::kPeer:
-            memory.block = peer_->memory().allocate(bytes, kPurpose);
-            order_behind_peer(*peer_, device_, device_.stream());
-            break;
-        case PageTier::kHost:
-            if (host_placement_ == HostPlacement::kPinned) {
-                memory.block = device_.staging().allocate(bytes, kPurpose);
-            } else {
-                memory.share = device_.staging().reserve(bytes, kPurpose);
-                memory.plain = PlainHostMemory(bytes, host_numa_node(device_.ordinal()));
-            }
-            break;
-        case PageTier::kDisk:
-            break;
-    }
+Allocation PagePool::allocate(PageTier tier, uint64_t bytes) {
+    if (tier == PageTier::kDisk) return {};
+    if (tier == PageTier::kHost) return device_.staging().allocate(bytes, kPurpose);
+    if (tier == PageTier::kDevice) return device_.memory().allocate(bytes, kPurpose);
+    Allocation memory = peer_->memory().allocate(bytes, kPurpose);
+    order_behind_peer(*peer_, device_, device_.stream());
     return memory;
 }
 

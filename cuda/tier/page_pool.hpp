@@ -3,12 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "device/device.hpp"
 #include "tier/page_source.hpp"
-#include "tier/plain_host_memory.hpp"
 
 namespace spillway::cuda {
 
@@ -19,37 +17,27 @@ struct PagePoolSpec {
     uint64_t peer_bytes = 0;
     uint64_t host_bytes = 0;
     std::vector<PageTier> preference{PageTier::kDevice, PageTier::kPeer, PageTier::kHost};
-    std::optional<HostPlacement> host_placement;  // for tests; otherwise what the device asks for
 };
 
-// Pages in slabs of Device::memory(), of a peer's memory() and of Device::staging(). Kernels of the device reach all of
-// them; host pages where the device uses the host's page tables are plain memory, which counts against staging() all
-// the same. Addresses are multiples of 512 bytes. Destroying it and trim() wait for the devices.
+// Pages in slabs of Device::memory(), of a peer's memory() and of Device::staging(), whose placement is that of host
+// pages. Kernels of the device reach all of them. Addresses are multiples of 512 bytes. Destroying it and trim() wait
+// for the devices.
 class PagePool final : public PageSource {
   public:
     // The devices must outlive it. Throws kInvalid for a peer that the device cannot reach.
     PagePool(Device& device, const PagePoolSpec& spec, Device* peer = nullptr);
     ~PagePool() override;
 
-    HostPlacement host_placement() const { return host_placement_; }
-
   private:
-    struct Memory {
-        Allocation block;       // of any tier
-        PlainHostMemory plain;  // or this, counted by the share
-        PoolReservation share;
-    };
-
     Slab grow(PageTier tier, uint64_t wanted, uint64_t most) override;
     void shrink(PageTier tier, const Slab& slab) noexcept override;
-    Memory allocate(PageTier tier, uint64_t bytes);
-    Memory try_allocate(PageTier tier, uint64_t bytes);
+    Allocation allocate(PageTier tier, uint64_t bytes);
+    Allocation try_allocate(PageTier tier, uint64_t bytes);
     void settle() noexcept;
 
     Device& device_;
     Device* const peer_;
-    const HostPlacement host_placement_;
-    std::map<const void*, Memory> memory_;  // by the address of its slab
+    std::map<const void*, Allocation> memory_;  // by the address of its slab
 };
 
 // Lets kernels and copies of `device` reach the memory of `peer`, all that there is and will be. Throws kInvalid when

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "device/host_placement.hpp"
 #include "tier/driver_functions.hpp"
 #include "tier/stripe_driver.hpp"
 #include "tier/tier_policy.hpp"

@@ -81,7 +81,8 @@ class GpuBuffer : public detail::GpuOwned<spillway_cuda_buffer> {
     uint64_t address_ = 0;
 };
 
-// A block of pinned host memory, from and to which a GPU copies without the CPU.
+// A block of pinned host memory, from and to which a GPU copies without the CPU; of plain memory near the GPU where it
+// uses the host's page tables.
 class PinnedBlock : public detail::GpuOwned<spillway_cuda_pinned> {
   public:
     PinnedBlock() = default;

@@ -71,26 +71,31 @@ GPU_TEST("staging: copies and kernels follow each other") {
     }
 }
 
-GPU_TEST("staging: pinned bytes are copied directly") {
-    Device& device = test_device();
+GPU_TEST("staging: pinned bytes are copied directly, plain ones of the pool too") {
     const uint64_t bytes = 9 * kMiB;
-    const PinnedBlock from = device.staging().allocate(bytes, "test");
-    const PinnedBlock to = device.staging().allocate(bytes, "test");
-    CHECK(is_pinned(from.as<void>(), bytes));
     const std::vector<uint8_t> sent = pattern(bytes);
     CHECK(!is_pinned(sent.data(), bytes));
-    CHECK(cudaPeekAtLastError() == cudaSuccess);
-    std::memcpy(from.as<void>(), sent.data(), bytes);
-    const Allocation block = device.memory().allocate(bytes, "test");
-    const uint64_t before_bytes = device.staging().used_bytes();
-    Uploader uploader(device);
-    uploader.upload_pinned(block.as<void>(), from.as<void>(), bytes);
-    Downloader downloader(device);
-    downloader.follow(uploader.stream());
-    downloader.download_pinned(to.as<void>(), block.as<void>(), bytes);
-    downloader.wait();
-    CHECK(std::memcmp(to.as<void>(), sent.data(), bytes) == 0);
-    CHECK(device.staging().used_bytes() == before_bytes);  // no slots were needed
+    for (const HostPlacement placement : {HostPlacement::kPinned, HostPlacement::kPlain}) {
+        Device device(test_device().ordinal(), 64 * kMiB, 64 * kMiB, placement);
+        CHECK(device.staging().placement() == placement);
+        const PinnedBlock from = device.staging().allocate(bytes, "test");
+        const PinnedBlock to = device.staging().allocate(bytes, "test");
+        CHECK(is_pinned(from.as<void>(), bytes) == (placement == HostPlacement::kPinned));
+        CHECK(device.staging().holds(to.as<void>(), bytes));
+        CHECK(!device.staging().holds(sent.data(), bytes));
+        CHECK(cudaPeekAtLastError() == cudaSuccess);
+        std::memcpy(from.as<void>(), sent.data(), bytes);
+        const Allocation block = device.memory().allocate(bytes, "test");
+        const uint64_t before_bytes = device.staging().used_bytes();
+        Uploader uploader(device);
+        uploader.upload_pinned(block.as<void>(), from.as<void>(), bytes);
+        Downloader downloader(device);
+        downloader.follow(uploader.stream());
+        downloader.download_pinned(to.as<void>(), block.as<void>(), bytes);
+        downloader.wait();
+        CHECK(std::memcmp(to.as<void>(), sent.data(), bytes) == 0);
+        CHECK(device.staging().used_bytes() == before_bytes);  // no slots were needed
+    }
 }
 
 GPU_TEST("staging: the caller's copy is used for every chunk") {

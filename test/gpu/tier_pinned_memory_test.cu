@@ -41,7 +41,7 @@ uint64_t words_wrong_after_kernel(Device& device, const PinnedBlock& block) {
 
 GPU_TEST("pinned memory: kernels reach segments of every size at the host's address") {
     Device& device = test_device();
-    StagingPool pool(device.ordinal(), kGiB);
+    StagingPool pool(device.ordinal(), kGiB, HostPlacement::kPinned);
     for (const uint64_t bytes : {uint64_t{4096}, kMiB, kRegisteredBytesMin - 4096, kRegisteredBytesMin,
                                  kRegisteredBytesMin + 4096, small_or_full(17 * kMiB, 300 * kMiB)}) {
         PinnedBlock block = pool.allocate(bytes, "test");
@@ -58,7 +58,7 @@ GPU_TEST("pinned memory: kernels reach segments of every size at the host's addr
 }
 
 GPU_TEST("pinned memory: large segments are pinned no longer than they are held") {
-    StagingPool pool(test_device().ordinal(), 64 * kMiB);
+    StagingPool pool(test_device().ordinal(), 64 * kMiB, HostPlacement::kPinned);
     PinnedBlock block = pool.allocate(40 * kMiB, "test");
     void* const address = block.as<void>();
     CHECK_EQ(reinterpret_cast<uint64_t>(address) % (2 * kMiB), 0);
@@ -73,7 +73,7 @@ GPU_TEST("pinned memory: large segments are pinned no longer than they are held"
 }
 
 GPU_TEST("pinned memory: the limit is exact for large segments") {
-    StagingPool pool(test_device().ordinal(), 48 * kMiB);
+    StagingPool pool(test_device().ordinal(), 48 * kMiB, HostPlacement::kPinned);
     const PinnedBlock first = pool.allocate(32 * kMiB, "test");
     const PinnedBlock second = pool.allocate(16 * kMiB, "test");
     CHECK_EQ(pool.used_bytes(), 48 * kMiB);
@@ -86,7 +86,7 @@ GPU_TEST("pinned memory: the limit is exact for large segments") {
 
 GPU_TEST("pinned memory: more than the system has is refused") {
     Device& device = test_device();
-    StagingPool pool(device.ordinal(), uint64_t{1} << 50);
+    StagingPool pool(device.ordinal(), uint64_t{1} << 50, HostPlacement::kPinned);
     const Error error = error_of([&] { pool.allocate(uint64_t{1} << 49, "too much"); });
     CHECK_EQ(error.code(), ErrorCode::kOutOfMemory);
     CHECK(error.tier == Tier::kHost);

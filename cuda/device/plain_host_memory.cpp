@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tier/plain_host_memory.hpp"
+#include "device/plain_host_memory.hpp"
 
 #include "device/host_memory.hpp"
 
@@ -20,6 +20,14 @@ PlainHostMemory::PlainHostMemory(uint64_t bytes, int numa_node) noexcept {
 
 PlainHostMemory::~PlainHostMemory() {
     if (data_ != nullptr) unmap_host_memory(data_, bytes_);
+}
+
+void* PlainBacking::acquire(uint64_t bytes) {
+    return PlainHostMemory(bytes, numa_node_).release();
+}
+
+void PlainBacking::release(void* data, uint64_t bytes) noexcept {
+    unmap_host_memory(data, bytes);
 }
 
 }  // namespace spillway::cuda
