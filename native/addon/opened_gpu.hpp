@@ -17,23 +17,19 @@ class Turn {
   public:
     void take(const JobControl& control) {
         std::unique_lock<std::mutex> lock(mutex_);
-        while (taken_) {
+        while (holder_ != nullptr) {
             control.check();
             // Nobody wakes those whose job is cancelled.
             free_.wait_for(lock, kPoll);
         }
-        taken_ = true;
+        holder_ = &control;
     }
-    // Where it must be had: the operation has begun.
-    void take_back() {
-        std::unique_lock<std::mutex> lock(mutex_);
-        free_.wait(lock, [this] { return !taken_; });
-        taken_ = true;
-    }
-    void give() {
+    // Nothing where the job does not have it: an operation that ends while it pauses.
+    void give(const JobControl& control) {
         {
             const std::lock_guard<std::mutex> lock(mutex_);
-            taken_ = false;
+            if (holder_ != &control) return;
+            holder_ = nullptr;
         }
         free_.notify_all();
     }
@@ -42,7 +38,7 @@ class Turn {
     static constexpr std::chrono::milliseconds kPoll{20};
     std::mutex mutex_;
     std::condition_variable free_;
-    bool taken_ = false;
+    const JobControl* holder_ = nullptr;
 };
 
 // The GPU of a runtime. Operations of its jobs take turns, and an abort reaches the one that runs: the device has one
@@ -58,13 +54,14 @@ class OpenedGpu {
         return operation();
     }
 
-    // Inside of an operation, on its thread: lets operations of other jobs run while `wait` does.
+    // Inside of an operation, on its thread: lets operations of other jobs run while `wait` does. What it throws, or an
+    // abort before the turn has come again, ends the operation without a turn: all that it does to the device then is
+    // to give its memory back, for which the plugin has a lock of its own.
     void pause(const JobControl& control, const std::function<void()>& wait) {
-        stop();
-        {
-            const Pause paused(turn_);
-            wait();
-        }
+        stop(control);
+        turn_.give(control);
+        wait();
+        turn_.take(control);
         start(control);
     }
 
@@ -78,22 +75,18 @@ class OpenedGpu {
 
   private:
     struct Held {
-        Held(Turn& turn, const JobControl& control) : held(turn) { held.take(control); }
-        ~Held() { held.give(); }
+        Held(Turn& turn, const JobControl& by) : held(turn), control(by) { held.take(control); }
+        ~Held() { held.give(control); }
         Held(const Held&) = delete;
         Turn& held;
-    };
-    struct Pause {
-        explicit Pause(Turn& turn) : paused(turn) { paused.give(); }
-        ~Pause() { paused.take_back(); }
-        Pause(const Pause&) = delete;
-        Turn& paused;
+        const JobControl& control;
     };
     struct Running {
-        Running(OpenedGpu& opened, const JobControl& control) : gpu(opened) { gpu.start(control); }
-        ~Running() { gpu.stop(); }
+        Running(OpenedGpu& opened, const JobControl& of) : gpu(opened), control(of) { gpu.start(control); }
+        ~Running() { gpu.stop(control); }
         Running(const Running&) = delete;
         OpenedGpu& gpu;
+        const JobControl& control;
     };
     void start(const JobControl& control) {
         {
@@ -103,12 +96,14 @@ class OpenedGpu {
         try {
             control.check();
         } catch (...) {
-            stop();
+            stop(control);
             throw;
         }
     }
-    void stop() {
+    // Nothing where another job's operation runs: the flag is that one's.
+    void stop(const JobControl& control) {
         const std::lock_guard<std::mutex> lock(mutex_);
+        if (running_ != &control) return;
         running_ = nullptr;
         device.set_cancelled(false);
     }

@@ -22,6 +22,7 @@ struct spillway_cuda_gpu {
     std::atomic<bool> cancelled;
     uint64_t pinned_used_bytes = 0;
     uint64_t pinned_reserved_bytes = 0;  // with what is cached until trim()
+    bool lost = false;                   // and stays so
 };
 struct spillway_cuda_transfer {
     spillway_cuda_gpu* gpu;
@@ -45,6 +46,13 @@ void tell(spillway_cuda_status* status, int32_t code, const char* text);
 void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& failure);
 // Not lost, not cancelled; else throws.
 void check(spillway_cuda_gpu* gpu);
+// A kernel fails here, if this misbehaviour is asked for.
+void fail_here(const char* asked);
+// Where it is to be slow: waits until it is cancelled or need not be slow any more. Without the lock, as if it waited
+// for the host.
+void be_slow(spillway_cuda_gpu* gpu);
+// "lost-result" waits for so many windows of a result: more than there are blocks for them, so that some were read.
+constexpr int kWindowsBeforeLoss = 32;
 
 // Memory of the fake GPU, counted against its limit.
 class Block {

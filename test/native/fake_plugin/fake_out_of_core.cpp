@@ -2,8 +2,6 @@
 // Joins of relations larger than GPU memory in the most obvious way: a map of the build side's keys.
 #include "fake_out_of_core.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 namespace fake {
@@ -135,6 +133,7 @@ void OutOfCore::read(const spillway_cuda_source& source, int side, Use use) {
         for (const uint32_t width : plan_.widths[side]) report_.h2d_bytes += chunk.rows * width;
         if (chunk.key_valid != nullptr) report_.h2d_bytes += (chunk.rows + 31) / 32 * 4;
         taken.push_back(std::move(next));
+        fail_here(side == SPILLWAY_CUDA_BUILD ? "lost-build" : "lost-probe");
     }
     while (!taken.empty()) use_oldest();
 }
@@ -179,7 +178,7 @@ void OutOfCore::probe(const spillway_cuda_source& source, const spillway_cuda_si
                       spillway_cuda_out_of_core_report* report) {
     const spillway_cuda_out_of_core_spec& spec = plan_.spec;
     sink_ = sink;
-    for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu_->cancelled; ++ms) ::usleep(1000);
+    be_slow(gpu_);
     read(source, SPILLWAY_CUDA_PROBE, [&](Row row) {
         if (filter_.is_used() && !(row.has_key && filter_.passes(row.key))) {
             ++report_.dropped_rows;
@@ -248,6 +247,7 @@ void OutOfCore::close_oldest() {
     }
     open_.pop_front();
     sink_->close(sink_->context);
+    if (++closed_windows_ == kWindowsBeforeLoss) fail_here("lost-result");
 }
 
 void out_of_core_bytes(const spillway_cuda_out_of_core_spec* spec, uint64_t* bytes, spillway_cuda_status* status) {

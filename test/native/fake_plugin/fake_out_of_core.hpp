@@ -91,6 +91,7 @@ class OutOfCore {
     std::vector<std::string> pending_;  // result rows, column by column
     uint64_t pending_rows_ = 0;
     std::deque<Window> open_;
+    int closed_windows_ = 0;
     std::vector<uint64_t> sums_;
     spillway_cuda_out_of_core_report report_{};
 };

@@ -2,8 +2,6 @@
 // Group-bys of relations larger than GPU memory in the most obvious way: a map of the groups.
 #include "fake_out_of_core_group.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -198,9 +196,10 @@ void OutOfCoreGroup::run(const spillway_cuda_source& source, const spillway_cuda
         for (const uint32_t width : plan_.widths) report_.h2d_bytes += chunk.rows * width;
         if (chunk.key_valid != nullptr) report_.h2d_bytes += (chunk.rows + 31) / 32 * 4;
         taken.push_back(std::move(next));
+        fail_here("lost-build");
     }
     while (!taken.empty()) use_oldest();
-    for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu_->cancelled; ++ms) ::usleep(1000);
+    be_slow(gpu_);
     fake::check(gpu_);
     add_spilled();
     for (const auto& [key, group] : groups_) give(key, group);
@@ -262,6 +261,7 @@ void OutOfCoreGroup::close_oldest() {
     }
     open_.pop_front();
     sink_->close(sink_->context);
+    if (++closed_windows_ == kWindowsBeforeLoss) fail_here("lost-result");
 }
 
 void out_of_core_group_bytes(const spillway_cuda_out_of_core_group_spec* spec, uint64_t* bytes,

@@ -75,6 +75,7 @@ class OutOfCoreGroup {
     std::vector<std::string> pending_;  // result rows, column by column
     uint64_t pending_rows_ = 0;
     std::deque<Window> open_;
+    int closed_windows_ = 0;
     spillway_cuda_out_of_core_group_report report_{};
 };
 

@@ -34,6 +34,7 @@ bool OutOfCoreGroup::spill(const Key& key, const spillway_cuda_chunk& chunk, uin
 
 // Rows that were on disk, each as a chunk of its own.
 void OutOfCoreGroup::add_spilled() {
+    fail_here("lost-spilled");
     if (!disk_.usable()) return;
     const std::string all = disk_.read(kSide);
     for (const char* from = all.data(); from < all.data() + all.size();) {

@@ -46,6 +46,7 @@ Row OutOfCore::row_from(const char* bytes, int side) const {
 
 // Probe rows of spilled partitions, now that the build rows of all of them are there.
 void OutOfCore::join_spilled() {
+    fail_here("lost-spilled");
     if (disk_.usable()) {
         const std::string build = disk_.read(SPILLWAY_CUDA_BUILD);
         const char* from = build.data();

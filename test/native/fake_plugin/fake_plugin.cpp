@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A CUDA plugin without CUDA: its device memory is host memory. The environment variable SPILLWAY_FAKE_GPU makes it
 // misbehave: version, crash, hang, none, refuse, incomplete, lost, walks (no-partitioning joins are refused), slow
-// (operations last until they are cancelled).
+// (operations last until they are cancelled). A kernel fails out of core with lost-build (while rows of the build side
+// come, or those of a group-by), lost-probe (... of the probe side), lost-spilled (when spilled rows come back) and
+// lost-result (when the host has rows of the result).
 #include <unistd.h>
 
 #include <csignal>
@@ -44,6 +46,7 @@ void tell(spillway_cuda_status* status, int32_t code, const char* text) {
 void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& failure) {
     tell(status, failure.code, failure.text.c_str());
     if (failure.code == SPILLWAY_CUDA_FAILED) {
+        gpu->lost = true;
         status->cuda_error = 700;
         status->device_lost = 1;
     }
@@ -55,8 +58,23 @@ void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& f
     status->limit_bytes = gpu->limit_bytes;
 }
 
+constexpr const char* kLostText = "an illegal memory access; restart the process";
+
+void fail_here(const char* asked) {
+    if (is_asked_for(asked)) throw Failure{SPILLWAY_CUDA_FAILED, kLostText};
+}
+
+void be_slow(spillway_cuda_gpu* gpu) {
+    for (int ms = 0; is_asked_for("slow") && ms < 20'000 && !gpu->cancelled; ++ms) {
+        lock().unlock();
+        ::usleep(1000);
+        lock().lock();
+    }
+}
+
 void check(spillway_cuda_gpu* gpu) {
-    if (is_asked_for("lost")) throw Failure{SPILLWAY_CUDA_FAILED, "an illegal memory access; restart the process"};
+    if (gpu->lost) throw Failure{SPILLWAY_CUDA_FAILED, kLostText};
+    fail_here("lost");
     if (gpu->cancelled) throw Failure{SPILLWAY_CUDA_CANCELLED, "cancelled"};
 }
 
