@@ -36,7 +36,7 @@ void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobContro
 
 void rethrow_undelivered(const Error& error, bool gave_rows) {
     const bool memory = error.code() == ErrorCode::kBudgetTooSmall || error.code() == ErrorCode::kOutOfMemory;
-    if (!memory || gave_rows) throw;
+    if (gave_rows || !(memory || error.code() == ErrorCode::kNoDevice)) throw;
     auto details = error.details();
     details.emplace_back("delivered", "nothing");
     throw Error(error.code(), error.message(), std::move(details));

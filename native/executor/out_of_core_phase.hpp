@@ -24,8 +24,8 @@ struct PhaseHooks {
 void run_phase(ChunkFeeder& feeder, ResultBlocks* blocks, int workers, JobControl& control, const PhaseHooks& hooks,
                const std::function<void()>& use);
 
-// For the handler of an error: what found too little memory before it gave rows can be done in another way, by whoever
-// asked for it.
+// For the handler of an error: what found too little memory, or lost the GPU, before it gave rows can be done in
+// another way, by whoever asked for it.
 [[noreturn]] void rethrow_undelivered(const Error& error, bool gave_rows);
 
 }  // namespace spillway

@@ -46,7 +46,7 @@ export function deviceFailure(error: unknown): string | undefined {
     return isRefusal(error) ? message : undefined;
 }
 
-/** A join out of core lacked memory, of whatever kind, before it gave rows to the sink that was open for them. */
+/** A join or group-by out of core lacked memory, of whatever kind, or lost the GPU, before it gave rows to its sink. */
 export function sentNothing(error: unknown): boolean {
     return error instanceof SpillwayError && error.details["delivered"] === "nothing";
 }
