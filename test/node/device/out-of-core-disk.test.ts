@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins out of core that spill to disk below host memory, and inputs of files larger than it: the same rows as the CPU
 // engine gives, what reports say, and what is left when something fails.
-import { rmSync } from "node:fs";
-import { Int32, makeVector, Table, vectorFromArray } from "apache-arrow";
+import { readFileSync, rmSync } from "node:fs";
+import { Int32, makeVector, Table, tableFromIPC, vectorFromArray } from "apache-arrow";
 import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
+import { resultOf, runChild } from "../../support/child.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { joinTypes } from "../../support/reference.js";
@@ -38,6 +39,13 @@ function table(rows: number, step: number): Table {
         n: vectorFromArray(numbers, new Int32()),
         w: makeVector(wide)
     });
+}
+
+/** Keys 0, step, 2 step, ... */
+function uniqueKeys(rows: number, step: number): Table {
+    const keys = Int32Array.from({ length: rows }, (_, i) => i * step);
+    const wide = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i) * 5n);
+    return new Table({ k: makeVector(keys), w: makeVector(wide) });
 }
 
 const onDisk = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0.25, hostSpillBytes: 2000 };
@@ -114,6 +122,38 @@ test("a spill folder that has gone is the same error as on the CPU, and the next
         });
         expect(await query.count()).toBeGreaterThan(0);
     });
+});
+
+test("a disk that is full is one error, no file stays, and the same runtime joins when there is room", async () => {
+    const rows = 60_000;
+    const [left, right] = [2, 3].map((step) => uniqueKeys(rows, step));
+    const output = sandbox.path("joined.arrow");
+    const argument = {
+        runtime: {
+            ...{ threads: 2, device: "gpu", debug: { ...onDisk, chunkRows: 1024 } },
+            memory: { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill }
+        },
+        ...{ left: sandbox.write(left!), right: sandbox.write(right!), on: "k", output }
+    };
+    // No file may grow beyond 128 KiB (units of 512 bytes) until the child raises this limit.
+    const child = await runChild("full-disk", argument, { wrapper: ["sh", "-c", 'ulimit -S -f 256; exec "$@"', "sh"] });
+    const errors = child.stdout.split("\n").filter((line) => line.startsWith("error "));
+    expect(errors, JSON.stringify(child)).toHaveLength(1);
+    expect(JSON.parse(errors[0]!.slice("error ".length))).toMatchObject({
+        name: "SpillwayError",
+        code: "DISK_FULL",
+        details: { path: sandbox.spill }
+    });
+    expect(child.stdout).toContain('used {"bytes":0}');
+    const told = resultOf<{ rows: number; device: string; diskWrittenBytes: number }>(child);
+    expect(told).toMatchObject({ rows: rows / 3, device: "gpu" });
+    expect(told.diskWrittenBytes).toBeGreaterThan(2 ** 18);
+    await withRuntime({ device: "cpu" }, async (cpu) => {
+        const query = cpu.join({ left: cpu.fromTable(left!), right: cpu.fromTable(right!), on: "k" });
+        const expected = rowTexts(cellTable(await query.toTable()));
+        expectSameRows(rowTexts(cellTable(tableFromIPC(readFileSync(output)))), expected, "joined after DISK_FULL");
+    });
+    await sandbox.expectClean();
 });
 
 test("a reader that stops early leaves nothing behind", async () => {
