@@ -104,7 +104,7 @@ describe.skipIf(usesRealGpu)("a GPU that is lost", () => {
                 });
             });
 
-            test(`${phase}, in a ${name}: with device auto the CPU engine goes on, if nobody has rows yet`, async () => {
+            test(`${phase}, in a ${name}: with device auto the CPU engine goes on if nobody has rows`, async () => {
                 await withRuntime({ device: "auto" }, async (runtime) => {
                     expect(await queryOn(runtime).count()).toBe(resultRows);
                     behave(phase);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Operations out of core take turns on the GPU, and one whose reader pauses lets others have theirs: an abort ends it
 // then as well, whoever has the turn.
+import { setTimeout } from "node:timers/promises";
 import { makeVector, Table } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
@@ -41,7 +42,7 @@ const options = {
 async function readUntilItWaits(reader: AsyncIterator<unknown>): Promise<{ answer: Promise<unknown> }> {
     for (;;) {
         const answer = reader.next();
-        const first = await Promise.race([answer, new Promise((resolve) => setTimeout(resolve, 500))]);
+        const first = await Promise.race([answer, setTimeout(500)]);
         if (first === undefined) return { answer };
         expect(first).toMatchObject({ done: false });
     }
@@ -71,6 +72,7 @@ describe.skipIf(usesRealGpu)("one whose reader has paused it", () => {
                     .count()
                     .finally(() => (otherEnded = true));
                 await until(() => used() > pausedBytes, 5000);
+                await setTimeout(300); // it has all its memory then, and the turn for as long as it is slow
                 const otherBytes = used() - pausedBytes;
                 const waiting = readsOn ? await readUntilItWaits(reader) : undefined;
                 controller.abort();
