@@ -41,10 +41,10 @@ function table(rows: number, step: number): Table {
     });
 }
 
-/** Keys 0, step, 2 step, ... */
+/** Keys 0, step, 2 step, ..., and numbers that cannot be packed into fewer bits. */
 function uniqueKeys(rows: number, step: number): Table {
     const keys = Int32Array.from({ length: rows }, (_, i) => i * step);
-    const wide = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i) * 5n);
+    const wide = BigInt64Array.from({ length: rows }, (_, i) => BigInt.asIntN(64, BigInt(i) * 0x9e3779b97f4a7c15n));
     return new Table({ k: makeVector(keys), w: makeVector(wide) });
 }
 
@@ -125,7 +125,7 @@ test("a spill folder that has gone is the same error as on the CPU, and the next
 });
 
 test("a disk that is full is one error, no file stays, and the same runtime joins when there is room", async () => {
-    const rows = 60_000;
+    const rows = 120_000;
     const [left, right] = [2, 3].map((step) => uniqueKeys(rows, step));
     const output = sandbox.path("joined.arrow");
     const argument = {
