@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A hash of 128 bits of all rows of a result, whatever their order: results of hundreds of millions of rows are compared
+// A hash of 128 bits of all rows of a result, whatever their order: results of many millions of rows are compared
 // without keeping them.
 
 // Odd, and as unlike each other as the digits of e, pi and the square roots of 2 and 3.

@@ -93,7 +93,7 @@ TEST(out_of_core_sizes_have_chunks_as_large_as_their_copies_ask_for) {
     // The pages that a chunk of 2^22 rows takes from these are worth more than its copies.
     OutOfCoreShape nearly = shape_of(1ULL << 30, 2 * kSizeGiB);
     nearly.build_rows = 1ULL << 27;
-    EXPECT(chosen(nearly).chunk_rows == 1ULL << 20);
+    EXPECT(chosen(nearly).chunk_rows == 1ULL << 21);
 }
 
 TEST(out_of_core_sizes_that_are_given_are_taken_as_they_are) {

@@ -26,12 +26,14 @@ constexpr uint64_t kChunkRowsMin = 1ULL << 20;
 constexpr uint64_t kChunkRowsMax = 1ULL << 22;
 constexpr uint64_t kChunkRowsLeast = 1ULL << 14;  // under limits that would not do otherwise
 constexpr uint64_t kChunksShare = 40;             // % of the limit for chunks, their partitioned copies and results
-// What starting a copy takes of the link, and a chunk and its kernels: 4 and 10 us at 55 GB/s. H200, 2^29 x 2^29 rows
-// of 16 bytes, limits of 1, 2, 3, 4 GiB: 29,700, 7,200, 1,800 and 1,500 copies of spilled rows came back in 133, 48, 21
-// and 18 ms more than their bytes take; build rows came in 157 ms in 128 chunks, 155 of them for their bytes, and in
-// 164 in 512.
+// What starting a copy takes of the link, and a chunk and its kernels, the more of a probe chunk the more rows are
+// looked up as they come: 4, 15 and 50 us at 55 GB/s. H200, 2^29 x 2^29 rows of 16 bytes, limits of 1, 2, 3, 4 GiB:
+// 29,700, 7,200, 1,800 and 1,500 copies of spilled rows came back in 133, 48, 21 and 18 ms more than their bytes take.
+// At 8 GiB, where 80 % of the rows stay, 256 chunks of each side instead of 128 took build and probe side 2 and 7 ms
+// more.
 constexpr uint64_t kCopyStartBytes = 220'000;
-constexpr uint64_t kChunkStartBytes = 550'000;
+constexpr uint64_t kChunkStartBytes = 825'000;
+constexpr uint64_t kProbedChunkStartBytes = 2'750'000;
 constexpr uint64_t kGroupChunks = 16;  // as in cuda/out_of_core/out_of_core_policy.hpp
 // Where a chunk of 2^21 rows comes in 90 us, what is launched and waited for with each takes as long. H200, 2^29 x 2^29
 // rows of 16 bytes from another one, 2 GiB: chunks of 2^21 rows 4.45 G tuples/s, of 2^22 5.87, of 2^23 6.37.
@@ -110,10 +112,11 @@ uint64_t link_bytes_of(const OutOfCoreShape& shape, const ChosenSizes& sizes) {
     const uint64_t probe_rows = shape.probe_rows / partitions * spilled;
     const uint64_t group_rows = std::min(kGroupChunks * sizes.chunk_rows, sizes.pages * sizes.page_rows);
     const uint64_t groups = ceil_divide(build_rows, std::max<uint64_t>(1, group_rows));
-    const uint64_t chunks =
-        ceil_divide(shape.build_rows, sizes.chunk_rows) + ceil_divide(shape.probe_rows, sizes.chunk_rows);
+    const uint64_t probe_chunks = ceil_divide(shape.probe_rows, sizes.chunk_rows);
+    const uint64_t chunks = ceil_divide(shape.build_rows, sizes.chunk_rows) + probe_chunks;
     return build_rows * shape.build_row_bytes + probe_rows * shape.probe_row_bytes +
            chunks * (groups * kCopyStartBytes + kChunkStartBytes) +
+           probe_chunks * (kProbedChunkStartBytes / partitions * (partitions - spilled)) +
            2 * sizes.chunk_rows * std::max(shape.build_row_bytes, shape.probe_row_bytes);
 }
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "device/plain_host_memory.hpp"
 #include "json_object.hpp"
 #include "tier/interleaved_range.hpp"
-#include "tier/plain_host_memory.hpp"
 #include "tier_bench.hpp"
 
 namespace spillway::gpu_bench {
