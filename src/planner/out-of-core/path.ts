@@ -29,7 +29,8 @@ const pageTables = "kernels of this GPU use the host's page tables";
  * fast as copy engines do (51 and 55 GB/s on an H200), but rows that are partitioned in GPU memory can be packed before
  * they leave, and those of partitions that stay there never leave: 16 bytes and what is spilled, packed, where kernels
  * that partition far memory move 3 times 16. On coherent machines the link is no longer what limits the join, and
- * kernels need no pinned memory: workers copy rows once, into chunks of plain memory, which kernels read where they lie.
+ * kernels need no pinned memory: workers copy rows once, into chunks of plain memory, which kernels read where they
+ * lie.
  */
 export function wantedPath({ isCoherent, asked }: PathFacts): OutOfCorePathName {
     return asked ?? (isCoherent === true ? "coherent" : "staged");

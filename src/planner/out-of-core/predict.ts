@@ -103,7 +103,8 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
     const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
     const diskBytes = onDisk.build + onDisk.probe;
-    const chunksMs = (side: "build" | "probe", ms: number): number => ms + chunks[side] * chunkStartMs;
+    const chunksMs = (side: "build" | "probe", ms: number): number =>
+        ms + chunks[side] * chunkStartMs(side, residentShare);
     const writeMs = (bytes: number): number => bytes / profile.spillWriteBytesPerMs;
     return {
         h2dBytes: Math.ceil(build + probe + spilledBytes),

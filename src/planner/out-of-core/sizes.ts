@@ -22,7 +22,7 @@ const radixBitsRange = [5, 12] as const;
 const bytesPerPartition = 18 * kibibyte;
 const partitionsShare = 1 / 8;
 
-/** A chunk takes 1.2 ms on a link of 55 GB/s; starting its copies and kernels takes some 10 us. */
+/** A chunk takes 1.2 ms on a link of 55 GB/s; its start takes 15 to 65 us (spilled-copies.ts). */
 const chunkBytesMax = 64 * mebibyte;
 const chunkRowsGood = 2 ** 20;
 const chunkRowsSmall = 2 ** 18;
@@ -115,7 +115,9 @@ function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const chunks = chunksOf(rows, sizes);
     const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
     const bytes = build + probe + 2 * sizes.chunkRows * widest;
-    const startMs = copiesBack(rows, sizes) * copyStartMs + (chunks.build + chunks.probe) * chunkStartMs;
+    const residentShare = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
+    const chunkMs = (side: "build" | "probe"): number => chunks[side] * chunkStartMs(side, residentShare);
+    const startMs = copiesBack(rows, sizes) * copyStartMs + chunkMs("build") + chunkMs("probe");
     return bytes / linkBytesPerMs + startMs;
 }
 
