@@ -23,13 +23,14 @@ __device__ uint64_t now_ns() {
     return now;
 }
 
-// Reads a word of host memory every so often and writes two. Its dynamic shared memory is what keeps others away.
-__global__ void stay_busy(volatile uint32_t* words) {
+// Reads a word of GPU memory every so often, since one of the host's would come over the link that is measured, and
+// writes one or two of the host's. Its dynamic shared memory is what keeps others away.
+__global__ void stay_busy(const volatile uint32_t* end, volatile uint32_t* states) {
     if (threadIdx.x != 0) return;
-    volatile uint32_t* const state = words + 1 + blockIdx.x;
+    volatile uint32_t* const state = states + blockIdx.x;
     const uint64_t start = now_ns();
     *state = kWaiting;
-    while (*words == 0) {
+    while (*end == 0) {
         if (now_ns() - start > kGiveUpNs) {
             *state = kGaveUp;
             return;
@@ -46,16 +47,16 @@ BusyMultiprocessors::BusyMultiprocessors(cuda::Device& device, uint32_t multipro
         throw cuda::Error(cuda::ErrorCode::kInvalid, "at least one multiprocessor must be left to the join");
     }
     device.make_current();
-    void* words = nullptr;
-    SPILLWAY_CUDA_CHECK(cudaHostAlloc(&words, (1 + blocks_) * sizeof(uint32_t), cudaHostAllocPortable));
-    words_ = static_cast<uint32_t*>(words);
-    for (uint32_t word = 0; word <= blocks_; ++word) words_[word] = kNotStarted;
     try {
+        SPILLWAY_CUDA_CHECK(cudaMalloc(&end_, sizeof(uint32_t)));
+        SPILLWAY_CUDA_CHECK(cudaHostAlloc(&states_, blocks_ * sizeof(uint32_t), cudaHostAllocPortable));
+        for (uint32_t block = 0; block < blocks_; ++block) states_[block] = kNotStarted;
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(end_, 0, sizeof(uint32_t), stream_.get()));
         cuda::launch(stay_busy, dim3(blocks_), dim3(1), device.properties().shared_bytes_per_block_optin, stream_.get(),
-                     static_cast<volatile uint32_t*>(words_));
+                     static_cast<const volatile uint32_t*>(end_), static_cast<volatile uint32_t*>(states_));
         const auto start = std::chrono::steady_clock::now();
         for (uint32_t block = 0; block < blocks_;) {
-            if (static_cast<volatile uint32_t*>(words_)[1 + block] != kNotStarted) {
+            if (static_cast<volatile uint32_t*>(states_)[block] != kNotStarted) {
                 ++block;
             } else if (std::chrono::steady_clock::now() - start > kStartMax) {
                 throw cuda::Error(cuda::ErrorCode::kInternal, "multiprocessors that were to be busy are not");
@@ -73,20 +74,27 @@ BusyMultiprocessors::~BusyMultiprocessors() {
     release();
 }
 
-void BusyMultiprocessors::release() noexcept {
-    if (words_ == nullptr) return;
-    *static_cast<volatile uint32_t*>(words_) = 1;
+void BusyMultiprocessors::signal_end() noexcept {
+    cuda::discard(cudaMemsetAsync(end_, 1, sizeof(uint32_t), other_.get()));
     cuda::discard(cudaStreamSynchronize(stream_.get()));
-    cuda::discard(cudaFreeHost(words_));
-    words_ = nullptr;
+}
+
+void BusyMultiprocessors::release() noexcept {
+    if (end_ != nullptr) {
+        signal_end();
+        cuda::discard(cudaFree(end_));
+    }
+    if (states_ != nullptr) cuda::discard(cudaFreeHost(states_));
+    end_ = nullptr;
+    states_ = nullptr;
 }
 
 void BusyMultiprocessors::end() {
-    if (words_ == nullptr) return;
-    *static_cast<volatile uint32_t*>(words_) = 1;
+    if (states_ == nullptr) return;
+    signal_end();
     stream_.synchronize();
     for (uint32_t block = 0; block < blocks_; ++block) {
-        if (words_[1 + block] == kGaveUp) {
+        if (states_[block] == kGaveUp) {
             throw cuda::Error(cuda::ErrorCode::kInternal, "busy multiprocessors gave up before the join had ended");
         }
     }

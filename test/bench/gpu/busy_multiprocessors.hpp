@@ -23,11 +23,14 @@ class BusyMultiprocessors {
     void end();
 
   private:
+    void signal_end() noexcept;
     void release() noexcept;
 
     const uint32_t blocks_;
     cuda::Stream stream_;
-    uint32_t* words_ = nullptr;  // pinned: whether to end, then of each block what it does
+    cuda::Stream other_;          // tells the blocks to end
+    uint32_t* end_ = nullptr;     // of the device: whether to
+    uint32_t* states_ = nullptr;  // pinned: of each block what it does
 };
 
 }  // namespace spillway::gpu_bench
