@@ -13,7 +13,7 @@ import { groupByArguments, programArguments, runLabel } from "./gpu-report.mjs";
 import { tierArguments, tierOutcomes } from "./gpu-tiers.mjs";
 
 export const nothingRan = 2;
-const notInstalled = 3; // of the programs of other engines
+const leftOut = 3; // of the programs of other engines: they are not installed, or lack memory
 let hasRun = false; // a program that this process started, which had a GPU then
 
 /** Runs the program; the objects that it wrote, one a line, and how it ended. A wrong result is an outcome too. */
@@ -50,14 +50,15 @@ function tell(outcome) {
     process.stderr.write(`${outcome.median_ms.toFixed(2)} ms${problem}\n`);
 }
 
-/** Programs beside spillway_gpu_bench, by the name of their algorithm. */
-const otherEngines = {
-    duckdb: ({ workload: { build_rows, probe_rows } }, { samples, warmup }) => [
-        join(root, "test/bench/gpu-duckdb.mjs"),
-        ...Object.entries({ "build-rows": build_rows, "probe-rows": probe_rows, samples, warmup }).flatMap(
-            ([name, value]) => [`--${name}`, String(value)]
-        )
-    ]
+function engineArguments(file, { workload: { build_rows, probe_rows } }, { samples, warmup }) {
+    const numbers = Object.entries({ "build-rows": build_rows, "probe-rows": probe_rows, samples, warmup });
+    return [join(root, "test/bench", file), ...numbers.flatMap(([name, value]) => [`--${name}`, String(value)])];
+}
+
+/** Programs beside spillway_gpu_bench, which need no GPU, by the name of their algorithm. */
+export const otherEngines = {
+    duckdb: (...of) => engineArguments("gpu-duckdb.mjs", ...of),
+    "cpu-radix": (...of) => engineArguments("gpu-cpu-engine.mjs", ...of)
 };
 
 /** A process per workload and algorithm. */
@@ -67,8 +68,8 @@ async function runJoins(argumentsOf, program, runs, { limitMs, report }, extra) 
         const engine = otherEngines[run.algorithm];
         const [command, args] = engine ? [process.execPath, engine(run, extra)] : [program, argumentsOf(run, extra)];
         const { end, outcomes: written } = await runProgram(command, args, limitMs);
-        if (engine !== undefined && end === notInstalled) {
-            report(run, { skipped: "not installed" }); // the program has said what is missing
+        if (engine !== undefined && end === leftOut) {
+            report(run, { skipped: "left out" }); // the program has said why
             continue;
         }
         const outcome = written.length === 0 ? null : end === 0 ? written[0] : { ...written[0], verified: false };

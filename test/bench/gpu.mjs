@@ -19,7 +19,7 @@ import { withJoinPrediction } from "./gpu-link-plan.mjs";
 import { outOfCoreTables } from "./gpu-out-of-core.mjs";
 import { partitionTable } from "./gpu-partition.mjs";
 import { gpuSlug, groupByTable, mergeRecords, planRuns, resultTable, toRecord } from "./gpu-report.mjs";
-import { nothingRan, runners } from "./gpu-run.mjs";
+import { nothingRan, otherEngines, runners } from "./gpu-run.mjs";
 import { tierTable } from "./gpu-tiers.mjs";
 
 const together = {
@@ -158,7 +158,7 @@ function readRecords(file) {
 /** undefined: no option says it, and no record is of a GPU. */
 function fileOf(config, records, options) {
     if (options.file !== undefined) return options.file;
-    const ofGpu = records.find(({ algorithm }) => algorithm !== "duckdb");
+    const ofGpu = records.find(({ algorithm }) => !(algorithm in otherEngines));
     const machine = options.machine ?? (ofGpu === undefined ? undefined : gpuSlug(ofGpu.device));
     return machine === undefined ? undefined : join(root, "docs/results", machine, `${config.experiment}.json`);
 }

@@ -196,13 +196,15 @@ describe("experiments of the fake program", () => {
         ]);
     });
 
-    test("DuckDB is measured beside joins, or said to be missing", () => {
+    test("DuckDB and the CPU engine are measured beside joins, or said to be missing", () => {
         const args = ["--only", "2^27 x 2^27", "--samples", "1"] as const;
         const { packed, status, stdout, stderr, file } = run("out-of-core-duckdb", ...args);
         using _ = packed;
         // Packed without packages.
         expect([status, stderr]).toEqual([0, expect.stringContaining("@duckdb/node-api cannot be loaded here")]);
-        expect(stdout).toMatch(/duckdb .* not installed\n/);
+        expect(stderr).toContain("The CPU engine cannot be loaded here: Cannot find ");
+        expect(stdout).toMatch(/duckdb .* left out\n/);
+        expect(stdout).toMatch(/cpu-radix .* left out\n/);
         expect(stdout).toMatch(/triton +2\.68 +- +15\.8x .* yes +15x met\n/); // of what it was once measured at
         expect(packed.records(file).map(({ algorithm }) => algorithm)).toEqual(["triton"]);
     });
