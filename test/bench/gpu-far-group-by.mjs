@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Group-bys beyond GPU memory in the GPU benchmark: their workloads, what the program is told of them, their table.
 // Only built-in modules: a GPU machine may have no others.
-import { targetsOf } from "./gpu-link-plan.mjs";
+import { bytesPerTuple, targetsOf } from "./gpu-link-plan.mjs";
 import { table } from "./gpu-report.mjs";
 
 const gib = 2 ** 30;
@@ -48,10 +48,10 @@ export function withGroupPrediction(record, { workload }) {
         // Results of resident and of spilled partitions are told apart by no counter: all of them here.
         results_ms: time(spilled_bytes, groups * (of.key_bytes + (of.aggregate === "max" ? of.payload_bytes : 8)))
     };
-    const perTuple = Object.entries(planned).map(([link, bytes]) => [link, Number((bytes / of.rows).toPrecision(6))]);
     return {
         ...record,
-        planned_link_bytes_per_tuple: Object.fromEntries(perTuple),
+        link_bytes_per_tuple: bytesPerTuple(record.link_bytes, of.rows),
+        planned_link_bytes_per_tuple: bytesPerTuple(planned, of.rows),
         predicted: { phases, ms: Number((phases.read_ms + phases.results_ms).toPrecision(6)) },
         ...targetsOf(workload)
     };

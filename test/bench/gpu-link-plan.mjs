@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of joins beyond GPU memory: what each link will carry, known before the join runs, and the time that
 // this takes at the links' rates. Only built-in modules: a GPU machine may have no others.
+import { tablePhases } from "./gpu-table-plan.mjs";
 
 const bitsOf = (values) => Math.ceil(Math.log2(Math.max(2, values)));
 const sum = (values) => values.reduce((total, value) => total + value, 0);
@@ -26,10 +27,17 @@ const storage = {
     triton: ({ sizes }) => ({ resident: sizes.resident_partitions / 2 ** sizes.radix_bits, packed: true }),
     "triton-uncached": () => ({ resident: 0, packed: false }),
     "stream-probe": () => ({ resident: 1, packed: false }),
-    "triton-coherent": ({ spilled_rows: { build, probe }, rows_in }) => ({
-        ...{ resident: 1 - (build + probe) / rows_in, packed: false, joinsLast: true }
-    })
+    "triton-coherent": (record) => ({ resident: nearShare(record), packed: false, joinsLast: true })
 };
+
+/**
+ * Of the coherent join's pages: told where they take turns, as k of k + m; else as the join counted rows, for how many
+ * pages GPU memory had room is up to buffers that no size in the record tells.
+ */
+function nearShare({ coherent: { device_pages = 0, far_pages = 0 } = {}, spilled_rows, rows_in }) {
+    if (device_pages + far_pages > 0) return device_pages / (device_pages + far_pages);
+    return 1 - (spilled_rows.build + spilled_rows.probe) / rows_in;
+}
 
 /** Bytes by phase and direction. Probe rows of spilled partitions are as many as keys are evenly spread. */
 function plannedPhases(record, { resident, packed, joinsLast = false }) {
@@ -50,6 +58,29 @@ function plannedPhases(record, { resident, packed, joinsLast = false }) {
             ...{ spilled: 0, result: joinsLast ? result : result * (1 - resident) }
         }
     };
+}
+
+/**
+ * Joined after the CPU has partitioned both sides in host memory, a time of which this knows nothing: unpacked, once.
+ * Probe rows of a build partition that cannot be indexed at once come again, which is of skewed keys.
+ */
+function cpuPartitionedPhases({ workload, rows_out }) {
+    const { key_bytes, payload_bytes, build_rows, probe_rows } = workload;
+    const [build, probe] = ["build", "probe"].map((side) => sum(payload_bytes[side]));
+    const bytes = (columns) => 4 * Math.ceil((key_bytes + columns) / 4);
+    const result = workload.result === "rows" ? rows_out * (key_bytes + build + probe) : 0;
+    return { spilled: { inputs: build_rows * bytes(build) + probe_rows * bytes(probe), back: 0, spilled: 0, result } };
+}
+
+const otherPhases = {
+    "cpu-partitioned": cpuPartitionedPhases,
+    "npj-far": (record) => tablePhases(record, false),
+    "npj-far-perfect": (record) => tablePhases(record, true)
+};
+
+function phasesOf(record) {
+    const how = storage[record.algorithm]?.(record);
+    return how === undefined ? otherPhases[record.algorithm]?.(record) : plannedPhases(record, how);
 }
 
 function byLink({ inputs, back, spilled, result }, { inputs: place, spill = "host" }) {
@@ -82,9 +113,9 @@ const rounded = (value) => Number(value.toPrecision(6));
  */
 export function predictJoin(record) {
     if (record.copy_gb_per_s === undefined || record.sizes === undefined) return undefined;
-    const how = storage[record.algorithm]?.(record);
-    if (how === undefined) return undefined;
-    const phases = Object.entries(plannedPhases(record, how)).map(([phase, bytes]) => {
+    const planned = phasesOf(record);
+    if (planned === undefined) return undefined;
+    const phases = Object.entries(planned).map(([phase, bytes]) => {
         const links = byLink(bytes, record.workload);
         return { phase, links, ms: timeOf(links, record) };
     });
@@ -98,16 +129,19 @@ export function predictJoin(record) {
     };
 }
 
+/** Bytes per link and row. */
+export function bytesPerTuple(bytes, rows) {
+    return Object.fromEntries(Object.entries(bytes).map(([link, value]) => [link, rounded(value / rows)]));
+}
+
 /** The record with its prediction, and the links' actual bytes per row of both sides. */
 export function withJoinPrediction(record, { workload, baseline = false }) {
-    const { planned_link_bytes, link_bytes } = record;
-    const perTuple = (bytes) =>
-        Object.fromEntries(Object.entries(bytes).map(([link, value]) => [link, rounded(value / record.rows_in)]));
+    const { planned_link_bytes: planned, link_bytes: moved, rows_in } = record;
     const predicted = predictJoin(record);
     return {
         ...record,
-        ...(link_bytes === undefined ? {} : { link_bytes_per_tuple: perTuple(link_bytes) }),
-        ...(planned_link_bytes === undefined ? {} : { planned_link_bytes_per_tuple: perTuple(planned_link_bytes) }),
+        ...(moved === undefined ? {} : { link_bytes_per_tuple: bytesPerTuple(moved, rows_in) }),
+        ...(planned === undefined ? {} : { planned_link_bytes_per_tuple: bytesPerTuple(planned, rows_in) }),
         ...(predicted === undefined ? {} : { predicted }),
         ...(baseline ? {} : targetsOf(workload))
     };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Partitioners over far memory in the GPU benchmark: their workloads, what the program is told of them, their table.
 // Only built-in modules: a GPU machine may have no others.
+import { bytesPerTuple } from "./gpu-link-plan.mjs";
 import { table, without } from "./gpu-report.mjs";
 
 /** One cell of a grid: a number of partitions, 2^bits, from one place into another. */
@@ -46,6 +47,21 @@ export function partitionArguments(runs, extra = {}) {
     };
     const given = Object.entries(options).filter(([, value]) => value !== undefined);
     return ["partition", ...given.flatMap(([name, value]) => [`--${name}`, String(value)])];
+}
+
+/**
+ * The record with the bytes of each link per row, which are arithmetic, and the time that they take as fast as kernels
+ * stream: both ways at once where both are used. What the CPU counts is not in it; between places of one GPU there is
+ * no link.
+ */
+export function withPartitionPrediction(record) {
+    const { planned_link_bytes: planned, planned_link_ms = 0, both_ways_ms, rows_in } = record;
+    const ms = both_ways_ms ?? planned_link_ms;
+    return {
+        ...record,
+        ...(planned === undefined ? {} : { planned_link_bytes_per_tuple: bytesPerTuple(planned, rows_in) }),
+        ...(ms > 0 ? { predicted: { ms } } : {})
+    };
 }
 
 /**

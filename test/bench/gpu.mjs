@@ -13,11 +13,11 @@ import { parseArgs } from "node:util";
 
 import { benchProgram } from "../../scripts/steps/gpu-program.mjs";
 import { BuildFailure, root } from "../../scripts/steps/step.mjs";
-import { farGroupTable, withGroupPrediction } from "./gpu-far-group-by.mjs";
+import { farGroupTable } from "./gpu-far-group-by.mjs";
 import { experimentParts } from "./gpu-grid.mjs";
-import { withJoinPrediction } from "./gpu-link-plan.mjs";
 import { outOfCoreTables } from "./gpu-out-of-core.mjs";
 import { partitionTable } from "./gpu-partition.mjs";
+import { finisherOf, recomputeFile, recordFiles } from "./gpu-recompute.mjs";
 import { gpuSlug, groupByTable, mergeRecords, planRuns, resultTable, toRecord } from "./gpu-report.mjs";
 import { nothingRan, otherEngines, runners } from "./gpu-run.mjs";
 import { tierTable } from "./gpu-tiers.mjs";
@@ -42,8 +42,6 @@ const tables = {
     partition: partitionTable,
     tiers: tierTable
 };
-// What is computed of a record when it is made.
-const finishers = { "out-of-core": withJoinPrediction, "out-of-core-group-by": withGroupPrediction };
 
 const help = `npm run bench:gpu -- [options]
   --experiment NAME     in-core-joins (default), in-core-group-by, all (both), or in-core-grid;
@@ -63,6 +61,7 @@ const help = `npm run bench:gpu -- [options]
   --limit-s 300         ends a workload that hangs
   --write               puts the results into docs/results/<machine>/<experiment>.json, beside those not run again
   --file PATH           ... or into this file
+  --recompute           runs nothing: computes anew what is planned of records that there are (of --machine or all)
   --machine NAME        name of the folder under docs/results (default: from the GPU)
   --program PATH        runs this spillway_gpu_bench as it is, instead of compiling one
   --build-only          compiles, which takes nvcc and no GPU
@@ -78,7 +77,7 @@ function readOptions() {
                 experiment: { ...word, default: experiments[0] },
                 ...{ samples: word, warmup: word, set: { ...word, multiple: true, default: [] } },
                 ...{ "memory-limit": word, seed: word, device: word, "limit-s": { ...word, default: "300" } },
-                ...{ help: flag, write: flag, "build-only": flag }
+                ...{ help: flag, write: flag, recompute: flag, "build-only": flag }
             }
         });
         values.experiment = values.experiment.replace(/^(.*\/)?([^/]+)\.json$/, "$2");
@@ -133,7 +132,7 @@ async function runAll(program, config, runs, options, keep) {
     };
     const setting = { date: new Date().toISOString().slice(0, 10), commit: currentCommit() };
     const operator = config.operator ?? "join";
-    const finish = finishers[operator] ?? ((record) => record);
+    const finish = finisherOf(operator);
     const results = [];
     const report = (run, outcome) => {
         const skipped = outcome?.skipped;
@@ -174,9 +173,23 @@ function write(file, parts, records) {
     writeFileSync(file, `${JSON.stringify(merged, null, 4)}\n`);
 }
 
+/** Predictions, bytes per row and targets of records, which are not measured. */
+function recompute(names, options) {
+    for (const name of names) {
+        const [file, machine] = [options.file, options.machine];
+        const files = file === undefined ? recordFiles(join(root, "docs/results"), name, machine) : [file];
+        for (const one of files) {
+            recomputeFile(readParts(name), one);
+            process.stderr.write(`Computed ${one}\n`);
+        }
+        if (files.length === 0) process.stderr.write(`${name}: there are no records\n`);
+    }
+}
+
 async function main() {
     const options = readOptions();
     if (options.help) return void process.stdout.write(`${help}\n`);
+    if (options.recompute) return recompute(together[options.experiment] ?? [options.experiment], options);
     if (options.write && currentCommit() === null) {
         const why = "Results that are kept name the commit that they are of, and this copy has no git";
         throw new BuildFailure(`${why}: set SPILLWAY_COMMIT.`, nothingRan);

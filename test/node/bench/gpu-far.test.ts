@@ -107,8 +107,15 @@ describe("what a join is expected to move", () => {
         expect(together.link_bytes).toEqual(apart.link_bytes);
     });
 
+    test("by kernels alone, pages in turns tell the share of GPU memory by themselves", () => {
+        const workload = { ...sized.workload, inputs: "host", spill: "host" };
+        const turns = { coherent: { device_pages: 3, far_pages: 1 }, spilled_rows: { build: 0, probe: 0 } };
+        const { bytes_per_tuple } = predictJoin({ ...sized, workload, algorithm: "triton-coherent", ...turns }) ?? {};
+        expect(bytes_per_tuple).toEqual({ h2d: 20, d2h: 4 });
+    });
+
     test("is not said of algorithms without a formula", () => {
-        expect(predictJoin({ ...sized, algorithm: "npj-far" })).toBeUndefined();
+        expect(predictJoin({ ...sized, algorithm: "duckdb" })).toBeUndefined();
     });
 });
 
