@@ -241,19 +241,3 @@ test("the breakdown has phases beside what their bytes take", () => {
         /^w +triton +40\.0 +38\.0 +50\.0 +45\.0 +10\.0 +8\.0 +100\.0 +91\.0 +0\.91 +20\.00 +19\.00 +4\.00 +3\.00$/
     );
 });
-
-test("figures have a line for each algorithm, of joins one for what their bytes allow", async () => {
-    const { figures } = await bench<{ figures: Record<string, (records: unknown[]) => Promise<string>> }>(
-        "plot-out-of-core.mjs"
-    );
-    const sizes = await figures["out-of-core-sizes"]?.(recordsOf("out-of-core-sizes.json"));
-    expect(sizes?.match(/>(measured|planned bytes at the link's rate|[^<]*at most 4 GiB[^<]*)</g)).toHaveLength(3);
-    const records = ["linear", "bulk"].flatMap((algorithm) =>
-        [0, 12].map((bits) => ({
-            workload: { bits, tuple_bytes: 16, source: "host", destination: "host", form: "pages" },
-            ...{ algorithm, gb_per_s: 40 - bits, device: "some", samples_ms: [1] }
-        }))
-    );
-    const fanOuts = await figures["out-of-core-partition"]?.(records);
-    expect(fanOuts?.match(/>(linear|bulk)</g)).toEqual([">linear<", ">bulk<"]);
-});
