@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import {
-    SpillwayError,
     type GroupByAlgorithm,
     type JoinAlgorithm,
     type Query,
@@ -9,7 +8,8 @@ import {
     type RunReport
 } from "../../index.js";
 import { DeviceSolver, keyRepeats, type Accesses, type DeviceRuns } from "./device-solver.js";
-import { Lab, measured, positive, stageMs, type Figures, type Phases } from "./lab.js";
+import { ifPossible, Lab, measured, positive, stageMs, type Figures, type Phases } from "./lab.js";
+import { measureLink } from "./link-figures.js";
 
 export interface DeviceRequest {
     /** Opened for the GPU, which no query has used yet. */
@@ -22,7 +22,7 @@ export interface DeviceRequest {
 }
 
 /** Steps of measureDevice, in this order. */
-export const deviceSteps = ["opening the GPU", "copies", "joins", "random accesses", "groups"];
+export const deviceSteps = ["opening the GPU", "copies", "link", "joins", "random accesses", "groups"];
 
 const int32 = { type: "int32" } as const;
 const columns = (side: string): { name: string; type: "int32" }[] =>
@@ -46,16 +46,8 @@ class DeviceLab {
         return this.request.runtime.join({ left, right, on: "key", hints: { buildSide: "left" }, algorithm });
     }
 
-    /** Undefined where the GPU has no memory for it, or does not do it. */
     public async phases(query: Query, sink: "count" | "batches" = "batches"): Promise<Phases | undefined> {
-        try {
-            return await this.lab.phases(query, sink);
-        } catch (error) {
-            if (!(error instanceof SpillwayError)) throw error;
-            const lacksMemory = error.code === "BUDGET_TOO_SMALL" || error.code === "OUT_OF_MEMORY";
-            if (error.code === "UNSUPPORTED_TYPE" || lacksMemory) return undefined;
-            throw error;
-        }
+        return await ifPossible(async () => await this.lab.phases(query, sink));
     }
 }
 
@@ -141,6 +133,8 @@ export async function measureDevice(request: DeviceRequest): Promise<Figures> {
     tell("copies");
     const build = await device.relation({ key: { ...int32, sparse: true }, payload: columns("b") });
     const copied = await copies(device, device.join(build, build, "phj-tr"));
+    tell("link");
+    const link = await measureLink(rows, request.signal);
     tell("joins");
     const start = await device.phases(nothing, "count");
     const joins = await joinRuns(device, build, rows);
@@ -149,5 +143,5 @@ export async function measureDevice(request: DeviceRequest): Promise<Figures> {
     const far = await accesses(device, small, rows * 4, rows * 4);
     tell("groups");
     const runs = { start, near, far, ...joins, ...(await groupRuns(device)) };
-    return { ...opened, ...copied, ...new DeviceSolver(runs, rows, base).solve() };
+    return { ...opened, ...copied, ...link, ...new DeviceSolver(runs, rows, base).solve() };
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Query, Runtime, RunReport, StageReport } from "../../index.js";
+import { SpillwayError, type Query, type Runtime, type RunReport, type StageReport } from "../../index.js";
 
-/** A figure of a profile, by its name there; not measured: taken from another machine. */
+/** A figure of a profile, by its name there; not measured: taken from another machine, or from what else it says. */
 export interface Figure {
     readonly value: number;
     readonly measured: boolean;
+    readonly from?: string;
 }
 export type Figures = Record<string, Figure>;
 
@@ -29,6 +30,18 @@ export function splitNs(narrow: Sized, broad: Sized): { perRow: number; perByte:
 export interface Sized {
     readonly ns: number;
     readonly bytes: number;
+}
+
+/** Undefined where the GPU has no memory for it, or does not do it. */
+export async function ifPossible<T>(run: () => Promise<T>): Promise<T | undefined> {
+    try {
+        return await run();
+    } catch (error) {
+        if (!(error instanceof SpillwayError)) throw error;
+        const lacksMemory = error.code === "BUDGET_TOO_SMALL" || error.code === "OUT_OF_MEMORY";
+        if (error.code === "UNSUPPORTED_TYPE" || lacksMemory) return undefined;
+        throw error;
+    }
 }
 
 // The fastest of a few runs: other programs make a run slower, none makes it faster.

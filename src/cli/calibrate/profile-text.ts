@@ -30,8 +30,8 @@ export interface ProfileText {
 }
 
 function lines(figures: Figures): string[] {
-    return Object.entries(figures).map(([name, { value, measured }]) =>
-        measured ? `${name}: ${shown(value)}` : `${name}: ${shown(value)} # not measured here: that of an H200`
+    return Object.entries(figures).map(([name, { value, measured, from = "that of an H200" }]) =>
+        measured ? `${name}: ${shown(value)}` : `${name}: ${shown(value)} # not measured here: ${from}`
     );
 }
 

@@ -2,8 +2,10 @@
 // machine calibrate, on this machine and with the GPU of the tests, and what plans make of the profile that it writes.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { openRuntime } from "spillway";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { splitNs } from "../../../src/cli/calibrate/lab.js";
+import { linkFigures, linkMsPerByte, type JoinReport } from "../../../src/cli/calibrate/link-figures.js";
+import { profileText } from "../../../src/cli/calibrate/profile-text.js";
 import { deviceFigures, hostFigures, readProfile, readProfileFile } from "../../../src/machine/profile.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Sandbox } from "../../support/sandbox.js";
@@ -51,10 +53,57 @@ test("measures every figure of a GPU that queries tell, and says of the rest whe
     expect(stdout).toMatch(/^device_open_ms: [\d.]+$/m);
     const others = [...stdout.matchAll(/^(\w+): [\d.]+ # not measured here/gm)].map(([, name]) => name);
     // Of the made-up phases of the plugin for tests come figures all the same; these no query tells.
-    const links = ["in", "out", "both"].map((way) => `device_copy_${way}_bytes_per_ms`);
-    const unknown = [...links, "device_cache_bytes", "device_block_bytes"];
-    if (!usesRealGpu) expect(others).toEqual(unknown);
+    const unknown = ["device_cache_bytes", "device_block_bytes"];
+    // That plugin has half of the GPU memory for pages, whatever is asked for: no rows of so few go to the host.
+    const links = ["device_copy_out", "device_far_write", "device_far_both"].map((name) => `${name}_bytes_per_ms`);
+    if (!usesRealGpu) {
+        expect(others).toEqual([...links, ...unknown]);
+        // 160,000 keys of 8 bytes in 0.5 ms; both sides, there and back, in 0.75 ms.
+        expect(figures.deviceCopyInBytesPerMs).toBe(2_560_000);
+        expect(figures.deviceCopyBothBytesPerMs).toBeGreaterThan((2 * 1_280_000) / 0.75);
+        expect(figures.deviceCopyOutBytesPerMs).toBe(figures.deviceCopyInBytesPerMs);
+        // 80,000 rows of 16 bytes.
+        expect(figures.deviceFarReadBytesPerMs).toBe(2_560_000);
+    }
     expect(readProfile(path).deviceOpenMs).toBe(figures.deviceOpenMs);
+});
+
+describe("the link", () => {
+    const report: JoinReport = {
+        ...{ path: "staged", h2dBytes: 3000, d2hBytes: 1000, partitions: 32, residentPartitions: 0, droppedRows: 0 },
+        ...{ buildMs: 2, probeMs: 3, spilledMs: 7, diskWrittenBytes: 0, diskReadBytes: 0 },
+        spilledRows: { build: 50, probe: 50 },
+        spilledBytes: { build: 500, probe: 500 },
+        predicted: {} as JoinReport["predicted"]
+    };
+
+    test("in both directions is what came in and left while sides were partitioned", () => {
+        expect(linkMsPerByte(report, "staged", false)).toBe((2 + 3) / 3000);
+        const resident = { ...report, h2dBytes: 2000, spilledBytes: { build: 0, probe: 0 } };
+        expect(linkMsPerByte(resident, "staged", true)).toBe(2 / 1000);
+    });
+
+    test("is told by no join that took another way", () => {
+        const none = { build: 0, probe: 0 };
+        expect(linkMsPerByte(undefined, "staged", true)).toBe(Infinity);
+        expect(linkMsPerByte(report, "coherent", false)).toBe(Infinity);
+        expect(linkMsPerByte(report, "staged", true)).toBe(Infinity);
+        expect(linkMsPerByte({ ...report, spilledBytes: none }, "staged", false)).toBe(Infinity);
+        expect(linkMsPerByte({ ...report, diskWrittenBytes: 1 }, "staged", false)).toBe(Infinity);
+    });
+
+    test("away from the GPU is taken for as fast as towards it, and the file says so", () => {
+        const gpu = linkFigures({ in: 50, both: 90 }, { in: undefined, both: 80 });
+        expect(gpu).toEqual({
+            device_copy_in_bytes_per_ms: { value: 50, measured: true },
+            device_copy_out_bytes_per_ms: { value: 50, measured: false, from: "as to the GPU" },
+            device_copy_both_bytes_per_ms: { value: 90, measured: true },
+            device_far_both_bytes_per_ms: { value: 80, measured: true }
+        });
+        const text = profileText({ ...{ name: "n", date: "2026-01-01", cpu: "c", device: "d" }, host: {}, gpu });
+        expect(text).toContain("device_copy_out_bytes_per_ms: 50 # not measured here: as to the GPU\n");
+        expect(linkFigures({ in: undefined, both: undefined }, { in: undefined, both: undefined })).toEqual({});
+    });
 });
 
 test("a profile that cannot be read is an error of the command line's user", async () => {
