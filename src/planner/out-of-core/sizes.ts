@@ -171,7 +171,7 @@ function spilledMost(shape: SizeRequest["shape"], buildRows: number, probeRows: 
 
 /** Host memory that a join of so many rows could use. */
 export function mostHostBytes(
-    asked: Pick<SizeRequest, "shape" | "buildRows" | "probeRows" | "limitBytes" | "blockBytes">
+    asked: Pick<SizeRequest, "shape" | "buildRows" | "probeRows" | "limitBytes" | "blockBytes" | "debug">
 ): number {
     const { shape, buildRows, probeRows } = asked;
     const request = {
@@ -180,8 +180,7 @@ export function mostHostBytes(
         hostBytes: Infinity,
         sparing: false,
         filter: noFilter,
-        linkBytesPerMs: Infinity,
-        debug: {}
+        linkBytesPerMs: Infinity
     };
     const sizes = sizesOf(request);
     const { chunks, results } = ringBytes(shape, sizes);

@@ -7,6 +7,7 @@ import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { rowBytes } from "../../../src/planner/out-of-core/device-bytes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { ringBytes } from "../../../src/planner/out-of-core/sizes.js";
 import { copiesBack } from "../../../src/planner/out-of-core/spilled-copies.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
@@ -93,6 +94,15 @@ describe("sizes", () => {
         expect((poor as NotOnDevice).reason).toMatch(/rows that it spills need about 2\d(.\d)? GiB of host memory/);
         const small = stageOf(queryOf([10 ** 6, 10 ** 6], { budgetBytes: 2 ** 26 }), gibibyte);
         expect(small.memory.inputBytes).toBeLessThan(2 ** 24);
+    });
+
+    test("the host memory that is asked for has room for chunks of any size that is asked for", () => {
+        for (const chunkRows of [2 ** 12, 2 ** 20, 2 ** 24]) {
+            const query = queryOf([2 ** 22, 2 ** 22], { debug: { chunkRows, outOfCore: true } });
+            const { sizes, layout } = stageOf(query, 8 * gibibyte);
+            const { chunks, results } = ringBytes(layout.join, sizes);
+            expect(outOfCoreHostBytes(query, 8 * gibibyte)).toBeGreaterThan(chunks + results);
+        }
     });
 
     test("are what is asked for", () => {
