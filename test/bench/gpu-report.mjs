@@ -41,11 +41,11 @@ export function planRuns(config, { only = "", algorithm = "" } = {}) {
         .flatMap((workload) =>
             algorithms
                 .filter((entry) => canRun(entry, workload))
-                .filter((entry) => entry.name.includes(algorithm))
                 .map((entry) => ({
                     ...{ workload, algorithm: entry.name, baseline: entry.baseline },
                     ...ownOptions(entry)
                 }))
+                .filter((run) => runLabel(run).includes(algorithm))
         );
 }
 

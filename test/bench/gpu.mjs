@@ -52,7 +52,7 @@ const help = `npm run bench:gpu -- [options]
                         tiers; for two GPUs out-of-core-peer and out-of-core-partition-peer;
                         or configs/experiments/NAME.json
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
-  --algorithm TEXT      algorithms whose name contains TEXT
+  --algorithm TEXT      algorithms whose name, with their options, contains TEXT
   --samples N           timed runs of each workload (default: 7, out-of-core 5)
   --warmup N            runs before them that are not timed (default: 2, out-of-core 1)
   --memory-limit BYTES  of device memory (default: what is free; workloads out of core have their own)
