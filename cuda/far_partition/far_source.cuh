@@ -48,14 +48,12 @@ struct FarColumns {
     __device__ typename Tuple::Row load(uint64_t row) const {
         return Tuple::make(__ldcs(&keys[row]), __ldcs(&payloads[row]));
     }
-    // Where the payload is the key, far memory sends it once.
-    __device__ typename Tuple::Row load_once(uint64_t row) const {
+    __device__ typename Tuple::Row load_key(uint64_t row) const {
         const typename Tuple::Column key = __ldcs(&keys[row]);
-        return Tuple::make(key, payloads == keys ? key : __ldcs(&payloads[row]));
+        return Tuple::make(key, key);
     }
-    __device__ bool has_key(uint64_t row) const {
-        return key_valid == nullptr || (__ldcs(&key_valid[row / 32]) >> (row % 32) & 1) != 0;
-    }
+    __device__ bool payload_is_key() const { return payloads == keys; }
+    __device__ bool has_key(uint64_t row) const { return (__ldcs(&key_valid[row / 32]) >> (row % 32) & 1) != 0; }
 };
 
 struct RowSlice {
@@ -75,25 +73,50 @@ __device__ inline RowSlice block_slice(uint64_t rows) {
     return {row(first), row(last)};
 }
 
+// Rows `first`, first + 32 and so on of the lane, as far as they are below `end`; all loads are under way at once.
+template <bool kPayloadIsKey, int kWords>
+__device__ void load_far_rows(const FarColumns<kWords>& in, uint64_t first, uint64_t end,
+                              typename FarTuple<kWords>::Row (&rows)[kFarRowsPerThread]) {
+#pragma unroll
+    for (int i = 0; i < kFarRowsPerThread; ++i) {
+        const uint64_t row = first + i * kWarpThreads;
+        if (row < end) rows[i] = kPayloadIsKey ? in.load_key(row) : in.load(row);
+    }
+}
+
+// Of the same rows, a bit each: whether there is one, and it has a key.
+template <bool kNullable, int kWords>
+__device__ uint32_t far_rows_there(const FarColumns<kWords>& in, uint64_t first, uint64_t end) {
+    uint32_t there = 0;
+#pragma unroll
+    for (int i = 0; i < kFarRowsPerThread; ++i) {
+        const uint64_t row = first + i * kWarpThreads;
+        if (row < end && (!kNullable || in.has_key(row))) there |= 1U << i;
+    }
+    return there;
+}
+
 // body(row, there) for the block's slice, by whole warps: lanes may have no row, in the last one or where a row has no
-// key. Loads of kFarRowsPerThread rows are under way at once.
+// key. What all rows have in common is asked once for those of a thread: with a branch between their loads NVLink moved
+// 250 GB/s each way instead of 325.
 template <int kWords, class Body>
 __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
+    static_assert(kFarRowsPerThread <= 32, "a bit for each row of a thread");
     const RowSlice slice = block_slice(in.rows);
     constexpr uint64_t kStep = uint64_t{kFarRowsPerThread} * kWarpThreads;
     const uint64_t stride = blockDim.x / kWarpThreads * kStep;
     for (uint64_t base = slice.begin + warp_index() * kStep; base < slice.end; base += stride) {
         typename FarTuple<kWords>::Row rows[kFarRowsPerThread] = {};
-#pragma unroll
-        for (int i = 0; i < kFarRowsPerThread; ++i) {
-            const uint64_t row = base + i * kWarpThreads + lane_index();
-            if (row < slice.end) rows[i] = in.load_once(row);
+        const uint64_t first = base + lane_index();
+        if (in.payload_is_key()) {
+            load_far_rows<true>(in, first, slice.end, rows);
+        } else {
+            load_far_rows<false>(in, first, slice.end, rows);
         }
+        const uint32_t there = in.key_valid == nullptr ? far_rows_there<false>(in, first, slice.end)
+                                                       : far_rows_there<true>(in, first, slice.end);
 #pragma unroll
-        for (int i = 0; i < kFarRowsPerThread; ++i) {
-            const uint64_t row = base + i * kWarpThreads + lane_index();
-            body(rows[i], row < slice.end && in.has_key(row));
-        }
+        for (int i = 0; i < kFarRowsPerThread; ++i) body(rows[i], (there >> i & 1) != 0);
     }
 }
 

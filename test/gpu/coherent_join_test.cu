@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coherent_join/coherent_join.hpp"
+#include "coherent_join/coherent_shape.hpp"
 #include "gpu_test.hpp"
 #include "support/coherent_check.hpp"
 #include "support/error_of.hpp"
@@ -25,6 +26,20 @@ constexpr uint64_t kAmpleBytes = 1ULL << 30;
 // Where the partitioner's buffers have room for so many partitions.
 int bits_of(FarPartitioner partitioner, int wanted) {
     return std::min(wanted, cuda::far_bits_max(test_device().properties(), partitioner, 8));
+}
+
+// A limit that has room for some pages of GPU memory, not for all: it falls until there is no room for more than half.
+uint64_t limit_for_half_of_the_pages(const FarJoinSpec& far, uint64_t rows) {
+    cuda::CoherentSpec spec;
+    spec.join = far.join;
+    spec.rows[0] = spec.rows[1] = rows;
+    spec.options = far.coherent;
+    spec.options.device_bytes = uint64_t{64} << 20;
+    for (;; spec.options.device_bytes -= 64 << 10) {
+        const auto shape = cuda::CoherentShape::make(spec, test_device());
+        const uint64_t pages = shape.shares(test_device(), spec, false).device;
+        if (2 * pages <= shape.pages) return spec.options.device_bytes;
+    }
 }
 
 }  // namespace
@@ -236,10 +251,10 @@ GPU_TEST("coherent join: as many pages in GPU memory as it may take") {
     const uint64_t rows = small_or_full(20'000, 2'000'000);
     const std::vector<uint64_t> keys = dense_permutation(rows, test_seed());
     const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));
-    uint64_t far_rows_before = 2 * rows + 1;
-    for (const uint64_t device_bytes : {uint64_t{64} << 20, uint64_t{1} << 30}) {
-        FarJoinSpec spec = check.spec(OutOfCoreResult::kCount, 3, 0, {});
-        spec.coherent.page_rows = 1024;
+    FarJoinSpec spec = check.spec(OutOfCoreResult::kCount, 3, 0, {});
+    spec.coherent.page_rows = 1024;
+    uint64_t far_rows_before = 2 * rows;
+    for (const uint64_t device_bytes : {limit_for_half_of_the_pages(spec, rows), kAmpleBytes}) {
         spec.coherent.device_bytes = device_bytes;
         const uint64_t before_bytes = test_device().memory().used_bytes();
         test_device().memory().reset_peak();

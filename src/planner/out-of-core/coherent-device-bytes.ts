@@ -12,9 +12,8 @@ import { resultBytes } from "./device-bytes.js";
 const wordBytes = 8;
 const directoryWords = 6;
 const partitionWords = 4;
-const groupRowsMost = 2 ** 23;
-const secondPass = { share: 24, largeShare: 12, slots: 2, partitions: 64, passBits: 8 } as const;
-const index = { share: 32, largeShare: 8, sortPartitions: 64, counters: 5, partitionBytes: 24 } as const;
+const secondPass = { rowsMost: 5 * 2 ** 20, share: 28, largeShare: 24, slots: 3, partitions: 64, passBits: 8 } as const;
+const index = { rowsMost: 2 ** 23, share: 32, largeShare: 8, sortPartitions: 64, counters: 5, partitionBytes: 24 } as const;
 const staged = { rowsMost: 2 ** 22, share: 64 } as const;
 const regionAlignRows = 8;
 const parcelSlots = 16;
@@ -52,8 +51,13 @@ export function coherentRowBytes({ keyBytes }: OutOfCoreShape): number {
 }
 
 /** Rows of a side that are gathered at once: few under small limits, but of a mean partition twice as many. */
-function groupPages(meanRows: number, shares: { share: number; largeShare: number }, limitRows: number, page: number) {
-    const small = Math.min(groupRowsMost, Math.floor(limitRows / shares.share));
+function groupPages(
+    meanRows: number,
+    shares: { rowsMost: number; share: number; largeShare: number },
+    limitRows: number,
+    page: number
+): number {
+    const small = Math.min(shares.rowsMost, Math.floor(limitRows / shares.share));
     const rows = Math.max(small, Math.min(2 * meanRows, Math.floor(limitRows / shares.largeShare)));
     return Math.max(2, Math.ceil(rows / page));
 }
