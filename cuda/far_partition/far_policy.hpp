@@ -22,9 +22,16 @@ constexpr int kFarBitsMax = 12;
 // The first compute capability with bulk copies.
 constexpr int kBulkCopiesMajor = 9;
 
-// 132 blocks of 512 threads suffice to read at the rate of the link. Rows that a thread has under way: 4 of 16 bytes,
-// 64 KiB per multiprocessor, where 376 GB/s at a latency of some 2 us take 6.
-constexpr int kFarThreads = 512;
+// Threads of a block, one for each multiprocessor: 512 suffice to read at the rate of the link, and wait for buffers
+// where there are many. Rows that a thread has under way: 4 of 16 bytes, of 1024 threads 64 KiB per multiprocessor,
+// where 376 GB/s at a latency of some 2 us take 6. H200, from and to a peer's memory over NVLink 4, 2^28 rows of 16
+// bytes, GB/s each way with 7, 8, 9, 10 bits:
+//   threads  rows each   bulk              shared            hierarchical
+//   512              4   314 284 262 271   324 296 235 145   290 258 229 188
+//   768              4   327 326 323 320   326 322 314 203   288 260 238 212
+//   1,024            4   328 329 328 325   327 326 319 249   284 260 236 216
+//   512              8   266 250 241 232   282 188 114  65   282 253 225 180
+constexpr int kFarThreads = 1024;
 constexpr int kFarRowsPerThread = 4;
 // Blocks begin at multiples of this many rows of the source: whole lines of columns of 4 bytes.
 constexpr uint64_t kSliceRows = 32;

@@ -12,8 +12,15 @@ import { resultBytes } from "./device-bytes.js";
 const wordBytes = 8;
 const directoryWords = 6;
 const partitionWords = 4;
-const secondPass = { rowsMost: 5 * 2 ** 20, share: 28, largeShare: 24, slots: 3, partitions: 64, passBits: 8 } as const;
-const index = { rowsMost: 2 ** 23, share: 32, largeShare: 8, sortPartitions: 64, counters: 5, partitionBytes: 24 } as const;
+const secondPass = { rowsMost: 2 ** 23, share: 24, largeShare: 12, slots: 2, partitions: 64, passBits: 8 } as const;
+const index = {
+    rowsMost: 2 ** 23,
+    share: 32,
+    largeShare: 8,
+    sortPartitions: 64,
+    counters: 5,
+    partitionBytes: 24
+} as const;
 const staged = { rowsMost: 2 ** 22, share: 64 } as const;
 const regionAlignRows = 8;
 const parcelSlots = 16;
@@ -29,7 +36,7 @@ const reserveShare = 64;
 /** Blocks of the first pass, one per multiprocessor, with what a buffer is for each partition and warp. */
 const multiprocessorsMost = 160;
 const secondLevelBytes = 8192;
-const warps = 16;
+const warps = 32;
 const leftoverBytes = 8;
 const sharedBytes = 256 * 2 ** 10;
 const bufferBytesMax = 2048;

@@ -38,7 +38,7 @@ const { outOfCoreTables } = await bench<{ outOfCoreTables: (results: unknown[]) 
 
 const experiments = join(repositoryRoot, "configs/experiments");
 const measured = readdirSync(join(repositoryRoot, "docs/results/h200")).filter((name) =>
-    name.startsWith("out-of-core")
+    /^out-of-core.*\.json$/.test(name)
 );
 const recordsOf = (file: string) =>
     JSON.parse(readFileSync(join(repositoryRoot, "docs/results/h200", file), "utf8")) as JoinRecord[];
@@ -105,6 +105,10 @@ describe("what a join is expected to move", () => {
         expect(together.phases.build_ms).toBeCloseTo((32 * 2 ** 20) / 80e6, 5);
         expect(together.phases.spilled_ms).toBe(apart.phases.spilled_ms);
         expect(together.link_bytes).toEqual(apart.link_bytes);
+        // Copies of a peer's memory, not kernels.
+        const peer = { ...sized, algorithm: "triton-coherent", spilled_rows: { build: 2 ** 20, probe: 2 ** 21 } };
+        const kernels = { ...peer, workload: { ...workload, inputs: "peer", spill: "peer" } };
+        expect(predictJoin({ ...kernels, copy_both_gb_per_s: { peer: 1 } })).toEqual(predictJoin(kernels));
     });
 
     test("by kernels alone, pages in turns tell the share of GPU memory by themselves", () => {
