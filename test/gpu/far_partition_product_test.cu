@@ -83,8 +83,8 @@ std::set<uint64_t> sizes_at_ends(const FarPartitionOptions& options, bool has_pa
 void check_cell(FarInput& input, FarTier source, Destination& destination, const FarPartitionOptions& options,
                 const std::string& what) {
     destination.output.clear();
-    const cuda::FarPartitions partitions = cuda::far_partition(
-        test_device(), input.in(source), destination.room_for(input, options.radix_bits), options);
+    const cuda::FarPartitions partitions =
+        cuda::far_partition(test_device(), input.in(source), destination.room_for(input, options.radix_bits), options);
     check_far_partitions(input, destination.output, partitions,
                          what + ", " + std::to_string(input.rows()) + " rows from " + tier_name(source));
 }

@@ -34,7 +34,7 @@ function groupOf(runtime: Runtime): Query {
 }
 
 const options = {
-    ...{ threads: 2, device: "gpu", memory: { device: "64MiB", host: "256MiB" } },
+    ...{ threads: 2, device: "gpu" as const, memory: { device: "64MiB", host: "256MiB" } },
     debug: { outOfCore: true, chunkRows: 128 }
 } as const;
 
