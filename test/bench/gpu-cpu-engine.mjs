@@ -9,31 +9,13 @@
  * Writes one JSON object. Exit code 1: the result is wrong; 3: there is no built package here, or too little memory, as
  * the last line of stderr says.
  */
-import { availableParallelism, cpus, freemem } from "node:os";
+import { freemem } from "node:os";
 import { performance } from "node:perf_hooks";
-import { parseArgs } from "node:util";
 
-const notHere = 3;
+import { medianOf, notHere, readNumbers, writeOutcome } from "./gpu-engine.mjs";
+
 const batchRows = 2 ** 20;
 const rowBytes = 16;
-const numbers = ["build-rows", "probe-rows", "samples", "warmup", "threads"];
-
-function readNumbers() {
-    const options = Object.fromEntries(numbers.map((name) => [name, { type: "string" }]));
-    const { values } = parseArgs({ options });
-    const read = (name, otherwise) => {
-        const value = Number(values[name] ?? otherwise);
-        if (Number.isSafeInteger(value) && value >= 0) return value;
-        throw new Error(`Expected a number for --${name} but received '${values[name]}'.`);
-    };
-    return {
-        buildRows: read("build-rows"),
-        probeRows: read("probe-rows"),
-        samples: Math.max(1, read("samples", 3)),
-        warmup: read("warmup", 1),
-        threads: read("threads", availableParallelism())
-    };
-}
 
 function leaveOut(why) {
     process.stderr.write(`${why}\n`);
@@ -146,9 +128,8 @@ async function measure(query, { warmup, samples }, run) {
         if (done >= warmup) samples_ms.push(milliseconds(performance.now() - start));
     }
     const { stages, peakBytes, spilledBytes } = query.report();
-    const median_ms = samples_ms.toSorted((a, b) => a - b)[Math.floor(samples_ms.length / 2)];
     return {
-        ...{ found, median_ms, samples_ms, peakBytes, spilledBytes },
+        ...{ found, median_ms: medianOf(samples_ms), samples_ms, peakBytes, spilledBytes },
         stages: stages.map(({ name, algorithm, actualMs }) => ({ name, algorithm, ms: milliseconds(actualMs) }))
     };
 }
@@ -159,29 +140,17 @@ async function main() {
     const { tables, expected } = makeTables(arrow, given);
     const { join, sums } = queriesOf(runtime, tables);
     const counted = await measure(join, given, () => join.count());
-    const { found, median_ms, samples_ms, stages, peakBytes, spilledBytes } = await measure(sums, given, async () => {
+    const { found, samples_ms, stages, peakBytes, spilledBytes } = await measure(sums, given, async () => {
         const table = await sums.toTable();
         return ["rows", "build", "probe"].map((name) => table.getChild(name).get(0));
     });
     await runtime.close();
-    const all = [...found, counted.found];
-    const verified = [...expected, expected[0]].every((value, column) => value === BigInt(all[column] ?? 0));
-    const rows_in = given.buildRows + given.probeRows;
-    const rate = Number((rows_in / median_ms / 1e6).toPrecision(6));
-    const outcome = {
-        workload: {
-            ...{ key_bytes: 8, payload_bytes: { build: [8], probe: [8] } },
-            ...{ build_rows: given.buildRows, probe_rows: given.probeRows, match_ratio: 1, zipf: 0, result: "sums" }
-        },
-        ...{ algorithm: "cpu-radix", threads: given.threads, median_ms, samples_ms, rows_in },
-        ...{ rows_out: Number(found[0]), g_tuples_per_s: rate, verified },
-        ...(verified ? {} : { problem: `the result is ${all.join(", ")} instead of ${expected.join(", ")}` }),
-        ...{ stages, count: { median_ms: counted.median_ms, samples_ms: counted.samples_ms, stages: counted.stages } },
-        ...{ bytes_to_disk: spilledBytes, peak_bytes: { host: peakBytes } },
-        device: `${cpus()[0]?.model.trim() ?? process.arch}, ${given.threads} threads`
-    };
-    process.stdout.write(`${JSON.stringify(outcome)}\n`);
-    process.exitCode = verified ? 0 : 1;
+    writeOutcome(given, {
+        ...{ algorithm: "cpu-radix", samples_ms, stages },
+        ...{ found: [...found, counted.found], expected: [...expected, expected[0]] },
+        count: { median_ms: counted.median_ms, samples_ms: counted.samples_ms, stages: counted.stages },
+        ...{ bytes_to_disk: spilledBytes, peak_bytes: { host: peakBytes } }
+    });
 }
 
 await main();

@@ -6,29 +6,9 @@
  * Writes one JSON object. Exit code 1: the result is wrong; 3: there is no @duckdb/node-api here, as the last line of
  * stderr says.
  */
-import { availableParallelism, cpus } from "node:os";
 import { performance } from "node:perf_hooks";
-import { parseArgs } from "node:util";
 
-const notHere = 3;
-const numbers = ["build-rows", "probe-rows", "samples", "warmup", "threads"];
-
-function readNumbers() {
-    const options = Object.fromEntries(numbers.map((name) => [name, { type: "string" }]));
-    const { values } = parseArgs({ options });
-    const read = (name, otherwise) => {
-        const value = Number(values[name] ?? otherwise);
-        if (Number.isSafeInteger(value) && value >= 0) return value;
-        throw new Error(`Expected a number for --${name} but received '${values[name]}'.`);
-    };
-    return {
-        buildRows: read("build-rows"),
-        probeRows: read("probe-rows"),
-        samples: Math.max(1, read("samples", 3)),
-        warmup: read("warmup", 1),
-        threads: read("threads", availableParallelism())
-    };
-}
+import { notHere, readNumbers, writeOutcome } from "./gpu-engine.mjs";
 
 async function loadDuckdb() {
     try {
@@ -89,22 +69,7 @@ async function main() {
         if (run >= given.warmup) samples_ms.push(Number((performance.now() - start).toFixed(3)));
     }
     const [version] = await first("SELECT version()");
-    const median_ms = samples_ms.toSorted((a, b) => a - b)[Math.floor(samples_ms.length / 2)];
-    const verified = expected.every((value, column) => value === BigInt(found[column] ?? 0));
-    const rows_in = given.buildRows + given.probeRows;
-    const rate = Number((rows_in / median_ms / 1e6).toPrecision(6));
-    const outcome = {
-        workload: {
-            ...{ key_bytes: 8, payload_bytes: { build: [8], probe: [8] } },
-            ...{ build_rows: given.buildRows, probe_rows: given.probeRows, match_ratio: 1, zipf: 0, result: "sums" }
-        },
-        ...{ algorithm: "duckdb", version, threads: given.threads, median_ms, samples_ms, rows_in },
-        ...{ rows_out: Number(found[0]), g_tuples_per_s: rate, verified },
-        ...(verified ? {} : { problem: `the result is ${found.join(", ")} instead of ${expected.join(", ")}` }),
-        device: `${cpus()[0]?.model.trim() ?? process.arch}, ${given.threads} threads`
-    };
-    process.stdout.write(`${JSON.stringify(outcome)}\n`);
-    process.exitCode = verified ? 0 : 1;
+    writeOutcome(given, { algorithm: "duckdb", version, samples_ms, found, expected });
 }
 
 await main();
