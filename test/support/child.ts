@@ -78,3 +78,10 @@ export function resultOf<T>(child: ChildResult): T {
     if (child.code !== 0 || line === undefined) throw new Error(`the child failed: ${JSON.stringify(child)}`);
     return JSON.parse(line.slice("result ".length)) as T;
 }
+
+/** The one error that a child told in a line "error ...". */
+export function errorOf(child: ChildResult): Record<string, unknown> {
+    const lines = child.stdout.split("\n").filter((line) => line.startsWith("error "));
+    if (lines.length !== 1) throw new Error(`the child told ${lines.length} errors: ${JSON.stringify(child)}`);
+    return JSON.parse(lines[0]!.slice("error ".length)) as Record<string, unknown>;
+}

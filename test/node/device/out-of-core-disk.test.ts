@@ -6,7 +6,7 @@ import { Int32, makeVector, Table, tableFromIPC, vectorFromArray } from "apache-
 import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
-import { resultOf, runChild } from "../../support/child.js";
+import { errorOf, resultOf, runChild } from "../../support/child.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { joinTypes } from "../../support/reference.js";
@@ -137,9 +137,7 @@ test("a disk that is full is one error, no file stays, and the same runtime join
     };
     // No file may grow beyond 128 KiB (units of 512 bytes) until the child raises this limit.
     const child = await runChild("full-disk", argument, { wrapper: ["sh", "-c", 'ulimit -S -f 256; exec "$@"', "sh"] });
-    const errors = child.stdout.split("\n").filter((line) => line.startsWith("error "));
-    expect(errors, JSON.stringify(child)).toHaveLength(1);
-    expect(JSON.parse(errors[0]!.slice("error ".length))).toMatchObject({
+    expect(errorOf(child)).toMatchObject({
         name: "SpillwayError",
         code: "DISK_FULL",
         details: { path: sandbox.spill }

@@ -6,7 +6,7 @@ import { Int32, makeVector, Table, vectorFromArray } from "apache-arrow";
 import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
-import { runChild } from "../../support/child.js";
+import { errorOf, runChild } from "../../support/child.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox, until } from "../../support/sandbox.js";
@@ -148,9 +148,7 @@ test("a disk that is full is one error, and no file stays", async () => {
     };
     // No file may grow beyond 128 KiB (units of 512 bytes).
     const child = await runChild("query", argument, { wrapper: ["sh", "-c", 'ulimit -f 256 && exec "$@"', "sh"] });
-    const errors = child.stdout.split("\n").filter((line) => line.startsWith("error "));
-    expect(errors, JSON.stringify(child)).toHaveLength(1);
-    expect(JSON.parse(errors[0]!.slice("error ".length))).toMatchObject({
+    expect(errorOf(child)).toMatchObject({
         name: "SpillwayError",
         code: "DISK_FULL",
         details: { path: sandbox.spill }

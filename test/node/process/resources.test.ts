@@ -4,7 +4,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { resultOf, runChild } from "../../support/child.js";
+import { errorOf, resultOf, runChild } from "../../support/child.js";
 import { useGpu } from "../../support/gpu.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
@@ -145,11 +145,11 @@ describe("a disk that is full", () => {
         const before = [left, right].map((path) => readFileSync(path));
         const wrap = wrapper(folder);
         const child = await runChild("query", argument, { wrapper: wrap });
-        const line = child.stdout.split("\n").find((text) => text.startsWith("error "));
-        expect(line, JSON.stringify(child)).toBeDefined();
-        const error = JSON.parse(line!.slice("error ".length)) as Failed;
+        const error = errorOf(child) as unknown as Failed;
         expect(error.name).toBe("SpillwayError");
-        expect(error.code, line).toMatch(wrap === limited ? /^(DISK_FULL|OUTPUT_FAILED)$/ : /^DISK_FULL$/);
+        expect(error.code, JSON.stringify(error)).toMatch(
+            wrap === limited ? /^(DISK_FULL|OUTPUT_FAILED)$/ : /^DISK_FULL$/
+        );
         expect(error.message).toContain(folder);
         expect([left, right].map((path, i) => readFileSync(path).equals(before[i]!))).toEqual([true, true]);
         expect(sandbox.leftovers()).toEqual([]);
