@@ -41,20 +41,21 @@ class CoherentJoin::Work {
         : device_(device),
           spec_(spec),
           shape_(CoherentShape::make(spec, device)),
+          split_counts_(zeroed_split_counts()),
           area_(device, area_spec(device, spec, shape_, peer != nullptr), reachable(device, peer)),
           build_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits),
           probe_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits) {}
 
     void build(ChunkSource& source) {
         const Clock::time_point start = Clock::now();
-        partition(source, build_, spec_.rows[0]);
+        partition(source, build_, 0);
         report_.build_rows = build_.rows();
         report_.build_ms = milliseconds_since(start);
     }
 
     const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink) {
         Clock::time_point start = Clock::now();
-        partition(source, probe_, spec_.rows[1]);
+        partition(source, probe_, 1);
         report_.probe_rows = probe_.rows();
         report_.probe_ms = milliseconds_since(start);
         start = Clock::now();
@@ -66,7 +67,8 @@ class CoherentJoin::Work {
         report_.d2h_bytes = report_.spilled_bytes[0] + report_.spilled_bytes[1];
         // Its memory is that of the first pass's buffers.
         if (shape_.second_pass) {
-            SecondPassStage join(device_, spec_, shape_, area_.base(), build_, probe_);
+            SecondPassStage join(device_, spec_, shape_, area_.base(), build_, probe_,
+                                 split_counts_.as<const uint64_t>());
             join.run(report_);
             stages_ = join.stages();
         } else {
@@ -84,12 +86,12 @@ class CoherentJoin::Work {
     const FarSide& build_side() const { return build_; }
 
   private:
-    void partition(ChunkSource& source, FarSide& side, uint64_t rows_max) {
+    void partition(ChunkSource& source, FarSide& side, int number) {
         HostChunk chunk;
         while (source.next(chunk)) {
             device_.make_current();
             device_.check_cancelled();
-            if (chunk.rows > rows_max - side.rows()) {
+            if (chunk.rows > spec_.rows[number] - side.rows()) {
                 throw Error(ErrorCode::kInvalid, "a side has more rows than the join was made for");
             }
             FarRelation relation;
@@ -98,16 +100,33 @@ class CoherentJoin::Work {
             relation.key_valid = chunk.key_valid;
             relation.rows = chunk.rows;
             relation.column_bytes = spec_.join.key_bytes;
-            side.partition(relation, first_pass_options(spec_, device_.properties()));
+            side.partition(relation, options_for(number));
             input_bytes_ += chunk.rows * (chunk.columns.empty() ? 1 : 2) * relation.column_bytes;
             if (chunk.key_valid != nullptr) input_bytes_ += (chunk.rows + 31) / 32 * sizeof(uint32_t);
             source.release();
         }
     }
 
+    // Of the second pass: the first one counts rows for it.
+    Allocation zeroed_split_counts() {
+        if (!shape_.second_pass) return {};
+        const uint64_t counts = 2 * (shape_.partitions << shape_.split_bits);
+        Allocation zeroed = device_.memory().allocate(counts * sizeof(uint64_t), "histogram of the second pass");
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(zeroed.as(), 0, zeroed.bytes(), device_.stream()));
+        return zeroed;
+    }
+    FarPartitionOptions options_for(int side) const {
+        FarPartitionOptions options = first_pass_options(spec_, device_.properties());
+        if (!shape_.second_pass) return options;
+        options.split_bits = shape_.split_bits;
+        options.split_counts = split_counts_.as<uint64_t>() + side * (shape_.partitions << shape_.split_bits);
+        return options;
+    }
+
     Device& device_;
     const CoherentSpec spec_;
     const CoherentShape shape_;
+    Allocation split_counts_;  // of both sides
     PageArea area_;
     FarSide build_;
     FarSide probe_;

@@ -21,26 +21,27 @@
 //   from there      t                    (1 - f) t
 //   to there        (1 - f) t            results
 // A build partition larger than a group comes in parts, its probe rows as often. GPU memory moves in addition f t twice
-// for cached rows, 5 t for rows of both sides that are gathered, partitioned once more and joined, or (8 to 10) t for
-// build rows that are gathered and indexed, and 2 t for rows on their way through second-level buffers (kHierarchical).
+// for cached rows, 2 t for rows of both sides that are partitioned once more and joined, or (8 to 10) t for build rows
+// that are gathered and indexed, and 2 t for rows on their way through second-level buffers (kHierarchical).
 namespace spillway::cuda {
 
 struct CoherentOptions {
     std::optional<FarPartitioner> partitioner;  // none: best_far_partitioner()
     uint32_t partition_grid = 0;  // blocks of the first pass, of which a multiprocessor takes one; 0: on all of them
-    uint32_t gather_grid = 0;     // blocks that gather while others join; 0: the policy's
-    // A gathering block fills the shared memory of its multiprocessor, so that the join has the others: the share of
-    // multiprocessors per stage of the paper's section 5.2. Otherwise the two mix.
+    // Blocks that gather while others join, or have the second pass; 0: the policy's.
+    uint32_t gather_grid = 0;
+    // Such a block has its multiprocessor for itself, and the join the others: the share of multiprocessors per stage
+    // of the paper's section 5.2. Otherwise the two mix.
     bool gather_alone = true;
     // Without a second pass: probe rows are gathered like build rows for counts and sums too, as they always are where
     // results are rows: a write and a read of GPU memory more for each, and loads of 16 bytes where probes load 4.
     bool gather_probe = false;
-    // Counts and sums: rows of both sides are gathered, partitioned once more and joined in shared memory, as in the
-    // paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
+    // Counts and sums: rows of both sides are partitioned once more, from their pages, and joined in shared memory, as
+    // in the paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
     bool second_pass = true;
     uint64_t device_bytes = 0;  // GPU memory that the join may take in all; 0: what is free
     uint64_t page_rows = 0;     // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
-    uint64_t group_rows = 0;    // of a side that are gathered at once, or indexed, about; 0: the policy's
+    uint64_t group_rows = 0;    // of a side that are joined together, or indexed, about; 0: the policy's
     // Pages by tier, in turns of this proportion (section 5.3 of the paper), so that memory of the GPU and the link are
     // used at the same time. None: as many of the GPU's as its limit leaves, then the peer's if there is one, else the
     // host's.
@@ -77,7 +78,8 @@ class CoherentJoin {
     // results.
     const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink);
 
-    // After probe(): "gather" on one stream; on the other "wait", "partition", "join", or "wait", "index", "probe".
+    // After probe(): with a second pass "partition" on one stream, "wait" and "join" on the other, which has "large
+    // partitions", too, where there are any. Without "gather"; "wait", "index" and "probe".
     const StageTimes& stages() const;
     // Pages of the GPU among all.
     uint64_t near_pages() const;

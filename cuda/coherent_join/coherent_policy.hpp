@@ -7,9 +7,13 @@
 // no measurement is named.
 namespace spillway::cuda {
 
-// A page of rows: the smallest that cuda/tier hands out. A partition leaves half a page empty, and a page of another
-// tier follows after it at the latest, so that small pages mix the tiers best; 2^30 rows of 16 bytes are 2^18 of them.
-constexpr uint64_t kCoherentPageBytes = 64 << 10;
+// A page of rows, in powers of two between these. A partition of a chunk leaves half a page empty on average, no more
+// than one row in so many of what it has. Larger pages are opened less often, and a page of another tier follows after
+// it at the latest: over NVLink 4 a first pass of 2^29 rows of 16 bytes in 2^8 partitions took 25.2, 24.7, 24.4 and
+// 24.2 ms with pages of 64, 128, 256 and 512 KiB, and the rest of the join 39.1 to 39.5 with any.
+constexpr uint64_t kCoherentPageBytesMin = 64 << 10;
+constexpr uint64_t kCoherentPageBytesMax = 512 << 10;
+constexpr uint64_t kCoherentPageShare = 32;
 
 // Build rows that are gathered and indexed at once: with rows of 16 bytes 128 MiB, which take 0.35 ms at the 376 GB/s
 // of NVLink 4, against some 0.05 ms to launch what sorts them. No more than this part of the memory limit, unless the
@@ -18,15 +22,20 @@ constexpr uint64_t kCoherentGroupRows = 1ULL << 23;
 constexpr uint64_t kGroupShare = 32;
 constexpr uint64_t kPartitionShare = 8;
 
-// With a second pass of both sides: rows of a side that are gathered at once, with rows of 16 bytes 128 MiB, no more
-// than this part of the memory limit: a group has two slots of both sides, one of which is gathered, and what they are
-// partitioned into. If the mean partition is larger than that, up to the second part of the limit. Smaller groups cost
-// more than their memory is worth: each takes some 0.1 ms beside its rows. Over NVLink 4, 2^29 rows of each side at 4
-// GiB, 64 groups of 2^23 rows with two slots were joined in 47 ms, 128 of 2^22 with three in 55.
+// With a second pass of both sides: rows of a side that are partitioned and joined together, with rows of 16 bytes 128
+// MiB, no more than this part of the memory limit: there are two such groups of both sides. If the mean partition is
+// larger than that, up to the second part of the limit. Over NVLink 4, 2^29 rows of each side at 4 GiB, second pass and
+// join took 39.1 ms with groups of 2^23 rows, 42.2 with 2^22 and 39.5 with 2^23.6, which leave less memory to pages.
 constexpr uint64_t kSecondPassRows = 1ULL << 23;
 constexpr uint64_t kSecondPassShare = 24;
 constexpr uint64_t kSecondPassLargeShare = 12;
 constexpr uint32_t kSecondPassSlots = 2;
+// Blocks of the second pass, each on a multiprocessor of its own while the others join (CoherentOptions::gather_alone).
+// A block has a tile of 32 KiB under way while it sorts the one before. The same join took 58, 44, 39.2, 39.1, 39.3,
+// 39.4, 41.3 ms with 33, 44, 55, 66, 77, 88, 99 of 132, where the link takes 36; 46 where both mixed. With all pages in
+// GPU memory 66 took 30.1 ms, 88 27.6.
+constexpr uint32_t kSecondPassMultiprocessorShare = 2;
+constexpr uint32_t kPlaceThreads = 256;
 // Partitions of a group: each has up to 2^8 regions of its own.
 constexpr uint64_t kSecondPassPartitions = 64;
 

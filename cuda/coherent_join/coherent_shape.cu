@@ -3,14 +3,17 @@
 
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/coherent_shape.hpp"
+#include "coherent_join/region_places.hpp"
 #include "far_partition/far_policy.hpp"
 #include "far_partition/far_target.cuh"
+#include "hash_join/join_plan.hpp"
 #include "hash_join/region_sums.hpp"
 #include "out_of_core/batch_joiner.hpp"
 #include "out_of_core/join_state.hpp"
 #include "out_of_core/result_writer.hpp"
 #include "out_of_core/row_index.hpp"
 #include "radix_partition/radix_policy.hpp"
+#include "radix_partition/split_regions.hpp"
 #include "tier/tier_policy.hpp"
 
 namespace spillway::cuda {
@@ -39,6 +42,13 @@ void check(const CoherentSpec& spec) {
 // As far_pages_needed() of all chunks, however they are cut.
 uint64_t pages_of_side(uint64_t rows, uint64_t chunks, uint64_t page_rows, int radix_bits) {
     return rows / page_rows + std::min(rows, chunks << radix_bits);
+}
+
+uint64_t page_bytes_for(const CoherentSpec& spec, uint64_t row_bytes) {
+    const uint64_t partitions = uint64_t{spec.options.chunks} << spec.join.sizes.radix_bits;
+    const uint64_t partition_bytes = (spec.rows[0] + spec.rows[1]) / 2 / partitions * row_bytes;
+    return std::clamp(floor_power_of_two(partition_bytes / kCoherentPageShare), kCoherentPageBytesMin,
+                      kCoherentPageBytesMax);
 }
 
 uint64_t limit_of(const CoherentSpec& spec, Device& device) {
@@ -86,7 +96,7 @@ CoherentShape CoherentShape::make(const CoherentSpec& spec, Device& device) {
     shape.columns = staged.columns;
     shape.partitions = staged.partitions;
     const uint64_t row_bytes = shape.rows.row_bytes();
-    shape.page_rows = spec.options.page_rows > 0 ? spec.options.page_rows : kCoherentPageBytes / row_bytes;
+    shape.page_rows = spec.options.page_rows > 0 ? spec.options.page_rows : page_bytes_for(spec, row_bytes) / row_bytes;
     require((shape.page_rows & (shape.page_rows - 1)) == 0 && shape.page_bytes() >= kFarLineBytes &&
                 shape.page_bytes() <= kTierPageBytesMax,
             "pages of a power of two of rows, 128 bytes to 2 MiB");
@@ -98,7 +108,11 @@ CoherentShape CoherentShape::make(const CoherentSpec& spec, Device& device) {
     const uint64_t group_rows = group_rows_for(spec, row_bytes, limit_bytes);
     shape.group_pages = std::max<uint64_t>(2, (group_rows + shape.page_rows - 1) / shape.page_rows);
     shape.second_pass = has_second_pass(spec);
-    if (shape.second_pass) return shape;
+    if (shape.second_pass) {
+        const int done = join.sizes.radix_bits;
+        shape.split_bits = second_pass_bits(device, shape.rows, spec.rows[0] >> done, done);
+        return shape;
+    }
     shape.batch_tiles = kFarProbeTiles;
     if (join.result != OutOfCoreResult::kRows && !spec.options.gather_probe) return shape;
     const uint64_t most_rows = std::min(kStagedRows, limit_bytes / kStagedShare / row_bytes);
@@ -110,27 +124,32 @@ CoherentShape CoherentShape::make(const CoherentSpec& spec, Device& device) {
 
 uint64_t CoherentShape::partition_bytes(const DeviceProperties& properties, const CoherentSpec& spec) const {
     // Directory of at most 4 slots per page, two lists of addresses; cursors, counts and first pages of partitions.
+    const uint64_t counts = second_pass ? 2 * (partitions << split_bits) : 0;
     return far_buffer_bytes(properties, first_pass_options(spec, properties), spec.join.key_bytes) +
-           pages * (2 * kDirectorySlotsPerPage + 2) * sizeof(uint64_t) + partitions * 4 * sizeof(uint64_t);
-}
-
-uint64_t CoherentShape::area_rows() const {
-    return group_rows() + kSecondPassPartitions * kRegionAlignRows;
+           (pages * (2 * kDirectorySlotsPerPage + 2) + partitions * 4 + counts) * sizeof(uint64_t);
 }
 
 uint64_t CoherentShape::split_rows() const {
-    return group_rows() + (kSecondPassPartitions << kPassBitsMax) * kRegionAlignRows;
+    return group_rows() + (kSecondPassPartitions << split_bits) * kRegionAlignRows;
+}
+
+// Pages are cut evenly, into tiles as large as a block of the pass takes.
+uint32_t CoherentShape::split_tile_rows(Device& device) const {
+    const uint64_t most = cuda::split_tile_rows(device, rows, split_bits);
+    const uint64_t tiles = (page_rows + most - 1) / most;
+    const uint64_t even = (page_rows + tiles - 1) / tiles;
+    return static_cast<uint32_t>((even + kTileRowsStep - 1) / kTileRowsStep * kTileRowsStep);
 }
 
 uint64_t CoherentShape::join_bytes(const CoherentSpec& spec) const {
     const uint64_t row_bytes = rows.row_bytes();
     if (second_pass) {
-        const uint64_t regions = kSecondPassPartitions << kPassBitsMax;
-        // Of each side: counters, their rounded sizes and sums, four words of its regions; lists of what is gathered.
-        const uint64_t words = 2 * 8 * regions + 2 * kParcelSlots * 4 * kSecondPassPartitions;
-        const uint64_t copies = (kUnitsAhead + 1) * 2 * (4 * group_pages + 2 * kSecondPassPartitions);
-        return 2 * (kSecondPassSlots * area_rows() + split_rows()) * row_bytes + words * sizeof(uint64_t) +
-               copies * sizeof(RowCopy) + RegionSums::memory_bytes(regions);
+        // Lists of pages on their way: four words each, and half as much again for later ones.
+        const uint64_t group_pieces = 2 * (group_pages + spec.options.chunks * kSecondPassPartitions);
+        const uint64_t words = kParcelSlots * 6 * (std::min(group_pieces, pages) + 2 * partitions);
+        return 2 * kSecondPassSlots * split_rows() * row_bytes + words * sizeof(uint64_t) +
+               RegionPlaces::memory_bytes(partitions, split_bits) +
+               RegionSums::memory_bytes(kSecondPassPartitions << split_bits);
     }
     const uint64_t pool_rows = 2 * group_rows();
     uint64_t bytes = pool_rows * row_bytes + RowIndex::scratch_rows(group_rows()) * row_bytes;

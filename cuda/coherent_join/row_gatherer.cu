@@ -49,17 +49,6 @@ uint32_t grid_for(const Device& device, uint32_t wanted) {
 
 }  // namespace
 
-UrgentStream::UrgentStream() {
-    int least = 0;
-    int greatest = 0;
-    SPILLWAY_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    SPILLWAY_CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest));
-}
-
-UrgentStream::~UrgentStream() {
-    discard(cudaStreamDestroy(stream_));
-}
-
 RowGatherer::RowGatherer(Device& device, uint32_t grid, bool alone)
     : device_(device),
       grid_(grid_for(device, grid)),

@@ -6,25 +6,11 @@
 #include <vector>
 
 #include "coherent_join/coherent_policy.hpp"
+#include "coherent_join/urgent_stream.hpp"
 #include "device/device.hpp"
 #include "out_of_core/copy_rows.hpp"
 
 namespace spillway::cuda {
-
-// The highest priority that there is: a kernel of few blocks would else wait until the last block of a large one that
-// was launched before it has begun.
-class UrgentStream {
-  public:
-    UrgentStream();
-    ~UrgentStream();  // does not wait
-    UrgentStream(const UrgentStream&) = delete;
-    UrgentStream& operator=(const UrgentStream&) = delete;
-
-    cudaStream_t get() const { return stream_; }
-
-  private:
-    cudaStream_t stream_ = nullptr;
-};
 
 // Brings rows from pages of any memory into the device's, by a kernel on a stream of its own, while the device's stream
 // joins what came before.

@@ -4,9 +4,6 @@
 
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/second_pass_stage.hpp"
-#include "hash_join/join_plan.hpp"
-#include "radix_partition/radix_policy.hpp"
-#include "radix_partition/split_regions.hpp"
 
 namespace spillway::cuda {
 
@@ -22,43 +19,53 @@ bool wants_keys(const ResultWindow& columns) {
     return false;
 }
 
-uint64_t aligned(uint64_t rows) {
-    return (rows + kRegionAlignRows - 1) / kRegionAlignRows * kRegionAlignRows;
+uint32_t multiprocessors_of(const Device& device) {
+    return static_cast<uint32_t>(device.properties().multiprocessors);
+}
+
+uint32_t split_blocks(const Device& device, const CoherentOptions& options) {
+    if (!options.gather_alone) return 0;
+    if (options.gather_grid > 0) return options.gather_grid;
+    return std::max(1U, multiprocessors_of(device) / kSecondPassMultiprocessorShare);
 }
 
 }  // namespace
 
 SecondPassStage::SecondPassStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
-                                 const FarSide& build, const FarSide& probe)
+                                 const FarSide& build, const FarSide& probe, const uint64_t* split_counts)
     : device_(device),
       shape_(shape),
       base_(base),
       sides_{&build, &probe},
       gives_sums_(spec.join.result == OutOfCoreResult::kSums),
       done_(spec.join.sizes.radix_bits),
-      bits_(second_pass_bits(device, shape.rows, build.rows() >> done_, done_)),
-      tile_rows_(split_tile_rows(device, shape.rows, bits_)),
+      bits_(shape.split_bits),
+      tile_rows_(shape.split_tile_rows(device)),
+      blocks_(split_blocks(device, spec.options)),
+      join_blocks_(blocks_ < multiprocessors_of(device) ? multiprocessors_of(device) - blocks_ : 0),
       parcels_(device),
-      gathered_(device.memory().allocate(2 * kSecondPassSlots * shape.area_rows() * shape.rows.row_bytes(),
-                                         "groups of partitions")),
-      gatherer_(device, spec.options.gather_grid, spec.options.gather_alone),
-      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns), gatherer_.left_multiprocessors()),
-      timer_(device.stream()) {
-    for (Allocation& rows : split_rows_) {
-        rows = device.memory().allocate(shape.split_rows() * shape.rows.row_bytes(), "partitions of the second pass");
-    }
+      regions_(device, split_counts, shape.partitions, bits_),
+      split_rows_(device.memory().allocate(2 * kSecondPassSlots * shape.split_rows() * shape.rows.row_bytes(),
+                                           "partitions of the second pass")),
+      sums_(device, shape.rows, gives_sums_ && wants_keys(shape.columns)),
+      split_timer_(stream_.get()),
+      timer_(device.stream()) {}
+
+SecondPassStage::~SecondPassStage() {
+    discard(cudaStreamSynchronize(stream_.get()));  // a lost device runs nothing any more
 }
 
 void SecondPassStage::run(OutOfCoreReport& report) {
     plan_units();
+    regions_.place(parcels_, places());
     for (size_t i = 0, ahead = 0; i < units_.size(); ++i) {
         device_.check_cancelled();
         for (; ahead < units_.size() && ahead < i + kSecondPassSlots; ++ahead) {
-            gather(units_[ahead], static_cast<uint32_t>(ahead % kSecondPassSlots));
+            split(units_[ahead], static_cast<uint32_t>(ahead % kSecondPassSlots));
         }
-        use(units_[i], static_cast<uint32_t>(i % kSecondPassSlots));
-        units_[i] = {};
+        join(units_[i], static_cast<uint32_t>(i % kSecondPassSlots));
     }
+    for (const uint64_t partition : large_) join_large(partition);
     const RegionSums::Totals totals = sums_.read();
     report.result_rows = totals.matches;
     if (gives_sums_) report.sums.clear();
@@ -72,133 +79,175 @@ void SecondPassStage::run(OutOfCoreReport& report) {
 }
 
 StageTimes SecondPassStage::stages() {
-    StageTimes stages = gatherer_.milliseconds();
+    StageTimes stages = split_timer_.milliseconds();
     for (PhaseTimer::Phase& phase : timer_.milliseconds()) stages.push_back(std::move(phase));
     return stages;
 }
 
-// Neighbouring partitions, as many as fit a group. Without rows on one side a partition has no result.
+// Neighbouring partitions, as many as fit a group. Without rows on one side a partition has no result, and its rows
+// would take room: it ends a group.
 void SecondPassStage::plan_units() {
     Unit unit;
-    uint64_t rows[2] = {};
     const auto close = [&] {
-        if (!unit.partitions.empty()) units_.push_back(std::move(unit));
+        if (unit.partitions > 0) units_.push_back(unit);
         unit = {};
-        rows[kBuild] = rows[kProbe] = 0;
     };
     for (uint64_t p = 0; p < shape_.partitions; ++p) {
         const uint64_t more[2] = {sides_[kBuild]->rows(p), sides_[kProbe]->rows(p)};
-        if (more[kBuild] == 0 || more[kProbe] == 0) continue;
-        bool full = unit.partitions.size() == kSecondPassPartitions;
-        for (int side = 0; side < 2; ++side) full = full || rows[side] + more[side] > shape_.group_rows();
+        const bool is_large = std::max(more[kBuild], more[kProbe]) > shape_.group_rows();
+        bool full = is_large || more[kBuild] == 0 || more[kProbe] == 0 || unit.partitions == kSecondPassPartitions;
+        for (int side = 0; side < 2; ++side) full = full || unit.rows[side] + more[side] > shape_.group_rows();
         if (full) close();
-        if (std::max(more[kBuild], more[kProbe]) > shape_.group_rows()) {
-            plan_large(p);
+        if (more[kBuild] == 0 || more[kProbe] == 0) continue;
+        if (is_large) {
+            large_.push_back(p);
             continue;
         }
-        unit.partitions.push_back(p);
-        for (int side = 0; side < 2; ++side) rows[side] += more[side];
+        if (unit.partitions == 0) unit.first = p;
+        ++unit.partitions;
+        for (int side = 0; side < 2; ++side) unit.rows[side] += more[side];
     }
     close();
 }
 
-// Every part of the build rows meets all probe rows of the partition, a part of them after the other.
-void SecondPassStage::plan_large(uint64_t partition) {
-    const uint64_t step = shape_.group_rows();
-    for (uint64_t build = 0; build < sides_[kBuild]->rows(partition); build += step) {
-        for (uint64_t probe = 0; probe < sides_[kProbe]->rows(partition); probe += step) {
-            Unit unit;
-            unit.partitions = {partition};
-            unit.first[kBuild] = build;
-            unit.first[kProbe] = probe;
-            unit.rows[kBuild] = unit.rows[kProbe] = step;
-            unit.keeps_build = probe > 0;
-            units_.push_back(std::move(unit));
+// Of each partition of a unit, in its slot: those of the build side from 0 on, those of the probe side behind the room
+// of all build rows.
+std::vector<uint64_t> SecondPassStage::places() const {
+    std::vector<uint64_t> first(2 * shape_.partitions);
+    for (const Unit& unit : units_) {
+        for (int side = 0; side < 2; ++side) {
+            uint64_t row = static_cast<uint64_t>(side) * shape_.split_rows();
+            for (uint64_t p = unit.first; p < unit.first + unit.partitions; ++p) {
+                const uint64_t number = static_cast<uint64_t>(side) * shape_.partitions + p;
+                first[number] = row;
+                row += regions_.padded_rows(number);
+            }
         }
     }
+    return first;
 }
 
-uint32_t* SecondPassStage::gathered(uint32_t slot, int side) const {
-    return gathered_.as<uint32_t>() +
-           (2 * slot + static_cast<uint32_t>(side)) * shape_.area_rows() * shape_.rows.row_words;
+uint32_t* SecondPassStage::slot_rows(uint32_t slot) const {
+    return split_rows_.as<uint32_t>() + 2 * slot * shape_.split_rows() * shape_.rows.row_words;
 }
 
-// Waits on the device for all that is enqueued there: what used the slot last is. Later work, that of the unit before,
-// is enqueued when this has been.
-void SecondPassStage::gather(Unit& unit, uint32_t slot) {
-    std::vector<RowCopy> copies;
-    for (int side = unit.keeps_build ? kProbe : kBuild; side < 2; ++side) list(unit, side, copies);
-    unit.ticket = gatherer_.gather(base_, gathered(slot, kBuild), shape_.rows.row_words, copies);
-}
-
-// Rows of a partition become one region, wherever their pages are: begin, end, parent of each, and its first tile.
-void SecondPassStage::list(Unit& unit, int side, std::vector<RowCopy>& copies) {
+// Behind all that is on the device's stream: the list of its pages, and the join that used the slot last. Later work,
+// that of the unit before, is enqueued there when this has been.
+void SecondPassStage::split(const Unit& unit, uint32_t slot) {
+    Input input;
     std::vector<RowPiece> pieces;
-    for (const uint64_t partition : unit.partitions) {
-        const uint64_t first = unit.first[side];
-        const uint64_t rows = std::min(unit.rows[side], sides_[side]->rows(partition) - first);
-        far_rows_ += sides_[side]->find(partition, first, rows, pieces);
-    }
-    const uint64_t count = unit.partitions.size();
-    std::vector<uint64_t>& words = unit.words[side];
-    words.assign(4 * count + 1, 0);
-    uint64_t region = 0;
-    uint64_t at = 0;
-    uint64_t tiles = 0;
-    for (size_t i = 0; i < pieces.size(); ++region) {
-        words[region] = at = aligned(at);
-        for (const uint64_t partition = pieces[i].partition; i < pieces.size() && pieces[i].partition == partition;
-             ++i) {
-            copies.push_back({pieces[i].begin, at + static_cast<uint64_t>(side) * shape_.area_rows(), pieces[i].rows});
-            at += pieces[i].rows;
-            unit.count[side] += pieces[i].rows;
+    for (int side = 0; side < 2; ++side) {
+        for (uint64_t p = unit.first; p < unit.first + unit.partitions; ++p) {
+            pieces.clear();
+            far_rows_ += sides_[side]->find(p, 0, sides_[side]->rows(p), pieces);
+            add(input, pieces, static_cast<uint64_t>(side) * shape_.partitions + p);
         }
-        words[count + region] = at;
-        words[2 * count + region] = region;
-        words[3 * count + region] = tiles;
-        tiles += (at - words[region] + tile_rows_ - 1) / tile_rows_;
     }
-    words[4 * count] = tiles;
-    if (region != count) throw Error(ErrorCode::kInternal, "a partition without rows is joined");
+    RowRegions in = send(input);
+    in.blocks = blocks_;
+    in.stream = stream_.get();
+    join_streams(device_.stream(), stream_.get(), joint_);
+    split_timer_.begin("partition");
+    move_split(device_, shape_.rows, in, done_, bits_, regions_.front(), regions_.back(), slot_rows(slot));
+    split_timer_.end();
+    split_[slot].record(stream_.get());
 }
 
-void SecondPassStage::use(Unit& unit, uint32_t slot) {
+void SecondPassStage::join(const Unit& unit, uint32_t slot) {
     timer_.begin("wait");
-    gatherer_.wait_on_device(unit.ticket);
-    timer_.begin("partition");
-    if (!unit.keeps_build) split(unit, kBuild, slot);
-    split(unit, kProbe, slot);
+    SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), split_[slot].get(), 0));
     timer_.begin("join");
-    RegionRows rows[2];
-    for (int side = 0; side < 2; ++side) {
-        rows[side].rows = split_rows_[side].as<const uint32_t>();
-        rows[side].begin = split_[side].begin.as<const uint64_t>();
-        rows[side].end = split_[side].end.as<const uint64_t>();
-        rows[side].count = split_count_[side];
-    }
-    sums_.add(rows[kBuild], rows[kProbe], regions(unit), done_ + bits_);
+    const auto of = [&](int side) {
+        const uint64_t number = static_cast<uint64_t>(side) * shape_.partitions + unit.first;
+        return RegionRows{slot_rows(slot), regions_.begin(number), regions_.end(number), unit.rows[side]};
+    };
+    sums_.add(of(kBuild), of(kProbe), unit.partitions << bits_, done_ + bits_, join_blocks_);
     timer_.end();
 }
 
-void SecondPassStage::split(const Unit& unit, int side, uint32_t slot) {
-    const uint64_t count = unit.partitions.size();
-    const uint64_t* const words = parcels_.send(unit.words[side]);
-    RowRegions in;
-    in.rows = gathered(slot, side);
-    in.regions = count;
-    in.total_rows = unit.count[side];
-    in.begin = words;
-    in.end = words + count;
-    in.parent = words + 2 * count;
-    in.first_tile = words + 3 * count;
-    in.multiprocessors = gatherer_.left_multiprocessors();
-    const Allocation counts = device_.memory().allocate(regions(unit) * sizeof(uint64_t), "histogram");
+// Every part of the build rows meets all probe rows of the partition, a part of them after the other: one key may have
+// all of them, so that no further radix pass would help for certain. Parts are whole pages, whose rows the first pass
+// has not counted each by itself: they are read twice.
+void SecondPassStage::join_large(uint64_t partition) {
+    std::vector<std::vector<RowPiece>> parts[2];
+    uint64_t far_rows[2] = {};
+    for (int side = 0; side < 2; ++side) {
+        std::vector<RowPiece> pieces;
+        far_rows[side] = sides_[side]->find(partition, 0, sides_[side]->rows(partition), pieces);
+        uint64_t room = 0;
+        for (const RowPiece& piece : pieces) {
+            if (piece.rows > room) {
+                parts[side].emplace_back();
+                room = shape_.group_rows();
+            }
+            parts[side].back().push_back(piece);
+            room -= piece.rows;
+        }
+    }
+    uint32_t* const out[2] = {slot_rows(0), slot_rows(0) + shape_.split_rows() * shape_.rows.row_words};
+    const auto rows_of = [&](int side, const Regions& regions, const std::vector<RowPiece>& pieces) {
+        uint64_t rows = 0;
+        for (const RowPiece& piece : pieces) rows += piece.rows;
+        return RegionRows{out[side], regions.begin.as<const uint64_t>(), regions.end.as<const uint64_t>(), rows};
+    };
+    for (const std::vector<RowPiece>& build_part : parts[kBuild]) {
+        const Regions build = split_part(build_part, out[kBuild]);
+        for (const std::vector<RowPiece>& probe_part : parts[kProbe]) {
+            device_.check_cancelled();
+            const Regions probe = split_part(probe_part, out[kProbe]);
+            timer_.begin("join");
+            sums_.add(rows_of(kBuild, build, build_part), rows_of(kProbe, probe, probe_part), 1ULL << bits_,
+                      done_ + bits_, 0);
+            timer_.end();
+        }
+        far_rows_ += 2 * far_rows[kProbe];
+    }
+    far_rows_ += 2 * far_rows[kBuild];
+}
+
+Regions SecondPassStage::split_part(const std::vector<RowPiece>& pieces, uint32_t* out) {
+    timer_.begin("large partitions");
+    Input input;
+    add(input, pieces, 0);
+    const RowRegions in = send(input);
+    const uint64_t parts = 1ULL << bits_;
+    const Allocation counts = device_.memory().allocate(parts * sizeof(uint64_t), "histogram");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counts.as(), 0, counts.bytes(), device_.stream()));
     count_split(device_, shape_.rows, in, done_, bits_, counts.as<uint64_t>());
-    split_[side] = Regions::open(device_, counts.as<const uint64_t>(), regions(unit));
-    move_split(device_, shape_.rows, in, done_, bits_, split_[side].front.as<uint64_t>(),
-               split_[side].back.as<uint64_t>(), split_rows_[side].as<uint32_t>());
-    split_count_[side] = unit.count[side];
+    Regions regions = Regions::open(device_, counts.as<const uint64_t>(), parts);
+    move_split(device_, shape_.rows, in, done_, bits_, regions.front.as<uint64_t>(), regions.back.as<uint64_t>(), out);
+    timer_.end();
+    return regions;
+}
+
+void SecondPassStage::add(Input& input, const std::vector<RowPiece>& pieces, uint64_t parent) const {
+    for (const RowPiece& piece : pieces) {
+        input.begin.push_back(piece.begin);
+        input.end.push_back(piece.begin + piece.rows);
+        input.parent.push_back(parent);
+        input.first_tile.push_back(input.first_tile.back() + (piece.rows + tile_rows_ - 1) / tile_rows_);
+        input.rows += piece.rows;
+    }
+}
+
+RowRegions SecondPassStage::send(const Input& input) {
+    const uint64_t count = input.begin.size();
+    std::vector<uint64_t> words;
+    words.reserve(4 * count + 1);
+    for (const std::vector<uint64_t>* list : {&input.begin, &input.end, &input.parent, &input.first_tile}) {
+        words.insert(words.end(), list->begin(), list->end());
+    }
+    const uint64_t* const sent = parcels_.send(words);
+    RowRegions in;
+    in.rows = reinterpret_cast<const uint32_t*>(base_);
+    in.regions = count;
+    in.total_rows = input.rows;
+    in.begin = sent;
+    in.end = sent + count;
+    in.parent = sent + 2 * count;
+    in.first_tile = sent + 3 * count;
+    in.tile_rows = tile_rows_;
+    return in;
 }
 
 }  // namespace spillway::cuda

@@ -7,47 +7,62 @@
 
 #include "coherent_join/coherent_shape.hpp"
 #include "coherent_join/far_side.hpp"
-#include "coherent_join/row_gatherer.hpp"
+#include "coherent_join/region_places.hpp"
+#include "coherent_join/urgent_stream.hpp"
 #include "hash_join/region_sums.hpp"
 #include "out_of_core/parcels.hpp"
-#include "radix_partition/plan_regions.hpp"
+#include "radix_partition/split_regions.hpp"
 
 namespace spillway::cuda {
 
-// Second pass and join of counts and sums, as the Triton join has them (its sections 4.1 and 5.2): rows of both sides
-// of a group of partitions are gathered into GPU memory on one stream, while the other partitions those of the group
-// before once more and joins them in shared memory. Of GPU memory, per row of t bytes: gathered t written, histogram t
-// read, second pass t read and t written, join t read: 5 t, where looking rows up in an index in GPU memory takes
-// sectors of 32 bytes that share nothing with those of other rows.
+// Second pass and join of counts and sums, as the Triton join has them (its sections 4.1 and 5.2), each on a share of
+// the multiprocessors: on one stream rows of a group of partitions are read from their pages, near or far, and
+// partitioned once more; on the other those of the group before are joined in shared memory. Rows of far pages come by
+// bulk copies into the shared memory of the blocks that partition them, so that they are nowhere in between. Bytes of
+// GPU memory, per row of t bytes: second pass t written, join t read, and t read of near pages.
 class SecondPassStage {
   public:
+    // split_counts: [2][partitions << split_bits] rows of both sides, which the first pass has counted.
     SecondPassStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
-                    const FarSide& build, const FarSide& probe);
+                    const FarSide& build, const FarSide& probe, const uint64_t* split_counts);
+    // Waits for the second pass.
+    ~SecondPassStage();
+    SecondPassStage(const SecondPassStage&) = delete;
+    SecondPassStage& operator=(const SecondPassStage&) = delete;
 
     // Adds rows, sums and bytes to the report.
     void run(OutOfCoreReport& report);
+    // "partition" on the one stream, "wait" and "join" on the other.
     StageTimes stages();
 
   private:
-    // Rows that are joined together: of whole partitions, or a range of one that is larger than a group.
+    // Neighbouring partitions that are joined together.
     struct Unit {
-        std::vector<uint64_t> partitions;
-        uint64_t first[2] = {};
-        uint64_t rows[2] = {~0ULL, ~0ULL};
-        bool keeps_build = false;  // of the unit before, which is of the same build rows
-        uint32_t ticket = 0;
-        std::vector<uint64_t> words[2];  // RowRegions of each side, one array behind the other
-        uint64_t count[2] = {};          // rows
+        uint64_t first = 0;
+        uint64_t partitions = 0;
+        uint64_t rows[2] = {};
+    };
+    // What move_split() gets: a region for each page.
+    struct Input {
+        std::vector<uint64_t> begin;
+        std::vector<uint64_t> end;
+        std::vector<uint64_t> parent;
+        std::vector<uint64_t> first_tile = {0};
+        uint64_t rows = 0;
     };
 
     void plan_units();
-    void plan_large(uint64_t partition);
-    void gather(Unit& unit, uint32_t slot);
-    void list(Unit& unit, int side, std::vector<RowCopy>& copies);
-    void use(Unit& unit, uint32_t slot);
-    void split(const Unit& unit, int side, uint32_t slot);
-    uint64_t regions(const Unit& unit) const { return unit.partitions.size() << bits_; }
-    uint32_t* gathered(uint32_t slot, int side) const;
+    std::vector<uint64_t> places() const;
+    void split(const Unit& unit, uint32_t slot);
+    void join(const Unit& unit, uint32_t slot);
+    // A partition that is larger than a group.
+    void join_large(uint64_t partition);
+    Regions split_part(const std::vector<RowPiece>& pieces, uint32_t* out);
+
+    void add(Input& input, const std::vector<RowPiece>& pieces, uint64_t parent) const;
+    // In device memory when the device's stream comes there.
+    RowRegions send(const Input& input);
+    uint32_t* slot_rows(uint32_t slot) const;  // the build side's; split_rows() behind them those of the probe side
 
     Device& device_;
     const CoherentShape shape_;
@@ -56,17 +71,21 @@ class SecondPassStage {
     const bool gives_sums_;
     const int done_;  // radix bits of the first pass
     const int bits_;  // of the second one
-    const uint64_t tile_rows_;
+    const uint32_t tile_rows_;
+    const uint32_t blocks_;       // of the second pass while others join; 0: as many as there is room for
+    const uint32_t join_blocks_;  // ... of the join; 0: all multiprocessors
     Parcels parcels_;
-    Allocation gathered_;  // kSecondPassSlots groups of both sides
-    Allocation split_rows_[2];
-    Regions split_[2];
-    uint64_t split_count_[2] = {};
-    RowGatherer gatherer_;
+    RegionPlaces regions_;
+    Allocation split_rows_;  // kSecondPassSlots groups of both sides
     RegionSums sums_;
+    UrgentStream stream_;
+    Event joint_;
+    std::array<Event, kSecondPassSlots> split_;
+    PhaseTimer split_timer_;
     PhaseTimer timer_;
     std::vector<Unit> units_;
-    uint64_t far_rows_ = 0;  // that were read
+    std::vector<uint64_t> large_;  // partitions
+    uint64_t far_rows_ = 0;        // that were read
 };
 
 }  // namespace spillway::cuda

@@ -25,6 +25,7 @@ void check(const FarRelation& in, const FarDestination& to, const FarPartitionOp
     require(is_aligned(in.key, in.column_bytes) && is_aligned(in.payload, in.column_bytes), "columns are aligned");
     require(in.rows < 1ULL << 48, "less than 2^48 rows");
     require(options.radix_bits >= 0 && options.radix_bits <= kFarBitsMax, "0 to 12 radix bits");
+    require(options.split_bits >= 0 && options.radix_bits + options.split_bits <= 32, "counts of up to 32 bits");
     require(static_cast<int>(options.partitioner) < kFarPartitioners, "a partitioner that exists");
     require(to.piece.data == nullptr || to.pages.addresses == nullptr, "one piece or pages, not both");
     if (to.pages.addresses != nullptr) {
@@ -67,6 +68,8 @@ class FarPartitioning {
         if (pass_.stream != own) join_streams(own, pass_.stream, joint_);
         pass_.in = in;
         pass_.radix_bits = options.radix_bits;
+        pass_.split_counts = options.split_counts;
+        pass_.split_bits = options.split_bits;
         const uint64_t blocks =
             options.grid == 0 ? static_cast<uint64_t>(device.properties().multiprocessors) : options.grid;
         pass_.grid = static_cast<uint32_t>(std::min(blocks, (in.rows + kSliceRows - 1) / kSliceRows));

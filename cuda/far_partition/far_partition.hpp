@@ -57,6 +57,10 @@ struct FarPartitionOptions {
     uint32_t second_level_bytes = 0;  // of kHierarchical, per block and partition, a power of two; 0: the policy's
     uint32_t buffer_bytes = 0;        // in shared memory per partition, at most; 0: what there is room for
     cudaStream_t stream = nullptr;    // nullptr: the device's
+    // Rows are counted on their way, for a second pass of split_bits more bits: split_counts[i] += those whose mixed
+    // keys begin with the radix_bits + split_bits bits of i. In device memory; nullptr: they are not.
+    uint64_t* split_counts = nullptr;
+    int split_bits = 0;
 };
 
 // Rows are [mixed key][payload] (primitive/mix.cuh), in no order inside their partition.

@@ -43,7 +43,9 @@ struct FarColumns {
     const typename Tuple::Column* keys;
     const typename Tuple::Column* payloads;
     uint64_t rows;
-    const uint32_t* key_valid;  // nullptr: all rows have a key
+    const uint32_t* key_valid;         // nullptr: all rows have a key
+    unsigned long long* split_counts;  // FarPartitionOptions; nullptr: not wanted
+    uint32_t split_shift;
 
     __device__ typename Tuple::Row load(uint64_t row) const {
         return Tuple::make(__ldcs(&keys[row]), __ldcs(&payloads[row]));
@@ -54,6 +56,18 @@ struct FarColumns {
     }
     __device__ bool payload_is_key() const { return payloads == keys; }
     __device__ bool has_key(uint64_t row) const { return (__ldcs(&key_valid[row / 32]) >> (row % 32) & 1) != 0; }
+
+    // By whole warps. Nobody waits for an addition, but one address takes them one after the other: where all rows of a
+    // warp go to the same counter, they are added at once.
+    __device__ void count_split(const typename Tuple::Row& row, bool there) const {
+        const auto part = static_cast<uint32_t>(uint64_t{Tuple::top_word(row)} >> split_shift);
+        const uint32_t first = __shfl_sync(kFullWarp, part, 0);
+        if (__all_sync(kFullWarp, there && part == first)) {
+            if (lane_index() == 0) atomicAdd(&split_counts[part], static_cast<unsigned long long>(kWarpThreads));
+        } else if (there) {
+            atomicAdd(&split_counts[part], 1ULL);
+        }
+    }
 };
 
 struct RowSlice {
@@ -115,6 +129,10 @@ __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
         }
         const uint32_t there = in.key_valid == nullptr ? far_rows_there<false>(in, first, slice.end)
                                                        : far_rows_there<true>(in, first, slice.end);
+        if (in.split_counts != nullptr) {
+#pragma unroll
+            for (int i = 0; i < kFarRowsPerThread; ++i) in.count_split(rows[i], (there >> i & 1) != 0);
+        }
 #pragma unroll
         for (int i = 0; i < kFarRowsPerThread; ++i) body(rows[i], (there >> i & 1) != 0);
     }

@@ -26,9 +26,15 @@ __global__ void __launch_bounds__(kListThreads)
 }
 
 template <int kWords>
-FarColumns<kWords> columns_of(const FarRelation& in) {
+FarColumns<kWords> columns_of(const FarPass& pass) {
     using Column = typename FarTuple<kWords>::Column;
-    return {static_cast<const Column*>(in.key), static_cast<const Column*>(in.payload), in.rows, in.key_valid};
+    const FarRelation& in = pass.in;
+    return {static_cast<const Column*>(in.key),
+            static_cast<const Column*>(in.payload),
+            in.rows,
+            in.key_valid,
+            reinterpret_cast<unsigned long long*>(pass.split_counts),
+            static_cast<uint32_t>(32 - pass.radix_bits - pass.split_bits)};
 }
 
 uint32_t shift_of(const FarPass& pass) {
@@ -42,12 +48,12 @@ template <int kWords>
 void launch_histogram(const FarPass& pass, uint64_t* counts) {
     const uint32_t partitions = partitions_of(pass);
     launch(far_histogram_kernel<kWords>, dim3(pass.grid), dim3(kFarHistogramThreads), partitions * sizeof(uint32_t),
-           pass.stream, columns_of<kWords>(pass.in).keys, pass.in.rows, shift_of(pass), partitions, counts);
+           pass.stream, columns_of<kWords>(pass).keys, pass.in.rows, shift_of(pass), partitions, counts);
 }
 
 template <int kWords>
 void launch_partitioner(FarPartitioner partitioner, const FarPass& pass) {
-    const FarColumns<kWords> in = columns_of<kWords>(pass.in);
+    const FarColumns<kWords> in = columns_of<kWords>(pass);
     const FarTarget& target = pass.combining.target;
     const dim3 grid(pass.grid);
     switch (partitioner) {

@@ -12,6 +12,8 @@ namespace spillway::cuda {
 struct FarPass {
     FarRelation in;
     int radix_bits = 0;
+    uint64_t* split_counts = nullptr;  // FarPartitionOptions
+    int split_bits = 0;
     uint32_t grid = 1;
     uint32_t shared_bytes = 0;
     uint32_t batch_rows = 0;  // kLinear

@@ -98,6 +98,12 @@ __global__ void __launch_bounds__(kLinearThreads)
             const uint32_t at = i * kLinearThreads + threadIdx.x;
             if (at < count) rows[i] = in.load(batch + at);
         }
+        if (in.split_counts != nullptr) {
+#pragma unroll
+            for (int i = 0; i < kLinearRowsPerThread; ++i) {
+                in.count_split(rows[i], i * kLinearThreads + threadIdx.x < count);
+            }
+        }
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < kLinearRowsPerThread; ++i) {

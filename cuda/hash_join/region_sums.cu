@@ -23,12 +23,8 @@ JoinSide side_of(const RegionRows& rows, const RowLayout& layout) {
 
 }  // namespace
 
-RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys, uint32_t multiprocessors)
-    : device_(device),
-      layout_(layout),
-      multiprocessors_(multiprocessors == 0 ? static_cast<uint32_t>(device.properties().multiprocessors)
-                                            : multiprocessors),
-      totals_(device.memory().allocate(kWords * sizeof(uint64_t), "sums of a join")) {
+RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys)
+    : device_(device), layout_(layout), totals_(device.memory().allocate(kWords * sizeof(uint64_t), "sums of a join")) {
     if (layout.row_words != 2 * layout.key_words) {
         throw Error(ErrorCode::kInvalid, "sums of regions are of rows with one payload of the key's width");
     }
@@ -38,8 +34,11 @@ RegionSums::RegionSums(Device& device, const RowLayout& layout, bool keys, uint3
     pass_.next_unit = totals_.as<unsigned long long>() + kSumTotals;
 }
 
-void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t regions, int radix_bits) {
+void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t regions, int radix_bits,
+                     uint32_t multiprocessors) {
     if (regions == 0) return;
+    const auto all = static_cast<uint64_t>(device_.properties().multiprocessors);
+    const uint64_t taken = multiprocessors == 0 ? all : multiprocessors;
     pass_.build = side_of(build, layout_);
     pass_.probe = side_of(probe, layout_);
     pass_.partitions = regions;
@@ -47,12 +46,12 @@ void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t 
     const BlockRoom room = block_room(device_, layout_.key_words, layout_.row_words, radix_bits);
     pass_.build_capacity = room.rows;
     pass_.buckets = room.buckets;
-    pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, multiprocessors_);
+    pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, taken);
     const Allocation units = first_units(device_, pass_);
     pass_.first_unit = units.as<const uint64_t>();
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(pass_.next_unit, 0, sizeof(uint64_t), device_.stream()));
     count_moved(device_, (build.count + probe.count) * layout_.row_bytes());
-    const uint64_t blocks = std::min(join_blocks(device_, build.count + probe.count), multiprocessors_);
+    const uint64_t blocks = std::min(join_blocks(device_, build.count + probe.count), taken);
     launch_join(device_, join_kernel_sum(layout_.key_words), blocks, layout_.key_words, pass_);
 }
 

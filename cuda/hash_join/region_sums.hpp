@@ -22,11 +22,13 @@ struct RegionRows {
 // Rows are a key and one payload of its width.
 class RegionSums {
   public:
-    // keys: whether their sum is wanted. multiprocessors: that joins are to take; 0: all.
-    RegionSums(Device& device, const RowLayout& layout, bool keys, uint32_t multiprocessors = 0);
+    // keys: whether their sum is wanted.
+    RegionSums(Device& device, const RowLayout& layout, bool keys);
 
     // Joins region r of one side with region r of the other. radix_bits: that the keys of a region have in common.
-    void add(const RegionRows& build, const RegionRows& probe, uint64_t regions, int radix_bits);
+    // multiprocessors: that the join is to take; 0: all.
+    void add(const RegionRows& build, const RegionRows& probe, uint64_t regions, int radix_bits,
+             uint32_t multiprocessors);
 
     struct Totals {
         uint64_t matches = 0;
@@ -43,7 +45,6 @@ class RegionSums {
   private:
     Device& device_;
     const RowLayout layout_;
-    const uint64_t multiprocessors_;
     Allocation totals_;  // SumTotal, and the next unit behind them
     JoinPass pass_;
 };

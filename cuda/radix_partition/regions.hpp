@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "radix_partition/row_layout.hpp"
@@ -46,7 +48,9 @@ struct ScatterPass {
     uint64_t* back = nullptr;              // ... next row from the back, moves down
     uint32_t shift = 0;                    // of the digit in the top word of the mixed key
     uint32_t bits = 0;                     // <= kPassBitsMax
-    uint32_t multiprocessors = 0;          // that it is to take; 0: all
+    // For the launch: blocks at most, 0: as many as the device holds; nullptr: the device's stream.
+    uint32_t blocks = 0;
+    cudaStream_t stream = nullptr;
 };
 
 }  // namespace spillway::cuda

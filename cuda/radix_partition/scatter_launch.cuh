@@ -17,11 +17,11 @@ void launch_shape(Device& device, const ScatterPass& pass) {
     // No more blocks than there are tiles: the first pass knows their number, later ones have at most one for every
     // region and one for every full tile.
     const TileSize size = tile_size(device.properties(), Shape::kRowWords, Shape::kBitsMax);
-    const auto all = static_cast<uint32_t>(device.properties().multiprocessors);
-    const uint64_t most = static_cast<uint64_t>(size.blocks) * (pass.multiprocessors == 0 ? all : pass.multiprocessors);
+    const auto all = static_cast<uint64_t>(device.properties().multiprocessors);
+    const uint64_t most = pass.blocks == 0 ? size.blocks * all : pass.blocks;
     const uint64_t tiles = Shape::kFromRows ? pass.rows / pass.tile_rows + pass.regions : pass.tiles;
     launch(scatter_kernel<Shape>, dim3(static_cast<unsigned>(std::min(most, tiles))), dim3(kScatterThreads),
-           size.shared_bytes, device.stream(), pass);
+           size.shared_bytes, pass.stream == nullptr ? device.stream() : pass.stream, pass);
 }
 
 template <template <int, int> class Launcher, int kRowWords>

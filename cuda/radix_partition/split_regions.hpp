@@ -17,10 +17,11 @@ struct RowRegions {
     const uint64_t* begin = nullptr;       // [regions]
     const uint64_t* end = nullptr;         // [regions]
     const uint64_t* parent = nullptr;      // [regions]
-    const uint64_t* first_tile = nullptr;  // [regions + 1] tiles of split_tile_rows() rows before each region
-    // That the kernels are to take, where others run beside them on the rest; 0: all. Blocks stay until there is no
-    // work left, so that those which found no place would begin when the others have ended.
-    uint32_t multiprocessors = 0;
+    const uint64_t* first_tile = nullptr;  // [regions + 1] tiles before each region
+    uint32_t tile_rows = 0;                // a multiple of kTileRowsStep, at most split_tile_rows(); 0: that many
+    // Of move_split(), where kernels run beside it; 0: as many as the device holds.
+    uint32_t blocks = 0;
+    cudaStream_t stream = nullptr;  // of both; nullptr: the device's
 };
 
 // Parents are split by the `bits` radix bits that follow the first `done` of the mixed key's top word: rows of parent p

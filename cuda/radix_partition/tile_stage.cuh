@@ -19,6 +19,7 @@ enum class TileSource { kColumns, kWords, kRows };
 struct StagedTile {
     BulkLoad load;
     uint32_t rows;       // kRows
+    uint64_t place;      // kRows: of the tile's region among all
     uint64_t region;     // kRows: of the tile, or the one that this is a part of
     uint64_t next_row;   // kRows: first row of the tile behind it, if in the same region
     uint64_t end_row;    // kRows: behind the region's last
@@ -87,11 +88,19 @@ class TileStage {
         staged_.next_row += pass_.tile_rows;
     }
     __device__ void open_region(uint64_t tile) {
-        const uint64_t region = last_not_above(pass_.first_tile, pass_.regions, tile);
+        const uint64_t region = find_region(tile);
+        staged_.place = region;
         staged_.region = pass_.parent == nullptr ? region : pass_.parent[region];
         staged_.next_row = pass_.begin[region] + (tile - pass_.first_tile[region]) * pass_.tile_rows;
         staged_.end_row = pass_.end[region];
         staged_.last_tile = pass_.first_tile[region + 1];
+    }
+
+    // Mostly the one behind the last: a search takes a load for each step, one after the other.
+    __device__ uint64_t find_region(uint64_t tile) const {
+        const uint64_t next = staged_.place + 1;
+        if (staged_.last_tile > 0 && next < pass_.regions && pass_.first_tile[next + 1] > tile) return next;
+        return last_not_above(pass_.first_tile, pass_.regions, tile);
     }
 
     __device__ void fetch_columns(uint64_t tile) {

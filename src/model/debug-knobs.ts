@@ -63,7 +63,7 @@ export interface DebugKnobs {
     partitioner?: FarPartitioner;
     /** ... in so many blocks. */
     partitionBlocks?: number;
-    /** On the coherent path: blocks that gather partitions while others are joined. */
+    /** On the coherent path: blocks that gather partitions, or partition them once more, while others are joined. */
     gatherBlocks?: number;
 }
 

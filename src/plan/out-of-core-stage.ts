@@ -160,8 +160,11 @@ export interface OutOfCoreJoinWork extends OutOfCoreWork {
     /** In GPU memory, of a partition of mean size; what becomes of its parts in shared memory. */
     readonly secondPassBits: number;
     readonly secondPass: "sort" | "hashTables";
-    /** Coherent path: how many have the first pass, how many gather partitions while others join; null: not known. */
-    readonly multiprocessors: { readonly firstPass: number; readonly gather: number; readonly join: number } | null;
+    /**
+     * Coherent path: how many have the first pass, how many fetch partitions while others join: they gather them or,
+     * before hash tables, have the second pass. null: not known.
+     */
+    readonly multiprocessors: { readonly firstPass: number; readonly fetch: number; readonly join: number } | null;
 }
 
 /** Whether a Bloom filter of the build side's keys drops probe rows before they are spilled; sizes have its words. */

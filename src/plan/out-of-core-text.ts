@@ -42,10 +42,10 @@ function pathLine({ runs, reason }: OutOfCorePath): string {
 function streamsLine({ streams, ...work }: OutOfCoreWork | OutOfCoreJoinWork, { chunkSlots }: Slots): string {
     const slots = `${chunkSlots} chunk slot${chunkSlots === 1 ? "" : "s"}`;
     const line = `${streams.length} streams (${streams.join(", ")}), ${slots}`;
-    const shares = "multiprocessors" in work ? work.multiprocessors : null;
-    if (shares === null) return line;
-    const { firstPass, gather, join } = shares;
-    return `${line}, ${firstPass} multiprocessors partition, then ${gather} gather while ${join} join`;
+    if (!("multiprocessors" in work) || work.multiprocessors === null) return line;
+    const { firstPass, fetch, join } = work.multiprocessors;
+    const fetches = work.secondPass === "hashTables" ? "partition once more" : "gather";
+    return `${line}, ${firstPass} multiprocessors partition, then ${fetch} ${fetches} while ${join} join`;
 }
 
 function phasesLine(

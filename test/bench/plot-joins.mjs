@@ -73,7 +73,7 @@ export function breakdownFigure(records) {
 
 const shareAxes = {
     grid: "blocks of the first pass",
-    "gather-grid": "blocks that gather in the second pass",
+    "gather-grid": "blocks of the second pass",
     "busy-multiprocessors": "multiprocessors that others keep busy"
 };
 

@@ -24,6 +24,9 @@ const index = {
 const staged = { rowsMost: 2 ** 22, share: 64 } as const;
 const regionAlignRows = 8;
 const parcelSlots = 16;
+/** Of a page in a list for the second pass, half as much again for later lists; of a region of it, with its counts. */
+const pieceWords = 6;
+const regionWords = 6;
 const unitsHeld = 4;
 const unitsAhead = 3;
 const rowCopyBytes = 24;
@@ -50,14 +53,14 @@ export interface CoherentRequest {
     readonly multiprocessors?: number | undefined;
 }
 
-type Sizes = Pick<OutOfCoreSizes, "radixBits" | "pageRows" | "pages" | "resultRows" | "resultSlots">;
+type Sizes = Pick<OutOfCoreSizes, "radixBits" | "chunkRows" | "pageRows" | "pages" | "resultRows" | "resultSlots">;
 
 /** Of a row: its key, and one value of the same width. */
 export function coherentRowBytes({ keyBytes }: OutOfCoreShape): number {
     return 2 * keyBytes;
 }
 
-/** Rows of a side that are gathered at once: few under small limits, but of a mean partition twice as many. */
+/** Rows of a side that are joined together: few under small limits, but of a mean partition twice as many. */
 function groupPages(
     meanRows: number,
     shares: { rowsMost: number; share: number; largeShare: number },
@@ -69,21 +72,24 @@ function groupPages(
     return Math.max(2, Math.ceil(rows / page));
 }
 
-/** Counts: both sides are gathered, partitioned once more and joined in shared memory. */
+/** Of the second pass, which the first one has counted the rows of. */
+const splitRegions = (radixBits: number): number => 2 ** (radixBits + secondPass.passBits);
+
+/** Counts: both sides are partitioned once more, from their pages, and joined in shared memory. */
 function secondPassBytes({ shape, buildRows, probeRows, limitBytes }: CoherentRequest, sizes: Sizes): number {
     const rowBytes = coherentRowBytes(shape);
     const mean = Math.floor(Math.max(buildRows, probeRows) / 2 ** sizes.radixBits);
     const pages = groupPages(mean, secondPass, limitBytes / rowBytes, sizes.pageRows);
     const rows = pages * sizes.pageRows;
     const regions = secondPass.partitions * 2 ** secondPass.passBits;
-    const areaRows = rows + secondPass.partitions * regionAlignRows;
     const splitRows = rows + regions * regionAlignRows;
-    const words = 2 * 8 * regions + 2 * parcelSlots * 4 * secondPass.partitions;
-    const copies = unitsHeld * 2 * (4 * pages + 2 * secondPass.partitions);
+    const partitions = 2 ** sizes.radixBits;
+    const chunks = Math.max(1, Math.ceil(Math.max(buildRows, probeRows) / sizes.chunkRows));
+    const pieces = Math.min(sizes.pages, 2 * (pages + chunks * secondPass.partitions));
+    const lists = parcelSlots * pieceWords * (pieces + 2 * partitions);
+    const places = 2 * (regionWords * splitRegions(sizes.radixBits) + partitions + 1);
     const sums = 3 * regions + 64;
-    return (
-        2 * (secondPass.slots * areaRows + splitRows) * rowBytes + (words + sums) * wordBytes + copies * rowCopyBytes
-    );
+    return 2 * secondPass.slots * splitRows * rowBytes + (lists + places + sums) * wordBytes;
 }
 
 /** Rows: build rows are gathered and indexed, probe rows gathered and looked up. */
@@ -137,10 +143,12 @@ export function coherentBytes(
 ): number {
     // None asked for: a block on each multiprocessor.
     const blocks = partitionBlocks === 0 ? (request.multiprocessors ?? multiprocessorsMost) : partitionBlocks;
+    const isCount = request.shape.result === "count";
+    const counts = isCount ? 2 * splitRegions(sizes.radixBits) : 0;
     const partition =
         bufferBytes(partitioner, sizes.radixBits, blocks) +
-        (sizes.pages * directoryWords + 2 ** sizes.radixBits * partitionWords) * wordBytes;
-    const joined = request.shape.result === "count" ? secondPassBytes(request, sizes) : indexBytes(request, sizes);
+        (sizes.pages * directoryWords + 2 ** sizes.radixBits * partitionWords + counts) * wordBytes;
+    const joined = isCount ? secondPassBytes(request, sizes) : indexBytes(request, sizes);
     const reserve = sizes.pages * wordBytes + reserveBytes + request.limitBytes / reserveShare;
     return Math.ceil(Math.max(partition, joined) + reserve);
 }

@@ -10,7 +10,7 @@ import { ringBytes, ringShare } from "./sizes.js";
 
 const mebibyte = 2 ** 20;
 
-/** The smallest page that GPU and host memory are taken in (kCoherentPageBytes in cuda/coherent_join). */
+/** The smallest page that GPU and host memory are taken in (kCoherentPageBytesMin in cuda/coherent_join). */
 const pageBytes = 64 * 2 ** 10;
 const pagesMax = 2 ** 26;
 

@@ -9,8 +9,9 @@ import type {
 import { coherentRowBytes } from "./coherent-device-bytes.js";
 import { joinPassBits, sortPassBits } from "./shared-memory.js";
 
-/** Of the multiprocessors, for kernels that gather (kGatherMultiprocessorShare in cuda/coherent_join). */
+/** Of the multiprocessors, for kernels that gather, or have a second pass (coherent_policy.hpp in cuda/coherent_join). */
 const gatherShare = 1 / 4;
+const secondPassShare = 1 / 2;
 
 interface JoinFacts {
     readonly shape: OutOfCoreShape;
@@ -22,15 +23,23 @@ interface JoinFacts {
     readonly multiprocessors: number | undefined;
 }
 
-function multiprocessorsOf({ coherent, multiprocessors: all }: JoinFacts): OutOfCoreJoinWork["multiprocessors"] {
+function multiprocessorsOf(
+    { coherent, multiprocessors: all }: JoinFacts,
+    share: number
+): OutOfCoreJoinWork["multiprocessors"] {
     if (coherent === null || all === undefined) return null;
     const { partitionBlocks, gatherBlocks } = coherent;
-    const gather = gatherBlocks === 0 ? Math.max(1, Math.floor(all * gatherShare)) : gatherBlocks;
+    const fetch = gatherBlocks === 0 ? Math.max(1, Math.floor(all * share)) : gatherBlocks;
     return {
         firstPass: partitionBlocks === 0 ? all : Math.min(all, partitionBlocks),
-        gather: Math.min(all, gather),
-        join: gather < all ? all - gather : all
+        fetch: Math.min(all, fetch),
+        join: fetch < all ? all - fetch : all
     };
+}
+
+function streamsOf(isCoherent: boolean, hasTables: boolean): string[] {
+    if (!isCoherent) return ["chunks in", "kernels", "spilled rows out"];
+    return ["kernels", hasTables ? "second pass" : "gathering"];
 }
 
 /** Counts on the coherent path are joined by tables, all else by an index of sorted rows. */
@@ -41,15 +50,12 @@ export function joinWork(facts: JoinFacts): OutOfCoreJoinWork {
     const hasTables = coherent !== null && shape.result === "count";
     return {
         histogram: "none",
-        streams: [
-            ...(coherent === null ? ["chunks in", "kernels", "spilled rows out"] : ["kernels", "gathering"]),
-            ...results
-        ],
+        streams: [...streamsOf(coherent !== null, hasTables), ...results],
         secondPass: hasTables ? "hashTables" : "sort",
         secondPassBits: hasTables
             ? joinPassBits(partitionRows, sizes.radixBits, blockBytes, coherentRowBytes(shape))
             : sortPassBits(partitionRows, sizes.radixBits),
-        multiprocessors: multiprocessorsOf(facts)
+        multiprocessors: multiprocessorsOf(facts, hasTables ? secondPassShare : gatherShare)
     };
 }
 

@@ -101,7 +101,7 @@ describe("lines", () => {
             ofJoin("w", "triton", { ...planned, options: { "busy-multiprocessors": 66 } })
         ]);
         const texts = [
-            ...["blocks of the first pass", "blocks that gather in the second pass"],
+            ...["blocks of the first pass", "blocks of the second pass"],
             ...["multiprocessors that others keep busy", "triton-coherent, bulk", "triton"]
         ];
         expect(textsOf(svg, texts)).toEqual(texts);

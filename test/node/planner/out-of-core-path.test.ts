@@ -74,19 +74,25 @@ describe("the knob decides before the machine", () => {
         expect(text).toContain("partitioner linear");
         expect(planOf({ debug: { ...debug, path: "staged" } }).stage.coherent).toBeNull();
         const known = planOf({ debug, multiprocessors: 132 });
-        expect(known.stage.work.multiprocessors).toEqual({ firstPass: 66, gather: 20, join: 112 });
+        expect(known.stage.work.multiprocessors).toEqual({ firstPass: 66, fetch: 20, join: 112 });
         expect(known.text).toContain("1 chunk slot, 66 multiprocessors partition, then 20 gather while 112 join");
         const more = { ...debug, partitionBlocks: 500, gatherBlocks: 132 };
         const all = planOf({ debug: more, multiprocessors: 132 }).stage.work.multiprocessors;
-        expect(all).toEqual({ firstPass: 132, gather: 132, join: 132 });
+        expect(all).toEqual({ firstPass: 132, fetch: 132, join: 132 });
     });
 
-    test("or the GPU's own share of them, a quarter", () => {
+    test("or the GPU's own share of them: a quarter gathers", () => {
+        const { stage } = planOf({ debug: { path: "coherent" }, multiprocessors: 132 });
+        expect(stage.work.multiprocessors).toEqual({ firstPass: 132, fetch: 33, join: 99 });
+    });
+
+    test("and half of them have a second pass", () => {
         const { stage, text } = planOf({ debug: { path: "coherent" }, multiprocessors: 132, sink: "count" });
         expect(stage.work).toEqual({
-            ...{ histogram: "none", streams: ["kernels", "gathering"], secondPass: "hashTables", secondPassBits: 8 },
-            multiprocessors: { firstPass: 132, gather: 33, join: 99 }
+            ...{ histogram: "none", streams: ["kernels", "second pass"], secondPass: "hashTables", secondPassBits: 8 },
+            multiprocessors: { firstPass: 132, fetch: 66, join: 66 }
         });
+        expect(text).toContain("132 multiprocessors partition, then 66 partition once more while 66 join");
         expect(text).toContain("second pass: 2^8 parts of each, joined by hash tables in shared memory; no histogram");
     });
 
