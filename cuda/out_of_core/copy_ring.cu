@@ -1,9 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "device/host_placement.hpp"
 #include "out_of_core/copy_ring.hpp"
+#include "out_of_core/out_of_core_policy.hpp"
 
 namespace spillway::cuda {
 
-CopyRing::CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes) : device_(device), slot_bytes_(slot_bytes) {
+namespace {
+
+// One call for all. false: the driver has none.
+bool copy_batch(const CopyRing::Copies& copies, cudaStream_t stream) {
+#if CUDART_VERSION >= 13000
+    cudaMemcpyAttributes attributes{};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    size_t first = 0;
+    const std::vector<const void*> to(copies.to.begin(), copies.to.end());
+    const cudaError_t status =
+        cudaMemcpyBatchAsync(const_cast<const void**>(to.data()), const_cast<const void**>(copies.from.data()),
+                             copies.bytes.data(), copies.bytes.size(), &attributes, &first, 1, stream);
+    if (status == cudaErrorNotSupported || status == cudaErrorCallRequiresNewerDriver) {
+        discard(status);
+        return false;
+    }
+    check(status, "cudaMemcpyBatchAsync");
+    return true;
+#else
+    return false;
+#endif
+}
+
+}  // namespace
+
+// Memory that is not pinned is left to the copies that have always taken it.
+CopyRing::CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes)
+    : device_(device), slot_bytes_(slot_bytes), can_batch_(device.staging().placement() == HostPlacement::kPinned) {
     if (slots < 2) throw Error(ErrorCode::kInvalid, "a ring of chunks has two slots at least");
     slots_.resize(slots);
     for (Slot& slot : slots_) slot.memory = device.memory().allocate(slot_bytes, "chunks on their way");
@@ -28,13 +59,41 @@ uint32_t CopyRing::take() {
 
 void CopyRing::copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes) {
     if (bytes == 0) return;
-    if (offset + bytes > slot_bytes_) throw Error(ErrorCode::kInternal, "a chunk is larger than its slot");
+    count(offset, bytes);
     device_.make_current();
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(data(slot) + offset, from, bytes, cudaMemcpyDefault, stream_.get()));
+}
+
+void CopyRing::copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes) {
+    if (bytes == 0) return;
+    count(offset, bytes);
+    together_.to.push_back(data(slot) + offset);
+    together_.from.push_back(from);
+    together_.bytes.push_back(bytes);
+    if (together_.bytes.size() >= kCopiesTogether) enqueue_together();
+}
+
+void CopyRing::count(uint64_t offset, uint64_t bytes) {
+    if (offset + bytes > slot_bytes_) throw Error(ErrorCode::kInternal, "a chunk is larger than its slot");
     copied_bytes_ += bytes;
 }
 
+void CopyRing::enqueue_together() {
+    const Copies copies = std::exchange(together_, {});
+    if (copies.bytes.empty()) return;
+    device_.make_current();
+    if (can_batch_ && copies.bytes.size() > 1) {
+        can_batch_ = copy_batch(copies, stream_.get());
+        if (can_batch_) return;
+    }
+    for (size_t i = 0; i < copies.bytes.size(); ++i) {
+        SPILLWAY_CUDA_CHECK(
+            cudaMemcpyAsync(copies.to[i], copies.from[i], copies.bytes[i], cudaMemcpyDefault, stream_.get()));
+    }
+}
+
 void CopyRing::filled(uint32_t slot) {
+    enqueue_together();
     slots_[slot].copied.record(stream_.get());
 }
 

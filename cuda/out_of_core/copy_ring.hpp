@@ -12,6 +12,13 @@ namespace spillway::cuda {
 // on a stream of their own, emptied on the device's.
 class CopyRing {
   public:
+    // As a batched copy wants them.
+    struct Copies {
+        std::vector<void*> to;
+        std::vector<const void*> from;
+        std::vector<size_t> bytes;
+    };
+
     CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes);
     // Waits for the copies: their sources may go, and the memory.
     ~CopyRing();
@@ -27,7 +34,10 @@ class CopyRing {
     uint32_t take();
     uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
     void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
-    void filled(uint32_t slot);  // all its copies are enqueued
+    // Of memory that stays as it is until the slot has been copied: enqueued together with others, when there are many
+    // or the slot is filled.
+    void copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
+    void filled(uint32_t slot);  // enqueues what is left of its copies
     // Later work on the device's stream waits for the slot's copies, and has read them all when emptied() is called.
     void wait_on_device(uint32_t slot);
     void emptied(uint32_t slot);
@@ -45,9 +55,14 @@ class CopyRing {
         bool used = false;
     };
 
+    void count(uint64_t offset, uint64_t bytes);
+    void enqueue_together();
+
     Device& device_;
     const uint64_t slot_bytes_;
     Stream stream_;
+    Copies together_;
+    bool can_batch_;
     std::vector<Slot> slots_;
     uint32_t next_ = 0;
     uint64_t copied_bytes_ = 0;

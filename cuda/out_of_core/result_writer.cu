@@ -22,18 +22,16 @@ uint64_t ResultWriter::slot_bytes(const ResultWindow& columns, uint64_t rows) {
     return bytes;
 }
 
-ResultWriter::ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows)
-    : device_(device), columns_(columns), rows_(rows) {
+ResultWriter::ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows,
+                           cudaStream_t stream)
+    : device_(device), columns_(columns), rows_(rows), stream_(stream == nullptr ? own_.get() : stream) {
     if (slots == 0 || rows == 0) throw Error(ErrorCode::kInvalid, "a result needs a buffer of at least a row");
     slots_.resize(slots);
     for (Slot& slot : slots_) slot.memory = device.memory().allocate(slot_bytes(columns, rows), "result rows");
 }
 
 ResultWriter::~ResultWriter() {
-    try {
-        stream_.synchronize();
-    } catch (const Error&) {  // a lost device copies nothing any more
-    }
+    discard(cudaStreamSynchronize(stream_));  // a lost device copies nothing any more
 }
 
 void ResultWriter::close_copied(size_t keep) {
@@ -62,16 +60,16 @@ void ResultWriter::write(uint64_t total, const std::function<void(const ResultWi
         }
         write(window);
         slot.written.record(device_.stream());
-        stream_.wait(slot.written);
+        SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(stream_, slot.written.get(), 0));
         const std::vector<void*> to = sink_->open(window.rows);
         device_.make_current();
         for (int32_t c = 0; c < window.columns; ++c) {
             const uint64_t bytes = window.rows * window.column[c].width;
             SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(to.at(static_cast<size_t>(c)), window.column[c].data, bytes,
-                                                cudaMemcpyDefault, stream_.get()));
+                                                cudaMemcpyDefault, stream_));
             copied_bytes_ += bytes;
         }
-        slot.copied.record(stream_.get());
+        slot.copied.record(stream_);
         open_.push_back(next_);
         next_ = (next_ + 1) % slots_.size();
     }

@@ -16,8 +16,10 @@ namespace spillway::cuda {
 // to the sink's memory while the next is written.
 class ResultWriter {
   public:
-    // columns: of the result, without data. Takes slots * rows rows of device memory.
-    ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows);
+    // columns: of the result, without data. Takes slots * rows rows of device memory. stream: that copies go to, behind
+    // what is there, and that outlives this; nullptr: one of its own.
+    ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows,
+                 cudaStream_t stream = nullptr);
     // Waits for the copies.
     ~ResultWriter();
     ResultWriter(const ResultWriter&) = delete;
@@ -46,7 +48,8 @@ class ResultWriter {
     const ResultWindow columns_;
     const uint64_t rows_;
     ResultSink* sink_ = nullptr;
-    Stream stream_;
+    Stream own_;
+    const cudaStream_t stream_;
     std::vector<Slot> slots_;
     size_t next_ = 0;
     std::deque<size_t> open_;  // slots whose rows have not been delivered, oldest first

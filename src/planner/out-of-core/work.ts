@@ -37,20 +37,21 @@ function multiprocessorsOf(
     };
 }
 
-function streamsOf(isCoherent: boolean, hasTables: boolean): string[] {
-    if (!isCoherent) return ["chunks in", "kernels", "spilled rows out"];
-    return ["kernels", hasTables ? "second pass" : "gathering"];
+/** Rows of the result take turns with spilled ones: they leave by the same link. */
+function streamsOf(isCoherent: boolean, givesRows: boolean): string[] {
+    if (!isCoherent) return ["chunks in", "kernels", givesRows ? "spilled rows and results out" : "spilled rows out"];
+    return givesRows ? ["kernels", "gathering", "results out"] : ["kernels", "second pass"];
 }
 
 /** Counts on the coherent path are joined by tables, all else by an index of sorted rows. */
 export function joinWork(facts: JoinFacts): OutOfCoreJoinWork {
     const { shape, buildRows, sizes, coherent, blockBytes } = facts;
     const partitionRows = buildRows / 2 ** sizes.radixBits;
-    const results = shape.result === "rows" ? ["results out"] : [];
-    const hasTables = coherent !== null && shape.result === "count";
+    const givesRows = shape.result === "rows";
+    const hasTables = coherent !== null && !givesRows;
     return {
         histogram: "none",
-        streams: [...streamsOf(coherent !== null, hasTables), ...results],
+        streams: streamsOf(coherent !== null, givesRows),
         secondPass: hasTables ? "hashTables" : "sort",
         secondPassBits: hasTables
             ? joinPassBits(partitionRows, sizes.radixBits, blockBytes, coherentRowBytes(shape))

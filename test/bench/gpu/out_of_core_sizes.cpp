@@ -26,12 +26,11 @@ constexpr uint64_t kChunkRowsMin = 1ULL << 20;
 constexpr uint64_t kChunkRowsMax = 1ULL << 22;
 constexpr uint64_t kChunkRowsLeast = 1ULL << 14;  // under limits that would not do otherwise
 constexpr uint64_t kChunksShare = 40;             // % of the limit for chunks, their partitioned copies and results
-// What starting a copy takes of the link, and a chunk and its kernels, the more of a probe chunk the more rows are
-// looked up as they come: 4, 15 and 50 us at 55 GB/s. H200, 2^29 x 2^29 rows of 16 bytes, limits of 1, 2, 3, 4 GiB:
-// 29,700, 7,200, 1,800 and 1,500 copies of spilled rows came back in 133, 48, 21 and 18 ms more than their bytes take.
-// At 8 GiB, where 80 % of the rows stay, 256 chunks of each side instead of 128 took build and probe side 2 and 7 ms
-// more.
-constexpr uint64_t kCopyStartBytes = 220'000;
+// What starting a copy takes of the link, one of many that are enqueued together (kCopiesTogether in
+// cuda/out_of_core/out_of_core_policy.hpp), and a chunk and its kernels, the more of a probe chunk the more rows are
+// looked up as they come: 0.2, 15 and 50 us at 55 GB/s. H200, 2^29 x 2^29 rows of 16 bytes at 8 GiB, where 80 % of the
+// rows stay: 256 chunks of each side instead of 128 took build and probe side 2 and 7 ms more.
+constexpr uint64_t kCopyStartBytes = 11'000;
 constexpr uint64_t kChunkStartBytes = 825'000;
 constexpr uint64_t kProbedChunkStartBytes = 2'750'000;
 constexpr uint64_t kGroupChunks = 16;  // as in cuda/out_of_core/out_of_core_policy.hpp

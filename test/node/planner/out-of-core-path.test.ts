@@ -39,10 +39,10 @@ describe("the machine decides", () => {
         expect(stage.coherent).toBeNull();
         expect(text).toContain("path: staged (PCIe: copy engines");
         expect(stage.work).toEqual({
-            ...{ histogram: "none", streams: ["chunks in", "kernels", "spilled rows out", "results out"] },
+            ...{ histogram: "none", streams: ["chunks in", "kernels", "spilled rows and results out"] },
             ...{ secondPass: "sort", secondPassBits: 8, multiprocessors: null }
         });
-        expect(text).toMatch(/4 streams \(chunks in, kernels, spilled rows out, results out\), 3 chunk slots$/m);
+        expect(text).toMatch(/3 streams \(chunks in, kernels, spilled rows and results out\), 3 chunk slots$/m);
     });
 
     test("kernels where the GPU uses the host's page tables", () => {
