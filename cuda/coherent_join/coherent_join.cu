@@ -41,8 +41,8 @@ class CoherentJoin::Work {
         : device_(device),
           spec_(spec),
           shape_(CoherentShape::make(spec, device)),
-          split_counts_(zeroed_split_counts()),
           area_(device, area_spec(device, spec, shape_, peer != nullptr), reachable(device, peer)),
+          split_counts_(zeroed_split_counts()),
           build_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits),
           probe_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits) {}
 
@@ -126,8 +126,8 @@ class CoherentJoin::Work {
     Device& device_;
     const CoherentSpec spec_;
     const CoherentShape shape_;
-    Allocation split_counts_;  // of both sides
     PageArea area_;
+    Allocation split_counts_;  // of both sides
     FarSide build_;
     FarSide probe_;
     OutOfCoreReport report_;

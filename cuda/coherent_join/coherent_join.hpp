@@ -30,8 +30,8 @@ struct CoherentOptions {
     uint32_t partition_grid = 0;  // blocks of the first pass, of which a multiprocessor takes one; 0: on all of them
     // Blocks that gather while others join, or have the second pass; 0: the policy's.
     uint32_t gather_grid = 0;
-    // Such a block has its multiprocessor for itself, and the join the others: the share of multiprocessors per stage
-    // of the paper's section 5.2. Otherwise the two mix.
+    // The join has the other multiprocessors: the share per stage of the paper's section 5.2. A block that gathers
+    // takes all shared memory of its own. Otherwise the two mix.
     bool gather_alone = true;
     // Without a second pass: probe rows are gathered like build rows for counts and sums too, as they always are where
     // results are rows: a write and a read of GPU memory more for each, and loads of 16 bytes where probes load 4.

@@ -30,7 +30,10 @@ constexpr uint64_t kSecondPassRows = 1ULL << 23;
 constexpr uint64_t kSecondPassShare = 24;
 constexpr uint64_t kSecondPassLargeShare = 12;
 constexpr uint32_t kSecondPassSlots = 2;
-// Blocks of the second pass, each on a multiprocessor of its own while the others join (CoherentOptions::gather_alone).
+// Lists of their pages: those of the groups on their way, and the one that is made.
+constexpr uint32_t kSecondPassLists = kSecondPassSlots + 1;
+// Blocks of the second pass, where the others join (CoherentOptions::gather_alone). Two of them would fit a
+// multiprocessor, but the device spreads blocks: up to half of all leaves the other half free.
 // A block has a tile of 32 KiB under way while it sorts the one before. The same join took 58, 44, 39.2, 39.1, 39.3,
 // 39.4, 41.3 ms with 33, 44, 55, 66, 77, 88, 99 of 132, where the link takes 36; 46 where both mixed. With all pages in
 // GPU memory 66 took 30.1 ms, 88 27.6.
@@ -51,9 +54,7 @@ constexpr uint64_t kFarProbeTiles = 1ULL << 14;
 
 // Blocks that gather: a quarter of the multiprocessors, each for itself (CoherentOptions::gather_alone). A block has
 // 64 KiB of loads under way, all of an H200 2 MiB, where 376 GB/s at a latency of some 2 us take 0.75. Over NVLink 4 33
-// blocks of 512 threads were as fast as 66 and 132 (45 ms for 15.6 GB). Beside gathering blocks that mix with them,
-// kernels of the second pass took 41 to 55 ms for 2^29 rows of each side, 8 of that where they are alone: their blocks
-// stay until there is no work left, and those that find no place begin when the others have ended.
+// blocks of 512 threads were as fast as 66 and 132 (45 ms for 15.6 GB).
 constexpr uint32_t kGatherThreads = 1024;
 constexpr uint32_t kGatherLoads = 4;
 constexpr uint32_t kGatherMultiprocessorShare = 4;

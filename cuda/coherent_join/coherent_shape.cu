@@ -146,7 +146,7 @@ uint64_t CoherentShape::join_bytes(const CoherentSpec& spec) const {
     if (second_pass) {
         // Lists of pages on their way: four words each, and half as much again for later ones.
         const uint64_t group_pieces = 2 * (group_pages + spec.options.chunks * kSecondPassPartitions);
-        const uint64_t words = kParcelSlots * 6 * (std::min(group_pieces, pages) + 2 * partitions);
+        const uint64_t words = kSecondPassLists * 6 * (std::min(group_pieces, pages) + 2 * partitions);
         return 2 * kSecondPassSlots * split_rows() * row_bytes + words * sizeof(uint64_t) +
                RegionPlaces::memory_bytes(partitions, split_bits) +
                RegionSums::memory_bytes(kSecondPassPartitions << split_bits);

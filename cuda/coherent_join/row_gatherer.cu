@@ -61,11 +61,6 @@ RowGatherer::~RowGatherer() {
     discard(cudaStreamSynchronize(stream_.get()));
 }
 
-uint32_t RowGatherer::left_multiprocessors() const {
-    const auto all = static_cast<uint32_t>(device_.properties().multiprocessors);
-    return shared_bytes_ > 0 && grid_ < all ? all - grid_ : all;
-}
-
 const RowCopy* RowGatherer::send(Slot& slot, const std::vector<RowCopy>& copies) {
     const uint64_t bytes = copies.size() * sizeof(RowCopy);
     if (slot.host.bytes() < bytes) {

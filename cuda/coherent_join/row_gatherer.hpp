@@ -23,9 +23,6 @@ class RowGatherer {
     RowGatherer(const RowGatherer&) = delete;
     RowGatherer& operator=(const RowGatherer&) = delete;
 
-    // Multiprocessors that are left to others while rows are gathered; all where blocks mix.
-    uint32_t left_multiprocessors() const;
-
     // Copies rows counted from `from` to rows counted from `to`, behind all that is on the device's stream now. Returns
     // a ticket for wait_on_device(), which must come before kUnitsAhead + 1 further calls.
     uint32_t gather(const char* from, uint32_t* to, uint32_t row_words, const std::vector<RowCopy>& copies);

@@ -4,6 +4,7 @@
 
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/second_pass_stage.hpp"
+#include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda {
 
@@ -43,7 +44,7 @@ SecondPassStage::SecondPassStage(Device& device, const CoherentSpec& spec, const
       tile_rows_(shape.split_tile_rows(device)),
       blocks_(split_blocks(device, spec.options)),
       join_blocks_(blocks_ < multiprocessors_of(device) ? multiprocessors_of(device) - blocks_ : 0),
-      parcels_(device),
+      parcels_(device, kSecondPassLists),
       regions_(device, split_counts, shape.partitions, bits_),
       split_rows_(device.memory().allocate(2 * kSecondPassSlots * shape.split_rows() * shape.rows.row_bytes(),
                                            "partitions of the second pass")),
@@ -61,9 +62,10 @@ void SecondPassStage::run(OutOfCoreReport& report) {
     for (size_t i = 0, ahead = 0; i < units_.size(); ++i) {
         device_.check_cancelled();
         for (; ahead < units_.size() && ahead < i + kSecondPassSlots; ++ahead) {
-            split(units_[ahead], static_cast<uint32_t>(ahead % kSecondPassSlots));
+            // Nothing is joined beside the first one, and nothing is partitioned beside the last.
+            split(units_[ahead], static_cast<uint32_t>(ahead % kSecondPassSlots), ahead == 0 ? 0 : blocks_);
         }
-        join(units_[i], static_cast<uint32_t>(i % kSecondPassSlots));
+        join(units_[i], static_cast<uint32_t>(i % kSecondPassSlots), i + 1 == units_.size() ? 0 : join_blocks_);
     }
     for (const uint64_t partition : large_) join_large(partition);
     const RegionSums::Totals totals = sums_.read();
@@ -84,21 +86,26 @@ StageTimes SecondPassStage::stages() {
     return stages;
 }
 
-// Neighbouring partitions, as many as fit a group. Without rows on one side a partition has no result, and its rows
-// would take room: it ends a group.
+// Without rows on one side a partition has no result: it takes no room in its group, and is not read.
+bool SecondPassStage::has_both(uint64_t partition) const {
+    return sides_[kBuild]->rows(partition) > 0 && sides_[kProbe]->rows(partition) > 0;
+}
+
+// Neighbouring partitions, as many as fit a group.
 void SecondPassStage::plan_units() {
     Unit unit;
     const auto close = [&] {
-        if (unit.partitions > 0) units_.push_back(unit);
+        if (unit.rows[kBuild] > 0) units_.push_back(unit);
         unit = {};
     };
     for (uint64_t p = 0; p < shape_.partitions; ++p) {
-        const uint64_t more[2] = {sides_[kBuild]->rows(p), sides_[kProbe]->rows(p)};
+        check_counts(p);
+        uint64_t more[2] = {};
+        for (int side = 0; side < 2 && has_both(p); ++side) more[side] = sides_[side]->rows(p);
         const bool is_large = std::max(more[kBuild], more[kProbe]) > shape_.group_rows();
-        bool full = is_large || more[kBuild] == 0 || more[kProbe] == 0 || unit.partitions == kSecondPassPartitions;
+        bool full = is_large || unit.partitions == kSecondPassPartitions;
         for (int side = 0; side < 2; ++side) full = full || unit.rows[side] + more[side] > shape_.group_rows();
         if (full) close();
-        if (more[kBuild] == 0 || more[kProbe] == 0) continue;
         if (is_large) {
             large_.push_back(p);
             continue;
@@ -108,6 +115,17 @@ void SecondPassStage::plan_units() {
         for (int side = 0; side < 2; ++side) unit.rows[side] += more[side];
     }
     close();
+}
+
+// What the first pass has counted decides where rows are moved to.
+void SecondPassStage::check_counts(uint64_t partition) const {
+    for (int side = 0; side < 2; ++side) {
+        const uint64_t rows = sides_[side]->rows(partition);
+        const uint64_t padded = regions_.padded_rows(static_cast<uint64_t>(side) * shape_.partitions + partition);
+        if (rows > padded || padded - rows > (kRegionAlignRows - 1) << bits_) {
+            throw Error(ErrorCode::kInternal, "rows were counted wrong for the second pass");
+        }
+    }
 }
 
 // Of each partition of a unit, in its slot: those of the build side from 0 on, those of the probe side behind the room
@@ -120,7 +138,7 @@ std::vector<uint64_t> SecondPassStage::places() const {
             for (uint64_t p = unit.first; p < unit.first + unit.partitions; ++p) {
                 const uint64_t number = static_cast<uint64_t>(side) * shape_.partitions + p;
                 first[number] = row;
-                row += regions_.padded_rows(number);
+                if (has_both(p)) row += regions_.padded_rows(number);
             }
         }
     }
@@ -133,18 +151,19 @@ uint32_t* SecondPassStage::slot_rows(uint32_t slot) const {
 
 // Behind all that is on the device's stream: the list of its pages, and the join that used the slot last. Later work,
 // that of the unit before, is enqueued there when this has been.
-void SecondPassStage::split(const Unit& unit, uint32_t slot) {
+void SecondPassStage::split(const Unit& unit, uint32_t slot, uint32_t blocks) {
     Input input;
     std::vector<RowPiece> pieces;
     for (int side = 0; side < 2; ++side) {
         for (uint64_t p = unit.first; p < unit.first + unit.partitions; ++p) {
+            if (!has_both(p)) continue;
             pieces.clear();
             far_rows_ += sides_[side]->find(p, 0, sides_[side]->rows(p), pieces);
             add(input, pieces, static_cast<uint64_t>(side) * shape_.partitions + p);
         }
     }
     RowRegions in = send(input);
-    in.blocks = blocks_;
+    in.blocks = blocks;
     in.stream = stream_.get();
     join_streams(device_.stream(), stream_.get(), joint_);
     split_timer_.begin("partition");
@@ -153,7 +172,7 @@ void SecondPassStage::split(const Unit& unit, uint32_t slot) {
     split_[slot].record(stream_.get());
 }
 
-void SecondPassStage::join(const Unit& unit, uint32_t slot) {
+void SecondPassStage::join(const Unit& unit, uint32_t slot, uint32_t multiprocessors) {
     timer_.begin("wait");
     SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), split_[slot].get(), 0));
     timer_.begin("join");
@@ -161,7 +180,7 @@ void SecondPassStage::join(const Unit& unit, uint32_t slot) {
         const uint64_t number = static_cast<uint64_t>(side) * shape_.partitions + unit.first;
         return RegionRows{slot_rows(slot), regions_.begin(number), regions_.end(number), unit.rows[side]};
     };
-    sums_.add(of(kBuild), of(kProbe), unit.partitions << bits_, done_ + bits_, join_blocks_);
+    sums_.add(of(kBuild), of(kProbe), unit.partitions << bits_, done_ + bits_, multiprocessors);
     timer_.end();
 }
 

@@ -36,7 +36,7 @@ class SecondPassStage {
     StageTimes stages();
 
   private:
-    // Neighbouring partitions that are joined together.
+    // Neighbouring partitions that are joined together; rows of those that have some on both sides.
     struct Unit {
         uint64_t first = 0;
         uint64_t partitions = 0;
@@ -51,10 +51,13 @@ class SecondPassStage {
         uint64_t rows = 0;
     };
 
+    bool has_both(uint64_t partition) const;
+    void check_counts(uint64_t partition) const;
     void plan_units();
     std::vector<uint64_t> places() const;
-    void split(const Unit& unit, uint32_t slot);
-    void join(const Unit& unit, uint32_t slot);
+    // blocks, multiprocessors: at most; 0: all.
+    void split(const Unit& unit, uint32_t slot, uint32_t blocks);
+    void join(const Unit& unit, uint32_t slot, uint32_t multiprocessors);
     // A partition that is larger than a group.
     void join_large(uint64_t partition);
     Regions split_part(const std::vector<RowPiece>& pieces, uint32_t* out);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -15,13 +14,13 @@ namespace spillway::cuda {
 // wait in the copy engine's queue behind a chunk of the input, for milliseconds.
 class Parcels {
   public:
-    explicit Parcels(Device& device) : device_(device) {}
+    explicit Parcels(Device& device, size_t slots = kParcelSlots) : device_(device), slots_(slots) {}
     // The host waits for what still reads or writes the blocks.
     ~Parcels();
     Parcels(const Parcels&) = delete;
     Parcels& operator=(const Parcels&) = delete;
 
-    // In device memory; stays until kParcelSlots further arrays have been sent. nullptr for an empty one.
+    // In device memory; stays until as many further arrays have been sent as there are slots. nullptr for an empty one.
     template <class T>
     const T* send(const std::vector<T>& values) {
         static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
@@ -37,7 +36,7 @@ class Parcels {
     const void* send_bytes(const void* from, uint64_t bytes);
 
     Device& device_;
-    std::array<Slot, kParcelSlots> slots_;
+    std::vector<Slot> slots_;
     size_t next_ = 0;
 };
 

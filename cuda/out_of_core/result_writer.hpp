@@ -48,7 +48,7 @@ class ResultWriter {
     const ResultWindow columns_;
     const uint64_t rows_;
     ResultSink* sink_ = nullptr;
-    Stream own_;
+    Stream own_;  // unused where a stream was given
     const cudaStream_t stream_;
     std::vector<Slot> slots_;
     size_t next_ = 0;

@@ -96,6 +96,12 @@ GPU_TEST("coherent join: m:n, a hot key, partitions larger than a group, keys of
         const std::vector<uint64_t> keys = sparse_keys(rows / 6, test_seed());
         const CoherentCheck many(repeated_keys(keys, 6, test_seed()), repeated_keys(keys, 5, test_seed() + 1), width);
         many.all(many.spec(OutOfCoreResult::kRows, 4, rows / 5, kMixed), "m:n, " + what);
+        // Most partitions have rows of one side alone.
+        const std::vector<uint64_t> seven(keys.begin(), keys.begin() + 7);
+        const std::vector<uint64_t> others = foreign_keys(seven, rows, 0.3, test_seed());
+        for (const CoherentCheck& few : {CoherentCheck(seven, others, width), CoherentCheck(others, seven, width)}) {
+            few.all(few.spec(OutOfCoreResult::kRows, 6, rows / 5, kMixed), "seven keys, " + what);
+        }
         const std::vector<uint64_t> hot = one_hot_key(rows, 0.1, test_seed());
         const CoherentCheck large(hot, foreign_keys(hot, rows, 0.9, test_seed()), width);
         // The partition of the hot key comes in parts, between others that fit a group.

@@ -3,6 +3,7 @@ import type { FarPartitioner } from "../../model/debug-knobs.js";
 import { powerOfTwoAtMost } from "../../model/sizes.js";
 import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 import { resultBytes } from "./device-bytes.js";
+import { joinPassBits } from "./shared-memory.js";
 
 /**
  * GPU memory that a coherent join takes beside its pages: the twin of CoherentShape::partition_bytes and join_bytes in
@@ -12,7 +13,8 @@ import { resultBytes } from "./device-bytes.js";
 const wordBytes = 8;
 const directoryWords = 6;
 const partitionWords = 4;
-const secondPass = { rowsMost: 2 ** 23, share: 24, largeShare: 12, slots: 2, partitions: 64, passBits: 8 } as const;
+const secondPass = { rowsMost: 2 ** 23, share: 24, largeShare: 12, slots: 2, lists: 3, partitions: 64 } as const;
+const passBits = 8;
 const index = {
     rowsMost: 2 ** 23,
     share: 32,
@@ -49,6 +51,8 @@ export interface CoherentRequest {
     readonly buildRows: number;
     readonly probeRows: number;
     readonly limitBytes: number;
+    /** Shared memory of a block of the GPU. */
+    readonly blockBytes: number;
     /** Of the GPU; undefined: not known yet. */
     readonly multiprocessors?: number | undefined;
 }
@@ -72,22 +76,27 @@ function groupPages(
     return Math.max(2, Math.ceil(rows / page));
 }
 
-/** Of the second pass, which the first one has counted the rows of. */
-const splitRegions = (radixBits: number): number => 2 ** (radixBits + secondPass.passBits);
+/** Bits of the second pass; of a partition a little larger than the mean, as the GPU knows its block better. */
+function splitBits({ shape, buildRows, blockBytes }: CoherentRequest, { radixBits }: Sizes): number {
+    const rows = (buildRows / 2 ** radixBits) * 1.05;
+    return joinPassBits(rows, radixBits, blockBytes, coherentRowBytes(shape));
+}
 
 /** Counts: both sides are partitioned once more, from their pages, and joined in shared memory. */
-function secondPassBytes({ shape, buildRows, probeRows, limitBytes }: CoherentRequest, sizes: Sizes): number {
+function secondPassBytes(request: CoherentRequest, sizes: Sizes): number {
+    const { shape, buildRows, probeRows, limitBytes } = request;
     const rowBytes = coherentRowBytes(shape);
     const mean = Math.floor(Math.max(buildRows, probeRows) / 2 ** sizes.radixBits);
     const pages = groupPages(mean, secondPass, limitBytes / rowBytes, sizes.pageRows);
     const rows = pages * sizes.pageRows;
-    const regions = secondPass.partitions * 2 ** secondPass.passBits;
+    const parts = 2 ** splitBits(request, sizes);
+    const regions = secondPass.partitions * parts;
     const splitRows = rows + regions * regionAlignRows;
     const partitions = 2 ** sizes.radixBits;
     const chunks = Math.max(1, Math.ceil(Math.max(buildRows, probeRows) / sizes.chunkRows));
     const pieces = Math.min(sizes.pages, 2 * (pages + chunks * secondPass.partitions));
-    const lists = parcelSlots * pieceWords * (pieces + 2 * partitions);
-    const places = 2 * (regionWords * splitRegions(sizes.radixBits) + partitions + 1);
+    const lists = secondPass.lists * pieceWords * (pieces + 2 * partitions);
+    const places = 2 * (regionWords * parts * partitions + partitions + 1);
     const sums = 3 * regions + 64;
     return 2 * secondPass.slots * splitRows * rowBytes + (lists + places + sums) * wordBytes;
 }
@@ -102,9 +111,9 @@ function indexBytes({ shape, buildRows, limitBytes }: CoherentRequest, sizes: Si
     const few = Math.min(staged.rowsMost, Math.floor(limitBytes / staged.share / rowBytes), 2 * rows);
     const stagedRows = Math.max(pageRows, powerOfTwoAtMost(few));
     const batchTiles = Math.floor(stagedRows / tileRows) + Math.min(partitions, stagedRows) + 1;
-    const scratchRows = rows + index.sortPartitions * 2 ** secondPass.passBits * regionAlignRows;
+    const scratchRows = rows + index.sortPartitions * 2 ** passBits * regionAlignRows;
     const buckets = rows + 2 * partitions;
-    const counted = Math.min(partitions, 2 * pages) * 2 ** secondPass.passBits;
+    const counted = Math.min(partitions, 2 * pages) * 2 ** passBits;
     const copies = 2 * pages + partitions + stagedRows / pageRows + 2 * partitions;
     const pieces = Math.max(Math.min(batchTiles, sizes.pages + partitions), pages + partitions);
     return (
@@ -144,7 +153,7 @@ export function coherentBytes(
     // None asked for: a block on each multiprocessor.
     const blocks = partitionBlocks === 0 ? (request.multiprocessors ?? multiprocessorsMost) : partitionBlocks;
     const isCount = request.shape.result === "count";
-    const counts = isCount ? 2 * splitRegions(sizes.radixBits) : 0;
+    const counts = isCount ? 2 ** (1 + sizes.radixBits + splitBits(request, sizes)) : 0;
     const partition =
         bufferBytes(partitioner, sizes.radixBits, blocks) +
         (sizes.pages * directoryWords + 2 ** sizes.radixBits * partitionWords + counts) * wordBytes;

@@ -37,8 +37,6 @@ export interface CoherentSizeRequest extends CoherentRequest {
     readonly hostBytes: number;
     /** The result needs host memory, too: no more of it is taken for pages than is likely to be used. */
     readonly sparing: boolean;
-    /** Shared memory of a block of the GPU. */
-    readonly blockBytes: number;
     readonly debug: DebugKnobs;
 }
 

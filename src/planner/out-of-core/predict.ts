@@ -6,7 +6,7 @@ import type { KeyStatistics } from "../statistics.js";
 import { rowNumberColumn } from "../../model/column-type.js";
 import { outputWidth, rowBytes } from "./device-bytes.js";
 import { packedRowNumberBytes } from "./gather.js";
-import { chunkStartMs, copyStartMs } from "./spilled-copies.js";
+import { chunkStartMs } from "./spilled-copies.js";
 
 /** What a join has to move, whatever way it takes. */
 export interface JoinLoad {
@@ -30,8 +30,8 @@ export interface LinkLoad extends JoinLoad {
     /** Of them, what goes to disk. */
     readonly onDisk: { readonly build: number; readonly probe: number };
     readonly chunks: { readonly build: number; readonly probe: number };
-    /** Copies that bring spilled rows back. */
-    readonly copiesBack: number;
+    /** Of spilled rows on their way back, beside their bytes. */
+    readonly backStartMs: number;
     /** Probe rows that a filter keeps out. */
     readonly droppedRows: number;
     /** Of the build side's partitions. */
@@ -124,7 +124,7 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
             writeMs(onDisk.probe)
         ),
         spilledMs: Math.max(
-            linkMs(spilledBytes, resultBytes * (1 - residentShare)) + load.copiesBack * copyStartMs,
+            linkMs(spilledBytes, resultBytes * (1 - residentShare)) + load.backStartMs,
             outMs(1 - residentShare),
             diskBytes / profile.spillReadBytesPerMs
         ),

@@ -7,7 +7,7 @@ import { noFilter, type FilterDraft } from "./filter.js";
 import { mostPages } from "./pages.js";
 import { sortedPartitionBytes } from "./shared-memory.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
-import { chunksOf, chunkStartMs, copiesBack, copyStartMs } from "./spilled-copies.js";
+import { backStartMs, chunksOf, chunkStartMs } from "./spilled-copies.js";
 
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
@@ -29,7 +29,6 @@ const chunkRowsSmall = 2 ** 18;
 const chunkRowsLeast = 2 ** 14;
 /** A chunk is on its way before the first one is computed on: of 32, that is 3 %. */
 const chunksMin = 32;
-const chunksShare = 0.4;
 
 const pageBytesMin = 64 * kibibyte;
 const pageBytesMax = 2 * mebibyte;
@@ -105,8 +104,8 @@ function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes
 }
 
 /**
- * Time of a join that depends on the size of its chunks: spilled rows on their way back, the start of their copies, of
- * chunks and of their kernels, and the first and last chunk, beside which nothing runs.
+ * Time of a join that depends on the size of its chunks: spilled rows on their way back, the start of their copies
+ * and kernels, of chunks and of theirs, and the first and last chunk, beside which nothing runs.
  */
 function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, probeRows, linkBytesPerMs } = request;
@@ -117,16 +116,14 @@ function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const bytes = build + probe + 2 * sizes.chunkRows * widest;
     const residentShare = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     const chunkMs = (side: "build" | "probe"): number => chunks[side] * chunkStartMs(side, residentShare);
-    const startMs = copiesBack(rows, sizes) * copyStartMs + chunkMs("build") + chunkMs("probe");
-    return bytes / linkBytesPerMs + startMs;
+    return bytes / linkBytesPerMs + backStartMs(rows, sizes) + chunkMs("build") + chunkMs("probe");
 }
 
 /** The most that the limits allow, or less where that leaves room for more resident rows than it costs. */
 function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const takenWith = (rows: number, filterWords = sizes.filterWords): number =>
-        deviceBytes(shape, { ...withChunks(sizes, rows), filterWords });
+    const takenWith = (rows: number): number => deviceBytes(shape, withChunks(sizes, rows));
     const pinned = (rows: number): number => {
         const { chunks, results } = ringBytes(shape, withChunks(sizes, rows));
         return chunks + results;
@@ -135,11 +132,13 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
     let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
-    while (rows > chunkRowsGood && takenWith(rows, 0) > limitBytes * chunksShare) rows /= 2;
     const fits = (): boolean => takenWith(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits()) rows /= 2;
-    while (rows > chunkRowsGood && timeWith(rows / 2) < timeWith(rows)) rows /= 2;
-    return rows;
+    let best = rows;
+    for (let fewer = rows / 2; fewer >= chunkRowsGood; fewer /= 2) {
+        if (timeWith(fewer) < timeWith(best)) best = fewer;
+    }
+    return best;
 }
 
 /** Sizes of chunks that have been chosen, with pages for the rest of the limit. */

@@ -8,7 +8,7 @@ import { layoutOf, type InputJoin, type JoinFacts } from "./join-layout.js";
 import { packedRowBytes, predictOutOfCore, type JoinLoad } from "./predict.js";
 import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
 import { expectedOnDisk } from "./spill.js";
-import { chunksOf, copiesBack } from "./spilled-copies.js";
+import { backStartMs, chunksOf } from "./spilled-copies.js";
 
 /** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
 const usualRadixBits = 8;
@@ -33,7 +33,7 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
         spilled,
         onDisk: expectedOnDisk(spilled, sizes),
         chunks: chunksOf(rows, sizes),
-        copiesBack: copiesBack(rows, sizes),
+        backStartMs: backStartMs(rows, sizes),
         droppedRows: request.probeRows * filter.droppedShare,
         residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits)
     });

@@ -25,14 +25,17 @@ constexpr uint64_t kChunks = 128;
 constexpr uint64_t kChunkRowsMin = 1ULL << 20;
 constexpr uint64_t kChunkRowsMax = 1ULL << 22;
 constexpr uint64_t kChunkRowsLeast = 1ULL << 14;  // under limits that would not do otherwise
-constexpr uint64_t kChunksShare = 40;             // % of the limit for chunks, their partitioned copies and results
+constexpr uint64_t kChunksShare = 50;             // % of the limit for chunks, their partitioned copies and results
 // What starting a copy takes of the link, one of many that are enqueued together (kCopiesTogether in
 // cuda/out_of_core/out_of_core_policy.hpp), and a chunk and its kernels, the more of a probe chunk the more rows are
 // looked up as they come: 0.2, 15 and 50 us at 55 GB/s. H200, 2^29 x 2^29 rows of 16 bytes at 8 GiB, where 80 % of the
-// rows stay: 256 chunks of each side instead of 128 took build and probe side 2 and 7 ms more.
+// rows stay: 256 chunks of each side instead of 128 took build and probe side 2 and 7 ms more. As many spilled rows as
+// a chunk has took 76 and 97 us more than their bytes when they came back, for 2^21 and 2^22 rows: 55 us for each
+// chunk.
 constexpr uint64_t kCopyStartBytes = 11'000;
 constexpr uint64_t kChunkStartBytes = 825'000;
 constexpr uint64_t kProbedChunkStartBytes = 2'750'000;
+constexpr uint64_t kBackChunkStartBytes = 3'000'000;
 constexpr uint64_t kGroupChunks = 16;  // as in cuda/out_of_core/out_of_core_policy.hpp
 // Where a chunk of 2^21 rows comes in 90 us, what is launched and waited for with each takes as long. H200, 2^29 x 2^29
 // rows of 16 bytes from another one, 2 GiB: chunks of 2^21 rows 4.45 G tuples/s, of 2^22 5.87, of 2^23 6.37.
@@ -115,6 +118,7 @@ uint64_t link_bytes_of(const OutOfCoreShape& shape, const ChosenSizes& sizes) {
     const uint64_t chunks = ceil_divide(shape.build_rows, sizes.chunk_rows) + probe_chunks;
     return build_rows * shape.build_row_bytes + probe_rows * shape.probe_row_bytes +
            chunks * (groups * kCopyStartBytes + kChunkStartBytes) +
+           chunks * (kBackChunkStartBytes / partitions * spilled) +
            probe_chunks * (kProbedChunkStartBytes / partitions * (partitions - spilled)) +
            2 * sizes.chunk_rows * std::max(shape.build_row_bytes, shape.probe_row_bytes);
 }
@@ -142,11 +146,12 @@ uint64_t choose_chunk_rows(const OutOfCoreShape& shape, ChosenSizes sizes, const
     rows = std::min(fast ? kFastChunkRowsMax : kChunkRowsMax, std::max(kChunkRowsMin, rows));
     const uint64_t share = fast ? kFastChunksShare : kChunksShare;
     while (rows > kChunkRowsMin && taken_bytes(rows) > limit_bytes / 100 * share) rows /= 2;
-    if (!fast) {
-        while (rows > kChunkRowsMin && link_bytes(rows / 2) < link_bytes(rows)) rows /= 2;
-    }
     while (rows > kChunkRowsLeast && taken_bytes(rows) > limit_bytes / 2) rows /= 2;
-    return rows;
+    uint64_t best = rows;
+    for (uint64_t fewer = rows / 2; !fast && fewer >= kChunkRowsMin; fewer /= 2) {
+        if (link_bytes(fewer) < link_bytes(best)) best = fewer;
+    }
+    return best;
 }
 
 uint64_t choose_spill_bytes(const OutOfCoreShape& shape) {

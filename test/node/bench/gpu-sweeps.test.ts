@@ -36,9 +36,9 @@ describe("shares of multiprocessors", () => {
     test("are blocks of either stage of the coherent join, and those left to the staged one", () => {
         const grids = [16, 33, 66, 99, multiprocessors];
         expect(counts("grid", "triton-coherent")).toEqual([...grids, ...grids]);
-        expect(counts("gather-grid", "triton-coherent")).toEqual([16, 33, 66, 16, 33, 66]);
+        expect(counts("gather-grid", "triton-coherent")).toEqual([16, 33, 66, 99, 16, 33, 66, 99]);
         expect(counts("busy-multiprocessors", "triton")).toEqual([0, 33, 66, 99]);
-        expect(runs).toHaveLength(20);
+        expect(runs).toHaveLength(22);
     });
 
     test("have names of their own, under one limit", () => {

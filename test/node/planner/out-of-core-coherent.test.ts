@@ -2,6 +2,7 @@
 // Joins by kernels that read and write host memory: rows, sizes and predictions, from the shapes of relations alone.
 import { Bool, Decimal, Int32, Int64, Utf8, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
+import { loadProfile } from "../../../src/machine/profile.js";
 import type { Binding, EngineHandle, NativeDevice } from "../../../src/native/binding.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
@@ -125,7 +126,8 @@ describe("sizes", () => {
     });
 
     function otherBytes({ sizes, layout }: OutOfCoreStage, rows: number, limitBytes: number): number {
-        const request = { shape: layout.join, buildRows: rows, probeRows: rows, limitBytes };
+        const blockBytes = loadProfile().deviceBlockBytes;
+        const request = { shape: layout.join, buildRows: rows, probeRows: rows, limitBytes, blockBytes };
         return coherentBytes(request, sizes, { partitioner: "bulk", partitionBlocks: 0 });
     }
 
