@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -8,6 +9,7 @@
 #include "coherent_join/join_stage.hpp"
 #include "coherent_join/page_area.hpp"
 #include "coherent_join/second_pass_stage.hpp"
+#include "out_of_core/working_memory.hpp"
 
 namespace spillway::cuda {
 
@@ -44,7 +46,11 @@ class CoherentJoin::Work {
           area_(device, area_spec(device, spec, shape_, peer != nullptr), reachable(device, peer)),
           split_counts_(zeroed_split_counts()),
           build_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits),
-          probe_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits) {}
+          probe_(device, area_, shape_.rows.row_bytes(), shape_.page_rows, spec.join.sizes.radix_bits) {
+        const uint64_t more_bytes =
+            std::max(shape_.partition_bytes(device.properties(), spec), shape_.join_bytes(spec));
+        take_working_memory(device, more_bytes, device.memory().used_bytes());
+    }
 
     void build(ChunkSource& source) {
         const Clock::time_point start = Clock::now();
