@@ -33,6 +33,10 @@ constexpr int kBulkCopiesMajor = 9;
 //   512              8   266 250 241 232   282 188 114  65   282 253 225 180
 constexpr int kFarThreads = 1024;
 constexpr int kFarRowsPerThread = 4;
+// Rows of a warp that are counted for a second pass by one addition, at least, of uniform keys hardly two are; counters
+// that a warp looks for among those of its rows.
+constexpr int kCountedTogether = 4;
+constexpr uint32_t kCountedParts = 4;
 // Blocks begin at multiples of this many rows of the source: whole lines of columns of 4 bytes.
 constexpr uint64_t kSliceRows = 32;
 
