@@ -4,7 +4,7 @@
 //     --tool NAME (more than once if wanted)   only these tools
 //     --tools-only   not the suite: what the tools find is added to the receipt of its run, if that is of these sources
 //     --at-once   the suite, in two halves, and the tools side by side, on a GPU with 100 GiB; they share its time
-//     --tools-device N   the tools see another GPU, and no other one: with --at-once two GPUs halve the time
+//     --gpus N,M   with --at-once: so many times as many parts, on each of these GPUs; tools see no other one
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json
@@ -39,15 +39,18 @@ function readOptions() {
             options: {
                 filter: { type: "string", multiple: true, default: [] },
                 ...{ suite: { ...text, default: "full" }, seed: text, device: text, receipt: text },
-                ...{ architectures: text, "limit-s": { ...text, default: "1800" }, "tools-device": text },
+                ...{ architectures: text, "limit-s": { ...text, default: "1800" }, gpus: text },
                 tool: { type: "string", multiple: true, default: [] },
                 ...{ sanitize: flag, "tools-only": flag, "at-once": flag, "build-only": flag, "check-receipt": flag }
             }
         });
         const tools = values.tool.length === 0 ? sanitizers : values.tool;
         const unknown = tools.find((tool) => !sanitizers.includes(tool));
-        if (!/^\d+$/.test(values["tools-device"] ?? "0")) {
-            throw new Error(`Expected the number of a GPU for --tools-device, received '${values["tools-device"]}'.`);
+        if (!/^\d+(,\d+)*$/.test(values.gpus ?? "0")) {
+            throw new Error(`Expected numbers of GPUs such as 0,1 for --gpus but received '${values.gpus}'.`);
+        }
+        if (values.gpus !== undefined && (!values["at-once"] || values.filter.length > 0)) {
+            throw new Error("--gpus is for --at-once, without --filter: each GPU has a part of the tests.");
         }
         if (unknown !== undefined) {
             throw new Error(`Expected ${sanitizers.join(", ")} for --tool but received '${unknown}'.`);
@@ -106,16 +109,41 @@ function toolArguments(tool) {
     return tool === "memcheck" ? [...common, "--leak-check", "full", "--report-api-errors", "no"] : common;
 }
 
+const partOf = (index, parts) => ["--part", `${index + 1}/${parts}`];
+
+/** Of runs side by side, each of a part of the tests: one whose tests are those of all, and that fails if one does. */
+function joined(runs) {
+    const reports = runs.flatMap(({ report }) => report ?? []);
+    const unlike = runs.find(({ code }) => code !== 0) ?? runs[0];
+    return {
+        ...unlike,
+        lines: runs.flatMap(({ lines }) => lines),
+        report: reports.length < runs.length ? null : { ...reports[0], tests: reports.flatMap(({ tests }) => tests) },
+        seconds: Math.max(...runs.map(({ seconds }) => seconds))
+    };
+}
+
+/** The tool on one part of its tests per GPU; the only GPU that such a process sees is its number 0. */
+async function runTool(sanitizer, tool, suite, options, limitMs) {
+    const run = (seen, part, env) => {
+        const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(seen, suite), ...part];
+        return runProgram(sanitizer, args, limitMs, env);
+    };
+    if (options.gpus === undefined) return run(options, [], {});
+    const gpus = options.gpus.split(",");
+    const runs = gpus.map((gpu, index) =>
+        run({ ...options, device: "0" }, partOf(index, gpus.length), { CUDA_VISIBLE_DEVICES: gpu })
+    );
+    const ran = await Promise.all(runs);
+    const told = ran.every(({ lines }) => errorsTold(lines) !== null);
+    return { ...joined(ran), ...(told ? {} : { lines: [] }) };
+}
+
 /** racecheck takes some seconds where others take a tenth: it has a suite of its own (test/gpu/watched.hpp). */
 async function sanitize(sanitizer, tool, options, limitMs) {
     const suite = tool === "racecheck" ? "watched" : "small";
     console.log(`compute-sanitizer ${tool}, ${suite} suite:`);
-    const gpu = options["tools-device"];
-    // The only GPU that a process sees is its number 0.
-    const [env, seen] =
-        gpu === undefined ? [{}, options] : [{ CUDA_VISIBLE_DEVICES: gpu }, { ...options, device: "0" }];
-    const args = [...toolArguments(tool), programOfTool(tool), ...programArguments(seen, suite)];
-    const run = await runProgram(sanitizer, args, limitMs, env);
+    const run = await runTool(sanitizer, tool, suite, options, limitMs);
     const found = { clean: true };
     const counts = count(tool, run, found);
     const errors = errorsTold(run.lines);
@@ -125,19 +153,17 @@ async function sanitize(sanitizer, tool, options, limitMs) {
     return { tool, suite, clean: found.clean, errors: errors ?? 0, ...counts, seconds };
 }
 
-/** The suite; two halves of it side by side if all is to run at once, since most of its time is the host's. */
+/** The suite; two parts of it per GPU side by side if all is to run at once, since most of its time is the host's. */
 async function runSuite(program, options, limitMs) {
-    const args = programArguments(options, options.suite);
-    if (!options["at-once"] || options.filter.length > 0) return runProgram(program, args, limitMs);
-    const halves = ["1/2", "2/2"].map((part) => runProgram(program, [...args, "--part", part], limitMs));
-    const runs = await Promise.all(halves);
-    const reports = runs.flatMap(({ report }) => report ?? []);
-    const unlike = runs.find(({ code }) => code !== 0) ?? runs[0];
-    return {
-        ...unlike,
-        report: reports.length < runs.length ? null : { ...reports[0], tests: reports.flatMap(({ tests }) => tests) },
-        seconds: Math.max(...runs.map(({ seconds }) => seconds))
-    };
+    if (!options["at-once"] || options.filter.length > 0) {
+        return runProgram(program, programArguments(options, options.suite), limitMs);
+    }
+    const gpus = options.gpus?.split(",") ?? [options.device];
+    const runs = [...gpus, ...gpus].map((device, index) => {
+        const args = programArguments({ ...options, device }, options.suite);
+        return runProgram(program, [...args, ...partOf(index, 2 * gpus.length)], limitMs);
+    });
+    return joined(await Promise.all(runs));
 }
 
 /** One after the other or, if all are to run at once, side by side: most of their time is the host's. */

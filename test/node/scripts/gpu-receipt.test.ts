@@ -101,12 +101,21 @@ describe("a run", () => {
         expect(packed.receipt()).toMatchObject({ complete: false, tests_passed: 4, tests_failed: 1 });
     });
 
-    test("with the tools on another GPU hides all others from them", () => {
+    test("on two GPUs has the tests of all parts, and each tool sees one GPU", () => {
         using packed = new Packed();
-        const options = ["--tool", "memcheck", "--device", "2", "--tools-device"];
-        const { lines } = packed.run(green, ...options, "1");
-        expect(lines.filter((line) => line.startsWith("only GPU"))).toEqual(["only GPU 1 is seen, number 0 is used"]);
-        expect(packed.run(green, ...options, "one").stderr).toContain("the number of a GPU for --tools-device");
+        const names = ["one", "two", "three", "four", "five", "six"].map((name) => [`room: ${name}`, "passed"]);
+        const tests = Object.fromEntries(names) as Record<string, string>;
+        const options = ["--at-once", "--tool", "memcheck", "--gpus"];
+        const { lines } = packed.run({ tests }, ...options, "1,3");
+        expect(lines.at(-1)).toBe("12 passed, 0 failed");
+        const seen = lines.filter((line) => line.startsWith("only GPU")).sort();
+        expect(seen).toEqual([1, 3].map((gpu) => `only GPU ${gpu} is seen, number 0 is used`));
+        expect(packed.receipt().tests.map(({ name }) => name)).toEqual(Object.keys(tests));
+        expect(packed.receipt().sanitizers).toMatchObject([{ tool: "memcheck", clean: true, tests_passed: 6 }]);
+        const found = packed.run({ tests, errors: { memcheck: 2 } }, ...options, "1,3");
+        expect([found.status, packed.receipt().sanitizers[0]?.clean]).toEqual([1, false]);
+        expect(packed.run({ tests }, ...options, "one").stderr).toContain("numbers of GPUs such as 0,1 for --gpus");
+        expect(packed.run({ tests }, "--gpus", "0,1").stderr).toContain("--gpus is for --at-once");
     });
 
     test("of the suite, then of the tools, some at a time, makes a receipt complete", () => {
