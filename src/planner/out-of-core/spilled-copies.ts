@@ -52,7 +52,7 @@ export function copiesBack(rows: SideRows, sizes: OutOfCoreSizes): number {
     return groups * (chunks.build + chunks.probe);
 }
 
-/** What spilled rows take on their way back beside their bytes: the start of copies, and of the kernels that join them. */
+/** What spilled rows take on their way back beside their bytes: the start of copies, and of kernels that join them. */
 export function backStartMs(rows: SideRows, sizes: OutOfCoreSizes): number {
     const { build, probe } = chunksOf(rows, sizes);
     return copiesBack(rows, sizes) * copyStartMs + (build + probe) * spilledShareOf(sizes) * chunkBackMs;

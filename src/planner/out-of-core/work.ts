@@ -9,7 +9,7 @@ import type {
 import { coherentRowBytes } from "./coherent-device-bytes.js";
 import { joinPassBits, sortPassBits } from "./shared-memory.js";
 
-/** Of the multiprocessors, for kernels that gather, or have a second pass (coherent_policy.hpp in cuda/coherent_join). */
+/** Of the multiprocessors, for kernels that gather, or have a second pass: cuda/coherent_join/coherent_policy.hpp. */
 const gatherShare = 1 / 4;
 const secondPassShare = 1 / 2;
 

@@ -126,7 +126,9 @@ void add_links(Object& object, const OutOfCoreOptions& options, const OutOfCoreM
 void add_coherent_choices(Object& object, const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement) {
     const CoherentChoices& chosen = options.coherent;
     Object coherent, stages;
-    coherent.add("partitioner", gpu_test::json_text(cuda::kFarPartitionerNames[static_cast<int>(chosen.partitioner)]));
+    const char* const partitioner =
+        chosen.partitioner ? cuda::kFarPartitionerNames[static_cast<int>(*chosen.partitioner)] : "auto";
+    coherent.add("partitioner", gpu_test::json_text(partitioner));
     coherent.add("grid", chosen.partition_grid).add("gather_grid", chosen.gather_grid);
     coherent.add("gather_alone", chosen.gather_alone).add("gather_probe", chosen.gather_probe);
     coherent.add("second_pass", chosen.second_pass).add("group_rows", chosen.group_rows);

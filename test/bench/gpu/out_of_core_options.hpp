@@ -20,10 +20,10 @@ enum class FarPlace { kHost, kPeer };  // where the relations lie
 
 // Of triton-coherent alone; 0: what the join chooses.
 struct CoherentChoices {
-    cuda::FarPartitioner partitioner = cuda::FarPartitioner::kHierarchical;
+    std::optional<cuda::FarPartitioner> partitioner;  // none: the GPU's best
     uint64_t partition_grid = 0;
     uint64_t gather_grid = 0;
-    uint64_t gather_alone = 1;  // 1: gathering blocks have their multiprocessors for themselves
+    uint64_t gather_alone = 1;  // 0: blocks that gather, or have the second pass, mix with those that join
     uint64_t gather_probe = 0;  // 1: probe rows are gathered, too
     uint64_t second_pass = 1;   // of both sides; 0: build rows are indexed
     uint64_t group_rows = 0;
