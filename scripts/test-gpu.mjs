@@ -4,7 +4,8 @@
 //     --tool NAME (more than once if wanted)   only these tools
 //     --tools-only   not the suite: what the tools find is added to the receipt of its run, if that is of these sources
 //     --at-once   the suite, in two halves, and the tools side by side, on a GPU with 100 GiB; they share its time
-//     --gpus N,M   with --at-once: so many times as many parts, on each of these GPUs; tools see no other one
+//     --gpus N,M   with --at-once: two parts of the suite, and one of what each tool runs, on each of these GPUs; a
+//                  tool sees no other one
 //     --filter TEXT (more than once if wanted), --suite small|full, --seed N, --device N   of spillway_gpu_tests
 //     --architectures 80-real;90   what CMake compiles for      --limit-s N   ends a run that hangs (default: 1800)
 //     --receipt FILE               instead of test/gpu/receipt.json
@@ -135,8 +136,9 @@ async function runTool(sanitizer, tool, suite, options, limitMs) {
         run({ ...options, device: "0" }, partOf(index, gpus.length), { CUDA_VISIBLE_DEVICES: gpu })
     );
     const ran = await Promise.all(runs);
-    const told = ran.every(({ lines }) => errorsTold(lines) !== null);
-    return { ...joined(ran), ...(told ? {} : { lines: [] }) };
+    const whole = joined(ran);
+    // Summaries of other parts do not stand for the one that a part ended without.
+    return ran.every(({ lines }) => errorsTold(lines) !== null) ? whole : { ...whole, lines: [] };
 }
 
 /** racecheck takes some seconds where others take a tenth: it has a suite of its own (test/gpu/watched.hpp). */
