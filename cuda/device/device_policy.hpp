@@ -39,6 +39,9 @@ constexpr uint64_t kStagingChunkBytes = 8 * kMiB;
 constexpr int kStagingSlots = 2;
 constexpr uint64_t kStagingLimitBytes = kGiB;
 
+// Of a kernel that writes a few words to the host (published.hpp), up to some KiB.
+constexpr unsigned kPublishThreads = 256;
+
 // What "all free memory" leaves to the driver: code is loaded when a kernel first runs, and kernels that spill
 // registers get local memory for every thread that can be resident; 1 KiB per thread is more than any kernel here
 // uses. On an H200 (132 multiprocessors, 2,048 threads each) 264 + 256 MiB.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "device/published.hpp"
 #include "far_join/far_join_policy.hpp"
 #include "far_join/join_end.hpp"
 #include "far_join/slot_table.hpp"
@@ -8,7 +9,6 @@
 #include "far_join/table_kernels.hpp"
 #include "out_of_core/chunk_reader.hpp"
 #include "out_of_core/join_state.hpp"
-#include "out_of_core/published.hpp"
 #include "out_of_core/result_writer.hpp"
 #include "primitive/prefix_sum.hpp"
 

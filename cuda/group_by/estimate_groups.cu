@@ -3,11 +3,12 @@
 // column once, bound by bandwidth; the registers are in shared memory until a block ends. A look at the register tells
 // nearly every row that it changes nothing, so that hot keys cost nothing.
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <vector>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/published.hpp"
 #include "group_by/estimate_groups.hpp"
 #include "group_by/group_policy.hpp"
 #include "group_by/slot_words.cuh"
@@ -41,7 +42,9 @@ __global__ void __launch_bounds__(kEstimateThreads)
     }
 }
 
-uint64_t estimate_of(const std::vector<uint32_t>& longest) {
+using Registers = std::array<uint32_t, kRegisters>;
+
+uint64_t estimate_of(const Registers& longest) {
     double sum = 0;
     double empty = 0;
     for (const uint32_t length : longest) {
@@ -76,11 +79,7 @@ uint64_t estimate_groups(Device& device, const GroupByRequest& request) {
                static_cast<const uint64_t*>(request.key.data), request.key_valid, request.rows,
                registers.as<uint32_t>());
     }
-    std::vector<uint32_t> longest(kRegisters);
-    SPILLWAY_CUDA_CHECK(
-        cudaMemcpyAsync(longest.data(), registers.as(), registers.bytes(), cudaMemcpyDeviceToHost, stream));
-    device.synchronize();
-    return std::min(estimate_of(longest), request.rows);
+    return std::min(estimate_of(read_published<Registers>(device, registers.as())), request.rows);
 }
 
 }  // namespace spillway::cuda

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "device/device.hpp"
+#include "device/published.hpp"
 #include "group_by/aggregate_pass.cuh"
 
 namespace spillway::cuda {
@@ -26,11 +27,7 @@ struct GroupCounters {
     }
     // Waits for the device.
     static GroupCounters read(Device& device, const Allocation& memory) {
-        GroupCounters counters;
-        SPILLWAY_CUDA_CHECK(
-            cudaMemcpyAsync(&counters, memory.as(), sizeof counters, cudaMemcpyDeviceToHost, device.stream()));
-        device.synchronize();
-        return counters;
+        return read_published<GroupCounters>(device, memory.as());
     }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/published.hpp"
 #include "group_by/operands.cuh"
 #include "group_by/pack_words.hpp"
 #include "group_by/run_tiles.cuh"
@@ -108,9 +109,7 @@ KeyedRows find_keyed_rows(Device& device, const uint32_t* valid, uint64_t rows) 
     launch(count_keyed_rows, dim3(static_cast<unsigned>(blocks)), dim3(kRunThreads), 0, device.stream(), valid, rows,
            tiles, counts.as<uint64_t>());
     keyed.tile_first = first_tiles(device, counts.as<const uint64_t>(), tiles, 1);
-    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&keyed.rows, keyed.tile_first.as<const uint64_t>() + tiles, sizeof keyed.rows,
-                                        cudaMemcpyDeviceToHost, device.stream()));
-    device.synchronize();
+    keyed.rows = read_published<uint64_t>(device, keyed.tile_first.as<const uint64_t>() + tiles);
     return keyed;
 }
 

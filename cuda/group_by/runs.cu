@@ -5,6 +5,7 @@
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/published.hpp"
 #include "device/sector_bytes.hpp"
 #include "group_by/run_tiles.cuh"
 #include "group_by/runs.hpp"
@@ -78,9 +79,7 @@ Runs find_runs(Device& device, const DeviceColumn& sorted_keys, uint64_t rows) {
                rows, runs.heads.as<uint8_t>(), counts.as<uint64_t>());
     }
     runs.tile_runs = first_tiles(device, counts.as<const uint64_t>(), tiles, 1);
-    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&runs.groups, runs.tile_runs.as<const uint64_t>() + tiles, sizeof runs.groups,
-                                        cudaMemcpyDeviceToHost, stream));
-    device.synchronize();
+    runs.groups = read_published<uint64_t>(device, runs.tile_runs.as<const uint64_t>() + tiles);
     // The keys; a bit per row written and read; where groups begin.
     count_moved(device, rows * sorted_keys.width + 2 * (rows / 8) + runs.groups * sizeof(uint64_t));
     runs.begin = memory.allocate((runs.groups + 1) * sizeof(uint64_t), "where groups begin");

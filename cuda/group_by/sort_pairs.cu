@@ -6,6 +6,7 @@
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/published.hpp"
 #include "group_by/sort_pairs.hpp"
 #include "group_by/sorted_policy.hpp"
 #include "primitive/warp.cuh"
@@ -66,9 +67,7 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
         launch(find_differing_bits<uint64_t>, grid, dim3(kThreads), 0, stream, static_cast<const uint64_t*>(key.data),
                rows, bits.as<unsigned long long>());
     }
-    unsigned long long differing = 0;
-    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&differing, bits.as(), sizeof differing, cudaMemcpyDeviceToHost, stream));
-    device.synchronize();
+    const auto differing = read_published<unsigned long long>(device, bits.as());
     KeyBits found = {0, 1};
     if (differing == 0) return found;
     while ((differing >> found.begin & 1) == 0) ++found.begin;

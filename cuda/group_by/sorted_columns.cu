@@ -6,6 +6,7 @@
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/published.hpp"
 #include "group_by/dictionary.hpp"
 #include "group_by/emit_group.cuh"
 #include "group_by/group_result.hpp"
@@ -232,7 +233,8 @@ class SortedColumns {
 
     void emit() {
         const cudaStream_t stream = device_.stream();
-        const Allocation overflows = device_.memory().allocate(sizeof(uint32_t), "sums that overflow");
+        // A whole word, as it is read.
+        const Allocation overflows = device_.memory().allocate(sizeof(uint64_t), "sums that overflow");
         SPILLWAY_CUDA_CHECK(cudaMemsetAsync(overflows.as(), 0, overflows.bytes(), stream));
         // Each group's thread writes the key that it has read to the same place.
         GroupSink sink = sink_of(plan_, result_, runs_.groups);
@@ -244,9 +246,7 @@ class SortedColumns {
         } else {
             launch_emit<2>(sink);
         }
-        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(&result_.sum_overflows, overflows.as(), sizeof result_.sum_overflows,
-                                            cudaMemcpyDeviceToHost, stream));
-        device_.synchronize();
+        result_.sum_overflows = static_cast<uint32_t>(read_published<uint64_t>(device_, overflows.as()));
     }
 
     Device& device_;

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/published.hpp"
 #include "out_of_core/lone_rows.hpp"
 #include "out_of_core/out_of_core_join.hpp"
 #include "out_of_core/probe_index.hpp"
-#include "out_of_core/published.hpp"
 #include "out_of_core/result_writer.hpp"
 
 namespace spillway::cuda {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/published.hpp"
 #include "out_of_core/bloom_filter.hpp"
 #include "out_of_core/copy_ring.hpp"
 #include "out_of_core/out_of_core_join.hpp"
 #include "out_of_core/pack_rows.hpp"
-#include "out_of_core/published.hpp"
 #include "out_of_core/row_batch.hpp"
 #include "radix_partition/radix_partition.hpp"
 

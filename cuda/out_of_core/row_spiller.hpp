@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "device/device.hpp"
+#include "device/published.hpp"
 #include "out_of_core/pack_rows.hpp"
-#include "out_of_core/published.hpp"
 #include "out_of_core/spill_store.hpp"
 
 namespace spillway::cuda {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "device/published.hpp"
 #include "out_of_core/parcels.hpp"
-#include "out_of_core/published.hpp"
 #include "out_of_core_group_by/group_shape.hpp"
 #include "radix_partition/radix_partition.hpp"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "device/device_policy.hpp"
 #include "device/launch.hpp"
-#include "out_of_core/out_of_core_policy.hpp"
-#include "out_of_core/published.hpp"
+#include "device/published.hpp"
 
 namespace spillway::cuda {
 
@@ -33,9 +33,9 @@ void Published::publish(std::initializer_list<WordRange> ranges) {
     uint64_t at = 0;
     for (const WordRange& range : ranges) {
         if (at + range.words > words_max_) throw Error(ErrorCode::kInternal, "more numbers than there is room for");
-        const uint64_t blocks = std::min<uint64_t>((range.words + kOutOfCoreThreads - 1) / kOutOfCoreThreads,
+        const uint64_t blocks = std::min<uint64_t>((range.words + kPublishThreads - 1) / kPublishThreads,
                                                    device_.properties().multiprocessors);
-        launch(publish_words, dim3(static_cast<unsigned>(blocks)), dim3(kOutOfCoreThreads), 0, device_.stream(),
+        launch(publish_words, dim3(static_cast<unsigned>(blocks)), dim3(kPublishThreads), 0, device_.stream(),
                static_cast<const uint64_t*>(range.data), words_.as<uint64_t>() + at, range.words);
         at += range.words;
     }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <initializer_list>
+#include <type_traits>
 
 #include "device/device.hpp"
 
@@ -14,7 +16,7 @@ struct WordRange {
 };
 
 // Small arrays on their way from kernels to the host: a kernel writes them into pinned memory, for a copy would wait in
-// the copy engine's queue behind spilled rows.
+// the copy engine's queue behind whatever leaves the device then, such as results and spilled rows, for milliseconds.
 class Published {
   public:
     Published(Device& device, uint64_t words_max);
@@ -34,5 +36,16 @@ class Published {
     PinnedBlock words_;
     Event written_;
 };
+
+// A number, or some, that kernels on the device's stream leave at `data`, whole words of 8 bytes. Waits for them.
+template <class T>
+T read_published(Device& device, const void* data) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % 8 == 0);
+    Published published(device, sizeof(T) / 8);
+    published.publish({{data, sizeof(T) / 8}});
+    T value;
+    std::memcpy(&value, published.wait(), sizeof(T));
+    return value;
+}
 
 }  // namespace spillway::cuda
