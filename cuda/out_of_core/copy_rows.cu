@@ -39,8 +39,7 @@ void copy_rows(Device& device, Parcels& parcels, const uint32_t* from, uint32_t*
     first_tile.push_back(tiles);
     if (tiles == 0) return;
     count_moved(device, 2 * rows * row_words * sizeof(uint32_t));
-    const RowCopy* const sent = parcels.send(copies);
-    const uint64_t* const tiles_sent = parcels.send(first_tile);
+    const auto [sent, tiles_sent] = parcels.send_together(copies, first_tile);
     const dim3 grid(static_cast<unsigned>(tiles));
     const dim3 block(kOutOfCoreThreads);
     if (row_words % 4 == 0) {

@@ -98,7 +98,7 @@ uint64_t JoinShape::device_bytes(const OutOfCoreSpec& spec) const {
     // Counters of the index, of 2^8 regions per partition: five words each.
     bytes += 5 * sizeof(uint64_t) * (partitions << kPassBitsMax);
     // Lists on their way, scratch of prefix sums, extremes of fields, and what rounding up takes.
-    const uint64_t lists = (partitions + sizes.chunk_rows / std::max<uint64_t>(sizes.page_rows, 1)) * 64;
+    const uint64_t lists = (partitions + sizes.chunk_rows / std::max<uint64_t>(sizes.page_rows, 1)) * 96;
     return bytes + kParcelSlots * lists + 2 * partitions * kCodeFieldsMax * sizeof(FieldExtremes) + index_rows / 8 +
            (16ULL << 20);
 }

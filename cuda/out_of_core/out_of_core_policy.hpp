@@ -46,6 +46,7 @@ constexpr uint32_t kWindowBlocks = 16;
 
 // Small arrays on their way from host to kernels at once (parcels.hpp).
 constexpr uint32_t kParcelSlots = 16;
+constexpr uint64_t kParcelAlignBytes = 16;
 
 // Bits of a key in the Bloom filter's word of 64: with 8 keys to a word two of five bits are set, and 4 % of other keys
 // pass; more bits pass as many, for they fill the word. Not measured against others yet.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <tuple>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
@@ -23,11 +24,11 @@ struct FragmentCodes {
 
 FragmentCodes send(Parcels& parcels, const FragmentSet& set) {
     FragmentCodes codes;
-    codes.tiles = send_pieces(parcels, set.pieces);
-    codes.first_word = parcels.send(set.first_word);
-    codes.group_words = parcels.send(set.group_words);
-    codes.bits = parcels.send(set.bits);
-    codes.base = parcels.send(set.base);
+    const std::vector<uint64_t> first_tile = first_tiles_of(set.pieces);
+    std::tie(codes.tiles.piece, codes.tiles.first_tile, codes.first_word, codes.group_words, codes.bits, codes.base) =
+        parcels.send_together(set.pieces, first_tile, set.first_word, set.group_words, set.bits, set.base);
+    codes.tiles.pieces = set.pieces.size();
+    codes.tiles.tiles = first_tile.back();
     return codes;
 }
 

@@ -8,12 +8,18 @@ namespace spillway::cuda {
 
 namespace {
 
+static_assert(sizeof(uint4) == kParcelAlignBytes);
+
 // Reads each word once over the link and writes it once.
-__global__ void fetch_words(const uint32_t* from, uint32_t* to, uint64_t words) {
+__global__ void fetch_words(const uint4* from, uint4* to, uint64_t words) {
     const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
     for (uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < words; i += step) {
         to[i] = from[i];
     }
+}
+
+uint64_t padded(uint64_t bytes) {
+    return (bytes + kParcelAlignBytes - 1) / kParcelAlignBytes * kParcelAlignBytes;
 }
 
 }  // namespace
@@ -28,28 +34,34 @@ Parcels::~Parcels() {
     }
 }
 
-const void* Parcels::send_bytes(const void* from, uint64_t bytes) {
-    if (bytes == 0) return nullptr;
+void Parcels::send_parts(const Part* parts, size_t count, const void** sent) {
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < count; ++i) bytes += padded(parts[i].bytes);
+    if (bytes == 0) return;
     Slot& slot = slots_[next_];
     next_ = (next_ + 1) % slots_.size();
     slot.fetched.synchronize();
-    const uint64_t padded = (bytes + 3) / 4 * 4;
-    if (slot.host.bytes() < padded) {
+    if (slot.host.bytes() < bytes) {
         // Half as much again, for arrays of later chunks are a little longer.
-        const uint64_t room = padded + padded / 2;
+        const uint64_t room = padded(bytes + bytes / 2);
         slot.host.reset();
         slot.device.reset();
         slot.host = device_.staging().allocate(room, "arrays for kernels");
         slot.device = device_.memory().allocate(room, "arrays for kernels");
     }
-    std::memcpy(slot.host.as(), from, bytes);
-    const uint64_t words = padded / 4;
+    uint64_t at = 0;
+    for (size_t i = 0; i < count; ++i) {
+        if (parts[i].bytes == 0) continue;
+        std::memcpy(slot.host.as<uint8_t>() + at, parts[i].from, parts[i].bytes);
+        sent[i] = slot.device.as<uint8_t>() + at;
+        at += padded(parts[i].bytes);
+    }
+    const uint64_t words = bytes / sizeof(uint4);
     const auto blocks = static_cast<unsigned>(
         std::min<uint64_t>((words + kOutOfCoreThreads - 1) / kOutOfCoreThreads, device_.properties().multiprocessors));
-    launch(fetch_words, dim3(blocks), dim3(kOutOfCoreThreads), 0, device_.stream(), slot.host.as<const uint32_t>(),
-           slot.device.as<uint32_t>(), words);
+    launch(fetch_words, dim3(blocks), dim3(kOutOfCoreThreads), 0, device_.stream(), slot.host.as<const uint4>(),
+           slot.device.as<uint4>(), words);
     slot.fetched.record(device_.stream());
-    return slot.device.as();
 }
 
 }  // namespace spillway::cuda

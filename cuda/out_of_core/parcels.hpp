@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "device/device.hpp"
@@ -20,20 +23,38 @@ class Parcels {
     Parcels(const Parcels&) = delete;
     Parcels& operator=(const Parcels&) = delete;
 
-    // In device memory; stays until as many further arrays have been sent as there are slots. nullptr for an empty one.
+    // In device memory; stays until as many further parcels have been sent as there are slots. nullptr for an empty
+    // one.
     template <class T>
     const T* send(const std::vector<T>& values) {
-        static_assert(std::is_trivially_copyable_v<T> && alignof(T) <= 16);
-        return static_cast<const T*>(send_bytes(values.data(), values.size() * sizeof(T)));
+        return std::get<0>(send_together(values));
+    }
+    // Several arrays in one parcel. Each parcel is a kernel of some 3 us that the next one waits for.
+    template <class... T>
+    std::tuple<const T*...> send_together(const std::vector<T>&... values) {
+        static_assert(((std::is_trivially_copyable_v<T> && alignof(T) <= kParcelAlignBytes) && ...));
+        const std::array<Part, sizeof...(T)> parts = {Part{values.data(), values.size() * sizeof(T)}...};
+        std::array<const void*, sizeof...(T)> sent{};
+        send_parts(parts.data(), parts.size(), sent.data());
+        return typed<T...>(sent, std::index_sequence_for<T...>());
     }
 
   private:
+    struct Part {
+        const void* from;
+        uint64_t bytes;
+    };
     struct Slot {
         PinnedBlock host;
         Allocation device;
         Event fetched;
     };
-    const void* send_bytes(const void* from, uint64_t bytes);
+    template <class... T, size_t... at>
+    static std::tuple<const T*...> typed(const std::array<const void*, sizeof...(T)>& sent,
+                                         std::index_sequence<at...>) {
+        return {static_cast<const T*>(sent[at])...};
+    }
+    void send_parts(const Part* parts, size_t count, const void** sent);
 
     Device& device_;
     std::vector<Slot> slots_;

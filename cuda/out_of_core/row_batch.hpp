@@ -31,7 +31,8 @@ struct PieceTiles {
     uint64_t tiles = 0;
 };
 
-inline PieceTiles send_pieces(Parcels& parcels, const std::vector<RowPiece>& pieces) {
+// The first tile of each piece, and the number of all tiles behind them.
+inline std::vector<uint64_t> first_tiles_of(const std::vector<RowPiece>& pieces) {
     std::vector<uint64_t> first_tile;
     first_tile.reserve(pieces.size() + 1);
     uint64_t tiles = 0;
@@ -40,8 +41,14 @@ inline PieceTiles send_pieces(Parcels& parcels, const std::vector<RowPiece>& pie
         tiles += (piece.rows + kTileRows - 1) / kTileRows;
     }
     first_tile.push_back(tiles);
-    if (tiles == 0) return {};
-    return {parcels.send(pieces), parcels.send(first_tile), pieces.size(), tiles};
+    return first_tile;
+}
+
+inline PieceTiles send_pieces(Parcels& parcels, const std::vector<RowPiece>& pieces) {
+    const std::vector<uint64_t> first_tile = first_tiles_of(pieces);
+    if (first_tile.back() == 0) return {};
+    const auto [piece, first] = parcels.send_together(pieces, first_tile);
+    return {piece, first, pieces.size(), first_tile.back()};
 }
 
 }  // namespace spillway::cuda

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <tuple>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
@@ -115,9 +116,10 @@ void RowIndex::build(const std::vector<uint64_t>& partitions) {
         lists.insert(lists.end(), pages.begin(), pages.end());
     }
     if (buckets * sizeof(uint32_t) > buckets_.bytes()) throw Error(ErrorCode::kInternal, "more buckets than planned");
-    launch(set_directory, dim3(blocks_of(partitions_)), dim3(kOutOfCoreThreads), 0, device_.stream(),
-           parcels_.send(directory), directory_.as<IndexedPartition>(), partitions_);
-    launch(set_pages, dim3(blocks_of(lists.size())), dim3(kOutOfCoreThreads), 0, device_.stream(), parcels_.send(lists),
+    const auto [sent_directory, sent_lists] = parcels_.send_together(directory, lists);
+    launch(set_directory, dim3(blocks_of(partitions_)), dim3(kOutOfCoreThreads), 0, device_.stream(), sent_directory,
+           directory_.as<IndexedPartition>(), partitions_);
+    launch(set_pages, dim3(blocks_of(lists.size())), dim3(kOutOfCoreThreads), 0, device_.stream(), sent_lists,
            page_lists_.as<uint32_t>(), lists.size());
     // Partitions without rows have empty buckets; the others write all of theirs.
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(buckets_.as(), 0, buckets * sizeof(uint32_t), device_.stream()));
@@ -171,21 +173,21 @@ void RowIndex::sort(const SortPlan& plan) {
     const uint64_t regions = static_cast<uint64_t>(plan.indexed.size()) << split_bits_;
     const Allocation counts = device_.memory().allocate((regions + 1) * sizeof(uint64_t), "histogram");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(counts.as(), 0, (regions + 1) * sizeof(uint64_t), device_.stream()));
-    const uint64_t* const begin = parcels_.send(plan.begin);
-    const uint64_t* const end = parcels_.send(plan.end);
-    const uint64_t* const parent = parcels_.send(plan.parent);
-    const uint64_t* const first_tile = parcels_.send(plan.first_tile);
-    const IndexedPartition* const indexed = parcels_.send(plan.indexed);
-    const uint64_t* const first_of_batch = parcels_.send(plan.first_of_batch);
+    // No structured binding: lambdas of C++17 do not capture its names.
+    RowRegions all;
+    const IndexedPartition* indexed = nullptr;
+    const uint64_t* first_of_batch = nullptr;
+    std::tie(all.begin, all.end, all.parent, all.first_tile, indexed, first_of_batch) =
+        parcels_.send_together(plan.begin, plan.end, plan.parent, plan.first_tile, plan.indexed, plan.first_of_batch);
     const auto regions_of = [&](const SortBatch& batch) {
         RowRegions in;
         in.rows = pages_.data();
         in.regions = batch.regions;
         in.total_rows = batch.rows;
-        in.begin = begin + batch.first_region;
-        in.end = end + batch.first_region;
-        in.parent = parent + batch.first_region;
-        in.first_tile = first_tile + batch.first_tile;
+        in.begin = all.begin + batch.first_region;
+        in.end = all.end + batch.first_region;
+        in.parent = all.parent + batch.first_region;
+        in.first_tile = all.first_tile + batch.first_tile;
         return in;
     };
     const auto done = static_cast<int>(radix_bits_);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <tuple>
+
 #include "out_of_core_group_by/group_merger.hpp"
 
 namespace spillway::cuda {
@@ -25,8 +27,11 @@ uint64_t GroupMerger::load(const uint32_t* rows, const std::vector<RowPiece>& pi
         throw Error(ErrorCode::kInternal, "more partial rows are to be aggregated at once than there is room for");
     }
     RowsToColumns pass;
-    pass.tiles = send_pieces(parcels_, pieces);
-    pass.first_row = parcels_.send(first_row);
+    const std::vector<uint64_t> first_tile = first_tiles_of(pieces);
+    std::tie(pass.tiles.piece, pass.tiles.first_tile, pass.first_row) =
+        parcels_.send_together(pieces, first_tile, first_row);
+    pass.tiles.pieces = pieces.size();
+    pass.tiles.tiles = first_tile.back();
     pass.rows = rows;
     pass.row_words = shape_.code.row_words;
     pass.radix_bits = shape_.code.radix_bits;

@@ -126,7 +126,7 @@ uint64_t GroupShape::device_bytes(const OutOfCoreGroupBySpec& spec) const {
     bytes += kGroupByRowsPerRow * sizes.merge_rows * row_bytes + gaps;
     bytes += sizes.result_slots * GroupWriter::slot_bytes(*this, spec.null_group, sizes.result_rows);
     // Lists on their way, extremes of fields, tables of a group-by at least, and what rounding up takes.
-    const uint64_t lists = (partitions + sizes.merge_rows / sizes.page_rows) * 64;
+    const uint64_t lists = (partitions + sizes.merge_rows / sizes.page_rows) * 96;
     return bytes + kParcelSlots * lists + 2 * partitions * (kCodeFieldsMax * sizeof(FieldExtremes) + 256) +
            (32ULL << 20);
 }

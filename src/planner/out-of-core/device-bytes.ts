@@ -86,7 +86,7 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
         shape.result === "rows"
             ? sizes.resultSlots * resultBytes(shape, sizes.resultRows) + 2 * ((tiles * tileRows) / groupRows + 1) * 8
             : 0;
-    const lists = (partitions + Math.floor(chunkRows / Math.max(1, pageRows))) * 64;
+    const lists = (partitions + Math.floor(chunkRows / Math.max(1, pageRows))) * 96;
     return (
         chunkSlots * slotBytes +
         (1 + passes) * partitioned +

@@ -78,7 +78,7 @@ export function groupDeviceBytes(spec: GroupSpec, sizes: OutOfCoreGroupSizes): n
     const slotBytes = Math.max(runBytes, groupChunkBytes(spec, chunkRows));
     const passes = radixBits > passBitsMax ? 2 : 1;
     const gaps = partitions * regionAlignRows * rowBytes;
-    const lists = (partitions + Math.floor(mergeRows / pageRows)) * 64;
+    const lists = (partitions + Math.floor(mergeRows / pageRows)) * 96;
     return (
         chunkSlots * slotBytes +
         (1 + passes) * (chunkRows * rowBytes + gaps) +
