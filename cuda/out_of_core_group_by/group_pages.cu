@@ -77,8 +77,9 @@ void GroupPages::make_room(const std::vector<RowPiece>& pieces, RowSpiller& spil
         }
         return wanted_pages(kept);
     };
-    while (wanted() > pages_.free_pages()) {
-        if (compact()) continue;
+    const auto has_room = [&] { return wanted() <= pages_.free_pages(); };
+    while (!has_room()) {
+        if (compact(has_room)) continue;
         const std::vector<uint64_t> leaving = leaving_partitions(pages_, resident_, wanted);
         for (const uint64_t p : leaving) groups_[p] = 0;
         evict_rows(pages_, leaving, kSide, {scratch(), chunk_rows_, shape_.code.row_words}, spiller);
@@ -159,23 +160,27 @@ bool GroupPages::fits_merger(const std::vector<uint64_t>& partitions, uint64_t m
     return rows_of(partitions) + pages_.rows(more) <= merger_.rows_max();
 }
 
-bool GroupPages::compact() {
+bool GroupPages::may_shrink(uint64_t partition) const {
+    return pages_.pages(partition).size() >= 2 && pages_.rows(partition) >= 2 * groups_[partition];
+}
+
+// On from where the last one ended: partitions that were not aggregated for longest have most rows of equal keys.
+bool GroupPages::compact(const std::function<bool()>& has_room) {
     const uint64_t free_before = pages_.free_pages();
     bool pays = true;
     bool paid = false;
-    std::vector<uint64_t> some;
-    const auto compact_them = [&] {
+    for (uint64_t looked_at = 0; pays && !has_room();) {
+        std::vector<uint64_t> some;
+        for (; looked_at < shape_.partitions; ++looked_at, next_ = (next_ + 1) % shape_.partitions) {
+            if (!may_shrink(next_)) continue;
+            if (!some.empty() && !fits_merger(some, next_)) break;
+            some.push_back(next_);
+        }
+        if (some.empty()) break;
         device_.check_cancelled();
         pays = compact_some(some);
         paid = paid || pays;
-        some.clear();
-    };
-    for (uint64_t p = 0; p < shape_.partitions && pays; ++p) {
-        if (pages_.pages(p).size() < 2 || pages_.rows(p) < 2 * groups_[p]) continue;
-        if (!some.empty() && !fits_merger(some, p)) compact_them();
-        some.push_back(p);
     }
-    if (pays && !some.empty()) compact_them();
     return paid && pages_.free_pages() > free_before;
 }
 

@@ -15,9 +15,10 @@
 namespace spillway::cuda {
 
 // Partial rows between device memory and the spill store. When pages run out, partitions whose rows may be those of
-// half as many groups are aggregated again where they lie; only when that does not help the last resident partition
-// leaves. A partition is looked at again when it has twice as many rows as its groups were, so that all of this costs a
-// constant number of passes over the rows.
+// half as many groups are aggregated again where they lie, one after the other and no more of them than the next chunk
+// needs, so that chunks on the link never wait for all of them; only when that does not help the last resident
+// partition leaves. A partition is looked at again when it has twice as many rows as its groups were, so that all of
+// this costs a constant number of passes over the rows.
 class GroupPages {
   public:
     GroupPages(Device& device, Parcels& parcels, const GroupShape& shape, const OutOfCoreGroupSizes& sizes,
@@ -33,8 +34,9 @@ class GroupPages {
     // Rows that came back from the store.
     bool has_room_for(const std::vector<RowPiece>& pieces) const;
     void append(const RowBatch& batch);
-    // Aggregates what may become half as much, as long as it does. False: nothing did, or no page became free.
-    bool compact();
+    // Aggregates what may become half as much, as long as it does, until there is room. False: nothing did, or no page
+    // became free.
+    bool compact(const std::function<bool()>& has_room);
     // The same of one partition that came back and cannot leave again: a part of the pages is enough. False: no page
     // became free, or none would.
     bool compact_alone(uint64_t partition);
@@ -56,6 +58,7 @@ class GroupPages {
     std::vector<RowPiece> front(uint64_t partition, uint64_t pages) const;
     std::vector<RowPiece> pieces_of(const std::vector<uint64_t>& partitions) const;
     uint64_t rows_of(const std::vector<uint64_t>& partitions) const;
+    bool may_shrink(uint64_t partition) const;
     bool fits_merger(const std::vector<uint64_t>& partitions, uint64_t more) const;
     void replace(uint64_t partition, const std::function<PackedGroups(const std::vector<RowPiece>&)>& make);
     void compact_large(uint64_t partition);
@@ -72,6 +75,7 @@ class GroupPages {
     Allocation scratch_;
     std::vector<uint8_t> resident_;  // of each partition: 1 = it is
     std::vector<uint64_t> groups_;   // rows that were left when it was aggregated last
+    uint64_t next_ = 0;              // partition to be aggregated: of all it has waited longest
     uint64_t compacted_rows_ = 0;
 };
 

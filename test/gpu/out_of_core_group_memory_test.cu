@@ -46,6 +46,18 @@ GPU_TEST("out-of-core group-by: few groups never leave device memory") {
     }
 }
 
+GPU_TEST("out-of-core group-by: no more is aggregated again than the next chunk needs") {
+    const uint64_t rows = 20000;
+    const OutOfCoreGroupCheck check(keyed_values(drawn_keys(rows, 1000, test_seed())), kSumAndCount);
+    // 64 partitions of five pages, and room for all but the last chunk or two.
+    OutOfCoreGroupSizes sizes = ample_group_sizes(0, 6);
+    sizes.pages = (rows - sizes.chunk_rows) / sizes.page_rows + 32;
+    const OutOfCoreGroupByReport report = check.run(never_grouped(sizes), "the last chunk finds no room");
+    CHECK_EQ(report.spilled_rows, 0);
+    CHECK(report.compacted_rows > 0);
+    CHECK(2 * report.compacted_rows < rows);
+}
+
 GPU_TEST("out-of-core group-by: chunks of many groups are left as they are after a look at the first") {
     const uint64_t rows = 4000;
     const OutOfCoreGroupCheck check(keyed_values(sparse_keys(rows, test_seed())), kSumAndCount);
