@@ -137,7 +137,7 @@ void ChunkReader::partition(const Filled& filled, const Wants& wants, Work& work
     if (work.has_extremes) {
         work.extremes = device_.memory().allocate(extremes * sizeof(FieldExtremes), "extremes of fields");
         find_extremes(device_, layout_, work.rows.data.as<const uint32_t>(), work.rows.begin.as<const uint64_t>(),
-                      work.rows.end.as<const uint64_t>(), partitions, work.extremes.as<FieldExtremes>());
+                      work.rows.end.as<const uint64_t>(), partitions, relation.rows, work.extremes.as<FieldExtremes>());
     }
     const uint64_t keyless = work.keyless.data ? 1 : 0;
     work.published.publish({{work.rows.begin.as(), partitions},

@@ -93,17 +93,26 @@ __device__ inline uint32_t transpose_bits(uint32_t word) {
     return word;
 }
 
+// Most warps find nothing less or greater than what is there: a look costs them less than an addition that has to wait
+// for those of others.
+__device__ inline void widen_extremes(FieldExtremes* found, uint64_t least, uint64_t greatest) {
+    if (least < __ldcg(&found->least)) {
+        atomicMin(reinterpret_cast<unsigned long long*>(&found->least), static_cast<unsigned long long>(least));
+    }
+    if (greatest > __ldcg(&found->greatest)) {
+        atomicMax(reinterpret_cast<unsigned long long*>(&found->greatest), static_cast<unsigned long long>(greatest));
+    }
+}
+
+// Of every `step`-th row from `first` on, which differs from thread to thread.
 template <int kKeyWords>
-__global__ void extremes_kernel(CodeLayout layout, const uint32_t* rows, const uint64_t* begin, const uint64_t* end,
-                                FieldExtremes* extremes) {
-    const uint64_t partition = blockIdx.x;
-    const uint64_t last = end[partition];
-    const uint64_t step = static_cast<uint64_t>(gridDim.y) * blockDim.x;
+__device__ inline void add_extremes(const CodeLayout& layout, const uint32_t* rows, uint64_t first, uint64_t last,
+                                    uint64_t step, FieldExtremes* found) {
     for (uint32_t f = 0; f < layout.fields; ++f) {
         const CodeField field = layout.field[f];
         uint64_t least = ~0ULL;
         uint64_t greatest = 0;
-        for (uint64_t i = begin[partition] + blockIdx.y * blockDim.x + threadIdx.x; i < last; i += step) {
+        for (uint64_t i = first; i < last; i += step) {
             uint64_t value = load_field(rows + i * layout.row_words, field);
             if (f == 0) value = unmixed<kKeyWords>(value);
             value = ordered(value, field.width);
@@ -115,10 +124,36 @@ __global__ void extremes_kernel(CodeLayout layout, const uint32_t* rows, const u
             least = min(least, __shfl_xor_sync(kFullWarp, least, distance));
             greatest = max(greatest, __shfl_xor_sync(kFullWarp, greatest, distance));
         }
-        if (lane_index() != 0 || least > greatest) continue;
-        FieldExtremes* const found = extremes + partition * layout.fields + f;
-        atomicMin(reinterpret_cast<unsigned long long*>(&found->least), static_cast<unsigned long long>(least));
-        atomicMax(reinterpret_cast<unsigned long long*>(&found->greatest), static_cast<unsigned long long>(greatest));
+        if (lane_index() == 0 && least <= greatest) widen_extremes(found + f, least, greatest);
+    }
+}
+
+// gridDim.y blocks for each partition, up to so many of its rows. What a partition with a frequent key has beyond them
+// is shared out among the first blocks of all partitions: all others would wait for its own.
+template <int kKeyWords>
+__global__ void extremes_kernel(CodeLayout layout, const uint32_t* rows, const uint64_t* begin, const uint64_t* end,
+                                uint64_t rows_max, uint32_t helpers, FieldExtremes* extremes) {
+    __shared__ uint32_t large[kWarps];
+    const uint64_t own = begin[blockIdx.x];
+    add_extremes<kKeyWords>(layout, rows, own + blockIdx.y * blockDim.x + threadIdx.x,
+                            min(end[blockIdx.x], own + rows_max), static_cast<uint64_t>(gridDim.y) * blockDim.x,
+                            extremes + blockIdx.x * layout.fields);
+    if (blockIdx.y >= helpers) return;
+    const uint64_t thread = (static_cast<uint64_t>(blockIdx.y) * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x;
+    const uint64_t threads = static_cast<uint64_t>(helpers) * gridDim.x * blockDim.x;
+    for (uint64_t first = 0; first < gridDim.x; first += blockDim.x) {
+        const uint64_t mine = first + threadIdx.x;
+        const uint32_t found = __ballot_sync(kFullWarp, mine < gridDim.x && end[mine] > begin[mine] + rows_max);
+        if (lane_index() == 0) large[warp_index()] = found;
+        __syncthreads();
+        for (uint32_t warp = 0; warp < kWarps; ++warp) {
+            for (uint32_t lanes = large[warp]; lanes != 0; lanes &= lanes - 1) {
+                const uint64_t partition = first + warp * kWarpThreads + __ffs(static_cast<int>(lanes)) - 1;
+                add_extremes<kKeyWords>(layout, rows, begin[partition] + rows_max + thread, end[partition], threads,
+                                        extremes + partition * layout.fields);
+            }
+        }
+        __syncthreads();
     }
 }
 
@@ -211,15 +246,17 @@ __global__ void unpack_kernel(CodeLayout layout, const uint32_t* packed, Fragmen
 }  // namespace
 
 void find_extremes(Device& device, const CodeLayout& layout, const uint32_t* rows, const uint64_t* begin,
-                   const uint64_t* end, uint64_t partitions, FieldExtremes* extremes) {
+                   const uint64_t* end, uint64_t partitions, uint64_t all_rows, FieldExtremes* extremes) {
     const uint64_t count = partitions * layout.fields;
     const auto blocks =
         static_cast<unsigned>(std::max<uint64_t>(kPartitionExtremesBlocks, kExtremesBlocks / partitions));
+    const uint64_t rows_max = kExtremesOwnShare * (all_rows / partitions + 1);
+    const auto helpers = static_cast<uint32_t>(std::min<uint64_t>(blocks, kExtremesBlocks / partitions + 1));
     launch(clear_extremes, dim3(static_cast<unsigned>((count + kOutOfCoreThreads - 1) / kOutOfCoreThreads)),
            dim3(kOutOfCoreThreads), 0, device.stream(), extremes, count);
     launch(layout.key_words == 1 ? extremes_kernel<1> : extremes_kernel<2>,
            dim3(static_cast<unsigned>(partitions), blocks), dim3(kOutOfCoreThreads), 0, device.stream(), layout, rows,
-           begin, end, extremes);
+           begin, end, rows_max, helpers, extremes);
 }
 
 void pack_rows(Device& device, Parcels& parcels, const CodeLayout& layout, const uint32_t* rows, const FragmentSet& set,

@@ -54,12 +54,16 @@ void RowSpiller::spill_later(int side, const uint32_t* rows, const std::vector<R
     const CodeLayout& layout = layouts_[side];
     std::vector<uint64_t> bounds;
     for (const RowPiece& piece : pieces) bounds.push_back(piece.begin);
-    for (const RowPiece& piece : pieces) bounds.push_back(piece.begin + piece.rows);
+    uint64_t rows_in_all = 0;
+    for (const RowPiece& piece : pieces) {
+        bounds.push_back(piece.begin + piece.rows);
+        rows_in_all += piece.rows;
+    }
     const uint64_t count = pieces.size();
     const Allocation found =
         device_.memory().allocate(count * layout.fields * sizeof(FieldExtremes), "extremes of fields");
     const uint64_t* const sent = parcels_.send(bounds);
-    find_extremes(device_, layout, rows, sent, sent + count, count, found.as<FieldExtremes>());
+    find_extremes(device_, layout, rows, sent, sent + count, count, rows_in_all, found.as<FieldExtremes>());
     extremes_.publish({{found.as(), 2 * count * layout.fields}});
     later_ = {side, rows, pieces};
 }

@@ -130,7 +130,7 @@ std::vector<FieldExtremes> found_extremes(const SampleRows& sample, const Device
     const DeviceArray<uint64_t> end_there = upload(end);
     const DeviceArray<FieldExtremes> found(begin.size() * sample.layout.fields);
     cuda::find_extremes(test_device(), sample.layout, rows.data(), begin_there.data(), end_there.data(), begin.size(),
-                        found.data());
+                        sample.rows(), found.data());
     test_device().synchronize();
     return download(found);
 }
@@ -201,6 +201,14 @@ GPU_TEST("out-of-core pack: many fragments of few rows") {
     for (uint64_t f = 0; f < small_or_full(200, 3000); ++f) lengths.push_back(1 + random64(test_seed(), f) % 70);
     check_packing(SampleRows(8, {8}, 6, lengths), "many fragments");
     check_packing(SampleRows(4, {1}, 3, lengths), "many fragments of padded rows");
+}
+
+GPU_TEST("out-of-core pack: some fragments that have most rows") {
+    std::vector<uint64_t> lengths;
+    for (uint64_t f = 0; f < 600; ++f) lengths.push_back(1 + random64(test_seed(), f) % 7);
+    for (const size_t f : {0U, 255U, 256U, 599U}) lengths[f] = small_or_full(3001, 70001) + f;
+    check_packing(SampleRows(8, {8}, 6, lengths), "four long fragments");
+    check_packing(SampleRows(4, {2, 1}, 3, lengths), "four long fragments of padded rows");
 }
 
 GPU_TEST("out-of-core pack: fields of 0 and of all bits") {
