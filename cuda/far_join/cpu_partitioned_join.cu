@@ -72,7 +72,7 @@ class CpuPartitionedJoin final : public FarJoin {
 
     // Neighbouring partitions join together, as many as fit the pages or make work for some chunks' time.
     void plan_groups() {
-        const uint64_t rows_max = kGroupChunks * spec_.sizes.chunk_rows;
+        const uint64_t rows_max = kGroupChunksApart * spec_.sizes.chunk_rows;
         Group group;
         uint64_t rows = 0;
         uint64_t pages = 0;

@@ -90,7 +90,7 @@ FarPartitions far_partition(Device& device, const FarRelation& relation, const F
                             const FarPartitionOptions& options);
 
 // The fastest that the device has for so many bits: kBulk from compute capability 9.0 on, where it was so end to end
-// over PCIe and NVLink (docs/out-of-core.md), else kHierarchical.
+// over PCIe and NVLink (docs/out-of-core-measured.md), else kHierarchical.
 FarPartitioner best_far_partitioner(const DeviceProperties& properties, uint32_t column_bytes, int radix_bits);
 
 // Radix bits that the shared memory of a block allows.

@@ -34,7 +34,9 @@ bool copy_batch(const CopyRing::Copies& copies, cudaStream_t stream) {
 
 // Memory that is not pinned is left to the copies that have always taken it.
 CopyRing::CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes)
-    : device_(device), slot_bytes_(slot_bytes), can_batch_(device.staging().placement() == HostPlacement::kPinned) {
+    : device_(device),
+      slot_bytes_(slot_bytes),
+      can_batch_(CUDART_VERSION >= 13000 && device.staging().placement() == HostPlacement::kPinned) {
     if (slots < 2) throw Error(ErrorCode::kInvalid, "a ring of chunks has two slots at least");
     slots_.resize(slots);
     for (Slot& slot : slots_) slot.memory = device.memory().allocate(slot_bytes, "chunks on their way");

@@ -37,6 +37,8 @@ class CopyRing {
     // Of memory that stays as it is until the slot has been copied: enqueued together with others, when there are many
     // or the slot is filled.
     void copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
+    // Whether they are: else each copy is a call, of which many small ones keep the link waiting.
+    bool copies_together() const { return can_batch_; }
     void filled(uint32_t slot);  // enqueues what is left of its copies
     // Later work on the device's stream waits for the slot's copies, and has read them all when emptied() is called.
     void wait_on_device(uint32_t slot);

@@ -57,10 +57,14 @@ constexpr int kFilterBits = 4;
 // Packed runs on their way to the host at once, one is packed meanwhile.
 constexpr uint32_t kRunBuffers = 2;
 
-// Build rows of spilled partitions that are indexed together, in chunks, if one partition has no more: while they are
-// sorted no room becomes free for what is on the link, and the ring has room for some chunks only. What comes back of a
-// run is one copy per group.
-constexpr uint64_t kGroupChunks = 16;
+// Build rows of spilled partitions that are indexed together, in chunks, if one partition has no more. While they come
+// back no results leave, and while they are indexed or results leave no more comes than the ring has room for: with
+// some more chunks than that the two directions of the link take turns. H200, groups of 2, 4 and 16 chunks, ms that
+// spilled rows took: 2^29 x 2^29, 4 GiB 83, 82, 91; 1 GiB 141, 126, 138; 2^30 x 2^30 with result rows, 16 GiB 108, 111,
+// 127.
+constexpr uint64_t kGroupChunks = 4;
+// ... where what comes back of a run, a copy per group, has a call of its own (CopyRing::copies_together()).
+constexpr uint64_t kGroupChunksApart = 16;
 
 // Copies of spilled rows that are enqueued by one call, where the driver has one for many. H200 over PCIe 5, pieces of
 // pinned memory of 64, 128, 256, 512 KiB and 1 MiB, GB/s: each by a call of its own 16, 25, 34, 42, 47; 16 at once 47,

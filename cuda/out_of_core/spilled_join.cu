@@ -50,8 +50,8 @@ class SpilledJoin {
 
     // Neighbouring partitions join together, until their index would keep the link waiting for room in the ring.
     void plan_parts() {
-        const uint64_t rows_max =
-            std::max(kGroupChunks * state_.spec.sizes.chunk_rows, state_.store.group_rows_min(kBuild));
+        const uint64_t chunks = state_.ring.copies_together() ? kGroupChunks : kGroupChunksApart;
+        const uint64_t rows_max = std::max(chunks * state_.spec.sizes.chunk_rows, state_.store.group_rows_min(kBuild));
         std::vector<uint64_t> group;
         uint64_t rows = 0;
         uint64_t pages = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "out_of_core_group_by/out_of_core_group_policy.hpp"
 #include "out_of_core_group_by/spilled_groups.hpp"
 
 namespace spillway::cuda {
@@ -104,12 +105,11 @@ class SpilledGroups {
         }
     }
 
-    // Neighbouring partitions come together: what comes back of a run is one copy then. A part of more chunks would
-    // keep the link waiting for room in the ring while its groups are made.
+    // Neighbouring partitions come together: what comes back of a run is one copy then.
     void plan_parts() {
         const OutOfCoreGroupSizes& sizes = state_.spec.sizes;
-        const uint64_t rows_max =
-            std::max(kGroupChunks * sizes.chunk_rows, state_.store.group_rows_min(GroupPages::kSide));
+        const uint64_t chunks = state_.ring.copies_together() ? kReturnedChunks : kGroupChunksApart;
+        const uint64_t rows_max = std::max(chunks * sizes.chunk_rows, state_.store.group_rows_min(GroupPages::kSide));
         SpilledPart part;
         uint64_t rows = 0;
         uint64_t pages = 0;

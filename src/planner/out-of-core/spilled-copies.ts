@@ -2,7 +2,7 @@
 import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 
 /** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/out_of_core/out_of_core_policy.hpp). */
-const groupChunks = 16;
+const groupChunks = 4;
 
 /**
  * Starting a copy of spilled rows, one of many that are enqueued together (kCopiesTogether in

@@ -66,6 +66,7 @@ cuda::OutOfCoreGroupSizes to_group_sizes(const ChosenGroupSizes& chosen, FarPreA
     sizes.spill_block_bytes = chosen.spill_block_bytes;
     sizes.spill_bytes = chosen.spill_bytes;
     sizes.result_rows = chosen.result_rows;
+    sizes.result_slots = static_cast<uint32_t>(chosen.result_slots);
     sizes.pre_aggregation = pre_aggregation == FarPreAggregation::kAuto     ? cuda::PreAggregation::kAuto
                             : pre_aggregation == FarPreAggregation::kAlways ? cuda::PreAggregation::kAlways
                                                                             : cuda::PreAggregation::kNever;

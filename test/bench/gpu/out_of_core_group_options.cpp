@@ -57,9 +57,10 @@ void check_far_group(const FarGroupOptions& options) {
     expect(options.samples >= 1, "at least one of --samples");
     const GivenGroupSizes& sizes = options.sizes;
     expect(!sizes.radix_bits || *sizes.radix_bits <= 12, "at most 12 for --radix-bits");
-    for (const auto& size : {sizes.chunk_rows, sizes.page_rows, sizes.merge_rows}) {
-        expect(!size || *size > 0, "more than 0 for --chunk-rows, --page-rows and --merge-rows");
+    for (const auto& size : {sizes.chunk_rows, sizes.page_rows, sizes.merge_rows, sizes.result_rows}) {
+        expect(!size || *size > 0, "more than 0 for --chunk-rows, --page-rows, --merge-rows and --result-rows");
     }
+    expect(!sizes.result_slots || (*sizes.result_slots > 0 && *sizes.result_slots <= 64), "1 to 64 --result-slots");
 }
 
 uint64_t power_below(uint64_t value) {
@@ -112,7 +113,9 @@ FarGroupOptions parse_far_group_options(int count, char** arguments) {
                                 {"--chunk-slots", size(options.sizes.chunk_slots)},
                                 {"--page-rows", size(options.sizes.page_rows)},
                                 {"--pages", size(options.sizes.pages)},
-                                {"--merge-rows", size(options.sizes.merge_rows)}};
+                                {"--merge-rows", size(options.sizes.merge_rows)},
+                                {"--result-rows", size(options.sizes.result_rows)},
+                                {"--result-slots", size(options.sizes.result_slots)}};
     apply_options(known, 2, count, arguments);
     check_far_group(options);
     return options;
@@ -131,6 +134,7 @@ ChosenGroupSizes choose_group_sizes(const FarGroupOptions& options, uint64_t mem
         ++sizes.radix_bits;
     if (given.radix_bits) sizes.radix_bits = *given.radix_bits;
     if (given.chunk_slots) sizes.chunk_slots = *given.chunk_slots;
+    if (given.result_slots) sizes.result_slots = *given.result_slots;
     sizes.page_rows = given.page_rows
                           ? *given.page_rows
                           : power_below(std::min(kGroupPageBytes, limit_bytes >> (sizes.radix_bits + 4)) / row_bytes);
@@ -142,7 +146,7 @@ ChosenGroupSizes choose_group_sizes(const FarGroupOptions& options, uint64_t mem
                             : ((most_bytes + most_bytes / 16) / kGroupSpillBlockBytes + 65) * kGroupSpillBlockBytes;
     const auto set_chunk = [&](uint64_t chunk_rows) {
         sizes.chunk_rows = chunk_rows;
-        sizes.result_rows = chunk_rows;
+        sizes.result_rows = given.result_rows.value_or(chunk_rows);
         const uint64_t partition_rows = (options.rows >> sizes.radix_bits) + (options.rows >> (sizes.radix_bits + 3));
         sizes.merge_rows = std::max(
             {chunk_rows, sizes.page_rows, std::min({partition_rows, 4 * chunk_rows, limit_bytes / 32 / row_bytes})});

@@ -16,6 +16,8 @@ struct GivenGroupSizes {
     std::optional<uint64_t> page_rows;
     std::optional<uint64_t> pages;
     std::optional<uint64_t> merge_rows;
+    std::optional<uint64_t> result_rows;
+    std::optional<uint64_t> result_slots;
 };
 
 enum class FarAggregate { kSum, kMax, kMin, kCount };
@@ -58,6 +60,7 @@ struct ChosenGroupSizes {
     uint64_t spill_block_bytes = 0;
     uint64_t spill_bytes = 0;
     uint64_t result_rows = 0;
+    uint64_t result_slots = 2;
 };
 
 // device_bytes: what sizes take, never less for more rows or pages. memory_limit_bytes: that there are.

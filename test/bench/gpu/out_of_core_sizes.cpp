@@ -36,7 +36,7 @@ constexpr uint64_t kCopyStartBytes = 11'000;
 constexpr uint64_t kChunkStartBytes = 825'000;
 constexpr uint64_t kProbedChunkStartBytes = 2'750'000;
 constexpr uint64_t kBackChunkStartBytes = 3'000'000;
-constexpr uint64_t kGroupChunks = 16;  // as in cuda/out_of_core/out_of_core_policy.hpp
+constexpr uint64_t kGroupChunks = 4;  // as in cuda/out_of_core/out_of_core_policy.hpp
 // Where a chunk of 2^21 rows comes in 90 us, what is launched and waited for with each takes as long. H200, 2^29 x 2^29
 // rows of 16 bytes from another one, 2 GiB: chunks of 2^21 rows 4.45 G tuples/s, of 2^22 5.87, of 2^23 6.37.
 constexpr uint64_t kFastChunks = 64;
