@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "coherent_join/coherent_join.hpp"
@@ -9,16 +8,12 @@
 #include "coherent_join/join_stage.hpp"
 #include "coherent_join/page_area.hpp"
 #include "coherent_join/second_pass_stage.hpp"
+#include "device/host_clock.hpp"
 #include "out_of_core/working_memory.hpp"
 
 namespace spillway::cuda {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double milliseconds_since(Clock::time_point start) {
-    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 PageAreaSpec area_spec(Device& device, const CoherentSpec& spec, const CoherentShape& shape, bool has_peer) {
     PageAreaSpec area;
@@ -53,18 +48,18 @@ class CoherentJoin::Work {
     }
 
     void build(ChunkSource& source) {
-        const Clock::time_point start = Clock::now();
+        const HostClock clock;
         partition(source, build_, 0);
         report_.build_rows = build_.rows();
-        report_.build_ms = milliseconds_since(start);
+        report_.build_ms = clock.passed_ms();
     }
 
     const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink) {
-        Clock::time_point start = Clock::now();
+        const HostClock probing;
         partition(source, probe_, 1);
         report_.probe_rows = probe_.rows();
-        report_.probe_ms = milliseconds_since(start);
-        start = Clock::now();
+        report_.probe_ms = probing.passed_ms();
+        const HostClock joining;
         const uint64_t row_bytes = shape_.rows.row_bytes();
         report_.h2d_bytes = input_bytes_;
         report_.spilled_rows[0] = build_.far_rows();
@@ -82,7 +77,7 @@ class CoherentJoin::Work {
             join.run(sink, report_);
             stages_ = join.stages();
         }
-        report_.spilled_ms = milliseconds_since(start);
+        report_.spilled_ms = joining.passed_ms();
         return report_;
     }
 

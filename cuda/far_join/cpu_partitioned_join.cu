@@ -43,14 +43,14 @@ class CpuPartitionedJoin final : public FarJoin {
           joiner_(device, parcels_, spec_.result, shape_.columns, shape_.batch_tiles, writer_.get()) {}
 
     void build(ChunkSource& source) override {
-        const MillisecondClock clock;
+        const HostClock clock;
         wait_after_errors(device_, [&] { report_.build_rows = runs_.add(kBuild, source); });
         report_.build_ms = clock.passed_ms();
     }
 
     const OutOfCoreReport& probe(ChunkSource& source, ResultSink* sink) override {
         check_sink(spec_, sink);
-        const MillisecondClock clock;
+        const HostClock clock;
         wait_after_errors(device_, [&] {
             if (writer_ != nullptr) writer_->set_sink(sink);
             report_.probe_rows = runs_.add(kProbe, source);

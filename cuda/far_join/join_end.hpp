@@ -1,23 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-
 #include "device/device.hpp"
+#include "device/host_clock.hpp"
 #include "out_of_core/out_of_core_join.hpp"
 
 // How the joins of this room end.
 namespace spillway::cuda {
-
-class MillisecondClock {
-  public:
-    double passed_ms() const {
-        return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
-    }
-
-  private:
-    const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // Sources and sinks may go as soon as a join has thrown: before that it waits for copies from and to their memory.
 template <class Work>

@@ -89,7 +89,7 @@ class TableJoin final : public FarJoin {
     }
 
     void build_table(ChunkSource& source) {
-        const MillisecondClock clock;
+        const HostClock clock;
         uint64_t keyed_rows = 0;
         report_.build_rows = read(source, kBuild, [&](const TablePass& pass) {
             keyed_rows += pass.row_count;
@@ -105,7 +105,7 @@ class TableJoin final : public FarJoin {
     }
 
     void probe_table(ChunkSource& source) {
-        const MillisecondClock clock;
+        const HostClock clock;
         ResultWindow columns = shape_.columns;
         if (spec_.result != OutOfCoreResult::kSums) columns.columns = 0;
         uint64_t written_rows = 0;

@@ -1,25 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
-
+#include "device/host_clock.hpp"
 #include "out_of_core/join_state.hpp"
 #include "out_of_core/spilled_join.hpp"
 
 namespace spillway::cuda {
-
-namespace {
-
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-}  // namespace
 
 class OutOfCoreJoin::Work {
   public:
     Work(Device& device, const OutOfCoreSpec& spec, Device* peer, SpillDisk* disk) : state_(device, spec, peer, disk) {}
 
     void build(ChunkSource& source) {
-        const auto start = std::chrono::steady_clock::now();
+        const HostClock clock;
         ChunkReader reader = reader_of(kBuild);
         ChunkReader::Wants wants;
         wants.extremes = [] { return true; };  // a partition may have to leave at any time
@@ -31,13 +22,13 @@ class OutOfCoreJoin::Work {
         });
         state_.build.finish(state_.spiller);
         state_.report.resident_partitions = static_cast<uint32_t>(state_.build.resident().size());
-        state_.report.build_ms = milliseconds_since(start);
+        state_.report.build_ms = clock.passed_ms();
     }
 
     const std::vector<uint64_t>& partition_rows() const { return state_.build.rows(); }
 
     const OutOfCoreReport& probe(ChunkSource& source) {
-        auto start = std::chrono::steady_clock::now();
+        const HostClock probing;
         const KindRules& rules = state_.shape.rules;
         const IndexView index = state_.build.index().view();
         const bool all_resident = state_.report.resident_partitions == state_.shape.partitions;
@@ -56,11 +47,11 @@ class OutOfCoreJoin::Work {
         });
         if (state_.filter != nullptr) state_.report.dropped_rows = state_.report.probe_rows - kept;
         give_resident_rows();
-        state_.report.probe_ms = milliseconds_since(start);
-        start = std::chrono::steady_clock::now();
+        state_.report.probe_ms = probing.passed_ms();
+        const HostClock joining;
         join_spilled(state_);
         finish();
-        state_.report.spilled_ms = milliseconds_since(start);
+        state_.report.spilled_ms = joining.passed_ms();
         return state_.report;
     }
 

@@ -198,25 +198,27 @@ void GroupPages::keep(uint64_t partition, KeySlice slice) {
     groups_[partition] = std::min(groups_[partition] / 2, pages_.rows(partition));
 }
 
-void GroupPages::give(const std::vector<uint64_t>& partitions) {
-    std::vector<uint64_t> some;
-    const auto give_some = [&] {
-        device_.check_cancelled();
-        const uint64_t rows = merger_.load(pages_.data(), pieces_of(some));
-        if (rows > 0) writer_.write(merger_.merge(rows), true);
-        for (const uint64_t p : some) pages_.release(p);
-        some.clear();
-    };
-    for (const uint64_t p : partitions) {
-        groups_[p] = 0;
-        if (pages_.rows(p) > merger_.rows_max()) {
-            give_large(p);
-            continue;
-        }
-        if (!fits_merger(some, p)) give_some();
-        some.push_back(p);
+size_t GroupPages::give_some(const std::vector<uint64_t>& partitions, size_t first) {
+    device_.check_cancelled();
+    if (pages_.rows(partitions[first]) > merger_.rows_max()) {
+        give_large(partitions[first]);
+        return first + 1;
     }
-    give_some();
+    std::vector<uint64_t> some;
+    for (; first < partitions.size() && fits_merger(some, partitions[first]); ++first) {
+        some.push_back(partitions[first]);
+    }
+    const uint64_t rows = merger_.load(pages_.data(), pieces_of(some));
+    if (rows > 0) writer_.write(merger_.merge(rows), true);
+    for (const uint64_t p : some) {
+        pages_.release(p);
+        groups_[p] = 0;
+    }
+    return first;
+}
+
+void GroupPages::give(const std::vector<uint64_t>& partitions) {
+    for (size_t next = 0; next < partitions.size();) next = give_some(partitions, next);
 }
 
 // Rows of the same key in different parts of the pages are aggregated with each other slice by slice of the keys. It is

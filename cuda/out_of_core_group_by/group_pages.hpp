@@ -45,6 +45,9 @@ class GroupPages {
 
     // Writes the groups of these partitions, all of whose rows are here; their pages are free afterwards.
     void give(const std::vector<uint64_t>& partitions);
+    // The same of some of them, from the first on, that are aggregated at once; the place of the next one.
+    size_t give_some(const std::vector<uint64_t>& partitions, size_t first);
+    uint64_t free_pages() const { return pages_.free_pages(); }
 
     // Room for rows of a chunk on their way out or back.
     uint32_t* scratch() const { return scratch_.as<uint32_t>(); }

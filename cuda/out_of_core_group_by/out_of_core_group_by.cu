@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
-
+#include "device/host_clock.hpp"
 #include "out_of_core_group_by/group_state.hpp"
 #include "out_of_core_group_by/spilled_groups.hpp"
 
@@ -12,12 +11,6 @@ namespace {
 // before it, and itself.
 constexpr uint64_t kChunksAhead = 2;
 
-using Clock = std::chrono::steady_clock;
-
-double milliseconds_since(Clock::time_point start) {
-    return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 }  // namespace
 
 class OutOfCoreGroupBy::Work {
@@ -27,20 +20,17 @@ class OutOfCoreGroupBy::Work {
     const OutOfCoreGroupByReport& run(ChunkSource& source, ResultSink* sink) {
         OutOfCoreGroupByReport& report = state_.report;
         state_.writer.set_sink(sink);
-        Clock::time_point start = Clock::now();
+        const HostClock reading;
         read(source);
         const std::vector<uint64_t> resident = state_.pages.resident();
         report.resident_partitions = static_cast<uint32_t>(resident.size());
-        report.read_ms = milliseconds_since(start);
-        start = Clock::now();
-        state_.pages.give(resident);
+        report.read_ms = reading.passed_ms();
+        const HostClock giving;
         state_.keyless.give(state_.writer);
-        report.resident_ms = milliseconds_since(start);
-        start = Clock::now();
-        give_spilled(state_);
+        give_groups(state_, resident);
         state_.writer.finish();
         state_.device.synchronize();
-        report.spilled_ms = milliseconds_since(start);
+        report.spilled_ms = giving.passed_ms() - report.resident_ms;
         finish();
         return report;
     }

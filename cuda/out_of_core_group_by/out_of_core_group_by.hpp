@@ -75,7 +75,7 @@ struct OutOfCoreGroupByReport {
     uint32_t resident_partitions = 0;  // after the last chunk
     uint64_t narrowed_parts = 0;       // partitions with too many groups, split while they came back
     double read_ms = 0;                // on the caller's clock: until all chunks were read
-    double resident_ms = 0;            // ... resident partitions aggregated
+    double resident_ms = 0;            // ... resident partitions aggregated, also between spilled ones
     double spilled_ms = 0;             // ... spilled ones, and all of the result delivered
     uint64_t disk_written_bytes = 0;   // of the spilled bytes
     uint64_t disk_read_bytes = 0;      // more than were written where partitions come back several times

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/host_clock.hpp"
 #include "out_of_core_group_by/out_of_core_group_policy.hpp"
 #include "out_of_core_group_by/spilled_groups.hpp"
 
@@ -15,7 +16,8 @@ namespace {
 struct SpilledPart {
     std::vector<uint64_t> partitions;
     std::vector<FragmentRange> ranges;
-    KeySlice slice;  // of a partition that has a part of its own
+    uint64_t pages = 0;  // that their rows fill; more than there are of a partition that is aggregated as it comes
+    KeySlice slice;      // of a partition that has a part of its own
 };
 using SpilledParts = std::vector<SpilledPart>;
 
@@ -33,9 +35,14 @@ class SpilledUnits {
   public:
     SpilledUnits(GroupByState& state, const SpilledParts& parts) : state_(state), parts_(parts) {}
 
+    // As many units as there are slots; those of all units before have been emptied.
+    void fetch_ahead() {
+        while (filled_.size() < state_.ring.slots() && find_range()) filled_.push_back(fetch());
+    }
+
     // The next unit of that part; false when it has no more. The slots of all units before have been emptied.
     bool next(size_t part, SpilledUnit& unit) {
-        while (filled_.size() < state_.ring.slots() && find_range()) filled_.push_back(fetch());
+        fetch_ahead();
         if (filled_.empty() || filled_.front().part != part) return false;
         unit = std::move(filled_.front());
         filled_.pop_front();
@@ -84,7 +91,7 @@ class SpilledUnits {
 
 class SpilledGroups {
   public:
-    explicit SpilledGroups(GroupByState& state) : state_(state) {}
+    SpilledGroups(GroupByState& state, const std::vector<uint64_t>& resident) : state_(state), resident_(resident) {}
 
     void run() {
         state_.store.precede(state_.ring);
@@ -98,11 +105,25 @@ class SpilledGroups {
     void give_parts() {
         for (const SpilledPart& part : parts_) state_.store.announce(GroupPages::kSide, part.ranges);
         SpilledUnits units(state_, parts_);
+        units.fetch_ahead();
         for (size_t part = 0; part < parts_.size(); ++part) {
+            give_resident(part);
             SpilledUnit unit;
             while (units.next(part, unit)) take(parts_[part], unit);
             state_.pages.give(parts_[part].partitions);
         }
+    }
+
+    // Groups of resident partitions leave between parts, so that spilled rows are on their way meanwhile: in the same
+    // proportion, the last before the last part, and as many before as it takes to have pages for the part.
+    void give_resident(size_t part) {
+        const auto is_behind = [&] { return given_ * parts_.size() < (part + 1) * resident_.size(); };
+        const auto lacks_pages = [&] { return state_.pages.free_pages() < parts_[part].pages; };
+        const HostClock clock;
+        while (given_ < resident_.size() && (is_behind() || lacks_pages())) {
+            given_ = state_.pages.give_some(resident_, given_);
+        }
+        state_.report.resident_ms += clock.passed_ms();
     }
 
     // Neighbouring partitions come together: what comes back of a run is one copy then.
@@ -116,6 +137,7 @@ class SpilledGroups {
         const auto close = [&] {
             if (!part.partitions.empty()) {
                 part.ranges = state_.store.find(GroupPages::kSide, part.partitions.front(), part.partitions.back() + 1);
+                part.pages = pages;
                 parts_.push_back(std::move(part));
             }
             part = {};
@@ -175,14 +197,19 @@ class SpilledGroups {
     }
 
     GroupByState& state_;
+    const std::vector<uint64_t>& resident_;
+    size_t given_ = 0;  // of resident_
     SpilledParts parts_;
     SpilledParts later_;
 };
 
 }  // namespace
 
-void give_spilled(GroupByState& state) {
-    if (state.store.rows(GroupPages::kSide) > 0) SpilledGroups(state).run();
+void give_groups(GroupByState& state, const std::vector<uint64_t>& resident) {
+    if (state.store.rows(GroupPages::kSide) > 0) return SpilledGroups(state, resident).run();
+    const HostClock clock;
+    state.pages.give(resident);
+    state.report.resident_ms = clock.passed_ms();
 }
 
 }  // namespace spillway::cuda

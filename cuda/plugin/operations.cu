@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -7,6 +6,7 @@
 #include <vector>
 
 #include "device/guard.hpp"
+#include "device/host_clock.hpp"
 #include "device/phase_times.hpp"
 #include "plugin/handles.hpp"
 #include "plugin/operations.hpp"
@@ -102,11 +102,10 @@ void run(spillway_cuda_gpu* gpu, int32_t algorithm, spillway_cuda_report* report
         gpu->device.make_current();
         gpu->device.check_cancelled();
         PhaseTimes phases(gpu->device);
-        const auto start = std::chrono::steady_clock::now();
+        const HostClock clock;
         operation([&] { running = true; });
         gpu->device.synchronize();
-        report->elapsed_ms =
-            std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+        report->elapsed_ms = clock.passed_ms();
         report->peak_bytes = gpu->device.memory().peak_bytes();
         report->transform_ms = phases.milliseconds(Phase::kTransform);
         report->match_ms = phases.milliseconds(Phase::kMatch);

@@ -63,6 +63,9 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
                 (arrowBytes / profile.outputBytesPerMs / workers +
                     (sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0))
         );
+    const residentMs = outMs(1 - spilledShare, 0);
+    // Rows come back while groups of resident partitions leave, too.
+    const givenMs = Math.max(outMs(1, spilledBytes), diskBytes / profile.spillReadBytesPerMs);
     return {
         h2dBytes: Math.ceil(inputBytes + spilledBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
@@ -73,8 +76,7 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
             inputBytes / profile.readBytesPerMs / workers,
             diskBytes / profile.spillWriteBytesPerMs
         ),
-        residentMs: outMs(1 - spilledShare, 0),
-        spilledMs:
-            spilledBytes > 0 ? Math.max(outMs(spilledShare, spilledBytes), diskBytes / profile.spillReadBytesPerMs) : 0
+        residentMs,
+        spilledMs: spilledBytes > 0 ? Math.max(0, givenMs - residentMs) : 0
     };
 }
