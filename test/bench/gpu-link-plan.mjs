@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of joins beyond GPU memory: what each link will carry, known before the join runs, and the time that
 // this takes at the links' rates. Only built-in modules: a GPU machine may have no others.
+import { droppedShare } from "./gpu-filter-plan.mjs";
 import { tablePhases } from "./gpu-table-plan.mjs";
 
 const bitsOf = (values) => Math.ceil(Math.log2(Math.max(2, values)));
@@ -39,13 +40,17 @@ function nearShare({ coherent: { device_pages = 0, far_pages = 0 } = {}, spilled
     return 1 - (spilled_rows.build + spilled_rows.probe) / rows_in;
 }
 
-/** Bytes by phase and direction. Probe rows of spilled partitions are as many as keys are evenly spread. */
+/**
+ * Bytes by phase and direction. Probe rows of spilled partitions are as many as keys are evenly spread, without those
+ * that a filter drops.
+ */
 function plannedPhases(record, { resident, packed, joinsLast = false }) {
     const { workload } = record;
     const { build_rows, probe_rows } = workload;
     const bytes = { key: workload.key_bytes, build: sum(workload.payload_bytes.build) };
     bytes.probe = sum(workload.payload_bytes.probe);
-    const spilled = (side) => workload[`${side}_rows`] * (1 - resident) * spilledRowBytes(record, side, packed);
+    const rows = { build: build_rows, probe: probe_rows * (1 - droppedShare(record)) };
+    const spilled = (side) => rows[side] * (1 - resident) * spilledRowBytes(record, side, packed);
     const result = workload.result === "rows" ? record.rows_out * (bytes.key + bytes.build + bytes.probe) : 0;
     return {
         build: { inputs: build_rows * (bytes.key + bytes.build), back: 0, spilled: spilled("build"), result: 0 },
@@ -126,7 +131,9 @@ export function predictJoin(record) {
     });
     const total = (link) => sum(phases.map(({ links }) => links[link]));
     const links = names(record.workload);
+    const dropped_rows = Math.round(record.workload.probe_rows * droppedShare(record));
     return {
+        ...(record.sizes.filter_words === undefined ? {} : { dropped_rows }),
         link_bytes: Object.fromEntries(links.map((link) => [link, Math.round(total(link))])),
         bytes_per_tuple: Object.fromEntries(links.map((link) => [link, rounded(total(link) / record.rows_in)])),
         phases: Object.fromEntries(phases.map(({ phase, ms }) => [`${phase}_ms`, rounded(ms)])),

@@ -20,7 +20,8 @@ function sides({ rows, total, ratio }) {
 
 /**
  * One cell of a grid. Keys and columns have 8 bytes; dense payloads are row numbers, which take few bits where rows are
- * spilled, and random ones take all of theirs.
+ * spilled, and random ones take all of theirs. filter_bits, of a Bloom filter for each key of the build side, are of
+ * triton alone.
  */
 export function outOfCoreCell(axes) {
     const {
@@ -28,6 +29,7 @@ export function outOfCoreCell(axes) {
         columns = 1,
         values = "dense",
         match_ratio = 1,
+        filter_bits = 0,
         zipf = 0,
         result = "sums",
         inputs = "host",
@@ -41,6 +43,7 @@ export function outOfCoreCell(axes) {
         columns === 1 ? "" : `${8 * (columns + 1)} B rows`,
         values === "dense" ? "" : `${values} payloads`,
         match_ratio === 1 ? "" : `match ratio ${percent(match_ratio)}`,
+        filter_bits === 0 ? "" : `filter of ${filter_bits} bits a key`,
         zipf === 0 ? "" : `Zipf ${zipf.toFixed(1)}`,
         inputs === "host" ? "" : `inputs of a ${inputs}`,
         spill === inputs ? "" : `spilled to ${spill === "host" ? "the host" : "a peer"}`,
@@ -53,6 +56,7 @@ export function outOfCoreCell(axes) {
         payload_values: values,
         ...{ build_rows, probe_rows, match_ratio, zipf, result, inputs },
         ...(spill === inputs ? {} : { spill }),
+        ...(filter_bits === 0 ? {} : { filter_bits }),
         memory_limit_bytes: limit_gib * gib,
         ...Object.fromEntries(aims.filter((aim) => axes[aim] !== undefined).map((aim) => [aim, axes[aim]]))
     };
@@ -72,6 +76,7 @@ export function outOfCoreArguments({ workload, algorithm, options: own = {} }, e
         result: workload.result,
         inputs: workload.inputs,
         spill: workload.spill,
+        "filter-bits": workload.filter_bits,
         algorithm,
         ...own,
         ...extra,

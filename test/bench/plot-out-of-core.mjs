@@ -84,7 +84,9 @@ function tierFigure(records) {
     });
 }
 
-const ofShapes = (test) => (records) => records.filter(({ workload }) => test(workload));
+// Those with a filter would be second points of the same lines.
+const ofShapes = (test) => (records) =>
+    records.filter(({ workload }) => workload.filter_bits === undefined && test(workload));
 const bytesOf = ({ key_bytes, payload_bytes }) =>
     payload_bytes.build.reduce((total, bytes) => total + bytes, key_bytes);
 const square = ({ build_rows, probe_rows, name }) => build_rows === probe_rows && !name.startsWith("1:");

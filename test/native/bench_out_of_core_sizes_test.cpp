@@ -28,11 +28,13 @@ OutOfCoreShape shape_of(uint64_t rows, uint64_t limit_bytes) {
     return shape;
 }
 
-// Much as the join says it: chunks in, partitioned copies and packed runs of them, pages with their index, results.
+// Much as the join says it: chunks in, partitioned copies and packed runs of them, pages with their index, results, a
+// filter.
 uint64_t taken_bytes(const ChosenSizes& sizes) {
     const uint64_t chunk_bytes = sizes.chunk_rows * 16 + (16 << sizes.radix_bits);
     const uint64_t page_bytes = sizes.pages * sizes.page_rows * 18;
-    return (sizes.chunk_slots + 4) * chunk_bytes + page_bytes + sizes.result_slots * sizes.result_rows * 24;
+    return (sizes.chunk_slots + 4) * chunk_bytes + page_bytes + sizes.result_slots * sizes.result_rows * 24 +
+           sizes.filter_words * 8;
 }
 
 ChosenSizes chosen(const OutOfCoreShape& shape, const GivenSizes& given = {}) {
@@ -94,6 +96,33 @@ TEST(out_of_core_sizes_have_chunks_as_large_as_their_copies_ask_for) {
     OutOfCoreShape nearly = shape_of(1ULL << 30, 2 * kSizeGiB);
     nearly.build_rows = 1ULL << 27;
     EXPECT(chosen(nearly).chunk_rows == 1ULL << 21);
+}
+
+TEST(out_of_core_sizes_have_a_filter_of_a_power_of_two_inside_the_limit) {
+    OutOfCoreShape shape = shape_of(1ULL << 29, 4 * kSizeGiB);
+    shape.build_keys = shape.build_rows;
+    shape.match_ratio = 0.5;
+    EXPECT(chosen(shape).filter_words == 0);
+    const ChosenSizes plain = chosen(shape);
+    shape.filter_bits = 8;
+    const ChosenSizes sizes = chosen(shape);
+    EXPECT(sizes.filter_words == 1ULL << 26);
+    EXPECT(taken_bytes(sizes) <= 4 * kSizeGiB);
+    EXPECT(sizes.pages < plain.pages && sizes.resident_partitions < plain.resident_partitions);
+    // Rounded up, for different keys.
+    shape.build_keys += 1;
+    EXPECT(chosen(shape).filter_words == 1ULL << 27);
+    shape.build_keys = 1ULL << 20;
+    EXPECT(chosen(shape).filter_words == 1ULL << 17);
+    // A quarter of the limit at most, two words at least.
+    shape.build_keys = shape.build_rows;
+    shape.filter_bits = 64;
+    EXPECT(chosen(shape).filter_words * 8 == kSizeGiB);
+    shape.build_keys = 1;
+    shape.filter_bits = 1;
+    EXPECT(chosen(shape).filter_words == 2);
+    shape.memory_limit_bytes = 0;
+    EXPECT(chosen(shape).filter_words == 2);
 }
 
 TEST(out_of_core_sizes_that_are_given_are_taken_as_they_are) {

@@ -76,6 +76,7 @@ std::string out_of_core_workload_json(const OutOfCoreOptions& options) {
     object.add("spill", word(options.spill_place() == FarPlace::kHost ? "host" : "peer"));
     if (options.bench.memory_limit > 0) object.add("memory_limit_bytes", options.bench.memory_limit);
     if (options.host_limit > 0) object.add("host_limit_bytes", options.host_limit);
+    if (options.filter_bits > 0) object.add("filter_bits", options.filter_bits);
     return object.add("seed", options.bench.seed).close();
 }
 
@@ -83,6 +84,7 @@ std::string sizes_json(const cuda::OutOfCoreSizes& sizes) {
     Object object;
     object.add("radix_bits", static_cast<uint64_t>(sizes.radix_bits)).add("chunk_rows", sizes.chunk_rows);
     object.add("chunk_slots", uint64_t{sizes.chunk_slots}).add("page_rows", sizes.page_rows);
+    if (sizes.filter_words > 0) object.add("filter_words", sizes.filter_words);
     object.add("pages", sizes.pages).add("resident_partitions", uint64_t{sizes.resident_partitions});
     object.add("spill_block_bytes", sizes.spill_block_bytes).add("spill_bytes", sizes.spill_bytes);
     object.add("result_rows", sizes.result_rows).add("result_slots", uint64_t{sizes.result_slots});
@@ -166,6 +168,7 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
     if (!measurement.problem.empty()) object.add("problem", gpu_test::json_text(measurement.problem));
     add_links(object, options, measurement, median_ms);
     object.add("spilled_rows", both_sides(report.spilled_rows)).add("spilled_bytes", both_sides(report.spilled_bytes));
+    if (options.filter_bits > 0) object.add("dropped_rows", report.dropped_rows);
     object.add("resident_partitions", uint64_t{report.resident_partitions});
     object.add("sizes", sizes_json(measurement.sizes));
     if (options.busy_multiprocessors > 0) object.add("busy_multiprocessors", options.busy_multiprocessors);

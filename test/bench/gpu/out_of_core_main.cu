@@ -73,6 +73,7 @@ cuda::OutOfCoreSizes to_device_sizes(const ChosenSizes& chosen) {
     sizes.radix_bits = static_cast<int>(chosen.radix_bits);
     sizes.chunk_rows = chosen.chunk_rows;
     sizes.chunk_slots = static_cast<uint32_t>(chosen.chunk_slots);
+    sizes.filter_words = chosen.filter_words;
     sizes.page_rows = chosen.page_rows;
     sizes.pages = chosen.pages;
     sizes.resident_partitions = static_cast<uint32_t>(chosen.resident_partitions);
@@ -113,6 +114,9 @@ cuda::OutOfCoreSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_l
     shape.second_pass = options.algorithm == cuda::FarJoinAlgorithm::kTritonCoherent &&
                         options.coherent.second_pass != 0 && options.result != FarResult::kRows;
     shape.fast_link = options.inputs == FarPlace::kPeer;
+    shape.filter_bits = options.filter_bits;
+    shape.build_keys = std::min(workload.build_rows, workload.build_domain());
+    shape.match_ratio = workload.match_ratio;
     const auto device_bytes = [&](const ChosenSizes& sizes) {
         cuda::OutOfCoreSpec sized = spec;
         sized.sizes = to_device_sizes(sizes);
@@ -238,6 +242,10 @@ std::string check_far_totals(const OutOfCoreOptions& options, const cuda::OutOfC
     if (report.result_rows != expected.rows) {
         return "the result has " + std::to_string(report.result_rows) + " rows instead of " +
                std::to_string(expected.rows);
+    }
+    // Without repeated build keys there are as many probe rows with a partner as result rows.
+    if (workload.unique_build_keys() && report.dropped_rows > workload.probe_rows - expected.rows) {
+        return "the filter has dropped more probe rows than have no partner";
     }
     if (options.result == FarResult::kSums && report.sums != expected.sums) return "the result has wrong sums";
     return "";

@@ -17,6 +17,7 @@ namespace {
 using gpu_test::parse_number;
 
 constexpr uint32_t kRowBytesMax = 32;
+constexpr uint64_t kFilterBitsMax = 64;  // a word for each key
 
 uint32_t row_bytes_of(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
     return std::accumulate(widths.begin(), widths.end(), key_bytes);
@@ -96,6 +97,7 @@ KnownOptions own_options(OutOfCoreOptions& options) {
                  }
                  options.algorithm = parse_word(n, v, words);
              }},
+            {"--filter-bits", [&](Text n, Text v) { options.filter_bits = parse_number(n, v); }},
             {"--load-percent", [&](Text n, Text v) { options.load_percent = parse_number(n, v); }},
             {"--device-stripes", [&](Text n, Text v) { options.device_stripes = parse_number(n, v); }},
             {"--host-stripes", [&](Text n, Text v) { options.host_stripes = parse_number(n, v); }},
@@ -123,6 +125,9 @@ void check_out_of_core(const OutOfCoreOptions& options) {
     }
     expect(options.busy_multiprocessors == 0 || options.bench.warmup > 0,
            "--warmup 1 or more for --busy-multiprocessors: memory and code must be there before");
+    expect(options.filter_bits <= kFilterBitsMax, "at most 64 for --filter-bits");
+    expect(options.filter_bits == 0 || options.algorithm == cuda::FarJoinAlgorithm::kTriton,
+           "--filter-bits for triton alone: other algorithms have no filter");
     expect(options.load_percent > 0 && options.load_percent <= 90, "1 to 90 for --load-percent");
     expect(options.algorithm != cuda::FarJoinAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
            "no --distinct for npj-far-perfect, whose build keys come once each");

@@ -41,6 +41,7 @@ struct OutOfCoreOptions {
     std::optional<FarPlace> spill;  // where spilled rows go; where the inputs are, unless said otherwise
     uint64_t host_limit = 0;        // bytes for spilled rows; 0 = as many as there can be
     GivenSizes sizes;
+    uint64_t filter_bits = 0;    // of a Bloom filter for each different key of the build side; 0 = none
     uint64_t load_percent = 50;  // tables of linear probing
     // Stripes of a table by tier; none: as many of the device's as are free.
     uint64_t device_stripes = 0;

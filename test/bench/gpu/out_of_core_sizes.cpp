@@ -49,6 +49,11 @@ constexpr uint64_t kPagesMax = 1ULL << 15;
 
 constexpr uint64_t kSpillBlockBytes = 16 * kMiB;
 
+// As src/planner/out-of-core/filter.ts has them: chunks and pages need the rest of the limit.
+constexpr uint64_t kFilterWordsMin = 2;
+constexpr uint64_t kFilterWordsMax = 1ULL << 40;
+constexpr uint64_t kFilterLimitShare = 4;
+
 uint64_t floor_power_of_two(uint64_t value) {
     uint64_t power = 1;
     while (power <= value / 2) power *= 2;
@@ -57,6 +62,17 @@ uint64_t floor_power_of_two(uint64_t value) {
 
 uint64_t ceil_divide(uint64_t value, uint64_t by) {
     return value / by + (value % by == 0 ? 0 : 1);
+}
+
+// A power of two at least as large as asked for, or the largest that a quarter of the limit holds.
+uint64_t choose_filter_words(const OutOfCoreShape& shape) {
+    if (shape.filter_bits == 0) return 0;
+    const uint64_t wanted = ceil_divide(shape.build_keys * shape.filter_bits, 64);
+    const uint64_t affordable = floor_power_of_two(shape.memory_limit_bytes / kFilterLimitShare / sizeof(uint64_t));
+    const uint64_t most = std::clamp(affordable, kFilterWordsMin, kFilterWordsMax);
+    uint64_t words = kFilterWordsMin;
+    while (words < wanted && words < most) words *= 2;
+    return words;
 }
 
 // Blocks are rounded up to 2 MiB, and small ones are taken while the join runs.
@@ -112,12 +128,14 @@ uint64_t link_bytes_of(const OutOfCoreShape& shape, const ChosenSizes& sizes) {
     const uint64_t spilled = partitions - sizes.resident_partitions;
     const uint64_t build_rows = shape.build_rows / partitions * spilled;
     const uint64_t probe_rows = shape.probe_rows / partitions * spilled;
+    // A filter keeps the others out; the few of them that pass it make no difference here.
+    const double passing = shape.filter_bits == 0 ? 1 : shape.match_ratio;
+    const auto probe_bytes = static_cast<uint64_t>(static_cast<double>(probe_rows * shape.probe_row_bytes) * passing);
     const uint64_t group_rows = std::min(kGroupChunks * sizes.chunk_rows, sizes.pages * sizes.page_rows);
     const uint64_t groups = ceil_divide(build_rows, std::max<uint64_t>(1, group_rows));
     const uint64_t probe_chunks = ceil_divide(shape.probe_rows, sizes.chunk_rows);
     const uint64_t chunks = ceil_divide(shape.build_rows, sizes.chunk_rows) + probe_chunks;
-    return build_rows * shape.build_row_bytes + probe_rows * shape.probe_row_bytes +
-           chunks * (groups * kCopyStartBytes + kChunkStartBytes) +
+    return build_rows * shape.build_row_bytes + probe_bytes + chunks * (groups * kCopyStartBytes + kChunkStartBytes) +
            chunks * (kBackChunkStartBytes / partitions * spilled) +
            probe_chunks * (kProbedChunkStartBytes / partitions * (partitions - spilled)) +
            2 * sizes.chunk_rows * std::max(shape.build_row_bytes, shape.probe_row_bytes);
@@ -167,6 +185,7 @@ ChosenSizes choose_sizes(const OutOfCoreShape& shape, const GivenSizes& given, c
     ChosenSizes sizes;
     sizes.radix_bits = given.radix_bits ? *given.radix_bits : choose_radix_bits(shape);
     if (given.chunk_slots) sizes.chunk_slots = *given.chunk_slots;
+    sizes.filter_words = choose_filter_words(shape);  // before what shares the limit with it
     sizes.page_rows = given.page_rows ? *given.page_rows : choose_page_rows(shape);
     sizes.spill_block_bytes = kSpillBlockBytes;
     sizes.spill_bytes = choose_spill_bytes(shape);

@@ -17,6 +17,9 @@ struct OutOfCoreShape {
     uint64_t host_limit_bytes = 0;  // for spilled rows; 0 = for all rows of both sides
     bool second_pass = false;       // partitions of both sides are partitioned once more, by 8 bits, not indexed
     bool fast_link = false;         // inputs come from another GPU, some times faster than from the host
+    uint64_t filter_bits = 0;       // of a Bloom filter for each of build_keys; 0 = there is none
+    uint64_t build_keys = 0;        // different ones
+    double match_ratio = 1;         // share of the probe rows that have a partner
 };
 
 // What somebody has decided already.
@@ -34,6 +37,7 @@ struct ChosenSizes {
     uint64_t radix_bits = 0;
     uint64_t chunk_rows = 0;
     uint64_t chunk_slots = 3;
+    uint64_t filter_words = 0;
     uint64_t page_rows = 0;
     uint64_t pages = 0;
     uint64_t resident_partitions = 0;

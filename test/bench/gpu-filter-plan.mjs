@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a Bloom filter of the build side's keys keeps out of a join beyond GPU memory, as the planner computes it
+// (src/planner/out-of-core/filter.ts, which a GPU machine without packages has not compiled). Only built-in modules.
+
+const wordBits = 64;
+const keyBits = 4; // of a key in its word
+
+/** Of four bits drawn from a word's, [d]: the chance that d of them are different. */
+function differentBits() {
+    let chances = [1];
+    for (let draw = 0; draw < keyBits; ++draw) {
+        const next = Array(draw + 2).fill(0);
+        chances.forEach((chance, different) => {
+            next[different] += (chance * different) / wordBits;
+            next[different + 1] += chance * (1 - different / wordBits);
+        });
+        chances = next;
+    }
+    return chances;
+}
+
+/** Share of other keys that pass: those whose bits are all set by keys, Poisson distributed over the words. */
+export function falsePositiveShare(keys, words) {
+    const missed = (bits) => Math.exp((keys / words) * ((1 - bits / wordBits) ** keyBits - 1));
+    const allSet = (bits) => {
+        let [sum, choices] = [0, 1];
+        for (let j = 0; j <= bits; ++j) {
+            sum += (j % 2 === 0 ? 1 : -1) * choices * missed(j);
+            choices = (choices * (bits - j)) / (j + 1);
+        }
+        return sum;
+    };
+    const share = differentBits().reduce((sum, chance, bits) => sum + chance * allSet(bits), 0);
+    return Math.min(1, Math.max(0, share));
+}
+
+/** Share of the probe rows of a record that its filter drops: those without a partner, but for false positives. */
+export function droppedShare({ workload, sizes: { filter_words = 0 } }) {
+    if (filter_words === 0) return 0;
+    const keys = Math.min(workload.build_rows, workload.distinct_keys ?? Infinity);
+    return (1 - workload.match_ratio) * (1 - falsePositiveShare(keys, filter_words));
+}
