@@ -63,7 +63,7 @@ uint64_t out_of_core_bytes(const spillway_cuda_out_of_core_spec& spec) {
     bytes += (index_rows + (64 << 8) * 8) * 4 * row_words(spec, 0) + (page_rows / 2 + 2 * partitions) * 4;
     bytes += partitions * 24 + sizes.pages * 4 + sizes.chunk_rows / 8 + 5 * 8 * (partitions << 8);
     if (spec.result == SPILLWAY_CUDA_RESULT_ROWS) bytes += result_bytes(spec);
-    const uint64_t lists = (partitions + sizes.chunk_rows / std::max<uint64_t>(sizes.page_rows, 1)) * 64;
+    const uint64_t lists = (partitions + sizes.chunk_rows / std::max<uint64_t>(sizes.page_rows, 1)) * 96;
     return bytes + 16 * lists + 2 * partitions * 29 * 16 + index_rows / 8 + (16ULL << 20);
 }
 

@@ -105,7 +105,7 @@ uint64_t out_of_core_group_bytes(const spillway_cuda_out_of_core_group_spec& spe
     bytes += 2 * run + sizes.pages * sizes.page_rows * row.bytes;
     bytes += sizes.chunk_rows * (2 * row.bytes + row.widened + (spec.null_group != 0 ? 5 : 0));
     bytes += 5 * sizes.merge_rows * row.bytes + gaps + sizes.result_slots * result;
-    bytes += 16 * 64 * (partitions + sizes.merge_rows / std::max<uint64_t>(sizes.page_rows, 1));
+    bytes += 16 * 96 * (partitions + sizes.merge_rows / std::max<uint64_t>(sizes.page_rows, 1));
     return bytes + 2 * partitions * (29 * 16 + 256) + (32ULL << 20);
 }
 
