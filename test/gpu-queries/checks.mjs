@@ -99,6 +99,11 @@ export async function compareWith(query, expected, inspect = () => null) {
     return found === counted ? null : `count() is ${found} instead of ${counted}`;
 }
 
+/** What a join or group-by out of core did; undefined where the query ran another way. */
+export function linkOf({ stages: [first] }) {
+    return first?.device?.outOfCore ?? first?.device?.outOfCoreGroupBy;
+}
+
 /** `make(runtime)` makes the query; its rows and their number must be those of the CPU engine. */
 export async function compare(gpu, cpu, make) {
     return await compareWith(make(gpu), reference(make(cpu)));

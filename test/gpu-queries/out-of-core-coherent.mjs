@@ -2,13 +2,12 @@
 // Joins of relations larger than GPU memory by kernels that read and write host memory themselves, with each of their
 // partitioners: the same rows as the CPU engine's, on pages of GPU and host memory; aborted; how fast large ones are.
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, measure, options, reference } from "./checks.mjs";
-import { randomNumbers, relation } from "./relations.mjs";
-import { hashOfRows } from "./row-hash.mjs";
+import { check, compareWith, linkOf, measure, options, reference } from "./checks.mjs";
+import { keyed, randomNumbers, relation } from "./relations.mjs";
+import { compareHashes, hashOfRows } from "./row-hash.mjs";
 
 const name = "out-of-core coherent";
 const coherent = { outOfCore: true, path: "coherent" };
-const link = (query) => query.report().stages[0]?.device?.outOfCore;
 
 /**
  * Each chunk may leave a page of each partition partly empty, and pages for that are taken before: small chunks make
@@ -42,7 +41,7 @@ function tablesOf(seed, keys, [left, right], nullPercent) {
 
 /** What is wrong with how a query ran; `spills`: of so many rows that GPU memory cannot have the pages of all. */
 function misbehaved(query, spills) {
-    const told = link(query);
+    const told = linkOf(query.report());
     if (told?.path !== "coherent") return `ran ${query.report().stages[0].algorithm}`;
     const spilled = told.spilledRows.build + told.spilledRows.probe;
     if (spills && spilled === 0) return "all pages were in GPU memory";
@@ -85,8 +84,6 @@ async function partitioners(cpu) {
     }
 }
 
-const keyed = (rows, seed, more = {}) => ({ rows, seed, key: { name: "k" }, payload: [{ name: `p${seed}` }], ...more });
-
 /** Relations of which a limit holds few pages: rates, and what the link carried beside what was planned. */
 async function large(cpu) {
     const bits = options.small ? 15 : Number(options["out-of-core-bits"]);
@@ -98,7 +95,7 @@ async function large(cpu) {
     const right = await gpu.generate(keyed(rows, 2), "memory");
     const query = gpu.join({ left, right, on: "k" });
     const told = () => {
-        const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs, spilledRows, predicted } = link(query);
+        const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs, spilledRows, predicted } = linkOf(query.report());
         const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(2)} GB`;
         const phases = (of) => [of.buildMs, of.probeMs, of.spilledMs].map((ms) => ms.toFixed(0)).join(" + ");
         const spilled = (spilledRows.build + spilledRows.probe) / (2 * rows);
@@ -109,7 +106,7 @@ async function large(cpu) {
                 `${gigabytes(d2hBytes)} out (${gigabytes(predicted.d2hBytes)}); ` +
                 `${(100 * spilled).toFixed(0)} % of the rows in host memory`
         );
-        measure({ gTuplesPerSecond: rate, link: link(query) });
+        measure({ gTuplesPerSecond: rate, link: linkOf(query.report()) });
         const limit = Number.parseInt(device, 10) * 2 ** 20;
         const taken = query.report().devicePeakBytes;
         return taken <= limit ? misbehaved(query, !options.small) : `took ${taken} bytes of GPU memory`;
@@ -129,9 +126,8 @@ async function large(cpu) {
     if (bits <= 26) {
         await check(`${name}: 2^${bits} x 2^${bits} rows of 16 bytes in ${device}, hash of all rows`, async () => {
             const [first, second] = await Promise.all([1, 2].map((seed) => cpu.generate(keyed(rows, seed), "memory")));
-            const wanted = await hashOfRows(cpu.join({ left: first, right: second, on: "k" }));
-            const found = await hashOfRows(query);
-            return found === wanted ? misbehaved(query, !options.small) : `${found} instead of ${wanted}`;
+            const expected = () => hashOfRows(cpu.join({ left: first, right: second, on: "k" }));
+            return await compareHashes(query, expected, () => misbehaved(query, !options.small));
         });
     }
     for (const ms of [0, 5, 40]) {

@@ -2,14 +2,12 @@
 // Joins of relations larger than GPU memory with a Bloom filter and without: the same rows as the CPU engine's, fewer
 // of them spilled; what the planner chooses, and how fast both are where one probe row in ten has a partner.
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, joinTypes, options, reference } from "./checks.mjs";
+import { check, compareWith, joinTypes, linkOf, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
 const sizes = { outOfCore: true, residentShare: 0.25, radixBits: 4, chunkRows: options.small ? 64 : 4096 };
 const memory = { host: "2GiB", device: "512MiB" };
 const keySets = [["int32"], ["int64"], ["int32", "bool"], ["decimal"]];
-
-const link = (query) => query.report().stages[0]?.device?.outOfCore;
 
 /** Every type of join, built on either side; few rows have a partner. */
 async function types(cpu) {
@@ -43,7 +41,7 @@ async function types(cpu) {
                     const query = make(runtime);
                     await check(`${what}, ${filter ? "with a filter" : "without"}`, () =>
                         compareWith(query, expected, () => {
-                            const { droppedRows } = link(query);
+                            const { droppedRows } = linkOf(query.report());
                             const probeRows = rows[buildSide === "left" ? 1 : 0];
                             if (!filter || lone) return droppedRows === 0 ? null : `dropped ${droppedRows} rows`;
                             // Nine in ten have no partner, or more.
@@ -81,7 +79,7 @@ async function fewPartners() {
         for (const run of options.small ? ["first"] : ["first", "second"]) {
             await check(`out-of-core: one row in ten of 2^${bits} has a partner, ${name}, ${run}`, async () => {
                 counted.set(filter, await query.count());
-                const { h2dBytes, d2hBytes, droppedRows, predicted: expected, spilledRows } = link(query);
+                const { h2dBytes, d2hBytes, droppedRows, predicted: expected, spilledRows } = linkOf(query.report());
                 const megabytes = (bytes) => `${(bytes / 1e6).toFixed(1)} MB`;
                 console.log(
                     `    ${query.report().elapsedMs.toFixed(1)} ms; ${megabytes(h2dBytes)} in ` +

@@ -9,8 +9,8 @@ import { deviceBytes } from "../../dist/planner/out-of-core/device-bytes.js";
 import { check, compareWith, joinTypes, measure, onceMade, options, reference } from "./checks.mjs";
 import { filteredJoins } from "./out-of-core-filter.mjs";
 import { gatheredColumns } from "./out-of-core-gathered.mjs";
-import { randomNumbers, relation } from "./relations.mjs";
-import { hashOfRows } from "./row-hash.mjs";
+import { keyed, randomNumbers, relation } from "./relations.mjs";
+import { compareHashes, hashOfRows } from "./row-hash.mjs";
 
 const mebibyte = 2 ** 20;
 const keySets = [
@@ -111,8 +111,6 @@ async function sizes() {
     });
 }
 
-const keyed = (rows, seed, more = {}) => ({ rows, seed, key: { name: "k" }, payload: [{ name: `p${seed}` }], ...more });
-
 /** Few rows would fit. */
 function memoryOf(device, bits) {
     const memory = { host: `${Math.ceil(2 ** (bits - 24)) + (options.small ? 1 : 8)}GiB`, device };
@@ -172,10 +170,7 @@ async function large(cpu, folder) {
         });
         // The CPU engine and this process take too long for more rows.
         if (bits > 26) continue;
-        await check(`${what}, hash of all rows`, async () => {
-            const [found, wanted] = [await hashOfRows(query), await expected()];
-            return found === wanted ? ranOutOfCore(query.report()) : `${found} instead of ${wanted}`;
-        });
+        await check(`${what}, hash of all rows`, () => compareHashes(query, expected, ranOutOfCore));
         if (device === limits[0]) {
             const probe = await cpu.generate(keyed(rows, 2, foreign), "memory");
             await toFile(cpu, query, folder, `${what}, into a file`, rows, probe);

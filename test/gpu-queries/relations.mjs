@@ -22,6 +22,8 @@ import {
     Uint32,
     Uint8,
     Utf8,
+    makeData,
+    makeVector,
     vectorFromArray
 } from "apache-arrow";
 
@@ -110,6 +112,35 @@ export function relation(random, { keys, side, rows, domain, nullPercent, suffix
         columns[name + suffix] = column(random, type, rows, value, 5000, random(3) * 10);
     }
     return cutInTwo(random, new Table(columns));
+}
+
+/** What generate() is asked for: rows of 16 bytes, a key that comes once and a number. */
+export const keyed = (rows, seed, more = {}) => ({
+    ...{ rows, seed, key: { name: "k" }, payload: [{ name: `p${seed}` }] },
+    ...more
+});
+
+/** The same of any number of rows: one key has so many of them, some are NULL, the others come once or a few times. */
+export function hotKeyTable(random, { rows, hotRows, nullPercent, name }) {
+    const [keys, values] = [new Uint32Array(2 * rows), new Uint32Array(2 * rows)];
+    const known = new Uint8Array(Math.ceil(rows / 8));
+    const step = Math.floor(rows / hotRows);
+    let nulls = 0;
+    for (let row = 0; row < rows; ++row) {
+        // Halves of numbers of 64 bits, the lower one first.
+        keys[2 * row] = row % step === 0 ? rows : random(rows);
+        values[2 * row] = row;
+        values[2 * row + 1] = random(2 ** 31);
+        if (random(100) < nullPercent) ++nulls;
+        else known[row >> 3] |= 1 << (row % 8);
+    }
+    const type = new Int64();
+    const key = makeData({
+        ...{ type, length: rows, nullCount: nulls, nullBitmap: known },
+        data: new BigInt64Array(keys.buffer)
+    });
+    const value = makeData({ type, length: rows, data: new BigInt64Array(values.buffer) });
+    return cutInTwo(random, new Table({ k: makeVector(key), [name]: makeVector(value) }));
 }
 
 /** Likewise one of 256 bits. */

@@ -17,6 +17,7 @@ import { check, compare, counts, joinTypes, options, writeRecord } from "./check
 import { outOfCore } from "./out-of-core.mjs";
 import { coherentJoins } from "./out-of-core-coherent.mjs";
 import { outOfCoreGroups } from "./out-of-core-groups.mjs";
+import { outOfCoreVariants } from "./out-of-core-variants.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 
 const joinAlgorithm = options["join-algorithm"];
@@ -201,6 +202,7 @@ try {
     await outOfCore(cpu, folder);
     await coherentJoins(cpu);
     await outOfCoreGroups(cpu);
+    await outOfCoreVariants(cpu);
     await commandLine(folder);
 } finally {
     writeRecord(gpu.devices().find(({ kind }) => kind === "gpu")?.name ?? null);
