@@ -170,8 +170,8 @@ typedef struct spillway_cuda_report {
 
 /*
  * All functions but list_devices. Any host thread may call; calls for one gpu run one after the other, but for
- * allocate*, free_*, memory_info and set_cancelled, which may run beside any. An out parameter is NULL or 0 unless the
- * status is SPILLWAY_CUDA_OK. New functions (operations) are added at the end, with a new version.
+ * allocate*, free_*, memory_info, trim and set_cancelled, which may run beside any. An out parameter is NULL or 0
+ * unless the status is SPILLWAY_CUDA_OK. New functions (operations) are added at the end, with a new version.
  */
 typedef struct spillway_cuda_functions {
     uint32_t abi_version;
@@ -184,7 +184,7 @@ typedef struct spillway_cuda_functions {
     void (*close_device)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
     void (*memory_info)(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_cuda_status* status);
     void (*reset_peak)(spillway_cuda_gpu* gpu);
-    /* Gives memory that no block uses back to the driver and the system. */
+    /* Gives memory that no block uses back to the driver and the system; while an operation runs, host memory alone. */
     void (*trim)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
     /* Not 0: running and later calls end with SPILLWAY_CUDA_CANCELLED until it is 0 again. */
     void (*set_cancelled)(spillway_cuda_gpu* gpu, int32_t cancelled);

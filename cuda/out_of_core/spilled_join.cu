@@ -76,6 +76,7 @@ class SpilledJoin {
         SpilledPart part;
         part.partitions = group;
         part.rule = state_.shape.rules.probe;
+        part.build_marks = state_.shape.rules.build_marks;
         for (int side = 0; side < 2; ++side) {
             part.ranges[side] = state_.store.find(side, group.front(), group.back() + 1);
         }
@@ -87,34 +88,46 @@ class SpilledJoin {
     }
 
     // A build partition that cannot be indexed at once comes in parts, its probe rows as often. Where these are marked,
-    // as many at a time as there is memory for marks of. Not in full joins, which want to know of build rows, too,
-    // whether any probe row has met them: their marks take as much as all probe rows of the partition ask for.
-    void plan_large(SpilledPart large) {
-        const KindRules& rules = state_.shape.rules;
-        if (!rules.probe_marks() || rules.build_marks) return plan_slice(large);
-        const std::vector<FragmentRange> all = std::move(large.ranges[kProbe]);
-        const uint64_t rows_max = state_.shape.marked_rows(state_.spec.sizes);
-        large.ranges[kProbe].clear();
-        uint64_t rows = 0;
-        for (const FragmentRange& range : all) {
-            if (rows + range.rows > rows_max && rows > 0) {
-                plan_slice(large);
-                large.ranges[kProbe].clear();
-                rows = 0;
-            }
-            large.ranges[kProbe].push_back(range);
-            rows += range.rows;
-        }
-        plan_slice(large);
-    }
-
-    void plan_slice(const SpilledPart& large) {
+    // as many at a time as there is memory for marks of. Full joins want to know of build rows, too, whether any probe
+    // row has met them: if not all probe rows can be marked at once, all of them are looked up once more for that.
+    void plan_large(const SpilledPart& large) {
         const KindRules& rules = state_.shape.rules;
         SpilledPart part = large;
         part.rule = rules.part_rule();
+        part.probe_marks = rules.probe_marks();
+        if (!part.probe_marks) return plan_slice(part);
+        const std::vector<std::vector<FragmentRange>> slices = marked_slices(large.ranges[kProbe]);
+        part.build_marks = rules.build_marks && slices.size() == 1;
+        for (const std::vector<FragmentRange>& slice : slices) {
+            part.ranges[kProbe] = slice;
+            plan_slice(part);
+        }
+        if (part.build_marks == rules.build_marks) return;
+        part = large;
+        part.rule = {false, false, false, false};
+        plan_slice(part);
+    }
+
+    std::vector<std::vector<FragmentRange>> marked_slices(const std::vector<FragmentRange>& probe) const {
+        const uint64_t rows_max = state_.shape.marked_rows(state_.spec.sizes);
+        std::vector<std::vector<FragmentRange>> slices(1);
+        uint64_t rows = 0;
+        for (const FragmentRange& range : probe) {
+            if (rows + range.rows > rows_max && rows > 0) {
+                slices.emplace_back();
+                rows = 0;
+            }
+            slices.back().push_back(range);
+            rows += range.rows;
+        }
+        return slices;
+    }
+
+    void plan_slice(const SpilledPart& large) {
+        SpilledPart part = large;
         part.ranges[kBuild].clear();
         const SpilledPart empty = part;
-        part.clears = true;
+        part.clears = part.probe_marks;
         const uint64_t rows_max =
             std::min(state_.build.index().partition_rows_max(), state_.build.pages().capacity_rows());
         uint64_t rows = 0;
@@ -128,7 +141,7 @@ class SpilledJoin {
             rows += range.rows;
         }
         parts_.push_back(std::move(part));
-        if (!rules.probe_marks()) return;
+        if (!large.probe_marks) return;
         part = empty;
         part.lone = true;
         parts_.push_back(std::move(part));
@@ -141,38 +154,35 @@ class SpilledJoin {
                   [&](const RowBatch& batch, uint64_t) { side.pages().append(batch, batch.pieces); });
         side.index(part.partitions);
         const IndexView index = side.index().view();
-        const bool marks = is_large(part.partitions.front()) && state_.shape.rules.probe_marks();
-        if (marks && part.clears) clear_probe_marks(part.ranges[kProbe]);
+        if (part.clears) clear_probe_marks(part.ranges[kProbe]);
+        uint8_t* const build_marks = part.build_marks ? side.marks() : nullptr;
+        uint8_t* const probe_marks = part.probe_marks ? state_.probe_marks.as<uint8_t>() : nullptr;
         use_units(units, index_of_part, kProbe, [&](const RowBatch& batch, uint64_t before) {
-            state_.joiner.probe(batch, batch.pieces, index, part.rule, side.marks(), marks ? marks_ + before : nullptr);
+            state_.joiner.probe(batch, batch.pieces, index, part.rule, build_marks,
+                                probe_marks == nullptr ? nullptr : probe_marks + before);
         });
-        for (const uint64_t partition : part.partitions) give_build_rows(partition);
+        for (const uint64_t partition : part.partitions) {
+            if (part.build_marks) give_build_rows(partition);
+            side.pages().release(partition);
+        }
     }
 
     void clear_probe_marks(const std::vector<FragmentRange>& probe) {
         uint64_t rows = 0;
         for (const FragmentRange& range : probe) rows += range.rows;
-        more_marks_.reset();
-        if (rows > state_.probe_marks.bytes()) {
-            state_.probe_marks.reset();  // full joins, whose next partition in parts asks for as many as it needs
-            more_marks_ = state_.device.memory().allocate(rows, "marks of probe rows");
-        }
-        marks_ = more_marks_ ? more_marks_.as<uint8_t>() : state_.probe_marks.as<uint8_t>();
-        if (rows > 0) SPILLWAY_CUDA_CHECK(cudaMemsetAsync(marks_, 0, rows, state_.device.stream()));
+        if (rows == 0) return;
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(state_.probe_marks.as(), 0, rows, state_.device.stream()));
     }
 
     void give_build_rows(uint64_t partition) {
         BuildSide& side = state_.build;
-        if (side.marks() != nullptr) {
-            LonePass pass;
-            pass.rows = side.pages().data();
-            pass.row_words = state_.shape.code[kBuild].row_words;
-            pass.marks = side.marks();
-            pass.marked = state_.shape.rules.build_marked;
-            pass.build_side = true;
-            state_.joiner.lone(pass, side.pieces(partition));
-        }
-        side.pages().release(partition);
+        LonePass pass;
+        pass.rows = side.pages().data();
+        pass.row_words = state_.shape.code[kBuild].row_words;
+        pass.marks = side.marks();
+        pass.marked = state_.shape.rules.build_marked;
+        pass.build_side = true;
+        state_.joiner.lone(pass, side.pieces(partition));
     }
 
     // Probe rows once more, now that all parts of the build side have marked them.
@@ -181,11 +191,10 @@ class SpilledJoin {
             LonePass pass;
             pass.rows = batch.rows;
             pass.row_words = batch.row_words;
-            pass.marks = marks_ + before;
+            pass.marks = state_.probe_marks.as<const uint8_t>() + before;
             pass.marked = state_.shape.rules.probe_marked();
             state_.joiner.lone(pass, batch.pieces);
         });
-        more_marks_.reset();
     }
 
     // use(batch, rows before it). The batch's memory is used again by the next one, in the order of the device's
@@ -209,8 +218,6 @@ class SpilledJoin {
     JoinState& state_;
     const Allocation rows_;
     std::vector<SpilledPart> parts_;
-    uint8_t* marks_ = nullptr;  // of probe rows of the partition that is joined in parts
-    Allocation more_marks_;     // where they are more than the state has memory for
 };
 
 }  // namespace

@@ -14,8 +14,10 @@ struct SpilledPart {
     std::vector<uint64_t> partitions;
     std::vector<FragmentRange> ranges[2];
     ProbeRule rule;
-    bool clears = false;  // the first that marks these probe rows
-    bool lone = false;    // instead of a join: probe rows that the result has by marks of the parts before
+    bool build_marks = false;  // build rows are marked, and those follow that the result has by their marks
+    bool probe_marks = false;  // probe rows are marked
+    bool clears = false;       // ... and this is the first part that marks them
+    bool lone = false;         // instead of a join: probe rows that the result has by marks of the parts before
 };
 
 // Rows that come back in one slot of the ring.

@@ -66,8 +66,9 @@ void reset_peak(spillway_cuda_gpu* gpu) {
 
 void trim(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
     cuda::guarded(status, [&] {
-        std::lock_guard<std::mutex> lock(gpu->mutex);
-        gpu->device.memory().trim();
+        // An operation that runs needs its working memory again with the next chunk.
+        const std::unique_lock<std::mutex> lock(gpu->mutex, std::try_to_lock);
+        if (lock.owns_lock()) gpu->device.memory().trim();
         gpu->device.staging().trim();
     });
 }

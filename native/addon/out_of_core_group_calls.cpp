@@ -55,7 +55,7 @@ Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
     const size_t partitions = size_t{1} << stage.group.sizes.radix_bits;
     const auto gpu = gpu_of(*job->engine);
     const auto group = [=](BatchSink* sink) {
-        const KeptPinned::Use use(*job->engine->kept_pinned);
+        const KeptPinned::Use use(*job->engine->kept_pinned, pinned_spill_bytes(stage.group.sizes));
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
             return group_out_of_core(*source->source, stage, gpu->device, pause, sink, job->engine->budget,

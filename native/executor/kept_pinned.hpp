@@ -10,8 +10,9 @@
 
 namespace spillway {
 
-// Pinned memory that stays with a GPU between joins out of core, as pinning costs several times what the join takes.
-// What exceeds the allowance counts in the budget, and goes when somebody else needs the room.
+// Pinned memory that stays with a GPU between operations out of core, as pinning costs several times what a join takes.
+// What exceeds the allowance and is not of those that run counts in the budget, and goes when somebody else needs the
+// room, or at once where there is none.
 class KeptPinned final : public Reclaimable {
   public:
     KeptPinned(GpuDevice device, MemoryBudget& budget, uint64_t allowance_bytes);
@@ -19,15 +20,18 @@ class KeptPinned final : public Reclaimable {
     KeptPinned(const KeptPinned&) = delete;
     KeptPinned& operator=(const KeptPinned&) = delete;
 
-    // A join that reserves for itself what it takes; while one runs nothing is kept beside it.
+    // An operation that reserves for itself so much pinned memory, which it takes of what is kept first.
     class Use {
       public:
-        explicit Use(KeptPinned& kept) : kept_(kept) { kept_.begin(); }
-        ~Use() { kept_.end(); }
+        Use(KeptPinned& kept, uint64_t reserved_bytes) : kept_(kept), reserved_bytes_(reserved_bytes) {
+            kept_.count_user(1, reserved_bytes_);
+        }
+        ~Use() { kept_.count_user(-1, reserved_bytes_); }
         Use(const Use&) = delete;
 
       private:
         KeptPinned& kept_;
+        const uint64_t reserved_bytes_;
     };
 
     // Gives everything back to the system.
@@ -35,17 +39,17 @@ class KeptPinned final : public Reclaimable {
     uint64_t reclaim(uint64_t wanted) override;
 
   private:
-    void begin();
-    void end() noexcept;
+    void count_user(int change, uint64_t reserved_bytes) noexcept;
+    void count_kept();
     uint64_t give_back();
 
     GpuDevice device_;
     MemoryBudget& budget_;
     const uint64_t allowance_bytes_;
     std::mutex mutex_;
-    int users_ = 0;
+    uint64_t reserved_bytes_ = 0;  // by those who use it
     Reservation kept_;
-    std::atomic<bool> asking_{false};  // end() holds the mutex and asks the budget, which may ask back
+    std::atomic<bool> asking_{false};  // the mutex is held by who asks the budget, which may ask back
 };
 
 }  // namespace spillway

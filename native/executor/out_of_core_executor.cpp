@@ -49,11 +49,6 @@ ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBud
     return form;
 }
 
-// Of pinned memory for spilled rows, those that are on their way to disk too.
-uint64_t spill_bytes_of(const GpuOutOfCoreSizes& sizes) {
-    return sizes.spill_bytes + sizes.disk_blocks * sizes.disk_block_bytes;
-}
-
 class OutOfCore {
   public:
     OutOfCore(Source* const (&sources)[2], const OutOfCoreStage& stage, GpuDevice& device, const DevicePause& pause,
@@ -66,7 +61,7 @@ class OutOfCore {
           columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
           held_columns_{hold(kBuildSide), hold(kProbeSide)},
           held_{held_columns_[kBuildSide].get(), held_columns_[kProbeSide].get()},
-          spill_(budget.reserve(spill_bytes_of(stage.join.sizes), "rows that the GPU spills")),
+          spill_(budget.reserve(pinned_spill_bytes(stage.join.sizes), "rows that the GPU spills")),
           ring_(device, budget, ring_slots(),
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
         if (sink != nullptr) blocks_.emplace(device, form_of(stage, held_, budget), *sink, budget, control, pause);

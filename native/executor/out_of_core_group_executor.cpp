@@ -16,11 +16,6 @@ namespace spillway {
 
 namespace {
 
-// Of pinned memory for spilled rows, those that are on their way to disk too.
-uint64_t spill_bytes_of(const GpuOutOfCoreGroupSizes& sizes) {
-    return sizes.spill_bytes + sizes.disk_blocks * sizes.disk_block_bytes;
-}
-
 class OutOfCoreGroup {
   public:
     OutOfCoreGroup(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device, const DevicePause& pause,
@@ -32,7 +27,7 @@ class OutOfCoreGroup {
           sink_(sink),
           widths_(stage.group.output_widths()),
           columns_(source, stage.side, {stage.group.key_bytes}, stage.group.sizes.chunk_rows),
-          spill_(budget.reserve(spill_bytes_of(stage.group.sizes), "groups that the GPU spills")),
+          spill_(budget.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
           ring_(device, budget, ring_slots(), columns_.chunk_bytes()) {
         if (sink != nullptr) blocks_.emplace(device, form(), *sink, budget, control, pause);
         if (space != nullptr && stage.group.sizes.disk_blocks > 0) disk_.emplace(space, control);

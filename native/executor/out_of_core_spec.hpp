@@ -20,6 +20,12 @@ constexpr uint64_t pinned_column_bytes(uint64_t bytes) {
     return (bytes + kPinnedColumnAlign - 1) / kPinnedColumnAlign * kPinnedColumnAlign;
 }
 
+// Pinned memory for spilled rows, those that are on their way to disk too; sizes: of a join or a group-by.
+template <class Sizes>
+uint64_t pinned_spill_bytes(const Sizes& sizes) {
+    return sizes.spill_bytes + sizes.disk_blocks * sizes.disk_block_bytes;
+}
+
 // Which 32 bits of a value of 64 bits.
 enum class ChunkPart : uint8_t { kWhole, kLow, kHigh };
 // What stands for NULL: nothing in particular, or what changes no sum, no maximum, no minimum.

@@ -2,14 +2,50 @@
 // Joins beyond GPU memory: what stays there, what is spilled, partitions that are joined in parts, rows of all widths,
 // and results larger than their buffers. Sizes, kinds and keys are in out_of_core_join_test.cu.
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gpu_test.hpp"
 #include "support/out_of_core_check.hpp"
 
 namespace spillway::gpu_test {
+
+namespace {
+
+// Gives pinned memory that nobody uses back to the system, again and again, as long as it lives.
+class GivingBack {
+  public:
+    ~GivingBack() {
+        ended_.store(true);
+        thread_.join();
+    }
+
+  private:
+    std::atomic<bool> ended_{false};
+    std::thread thread_{[this] {
+        while (!ended_.load()) {
+            test_device().staging().trim();
+            std::this_thread::yield();
+        }
+    }};
+};
+
+}  // namespace
+
+GPU_TEST("out-of-core join: pinned memory that nobody uses goes while it runs") {
+    const uint64_t rows = small_or_full(1200, 20000);
+    const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
+    const KeyedRelation build(keys, 8, {8}, test_seed());
+    const KeyedRelation probe(foreign_keys(keys, 2 * rows, 0.8, test_seed()), 8, {8}, test_seed() + 1);
+    const OutOfCoreCheck check(build, probe);
+    const GivingBack giving;
+    for (const uint32_t resident : {0U, 4U}) {
+        check.all(spilled_sizes(rows, 3, resident), std::to_string(resident) + " resident");
+    }
+}
 
 GPU_TEST("out-of-core join: every number of bits, none to all partitions resident") {
     const uint64_t rows = small_or_full(1500, 30000);
@@ -79,6 +115,25 @@ GPU_TEST("out-of-core join: every kind, partitions larger than all pages") {
             if (!full_suite() && bits == 1) continue;
             sizes.resident_partitions = 0;
             check.all(sizes, std::string(named.name) + ", in parts, all spilled");
+        }
+    }
+}
+
+// Marks are of 16 chunks of probe rows: a slice of the partition after the other, and in full joins all of them once
+// more for the build rows that none has met.
+GPU_TEST("out-of-core join: partitions in parts, more probe rows than are marked at once") {
+    const std::vector<uint64_t> keys = sparse_keys(700, test_seed());
+    const KeyedRelation build(keys, 8, {8}, test_seed(), 0.05);
+    OutOfCoreSizes sizes = least_sizes(0, 128, 64);
+    sizes.resident_partitions = 0;
+    for (const uint64_t probe_rows : {2047, 2048, 2049, 4500}) {
+        if (!full_suite() && probe_rows != 2049) continue;
+        const KeyedRelation probe(foreign_keys(keys, probe_rows, 0.6, test_seed()), 8, {4}, test_seed() + 1);
+        for (const NamedJoinKind& named : kNamedJoinKinds) {
+            const bool full = named.kind.keep_unmatched_build && named.kind.keep_unmatched_probe;
+            if (!full && !full_suite()) continue;
+            const OutOfCoreCheck check(build, probe, named.kind);
+            check.all(sizes, std::string(named.name) + ", " + std::to_string(probe_rows) + " probe rows");
         }
     }
 }

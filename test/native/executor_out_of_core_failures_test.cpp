@@ -101,7 +101,7 @@ TEST(executor_kept_pinned_memory_counts_until_somebody_needs_it) {
     MemoryBudget budget(20 * kMiB);
     KeptPinned kept(gpu.device, budget, 2 * kMiB);
     const auto used_by_a_join = [&] {
-        const KeptPinned::Use use(kept);
+        const KeptPinned::Use use(kept, 10 * kMiB);
         EXPECT_EQ(budget.used(), 0u);
         gpu.device.allocate_pinned(10 * kMiB, "test");
     };
@@ -113,13 +113,38 @@ TEST(executor_kept_pinned_memory_counts_until_somebody_needs_it) {
         const Reservation all = budget.reserve(16 * kMiB, "test");
         EXPECT_EQ(budget.used(), 16 * kMiB);
         EXPECT_EQ(gpu.device.memory().pinned_reserved_bytes, 0u);
-        const KeptPinned::Use use(kept);
+        const KeptPinned::Use use(kept, 10 * kMiB);
         gpu.device.allocate_pinned(10 * kMiB, "test");
     }
     used_by_a_join();
     kept.trim();
     EXPECT_EQ(budget.used(), 0u);
     EXPECT_EQ(gpu.device.memory().pinned_reserved_bytes, 0u);
+}
+
+TEST(executor_kept_pinned_memory_counts_beside_a_smaller_join) {
+    OutOfCoreGpu gpu(kMiB);
+    MemoryBudget budget(20 * kMiB);
+    KeptPinned kept(gpu.device, budget, 2 * kMiB);
+    {
+        const KeptPinned::Use large(kept, 10 * kMiB);
+        gpu.device.allocate_pinned(10 * kMiB, "test");
+    }
+    {
+        const KeptPinned::Use small(kept, 3 * kMiB);
+        EXPECT_EQ(budget.used(), 5 * kMiB);
+        {
+            const KeptPinned::Use other(kept, 4 * kMiB);
+            EXPECT_EQ(budget.used(), 1 * kMiB);
+        }
+        EXPECT_EQ(budget.used(), 5 * kMiB);
+        // Who needs the room gets it while the small one runs; what that one has taken stays.
+        const PinnedBlock own = gpu.device.allocate_pinned(3 * kMiB, "test");
+        const Reservation rest = budget.reserve(17 * kMiB, "test");
+        EXPECT_EQ(budget.used(), 17 * kMiB);
+        EXPECT_EQ(gpu.device.memory().pinned_reserved_bytes, 3 * kMiB);
+    }
+    EXPECT_EQ(budget.used(), 1 * kMiB);
 }
 
 }  // namespace spillway::test
