@@ -20,6 +20,7 @@ BlockAllocator::BlockAllocator(BlockBacking& backing, const BlockSizes& sizes, u
     : backing_(backing), sizes_(sizes), limit_bytes_(limit_bytes) {}
 
 BlockAllocator::~BlockAllocator() {
+    if (!segments_.empty()) backing_.settle();
     for (const auto& [address, segment] : segments_) backing_.release(pointer_to(address), segment.bytes);
 }
 
@@ -164,6 +165,7 @@ uint64_t BlockAllocator::release_free(uint64_t wanted_bytes) noexcept {
             const auto [bytes, address] = *at;
             const auto segment = segments_.find(address);
             if (segment == segments_.end() || segment->second.bytes != bytes) continue;
+            if (released_bytes == 0) backing_.settle();
             backing_.release(pointer_to(address), bytes);
             segments_.erase(segment);
             blocks_.erase(address);

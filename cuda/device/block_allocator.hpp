@@ -15,6 +15,8 @@ namespace spillway::cuda {
 class BlockBacking {
   public:
     virtual void* acquire(uint64_t bytes) = 0;  // nullptr: there is no memory; throws for anything else
+    // Before one or more releases of memory that may have been in use.
+    virtual void settle() noexcept {}
     virtual void release(void* data, uint64_t bytes) noexcept = 0;
 
   protected:

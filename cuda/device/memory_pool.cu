@@ -193,12 +193,14 @@ void* DeviceBacking::acquire(uint64_t bytes) {
     return data;
 }
 
+void DeviceBacking::settle() noexcept {
+    // Not left to cudaFree: that it waits for other streams is what it does today and not what it promises.
+    if (try_set_device(ordinal_)) discard(cudaDeviceSynchronize());
+}
+
 void DeviceBacking::release(void* data, uint64_t) noexcept {
     // The memory of a lost device goes with the process.
-    if (!try_set_device(ordinal_)) return;
-    // Not left to cudaFree: that it waits for other streams is what it does today and not what it promises.
-    discard(cudaDeviceSynchronize());
-    discard(cudaFree(data));
+    if (try_set_device(ordinal_)) discard(cudaFree(data));
 }
 
 MemoryPool::MemoryPool(int ordinal, uint64_t limit_bytes)

@@ -115,6 +115,7 @@ class DeviceBacking : public BlockBacking {
   public:
     explicit DeviceBacking(int ordinal) : ordinal_(ordinal) {}
     void* acquire(uint64_t bytes) override;
+    void settle() noexcept override;  // waits for the device
     void release(void* data, uint64_t bytes) noexcept override;
 
   private:

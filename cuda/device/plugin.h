@@ -184,7 +184,10 @@ typedef struct spillway_cuda_functions {
     void (*close_device)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
     void (*memory_info)(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_cuda_status* status);
     void (*reset_peak)(spillway_cuda_gpu* gpu);
-    /* Gives memory that no block uses back to the driver and the system; while an operation runs, host memory alone. */
+    /*
+     * Gives memory that no block uses back to the driver and the system; host memory alone while an operation runs or
+     * one out of core exists.
+     */
     void (*trim)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
     /* Not 0: running and later calls end with SPILLWAY_CUDA_CANCELLED until it is 0 again. */
     void (*set_cancelled)(spillway_cuda_gpu* gpu, int32_t cancelled);

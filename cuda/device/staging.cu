@@ -86,14 +86,19 @@ void* HostBacking::acquire_registered(uint64_t bytes) {
     return nullptr;
 }
 
-void HostBacking::release(void* data, uint64_t bytes) noexcept {
-    // The memory of a lost device goes with the process.
+void HostBacking::settle() noexcept {
     if (!try_set_device(ordinal_)) return;
     const cudaError_t status = cudaDeviceSynchronize();
     discard(status);
+    lost_ = lost_ || status != cudaSuccess;
+}
+
+void HostBacking::release(void* data, uint64_t bytes) noexcept {
+    // The memory of a lost device goes with the process.
+    if (!try_set_device(ordinal_)) return;
     if (placement_ == HostPlacement::kPinned) {
         release_pinned(data, bytes);
-    } else if (status == cudaSuccess) {
+    } else if (!lost_) {
         // Else the device may still reach it, and its address must not become that of other memory.
         plain_.release(data, bytes);
     }

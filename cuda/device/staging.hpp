@@ -26,6 +26,7 @@ class HostBacking : public BlockBacking {
   public:
     HostBacking(int ordinal, HostPlacement placement);
     void* acquire(uint64_t bytes) override;
+    void settle() noexcept override;  // waits for the device
     void release(void* data, uint64_t bytes) noexcept override;
 
     HostPlacement placement() const { return placement_; }
@@ -38,6 +39,7 @@ class HostBacking : public BlockBacking {
     const int ordinal_;
     const HostPlacement placement_;
     PlainBacking plain_;
+    bool lost_ = false;                 // the device, which may still reach what it has been given
     std::set<const void*> registered_;  // segments of acquire_registered()
 };
 

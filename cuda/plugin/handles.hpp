@@ -23,7 +23,8 @@ struct spillway_cuda_gpu {
     std::mutex mutex;  // calls of several threads take turns, but for those that plugin.h names
     spillway::cuda::Uploader uploader;
     spillway::cuda::Downloader downloader;
-    std::atomic<int64_t> children{0};  // blocks, tables and transfers, which point at this
+    std::atomic<int64_t> children{0};    // blocks, tables and transfers, which point at this
+    std::atomic<int64_t> operations{0};  // out of core, which come back for memory between callbacks and calls
 };
 
 namespace spillway::cuda {
@@ -36,6 +37,18 @@ class Child {
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;
     spillway_cuda_gpu* gpu() const { return gpu_; }
+
+  private:
+    spillway_cuda_gpu* gpu_;
+};
+
+// Counts an operation out of core as long as it exists.
+class OpenOperation {
+  public:
+    explicit OpenOperation(spillway_cuda_gpu* gpu) : gpu_(gpu) { gpu_->operations.fetch_add(1); }
+    ~OpenOperation() { gpu_->operations.fetch_sub(1); }
+    OpenOperation(const OpenOperation&) = delete;
+    OpenOperation& operator=(const OpenOperation&) = delete;
 
   private:
     spillway_cuda_gpu* gpu_;

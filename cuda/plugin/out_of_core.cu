@@ -15,11 +15,12 @@
 struct spillway_cuda_out_of_core {
     spillway_cuda_out_of_core(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreSpec& spec,
                               const spillway_cuda_disk* given)
-        : child(gpu), columns(spec.output.size()), disk(given) {
+        : child(gpu), open(gpu), columns(spec.output.size()), disk(given) {
         widths[0] = spec.widths[0].size();
         widths[1] = spec.widths[1].size();
     }
     spillway::cuda::Child child;
+    spillway::cuda::OpenOperation open;
     size_t widths[2];  // numbers of columns
     size_t columns;    // of the output
     spillway::cuda::CallbackDisk disk;

@@ -14,11 +14,13 @@ struct spillway_cuda_out_of_core_group {
     spillway_cuda_out_of_core_group(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreGroupBySpec& spec,
                                     const spillway_cuda_disk* given)
         : child(gpu),
+          open(gpu),
           columns(spec.widths.size()),
           outputs(spillway::cuda::OutOfCoreGroupBy::result_widths(spec).size()),
           disk(given),
           group_by(gpu->device, spec, disk.usable()) {}
     spillway::cuda::Child child;
+    spillway::cuda::OpenOperation open;
     size_t columns;  // of chunks
     size_t outputs;  // columns of the result
     spillway::cuda::CallbackDisk disk;

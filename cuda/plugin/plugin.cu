@@ -66,9 +66,9 @@ void reset_peak(spillway_cuda_gpu* gpu) {
 
 void trim(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
     cuda::guarded(status, [&] {
-        // An operation that runs needs its working memory again with the next chunk.
+        // An operation needs again, with its next chunk, what the last one has given back to the pool.
         const std::unique_lock<std::mutex> lock(gpu->mutex, std::try_to_lock);
-        if (lock.owns_lock()) gpu->device.memory().trim();
+        if (lock.owns_lock() && gpu->operations == 0) gpu->device.memory().trim();
         gpu->device.staging().trim();
     });
 }

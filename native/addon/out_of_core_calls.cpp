@@ -58,11 +58,10 @@ Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
     const OutOfCoreStage stage = decode_out_of_core_stage(info[3], *build->source, *probe->source);
     const auto gpu = gpu_of(*job->engine);
     const auto join = [=](BatchSink* sink) {
-        const KeptPinned::Use use(*job->engine->kept_pinned, pinned_spill_bytes(stage.join.sizes));
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
-            return join_out_of_core(*build->source, *probe->source, stage, gpu->device, pause, sink,
-                                    job->engine->budget, job->control, job->engine->spill_space);
+            return join_out_of_core(*build->source, *probe->source, stage, *job->engine->kept_pinned, pause, sink,
+                                    job->control, job->engine->spill_space);
         });
     };
     const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;

@@ -8,7 +8,6 @@
 #include "addon/sink_stage.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
-#include "executor/kept_pinned.hpp"
 #include "executor/out_of_core_group_executor.hpp"
 
 namespace spillway::addon {
@@ -55,11 +54,10 @@ Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
     const size_t partitions = size_t{1} << stage.group.sizes.radix_bits;
     const auto gpu = gpu_of(*job->engine);
     const auto group = [=](BatchSink* sink) {
-        const KeptPinned::Use use(*job->engine->kept_pinned, pinned_spill_bytes(stage.group.sizes));
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
-            return group_out_of_core(*source->source, stage, gpu->device, pause, sink, job->engine->budget,
-                                     job->control, job->engine->spill_space);
+            return group_out_of_core(*source->source, stage, *job->engine->kept_pinned, pause, sink, job->control,
+                                     job->engine->spill_space);
         });
     };
     if (info[3].IsUndefined()) {

@@ -17,10 +17,10 @@ constexpr uint64_t kSliceBytesMax = 4ULL << 20;  // of a read, but for a single 
 
 }  // namespace
 
-ChunkRing::ChunkRing(GpuDevice& device, MemoryBudget& budget, uint64_t slots, uint64_t chunk_bytes) {
+ChunkRing::ChunkRing(KeptPinned& pinned, uint64_t slots, uint64_t chunk_bytes) {
     constexpr const char* kPurpose = "chunks on their way to the GPU";
-    reservation_ = budget.reserve(slots * chunk_bytes, kPurpose);
-    for (uint64_t i = 0; i < slots; ++i) blocks_.push_back(device.allocate_pinned(chunk_bytes, kPurpose));
+    reservation_ = pinned.reserve(slots * chunk_bytes, kPurpose);
+    for (uint64_t i = 0; i < slots; ++i) blocks_.push_back(pinned.device().allocate_pinned(chunk_bytes, kPurpose));
 }
 
 ChunkFeeder::ChunkFeeder(Source& source, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows,

@@ -9,6 +9,7 @@
 #include "base/job_control.hpp"
 #include "device/gpu_out_of_core.hpp"
 #include "executor/chunk_columns.hpp"
+#include "executor/kept_pinned.hpp"
 #include "memory/memory_budget.hpp"
 #include "transfer/source.hpp"
 
@@ -17,12 +18,12 @@ namespace spillway {
 // Pinned memory of the chunks of one side after the other.
 class ChunkRing {
   public:
-    ChunkRing(GpuDevice& device, MemoryBudget& budget, uint64_t slots, uint64_t chunk_bytes);
+    ChunkRing(KeptPinned& pinned, uint64_t slots, uint64_t chunk_bytes);
     uint64_t slots() const { return blocks_.size(); }
     uint8_t* data(uint64_t slot) const { return static_cast<uint8_t*>(blocks_[slot].data()); }
 
   private:
-    Reservation reservation_;
+    PinnedReservation reservation_;
     std::vector<PinnedBlock> blocks_;
 };
 

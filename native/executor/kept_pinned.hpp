@@ -10,9 +10,31 @@
 
 namespace spillway {
 
+class KeptPinned;
+
+// Bytes of the budget for pinned memory of an operation, given back when it goes.
+class PinnedReservation {
+  public:
+    PinnedReservation() = default;
+    PinnedReservation(PinnedReservation&& other) noexcept;
+    PinnedReservation& operator=(PinnedReservation&& other) noexcept;
+    PinnedReservation(const PinnedReservation&) = delete;
+    PinnedReservation& operator=(const PinnedReservation&) = delete;
+    ~PinnedReservation() { release(); }
+    // The memory has been given back to the GPU's pool before.
+    void release() noexcept;
+
+  private:
+    friend class KeptPinned;
+    PinnedReservation(KeptPinned* kept, Reservation bytes) : kept_(kept), bytes_(std::move(bytes)) {}
+
+    KeptPinned* kept_ = nullptr;  // nullptr when empty
+    Reservation bytes_;
+};
+
 // Pinned memory that stays with a GPU between operations out of core, as pinning costs several times what a join takes.
-// What exceeds the allowance and is not of those that run counts in the budget, and goes when somebody else needs the
-// room, or at once where there is none.
+// What exceeds the allowance, and what those that run have reserved, counts in the budget; it goes when somebody else
+// needs the room, or at once where there is none.
 class KeptPinned final : public Reclaimable {
   public:
     KeptPinned(GpuDevice device, MemoryBudget& budget, uint64_t allowance_bytes);
@@ -20,34 +42,28 @@ class KeptPinned final : public Reclaimable {
     KeptPinned(const KeptPinned&) = delete;
     KeptPinned& operator=(const KeptPinned&) = delete;
 
-    // An operation that reserves for itself so much pinned memory, which it takes of what is kept first.
-    class Use {
-      public:
-        Use(KeptPinned& kept, uint64_t reserved_bytes) : kept_(kept), reserved_bytes_(reserved_bytes) {
-            kept_.count_user(1, reserved_bytes_);
-        }
-        ~Use() { kept_.count_user(-1, reserved_bytes_); }
-        Use(const Use&) = delete;
+    GpuDevice& device() { return device_; }
+    MemoryBudget& budget() { return budget_; }
 
-      private:
-        KeptPinned& kept_;
-        const uint64_t reserved_bytes_;
-    };
-
+    // For pinned memory that an operation is about to take, of what is kept first. Errors of MemoryBudget::reserve().
+    PinnedReservation reserve(uint64_t bytes, const char* purpose);
     // Gives everything back to the system.
     void trim();
     uint64_t reclaim(uint64_t wanted) override;
 
   private:
-    void count_user(int change, uint64_t reserved_bytes) noexcept;
-    void count_kept();
+    friend class PinnedReservation;
+    void cover(uint64_t bytes) noexcept;
+    void uncover(uint64_t bytes) noexcept;
+    void count() noexcept;
+    uint64_t surplus_bytes() const;
     uint64_t give_back();
 
     GpuDevice device_;
     MemoryBudget& budget_;
     const uint64_t allowance_bytes_;
     std::mutex mutex_;
-    uint64_t reserved_bytes_ = 0;  // by those who use it
+    uint64_t covered_bytes_ = 0;  // reserved by operations
     Reservation kept_;
     std::atomic<bool> asking_{false};  // the mutex is held by who asks the budget, which may ask back
 };

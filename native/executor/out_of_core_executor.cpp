@@ -51,22 +51,22 @@ ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBud
 
 class OutOfCore {
   public:
-    OutOfCore(Source* const (&sources)[2], const OutOfCoreStage& stage, GpuDevice& device, const DevicePause& pause,
-              BatchSink* sink, MemoryBudget& budget, JobControl& control, const std::shared_ptr<SpillSpace>& space)
+    OutOfCore(Source* const (&sources)[2], const OutOfCoreStage& stage, KeptPinned& pinned, const DevicePause& pause,
+              BatchSink* sink, JobControl& control, const std::shared_ptr<SpillSpace>& space)
         : sources_{sources[kBuildSide], sources[kProbeSide]},
           stage_(stage),
           sink_(sink),
-          budget_(budget),
+          budget_(pinned.budget()),
           control_(control),
           columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
           held_columns_{hold(kBuildSide), hold(kProbeSide)},
           held_{held_columns_[kBuildSide].get(), held_columns_[kProbeSide].get()},
-          spill_(budget.reserve(pinned_spill_bytes(stage.join.sizes), "rows that the GPU spills")),
-          ring_(device, budget, ring_slots(),
+          spill_(pinned.reserve(pinned_spill_bytes(stage.join.sizes), "rows that the GPU spills")),
+          ring_(pinned, ring_slots(),
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
-        if (sink != nullptr) blocks_.emplace(device, form_of(stage, held_, budget), *sink, budget, control, pause);
+        if (sink != nullptr) blocks_.emplace(pinned, form_of(stage, held_, budget_), *sink, control, pause);
         if (space != nullptr && stage.join.sizes.disk_blocks > 0) disk_.emplace(space, control);
-        join_ = GpuOutOfCoreJoin::begin(device, stage.join, disk_ ? &*disk_ : nullptr);
+        join_ = GpuOutOfCoreJoin::begin(pinned.device(), stage.join, disk_ ? &*disk_ : nullptr);
     }
 
     OutOfCoreRun run() {
@@ -138,7 +138,7 @@ class OutOfCore {
     const ChunkColumns columns_[2];
     const std::unique_ptr<HeldColumns> held_columns_[2];
     const HeldSides held_;
-    Reservation spill_;
+    PinnedReservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
     std::optional<SpillDisk> disk_;
@@ -148,8 +148,8 @@ class OutOfCore {
 
 }  // namespace
 
-OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, GpuDevice& device,
-                              const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control,
+OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
+                              const DevicePause& pause, BatchSink* sink, JobControl& control,
                               const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
     // Pairs of the same hash can only be counted when their keys have been compared.
@@ -159,7 +159,7 @@ OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage
     OutOfCoreRun done;
     try {
         Source* const sources[2] = {&build, &probe};
-        join.emplace(sources, stage, device, pause, wants_rows ? sink : nullptr, budget, control, space);
+        join.emplace(sources, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
         done = join->run();
     } catch (const Error& error) {
         rethrow_undelivered(error, join && join->gave_rows());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/job_control.hpp"
+#include "executor/kept_pinned.hpp"
 #include "executor/out_of_core_spec.hpp"
 #include "executor/result_blocks.hpp"
 #include "memory/memory_budget.hpp"
@@ -28,8 +29,8 @@ struct OutOfCoreRun {
 // join, what it may spill to memory (sizes.spill_bytes) and its way to disk. space: of spill files; nullptr: nothing
 // goes to disk. The join runs on the calling thread; others fill chunks and deliver. An
 // error for lack of memory has the detail "delivered" = "nothing" where the sink was given no rows.
-OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, GpuDevice& device,
-                              const DevicePause& pause, BatchSink* sink, MemoryBudget& budget, JobControl& control,
+OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
+                              const DevicePause& pause, BatchSink* sink, JobControl& control,
                               const std::shared_ptr<SpillSpace>& space = nullptr);
 
 }  // namespace spillway

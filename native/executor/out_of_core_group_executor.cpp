@@ -18,20 +18,20 @@ namespace {
 
 class OutOfCoreGroup {
   public:
-    OutOfCoreGroup(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device, const DevicePause& pause,
-                   BatchSink* sink, MemoryBudget& budget, JobControl& control, const std::shared_ptr<SpillSpace>& space)
+    OutOfCoreGroup(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned, const DevicePause& pause,
+                   BatchSink* sink, JobControl& control, const std::shared_ptr<SpillSpace>& space)
         : source_(source),
           stage_(stage),
-          budget_(budget),
+          budget_(pinned.budget()),
           control_(control),
           sink_(sink),
           widths_(stage.group.output_widths()),
           columns_(source, stage.side, {stage.group.key_bytes}, stage.group.sizes.chunk_rows),
-          spill_(budget.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
-          ring_(device, budget, ring_slots(), columns_.chunk_bytes()) {
-        if (sink != nullptr) blocks_.emplace(device, form(), *sink, budget, control, pause);
+          spill_(pinned.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
+          ring_(pinned, ring_slots(), columns_.chunk_bytes()) {
+        if (sink != nullptr) blocks_.emplace(pinned, form(), *sink, control, pause);
         if (space != nullptr && stage.group.sizes.disk_blocks > 0) disk_.emplace(space, control);
-        group_by_ = GpuOutOfCoreGroupBy::begin(device, stage.group, disk_ ? &*disk_ : nullptr);
+        group_by_ = GpuOutOfCoreGroupBy::begin(pinned.device(), stage.group, disk_ ? &*disk_ : nullptr);
     }
 
     GpuOutOfCoreGroupReport run() {
@@ -100,7 +100,7 @@ class OutOfCoreGroup {
     BatchSink* const sink_;
     const std::vector<uint32_t> widths_;  // of the GPU's result columns
     const ChunkColumns columns_;
-    Reservation spill_;
+    PinnedReservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
     std::optional<SpillDisk> disk_;
@@ -110,14 +110,14 @@ class OutOfCoreGroup {
 
 }  // namespace
 
-GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device,
-                                          const DevicePause& pause, BatchSink* sink, MemoryBudget& budget,
-                                          JobControl& control, const std::shared_ptr<SpillSpace>& space) {
+GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
+                                          const DevicePause& pause, BatchSink* sink, JobControl& control,
+                                          const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = sink != nullptr && sink->wants_columns();
     std::optional<OutOfCoreGroup> group;
     GpuOutOfCoreGroupReport report;
     try {
-        group.emplace(source, stage, device, pause, wants_rows ? sink : nullptr, budget, control, space);
+        group.emplace(source, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = group->run();
     } catch (const Error& error) {
         rethrow_undelivered(error, group && group->gave_rows());

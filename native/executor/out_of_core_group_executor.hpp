@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/job_control.hpp"
+#include "executor/kept_pinned.hpp"
 #include "executor/out_of_core_group_spec.hpp"
 #include "executor/result_blocks.hpp"
 #include "memory/memory_budget.hpp"
@@ -17,8 +18,8 @@ namespace spillway {
 // the GPU to itself, chunks, blocks of groups and what may be spilled count in the budget, and an error for lack of
 // memory has the detail "delivered" = "nothing" where the sink was given no groups. sink: nullptr where groups are only
 // counted. space: where rows go that find no room in what is reserved for them; nullptr: nowhere.
-GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, GpuDevice& device,
-                                          const DevicePause& pause, BatchSink* sink, MemoryBudget& budget,
-                                          JobControl& control, const std::shared_ptr<SpillSpace>& space = nullptr);
+GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
+                                          const DevicePause& pause, BatchSink* sink, JobControl& control,
+                                          const std::shared_ptr<SpillSpace>& space = nullptr);
 
 }  // namespace spillway

@@ -14,8 +14,7 @@ constexpr uint64_t kSpareBlocks = 2;
 
 }  // namespace
 
-ResultBlocks::ResultBlocks(GpuDevice& device, ResultForm form, BatchSink& sink, MemoryBudget& budget,
-                           JobControl& control, DevicePause pause)
+ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause)
     : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)) {
     constexpr const char* kPurpose = "result rows of the GPU";
     uint64_t bytes = 0;
@@ -28,10 +27,10 @@ ResultBlocks::ResultBlocks(GpuDevice& device, ResultForm form, BatchSink& sink, 
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
     const uint64_t count = form_.slots + kSpareBlocks;
     bytes = std::max(bytes, kPinnedColumnAlign);
-    reservation_ = budget.reserve(count * bytes, kPurpose);
+    reservation_ = pinned.reserve(count * bytes, kPurpose);
     for (uint64_t i = 0; i < count; ++i) {
         blocks_.emplace_back();
-        blocks_.back().memory = device.allocate_pinned(bytes, kPurpose);
+        blocks_.back().memory = pinned.device().allocate_pinned(bytes, kPurpose);
         free_.push_back(&blocks_.back());
     }
 }

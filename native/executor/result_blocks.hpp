@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/job_control.hpp"
+#include "executor/kept_pinned.hpp"
 #include "executor/out_of_core_spec.hpp"
-#include "memory/memory_budget.hpp"
 #include "model/batch_sink.hpp"
 
 namespace spillway {
@@ -41,8 +41,7 @@ struct ResultForm {
 class ResultBlocks final : public GpuResultSink {
   public:
     // One block more than the GPU has buffers is being filled while another is delivered.
-    ResultBlocks(GpuDevice& device, ResultForm form, BatchSink& sink, MemoryBudget& budget, JobControl& control,
-                 DevicePause pause);
+    ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause);
 
     void open(uint64_t rows, void** columns) override;
     void close() noexcept override;
@@ -86,7 +85,7 @@ class ResultBlocks final : public GpuResultSink {
     const DevicePause pause_;
     std::vector<uint64_t> column_at_;  // in a block
     uint64_t batch_rows_ = 1;
-    Reservation reservation_;
+    PinnedReservation reservation_;
     std::deque<Block> blocks_;
 
     std::mutex mutex_;

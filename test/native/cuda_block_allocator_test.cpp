@@ -35,6 +35,7 @@ class FakeBacking final : public BlockBacking {
         segments[address] = bytes;
         return reinterpret_cast<void*>(address);
     }
+    void settle() noexcept override { ++settled; }
     void release(void* data, uint64_t bytes) noexcept override {
         const auto segment = segments.find(reinterpret_cast<uint64_t>(data));
         if (segment == segments.end() || segment->second != bytes) {
@@ -49,6 +50,7 @@ class FakeBacking final : public BlockBacking {
     uint64_t held_bytes = 0;
     int acquired = 0;
     int wrong_releases = 0;
+    int settled = 0;
 
   private:
     const uint64_t capacity_bytes_;
@@ -184,8 +186,8 @@ TEST(cuda_block_allocator_segments_stay_within_the_limit) {
 TEST(cuda_block_allocator_trims_when_the_backing_refuses) {
     FakeBacking backing(100 * kMiB);
     BlockAllocator allocator(backing, kSizes, 1024 * kMiB);
-    const auto a = allocator.take(60 * kMiB);
-    allocator.give_back(a.data);
+    void* const first[] = {allocator.take(30 * kMiB).data, allocator.take(30 * kMiB).data};
+    for (void* const block : first) allocator.give_back(block);
     const auto b = allocator.take(80 * kMiB);
     EXPECT(b.refusal == Refusal::kNone);
     EXPECT_EQ(backing.held_bytes, 80 * kMiB);
@@ -197,6 +199,7 @@ TEST(cuda_block_allocator_trims_when_the_backing_refuses) {
     EXPECT(c.refusal == Refusal::kNone);
     EXPECT(allocator.take(4 * kKiB).refusal == Refusal::kNone);
     EXPECT_EQ(backing.wrong_releases, 0);
+    EXPECT_EQ(backing.settled, 2);  // before each of the two times that segments went, however many
 }
 
 TEST(cuda_block_allocator_small_limits) {

@@ -101,8 +101,8 @@ TEST(executor_kept_pinned_memory_counts_until_somebody_needs_it) {
     MemoryBudget budget(20 * kMiB);
     KeptPinned kept(gpu.device, budget, 2 * kMiB);
     const auto used_by_a_join = [&] {
-        const KeptPinned::Use use(kept, 10 * kMiB);
-        EXPECT_EQ(budget.used(), 0u);
+        const PinnedReservation reserved = kept.reserve(10 * kMiB, "test");
+        EXPECT_EQ(budget.used(), 10 * kMiB);
         gpu.device.allocate_pinned(10 * kMiB, "test");
     };
     used_by_a_join();
@@ -113,8 +113,15 @@ TEST(executor_kept_pinned_memory_counts_until_somebody_needs_it) {
         const Reservation all = budget.reserve(16 * kMiB, "test");
         EXPECT_EQ(budget.used(), 16 * kMiB);
         EXPECT_EQ(gpu.device.memory().pinned_reserved_bytes, 0u);
-        const KeptPinned::Use use(kept, 10 * kMiB);
+    }
+    {
+        PinnedReservation reserved = kept.reserve(10 * kMiB, "test");
         gpu.device.allocate_pinned(10 * kMiB, "test");
+        const Reservation all = budget.reserve(10 * kMiB, "test");
+        reserved.release();
+        EXPECT_EQ(budget.used(), 18 * kMiB);
+        const Reservation rest = budget.reserve(10 * kMiB, "test");
+        EXPECT_EQ(gpu.device.memory().pinned_reserved_bytes, 0u);
     }
     used_by_a_join();
     kept.trim();
@@ -125,26 +132,31 @@ TEST(executor_kept_pinned_memory_counts_until_somebody_needs_it) {
 TEST(executor_kept_pinned_memory_counts_beside_a_smaller_join) {
     OutOfCoreGpu gpu(kMiB);
     MemoryBudget budget(20 * kMiB);
-    KeptPinned kept(gpu.device, budget, 2 * kMiB);
+    KeptPinned kept(gpu.device, budget, 0);
     {
-        const KeptPinned::Use large(kept, 10 * kMiB);
+        const PinnedReservation large = kept.reserve(10 * kMiB, "test");
         gpu.device.allocate_pinned(10 * kMiB, "test");
     }
+    EXPECT_EQ(budget.used(), 10 * kMiB);
+    PinnedReservation small = kept.reserve(3 * kMiB, "test");
+    EXPECT_EQ(budget.used(), 10 * kMiB);  // 7 of them kept
+    PinnedReservation other = kept.reserve(9 * kMiB, "test");
+    EXPECT_EQ(budget.used(), 12 * kMiB);  // none is
+    other.release();
+    EXPECT_EQ(budget.used(), 10 * kMiB);
     {
-        const KeptPinned::Use small(kept, 3 * kMiB);
-        EXPECT_EQ(budget.used(), 5 * kMiB);
-        {
-            const KeptPinned::Use other(kept, 4 * kMiB);
-            EXPECT_EQ(budget.used(), 1 * kMiB);
-        }
-        EXPECT_EQ(budget.used(), 5 * kMiB);
-        // Who needs the room gets it while the small one runs; what that one has taken stays.
+        // Who needs the room gets it while the small one runs, but for the segment of 4 MiB that this one uses.
         const PinnedBlock own = gpu.device.allocate_pinned(3 * kMiB, "test");
-        const Reservation rest = budget.reserve(17 * kMiB, "test");
-        EXPECT_EQ(budget.used(), 17 * kMiB);
-        EXPECT_EQ(gpu.device.memory().pinned_reserved_bytes, 3 * kMiB);
+        EXPECT_ERROR(kBudgetTooSmall, budget.reserve(17 * kMiB, "test"));
+        const Reservation rest = budget.reserve(16 * kMiB, "test");
+        EXPECT_EQ(budget.used(), 20 * kMiB);
+        EXPECT_EQ(gpu.device.memory().pinned_reserved_bytes, 4 * kMiB);
     }
-    EXPECT_EQ(budget.used(), 1 * kMiB);
+    small.release();
+    EXPECT_EQ(budget.used(), 4 * kMiB);
+    // What cannot be reserved leaves all as it was.
+    EXPECT_ERROR(kBudgetTooSmall, kept.reserve(21 * kMiB, "test"));
+    EXPECT_EQ(budget.used(), 4 * kMiB);
 }
 
 }  // namespace spillway::test

@@ -6,6 +6,7 @@
 // lost-result (when the host has rows of the result).
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -138,10 +139,14 @@ void reset_peak(spillway_cuda_gpu* gpu) {
     gpu->peak_bytes = gpu->used_bytes;
 }
 
+constexpr uint64_t kSegmentBytes = 4ULL << 20;
+
 void trim(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
     ok(status);
     const std::lock_guard<std::recursive_mutex> hold(fake::lock());
-    gpu->pinned_reserved_bytes = gpu->pinned_used_bytes;
+    // Whole segments go, so that a small block keeps all of its own.
+    const uint64_t segments = (gpu->pinned_used_bytes + kSegmentBytes - 1) / kSegmentBytes;
+    gpu->pinned_reserved_bytes = std::min(gpu->pinned_reserved_bytes, segments * kSegmentBytes);
 }
 
 void set_cancelled(spillway_cuda_gpu* gpu, int32_t cancelled) {

@@ -59,7 +59,8 @@ struct GroupTest {
 
     GpuOutOfCoreGroupReport run(BatchSink* sink, Side& of) {
         const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
-        return group_out_of_core(*of.source, stage, gpu.device, pause, sink, of.budget, of.control, space);
+        KeptPinned pinned(gpu.device, of.budget, 1024 * kMiB);
+        return group_out_of_core(*of.source, stage, pinned, pause, sink, of.control, space);
     }
     GpuOutOfCoreGroupReport run(BatchSink* sink) { return run(sink, side); }
 

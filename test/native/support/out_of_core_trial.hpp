@@ -93,8 +93,8 @@ struct OutOfCoreTest {
             ++pauses;
             wait();
         };
-        return join_out_of_core(*build.source, *probe.source, stage, gpu.device, pause, sink, build.budget,
-                                build.control, space);
+        KeptPinned pinned(gpu.device, build.budget, 1024 * kMiB);
+        return join_out_of_core(*build.source, *probe.source, stage, pinned, pause, sink, build.control, space);
     }
 
     // Rows of the join, each as a text.
