@@ -17,7 +17,7 @@ Error out_of_memory(const spillway_cuda_status& status) {
     const bool host = status.host_memory != 0;
     const std::string option = host ? "memory.host" : "memory.device";
     const bool limit_reached = status.limit_reached != 0;
-    std::string advice = "; raise '" + option + "'";
+    std::string advice = "; raise '" + option + "', or first end queries whose results are open";
     if (!limit_reached) {
         advice = "; lower '" + option + "' or end other programs that use " +
                  (host ? "the memory of this machine" : "this GPU");

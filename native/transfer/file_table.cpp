@@ -90,12 +90,20 @@ void require_regular(const struct stat& status, const std::string& path) {
 
 // What was read of the file before (where its batches lie) does not hold for another one: reading that at these places
 // would give rows that are in no file.
-void require_unchanged(const std::string& stamp, const std::string& expected, const std::string& path) {
-    if (expected.empty() || stamp == expected) return;
+[[noreturn]] void fail_changed(const std::string& path) {
     throw Error(ErrorCode::kFileChanged,
                 "'" + path + "' was written to or replaced since it was opened; open it again with fromArrowFile() " +
                     "and make the query of that relation, which reads what the file holds now",
                 {{"path", path}});
+}
+
+[[noreturn]] void fail_truncated(const std::string& path, int64_t opened_bytes, int64_t found_bytes) {
+    throw Error(
+        ErrorCode::kFileTruncated,
+        "'" + path + "' became shorter while it was read: it had " + std::to_string(opened_bytes) +
+            " bytes when it was opened and has " + std::to_string(found_bytes) +
+            " now; do not write to input files during a job",
+        {{"path", path}, {"wantedBytes", std::to_string(opened_bytes)}, {"foundBytes", std::to_string(found_bytes)}});
 }
 
 }  // namespace
@@ -109,13 +117,15 @@ FileTable::FileTable(const std::vector<std::string>& paths, const std::vector<st
     files_.reserve(paths.size());
     try {
         for (const std::string& path : paths) {
-            files_.push_back({path, open_file(path), 0, ""});
+            files_.push_back({path, open_file(path), 0, "", {}});
             File& file = files_.back();
             const struct stat status = examined(file.descriptor, path);
             require_regular(status, path);
             file.bytes = status.st_size;
             file.stamp = file_stamp(status, file_system_of(file.descriptor));
-            if (!stamps.empty()) require_unchanged(file.stamp, stamps[files_.size() - 1], path);
+            file.written = status.st_mtim;
+            const std::string expected = stamps.empty() ? "" : stamps[files_.size() - 1];
+            if (!expected.empty() && file.stamp != expected) fail_changed(path);
             // Columns are read front to back: a wider read-ahead window. Advice only, failure does not matter.
             ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
         }
@@ -156,20 +166,21 @@ void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) 
         const ssize_t got = ::pread(source.descriptor, out, wanted, offset);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) throw system_error(errno, ErrorCode::kFileUnreadable, "reading", source.path);
-        if (got == 0) {
-            throw Error(ErrorCode::kFileTruncated,
-                        "'" + source.path + "' became shorter while it was read: wanted bytes " +
-                            std::to_string(offset) + " to " + std::to_string(offset + bytes) + ", but it now ends at " +
-                            "or before " + std::to_string(offset) + " (it had " + std::to_string(source.bytes) +
-                            " bytes when it was opened); do not write to input files during a job",
-                        {{"path", source.path},
-                         {"wantedBytes", std::to_string(offset + bytes)},
-                         {"foundBytes", std::to_string(offset)}});
-        }
+        if (got == 0) fail_truncated(source.path, source.bytes, examined(source.descriptor, source.path).st_size);
         offset += got;
         out += got;
         bytes -= got;
     }
+    require_unwritten(source);
+}
+
+// Behind the read: a write sets the time before it copies its bytes.
+void FileTable::require_unwritten(const File& file) const {
+    const struct stat status = examined(file.descriptor, file.path);
+    if (status.st_size < file.bytes) fail_truncated(file.path, file.bytes, status.st_size);
+    const bool same_time =
+        status.st_mtim.tv_sec == file.written.tv_sec && status.st_mtim.tv_nsec == file.written.tv_nsec;
+    if (!same_time || status.st_size != file.bytes) fail_changed(file.path);
 }
 
 }  // namespace spillway

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,8 @@ class FileTable {
     // Equal as long as nobody wrote to the file or put another one in its place: device, inode, size and times. Empty
     // when it changed so lately that the next change may leave no other times.
     std::string identity(int32_t file) const;
-    // Exactly [offset, offset + bytes); throws kFileTruncated when the file has become shorter since it was opened.
+    // Exactly [offset, offset + bytes); throws kFileTruncated when the file has become shorter since it was opened, and
+    // kFileChanged when it was written to otherwise: what was read may be neither the old bytes nor the new ones.
     void read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const;
 
   private:
@@ -41,7 +43,9 @@ class FileTable {
         int descriptor = -1;
         int64_t bytes = 0;
         std::string stamp;
+        timespec written{};
     };
+    void require_unwritten(const File& file) const;
     void close_all();
     std::vector<File> files_;
 };

@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isNested, type ColumnType, type KeySpec } from "../model/column-type.js";
+import { formatBytes } from "../model/sizes.js";
 import type { DeviceAggregate, DeviceKey } from "../plan/device-stages.js";
 import type { LogicalAggregate, LogicalColumn } from "../plan/logical.js";
 
 /** Why a query cannot run on the GPU. Thrown inside the planner only. */
 export class NotOnDevice extends Error {
-    public constructor(public readonly reason: string) {
+    /** `leastBytes`: limit of GPU memory with which it could, where too little of it is the reason. */
+    public constructor(
+        public readonly reason: string,
+        public readonly leastBytes?: number
+    ) {
         super(reason);
+    }
+
+    /** Where a limit of GPU memory is too low. */
+    public static below(leastBytes: number): NotOnDevice {
+        return new NotOnDevice(`it takes ${formatBytes(leastBytes)} of GPU memory at least`, leastBytes);
     }
 }
 

@@ -218,7 +218,10 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
     const forced = query.debug.outOfCore === true;
     if (!forced && (inCore.plan.deviceMemory?.estimatedBytes ?? 0) <= limitBytes) return inCore;
     const plan = planOutOfCore(query, host, limitBytes);
-    if (plan instanceof NotOnDevice) return forced ? plan : { ...inCore, notOutOfCore: plan.reason };
+    if (plan instanceof NotOnDevice) {
+        const leastBytes = Math.min(inCore.leastBytes, plan.leastBytes ?? Infinity);
+        return forced ? plan : { ...inCore, leastBytes, notOutOfCore: plan.reason };
+    }
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }
 

@@ -8,8 +8,10 @@ import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
 import { namedAlgorithm } from "../planner/device-algorithms.js";
+import { besideBytes } from "../planner/out-of-core/host-memory.js";
 import { outOfCoreHostBytes } from "../planner/out-of-core/plan.js";
 import { planOnDevice, type DevicePlan } from "../planner/plan-device.js";
+import type { QueryPlanner } from "../planner/plan-query.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { defaultPolicy } from "../planner/policy.js";
 import { isCoherent, openedGpu, queryFor, usableGpu, type OpenedGpu } from "./opened-gpu.js";
@@ -84,13 +86,15 @@ export class QueryDevice {
         return device !== "cpu" && (device === "gpu" || this.#isOpen || isWanted(debug));
     }
 
-    /** Host memory that the query could use for a join out of core; 0 where none is to be expected. */
-    public wantedBytes(query: PlanQuery): number {
+    /** Host memory that the query could use out of core; 0 where none is to be expected. */
+    public wantedBytes(planner: QueryPlanner): number {
+        const { query } = planner;
         const { memoryBytes } = this.options;
         if (!this.isLikely(query.debug)) return 0;
         // Its path is decided before it is opened: that of kernels wants other memory than that of copy engines.
         const coherentDevice = this.#usable?.isCoherent ?? isCoherent(usableGpu(this.binding.devices()));
-        return outOfCoreHostBytes({ ...query, coherentDevice }, this.#usable?.limitBytes ?? memoryBytes);
+        const bytes = outOfCoreHostBytes({ ...query, coherentDevice }, this.#usable?.limitBytes ?? memoryBytes);
+        return bytes === 0 ? 0 : bytes + besideBytes(planner.plan(query.budgetBytes, false));
     }
 
     /**
@@ -109,7 +113,8 @@ export class QueryDevice {
         if (draft.made instanceof NotOnDevice) return onHost(host, draft.made.reason);
         const ms = draft.made.plan.predictedMs + (this.#isOpen ? 0 : profile.deviceOpenMs);
         if (ms >= host.predictedMs) {
-            return onHost(host, slower(host.predictedMs, ms));
+            const looked = this.#isOpen ? "" : ", so none was looked for"; // which takes some 100 ms
+            return onHost(host, `${slower(host.predictedMs, ms)}${looked}`);
         }
         return await this.#prefer(query, host, draft);
     }
@@ -173,7 +178,10 @@ export class QueryDevice {
         const draft = this.#draft(query, host);
         if (draft.made instanceof NotOnDevice) throw cannotRun(draft.made.reason);
         const { made, limitBytes } = await this.#plan(query, host, draft);
-        if (made instanceof NotOnDevice) throw cannotRun(made.reason);
+        if (made instanceof NotOnDevice) {
+            const { leastBytes, reason } = made;
+            throw leastBytes === undefined ? cannotRun(reason) : tooSmall(leastBytes, limitBytes, undefined);
+        }
         if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes, made.notOutOfCore);
         return made.plan;
     }

@@ -147,7 +147,10 @@ export class QueryRun {
             // What was granted is as wrong as the estimate: for a few groups, say, where there is one for each row.
             granted.release();
             const again = await this.#admit(new QueryPlanner({ ...query, [wrong]: true }));
-            return await this.#runPlan(again.planner.plan(again.bytes, false), again, sink);
+            // It stays on the device that it was on, for the same reason.
+            const { deviceReason } = plan;
+            const next = freezePlan({ ...again.planner.plan(again.bytes, false), deviceReason });
+            return await this.#runPlan(next, again, sink);
         }
     }
 

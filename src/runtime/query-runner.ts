@@ -210,7 +210,7 @@ export class QueryRunner {
         const streamed = inputsOf(query.root).some((input) => input.streamed);
         const waitsForUser = query.sink === "batches" || streamed;
         const request = {
-            wantedBytes: Math.max(planner.wantedBytes(), this.device.wantedBytes(query)),
+            wantedBytes: Math.max(planner.wantedBytes(), this.device.wantedBytes(planner)),
             minimumBytes: () => planner.minimumBytes(),
             waitsForUser
         };

@@ -103,7 +103,7 @@ TEST(device_gpu_device_out_of_memory) {
     GpuBuffer buffer = device.allocate(kLimitBytes - 10, "test");
     const Error limit = thrown_by([&] { device.allocate(11, "hash table"); });
     EXPECT(limit.code() == ErrorCode::kBudgetTooSmall);
-    EXPECT_EQ(limit.message(), "hash table; raise 'memory.device'");
+    EXPECT_EQ(limit.message(), "hash table; raise 'memory.device', or first end queries whose results are open");
     EXPECT_EQ(detail_of(limit, "tier"), "device");
     EXPECT_EQ(detail_of(limit, "wantedBytes"), "11");
     EXPECT_EQ(detail_of(limit, "freeBytes"), "10");

@@ -1,8 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <fstream>
+
+#include "support/temporary_folder.hpp"
 #include "support/test.hpp"
 #include "transfer/file_table.hpp"
 
 using spillway::file_stamp;
+using spillway::FileTable;
 
 namespace {
 
@@ -45,4 +53,24 @@ TEST(file_stamp_tells_written_files) {
         EXPECT(stamp != file_stamp(later, system));
         EXPECT_EQ(stamp, file_stamp(moded, system));
     }
+}
+
+// A write that leaves the size as it is, some rows of which a query may have read before.
+TEST(file_table_tells_of_a_file_that_is_written_to_while_it_is_read) {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("rows");
+    std::ofstream(path) << std::string(100, 'a');
+    const FileTable files({path});
+    std::array<uint8_t, 10> bytes{};
+    files.read(0, 90, bytes.data(), 10);
+    EXPECT_EQ(bytes[9], 'a');
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+    EXPECT_EQ(::pwrite(descriptor, "b", 1, 50), 1);
+    const timespec later[] = {{2'000'000'000, 0}, {2'000'000'000, 0}};  // whatever the file system's clock is worth
+    EXPECT_EQ(::futimens(descriptor, later), 0);
+    EXPECT_ERROR(kFileChanged, files.read(0, 90, bytes.data(), 10));
+    EXPECT_EQ(::ftruncate(descriptor, 95), 0);
+    EXPECT_ERROR(kFileTruncated, files.read(0, 0, bytes.data(), 10));
+    EXPECT_ERROR(kFileTruncated, files.read(0, 90, bytes.data(), 10));
+    ::close(descriptor);
 }

@@ -126,7 +126,7 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     const takenWith = (name: FarPartitioner): number =>
         coherentBytes(request, sizes, { partitioner: name, partitionBlocks });
     const taken = takenWith(partitioner ?? "bulk");
-    if (taken > limitBytes) throw new NotOnDevice(`it takes ${formatBytes(taken)} of GPU memory at least`);
+    if (taken > limitBytes) throw NotOnDevice.below(taken);
     const most = residentShare === undefined ? pages : Math.round(pages * residentShare);
     const near = Math.min(most, nearPages(pages, limitBytes, taken));
     const deviceBytes = residentShare === undefined ? limitBytes : taken + near * pageBytes;

@@ -33,7 +33,7 @@ export function groupHostBytes(query: PlanQuery, root: GroupNode, limitBytes: nu
     const { group } = outOfCoreGroupLayout(node, query.sink === "count");
     const { rows } = node.child.input;
     if (query.debug.outOfCore !== true && tablesFactor * rows * partialRowBytes(group) < limitBytes) return 0;
-    return Math.ceil(mostGroupHostBytes(group, rows, limitBytes) / hostShare);
+    return Math.ceil(mostGroupHostBytes(group, rows, limitBytes, query.debug) / hostShare);
 }
 
 /** Throws NotOnDevice with why the group-by cannot run out of core. */

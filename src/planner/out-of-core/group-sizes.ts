@@ -157,8 +157,8 @@ function spilledMost(shape: GroupSpec, rows: number, { chunkRows, radixBits }: O
 }
 
 /** Host memory that a group-by of so many rows could use. */
-export function mostGroupHostBytes(shape: GroupSpec, rows: number, limitBytes: number): number {
-    const rest = { packedBytes: 0, hostBytes: Infinity, sparing: false, debug: {} };
+export function mostGroupHostBytes(shape: GroupSpec, rows: number, limitBytes: number, debug: DebugKnobs): number {
+    const rest = { packedBytes: 0, hostBytes: Infinity, sparing: false, debug };
     const sizes = sizesOf({ shape, rows, groups: rows, limitBytes, ...rest });
     const { chunks, results } = groupRingBytes(shape, sizes);
     return chunks + results + spillBytesMax(spilledMost(shape, rows, sizes));

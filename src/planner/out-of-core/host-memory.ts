@@ -12,10 +12,14 @@ export const tablesFactor = 6;
 /** A sixteenth is for readers of files, and for what estimates of the others are wrong by. */
 export const hostShare = 15 / 16;
 
+/** What a plan has of host memory wherever it runs: batches of the result, and what is held throughout. */
+export function besideBytes({ memory, batchBytes, queuedBatches, threads, sink }: Plan): number {
+    return memory.fixedBytes + (sink === "count" ? 0 : (queuedBatches + threads) * batchBytes);
+}
+
 /** What the query may use of host memory for chunks, rows of the result and spilled rows. */
-export function hostBytes({ memory, batchBytes, queuedBatches, threads, sink }: Plan): number {
-    const batches = sink === "count" ? 0 : (queuedBatches + threads) * batchBytes;
-    return memory.budgetBytes * hostShare - memory.fixedBytes - batches;
+export function hostBytes(host: Plan): number {
+    return host.memory.budgetBytes * hostShare - besideBytes(host);
 }
 
 /** Of free host memory at most, for a result that stays there as a table. */
@@ -26,8 +30,10 @@ export function freeHostBytes(host: Plan, held: number, resultBytes: number): nu
     const free = hostBytes(host) - held;
     // A table that is larger than that is another matter: it may turn out smaller than expected.
     if (free > 0) return free - Math.min(resultBytes, free * resultShareMax);
+    const left = formatBytes(Math.max(0, free + held));
     throw new NotOnDevice(
-        `columns that are gathered from host memory need ${formatBytes(held)} of it, ` +
-            `${formatBytes(Math.max(0, free + held))} are left of the budget`
+        held > 0
+            ? `columns that are gathered from host memory need ${formatBytes(held)}, ${left} are left of the budget`
+            : `batches of the result leave ${left} of the host budget for rows on their way to the GPU`
     );
 }

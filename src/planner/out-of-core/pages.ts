@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import { formatBytes } from "../../model/sizes.js";
 import { NotOnDevice } from "../device-support.js";
 
 const mebibyte = 2 ** 20;
@@ -9,15 +8,18 @@ function budgetOf(limitBytes: number): number {
     return limitBytes - Math.min(limitBytes / 16, 16 * mebibyte + limitBytes / 256);
 }
 
+/** The least limit of which so much can be planned with. */
+function limitFor(budgetBytes: number): number {
+    return Math.ceil(Math.min((budgetBytes * 16) / 15, ((budgetBytes + 16 * mebibyte) * 256) / 255));
+}
+
 /**
  * The most pages, from `least` to `most`, with which the GPU memory that `bytesOf` says fits a limit. `bytesOf` must
  * not fall with more pages. Throws NotOnDevice where the fewest do not fit.
  */
 export function mostPages(least: number, most: number, limitBytes: number, bytesOf: (pages: number) => number): number {
     const budgetBytes = budgetOf(limitBytes);
-    if (bytesOf(least) > budgetBytes) {
-        throw new NotOnDevice(`it takes ${formatBytes(bytesOf(least))} of GPU memory at least`);
-    }
+    if (bytesOf(least) > budgetBytes) throw NotOnDevice.below(limitFor(bytesOf(least)));
     let [fitting, tooMany] = [least, most + 1];
     while (fitting + 1 < tooMany) {
         const pages = Math.floor((fitting + tooMany) / 2);

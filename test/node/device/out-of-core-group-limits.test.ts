@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When group-bys run out of core, what explain and reports say of them, and what becomes of them when something fails.
 import { rmSync, truncateSync } from "node:fs";
-import { Decimal, Float32, Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
-import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import { Decimal, Float32, Float64, Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
+import { openRuntime, type Query, type Runtime, type RuntimeOptions, type SpillwayError } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { groupDeviceBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
 import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
@@ -160,10 +160,42 @@ describe("the plan", () => {
         });
     });
 
-    test("says so where the memory is too little", async () => {
-        await withRuntime({ ...forced, memory: { device: "24MiB" } }, async (runtime) => {
-            const message = expect.stringMatching(/it takes [\d.]+ MiB of GPU memory at least/) as string;
-            await expect(groupOf(runtime).count()).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", message });
+    test("says so where the memory is too little, and what would do", async () => {
+        const counted = async (device: string): Promise<number> =>
+            await withRuntime({ ...forced, memory: { device } }, async (runtime) => await groupOf(runtime).count());
+        const error: unknown = await counted("24MiB").catch((thrown: unknown) => thrown);
+        expect(error).toMatchObject({ code: "BUDGET_TOO_SMALL", details: { tier: "device" } });
+        const smallest = String((error as SpillwayError).details["smallest"]);
+        expect(await counted(smallest)).toBe(1500);
+        await expect(counted(`${parseInt(smallest) - 1}MiB`)).rejects.toMatchObject({ details: { smallest } });
+    });
+
+    test("names the least of both ways where tables do not fit and their rows do not either", async () => {
+        const counted = async (device: string): Promise<number> =>
+            await withRuntime({ device: "gpu", memory: { device, host: "512MiB" } }, async (runtime) => {
+                return await groupOf(runtime, 1_800_000, 20).count();
+            });
+        const error: unknown = await counted("24MiB").catch((thrown: unknown) => thrown);
+        const smallest = String((error as SpillwayError).details["smallest"]);
+        expect(await counted(smallest)).toBe(90_000);
+        await expect(counted(`${parseInt(smallest) - 1}MiB`)).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL" });
+    });
+
+    // The memory that the query asked for left out that of a file's batches.
+    test("has host memory for spilled groups beside the batches of a file", async () => {
+        using sandbox = new Sandbox();
+        const debug = { outOfCore: true, chunkRows: 1024, radixBits: 3, residentShare: 0 };
+        const numbers = Array.from({ length: 60_000 }, (_, i) => (i % 7 === 0 ? null : i % 100));
+        const rows = new Table({
+            k: vectorFromArray(numbers, new Float64()),
+            v: vectorFromArray(numbers, new Float64())
+        });
+        await withRuntime({ device: "gpu", memory: { device: "40MiB", host: "1GiB" }, debug }, async (runtime) => {
+            const aggregates = { sum: { sum: "v" }, mean: { mean: "v" } } as const;
+            const query = runtime.groupBy(runtime.fromTable(rows), { keys: ["k"], aggregates });
+            const groups = await query.toArrowFile(sandbox.path("groups.arrow"));
+            expect(groups).toBe(new Set(numbers).size);
+            expect(query.report()).toMatchObject({ device: "gpu" });
         });
     });
 });

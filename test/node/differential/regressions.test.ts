@@ -145,6 +145,7 @@ test("a group-by that is planned again on its way to a file writes each dictiona
     const path = sandbox.path("again.arrow");
     await query.toArrowFile(path);
     expect(query.report()?.stages.map(({ name }) => name)).toEqual(["partition groups", "group"]);
+    expect(query.report()?.deviceReason).toEqual(expect.any(String)); // of the first plan: nothing new is known of GPUs
     const written = tableFromIPC(readFileSync(path));
     expect(written.numRows).toBe(rows);
     expect(written.getChild("w")?.data[0]?.dictionary?.length).toBe(3);

@@ -9,8 +9,9 @@ import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { coherentBytes } from "../../../src/planner/out-of-core/coherent-device-bytes.js";
 import { farMs } from "../../../src/planner/out-of-core/coherent-predict.js";
 import { coherentPages } from "../../../src/planner/out-of-core/coherent-sizes.js";
+import { besideBytes } from "../../../src/planner/out-of-core/host-memory.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
-import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { planQuery, QueryPlanner, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { QueryDevice } from "../../../src/runtime/query-device.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
@@ -251,14 +252,16 @@ describe("host memory", () => {
 
     test("is asked for pages before the GPU is opened, if that will be one of a coherent machine", () => {
         const query = queryOf({}, { debug: {} });
+        const planner = new QueryPlanner(query);
+        const beside = besideBytes(planner.plan(query.budgetBytes, false));
         const wantedOn = (gpu: Partial<NativeDevice>): number => {
             const binding = { devices: () => [{ reason: "too old" }, { reason: null, pageableAccess: true, ...gpu }] };
             const options = { device: "gpu", memoryBytes: 4 * gibibyte } as const;
             const device = new QueryDevice(binding as unknown as Binding, {} as EngineHandle, options, 2 ** 36);
-            return device.wantedBytes(query);
+            return device.wantedBytes(planner);
         };
-        expect(wantedOn({ hostPageTables: true })).toBe(outOfCoreHostBytes(queryOf(), 4 * gibibyte));
-        expect(wantedOn({ hostPageTables: false })).toBe(outOfCoreHostBytes(query, 4 * gibibyte));
+        expect(wantedOn({ hostPageTables: true })).toBe(outOfCoreHostBytes(queryOf(), 4 * gibibyte) + beside);
+        expect(wantedOn({ hostPageTables: false })).toBe(outOfCoreHostBytes(query, 4 * gibibyte) + beside);
         expect(wantedOn({ hostPageTables: true })).toBeGreaterThan(wantedOn({ hostPageTables: false }));
     });
 
