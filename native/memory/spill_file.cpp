@@ -23,6 +23,8 @@ namespace spillway {
 namespace {
 
 constexpr const char* kOption = "memory.spillDirectory";
+constexpr const char* kMissing = "does not exist";
+constexpr const char* kNoFolder = "is not a folder";
 constexpr uint64_t kCallBytesMax = uint64_t{1} << 30;  // Linux moves at most 2 GiB - 4 KiB per call
 
 uint64_t free_bytes_of(const std::string& directory) {
@@ -41,10 +43,10 @@ Error bad_directory(const std::string& directory, const std::string& why) {
 void check_directory(const std::string& directory) {
     struct stat status {};
     if (stat(directory.c_str(), &status) != 0) {
-        throw bad_directory(directory, errno == ENOENT ? std::string("does not exist")
+        throw bad_directory(directory, errno == ENOENT ? std::string(kMissing)
                                                        : std::string("cannot be used: ") + std::strerror(errno));
     }
-    if (!S_ISDIR(status.st_mode)) throw bad_directory(directory, "is not a folder");
+    if (!S_ISDIR(status.st_mode)) throw bad_directory(directory, kNoFolder);
     if (access(directory.c_str(), W_OK | X_OK) != 0) {
         throw bad_directory(directory, std::string("cannot be written to: ") + std::strerror(errno));
     }
@@ -161,6 +163,9 @@ Error SpillFile::write_failed(int error_number, uint64_t bytes) {
         return Error(error.code(), error.message(), std::move(details));
     }
     const uint64_t free_bytes = free_bytes_of(directory);
+    // The folder was there when the job began: whoever removed it gets the error of a folder that never was.
+    if (error_number == ENOENT) return bad_directory(directory, kMissing);
+    if (error_number == ENOTDIR) return bad_directory(directory, kNoFolder);
     const uint64_t spilled = control_.spilled_bytes.load(std::memory_order_relaxed);
     std::string why = "the disk of the spill folder is full";
     if (error_number == EDQUOT) why = "the disk quota of the spill folder is used up";

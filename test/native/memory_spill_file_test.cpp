@@ -222,9 +222,6 @@ TEST(memory_spill_file_checks_its_folder) {
     }
     SpillFile none(space_in(""), control);  // no spill folder: an error only when the job must spill
     EXPECT_ERROR(kInvalidArgument, none.write({{"x", 1}}));
-    SpillFile removed(space_in(folder.path()), control);
-    fs::remove_all(folder.path());
-    EXPECT_ERROR(kFileNotFound, removed.write({{"x", 1}}));
 }
 
 TEST(memory_spill_file_says_when_the_disk_is_full) {
@@ -240,6 +237,27 @@ TEST(memory_spill_file_stops_at_the_file_size_limit) {
     const TemporaryFolder folder;
     JobControl control;
     const auto data = bytes_of(3, kMiB);
+TEST(memory_spill_file_in_a_folder_that_vanished_names_the_option) {
+    const TemporaryFolder folder;
+    const std::string path = folder.file("gone");
+    for (const bool replaced : {false, true}) {
+        fs::create_directory(path);
+        JobControl control;
+        SpillFile file(space_in(path), control);
+        fs::remove(path);
+        if (replaced) std::ofstream(path) << "a file of that name";
+        try {
+            file.write({{"12345678", 8}});
+            EXPECT(false);
+        } catch (const Error& error) {
+            EXPECT_EQ(std::string(error_code_name(error.code())), std::string("INVALID_ARGUMENT"));
+            EXPECT_EQ(detail(error, "option"), std::string("memory.spillDirectory"));
+            EXPECT_EQ(detail(error, "path"), path);
+            EXPECT(error.message().find(replaced ? "is not a folder" : "does not exist") != std::string::npos);
+        }
+    }
+}
+
     with_file_size_limit(kMiB + 1000, [&] {  // known before the write: no signal is raised
         SpillFile file(space_in(folder.path()), control);
         signal(SIGXFSZ, SIG_DFL);
