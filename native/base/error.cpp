@@ -65,6 +65,8 @@ Error system_error(int error_number, ErrorCode fallback, const std::string& doin
         advice = "; check the path";
     } else if (error_number == EACCES || error_number == EPERM) {
         advice = "; check its permissions";
+    } else if (error_number == EFBIG) {
+        advice = "; raise the limit of file sizes (ulimit -f) or name a folder whose file system allows larger files";
     }
     return Error(code, doing + " '" + path + "' failed: " + std::strerror(error_number) + advice,
                  {{"path", path}, {"errno", std::to_string(error_number)}});

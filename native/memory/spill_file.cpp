@@ -33,6 +33,13 @@ uint64_t free_bytes_of(const std::string& directory) {
     return static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
 }
 
+// " (8 MiB)", or nothing where the limit is the file system's own.
+std::string file_size_limit_text() {
+    struct rlimit limit {};
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+    return " (" + bytes_text(limit.rlim_cur) + ")";
+}
+
 Error bad_directory(const std::string& directory, const std::string& why) {
     return Error(ErrorCode::kInvalidArgument,
                  "the spill folder '" + directory + "' " + why + "; set " + kOption +
@@ -156,6 +163,9 @@ void SpillFile::write_whole(int file, uint64_t offset, const std::vector<SpillPi
 Error SpillFile::write_failed(int error_number, uint64_t bytes) {
     failed_.store(true);
     const std::string& directory = space_->directory();
+    // The folder was there when the job began: whoever removed it gets the error of a folder that never was.
+    if (error_number == ENOENT) return bad_directory(directory, kMissing);
+    if (error_number == ENOTDIR) return bad_directory(directory, kNoFolder);
     if (error_number != ENOSPC && error_number != EDQUOT && error_number != EFBIG) {
         const Error error = system_error(error_number, ErrorCode::kOutputFailed, "writing a spill file in", directory);
         auto details = error.details();
@@ -163,19 +173,23 @@ Error SpillFile::write_failed(int error_number, uint64_t bytes) {
         return Error(error.code(), error.message(), std::move(details));
     }
     const uint64_t free_bytes = free_bytes_of(directory);
-    // The folder was there when the job began: whoever removed it gets the error of a folder that never was.
-    if (error_number == ENOENT) return bad_directory(directory, kMissing);
-    if (error_number == ENOTDIR) return bad_directory(directory, kNoFolder);
     const uint64_t spilled = control_.spilled_bytes.load(std::memory_order_relaxed);
+    const std::string set_option = std::string("set ") + kOption;
     std::string why = "the disk of the spill folder is full";
+    std::string advice = "free space there, " + set_option + " to another folder";
+    std::string room = ", " + bytes_text(free_bytes) + " are free";
     if (error_number == EDQUOT) why = "the disk quota of the spill folder is used up";
-    if (error_number == EFBIG) why = "the spill file reached the largest size that the system allows";
+    if (error_number == EFBIG) {
+        why = "the spill file reached the largest size that the system allows" + file_size_limit_text();
+        advice = "raise that limit (ulimit -f), " + set_option + " to a folder whose file system allows larger files";
+        room.clear();  // space is not what is missing
+    }
     return Error(ErrorCode::kDiskFull,
                  why + ": wanted " + bytes_text(bytes) + " more in '" + directory + "' after " + bytes_text(spilled) +
-                     " of this job, " + bytes_text(free_bytes) + " are free; free space there, set " + kOption +
-                     " to another folder, or raise memory.host so that less is spilled",
+                     " of this job" + room + "; " + advice + ", or raise memory.host so that less is spilled",
                  {{"tier", "disk"},
                   {"path", directory},
+                  {"errno", std::to_string(error_number)},
                   {"wantedBytes", std::to_string(bytes)},
                   {"freeBytes", std::to_string(free_bytes)},
                   {"spilledBytes", std::to_string(spilled)},

@@ -56,7 +56,9 @@ void with_file_size_limit(uint64_t bytes, const std::function<void()>& body) {
     body();
 }
 
-void expect_disk_full(const std::function<void()>& body, const std::string& path, uint64_t wanted) {
+// `advice`: a part of the message.
+void expect_disk_full(const std::function<void()>& body, const std::string& path, uint64_t wanted,
+                      const std::string& advice) {
     try {
         body();
     } catch (const Error& error) {
@@ -65,6 +67,8 @@ void expect_disk_full(const std::function<void()>& body, const std::string& path
         EXPECT_EQ(detail(error, "wantedBytes"), std::to_string(wanted));
         EXPECT_EQ(detail(error, "option"), std::string("memory.spillDirectory"));
         EXPECT(!detail(error, "freeBytes").empty());
+        EXPECT(error.message().find(advice) != std::string::npos);
+        EXPECT_EQ(error.message().find("free space") == std::string::npos, advice != "free space there");
         return;
     }
     EXPECT(false);
@@ -85,7 +89,7 @@ int fill_small_file_system(const std::string& folder) {
         const auto data = bytes_of(1, 400 << 10);
         const SpillFile::Position first = file.write({{data.data(), data.size()}});
         file.write({{data.data(), data.size()}});
-        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder, data.size());
+        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder, data.size(), "free space there");
         std::vector<uint8_t> back(data.size());
         file.read(first, back.data(), back.size());
         return back == data ? 0 : 1;
@@ -233,10 +237,6 @@ TEST(memory_spill_file_says_when_the_disk_is_full) {
     EXPECT(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 77));
 }
 
-TEST(memory_spill_file_stops_at_the_file_size_limit) {
-    const TemporaryFolder folder;
-    JobControl control;
-    const auto data = bytes_of(3, kMiB);
 TEST(memory_spill_file_in_a_folder_that_vanished_names_the_option) {
     const TemporaryFolder folder;
     const std::string path = folder.file("gone");
@@ -258,16 +258,21 @@ TEST(memory_spill_file_in_a_folder_that_vanished_names_the_option) {
     }
 }
 
+TEST(memory_spill_file_stops_at_the_file_size_limit) {
+    const std::string kRaise = "raise that limit (ulimit -f)";
+    const TemporaryFolder folder;
+    JobControl control;
+    const auto data = bytes_of(3, kMiB);
     with_file_size_limit(kMiB + 1000, [&] {  // known before the write: no signal is raised
         SpillFile file(space_in(folder.path()), control);
         signal(SIGXFSZ, SIG_DFL);
         file.write({{data.data(), data.size()}});
-        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder.path(), data.size());
+        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder.path(), data.size(), kRaise);
     });
     SpillFile file(space_in(folder.path()), control);
     const SpillFile::Position first = file.write({{data.data(), data.size()}});
     with_file_size_limit(kMiB + 1000, [&] {  // found out by the kernel after a short write: EFBIG
-        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder.path(), data.size());
+        expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder.path(), data.size(), kRaise);
     });
     std::vector<uint8_t> back(data.size());
     file.read(first, back.data(), back.size());

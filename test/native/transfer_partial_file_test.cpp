@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <signal.h>
+#include <sys/resource.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -127,4 +130,27 @@ TEST(partial_file_writes_more_pieces_than_one_call_takes) {
     }
     // Not by the operators of vectors, whose accesses sanitizers look at one by one.
     EXPECT(std::memcmp(written.data() + 2400, large.data(), large.size()) == 0);
+}
+
+// No space is missing then: another limit has to be raised.
+TEST(partial_file_beyond_the_file_size_limit_says_what_to_raise) {
+    TemporaryFolder folder;
+    JobControl control;
+    PartialFile file(folder.file("out"), false);
+    char text[] = "new";
+    std::vector<iovec> pieces = {{text, 3}};
+    struct rlimit before {};
+    getrlimit(RLIMIT_FSIZE, &before);
+    const auto handler = signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit lower { 4096, before.rlim_max };
+    setrlimit(RLIMIT_FSIZE, &lower);
+    std::string message;
+    try {
+        file.write(8192, pieces, control);
+    } catch (const Error& error) {
+        message = error.message();
+    }
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, handler);
+    EXPECT(message.find("raise the limit of file sizes (ulimit -f)") != std::string::npos);
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { constants } from "node:os";
 import { SpillwayError, type ErrorCode } from "../../index.js";
 import type { Remedies } from "../command.js";
 import { UsageError } from "../usage-error.js";
@@ -47,6 +48,10 @@ function remedyOf(error: SpillwayError, remedies: Remedies): string | null {
     if (onDevice) return "The GPU has less memory than --device-memory allows: end its other users, or --device cpu.";
     if (error.code === "DUPLICATE_COLUMN" && details["option"] === "suffix") {
         return "Give another --suffix for the right side, or --select only columns whose names occur once.";
+    }
+    // The engine tells errors of the system by number.
+    if (error.code === "DISK_FULL" && details["errno"] === String(constants.errno.EFBIG)) {
+        return "Raise the limit with ulimit -f, or name another file system with --spill-directory.";
     }
     // Only what is said of a file is about its format; a column that cannot be a key has its advice in the message.
     if (error.code === "UNSUPPORTED_TYPE" && details["path"] === undefined && details["aggregate"] === undefined) {

@@ -63,6 +63,15 @@ describe("the advice fits the command", () => {
         expect(errorText(new SpillwayError("OUT_OF_MEMORY", "no room", device))).toContain("--device-memory allows");
     });
 
+    test("for a file that may not grow: no space is missing", () => {
+        const text = (errno: string) =>
+            errorText(new SpillwayError("DISK_FULL", "too large", { errno }), { DISK_FULL: "Free space." });
+        expect(text("27")).toBe(
+            "DISK_FULL: too large.\nRaise the limit with ulimit -f, or name another file system with --spill-directory."
+        );
+        expect(text("28")).toBe("DISK_FULL: too large.\nFree space.");
+    });
+
     test("for a key of a type that no key has", () => {
         const key = new SpillwayError("UNSUPPORTED_TYPE", "`l` cannot be a key; use its fields", { column: "l" });
         expect(errorText(key)).toBe("UNSUPPORTED_TYPE: `l` cannot be a key; use its fields.");
