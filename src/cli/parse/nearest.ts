@@ -24,7 +24,25 @@ export function editDistance(left: string, right: string): number {
     return previous[right.length]!;
 }
 
-/** The candidate a misspelt word most likely meant, or null when none is near enough to be worth naming. */
+// Shorter ones begin too many names to tell which was meant.
+const beginningLettersMin = 3;
+
+/** The shortest candidate that begins as `word` does, part by part: "dev-mem" is short for "device-memory". */
+function longForm(word: string, candidates: Iterable<string>): string | null {
+    if (word.length < beginningLettersMin) return null;
+    const parts = word.split("-");
+    const begins = (candidate: string): boolean => {
+        const whole = candidate.split("-");
+        return parts.length <= whole.length && parts.every((part, i) => whole[i]!.startsWith(part));
+    };
+    const found = [...candidates].filter(begins);
+    return found.reduce<string | null>(
+        (best, next) => (best === null || next.length < best.length ? next : best),
+        null
+    );
+}
+
+/** The candidate that a word most likely meant, misspelt or short, or null when none is worth naming. */
 export function nearest(word: string, candidates: Iterable<string>): string | null {
     // A third of the letters may be wrong, in words of four letters or more at least two: "memroy" finds "memory", "x"
     // finds nothing, and "avg" is not "any".
@@ -37,7 +55,7 @@ export function nearest(word: string, candidates: Iterable<string>): string | nu
             bestDistance = distance;
         }
     }
-    return best;
+    return best ?? longForm(word, candidates);
 }
 
 /** `, did you mean "memory"?` or nothing. */

@@ -31,6 +31,8 @@ test.each([
     [[...join, "--memory", "--"], /^--memory needs a value\./],
     [["--count", "--", "join", "a", "b"], /^Name a command\.\nSee "spillway --help"/],
     [[...join, "--memroy", "1GiB"], /Unknown option --memroy; did you mean --memory\?/],
+    [[...join, "--spill-dir", "/tmp"], /Unknown option --spill-dir; did you mean --spill-directory\?/],
+    [["--spill-dir=/tmp", ...join], /Unknown option --spill-dir; did you mean --spill-directory\?/],
     [[...join, "-qz"], /^Unknown option -z\.\n/],
     [[...join, "-z64"], /^Unknown option -z\.\n/],
     [[...join, "--type", "lefft"], /--type cannot be "lefft"; did you mean left\?/],

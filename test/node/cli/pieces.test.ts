@@ -90,6 +90,16 @@ describe("words", () => {
         expect(nearest("memroy", ["json", "memory", "threads"])).toBe("memory");
         expect(nearest("xyz", ["json", "memory", "on"])).toBeNull();
     });
+
+    test("a short form means the name that begins so", () => {
+        const options = ["spill-directory", "memory", "device-memory", "device", "output", "on"];
+        expect(nearest("spill-dir", options)).toBe("spill-directory");
+        expect(nearest("dev-mem", options)).toBe("device-memory");
+        expect(nearest("dev", options)).toBe("device");
+        expect(nearest("mem", options)).toBe("memory");
+        expect(nearest("sp", options)).toBeNull(); // two letters begin too much
+        expect(nearest("memory-device-x", options)).toBeNull();
+    });
 });
 
 describe("file patterns", () => {
