@@ -51,6 +51,8 @@ export class ProgressTracker {
     #uploadedBytes = 0;
     #devicePieces = 0;
     #transferMs = 0;
+    /** Of inputs whose rows no plan knows. */
+    #streamedRows = 0;
 
     public constructor(
         private readonly read: () => NativeProgress,
@@ -65,6 +67,7 @@ export class ProgressTracker {
         this.#uploadedBytes = 0;
         this.#devicePieces = 0;
         this.#transferMs = 0;
+        this.#streamedRows = 0;
         if (this.onProgress === undefined || this.#timer !== undefined) return;
         this.#timer = setInterval(() => this.#report(false), intervalMs);
         this.#timer.unref();
@@ -106,6 +109,7 @@ export class ProgressTracker {
         if (stage.kind === "upload") device = copyReport(actualMs, current.uploadedBytes);
         if (stage.kind === "deliver") device = copyReport(actualMs, now.bytesOut - before.bytesOut);
         if (stage.kind === "upload" || stage.kind === "deliver") this.#transferMs += actualMs;
+        if (this.#readsStream(stage)) this.#streamedRows += now.rowsIn - before.rowsIn;
         this.#stages.push({
             name: stage.name,
             algorithm: stage.algorithm,
@@ -133,7 +137,7 @@ export class ProgressTracker {
         return {
             elapsedMs,
             predictedMs: plan.predictedMs,
-            rowsIn: plan.inputs.reduce((sum, input) => sum + (input.exact ? input.rows : 0), 0) || now.rowsIn,
+            rowsIn: this.#inputRows(plan) || now.rowsIn,
             rowsOut,
             bytesIn: now.bytesIn,
             bytesOut: now.bytesOut,
@@ -152,6 +156,15 @@ export class ProgressTracker {
             devicePeakBytes,
             stages: [...this.#stages]
         };
+    }
+
+    #readsStream(stage: PlanStage): boolean {
+        return "input" in stage && this.#plan?.inputs[stage.input]?.exact === false;
+    }
+
+    /** Of all inputs, each once: most stages pass the same rows on. */
+    #inputRows({ inputs }: Plan): number {
+        return inputs.reduce((sum, input) => sum + (input.exact ? input.rows : 0), this.#streamedRows);
     }
 
     #stageFraction(now: NativeProgress): number {
@@ -175,7 +188,7 @@ export class ProgressTracker {
         const before = current?.before ?? noProgress;
         const progress: Progress = {
             phase: current?.stage.name ?? (done ? "done" : "start"),
-            rows: now.rowsIn - before.rowsIn,
+            rows: done && this.#plan !== undefined ? this.#inputRows(this.#plan) : now.rowsIn - before.rowsIn,
             bytes: now.bytesIn - before.bytesIn,
             spilledBytes: now.spilledBytes,
             rowsOut: now.rowsOut,

@@ -4,7 +4,7 @@
 export interface Progress {
     /** Name of the running stage, as in the plan: "partition build", "join", "group" ... */
     phase: string;
-    /** Rows the stage has consumed so far. */
+    /** Rows the stage has consumed so far; at the end, rows of all inputs. */
     rows: number;
     /** Bytes the stage has read so far. */
     bytes: number;
