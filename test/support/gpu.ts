@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU of the tests: a plugin of plain C++ (test/native/fake_plugin), so that everything around the kernels is
 // tested on every machine. With SPILLWAY_TEST_DEVICE=gpu the plugin of the package, on the GPU of this machine.
-import { existsSync, mkdtempSync, readdirSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -19,11 +18,21 @@ function find(name: string): string {
     throw new Error(`${name} is not built: run npm run test:native once (looked in ${readdirSync(build).join(", ")})`);
 }
 
+/** A link of that name, also where another process makes it at the same time or it leads to an older build. */
+function link(target: string, path: string): void {
+    const made = `${path}.${process.pid}`;
+    rmSync(made, { force: true });
+    symlinkSync(target, made);
+    renameSync(made, path);
+}
+
 /** Before the first runtime of the process is opened: the addon looks for the plugin once. */
 export function useGpu(): void {
     if (usesRealGpu || process.env["SPILLWAY_GPU_FOLDER"] !== undefined) return;
-    const folder = mkdtempSync(join(tmpdir(), "spillway-gpu-"));
-    symlinkSync(find(plugin), join(folder, "libspillway_cuda.so"));
-    symlinkSync(find(probe), join(folder, probe));
+    // One for all processes, beside what it links to: nobody knows when the last one that looks into it has ended.
+    const folder = join(build, "test-gpu");
+    mkdirSync(folder, { recursive: true });
+    link(find(plugin), join(folder, "libspillway_cuda.so"));
+    link(find(probe), join(folder, probe));
     process.env["SPILLWAY_GPU_FOLDER"] = folder;
 }
