@@ -63,7 +63,10 @@ export interface CompileRequest extends PartitionContext {
     estimator: Estimator;
     inputs: readonly InputInfo[];
     sink: SinkKind;
+    /** Most rows of a batch that the user allows. */
     batchRows: number | undefined;
+    /** Are batches to be so large, in their share of the budget, or only as large as without that wish? */
+    largeBatches: boolean;
     /** The tables of a hash group-by have overflowed. */
     tableFull: boolean;
     /** The keys of an array join were not dense or unique. */
@@ -217,18 +220,20 @@ export class PlanDraft {
 
     /** Memory of a stage's result rows: batches for the sink, or batches on their way into the next set. */
     public outputBytes(widths: readonly ValueWidth[], output: StageOutput): number {
-        const { limits, policy, sink } = this.request;
+        const { limits, policy, sink, batchRows, largeBatches, budgetBytes } = this.request;
         if (output.to === "set") {
             const next = this.sets[output.set];
             // A batch of a partition sink has as many rows as a morsel of its set.
             const rows = next?.spec.morselRows ?? policy.morselRowsMax;
-            const batches = outputMemory(widths, limits, policy, undefined, rows);
+            const batches = outputMemory(widths, limits, policy, undefined, { rows, bytes: Infinity });
             if (next !== undefined) next.batchBytes = batches.batchBytes;
             return batches.bytes + (next?.combiningBytes ?? 0);
         }
         if (sink === "count") return 0;
         const queued = sink === "file" ? undefined : limits.queuedBatches + 1;
-        this.output = outputMemory(widths, limits, policy, queued, this.request.batchRows);
+        const bytes = largeBatches ? budgetBytes * policy.outputShare : 0;
+        const wish = batchRows === undefined ? undefined : { rows: batchRows, bytes };
+        this.output = outputMemory(widths, limits, policy, queued, wish);
         return this.output.bytes;
     }
 }

@@ -36,7 +36,7 @@ export interface PlanQuery {
     measuredDevice?: boolean;
     /** Of that GPU. */
     multiprocessors?: number;
-    /** Result batch rows that the user asked for. */
+    /** Most rows of a result batch that the user allows. */
     batchRows?: number;
     policy?: Policy;
 }
@@ -154,6 +154,11 @@ export class PlanSearch {
         for (const limits of this.#ladder) {
             // Each rung comes with streaming and then without: the same plan when nothing in the first one streams.
             if (before?.draft.request.limits.streaming === true && !limits.streaming && !streams(before)) continue;
+            // Large batches were asked for, but are not worth slower limits, let alone no plan at all.
+            if (this.#query.batchRows !== undefined) {
+                const large = this.#attempt(limits, budgetBytes, true);
+                if (large.minimumBytes <= budgetBytes) return large;
+            }
             const attempt = this.#attempt(limits, budgetBytes);
             if (attempt.minimumBytes <= budgetBytes) return attempt;
             before = attempt;
@@ -188,12 +193,13 @@ export class PlanSearch {
         return budgets.find(fits) ?? budget;
     }
 
-    #attempt(limits: PlanLimits, budgetBytes: number): Attempt {
+    #attempt(limits: PlanLimits, budgetBytes: number, largeBatches = false): Attempt {
         const { root, sink, machine, debug, batchRows, tableFull = false, notDense = false } = this.#query;
         const policy = this.policy;
         const context = { limits, policy, machine, debug, budgetBytes };
         const [inputs, estimator] = [this.#inputs, this.#estimator];
-        const draft = new PlanDraft({ ...context, root, estimator, inputs, sink, batchRows, tableFull, notDense });
+        const output = { sink, batchRows, largeBatches };
+        const draft = new PlanDraft({ ...context, root, estimator, inputs, ...output, tableFull, notDense });
         compileNode(draft, root, this.#needed, { to: "sink" });
         const phases = livePhases(draft.stages);
         const needs = draft.sets.map((set) => set.needs);

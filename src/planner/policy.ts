@@ -92,7 +92,7 @@ export interface Policy {
     readonly queuedBatches: number;
     /** A builder doubles its buffers as rows come. */
     readonly builderGrowth: number;
-    /** Share of the budget that batches under construction may take. */
+    /** Share of the budget that result batches may take where more rows than usual were asked for in each. */
     readonly outputShare: number;
     /** Share of the budget for hash tables and spilled rows that are read back. */
     readonly tableShare: number;
@@ -232,7 +232,7 @@ export const defaultPolicy: Policy = Object.freeze({
     batchRowsMax: 1024 * 1024,
     queuedBatches: 4,
     builderGrowth: 2,
-    outputShare: 0.125,
+    outputShare: 0.25,
     tableShare: 0.3,
     tableBytesMin: 256 * 1024,
     partitionSlack: 1.25,

@@ -53,6 +53,12 @@ export interface OutputMemory {
     bytes: number;
 }
 
+/** How many rows a batch is to have: `rows`, but only as many as `bytes` have room for in all batches. */
+export interface BatchWish {
+    rows: number;
+    bytes: number;
+}
+
 /**
  * Rows per result batch, and the memory of batches that are built and wait. `queued`: how many wait for a reader;
  * undefined where a worker itself brings each batch to its place (a file, the next partition set).
@@ -62,19 +68,21 @@ export function outputMemory(
     limits: PlanLimits,
     policy: Policy,
     queued: number | undefined,
-    batchRowsWanted: number | undefined
+    wish: BatchWish | undefined
 ): OutputMemory {
     const valueBytes = arrowRowBytes(widths);
     const bytesPerRow = Math.max(1, valueBytes + widths.length / 8);
     const fitting = powerOfTwoAtMost(limits.batchBytes / Math.max(1, valueBytes));
     const variable = widths.some(({ heap }) => heap > 0);
-    const wanted = batchRowsWanted ?? clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
-    // A batch that ends at so many bytes holds no more rows, and buffers are made for all of its rows at once.
-    const most = variable ? Math.max(1, Math.floor(policy.batchBytesMax / bytesPerRow)) : Infinity;
-    const batchRows = Math.min(wanted, most);
+    const usual = clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
     const growth = variable ? policy.builderGrowth : 1;
     // With a queue each worker fills one batch while its last one waits for a place in it.
     const batches = queued === undefined ? limits.workers * growth : limits.workers * (growth + 1) + queued;
+    const roomy = wish === undefined ? usual : Math.max(usual, Math.floor(wish.bytes / (batches * bytesPerRow)));
+    const wanted = Math.min(wish?.rows ?? Infinity, roomy);
+    // A batch that ends at so many bytes holds no more rows, and buffers are made for all of its rows at once.
+    const most = variable ? Math.max(1, Math.floor(policy.batchBytesMax / bytesPerRow)) : Infinity;
+    const batchRows = Math.min(wanted, most);
     const planned = Math.ceil(batchRows * bytesPerRow);
     // Batches of a row or two, because values are longer than all estimates, would be all overhead.
     const batchBytes = variable ? clamp(planned, policy.batchBytesMin, policy.batchBytesMax) : planned;

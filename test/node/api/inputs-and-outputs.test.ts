@@ -44,6 +44,21 @@ describe("a file URL", () => {
     });
 });
 
+test.each([1000, 100_000, 10_000_000])("batches of at most %i rows need no larger budget", async (batchRows) => {
+    await using small = await openRuntime({ threads: 2, memory: { host: "2MiB", spillDirectory: sandbox.spill } });
+    const ids = Int32Array.from({ length: 200_000 }, (_, i) => i);
+    const left = small.fromTable(tableFromArrays({ id: ids, a: ids }));
+    const query = left.join(small.fromTable(tableFromArrays({ id: ids, b: ids })), { on: "id" });
+    let rows = 0;
+    for await (const batch of query.batches({ batchRows })) {
+        expect(batch.numRows).toBeLessThanOrEqual(batchRows);
+        rows += batch.numRows;
+    }
+    expect(rows).toBe(ids.length);
+    const file = sandbox.path(`batches-${batchRows}.arrow`);
+    expect(await query.toArrowFile(file, { batchRows })).toBe(ids.length);
+});
+
 describe("a batch of a stream with another schema than the stated one", () => {
     const count = async (table: { batches: RecordBatch[] }): Promise<number> =>
         await runtime

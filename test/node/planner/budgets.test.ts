@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Planning near the least budget, where page sizes and runs that are powers of two jump as the budget grows.
 import { Int32, Int64, Utf8, type DataType } from "apache-arrow";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import { memoryNeeds, planQuery } from "../../../src/planner/plan-query.js";
 import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
@@ -58,4 +58,31 @@ test("result batches of variable-length rows have no more rows than bytes allow,
     );
     expect(plan.batchBytes).toBeLessThanOrEqual(64 * 2 ** 20);
     expect(plan.batchRows * 24).toBeLessThanOrEqual(64 * 2 ** 20);
+});
+
+describe("the most rows of a batch", () => {
+    const many = () => inputNode({ k: new Int64(), v: new Int64() }, { rows: 200_000 });
+    const query = (more: object) => planQueryOf(join(many(), many(), { on: "k", suffix: "_2" }), more);
+    const least = (more: object): number => memoryNeeds(query({ ...more, budgetBytes: 2 ** 40 })).minimumBytes;
+
+    test("take no more memory to run than without them", () => {
+        for (const batchRows of [100_000, 1_000_000, 2 ** 31 - 1]) expect(least({ batchRows })).toBe(least({}));
+        expect(least({ batchRows: 1 })).toBeLessThanOrEqual(least({}));
+        for (const batchRows of [1, 100_000, 2 ** 31 - 1]) {
+            const plan = planQuery(query({ batchRows, budgetBytes: least({}) }));
+            expect(plan.batchRows).toBeLessThanOrEqual(batchRows);
+        }
+    });
+
+    test("are what the budget has room for, and never more", () => {
+        const rowsAt = (budgetBytes: number, more: object): number =>
+            planQuery(query({ ...more, budgetBytes })).batchRows;
+        for (let budgetBytes = 2 ** 20; budgetBytes <= 2 ** 32; budgetBytes *= 4) {
+            const rows = rowsAt(budgetBytes, { batchRows: 100_000 });
+            expect(rows).toBeLessThanOrEqual(100_000);
+            expect(rows).toBeGreaterThanOrEqual(Math.min(100_000, rowsAt(budgetBytes, {})));
+            expect(rowsAt(budgetBytes, { batchRows: 10 })).toBe(10);
+        }
+        expect(rowsAt(2 ** 30, { batchRows: 100_000 })).toBe(100_000);
+    });
 });
