@@ -153,7 +153,7 @@ export class PlanDraft {
             feed.types,
             feed.widths,
             columnsRead(keys, carry),
-            rowBytes,
+            width,
             this.isInMemory(feed) || this.isStreamed(feed),
             limits,
             policy

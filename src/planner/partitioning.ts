@@ -12,6 +12,8 @@ const pageBytesLargest = 2 * 1024 * 1024;
 // native/cpu/radix_partition/radix_partitioner.cpp: rows of a write-combining buffer, widest row that is combined.
 const combinedRows = 8;
 const combinedRowBytesMax = 64;
+// Pages of wide rows: this many times the largest ones of others, before they hold fewer rows than are combined.
+const wideRowPages = 64;
 
 /** Rows that go through one partition pass. */
 export interface PartitionLoad {
@@ -103,8 +105,9 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
     const open = Math.max(1, openBytesOfSide(context) / 2 ** bits);
     const filled = Math.max(perPartition / policy.pagesPerPartition, policy.pageBytesGood);
     const wanted = powerOfTwoAtMost(Math.min(filled, open));
-    // Some rows per page in any case; a row that is larger than a page still gets one of its own.
-    const several = powerOfTwoAtLeast(combinedRows * (load.width.fixed + load.width.heap));
+    // Some rows per page, as far as memory allows so large ones; a row that is larger still gets a page of its own.
+    const row = load.width.fixed + load.width.heap;
+    const several = powerOfTwoAtLeast(clamp(wideRowPages * limits.pageBytesMax, row, combinedRows * row));
     const least = Math.min(Math.max(policy.pageBytesMin, several), pageBytesLargest);
     return clamp(wanted, least, Math.max(least, limits.pageBytesMax));
 }

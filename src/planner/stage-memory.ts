@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { isVariable, type ColumnType } from "../model/column-type.js";
+import { isNested, isVariable, type ColumnType } from "../model/column-type.js";
 import { clamp, powerOfTwoAtMost } from "../model/sizes.js";
 import { arrowRowBytes, type ValueWidth } from "./estimates.js";
 import type { PlanLimits } from "./limits.js";
@@ -10,6 +10,13 @@ import type { Policy } from "./policy.js";
 const pieceBytesMax = 4 * 1024 * 1024;
 // native/cpu/row/row_encoder.hpp
 const encodedRows = 1024;
+// Fewer rows than the least are enough if they have this many bytes: a row of 100 KB is as much work as 1,000 others.
+const fewRowsBytes = 1024 * 1024;
+
+/** The least rows to take at a time, of rows so wide. `bytes`: what is wanted at a time. */
+function leastRows(least: number, bytes: number, bytesPerRow: number): number {
+    return Math.min(least, Math.max(1, Math.floor(Math.max(4 * bytes, fewRowsBytes) / bytesPerRow)));
+}
 
 /** Columns that a pass reads: keys, then carried ones, each once. */
 export function columnsRead(keys: readonly { column: number }[], carry: readonly number[]): number[] {
@@ -22,12 +29,22 @@ export interface ReadMemory {
     bytes: number;
 }
 
-/** Rows per morsel, and the readers' and encoders' memory. */
+/**
+ * Memory in which a worker encodes rows of a morsel. Nested values are encoded whole, byte strings stay in their
+ * columns until a row is placed: what is planned for these is a reserve for rows longer than the mean.
+ */
+function encodingBytes(types: readonly (ColumnType | undefined)[], row: ValueWidth, morselRows: number): number {
+    const nested = types.some((type) => type !== undefined && isNested(type));
+    const heap = Math.min(encodedRows, morselRows) * row.heap;
+    return encodedRows * (row.fixed + 16 * types.length) + (nested ? heap : Math.min(heap, fewRowsBytes));
+}
+
+/** Rows per morsel, and the readers' and encoders' memory. `row`: an encoded one. */
 export function readMemory(
     types: readonly ColumnType[],
     widths: readonly ValueWidth[],
     read: readonly number[],
-    rowBytes: number,
+    row: ValueWidth,
     inMemory: boolean,
     limits: PlanLimits,
     policy: Policy
@@ -35,14 +52,17 @@ export function readMemory(
     const readWidths = read.map((column) => widths[column] ?? { fixed: 8, heap: 0 });
     const bytesPerRow = Math.max(1, arrowRowBytes(readWidths));
     const wanted = powerOfTwoAtMost(limits.morselBytes / bytesPerRow);
-    const morselRows = clamp(wanted, limits.morselRowsMin, policy.morselRowsMax);
-    const slack = read.some((column) => types[column] !== undefined && isVariable(types[column]))
-        ? policy.variableSlack
-        : 1;
+    const morselRows = clamp(
+        wanted,
+        leastRows(limits.morselRowsMin, limits.morselBytes, bytesPerRow),
+        policy.morselRowsMax
+    );
+    const readTypes = read.map((column) => types[column]);
+    const slack = readTypes.some((type) => type !== undefined && isVariable(type)) ? policy.variableSlack : 1;
     // A NULL bitmap per column, and indices that are mapped to the unified dictionary, come on top: one byte per value.
     const buffers = (bytesPerRow + read.length) * morselRows * slack;
     const buffered = Math.max(Math.min(buffers, pieceBytesMax), bytesPerRow * slack) * policy.readBuffers;
-    const scratch = encodedRows * (rowBytes + 16 * read.length);
+    const scratch = encodingBytes(readTypes, row, morselRows);
     return { morselRows, bytes: Math.ceil(limits.workers * ((inMemory ? 0 : buffered) + scratch)) };
 }
 
@@ -74,7 +94,7 @@ export function outputMemory(
     const bytesPerRow = Math.max(1, valueBytes + widths.length / 8);
     const fitting = powerOfTwoAtMost(limits.batchBytes / Math.max(1, valueBytes));
     const variable = widths.some(({ heap }) => heap > 0);
-    const usual = clamp(fitting, limits.batchRowsMin, policy.batchRowsMax);
+    const usual = clamp(fitting, leastRows(limits.batchRowsMin, limits.batchBytes, bytesPerRow), policy.batchRowsMax);
     const growth = variable ? policy.builderGrowth : 1;
     // With a queue each worker fills one batch while its last one waits for a place in it.
     const batches = queued === undefined ? limits.workers * growth : limits.workers * (growth + 1) + queued;

@@ -160,6 +160,25 @@ test.each(["4MiB", "8MiB", "16MiB"])("a long value in each 250 rows leaves enoug
     expect(await sum(relation.groupBy({ keys: ["k"], aggregates: { l: { first: "l" } } }), "l")).toEqual([bytes]);
 });
 
+test("few but huge rows need no memory for all of them", async () => {
+    const values = Array.from({ length: 200 }, (_, i) => String(i).padEnd(50_000 + 500 * i, "v"));
+    const table = new Table({ k: numbers(values.length, (i) => i), t: texts(values) });
+    const bytes = values.reduce((sum, value) => sum + value.length, 0);
+    await using runtime = await open(bytes);
+    const relation = runtime.fromTable(table);
+    let found = 0;
+    for await (const batch of relation.join(relation, { on: "k" }).batches()) {
+        for (const row of batch) {
+            expect(row["t"]).toBe(values[row["k"]]);
+            expect(row["t_right"]).toBe(row["t"]);
+            found++;
+        }
+    }
+    expect(found).toBe(values.length);
+    const groups = relation.groupBy({ keys: ["t"], aggregates: { n: { count: "*" } } });
+    expect(await groups.toArrowFile(sandbox.path("huge.arrow"))).toBe(values.length);
+});
+
 interface Side {
     table: Table;
     keys: Int32Array;

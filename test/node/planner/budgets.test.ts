@@ -86,3 +86,19 @@ describe("the most rows of a batch", () => {
         expect(rowsAt(2 ** 30, { batchRows: 100_000 })).toBe(100_000);
     });
 });
+
+test("few but huge rows need no more memory than a part of them", () => {
+    const bytes = 300 * 105_000;
+    const huge = () => inputNode({ k: new Int64(), t: new Utf8() }, { rows: 300, textBytes: 105_000 });
+    const roots = [
+        join(huge(), huge(), { on: "k", suffix: "_2" }),
+        group(huge(), { keys: ["t"], aggregates: { n: { count: "*" } } })
+    ];
+    for (const root of roots) {
+        const { minimumBytes } = memoryNeeds(planQueryOf(root, { threads: 2, budgetBytes: 2 ** 40 }));
+        expect(minimumBytes).toBeLessThan(bytes / 2);
+        // With more, batches and pages are as they are worth it.
+        const plan = planQuery(planQueryOf(root, { threads: 2, budgetBytes: 2 ** 32 }));
+        expect(plan.batchRows * 105_000).toBeGreaterThan(2 ** 20);
+    }
+});
