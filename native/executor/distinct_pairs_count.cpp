@@ -53,7 +53,7 @@ template <class Body, class PageEnds>
 void DistinctPairs::for_each_pair(int32_t partition, Body&& body, PageEnds&& page_ends) {
     const uint32_t row_bytes = rows_->layout().row_bytes;
     const int32_t bits = rows_->spec().radix_bits;
-    PageCursor cursor(*rows_, partition, 0, rows_->partition(partition).pages.size());
+    PageCursor cursor(*rows_, partition, 0, rows_->page_count(partition));
     for (RowSpan span; cursor.next(span);) {
         control_.check();
         const uint8_t* row = span.rows;

@@ -125,7 +125,7 @@ template <class Body>
 void GroupCollector::scan(const Input& input, double progress_begin, double progress_end, Body&& body) {
     const Partition& partition = rows_.partition(input.partition);
     const double step = (progress_end - progress_begin) / static_cast<double>(partition.rows);
-    PageCursor cursor(rows_, input.partition, 0, partition.pages.size());
+    PageCursor cursor(rows_, input.partition, 0, rows_.page_count(input.partition));
     rows_read_ = 0;
     for (RowSpan span; cursor.next(span);) {
         control_.check();

@@ -141,7 +141,7 @@ class PartitionedJoin {
         const auto built = tables_.of_partition(p, room);
         if (built == nullptr) return false;
         const ProbeTarget target = built->target(spec_);
-        probe_pages(worker, target, p, 0, probe_.partition(p).pages.size(), 0);
+        probe_pages(worker, target, p, 0, probe_.page_count(p), 0);
         if (marks_build_rows(spec_)) worker.probe_rows.emit_build_rows(target);
         return true;
     }
@@ -192,15 +192,15 @@ class PartitionedJoin {
     // Calls body(worker, begin page, end page, ordinal of the first row) for ranges of the probe pages of p.
     template <class Body>
     void share_probe_pages(int32_t p, Body&& body) {
-        const auto& pages = probe_.partition(p).pages;
-        std::vector<uint64_t> first_rows(pages.size() + 1, 0);
-        for (size_t i = 0; i < pages.size(); ++i) first_rows[i + 1] = first_rows[i] + pages[i].rows;
+        const size_t pages = probe_.page_count(p);
+        std::vector<uint64_t> first_rows(pages + 1, 0);
+        for (size_t i = 0; i < pages; ++i) first_rows[i + 1] = first_rows[i] + probe_.page_rows(p, i);
         std::atomic<size_t> next{0};
-        const int workers = static_cast<int>(std::min<size_t>(std::max<size_t>(pages.size(), 1), spec_.workers));
+        const int workers = static_cast<int>(std::min<size_t>(std::max<size_t>(pages, 1), spec_.workers));
         parallel_run(
             workers,
             [&](int worker) {
-                for (size_t i = next++; i < pages.size(); i = next++) body(*workers_[worker], i, i + 1, first_rows[i]);
+                for (size_t i = next++; i < pages; i = next++) body(*workers_[worker], i, i + 1, first_rows[i]);
             },
             stop());
     }
@@ -212,7 +212,7 @@ class PartitionedJoin {
     }
 
     void join_shared(int32_t p) {
-        const size_t pages = build_.partition(p).pages.size();
+        const size_t pages = build_.page_count(p);
         Buffer probe_flags;
         const bool chunked = memory_.chunk_end(p, 0) < pages;
         if (chunked && decides_probe_rows(spec_)) {
@@ -248,14 +248,14 @@ class PartitionedJoin {
         const int32_t p = build_.null_partition();
         JoinWorker& worker = *workers_[0];
         if (emits_lone_build(spec_)) {
-            PageCursor cursor(build_, p, 0, build_.partition(p).pages.size());
+            PageCursor cursor(build_, p, 0, build_.page_count(p));
             for (RowSpan span; cursor.next(span);) {
                 control_.check();
                 worker.probe_rows.emit_lone_build_rows(span, build_.layout().row_bytes);
             }
         }
         if (emits_lone_probe(spec_)) {
-            PageCursor cursor(probe_, p, 0, probe_.partition(p).pages.size());
+            PageCursor cursor(probe_, p, 0, probe_.page_count(p));
             for (RowSpan span; cursor.next(span);) {
                 control_.check();
                 worker.probe_rows.emit_probe_rows(spec_, span, probe_.layout().row_bytes, nullptr);

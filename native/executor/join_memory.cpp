@@ -57,13 +57,13 @@ bool JoinMemory::is_tight() const {
 }
 
 size_t JoinMemory::chunk_end(int32_t p, size_t begin) const {
-    const auto& pages = build_.partition(p).pages;
+    const size_t pages = build_.page_count(p);
     uint64_t rows = 0;
     uint64_t loaded = 0;
     size_t end = begin;
-    for (; end < pages.size(); ++end) {
-        rows += pages[end].rows;
-        loaded += pages[end].data == nullptr ? pages[end].capacity_bytes : 0;
+    for (; end < pages; ++end) {
+        rows += build_.page_rows(p, end);
+        loaded += build_.page_load_bytes(p, end);
         const uint64_t bytes =
             loaded + JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers_of(rows));
         if (end > begin && (bytes > spec_.build_chunk_bytes || outnumbers_table(rows))) break;

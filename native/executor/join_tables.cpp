@@ -41,7 +41,7 @@ std::unique_ptr<BuiltTable> JoinTables::finish(std::unique_ptr<BuiltTable> built
 
 std::unique_ptr<JoinTable> JoinTables::make_counter(int32_t p, TableRoom room) const {
     const auto each = [&](const std::function<bool(const RowSpan&)>& body) {
-        PageCursor cursor(build_, p, 0, build_.partition(p).pages.size());
+        PageCursor cursor(build_, p, 0, build_.page_count(p));
         for (RowSpan span; cursor.next(span) && body(span);) control_.check();
     };
     return JoinTable::build_counter(build_.partition(p).rows, build_.layout().row_bytes, each, spec_.hash_mask,

@@ -87,7 +87,7 @@ bool PartitionedGrouper::is_shared(int32_t partition) const {
 
 bool PartitionedGrouper::run_shared(int32_t partition) {
     control_.check();
-    const size_t pages = rows_.partition(partition).pages.size();
+    const size_t pages = rows_.page_count(partition);
     // Enough pieces to balance the workers, few enough that page buffers are used again.
     const size_t piece = std::max<size_t>(1, pages / (static_cast<size_t>(workers_) * 8));
     SharedGroups groups(*plan_, rows_.budget(), control_, spec_.table_bytes, workers_, rows_.spec().radix_bits);

@@ -14,7 +14,7 @@ struct SharedGroups::DistinctInput {
     uint64_t memory_bytes;  // of all workers
     const Progress& progress;
 
-    size_t pages() const { return rows.partition(partition).pages.size(); }
+    size_t pages() const { return rows.page_count(partition); }
     uint64_t row_count() const { return rows.partition(partition).rows; }
 };
 

@@ -156,7 +156,7 @@ class StreamingJoin {
         }
         if (emits_lone_build(spec_)) {
             const int32_t p = build_.null_partition();
-            PageCursor cursor(build_, p, 0, build_.partition(p).pages.size());
+            PageCursor cursor(build_, p, 0, build_.page_count(p));
             for (RowSpan span; cursor.next(span);) emit.emit_lone_build_rows(span, build_.layout().row_bytes);
         }
         return out.finish();

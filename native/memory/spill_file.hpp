@@ -24,7 +24,6 @@ struct SpillExtent {
     uint32_t bytes = 0;    // bytes in the file
     uint8_t encoding = 0;  // kSpill flags; 0 = raw bytes
     uint8_t shard = 0;     // which of the job's files
-    bool present() const { return offset >= 0; }
 };
 
 // A piece of one write.

@@ -84,6 +84,7 @@ class LayoutMaker {
 
     void place_fields(const std::vector<int32_t>& carry) {
         for (int32_t column : carry) layout_.fields.push_back(make_field(column));
+        layout_.var_offsets = layout_.var_keys;
         std::vector<size_t> order(layout_.fields.size());
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -94,9 +95,9 @@ class LayoutMaker {
             if (stored_in_key_[i] || field.kind == FieldKind::kNull) continue;
             field.offset = end_;
             end_ += field.kind == FieldKind::kFixed ? field.width : static_cast<uint32_t>(sizeof(VarRef));
-            if (field.kind != FieldKind::kFixed) layout_.has_var = true;
+            if (field.kind != FieldKind::kFixed) layout_.var_offsets.push_back(field.offset);
         }
-        layout_.has_var = layout_.has_var || !layout_.var_keys.empty();
+        layout_.has_var = !layout_.var_offsets.empty();
         layout_.null_offset = end_;
         layout_.null_bytes = (null_bits_ + 7) / 8;
         layout_.row_bytes = round_up(end_ + layout_.null_bytes, 8);

@@ -46,7 +46,7 @@ enum class FieldKind : uint8_t {
 };
 
 // Byte string of a row: `distance` bytes from the address of this VarRef to the bytes. Self-relative, so pages can be
-// copied, spilled and read back without touching rows. length 0: distance 0.
+// copied and read back without touching rows. length 0: distance 0.
 struct VarRef {
     uint32_t distance;
     uint32_t length;
@@ -89,6 +89,7 @@ struct RowLayout {
     uint32_t null_offset = 0;  // first NULL byte
     uint32_t null_bytes = 0;
     bool has_var = false;
+    std::vector<uint32_t> var_offsets;  // row offsets of all VarRefs, those of keys first
 
     // columns: types of the source's columns. Rejects nothing: the plan was validated before.
     static RowLayout make(const std::vector<TypePtr>& columns, const std::vector<KeySpec>& keys,

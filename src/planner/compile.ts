@@ -166,7 +166,7 @@ export class PlanDraft {
             nullKeys,
             radixBits: bits,
             pageBytes: page,
-            spillRunBytes: spillRunBytes(this.request, page, bits),
+            spillRunBytes: spillRunBytes(this.request, page, bits, feed.rows * rowBytes),
             spillWriteBytes: spillWriteBytes(this.request),
             spill,
             packSpilled: packsSpilled(this.request, feed.rows * rowBytes),

@@ -114,12 +114,17 @@ export function pageBytes(context: PartitionContext, load: PartitionLoad, bits: 
 
 /**
  * Rows of one partition that are spilled together, at most. Larger runs are read back with fewer calls, but until
- * a run is full its rows wait in memory.
+ * a run is full its rows wait in memory. `bytes`: of all rows of the set.
  */
-export function spillRunBytes(context: PartitionContext, page: number, bits: number): number {
-    const { policy, budgetBytes } = context;
+export function spillRunBytes(context: PartitionContext, page: number, bits: number, bytes: number): number {
+    const { policy, limits, budgetBytes } = context;
     const wanted = powerOfTwoAtMost(Math.max(1, budgetBytes / 2 ** bits));
-    return clamp(wanted, page, Math.max(page, policy.spillRunBytesMax));
+    // The engine's record of a run is in no budget: hundreds of gigabytes go in longer ones. Workers have buffers for
+    // whole runs.
+    const few = powerOfTwoAtLeast(Math.max(1, bytes / policy.spilledRunsMax));
+    const affordable = powerOfTwoAtMost(Math.max(1, (budgetBytes * policy.spillRunBudgetShare) / limits.workers));
+    const most = Math.max(policy.spillRunBytesMax, Math.min(few, affordable, pageBytesLargest));
+    return clamp(wanted, page, Math.max(page, most));
 }
 
 /** The same in a pool whose size is known: on average half a run waits per partition, beside the open pages. */

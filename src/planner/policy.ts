@@ -55,6 +55,10 @@ export interface Policy {
     readonly bytesPerSpilledPartition: number;
     /** Rows of a partition that are spilled together: beyond, one call costs little against its copy. */
     readonly spillRunBytesMax: number;
+    /** ... as long as a set has fewer runs than this, whose records then take 6 MiB beside the budget, ... */
+    readonly spilledRunsMax: number;
+    /** ... else as many as keep it so, up to this share of the budget for one run of each worker. */
+    readonly spillRunBudgetShare: number;
     /** One write of spilled rows: the call (about 1 us) is noise against the copy (100 us for 256 KiB). */
     readonly spillWriteBytesMin: number;
     readonly spillWriteBytesMax: number;
@@ -213,6 +217,8 @@ export const defaultPolicy: Policy = Object.freeze({
     pageBytesAffordable: 2048,
     bytesPerSpilledPartition: 128 * 1024,
     spillRunBytesMax: 64 * 1024,
+    spilledRunsMax: 256 * 1024,
+    spillRunBudgetShare: 1 / 64,
     spillWriteBytesMin: 16 * 1024,
     spillWriteBytesMax: 256 * 1024,
     cachedSpillShare: 1 / 16,

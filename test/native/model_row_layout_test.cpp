@@ -63,4 +63,14 @@ TEST(row_layout_orders_fields_by_alignment_and_marks_nulls) {
     EXPECT_EQ(RowLayout::make(types, {key(0, 8)}, {0}, NullKeys::kDrop).fields[0].null_bit, -1);
 }
 
+TEST(row_layout_lists_byte_strings_once) {
+    const std::vector<TypePtr> types = {type_of(Kind::kText, false), type_of(Kind::kInt64, false),
+                                        type_of(Kind::kText, false)};
+    const KeySpec text_key = key(0, 8, KeyKind::kBytes);
+    const RowLayout layout = RowLayout::make(types, {text_key}, {0, 1, 2}, NullKeys::kDrop);
+    const std::vector<uint32_t> offsets = {layout.var_keys[0], layout.fields[2].offset};
+    EXPECT(layout.var_offsets == offsets);
+    EXPECT(RowLayout::make(types, {key(1, 8)}, {1}, NullKeys::kDrop).var_offsets.empty());
+}
+
 }  // namespace spillway::test

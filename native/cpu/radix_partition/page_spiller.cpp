@@ -2,7 +2,6 @@
 #include "cpu/radix_partition/page_spiller.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <thread>
 
 #include "cpu/radix_partition/write_combining.hpp"
@@ -22,16 +21,11 @@ size_t expected_pages(PartitionedRows& rows) {
 }  // namespace
 
 PageSpiller::PageSpiller(PartitionedRows& rows)
-    : rows_(rows),
-      writer_(rows),
-      spilled_(static_cast<size_t>(rows.null_partition()) + 1),
-      pages_expected_(expected_pages(rows)),
-      spilling_from_(rows.null_partition() + 1) {}
+    : rows_(rows), writer_(rows), pages_expected_(expected_pages(rows)), spilling_from_(rows.null_partition() + 1) {}
 
 size_t PageSpiller::run_pages() const {
     const PartitionSpec& spec = rows_.spec();
-    // Pages with byte strings are written one by one: VarRefs are distances inside a page.
-    if (rows_.layout().has_var || spec.force_spill) return 1;
+    if (spec.force_spill) return 1;
     return std::max<size_t>(1, spec.spill_run_bytes / spec.page_bytes);
 }
 
@@ -69,7 +63,7 @@ void PageSpiller::place(int32_t partition, Page&& page) {
     if (target.pages.capacity() == 0) target.pages.reserve(pages_expected_);
     target.rows += page.rows;
     target.bytes += page.content_bytes;
-    if (page.data != nullptr) target.resident_pages.fetch_add(1, std::memory_order_release);
+    target.resident_pages.fetch_add(1, std::memory_order_release);
     target.pages.push_back(std::move(page));
 }
 
@@ -159,13 +153,17 @@ uint64_t PageSpiller::take_pages(int32_t partition, size_t multiple, uint64_t wa
     if (runs.empty()) writing_.fetch_add(1, std::memory_order_acq_rel);
     from.resident_pages.fetch_sub(static_cast<uint32_t>(count), std::memory_order_release);
     uint64_t bytes = 0;
-    const size_t run = run_pages();
+    // By bytes, not pages: a row larger than a page may be as large as many of them.
+    const uint64_t run_bytes = run_pages() * rows_.spec().page_bytes;
+    uint64_t run = run_bytes;  // of which these are taken
     auto& pages = from.pages;
     for (; count > 0; --count) {
         Page& page = pages.back();
-        const bool follows = !runs.empty() && runs.back().partition == partition && runs.back().pages.size() < run &&
-                             page.own == nullptr && runs.back().pages.back().own == nullptr;
-        if (!follows) runs.push_back({partition, {}, {}});
+        if (run + page.capacity_bytes > run_bytes) {
+            runs.push_back({partition, {}, {}, 0});
+            run = 0;
+        }
+        run += page.capacity_bytes;
         bytes += page.capacity_bytes;
         runs.back().pages.push_back(std::move(page));
         pages.pop_back();
@@ -181,13 +179,14 @@ void PageSpiller::spill_page(PartitionPage&& page, SpillScratch& scratch) {
         target.bytes += page.page.content_bytes;
     }
     std::vector<SpillRun> runs;
-    runs.push_back({page.partition, {}, {}});
+    runs.push_back({page.partition, {}, {}, 0});
     runs.back().pages.push_back(std::move(page.page));
     writing_.fetch_add(1, std::memory_order_acq_rel);
     write_victims(runs, scratch);
 }
 
-// The pages were not written: they go back with the PartitionedRows.
+// The pages were not written whole: they go back with the PartitionedRows. Nobody reads them any more, since the job
+// fails (VarRefs may point to where the bytes would be in the file).
 void PageSpiller::give_back(std::vector<SpillRun>& runs) {
     for (SpillRun& run : runs) {
         Partition& from = rows_.mutable_partition(run.partition);
@@ -217,16 +216,9 @@ void PageSpiller::write_victims(std::vector<SpillRun>& runs, SpillScratch& scrat
     for (SpillRun& run : runs) {
         Partition& from = rows_.mutable_partition(run.partition);
         std::lock_guard<Partition> lock(from);
-        from.spilled_bytes += run.spilled.content_bytes;
-        spilled_[run.partition].push_back(std::move(run.spilled));
+        from.spilled_bytes += run.content_bytes;
+        rows_.add_spilled_run(run.partition, run.spilled);
     }
-}
-
-void PageSpiller::gather(int32_t partition) {
-    auto& spilled = spilled_[partition];
-    auto& pages = rows_.mutable_partition(partition).pages;
-    pages.insert(pages.end(), std::make_move_iterator(spilled.begin()), std::make_move_iterator(spilled.end()));
-    std::vector<Page>().swap(spilled);
 }
 
 }  // namespace spillway

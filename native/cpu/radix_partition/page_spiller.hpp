@@ -40,8 +40,6 @@ class PageSpiller {
     void place(int32_t partition, Page&& page);
     // With PartitionSpec::force_spill, everything that is in memory goes to disk.
     void spill_if_forced(SpillScratch& scratch);
-    // At the end of the pass: what was spilled joins the partition's other pages. Whoever calls owns the partition.
-    void gather(int32_t partition);
     // How many pages a worker may take from the pool or hold back at a time, so that locks are rare: all workers
     // together at most the surplus of the pool over one open page per worker and partition, which alone must always
     // find a page.
@@ -65,8 +63,6 @@ class PageSpiller {
 
     PartitionedRows& rows_;
     SpillWriter writer_;
-    // Spilled runs, apart from the pages in memory while those are still taken from the end of their list.
-    std::vector<std::vector<Page>> spilled_;
     // Pages that the list of a partition has room for from the start: one that doubles, now in this and now in that
     // worker, leaves each of its sizes in some arena of the C allocator.
     const size_t pages_expected_;

@@ -21,22 +21,29 @@ struct OwnMemory {
     Buffer buffer;
 };
 
-// Unit of a partition: rows from the front, heap of byte strings from the back (VarRefs point upwards, so a page can
-// be moved whole). Either in memory (data) or in the spill file; there it may be several pages that were written as
-// one.
+// Unit of a partition in memory: rows from the front, heap of byte strings from the back (VarRefs point upwards, so a
+// page can be moved whole).
 struct Page {
     uint8_t* data = nullptr;
     uint32_t rows = 0;
     uint32_t content_bytes = 0;      // rows and heap
     uint32_t capacity_bytes = 0;     // of memory that holds it: page size, or what its rows take
     std::unique_ptr<OwnMemory> own;  // of a row larger than a page
-    SpillExtent spill;
 };
+
+// Pages of a partition that were written as one, and are read back as one. No budget counts these records, which stay
+// until the partition is read: one of 48 bytes for every spilled page of 1 KiB took more than 60 MiB per GiB on disk.
+struct SpilledRun {
+    uint32_t rows = 0;
+    uint32_t capacity_bytes = 0;  // of memory that holds it
+    SpillExtent extent;
+};
+static_assert(sizeof(SpilledRun) == 24);
 
 // All that changes with a new page lies in one cache line: 16 workers that hand in pages of 1 KiB pass it from core to
 // core for each.
 struct alignas(64) Partition {
-    std::vector<Page> pages;
+    std::vector<Page> pages;  // in memory
     uint64_t rows = 0;
     uint64_t bytes = 0;          // rows and heap
     uint64_t spilled_bytes = 0;  // of these, on disk (counted before packing)
@@ -66,7 +73,8 @@ struct RowSpan {
 };
 
 // The result of a first partition pass: fan-out partitions by the top radix bits and one more for rows with a NULL key
-// (NullKeys::kKeep). A partition is a list of pages, in no particular order (workers append independently).
+// (NullKeys::kKeep). A partition is a list of pages, in no particular order (workers append independently): those in
+// memory, then the spilled runs, of which each counts as one page.
 class PartitionedRows {
   public:
     PartitionedRows(PartitionSpec spec, RowLayout layout, MemoryBudget& budget, std::shared_ptr<SpillSpace> spill_space,
@@ -81,6 +89,13 @@ class PartitionedRows {
     const Partition& partition(int32_t p) const { return partitions_[p]; }
     Partition& mutable_partition(int32_t p) { return partitions_[p]; }
     uint64_t total_rows() const;
+    const std::vector<SpilledRun>& spilled_runs(int32_t p) const { return spilled_[p]; }
+    // While partitions are filled, under the lock of p.
+    void add_spilled_run(int32_t p, const SpilledRun& run);
+    size_t page_count(int32_t p) const { return partitions_[p].pages.size() + spilled_[p].size(); }
+    uint32_t page_rows(int32_t p, size_t page) const;
+    // Memory that loading this page needs; none for one in memory.
+    uint64_t page_load_bytes(int32_t p, size_t page) const;
     PagePool& pool() { return pool_; }
     SpillFile& spill_file() { return *spill_; }
     // For whoever wants to close it later than the rows are freed.
@@ -110,22 +125,23 @@ class PartitionedRows {
     PagePool pool_;
     std::unique_ptr<SpillFile> spill_;
     std::vector<Partition> partitions_;
+    std::vector<std::vector<SpilledRun>> spilled_;  // of each partition
 };
 
-// Reads spilled pages of one partition in their order. Extents that lie side by side (a partition is mostly evicted in
+// Reads spilled runs of one partition in their order. Extents that lie side by side (a partition is mostly evicted in
 // one go) come with one system call.
 class SpillReader {
   public:
     explicit SpillReader(PartitionedRows& rows) : rows_(rows) {}
-    // Rows of pages[i], which is in the spill file. Those stored as they are lie in the reader's buffer until its next
-    // call, others are decoded to `out` (capacity_bytes of it). Reads ahead up to pages[end].
-    const uint8_t* read(const std::vector<Page>& pages, size_t i, size_t end, uint8_t* out);
-    // Rows of pages[i] and of the pages behind it that lie side by side in the file as in memory, to `out`. Returns the
-    // first page (up to `end`) that was not read.
-    size_t read_into(const std::vector<Page>& pages, size_t i, size_t end, uint8_t* out);
+    // Rows of runs[i]. Those stored as they are lie in the reader's buffer until its next call, others are decoded to
+    // `out` (capacity_bytes of it). Reads ahead up to runs[end].
+    const uint8_t* read(const std::vector<SpilledRun>& runs, size_t i, size_t end, uint8_t* out);
+    // Rows of runs[i] and of the runs behind it that lie side by side in the file as in memory, to `out`. Returns the
+    // first run (up to `end`) that was not read.
+    size_t read_into(const std::vector<SpilledRun>& runs, size_t i, size_t end, uint8_t* out);
 
   private:
-    void fetch(const std::vector<Page>& pages, size_t i, size_t end);
+    void fetch(const std::vector<SpilledRun>& runs, size_t i, size_t end);
 
     PartitionedRows& rows_;
     Buffer buffer_;
@@ -143,7 +159,7 @@ class PageCursor {
 
   private:
     PartitionedRows& rows_;
-    const Partition& partition_;
+    const int32_t partition_;
     size_t page_;
     size_t end_;
     Buffer buffer_;

@@ -284,7 +284,6 @@ void RadixPartitioner::finish() {
     for (auto& worker : workers_) worker.reset();
     SpillScratch scratch;
     shared_->spiller.spill_if_forced(scratch);
-    for (int32_t p = 0; p < partitions; ++p) shared_->spiller.gather(p);
 }
 
 }  // namespace spillway

@@ -29,22 +29,27 @@ struct SpillScratch {
 struct SpillRun {
     int32_t partition;
     std::vector<Page> pages;
-    Page spilled;
+    SpilledRun spilled;
+    uint64_t content_bytes = 0;  // of the pages
     bool packed = false;
     uint64_t encoded_at = 0;  // packed: where in SpillScratch::encoded
 };
 
 // Writes runs of pages to the spill file of a partition set: packed where that is wanted and makes them smaller, else
-// straight from their pages. Thread-safe, with a scratch per worker.
+// straight from their pages. In the file a run is one page, so that one record says where it is: all rows, then the
+// heaps of byte strings. Thread-safe, with a scratch per worker.
 class SpillWriter {
   public:
     explicit SpillWriter(PartitionedRows& rows) : rows_(rows) {}
-    // One write for all; sets SpillRun::spilled. The pages stay.
+    // One write for all; sets SpillRun::spilled. The pages stay, but those with byte strings can be read no more.
     void write(std::vector<SpillRun>& runs, SpillScratch& scratch);
 
   private:
     void encode(SpillRun& run, SpillScratch& scratch);
     bool encode_packed(SpillRun& run, SpillScratch& scratch);
+    void gather_heaps(SpillRun& run);
+    void add_pieces(const SpillRun& run, std::vector<SpillPiece>& pieces) const;
+    uint32_t heap_begin(const Page& page) const;
 
     PartitionedRows& rows_;
     std::atomic<int> futile_{0};  // runs in a row that packing did not shrink

@@ -6,7 +6,7 @@ import type { MachineInfo } from "../../../src/machine/machine.js";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import type { JoinStage } from "../../../src/plan/plan.js";
 import { limitLadder } from "../../../src/planner/limits.js";
-import { fanout, type Fanout } from "../../../src/planner/partitioning.js";
+import { fanout, spillRunBytes, type Fanout } from "../../../src/planner/partitioning.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
 import { defaultPolicy as policy } from "../../../src/planner/policy.js";
 import { inputNode, join, machine, planQueryOf } from "../../support/planning.js";
@@ -78,6 +78,24 @@ describe("the fan-out", () => {
             }
             await Promise.resolve();
         });
+    });
+});
+
+describe("runs of spilled rows", () => {
+    const runOf = (bytes: number, budgetBytes: number): number =>
+        spillRunBytes({ limits: roomy!, policy, machine, debug: {}, budgetBytes }, kibibyte, 5, bytes);
+
+    test("are as long as a read is worth, and no longer than the budget has room for", () => {
+        expect(runOf(gibibyte, gibibyte)).toBe(64 * kibibyte);
+        expect(runOf(gibibyte, 512 * kibibyte)).toBe(16 * kibibyte);
+    });
+
+    // The engine has a record of each that is in no budget.
+    test("get longer where there would be too many", () => {
+        const lots = 200 * gibibyte;
+        expect(lots / runOf(lots, gibibyte)).toBeLessThanOrEqual(policy.spilledRunsMax);
+        expect(runOf(lots, 8 * kibibyte ** 2)).toBe(64 * kibibyte);
+        expect(runOf(lots * 1000, 1000 * gibibyte)).toBe(2 * kibibyte ** 2);
     });
 });
 
