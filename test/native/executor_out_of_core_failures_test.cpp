@@ -99,7 +99,8 @@ TEST(executor_out_of_core_says_which_memory_is_too_small) {
 TEST(executor_kept_pinned_memory_counts_until_somebody_needs_it) {
     OutOfCoreGpu gpu(kMiB);
     MemoryBudget budget(20 * kMiB);
-    KeptPinned kept(gpu.device, budget, 2 * kMiB);
+    const auto owned = kept_pinned(gpu.device, budget, 2 * kMiB);
+    KeptPinned& kept = *owned;
     const auto used_by_a_join = [&] {
         const PinnedReservation reserved = kept.reserve(10 * kMiB, "test");
         EXPECT_EQ(budget.used(), 10 * kMiB);
@@ -132,7 +133,8 @@ TEST(executor_kept_pinned_memory_counts_until_somebody_needs_it) {
 TEST(executor_kept_pinned_memory_counts_beside_a_smaller_join) {
     OutOfCoreGpu gpu(kMiB);
     MemoryBudget budget(20 * kMiB);
-    KeptPinned kept(gpu.device, budget, 0);
+    const auto owned = kept_pinned(gpu.device, budget, 0);
+    KeptPinned& kept = *owned;
     {
         const PinnedReservation large = kept.reserve(10 * kMiB, "test");
         gpu.device.allocate_pinned(10 * kMiB, "test");

@@ -43,12 +43,12 @@ TEST(executor_out_of_core_joins_relations_without_rows) {
     OutOfCoreTest test;
     Side empty(43, {0});
     const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
-    KeptPinned pinned(test.gpu.device, test.build.budget, 1024 * kMiB);
+    const auto pinned = kept_pinned(test.gpu.device, test.build.budget, 1024 * kMiB);
     for (const bool builds : {true, false}) {
         BatchCollector sink;
         Source& build = builds ? *empty.source : *test.build.source;
         Source& probe = builds ? *test.probe.source : *empty.source;
-        const OutOfCoreRun done = join_out_of_core(build, probe, test.stage, pinned, pause, &sink, test.build.control);
+        const OutOfCoreRun done = join_out_of_core(build, probe, test.stage, *pinned, pause, &sink, test.build.control);
         EXPECT_EQ(done.report.result_rows, 0u);
         EXPECT_EQ(sink.batches.size(), 0u);
     }

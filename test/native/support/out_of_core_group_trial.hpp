@@ -59,8 +59,8 @@ struct GroupTest {
 
     GpuOutOfCoreGroupReport run(BatchSink* sink, Side& of) {
         const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
-        KeptPinned pinned(gpu.device, of.budget, 1024 * kMiB);
-        return group_out_of_core(*of.source, stage, pinned, pause, sink, of.control, space);
+        const auto pinned = kept_pinned(gpu.device, of.budget, 1024 * kMiB);
+        return group_out_of_core(*of.source, stage, *pinned, pause, sink, of.control, space);
     }
     GpuOutOfCoreGroupReport run(BatchSink* sink) { return run(sink, side); }
 

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <set>
+#include <utility>
 
 #include "device/gpu_plugin.hpp"
 #include "executor/out_of_core_executor.hpp"
@@ -22,6 +24,11 @@ struct OutOfCoreGpu {
     GpuPlugin plugin{folder.path()};
     GpuDevice device;
 };
+
+// On the heap: the thread sanitizer takes mutexes that follow each other at one place of the stack for one.
+inline std::unique_ptr<KeptPinned> kept_pinned(GpuDevice device, MemoryBudget& budget, uint64_t allowance_bytes) {
+    return std::make_unique<KeptPinned>(std::move(device), budget, allowance_bytes);
+}
 
 // A key of 4 bytes, a number of 8 bytes and a bool, some of them NULL, in several batches of files and memory.
 struct Side : TestRelation {
@@ -93,8 +100,8 @@ struct OutOfCoreTest {
             ++pauses;
             wait();
         };
-        KeptPinned pinned(gpu.device, build.budget, 1024 * kMiB);
-        return join_out_of_core(*build.source, *probe.source, stage, pinned, pause, sink, build.control, space);
+        const auto pinned = kept_pinned(gpu.device, build.budget, 1024 * kMiB);
+        return join_out_of_core(*build.source, *probe.source, stage, *pinned, pause, sink, build.control, space);
     }
 
     // Rows of the join, each as a text.
