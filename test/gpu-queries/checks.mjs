@@ -8,12 +8,17 @@ export const { values: options } = parseArgs({
     options: {
         small: { type: "boolean", default: false },
         filter: { type: "string", default: "" },
+        part: { type: "string", multiple: true, default: [] },
         "out-of-core-bits": { type: "string", default: "26" },
         record: { type: "string" },
         "join-algorithm": { type: "string", default: "auto" },
         "group-algorithm": { type: "string", default: "auto" }
     }
 });
+// The limits of large joins shrink with their rows; that of less could hold no buffers.
+if (!(Number(options["out-of-core-bits"]) >= 25)) {
+    throw new Error(`Expected 25 or more for --out-of-core-bits but received '${options["out-of-core-bits"]}'.`);
+}
 export const joinTypes = ["inner", "left", "right", "full", "semi", "anti"];
 export const counts = { passed: 0, failed: 0 };
 const checks = [];
@@ -70,8 +75,8 @@ export function measure(figures) {
 export function writeRecord(device) {
     if (options.record === undefined) return;
     const facts = { date: new Date().toISOString(), commit: process.env["SPILLWAY_COMMIT"] ?? null, device };
-    const { small, filter } = options;
-    const record = { ...facts, small, filter, ...counts, checks };
+    const { small, filter, part } = options;
+    const record = { ...facts, small, filter, parts: part, ...counts, checks };
     mkdirSync(dirname(options.record), { recursive: true });
     writeFileSync(options.record, `${JSON.stringify(record, null, 4)}\n`);
 }

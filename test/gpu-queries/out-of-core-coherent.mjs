@@ -85,7 +85,7 @@ async function partitioners(cpu) {
 }
 
 /** Relations of which a limit holds few pages: rates, and what the link carried beside what was planned. */
-async function large(cpu) {
+export async function largeCoherentJoins(cpu) {
     const bits = options.small ? 15 : Number(options["out-of-core-bits"]);
     const rows = 2 ** bits;
     const device = `${options.small ? 128 : 2 ** (bits - 17)}MiB`;
@@ -145,5 +145,4 @@ async function large(cpu) {
 
 export async function coherentJoins(cpu) {
     await partitioners(cpu);
-    await large(cpu);
 }

@@ -96,7 +96,7 @@ const keyed = (rows, groups) => ({
 });
 
 /** Relations whose groups fit GPU memory, and do not; prints the rates. */
-async function large() {
+export async function largeGroups() {
     const bits = options.small ? 15 : Number(options["out-of-core-bits"]);
     const rows = 2 ** bits;
     const device = options.small ? "64MiB" : `${2 ** (bits - 20 + 2)}MiB`;
@@ -209,5 +209,4 @@ export async function outOfCoreGroups(cpu) {
     await sizes();
     await failures();
     await disk();
-    await large();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // node test/gpu-queries/run.mjs [--small] [--filter TEXT] [--join-algorithm NAME] [--group-algorithm NAME]
-//     [--out-of-core-bits 30]    logarithm of the rows of large joins; 30 takes 100 GiB of host memory
+//     [--part NAME]...           only these of the parts below, such as variants and out-of-core-large
+//     [--out-of-core-bits 30]    logarithm of the rows of large joins, 25 or more; 30 takes 100 GiB of host memory
 //     [--record FILE]            what passed and failed, on what, and what large joins measured, as JSON
 // Queries on the GPU of this machine against the CPU engine of the same build, through the public API and the command
 // line. Needs dist/, build/Release with addon, plugin and spillway_gpu_probe, and the packages that dist/ imports; no
@@ -14,9 +15,9 @@ import { fileURLToPath } from "node:url";
 import { openRuntime } from "../../dist/index.js";
 import { algorithms } from "./algorithms.mjs";
 import { check, compare, counts, joinTypes, options, writeRecord } from "./checks.mjs";
-import { outOfCore } from "./out-of-core.mjs";
-import { coherentJoins } from "./out-of-core-coherent.mjs";
-import { outOfCoreGroups } from "./out-of-core-groups.mjs";
+import { largeJoins, outOfCore } from "./out-of-core.mjs";
+import { coherentJoins, largeCoherentJoins } from "./out-of-core-coherent.mjs";
+import { largeGroups, outOfCoreGroups } from "./out-of-core-groups.mjs";
 import { outOfCoreVariants } from "./out-of-core-variants.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
 
@@ -183,6 +184,30 @@ async function commandLine(folder) {
     });
 }
 
+const parts = {
+    joins,
+    groups,
+    algorithms,
+    chains,
+    pieces: (_, cpu) => pieces(cpu),
+    "out-of-core": (_, cpu) => outOfCore(cpu),
+    "out-of-core-large": (_, cpu, folder) => largeJoins(cpu, folder),
+    coherent: (_, cpu) => coherentJoins(cpu),
+    "coherent-large": (_, cpu) => largeCoherentJoins(cpu),
+    "out-of-core-groups": (_, cpu) => outOfCoreGroups(cpu),
+    "out-of-core-groups-large": largeGroups,
+    variants: (_, cpu) => outOfCoreVariants(cpu),
+    "command-line": (_gpu, _cpu, folder) => commandLine(folder)
+};
+
+function chosenParts() {
+    const unknown = options.part.find((name) => parts[name] === undefined);
+    if (unknown === undefined) return Object.keys(parts).flatMap((name) => (wants(name) ? [parts[name]] : []));
+    throw new Error(`Expected ${Object.keys(parts).join(", ")} for --part but received '${unknown}'.`);
+}
+
+const wants = (name) => options.part.length === 0 || options.part.includes(name);
+
 const folder = mkdtempSync(join(tmpdir(), "spillway-gpu-queries-"));
 const memory = { host: "4GiB", device: options.small ? "256MiB" : "16GiB", spillDirectory: folder };
 const gpu = await openRuntime({ device: "gpu", memory });
@@ -194,16 +219,7 @@ try {
             .map(({ kind, name, used }) => `${kind} ${name}${used ? ", used" : ""}`)
             .join("; ")
     );
-    await joins(gpu, cpu);
-    await groups(gpu, cpu);
-    await algorithms(gpu, cpu);
-    await chains(gpu, cpu);
-    await pieces(cpu);
-    await outOfCore(cpu, folder);
-    await coherentJoins(cpu);
-    await outOfCoreGroups(cpu);
-    await outOfCoreVariants(cpu);
-    await commandLine(folder);
+    for (const run of chosenParts()) await run(gpu, cpu, folder);
 } finally {
     writeRecord(gpu.devices().find(({ kind }) => kind === "gpu")?.name ?? null);
     await gpu.close();
