@@ -121,15 +121,18 @@ function report(name, { status, signal, stdout }) {
     }
 }
 
-/** `kinds`: [name, sanitizer]. One runs while the next is built: most tests take one core. */
-async function runNative(kinds, filter = []) {
-    const runs = kinds.map(([name, sanitize]) => {
+/** `kinds`: [name, sanitizer]. One runs while the next is built, the last on two cores: most tests take one. */
+async function runNative(kinds, [filter = ""] = []) {
+    const runs = kinds.flatMap(([name, sanitize], at) => {
         const program = buildNative(name, sanitize);
-        return program && runTests(program, sanitize, filter);
+        if (program === null) return [];
+        const shares = at + 1 < kinds.length ? 1 : Math.min(2, availableParallelism());
+        return Array.from({ length: shares }, (_, i) => ({
+            name: shares === 1 ? name : `${name}, ${i + 1} of ${shares}`,
+            ended: runTests(program, sanitize, shares === 1 ? [filter] : [filter, `${i + 1}/${shares}`])
+        }));
     });
-    for (const [i, [name]] of kinds.entries()) {
-        if (runs[i]) report(name, await runs[i]);
-    }
+    for (const { name, ended } of runs) report(name, await ended);
 }
 
 /** One line for each test that failed, and for each file that failed outside its tests. */

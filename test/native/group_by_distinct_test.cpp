@@ -123,7 +123,7 @@ TEST(group_by_distinct_long_values) {
 // Nothing can be written: ranges of the values, with a pass over the rows for each.
 TEST(group_by_distinct_without_spill_folder) {
     for (int32_t workers : {1, 3}) {
-        Trial trial = distinct_trial({Make::kInt64, Make::kText}, 70000, 2, 20000, 88);
+        Trial trial = distinct_trial({Make::kInt64, Make::kText}, fewer_if_sanitized(70000), 2, 20000, 88);
         trial.workers = workers;
         trial.table_bytes = 256 << 10;
         trial.spill_folder = "";

@@ -37,7 +37,8 @@ TEST(group_by_every_key_type) {
 TEST(group_by_workers_and_spill) {
     for (int32_t workers = 1; workers <= 4; ++workers) {
         for (bool spill : {false, true}) {
-            Trial trial = make_trial({Make::kInt64}, {Make::kInt64, Make::kText}, 20000, 5000, 0.1, 31);
+            Trial trial =
+                make_trial({Make::kInt64}, {Make::kInt64, Make::kText}, fewer_if_sanitized(20000), 5000, 0.1, 31);
             trial.workers = workers;
             trial.force_spill = spill;
             run_partitioned(trial);
@@ -50,7 +51,7 @@ TEST(group_by_workers_and_spill) {
 TEST(group_by_tables_smaller_than_groups) {
     for (uint64_t table_bytes : {64 << 10, 128 << 10, 512 << 10}) {
         for (bool spill : {false, true}) {
-            Trial trial = make_trial({Make::kInt64}, {Make::kInt64}, 20000, 8000, 0.1, 41);
+            Trial trial = make_trial({Make::kInt64}, {Make::kInt64}, fewer_if_sanitized(20000), 8000, 0.1, 41);
             trial.table_bytes = table_bytes;
             trial.force_spill = spill;
             trial.bits = 1;
@@ -63,7 +64,7 @@ TEST(group_by_tables_smaller_than_groups) {
                                             {trial.columns[1].cells.begin(), trial.columns[1].cells.begin() + 4000});
             run_partitioned(trial);
         }
-        Trial text = make_trial({Make::kText}, {Make::kText}, 20000, 8000, 0.1, 42);
+        Trial text = make_trial({Make::kText}, {Make::kText}, fewer_if_sanitized(20000), 8000, 0.1, 42);
         text.table_bytes = table_bytes;
         text.bits = 0;
         run_partitioned(text);
@@ -72,7 +73,7 @@ TEST(group_by_tables_smaller_than_groups) {
 
 TEST(group_by_distinct_values_larger_than_table) {
     for (int32_t workers : {1, 3}) {
-        Trial trial = make_trial({Make::kInt8}, {}, 200000, 3, 0, 51);
+        Trial trial = make_trial({Make::kInt8}, {}, fewer_if_sanitized(200000), 3, 0, 51);
         Random random(52);
         trial.columns.push_back(random_column(Make::kInt64, trial.rows, 100000, 0.1, random));
         trial.columns.push_back(random_column(Make::kText, trial.rows, 5000, 0.1, random));
