@@ -15,22 +15,32 @@ function plannedRate(record) {
     return predicted === undefined ? undefined : record.rows_in / predicted.ms / 1e6;
 }
 
-/** Each join's rate, and the planned one. */
-function joinValues(records, xOf) {
+/** Each join's rate, and the planned one; `namesOf`: what their lines are called. */
+function joinValues(records, xOf, namesOf) {
     const values = records.flatMap((record) => {
         const x = xOf(record.workload);
         const planned = plannedRate(record);
-        const line = { x, y: record.g_tuples_per_s, line: "measured" };
-        return planned === undefined ? [line] : [line, { x, y: planned, line: plannedLine }];
+        const [measuredName, plannedName] = namesOf(record.workload);
+        const line = { x, y: record.g_tuples_per_s, line: measuredName };
+        return planned === undefined ? [line] : [line, { x, y: planned, line: plannedName }];
     });
     return byX(values);
 }
 
-/** Lines over what `xOf` says of a workload; undefined: there is one place alone. */
-export function joinLineFigure(records, { title, x, xOf, scale }) {
-    const values = joinValues(records, xOf);
+/**
+ * Lines over what `xOf` says of a workload, of their own for each that `lineOf` names, if it is there; undefined: there
+ * is one place alone.
+ */
+export function joinLineFigure(records, { title, x, xOf, scale, lineOf }) {
+    const kinds = lineOf === undefined ? [] : unique(records.map(({ workload }) => lineOf(workload)));
+    const several = kinds.length > 1;
+    const named = (kind) => [kind, `planned, ${kind}`];
+    const values = joinValues(records, xOf, (workload) => (several ? named(lineOf(workload)) : joinLines));
     if (unique(values.map((value) => value.x)).length < 2) return undefined; // no line
-    return lineFigure({ title, subtitle: settingOf(records[0]), values, x, y: rate, scale, lines: joinLines });
+    const setting = settingOf(records[0]);
+    const subtitle = several ? [setting, "dashed: planned bytes at the link's rate"] : setting;
+    const lines = several ? kinds.flatMap(named) : joinLines;
+    return lineFigure({ title, subtitle, values, x, y: rate, scale, lines });
 }
 
 /** Its rate, or so many times DuckDB's in the same run. */

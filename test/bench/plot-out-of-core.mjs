@@ -144,9 +144,10 @@ export const figures = {
         "out-of-core-shapes",
         {
             title: (records) => `Joins of ${sideOf(records)}, ${limitOf(records)}: probe rows with a partner`,
-            ...{ x: "% of the probe rows", scale: "linear", xOf: ({ match_ratio }) => match_ratio * 100 }
+            ...{ x: "% of the probe rows", scale: "linear", xOf: ({ match_ratio }) => match_ratio * 100 },
+            lineOf: ({ filter_bits }) => `with${filter_bits === undefined ? "out a" : " a Bloom"} filter`
         },
-        ofShapes((workload) => workload.zipf === 0 && standard(workload))
+        (records) => records.filter(({ workload }) => workload.zipf === 0 && standard(workload))
     ),
     "out-of-core-joins": drawn("out-of-core-joins", (records) =>
         joinBars(records, "Joins of relations in host memory, against their targets")

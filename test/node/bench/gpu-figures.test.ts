@@ -62,6 +62,9 @@ describe("lines", () => {
         };
         const two = await draw("out-of-core-shapes-matches", [match(1), match(0.5)]);
         expect(textsOf(two, [...both, "% of the probe rows"])).toHaveLength(3);
+        const filtered = { ...match(0.5), workload: { ...match(0.5).workload, filter_bits: 8 } };
+        const three = await draw("out-of-core-shapes-matches", [match(1), match(0.5), filtered]);
+        expect(textsOf(three, [...both, "without a filter", "with a Bloom filter"])).toHaveLength(2);
         expect(await draw("out-of-core-shapes-matches", [match(1)])).toBe("");
         expect(figures["out-of-core-shapes-ratios"]?.select([match(1), match(0.5)])).toEqual([]);
     });
