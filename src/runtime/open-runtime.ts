@@ -35,7 +35,7 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     const measured = machineFile === undefined ? undefined : readProfileFile(machineFile);
 
     const binding = await loadBinding();
-    if (givenDirectory !== undefined) await checkSpillDirectory(givenDirectory);
+    if (givenDirectory !== undefined) checkSpillDirectory(givenDirectory);
     const spillDirectory = givenDirectory ?? (await defaultSpillDirectory());
     const machine = machineInfo(binding.machine());
     // Not before somebody asks: waking the driver of a GPU takes longer than all else that opens a runtime.

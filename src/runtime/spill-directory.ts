@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { mkdtemp, rmdir, statfs } from "node:fs/promises";
+import { closeSync, constants, mkdtempSync, openSync, rmdirSync } from "node:fs";
+import { statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
@@ -8,14 +9,23 @@ import { SpillwayError } from "../errors.js";
 // Linux's magic numbers of file systems that are memory.
 const memoryFileSystems: readonly number[] = [0x01021994, 0x858458f6]; // tmpfs, ramfs
 
-async function tryFolder(folder: string): Promise<void> {
-    await rmdir(await mkdtemp(join(folder, "spillway-probe-")));
+// A file that never has a name (O_TMPFILE of Linux, open(2)), which Node has no constant for; the same number on x86,
+// Arm and POWER.
+const unnamedFile = 0o20000000 | constants.O_DIRECTORY;
+
+/** A process that is killed meanwhile leaves nothing, where the file system has files without names. */
+function tryFolder(folder: string): void {
+    try {
+        closeSync(openSync(folder, unnamedFile | constants.O_RDWR, 0o600));
+    } catch {
+        rmdirSync(mkdtempSync(join(folder, "spillway-probe-")));
+    }
 }
 
 /** Spilling may begin hours into a query: whether the folder takes files is found out now. */
-export async function checkSpillDirectory(folder: string): Promise<void> {
+export function checkSpillDirectory(folder: string): void {
     try {
-        await tryFolder(folder);
+        tryFolder(folder);
     } catch (error) {
         const reason = (error as NodeJS.ErrnoException).code ?? String(error);
         throw new SpillwayError(
@@ -28,11 +38,13 @@ export async function checkSpillDirectory(folder: string): Promise<void> {
     }
 }
 
-async function isUsable(folder: string): Promise<boolean> {
-    return await tryFolder(folder).then(
-        () => true,
-        () => false
-    );
+function isUsable(folder: string): boolean {
+    try {
+        tryFolder(folder);
+        return true;
+    } catch {
+        return false;
+    }
 }
 
 async function isMemory(folder: string): Promise<boolean> {
@@ -50,7 +62,7 @@ async function isMemory(folder: string): Promise<boolean> {
 export async function defaultSpillDirectory(candidates = [tmpdir(), "/var/tmp"]): Promise<string> {
     let inMemory = "";
     for (const folder of candidates) {
-        if (!(await isUsable(folder))) continue;
+        if (!isUsable(folder)) continue;
         if (!(await isMemory(folder))) return folder;
         inMemory ||= folder;
     }

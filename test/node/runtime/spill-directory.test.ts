@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { accessSync, constants, statfsSync } from "node:fs";
+import { accessSync, closeSync, constants, openSync, statfsSync, statSync } from "node:fs";
 import { afterEach, expect, test, vi } from "vitest";
 import { openRuntime } from "spillway";
 import { defaultSpillDirectory } from "../../../src/runtime/spill-directory.js";
@@ -21,6 +21,25 @@ test("without a name the first folder that takes files is used, or none", async 
     expect(await defaultSpillDirectory(["/proc", sandbox.spill, sandbox.output])).toBe(sandbox.spill);
     expect(await defaultSpillDirectory(["/proc", sandbox.path("missing")])).toBe("");
     expect(sandbox.leftovers()).toEqual([]);
+});
+
+function hasUnnamedFiles(folder: string): boolean {
+    try {
+        closeSync(openSync(folder, 0o20000000 | constants.O_DIRECTORY | constants.O_RDWR, 0o600));
+        return true;
+    } catch {
+        return false;
+    }
+}
+
+test("a runtime that opens makes nothing with a name in the folder, which could stay when it is killed", async (it) => {
+    using sandbox = new Sandbox();
+    it.skip(!hasUnnamedFiles(sandbox.spill), "this file system has no files without names");
+    const changed = () => statSync(sandbox.spill, { bigint: true }).mtimeNs;
+    const before = changed();
+    await using runtime = await openRuntime({ memory: { spillDirectory: sandbox.spill } });
+    expect(runtime.memory().spillDirectory).toBe(sandbox.spill);
+    expect(changed()).toBe(before);
 });
 
 const tmpfs = 0x01021994;
