@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What becomes of queries that the GPU cannot hold, cannot run, loses or is told to leave.
 import { Dictionary, Int32, Table, Utf8, vectorFromArray } from "apache-arrow";
-import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import type { Query, Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { profileFor } from "../../support/device-profile.js";
+import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -26,15 +27,6 @@ function table(): Table {
     });
 }
 
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
-    const runtime = await openRuntime({ threads: 2, ...options });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
-}
-
 const self = (runtime: Runtime, on: string, hints = {}): Query => {
     const [left, right] = [runtime.fromTable(table()), runtime.fromTable(table())];
     return runtime.join({ left, right, on, select: ["k", "k_right"].filter((name) => name !== `${on}_right`), hints });
@@ -45,11 +37,6 @@ const underestimated = (runtime: Runtime): Query => self(runtime, "one", { resul
 /** ... which are grouped, so that they have to be in GPU memory all at once. */
 const grouped = (runtime: Runtime): Query =>
     underestimated(runtime).groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
-
-function behave(behaviour: string | undefined): void {
-    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
-    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
-}
 
 afterEach(() => behave(undefined));
 

@@ -7,6 +7,7 @@ import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spil
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
 import { errorOf, resultOf, runChild } from "../../support/child.js";
+import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { joinTypes } from "../../support/reference.js";
@@ -19,14 +20,9 @@ let sandbox: Sandbox;
 beforeEach(() => (sandbox = new Sandbox()));
 afterEach(() => sandbox[Symbol.dispose]());
 
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+async function withSpill<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
     const memory = { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill, ...options.memory };
-    const runtime = await openRuntime({ threads: 2, ...options, memory });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
+    return await withRuntime({ ...options, memory }, body);
 }
 
 /** Keys 0, step, 2 step, ..., some of them NULL, and numbers of which some are NULL. */
@@ -52,8 +48,8 @@ const onDisk = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0
 
 test("rows of every type of join are those of the CPU engine", async () => {
     const tables = [table(900, 3), table(700, 2)] as const;
-    await withRuntime({ device: "cpu" }, async (cpu) => {
-        await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "cpu" }, async (cpu) => {
+        await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
             for (const type of joinTypes) {
                 const queryOn = (runtime: Runtime) => {
                     const [left, right] = tables.map((given) => runtime.fromTable(given));
@@ -79,7 +75,7 @@ test("rows of every type of join are those of the CPU engine", async () => {
 });
 
 test("explain says what goes to disk", async () => {
-    await withRuntime({ device: "gpu", debug: { ...onDisk, hostSpillBytes: 0 } }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: { ...onDisk, hostSpillBytes: 0 } }, async (gpu) => {
         const query = gpu.join({ left: gpu.fromTable(table(900, 3)), right: gpu.fromTable(table(700, 2)), on: "k" });
         const explained = await query.explain();
         expect(String(explained)).toMatch(/spilled to host memory and disk/);
@@ -97,7 +93,7 @@ test("a spill folder that has gone is the same error as on the CPU, and the next
         { device: "gpu", debug: onDisk } as const,
         { device: "cpu", debug: { forceSpill: true } } as const
     ]) {
-        await withRuntime(options, async (runtime) => {
+        await withSpill(options, async (runtime) => {
             rmSync(sandbox.spill, { recursive: true });
             const query = runtime.join({
                 left: runtime.fromTable(tables[0]),
@@ -114,7 +110,7 @@ test("a spill folder that has gone is the same error as on the CPU, and the next
     const [gpu, cpu] = codes as { code: string; details: { option: string } }[];
     expect(gpu).toMatchObject({ code: "INVALID_ARGUMENT", details: { option: "memory.spillDirectory" } });
     expect(cpu).toMatchObject({ code: gpu!.code, details: { option: gpu!.details.option } });
-    await withRuntime({ device: "gpu", debug: onDisk }, async (runtime) => {
+    await withSpill({ device: "gpu", debug: onDisk }, async (runtime) => {
         const query = runtime.join({
             left: runtime.fromTable(tables[0]),
             right: runtime.fromTable(tables[1]),
@@ -146,7 +142,7 @@ test("a disk that is full is one error, no file stays, and the same runtime join
     const told = resultOf<{ rows: number; device: string; diskWrittenBytes: number }>(child);
     expect(told).toMatchObject({ rows: rows / 3, device: "gpu" });
     expect(told.diskWrittenBytes).toBeGreaterThan(2 ** 18);
-    await withRuntime({ device: "cpu" }, async (cpu) => {
+    await withSpill({ device: "cpu" }, async (cpu) => {
         const query = cpu.join({ left: cpu.fromTable(left!), right: cpu.fromTable(right!), on: "k" });
         const expected = rowTexts(cellTable(await query.toTable()));
         expectSameRows(rowTexts(cellTable(tableFromIPC(readFileSync(output)))), expected, "joined after DISK_FULL");
@@ -155,7 +151,7 @@ test("a disk that is full is one error, no file stays, and the same runtime join
 });
 
 test("a reader that stops early leaves nothing behind", async () => {
-    await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
         const query = gpu.join({ left: gpu.fromTable(table(900, 3)), right: gpu.fromTable(table(700, 2)), on: "k" });
         for await (const batch of query.batches({ batchRows: 10 })) {
             expect(batch.numRows).toBeGreaterThan(0);
@@ -169,7 +165,7 @@ test("a reader that stops early leaves nothing behind", async () => {
 });
 
 test.skipIf(usesRealGpu)("an abort while rows are on disk leaves nothing behind", async () => {
-    await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
         const joined = (rows: number): Query => {
             const [left, right] = [gpu.fromTable(table(rows, 3)), gpu.fromTable(table(700, 2))];
             return gpu.join({ left, right, on: "k", hints: { buildSide: "left" } });
@@ -204,7 +200,7 @@ test("files larger than host memory are joined, and what is spilled of them too"
         { device: "gpu", memory, debug },
         { device: "cpu", memory }
     ] as const) {
-        await withRuntime(options, async (runtime) => {
+        await withSpill(options, async (runtime) => {
             const [left, right] = await Promise.all(paths.map((path) => runtime.fromArrowFile(path)));
             const query = runtime.join({ left: left!, right: right!, on: { lkey: "rkey" } });
             counts.push(await query.count());

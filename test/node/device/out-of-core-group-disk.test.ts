@@ -3,10 +3,11 @@
 // say, and what is left when something fails.
 import { rmSync } from "node:fs";
 import { Int32, makeVector, Table, vectorFromArray } from "apache-arrow";
-import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import type { Query, Runtime, RuntimeOptions } from "spillway";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
 import { errorOf, runChild } from "../../support/child.js";
+import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox, until } from "../../support/sandbox.js";
@@ -17,14 +18,9 @@ let sandbox: Sandbox;
 beforeEach(() => (sandbox = new Sandbox()));
 afterEach(() => sandbox[Symbol.dispose]());
 
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+async function withSpill<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
     const memory = { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill, ...options.memory };
-    const runtime = await openRuntime({ threads: 2, ...options, memory });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
+    return await withRuntime({ ...options, memory }, body);
 }
 
 /** Each key comes twice, some are NULL, and so are some of the numbers. */
@@ -54,8 +50,8 @@ function groupOf(runtime: Runtime, rows = 3000, aggregates: object = aggregateSe
 const onDisk = { outOfCore: true, chunkRows: 64, radixBits: 3, residentShare: 0, hostSpillBytes: 2000 };
 
 test("groups are those of the CPU engine", async () => {
-    await withRuntime({ device: "cpu" }, async (cpu) => {
-        await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "cpu" }, async (cpu) => {
+        await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
             for (const aggregates of aggregateSets) {
                 const what = Object.keys(aggregates).join(", ");
                 const expected = rowTexts(cellTable(await groupOf(cpu, 3000, aggregates).toTable()));
@@ -81,7 +77,7 @@ test("groups are those of the CPU engine", async () => {
 
 test("no file is written where host memory holds what is spilled", async () => {
     const { hostSpillBytes: _, ...debug } = onDisk;
-    await withRuntime({ device: "gpu", debug }, async (gpu) => {
+    await withSpill({ device: "gpu", debug }, async (gpu) => {
         const query = groupOf(gpu);
         expect(await query.count()).toBeGreaterThan(1000);
         const { spilledRows, diskWrittenBytes, diskReadBytes } = query.report()!.stages[0]!.device!.outOfCoreGroupBy!;
@@ -91,7 +87,7 @@ test("no file is written where host memory holds what is spilled", async () => {
 });
 
 test("explain says what goes to disk", async () => {
-    await withRuntime({ device: "gpu", debug: { ...onDisk, hostSpillBytes: 0 } }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: { ...onDisk, hostSpillBytes: 0 } }, async (gpu) => {
         const explained = await groupOf(gpu).explain();
         expect(String(explained)).toMatch(/spilled to host memory and disk/);
         expect(String(explained)).toMatch(/disk: [\d.]+ KiB of them, 0 B stay in host memory/);
@@ -104,7 +100,7 @@ test("more groups than were expected go to disk, within the budget", async () =>
     const rows = 400_000;
     const memory = { host: "10MiB" };
     const debug = { outOfCore: true, chunkRows: 1024, radixBits: 3, residentShare: 0 };
-    await withRuntime({ device: "gpu", memory, debug }, async (gpu) => {
+    await withSpill({ device: "gpu", memory, debug }, async (gpu) => {
         const input = await gpu.fromArrowFile(sandbox.write(table(rows)));
         const aggregates = { n: { count: "*" }, sum: { sum: "n" } } as const;
         const query = gpu.groupBy(input, { keys: ["k"], aggregates, hints: { groups: 10 } });
@@ -120,7 +116,7 @@ test("more groups than were expected go to disk, within the budget", async () =>
 });
 
 test("a spill folder that has gone is one error, and the next query runs", async () => {
-    await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
         rmSync(sandbox.spill, { recursive: true });
         await expect(groupOf(gpu).toTable()).rejects.toMatchObject({
             name: "SpillwayError",
@@ -131,7 +127,7 @@ test("a spill folder that has gone is one error, and the next query runs", async
     });
     sandbox[Symbol.dispose]();
     sandbox = new Sandbox();
-    await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
         expect(await groupOf(gpu).count()).toBeGreaterThan(1000);
     });
 });
@@ -157,7 +153,7 @@ test("a disk that is full is one error, and no file stays", async () => {
 });
 
 test("a reader that stops early leaves nothing behind", async () => {
-    await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
         const query = groupOf(gpu);
         for await (const batch of query.batches({ batchRows: 10 })) {
             expect(batch.numRows).toBeGreaterThan(0);
@@ -171,7 +167,7 @@ test("a reader that stops early leaves nothing behind", async () => {
 });
 
 test.skipIf(usesRealGpu)("an abort while rows are on disk leaves nothing behind", async () => {
-    await withRuntime({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
         process.env["SPILLWAY_FAKE_GPU"] = "slow"; // once all rows are there: several blocks of them are on disk
         try {
             const controller = new AbortController();

@@ -2,10 +2,11 @@
 // When group-bys run out of core, what explain and reports say of them, and what becomes of them when something fails.
 import { rmSync, truncateSync } from "node:fs";
 import { Decimal, Float32, Float64, Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
-import { openRuntime, type Query, type Runtime, type RuntimeOptions, type SpillwayError } from "spillway";
+import { type Query, type Runtime, type SpillwayError } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { groupDeviceBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
 import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
+import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Sandbox } from "../../support/sandbox.js";
 import { binding, openEngine } from "../addon/support.js";
@@ -14,20 +15,6 @@ useGpu();
 
 const mebibyte = 2 ** 20;
 const forced = { device: "gpu", memory: { device: "64MiB", host: "256MiB" }, debug: { outOfCore: true } } as const;
-
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
-    const runtime = await openRuntime({ threads: 2, ...options });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
-}
-
-function behave(behaviour: string | undefined): void {
-    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
-    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
-}
 
 afterEach(() => behave(undefined));
 

@@ -1,30 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // When joins run out of core, what explain and reports say of them, and what becomes of them when something fails.
 import { Int64, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
-import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { deviceBytes } from "../../../src/planner/out-of-core/device-bytes.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { binding, openEngine } from "../addon/support.js";
 
 useGpu();
 
 const mebibyte = 2 ** 20;
-
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
-    const runtime = await openRuntime({ threads: 2, ...options });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
-}
-
-function behave(behaviour: string | undefined): void {
-    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
-    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
-}
 
 afterEach(() => behave(undefined));
 

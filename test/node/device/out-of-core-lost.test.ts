@@ -2,8 +2,9 @@
 // A kernel that fails in a join or a group-by out of core, in each of its phases: one error or the CPU engine's turn,
 // everything given back, and what the runtime says from then on.
 import { makeVector, Table } from "apache-arrow";
-import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
+import type { Query, Runtime, RuntimeOptions } from "spillway";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -16,21 +17,11 @@ afterEach(() => {
     sandbox[Symbol.dispose]();
 });
 
-function behave(behaviour: string | undefined): void {
-    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
-    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
-}
-
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
+async function withSpill<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
     const memory = { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill };
     // All partitions are spilled, and most of them to disk.
     const debug = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0, hostSpillBytes: 2000 };
-    const runtime = await openRuntime({ threads: 2, memory, debug, ...options });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
+    return await withRuntime({ memory, debug, ...options }, body);
 }
 
 const rows = 20_000;
@@ -81,7 +72,7 @@ describe.skipIf(usesRealGpu)("a GPU that is lost", () => {
     for (const [name, { phases, resultRows, queryOn }] of Object.entries(operations)) {
         for (const phase of phases) {
             test(`${phase}, in a ${name}: one error, and the same for what comes after it`, async () => {
-                await withRuntime({ device: "gpu" }, async (runtime) => {
+                await withSpill({ device: "gpu" }, async (runtime) => {
                     expect(await queryOn(runtime).count()).toBe(resultRows);
                     behave(phase);
                     const found = await failing(queryOn(runtime));
@@ -99,13 +90,13 @@ describe.skipIf(usesRealGpu)("a GPU that is lost", () => {
                 });
                 await sandbox.expectClean();
                 // Nothing of the lost one keeps this from being opened.
-                await withRuntime({ device: "gpu" }, async (runtime) => {
+                await withSpill({ device: "gpu" }, async (runtime) => {
                     expect(await queryOn(runtime).count()).toBe(resultRows);
                 });
             });
 
             test(`${phase}, in a ${name}: with device auto the CPU engine goes on if nobody has rows`, async () => {
-                await withRuntime({ device: "auto" }, async (runtime) => {
+                await withSpill({ device: "auto" }, async (runtime) => {
                     expect(await queryOn(runtime).count()).toBe(resultRows);
                     behave(phase);
                     const query = queryOn(runtime);

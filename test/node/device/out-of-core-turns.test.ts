@@ -5,15 +5,11 @@ import { setTimeout } from "node:timers/promises";
 import { makeVector, Table } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
+import { behave } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { until } from "../../support/sandbox.js";
 
 useGpu();
-
-function behave(behaviour: string | undefined): void {
-    if (behaviour === undefined) delete process.env["SPILLWAY_FAKE_GPU"];
-    else process.env["SPILLWAY_FAKE_GPU"] = behaviour;
-}
 
 afterEach(() => behave(undefined));
 

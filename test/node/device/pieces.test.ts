@@ -3,7 +3,6 @@
 import { Int32, Table, Utf8, vectorFromArray } from "apache-arrow";
 import {
     joinAlgorithms,
-    openRuntime,
     type JoinAlgorithm,
     type JoinType,
     type Query,
@@ -11,6 +10,7 @@ import {
     type RuntimeOptions
 } from "spillway";
 import { describe, expect, test } from "vitest";
+import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 
 useGpu();
@@ -25,14 +25,8 @@ function numbers(make: (i: number) => number | null, count = rows) {
     );
 }
 
-async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
-    const runtime = await openRuntime({ threads: 2, device: "gpu", ...options });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
-}
+const onGpu = <T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> =>
+    withRuntime({ device: "gpu", ...options }, body);
 
 /** 1,440,000 pairs. */
 function product(runtime: Runtime, hints = {}, algorithm: JoinAlgorithm = "auto"): Query {
@@ -57,7 +51,7 @@ async function expectProduct(query: Query): Promise<void> {
 
 describe("a result larger than GPU memory", () => {
     test("that nobody expected: the join is made again, in pieces", async () => {
-        await withRuntime({ memory: { device } }, async (runtime) => {
+        await onGpu({ memory: { device } }, async (runtime) => {
             const query = product(runtime, { resultRows: 1 });
             expect(String(await query.explain())).not.toContain("in pieces");
             await expectProduct(query);
@@ -71,7 +65,7 @@ describe("a result larger than GPU memory", () => {
 
     test("that the plan expects: pieces are planned, also with device auto", async () => {
         for (const options of [{}, { device: "auto", debug: { gpu: true } }] as RuntimeOptions[]) {
-            await withRuntime({ ...options, memory: { device } }, async (runtime) => {
+            await onGpu({ ...options, memory: { device } }, async (runtime) => {
                 const query = product(runtime, { resultRows: rows * rows });
                 const explained = await query.explain();
                 expect(String(explained)).toMatch(/in pieces of [\d,.]+ ?\w* rows/);
@@ -83,14 +77,14 @@ describe("a result larger than GPU memory", () => {
     });
 
     test("counts, group-bys and results that fit are whole", async () => {
-        await withRuntime({ memory: { device: "64MiB" } }, async (runtime) => {
+        await onGpu({ memory: { device: "64MiB" } }, async (runtime) => {
             const query = product(runtime, { resultRows: 1 });
             expect(await query.count()).toBe(rows * rows);
             expect(query.report()?.devicePieces).toBe(0);
             await expectProduct(query);
             expect(query.report()?.devicePieces).toBe(0);
         });
-        await withRuntime({ memory: { device } }, async (runtime) => {
+        await onGpu({ memory: { device } }, async (runtime) => {
             expect(await product(runtime).count()).toBe(rows * rows);
             // What a group-by reads has to be there as a whole.
             const grouped = product(runtime, { resultRows: 1 }).groupBy({ aggregates: { n: { count: "k" } } });
@@ -100,7 +94,7 @@ describe("a result larger than GPU memory", () => {
     });
 
     test("waits for its reader, beside other queries, and ends when the reader does", async () => {
-        await withRuntime({ memory: { device: "4MiB", host: "64MiB" } }, async (runtime) => {
+        await onGpu({ memory: { device: "4MiB", host: "64MiB" } }, async (runtime) => {
             const batches = product(runtime, { resultRows: rows * rows }).batches({ batchRows: 100 });
             await batches.next();
             const small = new Table({ one: numbers((i) => i, 100) });
@@ -141,9 +135,9 @@ describe("pieces of a size that was asked for", () => {
     test.each(["inner", "left", "right", "full", "semi", "anti"] as JoinType[])("%s joins", async (type) => {
         const join = (runtime: Runtime): Query =>
             runtime.join({ left: runtime.fromTable(left), right: runtime.fromTable(right), on: "k", type });
-        const expected = await withRuntime({ device: "cpu" }, (runtime) => sorted(join(runtime)));
+        const expected = await onGpu({ device: "cpu" }, (runtime) => sorted(join(runtime)));
         for (const pieceRows of [1, 100, 1_000_000]) {
-            await withRuntime({ debug: { pieceRows } }, async (runtime) => {
+            await onGpu({ debug: { pieceRows } }, async (runtime) => {
                 const query = join(runtime);
                 expect(await sorted(query)).toEqual(expected);
                 const pieces = query.report()?.devicePieces ?? 0;
@@ -161,7 +155,7 @@ describe("pieces of a size that was asked for", () => {
             return runtime.join({ left: build, right: probe, on: "k", algorithm, hints: { buildSide: "left" } });
         };
         const keys: Table = new Table({ k: numbers((i) => i, 90) });
-        await withRuntime({ debug: { pieceRows: 64 } }, async (runtime) => {
+        await onGpu({ debug: { pieceRows: 64 } }, async (runtime) => {
             const query = join(runtime);
             const name = algorithm === "auto" ? "phj-tr" : algorithm;
             const chosenBy = algorithm === "auto" ? "planner" : "user";
@@ -186,7 +180,7 @@ describe("pieces of a size that was asked for", () => {
     });
 
     test("that turn out to be needed are reported as another algorithm's too", async () => {
-        await withRuntime({ memory: { device } }, async (runtime) => {
+        await onGpu({ memory: { device } }, async (runtime) => {
             const query = product(runtime, { resultRows: 1 }, "smj-ur");
             expect(String(await query.explain())).toMatch(/smj-ur, .* \(chosen by the user\)(?!.*in pieces)/);
             await expectProduct(query);
@@ -196,7 +190,7 @@ describe("pieces of a size that was asked for", () => {
     });
 
     test("an empty result has none", async () => {
-        await withRuntime({ debug: { pieceRows: 10 } }, async (runtime) => {
+        await onGpu({ debug: { pieceRows: 10 } }, async (runtime) => {
             const none = runtime.fromTable(new Table({ k: numbers((i) => -1 - i, 5) }));
             const query = runtime.join({ left: runtime.fromTable(left), right: none, on: "k" });
             expect((await query.toTable()).numRows).toBe(0);
