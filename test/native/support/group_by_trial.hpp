@@ -172,11 +172,13 @@ inline Traffic run_partitioned(const Trial& trial) {
         RadixPartitioner partitioner(rows);
         RowEncoder encoder(rows.layout(), numbers);
         const auto total = static_cast<int64_t>(trial.rows);
-        // Steps in turn for two workers, the later half first: row numbers come in no order.
+        // Steps in turn for two workers, if there are two, the later half first: row numbers come in no order.
+        const int partitioning = std::min(2, trial.workers);
+        int step = 0;
         for (int half : {1, 0}) {
             for (int64_t at = half == 1 ? total / 2 : 0, end = half == 1 ? total : total / 2; at < end;) {
                 const int64_t count = std::min<int64_t>({700, end - at});
-                partitioner.append(static_cast<int>(at % 2), encoder.encode(views, at, count, at));
+                partitioner.append(step++ % partitioning, encoder.encode(views, at, count, at));
                 at += count;
             }
         }

@@ -84,12 +84,14 @@ describe("workloads with a filter", () => {
         );
     });
 
-    test("are no points of lines over shapes", () => {
-        const records = [0, 8].map((filter_bits) => {
-            const workload = { ...outOfCoreCell({ ...axes, filter_bits }), algorithm: "triton" };
-            return { workload };
-        });
-        expect(figures["out-of-core-shapes-matches"]?.select(records)).toEqual(records.slice(0, 1));
+    test("are no points of lines over shapes, but of their own beside joins without one", () => {
+        const cells = (more: object) =>
+            [0, 8].map((filter_bits) => ({
+                workload: { ...outOfCoreCell({ ...axes, ...more, filter_bits }), algorithm: "triton" }
+            }));
+        const [some, all] = [cells({}), cells({ match_ratio: 1 })];
+        expect(figures["out-of-core-shapes-widths"]?.select(all)).toEqual(all.slice(0, 1));
+        expect(figures["out-of-core-shapes-matches"]?.select(some)).toEqual(some);
     });
 });
 
