@@ -1,23 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins of two columns, a key and a number, by the name of their algorithm.
 import { Int32, Table, vectorFromArray, type DataType } from "apache-arrow";
-import {
-    openRuntime,
-    type JoinAlgorithm,
-    type JoinType,
-    type Query,
-    type Runtime,
-    type RuntimeOptions
-} from "spillway";
-
-export async function withRuntime<T>(options: RuntimeOptions, body: (runtime: Runtime) => Promise<T>): Promise<T> {
-    const runtime = await openRuntime({ threads: 2, ...options });
-    try {
-        return await body(runtime);
-    } finally {
-        await runtime.close();
-    }
-}
+import type { JoinAlgorithm, JoinType, Query, Runtime } from "spillway";
 
 export const onGpu = { device: "gpu", memory: { host: "64MiB", device: "64MiB" } } as const;
 

@@ -3,8 +3,9 @@
 import { groupByAlgorithms, joinAlgorithms, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { command } from "../cli/in-process.js";
+import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
-import { count, joined, keyed, onGpu, rowsOf, withRuntime } from "../../support/named-joins.js";
+import { count, joined, keyed, onGpu, rowsOf } from "../../support/named-joins.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 useGpu();

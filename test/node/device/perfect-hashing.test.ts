@@ -4,8 +4,9 @@ import { Float64, Int16, Int32, Int64, Uint64, Utf8, type DataType, type Table }
 import type { Query, Relation, Runtime } from "spillway";
 import { describe, expect, test } from "vitest";
 import { profileFor } from "../../support/device-profile.js";
+import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu } from "../../support/gpu.js";
-import { count, joined, keyed, onGpu, rowsOf, withRuntime } from "../../support/named-joins.js";
+import { count, joined, keyed, onGpu, rowsOf } from "../../support/named-joins.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 useGpu();

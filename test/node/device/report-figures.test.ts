@@ -3,8 +3,9 @@
 // with device "gpu" is run by the CPU engine instead.
 import { groupByAlgorithms, joinAlgorithms, type JoinType, type Query, type RunReport } from "spillway";
 import { describe, expect, test } from "vitest";
+import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu } from "../../support/gpu.js";
-import { count, joined, keyed, onGpu, withRuntime } from "../../support/named-joins.js";
+import { count, joined, keyed, onGpu } from "../../support/named-joins.js";
 
 useGpu();
 
