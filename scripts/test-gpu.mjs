@@ -89,13 +89,15 @@ function count(name, { code, end, report, seconds }, found = { clean: true }) {
     const tests = report?.tests ?? [];
     const passed = tests.filter((test) => test.status === "passed").length;
     const failed = tests.filter((test) => test.status === "failed");
+    const leftOut = tests.filter((test) => test.status === "left out").length;
     sum.passed += passed;
     for (const test of failed) note(found, `${name}: ${test.name}: ${test.message.replaceAll(/\s+/g, " ")}`);
     if (code !== 0 && failed.length === 0) {
         note(found, `${name} ended with ${typeof code === "number" ? "code " : ""}${end}`);
     }
-    console.log(`${name}: ${passed} passed and ${failed.length} failed in ${seconds.toFixed(0)} s`);
-    return { tests_passed: passed, tests_failed: failed.length };
+    const others = leftOut === 0 ? "" : `, ${leftOut} left out,`;
+    console.log(`${name}: ${passed} passed and ${failed.length} failed${others} in ${seconds.toFixed(0)} s`);
+    return { tests_passed: passed, tests_failed: failed.length, tests_left_out: leftOut };
 }
 
 /** What a tool says at its end: "ERROR SUMMARY: 0 errors" or, of racecheck, "0 hazards displayed"; null without it. */

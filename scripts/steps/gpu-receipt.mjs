@@ -33,12 +33,16 @@ export function gpuInputsHash() {
 const isText = (value) => typeof value === "string" && value !== "";
 const isCount = (value) => Number.isSafeInteger(value) && value >= 0;
 const isTextList = (value) => Array.isArray(value) && value.every(isText);
+const statuses = ["passed", "failed", "left out", "not run"];
 const isTest = (test) =>
-    isText(test?.name) && ["passed", "failed", "not run"].includes(test.status) && Number.isFinite(test.ms);
+    isText(test?.name) &&
+    statuses.includes(test.status) &&
+    Number.isFinite(test.ms) &&
+    (test.left_out === undefined ? test.status !== "left out" : isText(test.left_out));
 const isSanitizer = (run) =>
     sanitizers.includes(run?.tool) &&
     typeof run.clean === "boolean" &&
-    [run.errors, run.tests_passed, run.tests_failed].every(isCount);
+    [run.errors, run.tests_passed, run.tests_failed, run.tests_left_out].every(isCount);
 
 const fields = {
     complete: (value) => typeof value === "boolean",
@@ -54,6 +58,7 @@ const fields = {
     not_run: isTextList,
     tests_passed: isCount,
     tests_failed: isCount,
+    tests_left_out: isCount,
     tests: (value) => Array.isArray(value) && value.every(isTest),
     sanitizers: (value) => Array.isArray(value) && value.every(isSanitizer)
 };
@@ -79,13 +84,14 @@ export function completed(facts) {
         not_run,
         tests_passed: count("passed"),
         tests_failed: count("failed"),
+        tests_left_out: count("left out"),
         ...facts
     };
 }
 
 /** The receipt with further runs of tools, which take the place of runs of the same tools. */
 export function withTools(receipt, ran) {
-    const derived = ["complete", "not_run", "tests_passed", "tests_failed"];
+    const derived = ["complete", "not_run", "tests_passed", "tests_failed", "tests_left_out"];
     const facts = Object.fromEntries(Object.entries(receipt).filter(([name]) => !derived.includes(name)));
     const runs = new Map([...receipt.sanitizers, ...ran].map((run) => [run.tool, run]));
     return completed({ ...facts, sanitizers: sanitizers.flatMap((tool) => runs.get(tool) ?? []) });
@@ -96,10 +102,11 @@ export function receiptProblems(receipt) {
     if (typeof receipt !== "object" || receipt === null) return ["it is no object"];
     const bad = Object.keys(fields).filter((name) => !fields[name](receipt[name]));
     if (bad.length > 0) return bad.map((name) => `'${name}' is missing or malformed`);
-    const { complete, not_run, tests_passed, tests_failed, ...facts } = receipt;
+    const { complete, not_run, tests_passed, tests_failed, tests_left_out, ...facts } = receipt;
     const derived = completed(facts);
     const problems = [];
-    if (tests_passed !== derived.tests_passed || tests_failed !== derived.tests_failed) {
+    const counts = [tests_passed, tests_failed, tests_left_out];
+    if (counts.join() !== [derived.tests_passed, derived.tests_failed, derived.tests_left_out].join()) {
         problems.push("the numbers of tests are not those of the list");
     }
     if (complete !== derived.complete) problems.push(`'complete' is ${complete}, its lists say ${derived.complete}`);
@@ -124,6 +131,20 @@ export function readReceipt(file = receiptFile) {
     return JSON.parse(text);
 }
 
+/**
+ * What the machine of the run lacks, and for how many tests: a receipt is complete without them, since no machine has
+ * all that tests ask for, but does not vouch for them.
+ */
+function leftOut({ tests }) {
+    const reasons = new Map();
+    for (const { left_out } of tests) {
+        for (const reason of left_out?.split("; ") ?? []) reasons.set(reason, (reasons.get(reason) ?? 0) + 1);
+    }
+    if (reasons.size === 0) return "";
+    const each = [...reasons].map(([reason, count]) => `${reason} (${count} test${count === 1 ? "" : "s"})`);
+    return `; left out, at least in part: ${each.join(", ")}`;
+}
+
 /** One line for a log: a warning when the receipt does not vouch for the CUDA code of this tree. */
 export function receiptVerdict() {
     let receipt;
@@ -136,7 +157,7 @@ export function receiptVerdict() {
     if (receipt === null) return `warning: ${never}: there is no ${receiptName}`;
     const problems = receiptProblems(receipt);
     if (problems.length > 0) return `warning: ${receiptName} is malformed: ${problems.join("; ")}`;
-    const run = `${receipt.device.name}, ${receipt.date}, ${receipt.tests_passed} passed`;
+    const run = `${receipt.device.name}, ${receipt.date}, ${receipt.tests_passed} passed${leftOut(receipt)}`;
     if (receipt.sources_sha256 !== gpuSourcesHash())
         return `warning: ${never}: ${receiptName} is of other sources (${run})`;
     if (receipt.complete) return `GPU tests passed with the CUDA code of this tree: ${run}`;

@@ -175,8 +175,7 @@ GPU_TEST("coherent join: shares of multiprocessors, chunks, times of stages") {
 }
 
 GPU_TEST("coherent join: pages of a peer") {
-    const auto peer = open_peer(kAmpleBytes, "coherent join: pages of a peer");
-    if (peer == nullptr) return;
+    const auto peer = open_peer(kAmpleBytes);
     const uint64_t rows = small_or_full(2000, 100000);
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
     const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));

@@ -110,7 +110,6 @@ uint64_t check_sizes(Inputs& inputs, Destination& destination, FarPartitionOptio
 }  // namespace
 
 GPU_TEST("far partition: the product of tiers, bits and sizes") {
-    if (peer_ordinal() < 0) std::printf("    no second GPU within reach: nothing was written to or read from a peer\n");
     Inputs inputs;
     const std::vector<int> all_bits =
         full_suite() ? std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12} : std::vector<int>{5};

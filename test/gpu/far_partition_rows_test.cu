@@ -2,7 +2,6 @@
 // Every partitioner of far memory, from and to every tier, into one piece and into pages: each row exactly once in its
 // partition, and not a byte beside. How long runs of pages and buffers end is in far_partition_pages_test.cu.
 #include <cstdint>
-#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -45,7 +44,6 @@ __global__ void read_rows(const cuda::FarRows rows, uint32_t key_words, unsigned
 }  // namespace
 
 GPU_TEST("far partition: every partitioner, width, tier and form") {
-    if (peer_ordinal() < 0) std::printf("    no second GPU within reach: nothing was written to or read from a peer\n");
     const std::vector<uint64_t> sizes =
         full_suite() ? std::vector<uint64_t>{0, 1, 31, 32, 33, 1000, 70001} : std::vector<uint64_t>{0, 33, 1000};
     const std::vector<int> all_bits = full_suite() ? std::vector<int>{0, 1, 5, 8, 10, 12} : std::vector<int>{0, 5, 10};

@@ -51,6 +51,19 @@ struct Register {
 struct Failure : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
+// What a test lacks on this machine or in this suite. Such a test has not passed; of one that goes on without it the
+// report says what was left out.
+struct LeftOut : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+void leave_out(const std::string& why);
+// Ends the test, which does nothing worth while without it.
+[[noreturn]] inline void leave_test_out(const std::string& why) {
+    throw LeftOut(why);
+}
+inline void need_full_suite() {
+    if (!full_suite()) leave_test_out("it is one of the full suite");
+}
 [[noreturn]] inline void fail(const std::string& what, const char* file, int line) {
     const std::string path(file);
     const size_t from = path.rfind("test/gpu/");  // the same text whatever folder the tests were built in

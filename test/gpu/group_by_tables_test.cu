@@ -105,7 +105,7 @@ GPU_TEST("group by tables: as many groups as a slice of the hash range takes, an
 }
 
 GPU_TEST("group by tables: partitions of one pass of seven bits, of one of eight, and of two passes") {
-    if (!full_suite()) return;
+    need_full_suite();
     struct Case {
         uint64_t distinct;
         uint64_t expected;

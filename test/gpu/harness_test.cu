@@ -66,7 +66,8 @@ struct ErrorWith<Color> {
 };
 
 std::vector<Case> broken_cases() {
-    return {{"broken: 1 passes", [] {}},
+    return {{"broken: 0 is left out", [] { leave_test_out("it is broken"); }},
+            {"broken: 1 passes", [] { leave_out("a part of it is broken"); }},
             {"broken: 2 fails a check", [] { CHECK_EQ(1 + 1, 3); }},
             {"broken: 3 leaves an error unread",
              [] {
@@ -103,14 +104,16 @@ GPU_TEST("harness: the device opens once") {
 
 GPU_TEST("harness: a broken context ends the run and is told from other failures") {
     // Not in the small suite: the tools that it is for would report the broken kernel as well.
-    if (!full_suite()) return;
+    need_full_suite();
     int code = 0;
     const std::string output = run_self("--broken", code);
     CHECK_EQ(code, 1);
+    CHECK(contains(output, "left out: broken: 0 is left out: it is broken\n"));
+    CHECK(contains(output, "left out in part: broken: 1 passes: a part of it is broken\n"));
     CHECK(contains(output, "FAILED broken: 2 fails a check: test/gpu/harness_test.cu:"));
     CHECK(contains(output, "FAILED broken: 3 leaves an error unread: left an unread CUDA error: "));
     CHECK(contains(output, "FAILED broken: 4 writes outside: destroyed the CUDA context: cudaErrorIllegalAddress"));
-    CHECK(ends_with(output, "not run: broken: 5 is not run\n1 passed, 3 failed\n"));
+    CHECK(ends_with(output, "not run: broken: 5 is not run\n1 left out\n1 passed, 3 failed\n"));
 }
 
 }  // namespace spillway::gpu_test

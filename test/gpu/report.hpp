@@ -14,9 +14,10 @@ namespace spillway::gpu_test {
 // A test is "running" in a file that a crash or a time limit left: whoever reads it knows which test did it.
 struct Result {
     const char* name = "";
-    const char* status = "not run";  // or "running", "passed", "failed"
+    const char* status = "not run";  // or "running", "passed", "failed", "left out"
     double ms = 0;
     std::string message = {};
+    std::string left_out = {};  // why the test, or a part of one that passed, was: sentences, "; " between them
 };
 
 struct DeviceFacts {
@@ -62,6 +63,7 @@ inline std::string report_json(const DeviceFacts& facts, const std::vector<Resul
         out += separator + std::string("    {\"name\": ") + json_text(result.name) + ", \"status\": \"" +
                result.status + "\", \"ms\": " + ms;
         if (!result.message.empty()) out += ", \"message\": " + json_text(result.message);
+        if (!result.left_out.empty()) out += ", \"left_out\": " + json_text(result.left_out);
         out += "}";
         separator = ",\n";
     }

@@ -13,6 +13,7 @@ namespace spillway::cuda {
 
 using gpu_test::error_of;
 using gpu_test::has_host_stripes;
+using gpu_test::need_host_stripes;
 using gpu_test::open_peer;
 using gpu_test::small_or_full;
 using gpu_test::test_device;
@@ -108,7 +109,7 @@ GPU_TEST("interleaved range: kernels reach all of it, the host its stripes") {
     const uint64_t host_bytes = device.staging().used_bytes();
     {
         InterleavedMemory memory(device, kTestStripe);
-        if (!has_host_stripes(memory, "interleaved range")) return;
+        need_host_stripes(memory);
         for (const StripeShares shares :
              {StripeShares{1, 0, 1}, {1, 0, 3}, {3, 0, 1}, {2, 0, 5}, {1, 0, 0}, {0, 0, 1}}) {
             for (const uint64_t bytes :
@@ -129,7 +130,7 @@ GPU_TEST("interleaved range: larger stripes") {
     Device& device = test_device();
     for (const uint64_t stripe_bytes : {kStripeBytes, kStripeBytesMax}) {
         InterleavedMemory memory(device, stripe_bytes);
-        if (!has_host_stripes(memory, "interleaved range: larger stripes")) return;
+        need_host_stripes(memory);
         const InterleavedRange range(memory, {1, 0, 1}, 2 * stripe_bytes + 1);
         CHECK_EQ(range.stripes(), 3);
         CHECK(range.tier_of(0) == PageTier::kHost);
@@ -142,10 +143,9 @@ GPU_TEST("interleaved range: larger stripes") {
 
 GPU_TEST("interleaved range: stripes of a peer") {
     Device& device = test_device();
-    const std::unique_ptr<Device> peer = open_peer(64 * kMiB, "interleaved range: stripes of a peer");
-    if (peer == nullptr) return;
+    const std::unique_ptr<Device> peer = open_peer(64 * kMiB);
     InterleavedMemory memory(device, kTestStripe, peer.get());
-    const bool host = has_host_stripes(memory, "interleaved range: host stripes beside those of a peer");
+    const bool host = has_host_stripes(memory);
     for (const StripeShares shares : {StripeShares{1, 1, 0}, {0, 1, 0}, {1, 1, 2}, {2, 1, 5}}) {
         if (shares.host > 0 && !host) continue;
         check_range(device, memory, shares, 13 * kTestStripe);
@@ -163,7 +163,7 @@ GPU_TEST("interleaved range: the limits of both tiers are hard") {
     // A GPU opened once more, with little.
     Device device(test_device().ordinal(), 8 * kMiB, 6 * kMiB);
     InterleavedMemory memory(device, kTestStripe);
-    if (!has_host_stripes(memory, "interleaved range: limits")) return;
+    need_host_stripes(memory);
     InterleavedRange range(memory, {4, 0, 3}, 7 * kTestStripe);
     CHECK_EQ(device.memory().used_bytes(), 8 * kMiB);
     CHECK_EQ(device.staging().used_bytes(), 6 * kMiB);

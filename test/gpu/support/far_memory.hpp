@@ -20,6 +20,8 @@ inline const char* tier_name(FarTier tier) {
     return tier == FarTier::kDevice ? "device memory" : tier == FarTier::kHost ? "host memory" : "a peer's memory";
 }
 
+inline constexpr const char* kNoPeer = "this machine has no second GPU that the first one reaches";
+
 // Another GPU whose memory the test device reaches; -1: there is none.
 inline int peer_ordinal() {
     static const int peer = [] {
@@ -43,7 +45,11 @@ inline int peer_ordinal() {
 
 inline std::vector<FarTier> far_tiers() {
     std::vector<FarTier> tiers = {FarTier::kDevice, FarTier::kHost};
-    if (peer_ordinal() >= 0) tiers.push_back(FarTier::kPeer);
+    if (peer_ordinal() >= 0) {
+        tiers.push_back(FarTier::kPeer);
+    } else {
+        leave_out(kNoPeer);
+    }
     return tiers;
 }
 

@@ -2,20 +2,19 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
 
 #include "device/device.hpp"
 #include "gpu_test.hpp"
+#include "support/far_memory.hpp"
 #include "tier/interleaved_range.hpp"
 
 // What tests of tiered memory ask the machine for.
 namespace spillway::gpu_test {
 
-// A second GPU that the tests' device reaches, opened with these limits; nullptr, and a line that says so: there is
-// none.
-inline std::unique_ptr<cuda::Device> open_peer(uint64_t memory_bytes, const char* test) {
+// A second GPU that the tests' device reaches, opened with these limits; a test is left out where there is none.
+inline std::unique_ptr<cuda::Device> open_peer(uint64_t memory_bytes) {
     const int own = test_device().ordinal();
     int count = 0;
     CHECK_CUDA(cudaGetDeviceCount(&count));
@@ -25,16 +24,20 @@ inline std::unique_ptr<cuda::Device> open_peer(uint64_t memory_bytes, const char
         CHECK_CUDA(cudaDeviceCanAccessPeer(&yes, own, other));
         if (yes != 0) return std::make_unique<cuda::Device>(other, memory_bytes);
     }
-    std::printf("%s: not run on a peer, as this machine has no second GPU that the first one reaches\n", test);
-    return nullptr;
+    leave_test_out(kNoPeer);
 }
 
-// False, and a line that says so: the driver maps no host memory beside that of the GPU.
-inline bool has_host_stripes(cuda::InterleavedMemory& memory, const char* test) {
+// False: the driver maps no host memory beside that of the GPU, and what takes it is left out.
+inline bool has_host_stripes(cuda::InterleavedMemory& memory) {
     const std::string obstacle = memory.obstacle({0, 0, 1});
-    if (obstacle.empty()) return true;
-    std::printf("%s: not run, as %s\n", test, obstacle.c_str());
-    return false;
+    if (!obstacle.empty()) leave_out(obstacle);
+    return obstacle.empty();
+}
+
+// A test that does nothing else.
+inline void need_host_stripes(cuda::InterleavedMemory& memory) {
+    const std::string obstacle = memory.obstacle({0, 0, 1});
+    if (!obstacle.empty()) leave_test_out(obstacle);
 }
 
 }  // namespace spillway::gpu_test

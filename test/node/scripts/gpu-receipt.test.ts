@@ -13,6 +13,7 @@ interface Receipt {
     not_run: string[];
     tests_passed: number;
     tests_failed: number;
+    tests_left_out: number;
     tests: { name: string; status: string; message?: string }[];
     sanitizers: { tool: string; clean: boolean; errors: number }[];
 }
@@ -87,6 +88,21 @@ describe("a run", () => {
         const receipt = packed.receipt();
         expect(receipt).toMatchObject({ ...stamp, complete: true, not_run: [], tests_passed: 2, tests_failed: 0 });
         expect(receipt.sanitizers.map(({ tool }) => tool)).toEqual(["memcheck", "racecheck", "synccheck", "initcheck"]);
+    });
+
+    test("that leaves tests out has not passed them and says what the machine lacks", () => {
+        using packed = new Packed();
+        const some = { tests: { ...green.tests, "room: three": "left out", "room: four": "left out" } };
+        const { status, lines } = packed.run(some, "--sanitize");
+        expect(lines.at(-1)).toBe("10 passed, 0 failed");
+        expect(lines.join("\n")).toContain("GPU tests: 2 passed and 0 failed, 2 left out, in 0 s");
+        expect(status).toBe(0);
+        const receipt = packed.receipt();
+        expect(receipt).toMatchObject({ complete: true, not_run: [], tests_passed: 2, tests_left_out: 2 });
+        expect(receipt.sanitizers[0]).toMatchObject({ tests_passed: 2, tests_failed: 0, tests_left_out: 2 });
+        expect(receiptProblems({ ...receipt, tests_left_out: 0 })).toHaveLength(1);
+        const verdict = packed.run(some, "--check-receipt").stdout;
+        expect(verdict).toContain("2 passed; left out, at least in part: it is invented (2 tests)");
     });
 
     test("of everything at once has the tests of both halves of the suite", () => {
