@@ -28,6 +28,11 @@ constexpr uint64_t kExtremesOwnShare = 4;
 // that an index adds 1 to 2 bytes to a row. Not measured against others yet.
 constexpr uint64_t kBucketRows = 4;
 
+// Rows of a bucket that a probe asks for before it looks at the first: one after the other, a warp waited for memory as
+// often as the longest of its lanes' buckets has rows, some ten times. As many as a bucket has in the mean; with these
+// the kernel that sums takes 64 registers, so that a multiprocessor has four blocks of it, as with one.
+constexpr uint32_t kRowsAtOnce = 4;
+
 // Partitions that are sorted into an index together; threads and shared memory of a block that sorts a part of one, two
 // of them per multiprocessor, one of which works while the other waits; its counters take 32 KiB of that at most.
 constexpr uint32_t kSortPartitions = 64;

@@ -109,12 +109,10 @@ __device__ inline void write_lane(const ProbePass& pass, const IndexedPartition&
     uint64_t position = at;
     bool lone = given == 1;  // until a partner is found
     if (pass.rule.pairs) {
-        for (uint32_t r = own.begin; !own.is_long() && r < own.end; ++r) {
-            const uint32_t* const build = build_row<kKeyWords>(pass.index, indexed, r);
-            if (row_key<kKeyWords>(build) != own.key) continue;
+        for_short_bucket(pass.index, indexed, own, [&](uint64_t place) {
             lone = false;
-            write(position++, build, own.row);
-        }
+            write(position++, pass.index.rows + place * pass.index.row_words, own.row);
+        });
         const bool frequent = own.equal_keys && given > 1;
         const bool overlaps = given > 0 && part.overlaps(at, at + given);
         const auto write_long = [&](uint32_t lane, uint64_t key, uint64_t row, uint32_t begin, uint32_t end) {

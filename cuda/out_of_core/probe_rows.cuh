@@ -52,6 +52,48 @@ __device__ inline const uint32_t* build_row(const IndexView& index, const Indexe
     return index.rows + index.place(indexed, row) * index.row_words;
 }
 
+// Rows `from` to `end` of a partition, kRowsAtOnce at most: where they are, and their keys. All are asked for before
+// the first one is looked at.
+template <int kKeyWords>
+struct BucketRows {
+    uint64_t place[kRowsAtOnce] = {};
+    uint64_t key[kRowsAtOnce] = {};
+
+    __device__ BucketRows(const IndexView& index, const IndexedPartition& indexed, uint32_t from, uint32_t end) {
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsAtOnce; ++i) {
+            if (from + i < end) place[i] = index.place(indexed, from + i);
+        }
+        // Where rows begin at multiples of eight bytes, one access per key.
+        if (kKeyWords == 2 && index.row_words % 2 == 0) {
+            const auto* const rows = reinterpret_cast<const uint64_t*>(index.rows);
+#pragma unroll
+            for (uint32_t i = 0; i < kRowsAtOnce; ++i) {
+                if (from + i < end) key[i] = rows[place[i] * (index.row_words / 2)];
+            }
+            return;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsAtOnce; ++i) {
+            if (from + i < end) key[i] = row_key<kKeyWords>(index.rows + place[i] * index.row_words);
+        }
+    }
+};
+
+// visit(place) for each partner of the lane's row, unless its bucket is a long one.
+template <int kKeyWords, class Visit>
+__device__ inline void for_short_bucket(const IndexView& index, const IndexedPartition& indexed,
+                                        const ProbeLane<kKeyWords>& own, const Visit& visit) {
+    if (own.is_long()) return;
+    for (uint32_t from = own.begin; from < own.end; from += kRowsAtOnce) {
+        const BucketRows<kKeyWords> rows(index, indexed, from, own.end);
+#pragma unroll
+        for (uint32_t i = 0; i < kRowsAtOnce; ++i) {
+            if (from + i < own.end && rows.key[i] == own.key) visit(rows.place[i]);
+        }
+    }
+}
+
 // Partners of the lane's row; visit(place, row) for each of them, in whichever lane finds it, with the probe row. Those
 // of a frequent key, the first of them at `place`, are only counted if visits(place) says that nobody has to see them.
 template <int kKeyWords, class Visits, class Visit>
@@ -65,14 +107,10 @@ __device__ inline uint64_t count_partners(const ProbePass& pass, const IndexedPa
         searches = same && visits(place);
         if (same) partners = own.end - own.begin;
     }
-    if (!own.is_long()) {
-        for (uint32_t r = own.begin; r < own.end; ++r) {
-            const uint64_t place = pass.index.place(indexed, r);
-            if (row_key<kKeyWords>(pass.index.rows + place * pass.index.row_words) != own.key) continue;
-            ++partners;
-            visit(place, own.row);
-        }
-    }
+    for_short_bucket(pass.index, indexed, own, [&](uint64_t place) {
+        ++partners;
+        visit(place, own.row);
+    });
     for_long_buckets(own, searches, [&](uint32_t lane, uint64_t key, uint64_t row, uint32_t begin, uint32_t end) {
         uint32_t found = 0;
         // In 64 bits: the step behind the last row must not wrap around.
