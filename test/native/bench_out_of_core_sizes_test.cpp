@@ -92,6 +92,12 @@ TEST(out_of_core_sizes_have_chunks_as_large_as_their_copies_ask_for) {
     EXPECT(chosen(shape_of(1ULL << 29, kSizeGiB)).chunk_rows == 1ULL << 21);
     EXPECT(chosen(shape_of(1ULL << 29, 2 * kSizeGiB)).chunk_rows == 1ULL << 22);
     EXPECT(chosen(shape_of(1ULL << 29, 64 * kSizeGiB)).chunk_rows == 1ULL << 22);
+    // More than 512 chunks of both sides would leave their rows in too many pieces.
+    EXPECT(chosen(shape_of(1ULL << 30, 64 * kSizeGiB)).chunk_rows == 1ULL << 22);
+    EXPECT(chosen(shape_of(1ULL << 31, 16 * kSizeGiB)).chunk_rows == 1ULL << 23);
+    EXPECT(chosen(shape_of(1ULL << 32, 16 * kSizeGiB)).chunk_rows == 1ULL << 24);
+    EXPECT(chosen(shape_of(1ULL << 34, 64 * kSizeGiB)).chunk_rows == 1ULL << 24);
+    EXPECT(chosen(shape_of(1ULL << 32, kSizeGiB)).chunk_rows == 1ULL << 21);
     // The pages that a chunk of 2^22 rows takes from these are worth more than its copies.
     OutOfCoreShape nearly = shape_of(1ULL << 30, 2 * kSizeGiB);
     nearly.build_rows = 1ULL << 27;

@@ -24,6 +24,14 @@ const partitionsShare = 1 / 8;
 
 /** A chunk takes 1.2 ms on a link of 55 GB/s; its start takes 15 to 65 us (spilled-copies.ts). */
 const chunkBytesMax = 64 * mebibyte;
+/**
+ * Of relations of more than 512 such chunks up to twice as much: each chunk leaves a run, of which every group of
+ * partitions fetches a piece, so that pieces shrink and copies grow in number with that of runs. H200, 2^32 x 2^32 rows
+ * of 8 bytes at 16 GiB: spilled partitions took 527 ms with chunks of 2^22 rows, 417 with 2^24, of which their bytes
+ * take 405.
+ */
+const manyChunks = 512;
+const manyChunkBytesMax = 128 * mebibyte;
 const chunkRowsGood = 2 ** 20;
 const chunkRowsSmall = 2 ** 18;
 const chunkRowsLeast = 2 ** 14;
@@ -130,7 +138,8 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     };
     const timeWith = (rows: number): number => chunksMs(request, withPages(request, withChunks(sizes, rows)));
     const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
-    const most = powerOfTwoAtMost(chunkBytesMax / widest);
+    const bytesOfMany = ((buildRows + probeRows) * widest) / manyChunks;
+    const most = powerOfTwoAtMost(clamp(bytesOfMany, chunkBytesMax, manyChunkBytesMax) / widest);
     let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
     const fits = (): boolean => takenWith(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits()) rows /= 2;

@@ -64,6 +64,17 @@ describe("sizes", () => {
         expect(shares[3]).toBe(1);
     });
 
+    test("of more than 32 GiB: chunks of up to 128 MiB, so that their runs are not many", () => {
+        const chunkBytes = (rows: number, limitGib: number): number => {
+            const { sizes, layout } = stageOf(queryOf([rows, rows], { sink: "count" }), limitGib * gibibyte);
+            return sizes.chunkRows * rowBytes(layout.join, "build");
+        };
+        const mebibyte = 2 ** 20;
+        // Counted rows are their keys.
+        expect([31, 32, 33, 34].map((power) => chunkBytes(2 ** power, 16) / mebibyte)).toEqual([64, 128, 128, 128]);
+        expect(chunkBytes(2 ** 33, 1) / mebibyte).toBeLessThan(64);
+    });
+
     test("of chunks: no other size is predicted to be faster by 3 %", () => {
         // Whether there is a filter depends on the room that chunks leave.
         const totalMs = (rows: readonly [number, number], limitBytes: number, debug = {}): number => {
