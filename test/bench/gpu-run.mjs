@@ -8,6 +8,7 @@ import { text } from "node:stream/consumers";
 import { BuildFailure, root } from "../../scripts/steps/step.mjs";
 import { farGroupArguments } from "./gpu-far-group-by.mjs";
 import { outOfCoreArguments } from "./gpu-out-of-core.mjs";
+import { planSizes } from "./gpu-plan-sizes.mjs";
 import { partitionArguments, partitionGroups } from "./gpu-partition.mjs";
 import { groupByArguments, programArguments, runLabel } from "./gpu-report.mjs";
 import { tierArguments, tierOutcomes } from "./gpu-tiers.mjs";
@@ -61,12 +62,21 @@ export const otherEngines = {
     "cpu-radix": (...of) => engineArguments("gpu-cpu-engine.mjs", ...of)
 };
 
+/** As the algorithm's options say: sizes that the program chooses, or those of the workload's plan. */
+async function farJoinArguments(run, extra) {
+    const { sizes, ...options } = run.options ?? {};
+    const chosen = sizes === "plan" ? await planSizes(run.workload) : {};
+    return outOfCoreArguments({ ...run, options: { ...options, ...chosen } }, extra);
+}
+
 /** A process per workload and algorithm. */
 async function runJoins(argumentsOf, program, runs, { limitMs, report }, extra) {
     for (const run of runs) {
         process.stderr.write(`${run.workload.name}: ${runLabel(run)} ... `);
         const engine = otherEngines[run.algorithm];
-        const [command, args] = engine ? [process.execPath, engine(run, extra)] : [program, argumentsOf(run, extra)];
+        const [command, args] = engine
+            ? [process.execPath, engine(run, extra)]
+            : [program, await argumentsOf(run, extra)];
         const { end, outcomes: written } = await runProgram(command, args, limitMs);
         if (engine !== undefined && end === leftOut) {
             report(run, { skipped: "left out" }); // the program has said why
@@ -136,7 +146,7 @@ async function runTiers(program, runs, { limitMs, report }, extra) {
 export const runners = {
     join: (...of) => runJoins(programArguments, ...of),
     "group-by": runGroupBys,
-    "out-of-core": (...of) => runJoins(outOfCoreArguments, ...of),
+    "out-of-core": (...of) => runJoins(farJoinArguments, ...of),
     "out-of-core-group-by": (...of) => runJoins(farGroupArguments, ...of),
     partition: runPartitions,
     tiers: runTiers

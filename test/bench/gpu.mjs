@@ -31,7 +31,7 @@ const experiments = [
     ...["in-core-grid", "out-of-core-baselines", "out-of-core-duckdb", "out-of-core-breakdown"],
     ...["out-of-core-partition", "out-of-core-partition-contiguous", "out-of-core-multiprocessors"],
     ...["out-of-core-histogram", "out-of-core-partitioners", "out-of-core-group-by", "tiers"],
-    ...["out-of-core-sm-share", "out-of-core-interleave"],
+    ...["out-of-core-sm-share", "out-of-core-interleave", "out-of-core-plans"],
     ...["out-of-core-peer", "out-of-core-partition-peer"]
 ];
 const tables = {
@@ -48,7 +48,7 @@ const help = `npm run bench:gpu -- [options]
                         out-of-core-joins, -sizes, -device-limit, -shapes, out-of-core (all four);
                         out-of-core-baselines, -duckdb, -breakdown, -partitioners, -group-by;
                         out-of-core-partition, -partition-contiguous, -multiprocessors, -histogram;
-                        out-of-core-sm-share, -interleave;
+                        out-of-core-sm-share, -interleave, -plans;
                         tiers; for two GPUs out-of-core-peer and out-of-core-partition-peer;
                         or configs/experiments/NAME.json
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"

@@ -87,6 +87,11 @@ function tierFigure(records) {
 // Those with a filter would be second points of the same lines.
 const ofShapes = (test) => (records) =>
     records.filter(({ workload }) => workload.filter_bits === undefined && test(workload));
+// The largest join of the experiment is as wide as another one, but of other rows.
+const ofOneSize = (select) => (records) => {
+    const selected = select(records);
+    return selected.filter(({ workload }) => workload.build_rows === selected[0]?.workload.build_rows);
+};
 const bytesOf = ({ key_bytes, payload_bytes }) =>
     payload_bytes.build.reduce((total, bytes) => total + bytes, key_bytes);
 const square = ({ build_rows, probe_rows, name }) => build_rows === probe_rows && !name.startsWith("1:");
@@ -130,7 +135,7 @@ export const figures = {
             title: (records) => `Joins of ${sideOf(records)}, ${limitOf(records)}: width of the rows`,
             ...{ x: "bytes of a row (8: a count of keys)", scale: "linear", xOf: bytesOf }
         },
-        ofShapes(plain)
+        ofOneSize(ofShapes(plain))
     ),
     "out-of-core-shapes-skew": lines(
         "out-of-core-shapes",
@@ -164,6 +169,9 @@ export const figures = {
     ),
     "out-of-core-peer": drawn("out-of-core-peer", (records) =>
         joinBars(records, "Joins with the memory of a second GPU as far memory")
+    ),
+    "out-of-core-plans": drawn("out-of-core-plans", (records) =>
+        joinBars(records, "Joins with sizes that the benchmark chooses, and with those of plans of queries")
     ),
     "out-of-core-sm-share": drawn("out-of-core-sm-share", smShareFigure),
     "out-of-core-interleave": drawn("out-of-core-interleave", interleaveFigure),

@@ -67,6 +67,8 @@ describe("lines", () => {
         expect(textsOf(three, [...both, "without a filter", "with a Bloom filter"])).toHaveLength(2);
         expect(await draw("out-of-core-shapes-matches", [match(1)])).toBe("");
         expect(figures["out-of-core-shapes-ratios"]?.select([match(1), match(0.5)])).toEqual([]);
+        const large = { ...match(1), workload: { ...match(1).workload, build_rows: 2 ** 32, probe_rows: 2 ** 32 } };
+        expect(figures["out-of-core-shapes-widths"]?.select([match(1), large])).toEqual([match(1)]);
     });
 
     test("have one for each partitioner, panels by places", async () => {
