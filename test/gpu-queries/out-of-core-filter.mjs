@@ -96,7 +96,7 @@ async function fewPartners() {
                         `(${expected.droppedRows}), ${spilledRows.probe} spilled`
                 );
                 if (new Set(counted.values()).size > 1) return `${[...counted.values()].join(", ")} rows`;
-                const filterBytes = (await query.explain()).plan.stages[0].filter.bytes;
+                const filterBytes = (await query.explain({ result: "count" })).plan.stages[0].filter.bytes;
                 if (filterBytes > 0 !== (filter !== false)) return `a filter of ${filterBytes} bytes`;
                 return droppedAsDue(droppedRows, filterBytes, rows);
             });
