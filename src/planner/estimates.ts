@@ -106,20 +106,46 @@ export class Estimator {
         const keys = (of: "left" | "right"): KeySpec[] => node.keys.map((key) => key[of]);
         const [own, others] = [this.distinct(node[side], keys(side)), this.distinct(node[other], keys(other))];
         const byKeys = Math.min(1, others / Math.max(1, own));
-        const { rows } = this.of(node[side]);
+        const allPairs = this.#pairsIfAllMatch(node, side);
         if (node.hints.resultRows !== undefined && node.type === "inner") {
-            const perKey = Math.max(1, this.of(node[other]).rows / Math.max(1, others));
-            return Math.min(1, node.hints.resultRows / Math.max(1, rows * perKey));
+            return Math.min(1, node.hints.resultRows / allPairs);
         }
         const statistics = this.statisticsOf(node[side], keys(side));
         const otherStatistics = this.statisticsOf(node[other], keys(other));
         if (statistics === undefined || otherStatistics === undefined) return byKeys;
         const pairs = this.#sampledPairs(node);
-        if (pairs !== undefined) {
-            const perKey = Math.max(1, this.of(node[other]).rows / Math.max(1, others));
-            return Math.min(1, pairs / Math.max(1, rows * perKey));
-        }
+        if (pairs !== undefined) return Math.min(1, pairs / allPairs);
         return Math.min(byKeys, sharedRange(statistics, otherStatistics));
+    }
+
+    /**
+     * What `matchRatio` may be at most for all that samples of both sides say.
+     *
+     * Samples of s of L rows and s of R show a share f = s^2 / (L R) of all pairs: m f A of them for a share m of the
+     * rows and A pairs if all had a partner. Their number is Poisson distributed, so that two standard deviations are
+     * 2 sqrt(m f A), one more pair for where none was seen; of 2^28 rows of which each has a partner 64 are seen, and
+     * the ratio is 1 give or take 0.25. Rows of a frequent key say nothing, as that key is in the other sample or is
+     * not: those whose key came again in the sample of this side may all have a partner.
+     */
+    public matchRatioMost(node: JoinNode, side: "left" | "right"): number {
+        const estimate = this.matchRatio(node, side);
+        const pairs = this.#sampledPairs(node);
+        if (pairs === undefined || (node.hints.resultRows !== undefined && node.type === "inner")) return estimate;
+        const sampled = (of: "left" | "right"): number =>
+            Math.min(1, this.policy.pairSampleRows / Math.max(1, this.of(node[of]).rows));
+        const shown = sampled("left") * sampled("right");
+        const doubt = (2 * Math.sqrt(pairs * shown + 1)) / (this.#pairsIfAllMatch(node, side) * shown);
+        const keys = node.keys.map((key) => key[side]);
+        const { sampledRows = 0, sampledDistinct = 0 } = this.statisticsOf(node[side], keys) ?? {};
+        return Math.min(1, estimate + doubt + 1 - sampledDistinct / Math.max(1, sampledRows));
+    }
+
+    /** Pairs of rows with equal keys if each row of a side has a partner. */
+    #pairsIfAllMatch(node: JoinNode, side: "left" | "right"): number {
+        const other = side === "left" ? "right" : "left";
+        const keys = node.keys.map((key) => key[other]);
+        const perKey = Math.max(1, this.of(node[other]).rows / Math.max(1, this.distinct(node[other], keys)));
+        return Math.max(1, this.of(node[side]).rows * perKey);
     }
 
     /** Pairs of rows of two inputs with equal keys, if they were sampled. */

@@ -36,6 +36,8 @@ export interface FilterRequest {
     readonly buildKeys: number;
     /** Share of the probe rows that have a partner. */
     readonly matchRatio: number;
+    /** The most that it may be, as estimates are of samples: a filter has to pay with it, too. */
+    readonly matchRatioMost: number;
     readonly limitBytes: number;
     readonly debug: Pick<DebugKnobs, "filter">;
 }
@@ -84,6 +86,11 @@ export function falsePositiveShare(keys: number, words: number): number {
     return clamp(share, 0, 1);
 }
 
+/** Share of the probe rows that a filter of so many words drops. */
+function droppedShare(buildKeys: number, matchRatio: number, words: number): number {
+    return (1 - matchRatio) * (1 - falsePositiveShare(buildKeys, words));
+}
+
 /** Filters that are worth a look, with what they would drop. */
 function drafts({ buildKeys, matchRatio, limitBytes }: FilterRequest): FilterDraft[] {
     const [least, most] = wordsRange;
@@ -92,7 +99,7 @@ function drafts({ buildKeys, matchRatio, limitBytes }: FilterRequest): FilterDra
     const words = [2 * usual, usual, usual / 2].map((count) => clamp(count, least, affordable));
     return [...new Set(words)].map((count) => ({
         words: count,
-        droppedShare: (1 - matchRatio) * (1 - falsePositiveShare(buildKeys, count))
+        droppedShare: droppedShare(buildKeys, matchRatio, count)
     }));
 }
 
@@ -157,7 +164,11 @@ export function chooseFilter<T extends Outcome>(
     const isSpilled = plain instanceof NotOnDevice || plain.predicted.spilledBytes > 0;
     if (!isSpilled && !isForced) return without(plain, "no rows are spilled");
     const best = bestFiltered(request, planWith);
-    const partners = `about ${percent(request.matchRatio)} of the probe rows have a partner`;
+    const { buildKeys, matchRatio, matchRatioMost } = request;
+    const isUnsure = matchRatioMost - matchRatio >= 0.01;
+    const partners =
+        `about ${percent(matchRatio)} of the probe rows have a partner` +
+        (isUnsure ? ` (${percent(matchRatioMost)} at most)` : "");
     if (best instanceof NotOnDevice) {
         if (plain instanceof NotOnDevice || isForced) throw best;
         return without(plain, best.reason);
@@ -169,6 +180,9 @@ export function chooseFilter<T extends Outcome>(
     });
     if (isForced) return withIt(`asked for; ${partners}`);
     if (plain instanceof NotOnDevice) return withIt(`${partners}; without it ${plain.reason}`);
-    if (beats(plan, plain)) return withIt(`${partners}: ${formatMs(msOf(plan))} instead of ${formatMs(msOf(plain))}`);
-    return without(plain, `${partners}, ${formatMs(msOf(plan))} with a filter and ${formatMs(msOf(plain))} without`);
+    const least = { ...draft, droppedShare: droppedShare(buildKeys, matchRatioMost, draft.words) };
+    const sure = isUnsure ? attempt(() => planWith(least)) : plan;
+    if (sure instanceof NotOnDevice) return without(plain, `${partners}; ${sure.reason}`);
+    if (beats(sure, plain)) return withIt(`${partners}: ${formatMs(msOf(plan))} instead of ${formatMs(msOf(plain))}`);
+    return without(plain, `${partners}, ${formatMs(msOf(sure))} with a filter and ${formatMs(msOf(plain))} without`);
 }

@@ -14,11 +14,12 @@ import { backStartMs, chunksOf } from "./spilled-copies.js";
 const usualRadixBits = 8;
 
 /** What a filter of the build side's keys would see. */
-function matchOf(node: InputJoin, build: Side, estimator: Estimator): { buildKeys: number; matchRatio: number } {
+function matchOf(node: InputJoin, build: Side, estimator: Estimator) {
     const keys = node.keys.map((key) => key[build]);
     return {
         buildKeys: estimator.distinct(node[build], keys),
-        matchRatio: estimator.matchRatio(node, otherSide(build))
+        matchRatio: estimator.matchRatio(node, otherSide(build)),
+        matchRatioMost: estimator.matchRatioMost(node, otherSide(build))
     };
 }
 

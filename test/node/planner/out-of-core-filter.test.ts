@@ -10,6 +10,7 @@ import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { chooseFilter, falsePositiveShare, type FilterDraft } from "../../../src/planner/out-of-core/filter.js";
 import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
+import { defaultPolicy } from "../../../src/planner/policy.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 import { Random } from "../../support/random.js";
 
@@ -120,7 +121,7 @@ test("a plan that is possible with a filter alone has one, and one without where
     const predicted = { h2dBytes: 1, d2hBytes: 1, spilledBytes: 1, diskBytes: 0, droppedRows: 0, gatherMs: 0 };
     const timed = { predicted: { ...predicted, buildMs: 1, probeMs: 1, spilledMs: 1 } };
     const shape = { emit: "pairs", anti: false, keepUnmatchedProbe: false } as const;
-    const request = { shape, buildKeys: 1000, matchRatio: 0.5, limitBytes: gibibyte, debug: {} };
+    const request = { shape, buildKeys: 1000, matchRatio: 0.5, matchRatioMost: 0.5, limitBytes: gibibyte, debug: {} };
     const choose = (possible: (draft: FilterDraft) => boolean, wanted?: boolean) =>
         chooseFilter({ ...request, debug: wanted === undefined ? {} : { filter: wanted } }, (draft) => {
             if (!possible(draft)) throw new NotOnDevice(`no room with ${draft.words} words`);
@@ -134,6 +135,66 @@ test("a plan that is possible with a filter alone has one, and one without where
     expect(choose(({ words }) => words <= 64, true)).toMatchObject({ bytes: 512 });
     expect(() => choose(() => false)).toThrow(NotOnDevice);
     expect(() => choose(({ words }) => words === 0, true)).toThrow(NotOnDevice);
+});
+
+test("a filter that pays only if the samples say all is not planned", () => {
+    const shape = { emit: "pairs", anti: false, keepUnmatchedProbe: false } as const;
+    // A filter saves what it drops, and its memory costs a tenth.
+    const planWith = ({ words, droppedShare }: FilterDraft) => {
+        const none = { h2dBytes: 1, d2hBytes: 1, diskBytes: 0, droppedRows: 0, gatherMs: 0, buildMs: 0, probeMs: 0 };
+        return { predicted: { ...none, spilledBytes: 1, spilledMs: 100 * (1 - droppedShare) + (words > 0 ? 10 : 0) } };
+    };
+    const choose = (matchRatio: number, matchRatioMost: number) =>
+        chooseFilter({ shape, buildKeys: 1000, matchRatio, matchRatioMost, limitBytes: gibibyte, debug: {} }, planWith);
+    expect(choose(0.7, 0.7).filter.bytes).toBeGreaterThan(0);
+    expect(choose(0.7, 0.8).filter.bytes).toBeGreaterThan(0);
+    const { filter, predicted } = choose(0.7, 1);
+    expect(filter).toMatchObject({ bytes: 0, droppedShare: 0 });
+    expect(filter.reason).toBe(
+        "about 70 % of the probe rows have a partner (100 % at most), 110 ms with a filter and 100 ms without"
+    );
+    expect(predicted.spilledMs).toBe(100);
+    // What is told is what is expected, not the least that was asked of it.
+    expect(choose(0.7, 0.8).predicted.spilledMs).toBeLessThan(85);
+});
+
+/** Plans for samples of 2^28 x 2^28 rows that show so many pairs, `sampledDistinct` keys among 16,384 probe rows. */
+function sampledStage(pairsSeen: number, sampledDistinct = 16_384): OutOfCoreStage {
+    const rowsOfSide = 2 ** 28;
+    const columns = { k: new Int64(), v: new Int64() };
+    const [left, right] = ["l", "r"].map((name) => inputNode(columns, { rows: rowsOfSide, name }));
+    const sample = { rows: rowsOfSide, nulls: 0, min: 0n, max: 2n ** 60n, sampledRows: 16_384, heaviestShare: 0 };
+    const shown = (defaultPolicy.pairSampleRows / rowsOfSide) ** 2;
+    const statistics = new Map([
+        ["0:0/integer/8", { ...sample, sampledDistinct: 16_384, pairs: { "1:0/integer/8": pairsSeen / shown } }],
+        ["1:0/integer/8", { ...sample, sampledDistinct }]
+    ]);
+    const root = join(left!, right!, { on: "k", hints: { buildSide: "left" } });
+    const query = planQueryOf(root, { budgetBytes: 128 * gibibyte, threads: 16, sink: "count", statistics });
+    const plan = planOutOfCore(query, planQuery(query), gibibyte);
+    if (plan instanceof NotOnDevice) throw plan;
+    return plan.stages[0] as OutOfCoreStage;
+}
+
+describe("samples of 2^28 x 2^28 rows", () => {
+    test("that may hide that all rows have a partner plan no filter", () => {
+        // 64 pairs are seen if all have one: 48 is two standard deviations less.
+        for (const seen of [80, 64, 56, 48]) expect(sampledStage(seen).filter.bytes, String(seen)).toBe(0);
+        expect(sampledStage(56).filter.reason).toMatch(/about 88 % of the probe rows .* \(100 % at most\)/);
+        for (const seen of [32, 16, 6, 0]) {
+            const { filter, predicted } = sampledStage(seen);
+            expect(filter.bytes, `${seen}: ${filter.reason}`).toBeGreaterThan(0);
+            expect(predicted.droppedRows / 2 ** 28).toBeCloseTo(filter.droppedShare, 6);
+            expect(filter.droppedShare).toBeGreaterThan(0.8 * (1 - seen / 64));
+        }
+    });
+
+    test("in which keys come again say nothing of those rows", () => {
+        expect(sampledStage(6, 16_000).filter.bytes).toBeGreaterThan(0);
+        // Zipf 1.5: hardly any row whose key is not frequent.
+        const skewed = sampledStage(3, 1000);
+        expect(skewed.filter.bytes, skewed.filter.reason).toBe(0);
+    });
 });
 
 test("false positives are as many as a filter of drawn bits has", () => {
