@@ -63,6 +63,22 @@ export function packedBytesMax(shape: Shape, side: "build" | "probe", chunkRows:
     return groups * rowBytes(shape, side) + partitions * fragmentAlignWords * wordBytes;
 }
 
+/** Build rows of a partition that can be indexed at once. */
+export function indexRows({
+    chunkRows,
+    pages,
+    pageRows,
+    radixBits
+}: Pick<OutOfCoreSizes, "chunkRows" | "pages" | "pageRows" | "radixBits">): number {
+    const buildRows = pages * pageRows;
+    return Math.min(buildRows, 2 * Math.max(chunkRows, Math.floor(buildRows / 2 ** radixBits)));
+}
+
+/** Probe rows are marked, for those that have no partner or one of many. */
+export function marksProbeRows(shape: Pick<Shape, "emit" | "keepUnmatchedProbe">): boolean {
+    return shape.emit === "pairs" ? shape.keepUnmatchedProbe : shape.emit === "probeOnce";
+}
+
 export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
     const { chunkRows, chunkSlots, pageRows, pages, radixBits } = sizes;
     const partitions = 2 ** radixBits;
@@ -77,9 +93,8 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
     const buildRowBytes = rowBytes(shape, "build");
     const buildRows = pages * pageRows;
     const marks = shape.emit === "pairs" ? shape.keepUnmatchedBuild : shape.emit === "buildOnce";
-    const probeMarks = shape.emit === "pairs" ? shape.keepUnmatchedProbe : shape.emit === "probeOnce";
-    const indexRows = Math.min(buildRows, 2 * Math.max(chunkRows, Math.floor(buildRows / partitions)));
-    const scratchRows = indexRows + sortPartitions * 2 ** passBitsMax * regionAlignRows;
+    const indexedRows = indexRows(sizes);
+    const scratchRows = indexedRows + sortPartitions * 2 ** passBitsMax * regionAlignRows;
     const buckets = Math.floor(buildRows / 2) + 2 * partitions;
     const tiles = Math.floor(chunkRows / tileRows) + 2 * partitions + 1024;
     const result =
@@ -91,7 +106,7 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
         chunkSlots * slotBytes +
         (1 + passes) * partitioned +
         keylessBytes +
-        (probeMarks ? markedChunks * chunkRows : 0) +
+        (marksProbeRows(shape) ? markedChunks * chunkRows : 0) +
         sizes.filterWords * filterWordBytes +
         runBuffers * runBytes +
         buildRows * (buildRowBytes + (marks ? 1 : 0)) +
@@ -104,7 +119,7 @@ export function deviceBytes(shape: Shape, sizes: OutOfCoreSizes): number {
         result +
         parcelSlots * lists +
         2 * partitions * codeFieldsMax * extremesBytes +
-        Math.floor(indexRows / 8) +
+        Math.floor(indexedRows / 8) +
         2 ** 24
     );
 }

@@ -30,6 +30,8 @@ export interface LinkLoad extends JoinLoad {
     /** Of them, what goes to disk. */
     readonly onDisk: { readonly build: number; readonly probe: number };
     readonly chunks: { readonly build: number; readonly probe: number };
+    /** How often spilled probe rows come back. */
+    readonly probeReads: number;
     /** Of spilled rows on their way back, beside their bytes. */
     readonly backStartMs: number;
     /** Probe rows that a filter keeps out. */
@@ -102,12 +104,14 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
     const { inputs, resultBytes, gatherMs, linkMs, readMs, outMs } = phaseParts(load);
     const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
+    const backBytes = spilled.build + spilled.probe * load.probeReads;
     const diskBytes = onDisk.build + onDisk.probe;
+    const diskReadBytes = onDisk.build + onDisk.probe * load.probeReads;
     const chunksMs = (side: "build" | "probe", ms: number): number =>
         ms + chunks[side] * chunkStartMs(side, residentShare);
     const writeMs = (bytes: number): number => bytes / profile.spillWriteBytesPerMs;
     return {
-        h2dBytes: Math.ceil(build + probe + spilledBytes),
+        h2dBytes: Math.ceil(build + probe + backBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
         diskBytes: Math.ceil(diskBytes),
@@ -124,9 +128,9 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
             writeMs(onDisk.probe)
         ),
         spilledMs: Math.max(
-            linkMs(spilledBytes, resultBytes * (1 - residentShare)) + load.backStartMs,
+            linkMs(backBytes, resultBytes * (1 - residentShare)) + load.backStartMs,
             outMs(1 - residentShare),
-            diskBytes / profile.spillReadBytesPerMs
+            diskReadBytes / profile.spillReadBytesPerMs
         ),
         gatherMs
     };

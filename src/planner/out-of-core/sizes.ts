@@ -2,12 +2,13 @@
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { DebugKnobs } from "../../model/debug-knobs.js";
 import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import { attempt, NotOnDevice } from "../device-support.js";
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
 import { noFilter, type FilterDraft } from "./filter.js";
 import { mostPages } from "./pages.js";
 import { sortedPartitionBytes } from "./shared-memory.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
-import { backStartMs, chunksOf, chunkStartMs } from "./spilled-copies.js";
+import { backStartMs, chunksOf, chunkStartMs, probeReads } from "./spilled-copies.js";
 
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;
@@ -35,6 +36,8 @@ const manyChunkBytesMax = 128 * mebibyte;
 const chunkRowsGood = 2 ** 20;
 const chunkRowsSmall = 2 ** 18;
 const chunkRowsLeast = 2 ** 14;
+/** Of the limit, for all that is no page, where partitions would be cut into parts else. */
+const chunkShareMax = 3 / 4;
 /** A chunk is on its way before the first one is computed on: of 32, that is 3 %. */
 const chunksMin = 32;
 
@@ -72,13 +75,16 @@ export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): {
     return { chunks: (sizes.chunkSlots + spareSlots) * chunk, results: (sizes.resultSlots + spareSlots) * result };
 }
 
-function chooseRadixBits({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest): number {
+/** From what partitions should be at most on, as far as memory for more of them goes. */
+function radixBitsToTry({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest): number[] {
     const [least, most] = radixBitsRange;
-    if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
+    if (debug.radixBits !== undefined) return [Math.min(debug.radixBits, most)];
     const bytesMax = Math.max(1, Math.min(sortedPartitionBytes(blockBytes), limitBytes / 16));
     const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
     const wanted = Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax));
-    return clamp(wanted, least, Math.min(most, Math.max(least, affordable)));
+    const bitsMax = Math.min(most, Math.max(least, affordable));
+    const first = clamp(wanted, least, bitsMax);
+    return Array.from({ length: bitsMax - first + 1 }, (_, more) => first + more);
 }
 
 /** Few, since each partition wastes half a page. */
@@ -117,17 +123,22 @@ function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes
  */
 function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, probeRows, linkBytesPerMs } = request;
-    const { build, probe } = spilledBytes(request, sizes);
+    const spilled = spilledBytes(request, sizes);
     const rows = { build: buildRows, probe: probeRows };
+    const reads = probeReads(buildRows, sizes, shape);
     const chunks = chunksOf(rows, sizes);
     const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
-    const bytes = build + probe + 2 * sizes.chunkRows * widest;
+    const bytes = spilled.build + spilled.probe * reads + 2 * sizes.chunkRows * widest;
     const residentShare = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     const chunkMs = (side: "build" | "probe"): number => chunks[side] * chunkStartMs(side, residentShare);
-    return bytes / linkBytesPerMs + backStartMs(rows, sizes) + chunkMs("build") + chunkMs("probe");
+    return bytes / linkBytesPerMs + backStartMs({ rows, spilled, reads }, sizes) + chunkMs("build") + chunkMs("probe");
 }
 
-/** The most that the limits allow, or less where that leaves room for more resident rows than it costs. */
+/**
+ * The most that fit half of the limit, or less where that leaves room for more resident rows than it costs. Or more,
+ * where that cuts partitions into fewer parts: the index has room for two chunks, and little memory for many rows makes
+ * small chunks, large partitions and small copies of what each chunk spilled of them.
+ */
 function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
@@ -141,9 +152,14 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const bytesOfMany = ((buildRows + probeRows) * widest) / manyChunks;
     const most = powerOfTwoAtMost(clamp(bytesOfMany, chunkBytesMax, manyChunkBytesMax) / widest);
     let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
-    const fits = (): boolean => takenWith(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
-    while (rows > chunkRowsLeast && !fits()) rows /= 2;
+    const fits = (count: number, share: number): boolean =>
+        takenWith(count) <= limitBytes * share && pinned(count) <= hostBytes * ringShare;
+    while (rows > chunkRowsLeast && !fits(rows, 1 / 2)) rows /= 2;
     let best = rows;
+    const cutsPartitions = probeReads(buildRows, withPages(request, withChunks(sizes, rows)), shape) > 1;
+    for (let more = 2 * rows; cutsPartitions && more <= most && fits(more, chunkShareMax); more *= 2) {
+        if (timeWith(more) < timeWith(best)) best = more;
+    }
     for (let fewer = rows / 2; fewer >= chunkRowsGood; fewer /= 2) {
         if (timeWith(fewer) < timeWith(best)) best = fewer;
     }
@@ -209,15 +225,28 @@ function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnTy
 }
 
 /** All sizes but those of spilled rows. */
-function sizesOf(request: SizeRequest): OutOfCoreSizes {
+function sizesWith(request: SizeRequest, radixBits: number): OutOfCoreSizes {
     const sizes: OutOfCoreSizes = {
-        radixBits: chooseRadixBits(request),
+        radixBits,
         pageRows: choosePageRows(request),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
         ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         filterWords: request.filter.words
     };
     return withPages(request, withChunks(sizes, chooseChunkRows(request, sizes)));
+}
+
+/** As few partitions as may be, or more where the index has no room for one of them and that costs less. */
+function sizesOf(request: SizeRequest): OutOfCoreSizes {
+    const [first = 0, ...more] = radixBitsToTry(request);
+    let best = sizesWith(request, first);
+    for (const radixBits of more) {
+        if (probeReads(request.buildRows, best, request.shape) === 1) break;
+        const next = attempt(() => sizesWith(request, radixBits));
+        if (next instanceof NotOnDevice) break;
+        if (chunksMs(request, next) < chunksMs(request, best)) best = next;
+    }
+    return best;
 }
 
 /** Sizes of a join out of core; throws NotOnDevice where GPU or host memory is too little. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import { indexRows, marksProbeRows } from "./device-bytes.js";
 
 /** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/out_of_core/out_of_core_policy.hpp). */
 const groupChunks = 4;
@@ -10,6 +11,14 @@ const groupChunks = 4;
  * as many bytes in pieces of 4 MiB, 0.03 us each, and the host, which is ahead of it, 0.4 us each: between the two.
  */
 const copyStartMs = 0.0002;
+
+/**
+ * The same for small ones. H200, 2^26 x 2^26 rows in 64 MiB of GPU memory: about 0.2 million copies of 3 KB and 3
+ * million of 1 KB took 0.25 to 0.5 and 5.3 s more than their bytes and kernels are expected to, 1 to 2 us each
+ * (gpu-queries-out-of-core-large.json of 4b49ffd). What copies of 4 to 64 KiB take has not been measured.
+ */
+const smallCopyStartMs = 0.002;
+const smallCopyBytes = 4 * 1024;
 
 /**
  * What a chunk and its kernels take beside its bytes, the more of a probe chunk the more rows are looked up as they
@@ -40,20 +49,50 @@ function spilledShareOf({ residentPartitions, radixBits }: OutOfCoreSizes): numb
 }
 
 /**
- * Copies that bring spilled rows back: of what a chunk spilled, one for each group of partitions that are joined
- * together, whose build rows are as many as some chunks and as the pages hold.
+ * How often the probe rows of a spilled partition come back: once for each part of its build rows that the index has
+ * room for (plan_slice in cuda/out_of_core/spilled_join.cu), and once more for marked ones. Partitions differ by about
+ * the square root of their rows: where those are just what the index holds, every other one is cut once more.
  */
-export function copiesBack(rows: SideRows, sizes: OutOfCoreSizes): number {
-    const { chunkRows, pages, pageRows } = sizes;
-    const spilledShare = spilledShareOf(sizes);
+export function probeReads(
+    buildRows: number,
+    sizes: OutOfCoreSizes,
+    shape: Pick<OutOfCoreShape, "emit" | "keepUnmatchedProbe">
+): number {
+    const partitionRows = buildRows / 2 ** sizes.radixBits;
+    const deviation = Math.sqrt(partitionRows);
+    const readsOf = (rows: number): number => {
+        const parts = Math.ceil(Math.max(1, rows) / Math.max(1, indexRows(sizes)));
+        return parts > 1 && marksProbeRows(shape) ? parts + 1 : parts;
+    };
+    return (readsOf(partitionRows - deviation) + readsOf(partitionRows + deviation)) / 2;
+}
+
+/** What of spilled rows comes back how. */
+interface WayBack {
+    readonly rows: SideRows;
+    /** Packed bytes of spilled rows, each counted once. */
+    readonly spilled: SideRows;
+    /** Of the probe rows. */
+    readonly reads: number;
+}
+
+/**
+ * Copies that bring spilled rows back: of what a chunk spilled, one for each group of partitions that are joined
+ * together, whose build rows are as many as some chunks and as the pages hold, and at least a partition.
+ */
+export function copiesBack({ rows, reads }: Pick<WayBack, "rows" | "reads">, sizes: OutOfCoreSizes): number {
+    const { chunkRows, pages, pageRows, radixBits, residentPartitions } = sizes;
     const groupRows = Math.max(1, Math.min(groupChunks * chunkRows, pages * pageRows));
-    const groups = Math.ceil((rows.build * spilledShare) / groupRows);
+    const groups = Math.ceil((rows.build * spilledShareOf(sizes)) / groupRows);
     const chunks = chunksOf(rows, sizes);
-    return groups * (chunks.build + chunks.probe);
+    return Math.min(groups, 2 ** radixBits - residentPartitions) * (chunks.build + chunks.probe * reads);
 }
 
 /** What spilled rows take on their way back beside their bytes: the start of copies, and of kernels that join them. */
-export function backStartMs(rows: SideRows, sizes: OutOfCoreSizes): number {
-    const { build, probe } = chunksOf(rows, sizes);
-    return copiesBack(rows, sizes) * copyStartMs + (build + probe) * spilledShareOf(sizes) * chunkBackMs;
+export function backStartMs(back: WayBack, sizes: OutOfCoreSizes): number {
+    const { build, probe } = chunksOf(back.rows, sizes);
+    const copies = copiesBack(back, sizes);
+    const bytes = back.spilled.build + back.spilled.probe * back.reads;
+    const startMs = bytes < copies * smallCopyBytes ? smallCopyStartMs : copyStartMs;
+    return copies * startMs + (build + probe * back.reads) * spilledShareOf(sizes) * chunkBackMs;
 }

@@ -8,7 +8,7 @@ import { layoutOf, type InputJoin, type JoinFacts } from "./join-layout.js";
 import { packedRowBytes, predictOutOfCore, type JoinLoad } from "./predict.js";
 import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
 import { expectedOnDisk } from "./spill.js";
-import { backStartMs, chunksOf } from "./spilled-copies.js";
+import { backStartMs, chunksOf, probeReads } from "./spilled-copies.js";
 
 /** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
 const usualRadixBits = 8;
@@ -29,12 +29,14 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
     const sizes = chooseSizes(request);
     const spilled = spilledBytes(request, sizes);
     const rows = { build: request.buildRows, probe: request.probeRows };
+    const reads = probeReads(rows.build, sizes, request.shape);
     const predicted = predictOutOfCore({
         ...load,
         spilled,
         onDisk: expectedOnDisk(spilled, sizes),
         chunks: chunksOf(rows, sizes),
-        backStartMs: backStartMs(rows, sizes),
+        probeReads: reads,
+        backStartMs: backStartMs({ rows, spilled, reads }, sizes),
         droppedRows: request.probeRows * filter.droppedShare,
         residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits)
     });

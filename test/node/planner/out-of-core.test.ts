@@ -150,11 +150,12 @@ test("copies bring back what each chunk spilled of each group of partitions", ()
     const sizes = { ...stageOf(queryOf([manyRows, manyRows]), gibibyte).sizes, chunkRows: 2 ** 20, radixBits: 9 };
     const rows = { build: 2 ** 29, probe: 2 ** 30 };
     const ample = { ...sizes, pageRows: 2 ** 12, pages: 2 ** 20, residentPartitions: 128 };
-    expect(copiesBack(rows, ample)).toBe(((2 ** 29 * 0.75) / 2 ** 22) * (2 ** 9 + 2 ** 10));
+    expect(copiesBack({ rows, reads: 1 }, ample)).toBe(((2 ** 29 * 0.75) / 2 ** 22) * (2 ** 9 + 2 ** 10));
     // Pages hold less than four chunks.
-    expect(copiesBack(rows, { ...ample, pages: 2 ** 9 })).toBe(((2 ** 29 * 0.75) / 2 ** 21) * (2 ** 9 + 2 ** 10));
-    expect(copiesBack(rows, { ...ample, residentPartitions: 512 })).toBe(0);
-    expect(copiesBack({ build: 0, probe: 0 }, { ...ample, pages: 0 })).toBe(0);
+    const few = { ...ample, pages: 2 ** 9 };
+    expect(copiesBack({ rows, reads: 1 }, few)).toBe(((2 ** 29 * 0.75) / 2 ** 21) * (2 ** 9 + 2 ** 10));
+    expect(copiesBack({ rows, reads: 1 }, { ...ample, residentPartitions: 512 })).toBe(0);
+    expect(copiesBack({ rows: { build: 0, probe: 0 }, reads: 1 }, { ...ample, pages: 0 })).toBe(0);
 });
 
 describe("columns that do not cross the link", () => {
