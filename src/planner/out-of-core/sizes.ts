@@ -75,16 +75,16 @@ export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): {
     return { chunks: (sizes.chunkSlots + spareSlots) * chunk, results: (sizes.resultSlots + spareSlots) * result };
 }
 
-/** From what partitions should be at most on, as far as memory for more of them goes. */
-function radixBitsToTry({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest): number[] {
+/** The fewest bits with which partitions are small enough, and how few and many there may be where that does not fit. */
+function radixBitsOf({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest) {
     const [least, most] = radixBitsRange;
-    if (debug.radixBits !== undefined) return [Math.min(debug.radixBits, most)];
+    const forced = debug.radixBits === undefined ? undefined : Math.min(debug.radixBits, most);
+    if (forced !== undefined) return { least: forced, usual: forced, most: forced };
     const bytesMax = Math.max(1, Math.min(sortedPartitionBytes(blockBytes), limitBytes / 16));
     const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
     const wanted = Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax));
     const bitsMax = Math.min(most, Math.max(least, affordable));
-    const first = clamp(wanted, least, bitsMax);
-    return Array.from({ length: bitsMax - first + 1 }, (_, more) => first + more);
+    return { least, usual: clamp(wanted, least, bitsMax), most: bitsMax };
 }
 
 /** Few, since each partition wastes half a page. */
@@ -158,7 +158,9 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     let best = rows;
     const cutsPartitions = probeReads(buildRows, withPages(request, withChunks(sizes, rows)), shape) > 1;
     for (let more = 2 * rows; cutsPartitions && more <= most && fits(more, chunkShareMax); more *= 2) {
-        if (timeWith(more) < timeWith(best)) best = more;
+        const ms = attempt(() => timeWith(more));
+        if (ms instanceof NotOnDevice) break;
+        if (ms < timeWith(best)) best = more;
     }
     for (let fewer = rows / 2; fewer >= chunkRowsGood; fewer /= 2) {
         if (timeWith(fewer) < timeWith(best)) best = fewer;
@@ -236,13 +238,20 @@ function sizesWith(request: SizeRequest, radixBits: number): OutOfCoreSizes {
     return withPages(request, withChunks(sizes, chooseChunkRows(request, sizes)));
 }
 
-/** As few partitions as may be, or more where the index has no room for one of them and that costs less. */
+/**
+ * As few partitions as may be, or more where the index has no room for one of them and that costs less. Fewer where
+ * that many have no room for their buffers: then a limit that an error names suffices, though more is affordable in it.
+ */
 function sizesOf(request: SizeRequest): OutOfCoreSizes {
-    const [first = 0, ...more] = radixBitsToTry(request);
-    let best = sizesWith(request, first);
-    for (const radixBits of more) {
+    const { least, usual, most } = radixBitsOf(request);
+    const sizesOrNot = (radixBits: number) => attempt(() => sizesWith(request, radixBits));
+    let found = sizesOrNot(usual);
+    for (let bits = usual - 1; found instanceof NotOnDevice && bits >= least; --bits) found = sizesOrNot(bits);
+    if (found instanceof NotOnDevice) throw found;
+    let best = found;
+    for (let bits = best.radixBits + 1; bits <= most; ++bits) {
         if (probeReads(request.buildRows, best, request.shape) === 1) break;
-        const next = attempt(() => sizesWith(request, radixBits));
+        const next = sizesOrNot(bits);
         if (next instanceof NotOnDevice) break;
         if (chunksMs(request, next) < chunksMs(request, best)) best = next;
     }

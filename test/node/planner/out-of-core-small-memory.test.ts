@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins out of core in so little GPU memory that partitions are larger than what can be indexed at once: what plans say
 // of it, and what they do about it.
-import { Int64 } from "apache-arrow";
+import { Int16, Int32, Int64, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreSizes, OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
@@ -11,6 +11,7 @@ import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { backStartMs, copiesBack, probeReads } from "../../../src/planner/out-of-core/spilled-copies.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
+import { Random } from "../../support/random.js";
 
 const mebibyte = 2 ** 20;
 const rows = 2 ** 26;
@@ -124,5 +125,34 @@ test("no plan is slower in more memory by what it reads again", () => {
                 before = predictedMs;
             }
         }
+    }
+});
+
+test("whatever the rows and the limit, a plan keeps to it, or the limit that an error names suffices", () => {
+    const types = [new Int64(), new Int32(), new Int16()];
+    for (let seed = 1; seed <= 300; ++seed) {
+        const random = new Random(seed);
+        const rowsOf = Math.floor(2 ** (14 + 19 * random.unit()));
+        const columns = (): Record<string, DataType> =>
+            Object.fromEntries(Array.from({ length: random.below(4) }, (_, i) => [`v${i}`, random.pick(types)]));
+        const key = random.pick([new Int64(), new Int32()]);
+        const [left, right] = ["l", "r"].map((name) => inputNode({ k: key, ...columns() }, { rows: rowsOf, name }));
+        const type = random.pick(["inner", "left", "right", "full", "semi", "anti"]);
+        const root = join(left!, right!, { on: "k", type, hints: { buildSide: random.pick(["left", "right"]) } });
+        const sink = random.pick(["count", "batches", "table"] as const);
+        const query = planQueryOf(root, { budgetBytes: 2 ** 40, threads: 16, sink });
+        const limit = Math.floor(2 ** (24 + 8 * random.unit()));
+        const planned = (limitBytes: number) => planOutOfCore(query, planQuery(query), limitBytes);
+        const what = `seed ${seed}: ${type} of ${rowsOf} rows in ${limit} bytes, ${sink}`;
+        const first = planned(limit);
+        const isTooLittle = first instanceof NotOnDevice;
+        if (isTooLittle) expect(first.leastBytes, `${what}: ${first.reason}`).toBeGreaterThan(limit);
+        const limitBytes = isTooLittle ? first.leastBytes! : limit;
+        const plan = isTooLittle ? planned(limitBytes) : first;
+        if (plan instanceof NotOnDevice) throw new Error(`${what}: ${plan.reason}`);
+        const { sizes, predicted, deviceBytes } = plan.stages[0] as OutOfCoreStage;
+        expect(deviceBytes, what).toBeLessThanOrEqual(limitBytes);
+        expect(sizes.pages * sizes.pageRows, what).toBeGreaterThan(sizes.chunkRows);
+        expect(predicted.h2dBytes, what).toBeGreaterThanOrEqual(predicted.spilledBytes);
     }
 });
