@@ -2,6 +2,7 @@
 import type { DebugKnobs } from "../../model/debug-knobs.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../plan/out-of-core-group-stage.js";
+import { attempt, NotOnDevice } from "../device-support.js";
 import {
     groupChunkBytes,
     groupDeviceBytes,
@@ -73,14 +74,16 @@ function heldRows({ rows, groups }: GroupSizeRequest): number {
     return Math.min(rows, rowsPerGroupMax * groups);
 }
 
-function chooseRadixBits(request: GroupSizeRequest): number {
+/** The fewest bits with which partitions are small enough, and how few there may be where that many do not fit. */
+function radixBitsOf(request: GroupSizeRequest) {
     const { shape, limitBytes, debug } = request;
     const [least, most] = radixBitsRange;
-    if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
+    const forced = debug.radixBits === undefined ? undefined : Math.min(debug.radixBits, most);
+    if (forced !== undefined) return { least: forced, usual: forced };
     const bytesMax = Math.max(1, (limitBytes * mergeShare) / 5 / partitionsPerMerge);
     const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
     const wanted = Math.ceil(Math.log2(Math.max(1, (heldRows(request) * partialRowBytes(shape)) / bytesMax)));
-    return clamp(wanted, least, Math.min(most, Math.max(least, affordable)));
+    return { least, usual: clamp(wanted, least, Math.min(most, Math.max(least, affordable))) };
 }
 
 function choosePageRows({ shape, limitBytes }: GroupSizeRequest, chunkRows: number | undefined): number {
@@ -178,9 +181,9 @@ function chooseSpillSizes(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes)
 }
 
 /** All sizes but those of spilled rows. */
-function sizesOf(request: GroupSizeRequest): OutOfCoreGroupSizes {
+function sizesWith(request: GroupSizeRequest, radixBits: number): OutOfCoreGroupSizes {
     let sizes: OutOfCoreGroupSizes = {
-        radixBits: chooseRadixBits(request),
+        radixBits,
         pageRows: choosePageRows(request, request.debug.chunkRows),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, mergeRows: 0 },
         ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
@@ -189,6 +192,20 @@ function sizesOf(request: GroupSizeRequest): OutOfCoreGroupSizes {
     sizes = withChunks(sizes, chooseChunkRows(request, sizes));
     sizes = { ...sizes, mergeRows: chooseMergeRows(request, sizes) };
     return { ...sizes, pages: choosePages(request, sizes) };
+}
+
+/**
+ * With fewer partitions where the usual number has no room for its buffers: then a limit that an error names suffices,
+ * though more partitions are affordable in it.
+ */
+function sizesOf(request: GroupSizeRequest): OutOfCoreGroupSizes {
+    const { least, usual } = radixBitsOf(request);
+    let found = attempt(() => sizesWith(request, usual));
+    for (let bits = usual - 1; found instanceof NotOnDevice && bits >= least; --bits) {
+        found = attempt(() => sizesWith(request, bits));
+    }
+    if (found instanceof NotOnDevice) throw found;
+    return found;
 }
 
 /** Sizes of a group-by out of core; throws NotOnDevice where GPU or host memory is too little. */

@@ -11,6 +11,7 @@ import { partialRowBytes } from "../../../src/planner/out-of-core/group-device-b
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { group, inputNode, join, planQueryOf, type InputShape } from "../../support/planning.js";
+import { Random } from "../../support/random.js";
 
 const gibibyte = 2 ** 30;
 const columns: Record<string, DataType> = { k: new Int64(), v: new Int64() };
@@ -156,4 +157,31 @@ test("explain has the path, what is under way at once and the second pass", () =
     );
     expect(text).toMatch(/4 streams \(chunks in, .*, results out\), 3 chunk slots$/m);
     expect(JSON.parse(JSON.stringify(plan)).stages[0]).toMatchObject({ path, work });
+});
+
+test("whatever the rows and the limit, a plan keeps to it, or the limit that an error names suffices", () => {
+    const values = [new Int64(), new Int32(), new Int16(), new Float64()];
+    for (let seed = 1; seed <= 300; ++seed) {
+        const random = new Random(seed);
+        const rows = Math.floor(2 ** (14 + 19 * random.unit()));
+        const root = group(
+            inputNode({ k: random.pick([new Int64(), new Int32()]), v: random.pick(values) }, { rows }),
+            {
+                ...sumAndCount,
+                hints: { groups: Math.ceil(rows ** random.unit()) }
+            }
+        );
+        const sink = random.pick(["count", "batches", "table"] as const);
+        const query = planQueryOf(root, { budgetBytes: 2 ** 40, threads: 16, sink });
+        const limit = Math.floor(2 ** (24 + 8 * random.unit()));
+        const what = `seed ${seed}: ${rows} rows in ${limit} bytes, ${sink}`;
+        const first = planOf(query, limit);
+        const isTooLittle = first instanceof NotOnDevice;
+        if (isTooLittle) expect(first.leastBytes, `${what}: ${first.reason}`).toBeGreaterThan(limit);
+        const limitBytes = isTooLittle ? first.leastBytes! : limit;
+        const plan = isTooLittle ? planOf(query, limitBytes) : first;
+        if (plan instanceof NotOnDevice) throw new Error(`${what}: ${plan.reason}`);
+        const { deviceBytes } = plan.stages[0] as OutOfCoreGroupStage;
+        expect(deviceBytes, what).toBeLessThanOrEqual(limitBytes);
+    }
 });
