@@ -75,7 +75,7 @@ export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): {
     return { chunks: (sizes.chunkSlots + spareSlots) * chunk, results: (sizes.resultSlots + spareSlots) * result };
 }
 
-/** The fewest bits with which partitions are small enough, and how few and many there may be where that does not fit. */
+/** The fewest bits with which partitions are small enough; how few and many there may be where that does not fit. */
 function radixBitsOf({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest) {
     const [least, most] = radixBitsRange;
     const forced = debug.radixBits === undefined ? undefined : Math.min(debug.radixBits, most);
