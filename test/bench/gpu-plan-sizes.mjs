@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of a join beyond GPU memory as plans of queries have them (src/planner/out-of-core), for runs of the benchmark
 // with the option `sizes: plan`. Without it spillway_gpu_bench chooses, which takes nothing but the program; both weigh
-// chunks, copies and pages alike. Needs dist/ and the packages that it imports.
+// chunks, copies and pages alike, but for partitions in parts. Needs dist/ and the packages that it imports.
 import { BuildFailure } from "../../scripts/steps/step.mjs";
 
-const usualRadixBits = 9;
 const hostBytes = 2 ** 40; // of which nothing is taken: chunks and spilled rows have what they need
 
 async function planner() {
     try {
-        const [{ chooseSizes }, { loadProfile }] = await Promise.all([
+        const modules = await Promise.all([
             import("../../dist/planner/out-of-core/sizes.js"),
+            import("../../dist/planner/out-of-core/predict.js"),
             import("../../dist/machine/profile.js")
         ]);
-        return { chooseSizes, profile: loadProfile() };
+        return Object.assign({}, ...modules);
     } catch (error) {
         if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
         throw new BuildFailure(`Sizes of plans take the compiled planner (${error.message}): npm run build.`, 2);
@@ -32,19 +32,19 @@ function shapeOf({ key_bytes: keyBytes, payload_bytes, result }) {
     };
 }
 
-/** A query knows the range of its keys, which are dense here, and nothing of its other columns. */
-function packedBytes({ key_bytes, payload_bytes, build_rows }, side) {
-    const keyBits = Math.min(8 * key_bytes - usualRadixBits, Math.ceil(Math.log2(Math.max(2, build_rows))));
-    return keyBits / 8 + payload_bytes[side].reduce((sum, width) => sum + width, 0);
-}
-
 /** Options of spillway_gpu_bench that say all sizes of the workload's plan. */
 export async function planSizes(workload) {
-    const { chooseSizes, profile } = await planner();
+    const { chooseSizes, loadProfile, packedRowBytes, usualRadixBits } = await planner();
+    const profile = loadProfile();
+    const shape = shapeOf(workload);
+    // A query knows the range of its keys, which are dense here, and nothing of its other columns.
+    const layout = { join: shape, keys: "packed", build: { columns: [] }, probe: { columns: [] } };
+    const keys = { min: 0n, max: BigInt(Math.max(1, workload.build_rows) - 1) };
+    const packed = (side) => packedRowBytes(layout, side, usualRadixBits, keys);
     const sizes = chooseSizes({
-        shape: shapeOf(workload),
+        shape,
         ...{ buildRows: workload.build_rows, probeRows: workload.probe_rows },
-        packedBytes: { build: packedBytes(workload, "build"), probe: packedBytes(workload, "probe") },
+        packedBytes: { build: packed("build"), probe: packed("probe") },
         ...{ limitBytes: workload.memory_limit_bytes, hostBytes, sparing: false },
         filter: { words: 0, droppedShare: 0 },
         ...{ linkBytesPerMs: profile.deviceCopyInBytesPerMs, blockBytes: profile.deviceBlockBytes, debug: {} }

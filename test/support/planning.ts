@@ -10,6 +10,8 @@ import { QueryRunner } from "../../src/runtime/query-runner.js";
 import { joinNode } from "../../src/runtime/join.js";
 import { groupNode } from "../../src/runtime/group-by.js";
 import type { InputInfo, JoinNode, GroupNode, LogicalColumn, LogicalNode } from "../../src/plan/logical.js";
+import type { Plan } from "../../src/plan/plan.js";
+import { NotOnDevice } from "../../src/planner/device-support.js";
 import type { PlanQuery } from "../../src/planner/plan-query.js";
 
 export const machine: MachineInfo = machineInfo({
@@ -97,4 +99,22 @@ export function planQueryOf(root: LogicalNode, more: Partial<PlanQuery> & { debu
         debug: {},
         ...more
     };
+}
+
+/**
+ * The plan that `planned` makes of a limit of GPU memory; where that is too little, of the limit that the reason names,
+ * which has to suffice.
+ */
+export function planWithNamedLimit(
+    planned: (limitBytes: number) => Plan | NotOnDevice,
+    limitBytes: number,
+    what: string
+): { plan: Plan; limitBytes: number } {
+    const first = planned(limitBytes);
+    if (!(first instanceof NotOnDevice)) return { plan: first, limitBytes };
+    const named = first.leastBytes;
+    if (named === undefined || named <= limitBytes) throw new Error(`${what}: ${first.reason}`);
+    const plan = planned(named);
+    if (plan instanceof NotOnDevice) throw new Error(`${what}, then in ${named}: ${plan.reason}`);
+    return { plan, limitBytes: named };
 }

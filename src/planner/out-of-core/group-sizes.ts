@@ -2,7 +2,6 @@
 import type { DebugKnobs } from "../../model/debug-knobs.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../plan/out-of-core-group-stage.js";
-import { attempt, NotOnDevice } from "../device-support.js";
 import {
     groupChunkBytes,
     groupDeviceBytes,
@@ -12,6 +11,7 @@ import {
     type GroupSpec
 } from "./group-device-bytes.js";
 import { mostPages } from "./pages.js";
+import { radixBitsFor, withBitsThatFit, type RadixBits } from "./radix-bits.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
 
 const kibibyte = 1024;
@@ -21,9 +21,6 @@ const mebibyte = 1024 * kibibyte;
 const spareSlots = 2;
 const chunkSlots = 3;
 const resultSlots = 2;
-const radixBitsRange = [5, 12] as const;
-const bytesPerPartition = 18 * kibibyte;
-const partitionsShare = 1 / 8;
 const chunkBytesMax = 64 * mebibyte;
 const chunkRowsGood = 2 ** 20;
 const chunkRowsSmall = 2 ** 18;
@@ -74,16 +71,11 @@ function heldRows({ rows, groups }: GroupSizeRequest): number {
     return Math.min(rows, rowsPerGroupMax * groups);
 }
 
-/** The fewest bits with which partitions are small enough, and how few there may be where that many do not fit. */
-function radixBitsOf(request: GroupSizeRequest) {
+function radixBitsOf(request: GroupSizeRequest): RadixBits {
     const { shape, limitBytes, debug } = request;
-    const [least, most] = radixBitsRange;
-    const forced = debug.radixBits === undefined ? undefined : Math.min(debug.radixBits, most);
-    if (forced !== undefined) return { least: forced, usual: forced };
     const bytesMax = Math.max(1, (limitBytes * mergeShare) / 5 / partitionsPerMerge);
-    const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
     const wanted = Math.ceil(Math.log2(Math.max(1, (heldRows(request) * partialRowBytes(shape)) / bytesMax)));
-    return { least, usual: clamp(wanted, least, Math.min(most, Math.max(least, affordable))) };
+    return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
 
 function choosePageRows({ shape, limitBytes }: GroupSizeRequest, chunkRows: number | undefined): number {
@@ -194,18 +186,8 @@ function sizesWith(request: GroupSizeRequest, radixBits: number): OutOfCoreGroup
     return { ...sizes, pages: choosePages(request, sizes) };
 }
 
-/**
- * With fewer partitions where the usual number has no room for its buffers: then a limit that an error names suffices,
- * though more partitions are affordable in it.
- */
 function sizesOf(request: GroupSizeRequest): OutOfCoreGroupSizes {
-    const { least, usual } = radixBitsOf(request);
-    let found = attempt(() => sizesWith(request, usual));
-    for (let bits = usual - 1; found instanceof NotOnDevice && bits >= least; --bits) {
-        found = attempt(() => sizesWith(request, bits));
-    }
-    if (found instanceof NotOnDevice) throw found;
-    return found;
+    return withBitsThatFit(radixBitsOf(request), (radixBits) => sizesWith(request, radixBits));
 }
 
 /** Sizes of a group-by out of core; throws NotOnDevice where GPU or host memory is too little. */

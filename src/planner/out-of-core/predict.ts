@@ -43,6 +43,9 @@ export interface LinkLoad extends JoinLoad {
 const nsPerMs = 1e6;
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
+/** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
+export const usualRadixBits = 8;
+
 /**
  * Mean bytes of a packed row: of the key the bits in which its values differ (or all but those that the partition
  * tells, where that is less), of row numbers those in which they differ inside of a chunk, of the other columns all,

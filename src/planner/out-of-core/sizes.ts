@@ -6,6 +6,7 @@ import { attempt, NotOnDevice } from "../device-support.js";
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
 import { noFilter, type FilterDraft } from "./filter.js";
 import { mostPages } from "./pages.js";
+import { radixBitsFor, withBitsThatFit, type RadixBits } from "./radix-bits.js";
 import { sortedPartitionBytes } from "./shared-memory.js";
 import { chooseSpill, spillBytesMax } from "./spill.js";
 import { backStartMs, chunksOf, chunkStartMs, probeReads } from "./spilled-copies.js";
@@ -17,11 +18,6 @@ const mebibyte = 1024 * kibibyte;
 const spareSlots = 2;
 const chunkSlots = 3;
 const resultSlots = 2;
-
-const radixBitsRange = [5, 12] as const;
-/** What a partition takes for itself: gaps in chunks and packed runs, lists, counters, extremes of its fields. */
-const bytesPerPartition = 18 * kibibyte;
-const partitionsShare = 1 / 8;
 
 /** A chunk takes 1.2 ms on a link of 55 GB/s; its start takes 15 to 65 us (spilled-copies.ts). */
 const chunkBytesMax = 64 * mebibyte;
@@ -75,16 +71,10 @@ export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): {
     return { chunks: (sizes.chunkSlots + spareSlots) * chunk, results: (sizes.resultSlots + spareSlots) * result };
 }
 
-/** The fewest bits with which partitions are small enough; how few and many there may be where that does not fit. */
-function radixBitsOf({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest) {
-    const [least, most] = radixBitsRange;
-    const forced = debug.radixBits === undefined ? undefined : Math.min(debug.radixBits, most);
-    if (forced !== undefined) return { least: forced, usual: forced, most: forced };
+function radixBitsOf({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest): RadixBits {
     const bytesMax = Math.max(1, Math.min(sortedPartitionBytes(blockBytes), limitBytes / 16));
-    const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
     const wanted = Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax));
-    const bitsMax = Math.min(most, Math.max(least, affordable));
-    return { least, usual: clamp(wanted, least, bitsMax), most: bitsMax };
+    return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
 
 /** Few, since each partition wastes half a page. */
@@ -238,20 +228,13 @@ function sizesWith(request: SizeRequest, radixBits: number): OutOfCoreSizes {
     return withPages(request, withChunks(sizes, chooseChunkRows(request, sizes)));
 }
 
-/**
- * As few partitions as may be, or more where the index has no room for one of them and that costs less. Fewer where
- * that many have no room for their buffers: then a limit that an error names suffices, though more is affordable in it.
- */
+/** As few partitions as may be, or more where the index has no room for one of them and that costs less. */
 function sizesOf(request: SizeRequest): OutOfCoreSizes {
-    const { least, usual, most } = radixBitsOf(request);
-    const sizesOrNot = (radixBits: number) => attempt(() => sizesWith(request, radixBits));
-    let found = sizesOrNot(usual);
-    for (let bits = usual - 1; found instanceof NotOnDevice && bits >= least; --bits) found = sizesOrNot(bits);
-    if (found instanceof NotOnDevice) throw found;
-    let best = found;
-    for (let bits = best.radixBits + 1; bits <= most; ++bits) {
+    const bits = radixBitsOf(request);
+    let best = withBitsThatFit(bits, (radixBits) => sizesWith(request, radixBits));
+    for (let more = best.radixBits + 1; more <= bits.most; ++more) {
         if (probeReads(request.buildRows, best, request.shape) === 1) break;
-        const next = sizesOrNot(bits);
+        const next = attempt(() => sizesWith(request, more));
         if (next instanceof NotOnDevice) break;
         if (chunksMs(request, next) < chunksMs(request, best)) best = next;
     }

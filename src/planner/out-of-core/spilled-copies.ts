@@ -13,8 +13,8 @@ const groupChunks = 4;
 const copyStartMs = 0.0002;
 
 /**
- * The same for small ones. H200, 2^26 x 2^26 rows in 64 MiB of GPU memory: about 0.2 million copies of 3 KB and 3
- * million of 1 KB took 0.25 to 0.5 and 5.3 s more than their bytes and kernels are expected to, 1 to 2 us each
+ * The same for small ones. H200, 2^26 x 2^26 rows in 64 MiB of GPU memory: 0.24 million copies of 3.5 KB and 3 million
+ * of 1.2 KB took 0.24 to 0.51 and 5.9 s more than their bytes and kernels are expected to, 1 to 2 us each
  * (gpu-queries-out-of-core-large.json of 4b49ffd). What copies of 4 to 64 KiB take has not been measured.
  */
 const smallCopyStartMs = 0.002;

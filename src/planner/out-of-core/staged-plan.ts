@@ -5,13 +5,10 @@ import { deviceBytes } from "./device-bytes.js";
 import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
 import { loadOf, sizeRequestOf, type JoinDraft } from "./join-draft.js";
 import { layoutOf, type InputJoin, type JoinFacts } from "./join-layout.js";
-import { packedRowBytes, predictOutOfCore, type JoinLoad } from "./predict.js";
+import { packedRowBytes, predictOutOfCore, usualRadixBits, type JoinLoad } from "./predict.js";
 import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
 import { expectedOnDisk } from "./spill.js";
 import { backStartMs, chunksOf, probeReads } from "./spilled-copies.js";
-
-/** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
-const usualRadixBits = 8;
 
 /** What a filter of the build side's keys would see. */
 function matchOf(node: InputJoin, build: Side, estimator: Estimator) {

@@ -10,7 +10,7 @@ import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { partialRowBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
-import { group, inputNode, join, planQueryOf, type InputShape } from "../../support/planning.js";
+import { group, inputNode, join, planQueryOf, planWithNamedLimit, type InputShape } from "../../support/planning.js";
 import { Random } from "../../support/random.js";
 
 const gibibyte = 2 ** 30;
@@ -175,12 +175,7 @@ test("whatever the rows and the limit, a plan keeps to it, or the limit that an 
         const query = planQueryOf(root, { budgetBytes: 2 ** 40, threads: 16, sink });
         const limit = Math.floor(2 ** (24 + 8 * random.unit()));
         const what = `seed ${seed}: ${rows} rows in ${limit} bytes, ${sink}`;
-        const first = planOf(query, limit);
-        const isTooLittle = first instanceof NotOnDevice;
-        if (isTooLittle) expect(first.leastBytes, `${what}: ${first.reason}`).toBeGreaterThan(limit);
-        const limitBytes = isTooLittle ? first.leastBytes! : limit;
-        const plan = isTooLittle ? planOf(query, limitBytes) : first;
-        if (plan instanceof NotOnDevice) throw new Error(`${what}: ${plan.reason}`);
+        const { plan, limitBytes } = planWithNamedLimit((bytes) => planOf(query, bytes), limit, what);
         const { deviceBytes } = plan.stages[0] as OutOfCoreGroupStage;
         expect(deviceBytes, what).toBeLessThanOrEqual(limitBytes);
     }

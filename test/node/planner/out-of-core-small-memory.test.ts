@@ -10,7 +10,7 @@ import { indexRows } from "../../../src/planner/out-of-core/device-bytes.js";
 import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { backStartMs, copiesBack, probeReads } from "../../../src/planner/out-of-core/spilled-copies.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
-import { inputNode, join, planQueryOf } from "../../support/planning.js";
+import { inputNode, join, planQueryOf, planWithNamedLimit } from "../../support/planning.js";
 import { Random } from "../../support/random.js";
 
 const mebibyte = 2 ** 20;
@@ -144,12 +144,7 @@ test("whatever the rows and the limit, a plan keeps to it, or the limit that an 
         const limit = Math.floor(2 ** (24 + 8 * random.unit()));
         const planned = (limitBytes: number) => planOutOfCore(query, planQuery(query), limitBytes);
         const what = `seed ${seed}: ${type} of ${rowsOf} rows in ${limit} bytes, ${sink}`;
-        const first = planned(limit);
-        const isTooLittle = first instanceof NotOnDevice;
-        if (isTooLittle) expect(first.leastBytes, `${what}: ${first.reason}`).toBeGreaterThan(limit);
-        const limitBytes = isTooLittle ? first.leastBytes! : limit;
-        const plan = isTooLittle ? planned(limitBytes) : first;
-        if (plan instanceof NotOnDevice) throw new Error(`${what}: ${plan.reason}`);
+        const { plan, limitBytes } = planWithNamedLimit(planned, limit, what);
         const { sizes, predicted, deviceBytes } = plan.stages[0] as OutOfCoreStage;
         expect(deviceBytes, what).toBeLessThanOrEqual(limitBytes);
         expect(sizes.pages * sizes.pageRows, what).toBeGreaterThan(sizes.chunkRows);

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+import { clamp } from "../../model/sizes.js";
+import { attempt, NotOnDevice } from "../device-support.js";
+
+const [bitsMin, bitsMax] = [5, 12] as const;
+/** What a partition takes for itself: gaps in chunks and packed runs, lists, counters, extremes of its fields. */
+const bytesPerPartition = 18 * 1024;
+const partitionsShare = 1 / 8;
+
+export interface RadixBits {
+    /** As few as there may be where the usual number does not fit. */
+    readonly least: number;
+    readonly usual: number;
+    readonly most: number;
+}
+
+/** `wanted` bits make partitions small enough; a limit of GPU memory affords so many; `forced`: the knob. */
+export function radixBitsFor(wanted: number, limitBytes: number, forced: number | undefined): RadixBits {
+    if (forced !== undefined) {
+        const bits = Math.min(forced, bitsMax);
+        return { least: bits, usual: bits, most: bits };
+    }
+    const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
+    const most = clamp(affordable, bitsMin, bitsMax);
+    return { least: bitsMin, usual: clamp(wanted, bitsMin, most), most };
+}
+
+/**
+ * What is made with the usual number of bits, or with fewer where the buffers of as many partitions have no room. So a
+ * limit that an error names suffices, though more partitions would be affordable in it. Throws NotOnDevice where the
+ * fewest do not fit.
+ */
+export function withBitsThatFit<T>({ least, usual }: RadixBits, make: (radixBits: number) => T): T {
+    for (let bits = usual; bits > least; --bits) {
+        const made = attempt(() => make(bits));
+        if (!(made instanceof NotOnDevice)) return made;
+    }
+    return make(least);
+}
