@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "coherent_join/coherent_policy.hpp"
-#include "coherent_join/urgent_stream.hpp"
 #include "device/device.hpp"
 #include "out_of_core/copy_rows.hpp"
 
@@ -42,7 +41,7 @@ class RowGatherer {
     Device& device_;
     const uint32_t grid_;
     const uint64_t shared_bytes_;
-    UrgentStream stream_;
+    Stream stream_{StreamPriority::kUrgent};
     Event joint_;
     PhaseTimer timer_;
     std::array<Slot, kUnitsAhead + 1> slots_;

@@ -8,7 +8,6 @@
 #include "coherent_join/coherent_shape.hpp"
 #include "coherent_join/far_side.hpp"
 #include "coherent_join/region_places.hpp"
-#include "coherent_join/urgent_stream.hpp"
 #include "hash_join/region_sums.hpp"
 #include "out_of_core/parcels.hpp"
 #include "radix_partition/split_regions.hpp"
@@ -81,7 +80,7 @@ class SecondPassStage {
     RegionPlaces regions_;
     Allocation split_rows_;  // kSecondPassSlots groups of both sides
     RegionSums sums_;
-    UrgentStream stream_;
+    Stream stream_{StreamPriority::kUrgent};
     Event joint_;
     std::array<Event, kSecondPassSlots> split_;
     PhaseTimer split_timer_;

@@ -46,8 +46,12 @@ double Event::milliseconds_since(const Event& start) const {
     return static_cast<double>(milliseconds);
 }
 
-Stream::Stream() {
-    SPILLWAY_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+Stream::Stream(StreamPriority priority) {
+    int least = 0;
+    int greatest = 0;
+    SPILLWAY_CUDA_CHECK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    const int wanted = priority == StreamPriority::kUrgent ? greatest : least;
+    SPILLWAY_CUDA_CHECK(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, wanted));
 }
 
 Stream::~Stream() {

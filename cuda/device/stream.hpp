@@ -33,10 +33,14 @@ class Event {
     cudaEvent_t event_ = nullptr;
 };
 
+// kUrgent: the highest that there is. A kernel of few blocks would else wait until the last block of a large one that
+// was launched before it has begun.
+enum class StreamPriority { kUsual, kUrgent };
+
 // Its work does not wait for the legacy default stream. Made on the current device.
 class Stream {
   public:
-    Stream();
+    explicit Stream(StreamPriority priority = StreamPriority::kUsual);
     ~Stream();  // does not wait: the work on it goes on
     Stream(Stream&& other) noexcept;
     Stream& operator=(Stream&& other) noexcept;

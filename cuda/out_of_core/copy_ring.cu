@@ -18,7 +18,7 @@ namespace {
 #endif
 
 // One call for all. false: the driver has none.
-bool copy_batch(const CopyRing::Copies& copies, cudaStream_t stream) {
+bool copy_batch(const CopyPieces& copies, cudaStream_t stream) {
 #if SPILLWAY_CUDA_BATCHED_COPIES
     cudaMemcpyAttributes attributes{};
     attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
@@ -26,7 +26,7 @@ bool copy_batch(const CopyRing::Copies& copies, cudaStream_t stream) {
     const std::vector<const void*> to(copies.to.begin(), copies.to.end());
     const cudaError_t status =
         cudaMemcpyBatchAsync(const_cast<const void**>(to.data()), const_cast<const void**>(copies.from.data()),
-                             copies.bytes.data(), copies.bytes.size(), &attributes, &first, 1, stream);
+                             copies.bytes.data(), copies.count(), &attributes, &first, 1, stream);
     if (status == cudaErrorNotSupported || status == cudaErrorCallRequiresNewerDriver) {
         discard(status);
         return false;
@@ -46,7 +46,9 @@ bool copy_batch(const CopyRing::Copies& copies, cudaStream_t stream) {
 CopyRing::CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes)
     : device_(device),
       slot_bytes_(slot_bytes),
-      can_batch_(SPILLWAY_CUDA_BATCHED_COPIES != 0 && device.staging().placement() == HostPlacement::kPinned) {
+      stream_(StreamPriority::kUrgent),
+      pinned_(device.staging().placement() == HostPlacement::kPinned),
+      can_batch_(SPILLWAY_CUDA_BATCHED_COPIES != 0 && pinned_) {
     if (slots < 2) throw Error(ErrorCode::kInvalid, "a ring of chunks has two slots at least");
     slots_.resize(slots);
     for (Slot& slot : slots_) slot.memory = device.memory().allocate(slot_bytes, "chunks on their way");
@@ -76,13 +78,12 @@ void CopyRing::copy(uint32_t slot, uint64_t offset, const void* from, uint64_t b
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(data(slot) + offset, from, bytes, cudaMemcpyDefault, stream_.get()));
 }
 
-void CopyRing::copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes) {
+void CopyRing::copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool from_host) {
     if (bytes == 0) return;
     count(offset, bytes);
-    together_.to.push_back(data(slot) + offset);
-    together_.from.push_back(from);
-    together_.bytes.push_back(bytes);
-    if (together_.bytes.size() >= kCopiesTogether) enqueue_together();
+    together_.add(data(slot) + offset, from, bytes, from_host && pinned_);
+    const uint64_t most = together_.are_small() ? kSmallPiecesTogether : kCopiesTogether;
+    if (together_.count() >= most) enqueue_together();
 }
 
 void CopyRing::count(uint64_t offset, uint64_t bytes) {
@@ -91,14 +92,15 @@ void CopyRing::count(uint64_t offset, uint64_t bytes) {
 }
 
 void CopyRing::enqueue_together() {
-    const Copies copies = std::exchange(together_, {});
-    if (copies.bytes.empty()) return;
+    const CopyPieces copies = std::exchange(together_, {});
+    if (copies.count() == 0) return;
     device_.make_current();
-    if (can_batch_ && copies.bytes.size() > 1) {
+    if (copies.are_small() && can_gather(copies)) return gather_pieces(copies, stream_.get());
+    if (can_batch_ && copies.count() > 1) {
         can_batch_ = copy_batch(copies, stream_.get());
         if (can_batch_) return;
     }
-    for (size_t i = 0; i < copies.bytes.size(); ++i) {
+    for (size_t i = 0; i < copies.count(); ++i) {
         SPILLWAY_CUDA_CHECK(
             cudaMemcpyAsync(copies.to[i], copies.from[i], copies.bytes[i], cudaMemcpyDefault, stream_.get()));
     }

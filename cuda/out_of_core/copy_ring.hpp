@@ -5,20 +5,14 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "out_of_core/gather_pieces.hpp"
 
 namespace spillway::cuda {
 
-// Room for chunks in device memory that copy engines fill while kernels work on earlier ones: slots in a circle, filled
-// on a stream of their own, emptied on the device's.
+// Room for chunks in device memory that copy engines, or a kernel, fill while kernels work on earlier ones: slots in a
+// circle, filled on a stream of their own, emptied on the device's.
 class CopyRing {
   public:
-    // As a batched copy wants them.
-    struct Copies {
-        std::vector<void*> to;
-        std::vector<const void*> from;
-        std::vector<size_t> bytes;
-    };
-
     CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes);
     // Waits for the copies: their sources may go, and the memory.
     ~CopyRing();
@@ -35,9 +29,10 @@ class CopyRing {
     uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
     void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
     // Of memory that stays as it is until the slot has been copied: enqueued together with others, when there are many
-    // or the slot is filled.
-    void copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
-    // Whether they are: else each copy is a call, of which many small ones keep the link waiting.
+    // or the slot is filled. Small ones are left to a kernel. from_host: it is memory of the device's staging pool.
+    void copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool from_host);
+    // Whether they are, however large: else each one that no kernel takes is a call, of which many keep the link
+    // waiting.
     bool copies_together() const { return can_batch_; }
     void filled(uint32_t slot);  // enqueues what is left of its copies
     // Later work on the device's stream waits for the slot's copies, and has read them all when emptied() is called.
@@ -63,7 +58,8 @@ class CopyRing {
     Device& device_;
     const uint64_t slot_bytes_;
     Stream stream_;
-    Copies together_;
+    CopyPieces together_;
+    const bool pinned_;
     bool can_batch_;
     std::vector<Slot> slots_;
     uint32_t next_ = 0;
