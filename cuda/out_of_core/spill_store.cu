@@ -131,8 +131,8 @@ void SpillStore::load(int side, const FragmentRange& range, CopyRing& ring, uint
     for (uint64_t done = 0; done < range.bytes;) {
         const uint64_t in_block = (at + done) % block_bytes_;
         const uint64_t some = std::min(range.bytes - done, block_bytes_ - in_block);
-        ring.copy_together(slot, offset + done, blocks_[(at + done) / block_bytes_].as<const uint8_t>() + in_block, some,
-                           peer_ == nullptr);
+        ring.copy_together(slot, offset + done, blocks_[(at + done) / block_bytes_].as<const uint8_t>() + in_block,
+                           some, peer_ == nullptr);
         done += some;
     }
 }
