@@ -8,17 +8,11 @@ const groupChunks = 4;
 /**
  * Starting a copy of spilled rows, one of many that are enqueued together (kCopiesTogether in
  * cuda/out_of_core/out_of_core_policy.hpp). H200 over PCIe 5: 16,384 copies of 64 KiB took the link 0.45 ms more than
- * as many bytes in pieces of 4 MiB, 0.03 us each, and the host, which is ahead of it, 0.4 us each: between the two.
+ * as many bytes in pieces of 4 MiB, 0.03 us each, and the host, which is ahead of it, 0.4 us each: between the two. It
+ * is about the same for those of a kernel, of less than 32 KiB: with them seven joins of 2^26 x 2^26 rows took 0.7 to
+ * 1.3 times what is planned for spilled rows (the table in test/node/planner/out-of-core-small-memory.test.ts).
  */
 const copyStartMs = 0.0002;
-
-/**
- * The same for small ones. H200, 2^26 x 2^26 rows in 64 MiB of GPU memory: 0.24 million copies of 3.5 KB and 3 million
- * of 1.2 KB took 0.24 to 0.51 and 5.9 s more than their bytes and kernels are expected to, 1 to 2 us each
- * (gpu-queries-out-of-core-large.json of 4b49ffd). What copies of 4 to 64 KiB take has not been measured.
- */
-const smallCopyStartMs = 0.002;
-const smallCopyBytes = 4 * 1024;
 
 /**
  * What a chunk and its kernels take beside its bytes, the more of a probe chunk the more rows are looked up as they
@@ -91,8 +85,5 @@ export function copiesBack({ rows, reads }: Pick<WayBack, "rows" | "reads">, siz
 /** What spilled rows take on their way back beside their bytes: the start of copies, and of kernels that join them. */
 export function backStartMs(back: WayBack, sizes: OutOfCoreSizes): number {
     const { build, probe } = chunksOf(back.rows, sizes);
-    const copies = copiesBack(back, sizes);
-    const bytes = back.spilled.build + back.spilled.probe * back.reads;
-    const startMs = bytes < copies * smallCopyBytes ? smallCopyStartMs : copyStartMs;
-    return copies * startMs + (build + probe * back.reads) * spilledShareOf(sizes) * chunkBackMs;
+    return copiesBack(back, sizes) * copyStartMs + (build + probe * back.reads) * spilledShareOf(sizes) * chunkBackMs;
 }
