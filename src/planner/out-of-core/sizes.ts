@@ -121,7 +121,7 @@ function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const bytes = spilled.build + spilled.probe * reads + 2 * sizes.chunkRows * widest;
     const residentShare = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     const chunkMs = (side: "build" | "probe"): number => chunks[side] * chunkStartMs(side, residentShare);
-    return bytes / linkBytesPerMs + backStartMs({ rows, spilled, reads }, sizes) + chunkMs("build") + chunkMs("probe");
+    return bytes / linkBytesPerMs + backStartMs({ rows, reads }, sizes) + chunkMs("build") + chunkMs("probe");
 }
 
 /**

@@ -61,12 +61,11 @@ export function probeReads(
     return (readsOf(partitionRows - deviation) + readsOf(partitionRows + deviation)) / 2;
 }
 
-/** What of spilled rows comes back how. */
+/** What comes back, and how often. */
 interface WayBack {
+    /** Of both sides, also those that stay. */
     readonly rows: SideRows;
-    /** Packed bytes of spilled rows, each counted once. */
-    readonly spilled: SideRows;
-    /** Of the probe rows. */
+    /** Of spilled probe rows. */
     readonly reads: number;
 }
 
@@ -74,7 +73,7 @@ interface WayBack {
  * Copies that bring spilled rows back: of what a chunk spilled, one for each group of partitions that are joined
  * together, whose build rows are as many as some chunks and as the pages hold, and at least a partition.
  */
-export function copiesBack({ rows, reads }: Pick<WayBack, "rows" | "reads">, sizes: OutOfCoreSizes): number {
+export function copiesBack({ rows, reads }: WayBack, sizes: OutOfCoreSizes): number {
     const { chunkRows, pages, pageRows, radixBits, residentPartitions } = sizes;
     const groupRows = Math.max(1, Math.min(groupChunks * chunkRows, pages * pageRows));
     const groups = Math.ceil((rows.build * spilledShareOf(sizes)) / groupRows);

@@ -33,7 +33,7 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
         onDisk: expectedOnDisk(spilled, sizes),
         chunks: chunksOf(rows, sizes),
         probeReads: reads,
-        backStartMs: backStartMs({ rows, spilled, reads }, sizes),
+        backStartMs: backStartMs({ rows, reads }, sizes),
         droppedRows: request.probeRows * filter.droppedShare,
         residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits)
     });
