@@ -59,7 +59,7 @@ __device__ inline bool claim_slot(const SlotTableView& table, uint64_t slot) {
 template <int kKeyWords>
 __device__ inline uint64_t claim_linear(const SlotTableView& table, uint64_t mixed_key) {
     uint64_t slot = first_slot<kKeyWords>(table, mixed_key);
-    for (uint64_t walked = 0; walked <= kTableWalkMax;) {
+    for (uint64_t walked = 0; walked <= kSlotWalkMax;) {
         const uint64_t word = slot / 32;
         const uint32_t at = static_cast<uint32_t>(slot % 32);
         const uint32_t free = ~__ldcg(&table.taken[word]) & (~0U << at);

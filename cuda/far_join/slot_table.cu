@@ -18,7 +18,7 @@ uint64_t linear_slots(const FarJoinSpec& spec) {
     }
     if (spec.build_rows > kTableRowsMax) throw Error(ErrorCode::kInvalid, "more build rows than any memory holds");
     // One slot more, and more than that by the least load, is empty: walks end.
-    return std::max(kTableSlotsMin, spec.build_rows * 100 / spec.load_percent + 1);
+    return std::max(kSlotsMin, spec.build_rows * 100 / spec.load_percent + 1);
 }
 
 uint64_t perfect_slots(const FarJoinSpec& spec) {

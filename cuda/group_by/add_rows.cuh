@@ -12,8 +12,9 @@
 // those without a row.
 namespace spillway::cuda {
 
+// The rows that a thread adds together, with the slot of each in the block's table.
 template <int kKeyWords>
-struct RowBatch {
+struct TableRows {
     static constexpr uint32_t kNoSlot = BlockSlots<kKeyWords>::kNoSlot;
     uint32_t row[kGroupRowsAtOnce];   // of the tile
     uint32_t slot[kGroupRowsAtOnce];  // kNoSlot: the row is not for this table
@@ -28,8 +29,8 @@ struct RowBatch {
 // of n rows of a group some ln(n) are larger than all before them. So a hot group costs no more than others.
 // Word: of 32 or of 64 bits, as wide as the state.
 template <int kKeyWords, class Word>
-__device__ inline void max_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
-                                const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+__device__ inline void max_rows(const Accumulator& a, const SlotPlan& plan, const StagedRows& tile,
+                                const TableRows<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
     const auto place = [&](int r) {
         if constexpr (sizeof(Word) == 4) {
             return table.place(a.word, rows.slot[r]);
@@ -85,8 +86,8 @@ __device__ inline Operand warp_sum(const Accumulator& a, Operand own) {
 
 // Sums and counts. Lanes with the same slot as the first one that is left are added up in the warp when they are many.
 template <int kKeyWords>
-__device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
-                                const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+__device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, const StagedRows& tile,
+                                const TableRows<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
     const int hot = a.op == AccumulatorOp::kAddDouble ? kHotLanesDouble : kHotLanes;
 #pragma unroll 1
     for (int r = 0; r < kGroupRowsAtOnce; ++r) {
@@ -120,8 +121,8 @@ __device__ inline void add_rows(const Accumulator& a, const SlotPlan& plan, cons
 }
 
 template <int kKeyWords>
-__device__ inline void apply_rows(const Accumulator& a, const SlotPlan& plan, const TileRows& tile,
-                                  const RowBatch<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
+__device__ inline void apply_rows(const Accumulator& a, const SlotPlan& plan, const StagedRows& tile,
+                                  const TableRows<kKeyWords>& rows, const BlockSlots<kKeyWords>& table) {
     if (a.op == AccumulatorOp::kMax32) return max_rows<kKeyWords, uint32_t>(a, plan, tile, rows, table);
     if (a.op == AccumulatorOp::kMax64) return max_rows<kKeyWords, unsigned long long>(a, plan, tile, rows, table);
     if (a.op == AccumulatorOp::kAdd || a.op == AccumulatorOp::kAddDouble) return add_rows(a, plan, tile, rows, table);

@@ -19,7 +19,7 @@ struct GroupUnit {
 
 struct AggregatePass {
     SlotPlan plan;
-    TileSource source;
+    StagedArrays source;
     uint32_t slots = 0;  // of a block's table
     bool pairs = false;  // it is looked at by pairs (find_pairs.cuh); kernels of the commonest shapes, keys of 4 bytes
     uint32_t slices = 1;

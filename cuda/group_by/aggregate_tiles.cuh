@@ -31,7 +31,7 @@ template <int kKeyWords>
 class TileAggregation {
     using Key = typename MixedKey<kKeyWords>::Key;
     using Slots = BlockSlots<kKeyWords>;
-    using Batch = RowBatch<kKeyWords>;
+    using Batch = TableRows<kKeyWords>;
 
   public:
     __device__ TileAggregation(const AggregatePass& pass, unsigned char* memory, GroupShared& shared)
@@ -108,7 +108,7 @@ class TileAggregation {
                 failed = __ldcg(pass_.global.failed);
                 if (is_last) claimed = claim();
             }
-            const TileRows tile = {stream_.wait(buffer), row, tile_rows(unit, row)};
+            const StagedRows tile = {stream_.wait(buffer), row, tile_rows(unit, row)};
             for (uint32_t at = 0; at < tile.rows; at += kGroupThreads * kGroupRowsAtOnce) add(tile, at);
             if (threadIdx.x == 0) {
                 shared_.stop[buffer] = failed;
@@ -121,7 +121,7 @@ class TileAggregation {
         return buffer;
     }
 
-    __device__ Key mixed_key(const TileRows& tile, uint32_t i) const {
+    __device__ Key mixed_key(const StagedRows& tile, uint32_t i) const {
         // Keys are staged whatever the algorithm; in packed rows they lie at multiples of 4 bytes.
         const TileField& field = pass_.plan.key;
         const unsigned char* const at = tile.staged + field.base_bytes + i * field.stride_bytes;
@@ -136,7 +136,7 @@ class TileAggregation {
         return Slots::bucket_of(top, all_slots_) - first_slot_;
     }
 
-    __device__ void add(const TileRows& tile, uint32_t at) {
+    __device__ void add(const StagedRows& tile, uint32_t at) {
         Batch rows;
         Key mixed[kGroupRowsAtOnce];
         uint32_t first[kGroupRowsAtOnce];

@@ -146,7 +146,7 @@ class ColumnGroups {
         if (__ldcg(pass_.global.failed) != 0) atomicExch(&shared_.stop, 1U);
     }
     __device__ void add_row_elsewhere(uint64_t row, Key mixed) {
-        add_elsewhere<kKeyWords>(pass_, TileRows{nullptr, row, 1}, 0, 0, mixed, &shared_.elsewhere);
+        add_elsewhere<kKeyWords>(pass_, StagedRows{nullptr, row, 1}, 0, 0, mixed, &shared_.elsewhere);
     }
 
     // The last rows, which are less than four, go to the table in GPU memory: of all slices, once.

@@ -32,7 +32,7 @@ struct GroupPlan {
 };
 
 // Rows as they are in their columns, tile after tile. staged_bytes: shared memory for two tiles, here and below.
-TileSource place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_t staged_bytes);
+StagedArrays place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_t staged_bytes);
 
 // The same rows, in no tile: every field is read at its row's number.
 void place_unstaged(GroupPlan& plan, const GroupByRequest& request);
@@ -40,10 +40,10 @@ void place_unstaged(GroupPlan& plan, const GroupByRequest& request);
 // Rows that radix_partition() packs: what it is to carry, and where the fields then are. Columns that do not fit 32
 // bytes are gathered by row number; of kPartitionedGather all are.
 DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& request);
-TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
+StagedArrays place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
                         const void* rows, uint32_t row_bytes, uint32_t staged_bytes);
 
 // Sorted keys with row numbers; all else is gathered.
-TileSource place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes);
+StagedArrays place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes);
 
 }  // namespace spillway::cuda

@@ -35,7 +35,7 @@ __device__ inline uint64_t global_place(const GlobalGroups& groups, typename Mix
 // A row for whose key the block's table has no place. Not inlined, and no member: rare as it is, it shall not take
 // registers from the others. elsewhere: such rows of the block so far.
 template <int kKeyWords>
-__device__ __noinline__ void add_elsewhere(const AggregatePass& pass, TileRows tile, uint32_t row, uint32_t mask,
+__device__ __noinline__ void add_elsewhere(const AggregatePass& pass, StagedRows tile, uint32_t row, uint32_t mask,
                                            typename MixedKey<kKeyWords>::Key mixed, uint32_t* elsewhere) {
     const uint64_t slot = global_place<kKeyWords>(pass.global, mixed);
     if (slot == GlobalSlots<kKeyWords>::kNoSlot) return;

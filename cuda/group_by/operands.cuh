@@ -75,7 +75,7 @@ __device__ inline Operand operand_of(const Accumulator& a, uint64_t bits) {
 }
 
 // A tile of rows in shared memory.
-struct TileRows {
+struct StagedRows {
     const unsigned char* staged;
     uint64_t first_row;
     uint32_t rows;

@@ -205,7 +205,7 @@ class PackedGroups {
 
     __device__ void add_elsewhere_rows(uint32_t unplaced, uint32_t first, const Key (&mixed)[kRows]) {
         const uint32_t* const from = from_ + static_cast<uint64_t>(first) * kWords;
-        const TileRows rows = {reinterpret_cast<const unsigned char*>(from), 0, kRows * kRowStep};
+        const StagedRows rows = {reinterpret_cast<const unsigned char*>(from), 0, kRows * kRowStep};
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
             if ((unplaced >> r & 1) == 0) continue;

@@ -50,10 +50,10 @@ class StagedColumns {
         source_.tile_bytes += (source_.tile_rows * width + 15) & ~15U;
         return field;
     }
-    const TileSource& source() const { return source_; }
+    const StagedArrays& source() const { return source_; }
 
   private:
-    TileSource source_;
+    StagedArrays source_;
 };
 
 // The place of each accumulator's value, from those of the columns.
@@ -72,7 +72,7 @@ void place_values(GroupPlan& plan, const std::vector<TileField>& columns) {
 
 }  // namespace
 
-TileSource place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_t staged_bytes) {
+StagedArrays place_columns(GroupPlan& plan, const GroupByRequest& request, uint32_t staged_bytes) {
     uint32_t row_bytes = request.key.width + plan.mask_width;
     size_t most = kStagedMax - (plan.slots.has_mask ? 2 : 1);
     most = std::min(most, plan.columns.size());
@@ -123,7 +123,7 @@ DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& req
     return relation;
 }
 
-TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
+StagedArrays place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
                         const void* rows, uint32_t row_bytes, uint32_t staged_bytes) {
     StagedColumns tile(row_bytes, staged_bytes);
     plan.slots.key = tile.add(rows, row_bytes);
@@ -155,7 +155,7 @@ TileSource place_packed(GroupPlan& plan, const DeviceRelation& relation, const s
     return tile.source();
 }
 
-TileSource place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes) {
+StagedArrays place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes) {
     StagedColumns tile(4 * plan.key_words + plan.row_number_width, staged_bytes);
     plan.slots.key = tile.add(keys, 4 * plan.key_words);
     plan.slots.row_number = tile.add(row_numbers, plan.row_number_width);

@@ -5,14 +5,9 @@
 
 #include "device/device.hpp"
 #include "primitive/device_relation.hpp"
+#include "primitive/key_bits.hpp"
 
 namespace spillway::cuda {
-
-// Bits [begin, end) of keys, of which the others are the same in all of them.
-struct KeyBits {
-    int begin = 0;
-    int end = 0;
-};
 
 struct SortedPairs {
     Allocation keys;

@@ -18,7 +18,7 @@ struct StagedArray {
     uint32_t base_bytes = 0;              // in the tile, a multiple of 16
 };
 
-struct TileSource {
+struct StagedArrays {
     StagedArray array[kStagedMax];
     int32_t arrays = 0;
     uint32_t tile_rows = kGroupTileRows;  // a multiple of 16, so that tiles begin at multiples of 16 bytes
@@ -31,7 +31,7 @@ struct TileLoads {
 
 class TileStream {
   public:
-    __device__ TileStream(const TileSource& source, unsigned char* memory, TileLoads& loads)
+    __device__ TileStream(const StagedArrays& source, unsigned char* memory, TileLoads& loads)
         : source_(source), memory_(memory), loads_(loads) {}
 
     // By one thread, with a barrier behind it.
@@ -73,7 +73,7 @@ class TileStream {
     }
 
   private:
-    const TileSource& source_;
+    const StagedArrays& source_;
     unsigned char* const memory_;
     TileLoads& loads_;
     uint32_t phases_ = 0;  // a bit per buffer

@@ -68,13 +68,13 @@ GroupByResult GroupMerger::merge(uint64_t rows) const {
     return groups;
 }
 
-PackedGroups GroupMerger::pack_loaded(uint64_t rows) {
+PartialRows GroupMerger::pack_loaded(uint64_t rows) {
     unmix_keys(device_, keys_.as(), shape_.key_bytes, rows);
     return pack(loaded(rows));
 }
 
-PackedGroups GroupMerger::pack(const DeviceRelation& relation) {
-    PackedGroups packed;
+PartialRows GroupMerger::pack(const DeviceRelation& relation) {
+    PartialRows packed;
     packed.batch.row_words = shape_.code.row_words;
     if (relation.rows == 0) return packed;
     packed.rows = radix_partition(device_, relation, static_cast<int>(shape_.code.radix_bits));

@@ -13,7 +13,7 @@
 namespace spillway::cuda {
 
 // Partial rows that were made of columns.
-struct PackedGroups {
+struct PartialRows {
     PartitionedRows rows;
     RowBatch batch;  // of them
 };
@@ -34,12 +34,12 @@ class GroupMerger {
     // The groups of the first `rows` rows that were loaded. Waits for the device.
     GroupByResult merge(uint64_t rows) const;
     // Groups as partitioned rows, and rows that were loaded as they are. Both wait for the device.
-    PackedGroups pack(const GroupByResult& groups) { return pack(relation_of(shape_, groups)); }
-    PackedGroups pack_loaded(uint64_t rows);
+    PartialRows pack(const GroupByResult& groups) { return pack(relation_of(shape_, groups)); }
+    PartialRows pack_loaded(uint64_t rows);
 
   private:
     DeviceRelation loaded(uint64_t rows) const;
-    PackedGroups pack(const DeviceRelation& relation);
+    PartialRows pack(const DeviceRelation& relation);
 
     Device& device_;
     Parcels& parcels_;

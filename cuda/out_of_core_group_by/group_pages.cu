@@ -108,13 +108,13 @@ std::vector<RowPiece> GroupPages::pieces_of(const std::vector<uint64_t>& partiti
 }
 
 // What the merger makes of the partition's pages, as many at a time as it can take, takes their place.
-void GroupPages::replace(uint64_t partition, const std::function<PackedGroups(const std::vector<RowPiece>&)>& make) {
+void GroupPages::replace(uint64_t partition, const std::function<PartialRows(const std::vector<RowPiece>&)>& make) {
     const uint64_t step = merger_.rows_max() / pages_.page_rows();
     // Rows that were made stand behind those that were there, also in the last page that had room.
     for (uint64_t left = pages_.pages(partition).size(); left > 0;) {
         device_.check_cancelled();
         const uint64_t some = std::min(left, step);
-        const PackedGroups packed = make(front(partition, some));
+        const PartialRows packed = make(front(partition, some));
         pages_.release_front(partition, some);
         append(packed.batch);
         left -= some;
@@ -148,7 +148,7 @@ bool GroupPages::compact_some(const std::vector<uint64_t>& partitions) {
     if (rows_of(partitions) <= merger_.rows_max()) {
         const uint64_t rows = merger_.load(pages_.data(), pieces_of(partitions));
         compacted_rows_ += rows;
-        const PackedGroups packed = merger_.pack(merger_.merge(rows));
+        const PartialRows packed = merger_.pack(merger_.merge(rows));
         for (const uint64_t p : partitions) pages_.release(p);
         append(packed.batch);
     }

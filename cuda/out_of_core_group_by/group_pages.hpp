@@ -63,7 +63,7 @@ class GroupPages {
     uint64_t rows_of(const std::vector<uint64_t>& partitions) const;
     bool may_shrink(uint64_t partition) const;
     bool fits_merger(const std::vector<uint64_t>& partitions, uint64_t more) const;
-    void replace(uint64_t partition, const std::function<PackedGroups(const std::vector<RowPiece>&)>& make);
+    void replace(uint64_t partition, const std::function<PartialRows(const std::vector<RowPiece>&)>& make);
     void compact_large(uint64_t partition);
     bool compact_some(const std::vector<uint64_t>& partitions);
     void give_large(uint64_t partition);

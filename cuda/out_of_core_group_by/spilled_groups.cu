@@ -168,7 +168,7 @@ class SpilledGroups {
         batch.rows = state_.pages.scratch();
         batch.row_words = state_.shape.code.row_words;
         batch.pieces = unit.set.pieces;
-        PackedGroups sliced;
+        PartialRows sliced;
         const auto slice = [&] {
             sliced = state_.merger.pack_loaded(state_.merger.load(state_.pages.scratch(), unit.set.pieces, part.slice));
             batch = sliced.batch;

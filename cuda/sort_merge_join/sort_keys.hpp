@@ -4,15 +4,9 @@
 #include <cstdint>
 
 #include "device/device.hpp"
+#include "primitive/key_bits.hpp"
 
 namespace spillway::cuda {
-
-// The bits [begin, end) in which any two keys of a join can differ, by one look at all keys. Order by these bits is
-// order by the whole key, and each 8 bits that need not be looked at save a pass of a radix sort.
-struct KeyBits {
-    int begin = 0;
-    int end = 1;  // above begin
-};
 
 struct KeysToSort {
     const void* keys = nullptr;
@@ -20,7 +14,7 @@ struct KeysToSort {
     uint64_t rows = 0;
 };
 
-// Waits for the device. Reads each key once.
+// The bits in which any two keys of a join can differ. Waits for the device. Reads each key once.
 KeyBits key_bits(Device& device, const KeysToSort& first, const KeysToSort& second);
 
 struct SortedColumns {
