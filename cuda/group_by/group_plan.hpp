@@ -41,7 +41,7 @@ void place_unstaged(GroupPlan& plan, const GroupByRequest& request);
 // bytes are gathered by row number; of kPartitionedGather all are.
 DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& request);
 StagedArrays place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
-                        const void* rows, uint32_t row_bytes, uint32_t staged_bytes);
+                          const void* rows, uint32_t row_bytes, uint32_t staged_bytes);
 
 // Sorted keys with row numbers; all else is gathered.
 StagedArrays place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes);

@@ -124,7 +124,7 @@ DeviceRelation relation_to_pack(const GroupPlan& plan, const GroupByRequest& req
 }
 
 StagedArrays place_packed(GroupPlan& plan, const DeviceRelation& relation, const std::vector<uint32_t>& offsets,
-                        const void* rows, uint32_t row_bytes, uint32_t staged_bytes) {
+                          const void* rows, uint32_t row_bytes, uint32_t staged_bytes) {
     StagedColumns tile(row_bytes, staged_bytes);
     plan.slots.key = tile.add(rows, row_bytes);
     plan.slots.key.width = static_cast<uint8_t>(relation.key.width);

@@ -79,7 +79,8 @@ GPU_TEST("out-of-core group-by: a small one along each path") {
     const std::vector<WantedAggregate> aggregates = {{Aggregate::kSum, 1}, {Aggregate::kCountRows}};
     for (const uint64_t groups : {uint64_t{7}, kRows / 2}) {
         const std::string what = std::to_string(groups) + " groups";
-        const OutOfCoreGroupCheck check(keyed_values(drawn_keys(kRows, groups, test_seed()), 8, 0.05), aggregates, true);
+        const OutOfCoreGroupCheck check(keyed_values(drawn_keys(kRows, groups, test_seed()), 8, 0.05), aggregates,
+                                        true);
         for (const auto pre : {PreAggregation::kAlways, PreAggregation::kNever}) {
             check.run(with_pre_aggregation(ample_group_sizes(kRows, 3), pre), what + ", resident");
             check.run(with_pre_aggregation(least_group_sizes(2), pre), what + ", least pages");

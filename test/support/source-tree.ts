@@ -60,13 +60,17 @@ export function typescriptImports(files: readonly SourceFile[]): Import[] {
     );
 }
 
-/** `#include "..."` of C++ and CUDA files, resolved against native/, cuda/ and the including folder. */
+/** `#include "..."` of C++ and CUDA files, resolved against the including folder, its own plane and then the others. */
 export function includes(files: readonly SourceFile[]): Import[] {
     const known = new Set(files.map((file) => file.path));
     return files.flatMap((file) =>
         [...file.text.matchAll(/^\s*#\s*include\s+"([^"]+)"/gm)].map((match) => {
             const name = match[1]!;
-            const candidates = [join(dirname(file.path), name), join("native", name), join("cuda", name), name];
+            // Both planes have a folder "device".
+            const planes = file.path.startsWith("native/") ? ["native", "cuda"] : ["cuda", "native"];
+            const roots = file.path.startsWith("test/gpu/") ? ["test/gpu", ...planes] : planes;
+            const places = [dirname(file.path), ...(file.path.startsWith("test/native/") ? ["native"] : []), ...roots];
+            const candidates = [...places.map((place) => join(place, name)), name];
             const to = candidates.find((candidate) => known.has(candidate)) ?? name;
             return { from: file.path, to, line: lineAt(file.text, match.index) };
         })

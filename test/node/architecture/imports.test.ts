@@ -56,6 +56,41 @@ const nativeRooms: Record<string, readonly string[]> = {
     ]
 };
 
+// Joins in GPU memory stand side by side; equi_join is the door to all of them.
+const onDevice = ["device", "primitive"];
+const packed = [...onDevice, "radix_partition"];
+const joined = [...packed, "materialize"];
+const staged = [...joined, "tier"];
+const cudaRooms: Record<string, readonly string[]> = {
+    device: [],
+    primitive: ["device"],
+    tier: onDevice,
+    radix_partition: onDevice,
+    materialize: onDevice,
+    far_partition: onDevice,
+    group_by: packed,
+    hash_join: joined,
+    no_partitioning_join: joined,
+    sort_merge_join: joined,
+    pair_join: joined,
+    bucket_chain_join: [...joined, "pair_join"],
+    shared_histogram_join: [...joined, "pair_join"],
+    equi_join: [
+        ...joined,
+        "hash_join",
+        "no_partitioning_join",
+        "sort_merge_join",
+        "bucket_chain_join",
+        "shared_histogram_join"
+    ],
+    relation: [...joined, "equi_join", "group_by"],
+    out_of_core: staged,
+    out_of_core_group_by: [...staged, "group_by", "out_of_core"],
+    coherent_join: [...staged, "far_partition", "hash_join", "out_of_core"],
+    far_join: [...staged, "out_of_core", "coherent_join"],
+    plugin: [...onDevice, "relation", "out_of_core", "out_of_core_group_by", "coherent_join"]
+};
+
 function typescriptRoom(path: string): string {
     const [, first = "", second] = path.split("/");
     return second === undefined ? first.replace(/\.ts$/, "") : first;
@@ -141,6 +176,30 @@ describe("C++", () => {
     test("CUDA syntax and launches stay in cuda/", () => {
         const users = [...files, ...sourceFiles("src")].filter((file) => /<<<|__global__|cuda_runtime/.test(file.text));
         expect(users.map((file) => file.path)).toEqual([]);
+    });
+});
+
+describe("CUDA", () => {
+    const files = sourceFiles("cuda");
+    const imports = includes(files);
+    const room = (path: string): string => path.split("/").slice(1, -1).join("/");
+
+    test("rooms include downwards only", () => {
+        expect(imports.length).toBeGreaterThan(0);
+        expect(violations(imports, cudaRooms, room)).toEqual([]);
+        expect(Object.keys(cudaRooms).filter((name) => files.every(({ path }) => room(path) !== name))).toEqual([]);
+    });
+
+    test("every quoted include is found in cuda/", () => {
+        const known = new Set(files.map((file) => file.path));
+        expect(imports.filter(({ to }) => !known.has(to))).toEqual([]);
+    });
+
+    test("every header is included somewhere", () => {
+        const tests = sourceFiles("native", "test/native", "test/gpu", "test/bench");
+        const used = new Set(includes([...files, ...tests]).map(({ to }) => to));
+        const headers = files.map((file) => file.path).filter((path) => /\.(hpp|cuh|h)$/.test(path));
+        expect(headers.filter((path) => !used.has(path))).toEqual([]);
     });
 });
 
