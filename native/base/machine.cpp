@@ -113,7 +113,7 @@ void limit_memory(uint64_t limit, uint64_t available, Machine& machine) {
     machine.available_bytes = std::min(machine.available_bytes, available);
 }
 
-void read_memory(const std::string& root, const ControlGroupLimits& limits, Machine& machine) {
+void read_memory(const std::string& root, Machine& machine) {
     const auto meminfo = read_text(root + "/proc/meminfo").value_or("");
     const auto kibibytes = [&](const char* name) { return parse_number(value_of(meminfo, name).value_or("")); };
     machine.page_bytes = static_cast<uint64_t>(std::max(4096L, ::sysconf(_SC_PAGESIZE)));
@@ -123,7 +123,6 @@ void read_memory(const std::string& root, const ControlGroupLimits& limits, Mach
     }
     machine.available_bytes = kibibytes("MemAvailable").value_or(machine.memory_bytes / 1024 / 2) << 10;
     machine.huge_page_bytes = kibibytes("Hugepagesize").value_or(0) << 10;
-    if (limits.memory_bytes) limit_memory(*limits.memory_bytes, limits.memory_free_bytes.value_or(0), machine);
     // "always [madvise] never": the word in brackets is in force.
     const auto modes = read_text(root + "/sys/kernel/mm/transparent_hugepage/enabled").value_or("");
     const size_t begin = modes.find('[');
@@ -143,17 +142,50 @@ std::vector<NumaNode> read_numa_nodes(const std::string& root) {
         node.node = static_cast<int>(*number);
         node.cpus = read_text(folder + name + "/cpulist").value_or("");
         const auto meminfo = read_text(folder + name + "/meminfo").value_or("");
-        const auto bytes = [&](const char* what) {
-            const auto value = value_of(meminfo, "Node " + std::to_string(node.node) + " " + what);
-            return parse_number(value.value_or("")).value_or(0) << 10;
+        const auto kibibytes = [&](const char* what) {
+            return parse_number(value_of(meminfo, "Node " + std::to_string(node.node) + " " + what).value_or(""));
         };
-        node.memory_bytes = bytes("MemTotal");
-        node.available_bytes = bytes("MemFree") + bytes("Active(file)") + bytes("Inactive(file)");
-        if (node.available_bytes == 0) node.available_bytes = node.memory_bytes;  // not told
+        node.memory_bytes = kibibytes("MemTotal").value_or(0) << 10;
+        const uint64_t files = kibibytes("Active(file)").value_or(0) + kibibytes("Inactive(file)").value_or(0);
+        const auto free = kibibytes("MemFree");
+        node.available_bytes = free ? (*free + files) << 10 : node.memory_bytes;
         nodes.push_back(std::move(node));
     }
     std::sort(nodes.begin(), nodes.end(), [](const NumaNode& a, const NumaNode& b) { return a.node < b.node; });
     return nodes;
+}
+
+// NVIDIA's driver gives the memory of coherent GPUs to the system as NUMA nodes (Grace Hopper: 8 for each GPU, of which
+// one has memory unless it is partitioned; POWER9: 255 and below).
+bool has_gpus_of_nvidia(const std::string& root) {
+    return !folder_names(root + "/proc/driver/nvidia/gpus").empty() ||
+           read_text(root + "/proc/iomem").value_or("").find("System RAM (NVIDIA)") != std::string::npos;
+}
+
+// Nodes of memory that a device of the bus brings and the system was told to use: CXL, persistent memory.
+std::set<int> dax_nodes(const std::string& root) {
+    const std::string folder = root + "/sys/bus/dax/devices/";
+    std::set<int> nodes;
+    for (const auto& name : folder_names(folder)) {
+        if (const auto node = read_number(folder + name + "/target_node")) nodes.insert(static_cast<int>(*node));
+    }
+    return nodes;
+}
+
+// The memory of a GPU is no host memory, though /proc/meminfo counts it: pages there would be read over the link and
+// would be missing on the GPU. Its nodes have no CPUs, as those of CXL memory have none, which is host memory. Nothing
+// that every kernel tells tells them apart for certain: beside GPUs a node without CPUs is taken for a GPU's, unless the
+// system knows it as that of another device. Too little is then counted of a machine with such GPUs and a node of CXL
+// memory that the firmware has set up, and `memory.host` can be set by hand.
+void leave_out_gpu_memory(const std::string& root, Machine& machine) {
+    if (!has_gpus_of_nvidia(root)) return;
+    const std::set<int> of_devices = dax_nodes(root);
+    std::erase_if(machine.numa_nodes, [&](const NumaNode& node) {
+        if (!node.cpus.empty() || of_devices.contains(node.node)) return false;
+        machine.memory_bytes -= std::min(machine.memory_bytes, node.memory_bytes);
+        machine.available_bytes -= std::min(machine.available_bytes, node.available_bytes);
+        return true;
+    });
 }
 
 // A cpuset (containers, Slurm) may keep the process to the memory of some nodes; /proc/meminfo tells of all. What is
@@ -188,8 +220,10 @@ Machine read_machine(const std::string& root) {
     machine.architecture = ::uname(&system) == 0 ? system.machine : "unknown";
     machine.simd = simd_extensions();
     read_caches(root, cpus.front(), machine);
-    read_memory(root, limits, machine);
+    read_memory(root, machine);
     machine.numa_nodes = read_numa_nodes(root);
+    leave_out_gpu_memory(root, machine);
+    if (limits.memory_bytes) limit_memory(*limits.memory_bytes, limits.memory_free_bytes.value_or(0), machine);
     obey_memory_nodes(root, machine);
     return machine;
 }

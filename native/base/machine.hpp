@@ -26,13 +26,13 @@ struct Machine {
     uint64_t l2_bytes = 0;          // of one core
     uint64_t l3_bytes = 0;          // the cache that this process's first core shares with its neighbours
     uint64_t cache_line_bytes = 0;
-    uint64_t memory_bytes = 0;
-    uint64_t available_bytes = 0;                // what the system could give now without swapping
+    uint64_t memory_bytes = 0;                   // of the host: without that of GPUs
+    uint64_t available_bytes = 0;                // what the system could give of it now without swapping
     std::optional<uint64_t> memory_limit_bytes;  // of control groups, or of the NUMA nodes it may use
     uint64_t page_bytes = 0;
     uint64_t huge_page_bytes = 0;
     std::string transparent_huge_pages;  // "always", "madvise", "never"
-    std::vector<NumaNode> numa_nodes;
+    std::vector<NumaNode> numa_nodes;    // of host memory
 };
 
 // Reads /proc and /sys below `root` (tests hand in a folder of their own). Never throws: what cannot be read keeps a

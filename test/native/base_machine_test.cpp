@@ -31,6 +31,21 @@ class FakeSystem {
         write(folder + "size", size + "\n");
         write(folder + "coherency_line_size", "128\n");
     }
+    void node(int number, const std::string& cpus, uint64_t total_gib, uint64_t free_gib) const {
+        const std::string folder = "/sys/devices/system/node/node" + std::to_string(number) + "/";
+        const std::string line = "Node " + std::to_string(number) + " ";
+        const auto kibibytes = [](uint64_t gib) { return std::to_string(gib << 20) + " kB\n"; };
+        write(folder + "cpulist", cpus + "\n");
+        write(folder + "meminfo", line + "MemTotal:  " + kibibytes(total_gib) + line + "MemUsed: 0 kB\n" + line +
+                                      "MemFree:  " + kibibytes(free_gib));
+    }
+    void memory(uint64_t total_gib, uint64_t available_gib) const {
+        write("/proc/meminfo", "MemTotal:  " + std::to_string(total_gib << 20) + " kB\nMemAvailable:  " +
+                                   std::to_string(available_gib << 20) + " kB\n");
+    }
+    void gpu(const std::string& address) const {
+        write("/proc/driver/nvidia/gpus/" + address + "/information", "Model: Made Up GPU\n");
+    }
     const std::string& root() const { return root_; }
 
   private:
@@ -149,6 +164,125 @@ TEST(base_machine_obeys_memory_nodes) {
     // All nodes, and some that do not exist: no limit.
     system.write("/proc/self/status", cpus + "Mems_allowed_list:\t0-7\n");
     EXPECT(!read_machine(system.root()).memory_limit_bytes.has_value());
+}
+
+namespace {
+
+constexpr uint64_t kGiB = uint64_t{1} << 30;
+
+std::vector<int> nodes_of(const Machine& machine) {
+    std::vector<int> numbers;
+    for (const NumaNode& node : machine.numa_nodes) numbers.push_back(node.node);
+    return numbers;
+}
+
+// One CPU and one GPU, whose driver makes 8 nodes, one of them with memory.
+FakeSystem make_grace_hopper() {
+    FakeSystem system;
+    system.memory(576, 560);
+    system.node(0, "0-71", 480, 470);
+    system.node(1, "", 96, 95);
+    for (int node = 2; node <= 8; ++node) system.node(node, "", 0, 0);
+    return system;
+}
+
+}  // namespace
+
+TEST(base_machine_leaves_out_the_memory_of_a_grace_hopper_gpu) {
+    const FakeSystem system = make_grace_hopper();
+    system.gpu("0009:01:00.0");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.memory_bytes, 480 * kGiB);
+    EXPECT_EQ(machine.available_bytes, 465 * kGiB);
+    EXPECT(!machine.memory_limit_bytes.has_value());
+    EXPECT(nodes_of(machine) == std::vector<int>{0});
+    // Where /proc/driver is hidden, the driver's name for what it gave to the system tells.
+    const FakeSystem hidden = make_grace_hopper();
+    hidden.write("/proc/iomem", "00000000-00000000 : System RAM\n00000000-00000000 : System RAM (NVIDIA)\n");
+    EXPECT_EQ(read_machine(hidden.root()).available_bytes, 465 * kGiB);
+    // A GPU whose memory is in use has nothing that could have counted as available.
+    system.node(1, "", 96, 0);
+    EXPECT_EQ(read_machine(system.root()).available_bytes, 560 * kGiB);
+}
+
+TEST(base_machine_without_gpu_memory_obeys_limits_as_before) {
+    const FakeSystem system = make_grace_hopper();
+    system.gpu("0009:01:00.0");
+    system.write("/proc/self/cgroup", "0::/job\n");
+    system.write("/sys/fs/cgroup/job/memory.max", std::to_string(64 * kGiB));
+    system.write("/sys/fs/cgroup/job/memory.current", std::to_string(14 * kGiB));
+    const Machine limited = read_machine(system.root());
+    EXPECT_EQ(*limited.memory_limit_bytes, 64 * kGiB);
+    EXPECT_EQ(limited.available_bytes, 50 * kGiB);
+    // A group that may use more than the host has is no limit, though it is less than host and GPU together.
+    system.write("/sys/fs/cgroup/job/memory.max", std::to_string(500 * kGiB));
+    const Machine ample = read_machine(system.root());
+    EXPECT(!ample.memory_limit_bytes.has_value());
+    EXPECT_EQ(ample.available_bytes, 465 * kGiB);
+}
+
+TEST(base_machine_counts_no_gpu_memory_among_allowed_nodes) {
+    FakeSystem system;
+    system.memory(2 * 480 + 2 * 96, 1100);
+    system.node(0, "0-71", 480, 400);
+    system.node(1, "72-143", 480, 300);
+    system.node(2, "", 96, 90);
+    system.node(10, "", 96, 90);
+    system.gpu("0009:01:00.0");
+    system.gpu("0019:01:00.0");
+    system.write("/proc/self/status", "Mems_allowed_list:\t0,2\n");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.memory_bytes, 960 * kGiB);
+    EXPECT_EQ(*machine.memory_limit_bytes, 480 * kGiB);
+    EXPECT_EQ(machine.available_bytes, 400 * kGiB);
+}
+
+TEST(base_machine_leaves_out_the_memory_of_power9_gpus) {
+    FakeSystem system;
+    system.memory(2 * 256 + 4 * 16, 500);
+    system.node(0, "0-79", 256, 200);
+    system.node(8, "80-159", 256, 220);
+    for (int node = 252; node <= 255; ++node) system.node(node, "", 16, 15);
+    for (int node = 250; node <= 251; ++node) system.node(node, "", 0, 0);
+    for (const char* address : {"0004:04:00.0", "0004:05:00.0", "0035:03:00.0", "0035:04:00.0"}) system.gpu(address);
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.memory_bytes, 512 * kGiB);
+    EXPECT_EQ(machine.available_bytes, 440 * kGiB);
+    EXPECT((nodes_of(machine) == std::vector<int>{0, 8}));
+}
+
+TEST(base_machine_counts_cxl_memory) {
+    FakeSystem system;
+    system.memory(512 + 256, 700);
+    system.node(0, "0-63", 512, 450);
+    system.node(1, "", 256, 250);
+    // No GPU: a node without CPUs is host memory, whoever set it up.
+    EXPECT_EQ(read_machine(system.root()).memory_bytes, 768 * kGiB);
+    EXPECT_EQ(read_machine(system.root()).available_bytes, 700 * kGiB);
+    EXPECT((nodes_of(read_machine(system.root())) == std::vector<int>{0, 1}));
+    // Beside a GPU it is, if the system knows the device that it belongs to.
+    system.gpu("0000:41:00.0");
+    EXPECT_EQ(read_machine(system.root()).memory_bytes, 512 * kGiB);
+    EXPECT_EQ(read_machine(system.root()).available_bytes, 450 * kGiB);
+    system.write("/sys/bus/dax/devices/dax0.0/target_node", "1\n");
+    EXPECT_EQ(read_machine(system.root()).memory_bytes, 768 * kGiB);
+    EXPECT_EQ(read_machine(system.root()).available_bytes, 700 * kGiB);
+}
+
+TEST(base_machine_beside_a_gpu_of_a_pci_card_counts_all_memory) {
+    FakeSystem system;
+    system.memory(64, 50);
+    system.node(0, "0-15", 64, 45);
+    system.gpu("0000:01:00.0");
+    const Machine machine = read_machine(system.root());
+    EXPECT_EQ(machine.memory_bytes, 64 * kGiB);
+    EXPECT_EQ(machine.available_bytes, 50 * kGiB);
+    // ... also where /sys has no nodes.
+    FakeSystem bare;
+    bare.memory(64, 50);
+    bare.gpu("0000:01:00.0");
+    EXPECT_EQ(read_machine(bare.root()).memory_bytes, 64 * kGiB);
+    EXPECT_EQ(read_machine(bare.root()).available_bytes, 50 * kGiB);
 }
 
 TEST(base_machine_obeys_control_group_1) {
