@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/js_memory.hpp"
 
+#include <utility>
+
 #include "base/error.hpp"
 
 namespace spillway::addon {
 
 JsMemory::JsMemory(const std::vector<Napi::Value>& uint8_arrays) {
     if (uint8_arrays.empty()) return;
-    // One reference for all: a relation may have many thousand buffers.
-    const auto arrays = Napi::Array::New(uint8_arrays.front().Env(), uint8_arrays.size());
-    places_.reserve(uint8_arrays.size());
-    for (uint32_t i = 0; i < uint8_arrays.size(); ++i) {
-        const auto array = uint8_arrays[i].As<Napi::Uint8Array>();
+    // One reference for all, and one view of neighbours in one buffer: a relation may have many thousand views.
+    const auto arrays = Napi::Array::New(uint8_arrays.front().Env());
+    const uint8_t* last = nullptr;
+    for (const Napi::Value& value : uint8_arrays) {
+        const auto array = value.As<Napi::Uint8Array>();
+        const uint8_t* const first = array.Data() - array.ByteOffset();  // byte of the buffer
+        if (first == last) continue;
+        last = first;
+        arrays.Set(static_cast<uint32_t>(places_.size()), array);
         places_.push_back({array.Data(), array.ElementLength()});
-        arrays.Set(i, array);
+        if (BackingStore store = backing_store_of(array.Buffer())) stores_.push_back(std::move(store));
     }
     arrays_ = Napi::Persistent(arrays);
 }
@@ -26,8 +32,9 @@ void JsMemory::check() const {
         const auto array = arrays.Get(i).As<Napi::Uint8Array>();
         if (array.ElementLength() == places_[i].length && array.Data() == places_[i].data) continue;
         throw Error(ErrorCode::kInvalidArgument,
-                    "the memory of a record batch was transferred or resized after the relation was made from it; "
-                    "keep the batches as they are until the relation is closed");
+                    "the memory of a record batch was transferred or resized after the relation was made from it (a "
+                    "WebAssembly memory that grows transfers its buffer, too); keep the batches as they are while "
+                    "queries read them");
     }
 }
 

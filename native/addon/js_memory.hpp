@@ -6,18 +6,20 @@
 #include <cstdint>
 #include <vector>
 
+#include "addon/backing_store.hpp"
+
 namespace spillway::addon {
 
-// JS buffers that native code reads: kept from being collected as long as this lives. Made, checked and destroyed on
-// the JS thread.
+// JS buffers that native code reads: as long as this lives they are kept from being collected, and their memory from
+// being given back when they are transferred. Made, checked and destroyed on the JS thread.
 class JsMemory {
   public:
     JsMemory() = default;
     explicit JsMemory(const std::vector<Napi::Value>& uint8_arrays);
 
-    // Throws kInvalidArgument when a buffer has been detached (transferred to a worker thread) or resized since: its
-    // old address is no longer memory of this process's user. Checked when a stage starts; a transfer *during* a stage
-    // is the one thing that cannot be seen.
+    // Throws kInvalidArgument when a buffer has been detached (transferred, to a worker thread for instance) or resized
+    // since: its memory, though still there, is another one's to write to. Checked when a stage starts, and by the
+    // caller when a query ends.
     void check() const;
 
   private:
@@ -27,6 +29,7 @@ class JsMemory {
     };
     Napi::Reference<Napi::Array> arrays_;
     std::vector<Place> places_;
+    std::vector<BackingStore> stores_;  // one for each buffer
 };
 
 }  // namespace spillway::addon

@@ -42,6 +42,17 @@ Napi::Value check_source(const Napi::CallbackInfo& info) {
     return start_stage(info.Env(), std::make_shared<Job>(engine), check, StageMemory::kNone);
 }
 
+// Which promise fromTable can give for memory that JS transfers in mid-query.
+Napi::Value kept_memory(const Napi::CallbackInfo& info) {
+    const char* const names[] = {"always", "unlessResized", "never"};
+    return Napi::String::New(info.Env(), names[static_cast<size_t>(memory_kept(info.Env()))]);
+}
+
+Napi::Value check_memory(const Napi::CallbackInfo& info) {
+    use_source(info[0]);
+    return info.Env().Undefined();
+}
+
 Napi::Value close_source(const Napi::CallbackInfo& info) {
     close_handle<SourceHandle>(info[0]);
     return info.Env().Undefined();
@@ -188,6 +199,8 @@ Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
 void export_source_calls(Napi::Object exports) {
     export_async<open_source>(exports, "openSource");
     export_sync<close_source>(exports, "closeSource");
+    export_sync<kept_memory>(exports, "keptMemory");
+    export_sync<check_memory>(exports, "checkMemory");
     export_async<check_source>(exports, "checkSource");
     export_async<read_ends>(exports, "readEnds");
     export_async<read_ranges>(exports, "readRanges");

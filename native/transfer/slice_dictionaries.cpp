@@ -55,7 +55,8 @@ void SliceReader::read_dictionary(const Slice& slice, NodeScratch& scratch, Colu
     const DictionaryRemap& remap =
         spec < 0 ? kNoValues : group.remaps[static_cast<size_t>(group.remap_of_spec[static_cast<size_t>(spec)])];
     const int32_t width = slice.plan.type->byte_width;
-    const uint8_t* codes = fetch(slice, slice.buffer(1), slice.row * width, slice.rows * width, scratch.codes);
+    const uint8_t* codes =
+        fetch_structure(slice, slice.buffer(1), slice.row * width, slice.rows * width, scratch.codes);
     const bool is_unsigned = slice.plan.type->order == Order::kUnsigned;
     switch (width) {
         case 1:

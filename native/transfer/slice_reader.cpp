@@ -80,6 +80,14 @@ const uint8_t* SliceReader::fetch(const Slice& slice, const Region& region, int6
     return region.pointer + begin;
 }
 
+const uint8_t* SliceReader::fetch_structure(const Slice& slice, const Region& region, int64_t begin, int64_t bytes,
+                                            Buffer& scratch) {
+    if (structure_ == MemoryStructure::kBorrowed || bytes == 0) return fetch(slice, region, begin, bytes, scratch);
+    uint8_t* out = reserve(scratch, static_cast<uint64_t>(bytes));
+    copy(slice, region, begin, bytes, out);
+    return out;
+}
+
 // nullptr also when the slice turns out to have no NULL: consumers then take their fast path, and the look costs a
 // 64th of what they save per row.
 void SliceReader::read_validity(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
@@ -90,7 +98,7 @@ void SliceReader::read_validity(const Slice& slice, NodeScratch& scratch, Column
     if (node.null_count == 0 || region.length == 0 || slice.rows == 0) return;
     const int64_t first_bit = node.bit_offset + slice.row;
     const int64_t bit = first_bit % 8;
-    const uint8_t* bits = fetch(slice, region, first_bit / 8, bitmap_bytes(bit + slice.rows), scratch.validity);
+    const uint8_t* bits = fetch_structure(slice, region, first_bit / 8, bitmap_bytes(bit + slice.rows), scratch.validity);
     if (all_bits_set(bits, bit, slice.rows)) return;
     view.validity = bits;
     view.validity_bit = bit;
@@ -119,7 +127,8 @@ SliceReader::OffsetRange SliceReader::read_offsets(const Slice& slice, NodeScrat
     view.offset_base = 0;
     if (slice.rows == 0) return {};
     const int32_t width = slice.plan.type->byte_width;
-    view.offsets = fetch(slice, slice.buffer(1), slice.row * width, (slice.rows + 1) * width, scratch.offsets);
+    view.offsets =
+        fetch_structure(slice, slice.buffer(1), slice.row * width, (slice.rows + 1) * width, scratch.offsets);
     const bool monotone = width == 8 ? offsets_monotone<int64_t>(view.offsets, slice.rows)
                                      : offsets_monotone<int32_t>(view.offsets, slice.rows);
     const OffsetRange range{load_offset(view.offsets, width), load_offset(view.offsets + slice.rows * width, width)};

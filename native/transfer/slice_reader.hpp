@@ -45,7 +45,8 @@ struct Slice {
 // Reads slices of nodes, recursively, and checks what it hands out. One per SourceReader.
 class SliceReader {
   public:
-    SliceReader(const SourceParts& parts, MemoryBudget& budget) : parts_(parts), budget_(budget) {}
+    SliceReader(const SourceParts& parts, MemoryBudget& budget, MemoryStructure structure)
+        : parts_(parts), budget_(budget), structure_(structure) {}
 
     void read(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     // Bytes that read() would need, judged by offsets (and views) alone. Never decreases when rows are added.
@@ -64,6 +65,9 @@ class SliceReader {
 
     // File: copies into `scratch`. Memory: borrows. Never nullptr.
     const uint8_t* fetch(const Slice& slice, const Region& region, int64_t begin, int64_t bytes, Buffer& scratch);
+    // The same for what says where values are (offsets, views, indices, type ids, validity): see MemoryStructure.
+    const uint8_t* fetch_structure(const Slice& slice, const Region& region, int64_t begin, int64_t bytes,
+                                   Buffer& scratch);
     // Copies in both cases.
     void copy(const Slice& slice, const Region& region, int64_t begin, int64_t bytes, uint8_t* out);
     uint8_t* reserve(Buffer& buffer, uint64_t bytes);
@@ -97,6 +101,7 @@ class SliceReader {
 
     const SourceParts& parts_;
     MemoryBudget& budget_;
+    const MemoryStructure structure_;
     uint64_t bytes_read_ = 0;
 };
 

@@ -8,7 +8,7 @@ namespace spillway {
 
 void SliceReader::read_type_ids(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
     view.validity = nullptr;
-    view.data = fetch(slice, slice.buffer(0), slice.row, slice.rows, scratch.data);
+    view.data = fetch_structure(slice, slice.buffer(0), slice.row, slice.rows, scratch.data);
     const std::vector<int32_t>& child_of_id = slice.plan.child_of_id;
     for (int64_t i = 0; i < slice.rows; ++i) {
         if (!child_of_id.empty() && child_of_id[view.data[i]] >= 0) continue;

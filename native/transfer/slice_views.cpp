@@ -147,7 +147,7 @@ void SliceReader::gather_view_values(const Slice& slice, NodeScratch& scratch, C
 }
 
 void SliceReader::read_views(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
-    view.data = fetch(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
+    view.data = fetch_structure(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
     find_view_ranges(slice, scratch, view);
     view.view_buffers.assign(scratch.ranges.size(), nullptr);
     if (!slice.batch.in_file()) {
@@ -165,7 +165,7 @@ void SliceReader::read_views(const Slice& slice, NodeScratch& scratch, ColumnVie
 uint64_t SliceReader::view_value_bytes(const Slice& slice, NodeScratch& scratch) {
     ColumnView view;
     read_validity(slice, scratch, view);
-    view.data = fetch(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
+    view.data = fetch_structure(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
     uint64_t bytes = 0;
     for (int64_t i = 0; i < slice.rows; ++i) {
         const View value = load_view(view.data, i);
@@ -182,7 +182,7 @@ uint64_t SliceReader::value_bytes(const Slice& slice, NodeScratch& scratch) {
     SPILLWAY_CHECK(slice.plan.type->layout == Layout::kView);
     ColumnView view;
     read_validity(slice, scratch, view);
-    view.data = fetch(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
+    view.data = fetch_structure(slice, slice.buffer(1), slice.row * kViewBytes, slice.rows * kViewBytes, scratch.data);
     uint64_t bytes = 0;
     for (int64_t i = 0; i < slice.rows; ++i) {
         const View value = load_view(view.data, i);

@@ -87,12 +87,23 @@ class Source {
     std::unique_ptr<SourceParts> parts_;  // files, positions of each node, dictionary remap tables
 };
 
+// What readers do with those buffers of memory batches that say where values are: offsets, views, dictionary indices,
+// type ids and validity.
+enum class MemoryStructure : uint8_t {
+    // Into the reader's memory before they are checked: what was checked is what is used, whatever JS (or a thread that
+    // a buffer was transferred to) writes there meanwhile. 4 of the 12 bytes and more that a row with a string takes.
+    kCopied,
+    // Read where they lie: for columns of which every row is held at a time. JS must not write to them.
+    kBorrowed
+};
+
 // One worker's way to read slices of batches. File rows come by pread into buffers of the reader (never a mapping: a
-// file truncated while it is read must be an error and not SIGBUS); memory rows are borrowed without a copy.
+// file truncated while it is read must be an error and not SIGBUS); values in memory are borrowed without a copy.
 class SourceReader {
   public:
     // columns: which columns of the source, in the order of the views returned. Their dictionaries must be loaded.
-    SourceReader(const Source& source, std::vector<int32_t> columns, MemoryBudget& budget, JobControl& control);
+    SourceReader(const Source& source, std::vector<int32_t> columns, MemoryBudget& budget, JobControl& control,
+                 MemoryStructure structure = MemoryStructure::kCopied);
     ~SourceReader();
     // Rows [row, row + rows) of a batch. The views live until the next read(). Validates what it hands out: offsets
     // monotone and inside their data, union ids known, dictionary indices in range, views inside their buffers

@@ -20,8 +20,9 @@ struct SourceReader::State {
         const NodePlan* plan;
         NodeScratch scratch;
     };
-    State(const SourceSpec& source, const SourceParts& source_parts, MemoryBudget& budget, JobControl& job)
-        : spec(source), parts(source_parts), control(job), slices(source_parts, budget) {}
+    State(const SourceSpec& source, const SourceParts& source_parts, MemoryBudget& budget, JobControl& job,
+          MemoryStructure structure)
+        : spec(source), parts(source_parts), control(job), slices(source_parts, budget, structure) {}
 
     uint64_t bytes(const BatchPosition& batch, int64_t row, int64_t rows) {
         uint64_t total = 0;
@@ -39,8 +40,8 @@ struct SourceReader::State {
 };
 
 SourceReader::SourceReader(const Source& source, std::vector<int32_t> columns, MemoryBudget& budget,
-                           JobControl& control)
-    : state_(std::make_unique<State>(source.spec_, *source.parts_, budget, control)) {
+                           JobControl& control, MemoryStructure structure)
+    : state_(std::make_unique<State>(source.spec_, *source.parts_, budget, control, structure)) {
     for (const int32_t column : columns) {
         SPILLWAY_CHECK(column >= 0 && static_cast<size_t>(column) < state_->parts.plans.size());
         const NodePlan& plan = state_->parts.plans[static_cast<size_t>(column)];

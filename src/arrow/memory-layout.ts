@@ -11,17 +11,14 @@ import {
 
 import { SpillwayError } from "../errors.js";
 import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
+import type { KeptMemory } from "../model/kept-memory.js";
+import { SteadyBytes } from "./steady-bytes.js";
 
 type Buffers = (Uint8Array | null)[];
 
 // Uint8Array ends at 2^32 elements in Node 20, typed arrays of wider elements do not. Slices stay below half of it.
 const largestViewBytes = 2 ** 32 - 1;
 const sliceBytes = 2 ** 31;
-
-function bytesOf(array: ArrayBufferView | undefined | null): Uint8Array {
-    if (array === undefined || array === null) return new Uint8Array(0);
-    return new Uint8Array(array.buffer as ArrayBuffer, array.byteOffset, array.byteLength);
-}
 
 /**
  * At least `needed` bytes. A column that Arrow JS padded with NULLs (columns of unequal length in one table) has a
@@ -35,8 +32,7 @@ function padded(bytes: Uint8Array, needed: number): Uint8Array {
 }
 
 /** Offsets of `length` values; missing ones repeat the last, so that the values are empty. */
-function paddedOffsets(offsets: ArrayBufferView | undefined, length: number, width: number): Uint8Array {
-    const bytes = bytesOf(offsets);
+function paddedOffsets(bytes: Uint8Array, length: number, width: number): Uint8Array {
     const needed = (length + 1) * width;
     if (bytes.byteLength >= needed) return bytes;
     const longer = padded(bytes, needed);
@@ -64,14 +60,17 @@ function childrenOf(data: Data): readonly (Data | undefined)[] {
     );
 }
 
-/** Writes the buffers of Arrow JS columns in IPC pre-order without copying them. */
+/** Writes the buffers of Arrow JS columns in IPC pre-order, without copying those that stay as they are. */
 class MemoryBatch {
     readonly #nodes: number[] = [];
     readonly #buffers: Buffers = [];
     readonly #variadicCounts: number[] = [];
     readonly #dictionaries: number[] = [];
 
-    public constructor(private readonly dictionaryIndex: (values: Vector, type: ColumnType) => number) {}
+    public constructor(
+        private readonly bytes: SteadyBytes,
+        private readonly dictionaryIndex: (values: Vector, type: ColumnType) => number
+    ) {}
 
     public finish(rows: number): BatchLayout {
         return {
@@ -87,12 +86,16 @@ class MemoryBatch {
 
     #validity(data: Data, nulls: number): void {
         const bits = data.offset + data.length;
-        this.#buffers.push(nulls > 0 ? padded(bytesOf(data.nullBitmap), (bits + 7) >> 3) : null);
+        this.#buffers.push(nulls > 0 ? padded(this.bytes.structure(data.nullBitmap), (bits + 7) >> 3) : null);
+    }
+
+    #offsets(data: Data, type: ColumnType): void {
+        this.#buffers.push(paddedOffsets(this.bytes.structure(data.valueOffsets), data.length, type.byteWidth));
     }
 
     /** Padding rows of a union are NULLs of its first member. */
     #typeIds(data: Data, type: ColumnType): void {
-        const given = bytesOf(data.typeIds);
+        const given = this.bytes.structure(data.typeIds);
         const typeIds = padded(given, data.length);
         if (typeIds !== given) typeIds.fill(type.typeIds[0] ?? 0, given.byteLength);
         this.#buffers.push(typeIds);
@@ -123,21 +126,22 @@ class MemoryBatch {
         switch (type.layout) {
             case "bool":
                 // Bits are not moved by a slice: the node's bit offset holds for them as for the validity.
-                this.#buffers.push(padded(bytesOf(data.values), (data.offset + length + 7) >> 3));
+                this.#buffers.push(padded(this.bytes.values(data.values), (data.offset + length + 7) >> 3));
                 return;
             case "fixed":
-                this.#buffers.push(padded(bytesOf(data.values), length * type.byteWidth));
+                this.#buffers.push(padded(this.bytes.values(data.values), length * type.byteWidth));
                 return;
             case "binary":
-                this.#buffers.push(paddedOffsets(data.valueOffsets, length, type.byteWidth), bytesOf(data.values));
+                this.#offsets(data, type);
+                this.#buffers.push(this.bytes.values(data.values));
                 return;
             case "view":
-                this.#buffers.push(padded(bytesOf(data.values), length * 16));
-                this.#buffers.push(...data.variadicBuffers.map((buffer) => bytesOf(buffer)));
+                this.#buffers.push(padded(this.bytes.structure(data.values), length * 16));
+                this.#buffers.push(...data.variadicBuffers.map((buffer) => this.bytes.values(buffer)));
                 this.#variadicCounts.push(data.variadicBuffers.length);
                 return;
             case "list":
-                this.#buffers.push(paddedOffsets(data.valueOffsets, length, type.byteWidth));
+                this.#offsets(data, type);
                 this.#children(data, type, 0);
                 return;
             case "fixedList":
@@ -152,11 +156,11 @@ class MemoryBatch {
                 return;
             case "unionDense":
                 this.#typeIds(data, type);
-                this.#buffers.push(padded(bytesOf(data.valueOffsets), length * 4));
+                this.#buffers.push(padded(this.bytes.structure(data.valueOffsets), length * 4));
                 this.#children(data, type, 1);
                 return;
             case "dictionary":
-                this.#buffers.push(padded(bytesOf(data.values), length * type.byteWidth));
+                this.#buffers.push(padded(this.bytes.structure(data.values), length * type.byteWidth));
                 this.#dictionaries.push(this.dictionaryIndex(data.dictionary as Vector, type));
                 return;
         }
@@ -168,6 +172,8 @@ class DictionaryList {
     public readonly layouts: DictionaryLayout[] = [];
     readonly #chunks: (readonly Data[])[] = [];
 
+    public constructor(private readonly bytes: SteadyBytes) {}
+
     public readonly index = (values: Vector, type: ColumnType): number => {
         const chunks = values.data;
         const known = this.#chunks.findIndex(
@@ -176,7 +182,7 @@ class DictionaryList {
         if (known >= 0) return known;
         const valueType = type.children[0] as ColumnType;
         const batches = chunks.map((chunk) => {
-            const batch = new MemoryBatch(this.index);
+            const batch = new MemoryBatch(this.bytes, this.index);
             batch.add(chunk, valueType);
             return batch.finish(chunk.length);
         });
@@ -206,13 +212,18 @@ function viewable(batch: RecordBatch): RecordBatch[] {
 }
 
 /**
- * Record batches in memory as the engine reads them. The buffers stay where they are; keep them unchanged.
- * `columns`: their types, which hold for every batch.
+ * Record batches in memory as the engine reads them. The buffers stay where they are, but for those that SteadyBytes
+ * copies; keep them unchanged. `columns`: their types, which hold for every batch.
  */
-export function memoryLayout(columns: readonly ColumnType[], batches: readonly RecordBatch[]): SourceLayout {
-    const dictionaries = new DictionaryList();
+export function memoryLayout(
+    columns: readonly ColumnType[],
+    batches: readonly RecordBatch[],
+    kept: KeptMemory
+): SourceLayout {
+    const bytes = new SteadyBytes(kept);
+    const dictionaries = new DictionaryList(bytes);
     const layouts = batches.flatMap(viewable).map((batch) => {
-        const layout = new MemoryBatch(dictionaries.index);
+        const layout = new MemoryBatch(bytes, dictionaries.index);
         columns.forEach((column, i) => {
             const type = batch.schema.fields[i]?.type as DataType;
             layout.add(childrenOf(batch.data as Data)[i] ?? nullData(type, batch.numRows), column);

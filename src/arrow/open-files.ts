@@ -3,7 +3,7 @@ import type { Field } from "apache-arrow";
 import { Schema, type DataType } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
-import { checkPath, invalidArgument } from "../model/arguments.js";
+import { checkPath, invalidArgument, readArgument } from "../model/arguments.js";
 import type { SourceLayout } from "../model/column-type.js";
 import { columnTypeOf } from "./column-type-of.js";
 import { fileLayout, type FileLayout } from "./file-layout.js";
@@ -23,10 +23,12 @@ export interface OpenedFiles {
 
 /** One path or several, as strings. */
 export function checkPaths(value: unknown): string[] {
-    const list: unknown[] = Array.isArray(value) ? value : [value];
-    if (list.length === 0) throw invalidArgument("path", "at least one file", value);
-    return list.map((path, index) => {
-        return checkPath(path, Array.isArray(value) ? `path[${index}]` : "path", "the path of an Arrow file");
+    return readArgument("path", () => {
+        const list: unknown[] = Array.isArray(value) ? value : [value];
+        if (list.length === 0) throw invalidArgument("path", "at least one file", value);
+        return list.map((path, index) => {
+            return checkPath(path, Array.isArray(value) ? `path[${index}]` : "path", "the path of an Arrow file");
+        });
     });
 }
 

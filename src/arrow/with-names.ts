@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { DataType, Dictionary, Schema, type Field } from "apache-arrow";
 
+import { checkWellFormed } from "../model/arguments.js";
+
 // The name of a field is optional in the Arrow format: Arrow JS leaves an empty one out when it writes and gives null
 // when it reads one that is not there. Everywhere else in this package a name is a string.
 
@@ -38,4 +40,12 @@ export function withNames(schema: Schema): Schema {
     if (areNamed(schema.fields)) return schema;
     const dictionaries = new Map([...schema.dictionaries].map(([id, type]) => [id, namedType(type)] as const));
     return new Schema(schema.fields.map(namedField), schema.metadata, dictionaries, schema.metadataVersion);
+}
+
+/** Names on every level are text that Arrow files can hold. `option`: what the fields were given as. */
+export function checkFieldNames(fields: readonly Field[], option: string): void {
+    for (const field of fields) {
+        checkWellFormed(field.name, option, "the names of columns");
+        checkFieldNames(childFields(field.type as DataType), option);
+    }
 }

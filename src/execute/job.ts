@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError, toSpillwayError } from "../errors.js";
+import { readArgument } from "../model/arguments.js";
 import type { Binding, EngineHandle, JobHandle, NativeProgress } from "../native/binding.js";
 
 /** Cancellation and clean-up of one query. Native handles are closed in the reverse order of their making. */
@@ -21,7 +22,7 @@ export class Job {
         this.handle = binding.createJob(engine);
         if (signal === undefined) return;
         const abort = (): void => this.cancel();
-        signal.addEventListener("abort", abort, { once: true });
+        readArgument("signal", () => signal.addEventListener("abort", abort, { once: true }));
         this.#cleanups.push(() => signal.removeEventListener("abort", abort));
         if (signal.aborted) this.cancel();
     }

@@ -91,6 +91,7 @@ export async function partitionStream(
     if (input.source.kind !== "stream") return undefined;
     const { binding } = job;
     const types = input.columns.map((column) => column.type);
+    const kept = binding.keptMemory();
     const reader = groups(input, bytesPerGroup, job);
     let last: SourceHandle | undefined;
     let rows = 0;
@@ -101,11 +102,12 @@ export async function partitionStream(
             if (done === true) break;
             next = reader.next();
             next.catch(() => undefined); // reported by the await above, unless this group fails first
-            const layout = looking(input, () => memoryLayout(types, batches));
+            const layout = looking(input, () => memoryLayout(types, batches, kept));
             const source = await binding.openSource(job.engine, layout);
             if (last !== undefined) binding.closeSource(last);
             last = source;
             await binding.partitionSource(job.handle, partitions, source, rows);
+            binding.checkMemory(source);
             rows += batches.reduce((sum, batch) => sum + batch.numRows, 0);
         }
     } catch (error) {

@@ -25,6 +25,30 @@ export function invalidArgument(option: string, expected: string, received: unkn
     );
 }
 
+/** What the caller's own code raises while an argument is read, in a getter or a proxy: the argument is at fault. */
+export function readArgument<T>(option: string, read: () => T): T {
+    try {
+        return read();
+    } catch (error) {
+        if (error instanceof SpillwayError) throw error;
+        const text = error instanceof Error ? `${error.name}: ${error.message}` : typeof error;
+        const message = `Reading \`${option}\` raised an error of the caller's (${text}); give a plain value`;
+        throw new SpillwayError("INVALID_ARGUMENT", message, { option }, error);
+    }
+}
+
+// Of a general category "surrogate": those of a pair are one character of another.
+const loneSurrogate = /\p{Surrogate}/u;
+
+/** Half of a surrogate pair cannot be written in UTF-8, as Arrow's names and the system's paths are. */
+export function checkWellFormed(text: string, option: string, what = `\`${option}\``): string {
+    if (!loneSurrogate.test(text)) return text;
+    const shown = `${JSON.stringify(text)}, which has half of a surrogate pair`;
+    throw new SpillwayError("INVALID_ARGUMENT", `Expected text that UTF-8 can hold for ${what} but received ${shown}`, {
+        option
+    });
+}
+
 /** Edit distance with adjacent swaps as one step (the commonest slip of the fingers). */
 function editDistance(a: string, b: string): number {
     let beforeLast: number[] = [];
@@ -74,20 +98,23 @@ function isPlainObject(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * An options object with known names only. `where` is the path of the object inside the options ("" = the options
- * themselves).
+ * An options object with known names only, each read once. `where` is the path of the object inside the options ("" =
+ * the options themselves).
  */
 export function checkOptions(value: unknown, where: string, known: readonly string[]): Record<string, unknown> {
     if (value === undefined) return {};
-    if (!isPlainObject(value)) throw invalidArgument(where || "options", "an object", value);
-    for (const name of Object.keys(value)) {
-        if (known.includes(name)) continue;
-        const option = where ? `${where}.${name}` : name;
-        throw new SpillwayError("INVALID_ARGUMENT", `There is no option \`${option}\`${suggestion(name, known)}`, {
-            option
-        });
-    }
-    return value;
+    const path = (name: string): string => (where ? `${where}.${name}` : name);
+    return readArgument(where || "options", () => {
+        if (!isPlainObject(value)) throw invalidArgument(where || "options", "an object", value);
+        for (const name of Object.keys(value)) {
+            if (known.includes(name)) continue;
+            const option = path(name);
+            throw new SpillwayError("INVALID_ARGUMENT", `There is no option \`${option}\`${suggestion(name, known)}`, {
+                option
+            });
+        }
+        return Object.fromEntries(known.map((name) => [name, readArgument(path(name), () => value[name])]));
+    });
 }
 
 export function checkOneOf<const T extends string>(value: unknown, option: string, choices: readonly T[]): T {
@@ -118,19 +145,25 @@ export function checkBoolean(value: unknown, option: string): boolean {
 }
 
 export function checkText(value: unknown, option: string): string {
-    if (typeof value === "string" && value !== "") return value;
+    if (typeof value === "string" && value !== "") return checkWellFormed(value, option);
     throw invalidArgument(option, "a non-empty string", value);
 }
 
 /** A path, or a URL of a file. */
 export function checkPath(value: unknown, option: string, expected = "the path of a file"): string {
-    if (typeof value === "string" && value !== "") return value;
-    if (!(value instanceof URL)) throw invalidArgument(option, expected, value);
+    if (typeof value === "string" && value !== "") return checkWellFormed(value, option);
+    if (!readArgument(option, () => value instanceof URL)) throw invalidArgument(option, expected, value);
     try {
-        return fileURLToPath(value);
+        return fileURLToPath(value as URL);
     } catch {
-        throw invalidArgument(option, `${expected}, or a file: URL of this machine,`, value.href);
+        throw invalidArgument(option, `${expected}, or a file: URL of this machine,`, (value as URL).href);
     }
+}
+
+/** The name of a column. */
+export function checkName(value: unknown, option: string, expected = "a column name"): string {
+    if (typeof value === "string") return checkWellFormed(value, option);
+    throw invalidArgument(option, expected, value);
 }
 
 export function checkFunction(value: unknown, option: string): (...args: never[]) => unknown {
@@ -139,9 +172,9 @@ export function checkFunction(value: unknown, option: string): (...args: never[]
 }
 
 export function checkSignal(value: unknown, option: string): AbortSignal {
-    if (isPlainObject(value) && "aborted" in value && typeof value["addEventListener"] === "function") {
-        return value as unknown as AbortSignal;
-    }
+    const isSignal = (): boolean =>
+        isPlainObject(value) && "aborted" in value && typeof value["addEventListener"] === "function";
+    if (readArgument(option, isSignal)) return value as AbortSignal;
     throw invalidArgument(option, "an AbortSignal", value);
 }
 

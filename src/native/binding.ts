@@ -2,6 +2,7 @@
 import type { MachineInfo } from "../machine/machine.js";
 import type { BatchLayout, ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
 import type { FileEnds } from "../model/file-ends.js";
+import type { KeptMemory } from "../model/kept-memory.js";
 import type { PartitionSizes } from "../plan/decisions.js";
 import type { AggregateKind } from "../plan/logical.js";
 import type { NativeDelivered } from "./delivered.js";
@@ -173,8 +174,12 @@ export interface Binding extends DeviceBinding {
     waitForJob(job: JobHandle, waitedFor: boolean): void;
     jobProgress(job: JobHandle): NativeProgress;
 
-    /** Opens and checks files; memory batches are referenced until closeSource. */
+    /** Opens and checks files; the memory of batches is kept until closeSource, also when it is transferred. */
     openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
+    /** What `openSource` can promise for the memory of ArrayBuffers, with this version of Node. */
+    keptMemory(): KeptMemory;
+    /** Throws INVALID_ARGUMENT when memory of the source was transferred or resized since it was opened. */
+    checkMemory(source: SourceHandle): void;
     closeSource(source: SourceHandle): void;
     /** Rejects as openSource does, and keeps nothing. */
     checkSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<void>;

@@ -39,6 +39,24 @@ function encodingBytes(types: readonly (ColumnType | undefined)[], row: ValueWid
     return encodedRows * (row.fixed + 16 * types.length) + (nested ? heap : Math.min(heap, fewRowsBytes));
 }
 
+/**
+ * Of a row in memory, what readers copy before they check it (native/transfer/source.hpp): offsets, views, indices,
+ * which are unified as well, and validity. Of nested values all, which is more than their structure.
+ */
+function structureRowBytes(type: ColumnType, width: ValueWidth): number {
+    const validity = type.nullable ? 1 / 8 : 0;
+    switch (type.layout) {
+        case "binary":
+            return validity + type.byteWidth;
+        case "view":
+            return validity + 16;
+        case "dictionary":
+            return validity + type.byteWidth + 4;
+        default:
+            return isNested(type) ? width.fixed + width.heap : validity;
+    }
+}
+
 /** Rows per morsel, and the readers' and encoders' memory. `row`: an encoded one. */
 export function readMemory(
     types: readonly ColumnType[],
@@ -60,10 +78,17 @@ export function readMemory(
     const readTypes = read.map((column) => types[column]);
     const slack = readTypes.some((type) => type !== undefined && isVariable(type)) ? policy.variableSlack : 1;
     // A NULL bitmap per column, and indices that are mapped to the unified dictionary, come on top: one byte per value.
-    const buffers = (bytesPerRow + read.length) * morselRows * slack;
-    const buffered = Math.max(Math.min(buffers, pieceBytesMax), bytesPerRow * slack) * policy.readBuffers;
+    const copiedPerRow = inMemory
+        ? read.reduce(
+              (sum, column, i) => sum + structureRowBytes(types[column] as ColumnType, readWidths[i] as ValueWidth),
+              0
+          )
+        : bytesPerRow + read.length;
+    const buffers = copiedPerRow * morselRows * slack;
+    const least = Math.min(bytesPerRow, copiedPerRow) * slack;
+    const buffered = Math.max(Math.min(buffers, pieceBytesMax), least) * policy.readBuffers;
     const scratch = encodingBytes(readTypes, row, morselRows);
-    return { morselRows, bytes: Math.ceil(limits.workers * ((inMemory ? 0 : buffered) + scratch)) };
+    return { morselRows, bytes: Math.ceil(limits.workers * (buffered + scratch)) };
 }
 
 export interface OutputMemory {

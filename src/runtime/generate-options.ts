@@ -6,7 +6,8 @@ import {
     checkOneOf,
     checkOptions,
     checkText,
-    invalidArgument
+    invalidArgument,
+    readArgument
 } from "../model/arguments.js";
 import type { GenerateRequest, GeneratedColumn } from "./generate.js";
 
@@ -122,7 +123,9 @@ function checkColumn(value: unknown, index: number): GeneratedColumn {
 }
 
 function checkPayload(value: unknown): GeneratedColumn[] {
-    if (Array.isArray(value)) return value.map(checkColumn);
+    if (readArgument("payload", () => Array.isArray(value))) {
+        return readArgument("payload", () => (value as unknown[]).map(checkColumn));
+    }
     const count = or(value, 1, (n) => checkInteger(n, "payload", 0, 4096));
     return Array.from({ length: count }, (_, i) => ({ name: `payload${i}`, kind: "int", width: 8 }));
 }
@@ -157,7 +160,9 @@ function checkKey(value: unknown, rows: number): Extract<GenerateRequest, { kind
 
 /** Checks the options of `generate`. */
 export function checkGenerateOptions(options: unknown): GenerateRequest {
-    const isTable = typeof options === "object" && options !== null && "table" in options;
+    const isTable = readArgument("options", () => {
+        return typeof options === "object" && options !== null && "table" in options;
+    });
     if (isTable) {
         const given = checkOptions(options, "", ["table", "scale", "seed", "batchRows"]);
         return {

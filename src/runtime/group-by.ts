@@ -6,9 +6,12 @@ import { SpillwayError } from "../errors.js";
 import { groupByAlgorithms } from "../model/algorithms.js";
 import {
     checkInteger,
+    checkName,
     checkOneOf,
     checkOptions,
+    checkWellFormed,
     invalidArgument,
+    readArgument,
     suggestion,
     unknownColumn
 } from "../model/arguments.js";
@@ -44,8 +47,7 @@ function checkKeys(value: unknown, columns: readonly LogicalColumn[]): number[] 
     if (value === undefined) return [];
     if (!Array.isArray(value)) throw invalidArgument("keys", "an array of column names", value);
     const indices = value.map((name: unknown, position) => {
-        if (typeof name !== "string") throw invalidArgument(`keys[${position}]`, "a column name", name);
-        return indexOf(columns, name, "keys");
+        return indexOf(columns, checkName(name, `keys[${position}]`), "keys");
     });
     const twice = indices.find((index, position) => indices.indexOf(index) !== position);
     if (twice !== undefined) {
@@ -71,6 +73,7 @@ function checkAggregate(alias: string, value: unknown, columns: readonly Logical
     if (entry === undefined || entries.length !== 1) {
         throw invalidArgument(option, 'one aggregate such as { sum: "column" } or { count: "*" }', value);
     }
+    checkWellFormed(alias, "aggregates");
     const [name, column] = entry as [string, unknown];
     if (!(aggregateNames as readonly string[]).includes(name)) {
         throw new SpillwayError(
@@ -79,11 +82,11 @@ function checkAggregate(alias: string, value: unknown, columns: readonly Logical
             { option }
         );
     }
-    if (typeof column !== "string") throw invalidArgument(`${option}.${name}`, "a column name", column);
+    checkName(column, `${option}.${name}`);
     if (name === "count" && column === "*") {
         return { alias, aggregate: { kind: "countRows", column: -1, decimalScale: 0 }, column: undefined };
     }
-    const index = indexOf(columns, column, `${option}.${name}`);
+    const index = indexOf(columns, column as string, `${option}.${name}`);
     const kind = name as AggregateKind;
     const aggregate = { kind, column: index, decimalScale: decimalScale(columns[index]) };
     return { alias, aggregate, column: columns[index] };
@@ -125,8 +128,8 @@ export function groupNode(
 ): { node: GroupNode; debug: DebugKnobs } {
     const given = checkOptions(options, "", ["keys", "aggregates", "algorithm", "hints", "debug"]);
     const columns = child._node.columns;
-    const keys = checkKeys(given["keys"], columns);
-    const aggregates = checkAggregates(given["aggregates"], columns);
+    const keys = readArgument("keys", () => checkKeys(given["keys"], columns));
+    const aggregates = readArgument("aggregates", () => checkAggregates(given["aggregates"], columns));
     if (keys.length === 0 && aggregates.length === 0) {
         throw new SpillwayError("INVALID_ARGUMENT", "Expected `keys` or `aggregates` with at least one entry", {
             option: "keys"

@@ -8,10 +8,11 @@ import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
 import { requireUniqueColumns, schemaDifference, type OpenedFiles } from "../arrow/open-files.js";
 import { streamColumnTypes } from "../arrow/stream-dictionaries.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "../arrow/source-facts.js";
-import { withNames } from "../arrow/with-names.js";
+import { checkFieldNames, withNames } from "../arrow/with-names.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
-import { invalidArgument } from "../model/arguments.js";
+import { invalidArgument, readArgument } from "../model/arguments.js";
 import type { ColumnType, SourceLayout } from "../model/column-type.js";
+import type { KeptMemory } from "../model/kept-memory.js";
 import type { InputInfo, InputSource, LogicalColumn } from "../plan/logical.js";
 import { defaultPolicy } from "../planner/policy.js";
 
@@ -41,12 +42,10 @@ export function fileInput(files: OpenedFiles, name: string | undefined): InputIn
     return makeInput(shown, schema, layout.columns, facts, { inMemory: false, streamed: false }, source);
 }
 
-function layoutOf(schema: Schema, batches: readonly RecordBatch[]): SourceLayout {
+function layoutOf(schema: Schema, batches: readonly RecordBatch[], kept: KeptMemory): SourceLayout {
     try {
-        const layout = memoryLayout(
-            schema.fields.map((field) => columnTypeOf(field)),
-            batches
-        );
+        const types = schema.fields.map((field) => columnTypeOf(field));
+        const layout = memoryLayout(types, batches, kept);
         return { ...layout, columns: narrowNullability(layout) };
     } catch (error) {
         if (error instanceof SpillwayError) throw error;
@@ -56,13 +55,18 @@ function layoutOf(schema: Schema, batches: readonly RecordBatch[]): SourceLayout
 }
 
 /** A relation of a table or record batches in memory. */
-export function memoryInput(table: unknown, name: string): InputInfo {
+export function memoryInput(table: unknown, name: string, kept: KeptMemory): InputInfo {
+    return readArgument("table", () => tableInput(table, name, kept));
+}
+
+function tableInput(table: unknown, name: string, kept: KeptMemory): InputInfo {
     const found = recordBatchesOf(table);
     if (found === undefined) {
         throw invalidArgument("table", "an Arrow table, a record batch or a non-empty array of them", table);
     }
     const { batches } = found;
     const schema = withNames(found.schema);
+    checkFieldNames(schema.fields, "table");
     requireUniqueColumns(schema, "The table");
     for (const [index, batch] of batches.entries()) {
         const difference = schemaDifference(schema, batch.schema);
@@ -73,7 +77,7 @@ export function memoryInput(table: unknown, name: string): InputInfo {
             { option: "table" }
         );
     }
-    const layout = layoutOf(schema, batches);
+    const layout = layoutOf(schema, batches, kept);
     const source = { kind: "layout", schema, layout } as const;
     return makeInput(name, schema, layout.columns, sourceFacts(layout), { inMemory: true, streamed: false }, source);
 }
@@ -85,10 +89,13 @@ export function streamInput(
     name: string,
     rows: number | undefined
 ): InputInfo {
-    if (!Schema.isSchema(stated)) throw invalidArgument("schema", "an Arrow schema", stated);
-    const schema = withNames(stated);
-    requireUniqueColumns(schema, "The schema");
-    const types = streamColumnTypes(schema);
+    const { schema, types } = readArgument("schema", () => {
+        if (!Schema.isSchema(stated)) throw invalidArgument("schema", "an Arrow schema", stated);
+        const named = withNames(stated);
+        checkFieldNames(named.fields, "schema");
+        requireUniqueColumns(named, "The schema");
+        return { schema: named, types: streamColumnTypes(named) };
+    });
     const none = types.map(() => 0);
     const facts = {
         rows: rows ?? defaultPolicy.unknownRows,

@@ -3,9 +3,12 @@ import type { QueryRunner } from "./query-runner.js";
 import {
     checkBoolean,
     checkInteger,
+    checkName,
     checkOneOf,
     checkOptions,
+    checkWellFormed,
     invalidArgument,
+    readArgument,
     unknownColumn
 } from "../model/arguments.js";
 import { joinAlgorithms } from "../model/algorithms.js";
@@ -35,16 +38,18 @@ const expectedOn = 'a column name, an array of column names, or { leftName: "rig
 
 function keyNames(on: unknown): NamePair[] {
     let pairs: NamePair[];
-    if (typeof on === "string") pairs = [{ left: on, right: on }];
-    else if (Array.isArray(on)) {
+    if (typeof on === "string") {
+        const name = checkWellFormed(on, "on");
+        pairs = [{ left: name, right: name }];
+    } else if (Array.isArray(on)) {
         pairs = on.map((name: unknown, index) => {
-            if (typeof name !== "string") throw invalidArgument(`on[${index}]`, "a column name", name);
-            return { left: name, right: name };
+            const checked = checkName(name, `on[${index}]`);
+            return { left: checked, right: checked };
         });
     } else if (typeof on === "object" && on !== null) {
         pairs = Object.entries(on).map(([left, right]: [string, unknown]) => {
-            if (typeof right !== "string") throw invalidArgument(`on.${left}`, "a column name of the right", right);
-            return { left, right };
+            const name = checkName(right, `on.${left}`, "a column name of the right");
+            return { left: checkWellFormed(left, "on"), right: name };
         });
     } else throw invalidArgument("on", expectedOn, on);
     if (pairs.length === 0) throw invalidArgument("on", `${expectedOn} with at least one column`, on);
@@ -75,10 +80,7 @@ function columnIndex(columns: readonly LogicalColumn[], name: string, side: stri
 function checkSelect(value: unknown): readonly string[] | undefined {
     if (value === undefined) return undefined;
     if (!Array.isArray(value)) throw invalidArgument("select", "an array of column names", value);
-    return value.map((name: unknown, index) => {
-        if (typeof name !== "string") throw invalidArgument(`select[${index}]`, "a column name", name);
-        return name;
-    });
+    return value.map((name: unknown, index) => checkName(name, `select[${index}]`));
 }
 
 function checkHints(value: unknown): JoinNode["hints"] {
@@ -111,16 +113,15 @@ export function joinNode(options: object, isSource: (value: unknown) => boolean)
         });
     }
     const type = given["type"] === undefined ? "inner" : checkOneOf(given["type"], "type", joinTypes);
-    const suffix = given["suffix"] ?? "_right";
-    if (typeof suffix !== "string") throw invalidArgument("suffix", "a string", suffix);
+    const suffix = checkName(given["suffix"] ?? "_right", "suffix", "a string");
     const nullEquality =
         given["nullEquality"] === undefined ? false : checkBoolean(given["nullEquality"], "nullEquality");
-    const select = checkSelect(given["select"]);
+    const select = readArgument("select", () => checkSelect(given["select"]));
     const algorithm = checkOneOf(given["algorithm"] ?? "auto", "algorithm", joinAlgorithms);
     const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
     const leftColumns = left._node.columns;
     const rightColumns = right._node.columns;
-    const pairs = keyNames(given["on"]).map((names) => ({
+    const pairs = readArgument("on", () => keyNames(given["on"])).map((names) => ({
         left: columnIndex(leftColumns, names.left, "left"),
         right: columnIndex(rightColumns, names.right, "right")
     }));

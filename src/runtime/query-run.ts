@@ -72,6 +72,8 @@ export class QueryRun {
         const plan = await this.#deviceFor(granted);
         if (sink instanceof FileSink) sink.prepare(plan);
         const { rows, ran } = await this.#runPlan(plan, granted, sink);
+        // Rows of memory that was transferred while they were read may be anything: they are no result.
+        for (const source of this.#sources.values()) this.job.binding.checkMemory(source);
         await sink.finish();
         const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
         this.#tracker.end(true);

@@ -7,7 +7,9 @@ import { OpenedFilesCache } from "../arrow/opened-files-cache.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
+import { readArgument } from "../model/arguments.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { KeptMemory } from "../model/kept-memory.js";
 import type { Progress } from "../model/progress.js";
 import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
 import { inputsOf, type LogicalNode } from "../plan/logical.js";
@@ -74,6 +76,7 @@ export class QueryRunner {
     readonly #idle: IdleTrim;
     readonly #opened = new Set<Promise<unknown>>();
     #closing: Promise<void> | undefined;
+    #keptMemory: KeptMemory | undefined;
 
     public constructor(parts: RunnerParts) {
         this.parts = parts;
@@ -103,6 +106,11 @@ export class QueryRunner {
 
     /** Opens files that become relations. */
     public readonly files: OpenedFilesCache;
+
+    /** Whether tables in memory can be read where they lie. */
+    public get keptMemory(): KeptMemory {
+        return (this.#keptMemory ??= this.parts.binding.keptMemory());
+    }
 
     public get threads(): number {
         return this.parts.threads;
@@ -158,7 +166,7 @@ export class QueryRunner {
     /** Runs `work` as a job: cancellable, waited for by close(), cleaned up whatever happens. */
     public async runJob<T>(signal: AbortSignal | undefined, work: (job: Job) => Promise<T>): Promise<T> {
         this.checkOpen();
-        signal?.throwIfAborted();
+        if (signal !== undefined && readArgument("signal", () => signal.aborted)) throw signal.reason;
         const job = new Job(this.parts.binding, this.#engine, signal);
         const run = async (): Promise<T> => {
             try {

@@ -3,7 +3,7 @@ import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
 
 import type { QueryRunner } from "./query-runner.js";
 import type { RunReport } from "../execute/run-report.js";
-import { checkPath } from "../model/arguments.js";
+import { checkPath, readArgument } from "../model/arguments.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type {
     AggregateOf,
@@ -63,7 +63,8 @@ export abstract class Source<T extends TypeMap = TypeMap> {
         right: Input<R>,
         options: Omit<JoinOptions<T, R, On, Kind, Suffix, Select>, "left" | "right">
     ): Query<Selected<JoinColumns<T, R, On, Kind, Suffix>, Select>> {
-        return makeJoin({ ...(options as object), left: this, right });
+        const given = readArgument("options", () => ({ ...(options as object) }));
+        return makeJoin({ ...given, left: this, right });
     }
 
     /** Groups the rows by equal keys and aggregates each group. */
@@ -72,7 +73,7 @@ export abstract class Source<T extends TypeMap = TypeMap> {
         const Aggregates extends Readonly<Record<string, AggregateOf<Name<T>>>> = Readonly<Record<never, never>>
     >(options: GroupByOptions<T, Keys, Aggregates>): Query<GroupColumns<T, Keys, Aggregates>> {
         this._runner.checkOpen();
-        const { node, debug } = groupNode(this, options);
+        const { node, debug } = readArgument("options", () => groupNode(this, options));
         this._runner.device.checkAlgorithm(node.algorithm);
         return new Query(this._runner, node, debug);
     }
@@ -136,7 +137,7 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
 
 /** Checks the options of a join and makes its query. @internal */
 export function makeJoin<T extends TypeMap>(options: object): Query<T> {
-    const { runner, node, debug } = joinNode(options, isSource);
+    const { runner, node, debug } = readArgument("options", () => joinNode(options, isSource));
     runner.checkOpen();
     runner.device.checkAlgorithm(node.algorithm);
     return new Query<T>(runner, node, debug);

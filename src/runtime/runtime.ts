@@ -12,7 +12,8 @@ import {
     checkOptions,
     checkPath,
     checkText,
-    invalidArgument
+    invalidArgument,
+    readArgument
 } from "../model/arguments.js";
 import type {
     AggregateOf,
@@ -76,7 +77,7 @@ export class Runtime {
     ): Relation<T> {
         const { runner } = this.#parts;
         runner.checkOpen();
-        return new Relation<T>(runner, memoryInput(table, nameOption(options) ?? "table"));
+        return new Relation<T>(runner, memoryInput(table, nameOption(options) ?? "table", runner.keptMemory));
     }
 
     /**
@@ -121,7 +122,8 @@ export class Runtime {
         const Keys extends readonly Name<T>[] = readonly [],
         const Aggregates extends Readonly<Record<string, AggregateOf<Name<T>>>> = Readonly<Record<never, never>>
     >(input: Input<T>, options: GroupByOptions<T, Keys, Aggregates>): Query<GroupColumns<T, Keys, Aggregates>> {
-        if (!(input instanceof Source)) throw invalidArgument("input", "a relation or a query", input);
+        const isSource = readArgument("input", () => input instanceof Source);
+        if (!isSource) throw invalidArgument("input", "a relation or a query", input);
         return input.groupBy(options);
     }
 
@@ -138,12 +140,12 @@ export class Runtime {
         const request = checkGenerateOptions(options);
         if (target === "memory") {
             const { table, name } = await generateToMemory(runner, request);
-            return new Relation(runner, memoryInput(table, name));
+            return new Relation(runner, memoryInput(table, name, runner.keptMemory));
         }
         if (typeof target !== "object" || target === null) {
             throw invalidArgument("target", '"memory" or { path }', target);
         }
-        const { path, ...rest } = target;
+        const { path, ...rest } = readArgument("target", () => ({ ...target }));
         const file = checkPath(path, "target.path");
         await generateToFile(runner, request, file, checkFileOptions(rest));
         return await this.fromArrowFile(file);

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
 #include "support/test_relation.hpp"
 
 namespace spillway {
@@ -33,6 +35,34 @@ void expect_layout(const ColumnType& type) {
         expect_all(relation);
     }
 }
+
+// Writes to those buffers of a batch in memory that say where its values are, and which of them are NULL.
+struct BatchWriter {
+    const BatchLayout& batch;
+    size_t buffer = 0;
+    size_t variadic = 0;
+
+    void spoil_next() {
+        const BatchLayout::Region& region = batch.buffers[buffer++];
+        if (region.length > 0) {
+            std::memset(const_cast<uint8_t*>(region.pointer), 0xff, static_cast<size_t>(region.length));
+        }
+    }
+    void spoil_structure(const ColumnType& type) {
+        if (type.layout == Layout::kNull) return;
+        spoil_next();  // validity; type ids of unions
+        if (type.layout == Layout::kFixed || type.layout == Layout::kBool) {
+            ++buffer;
+        } else if (type.layout != Layout::kStruct && type.layout != Layout::kFixedList &&
+                   type.layout != Layout::kUnionSparse) {
+            spoil_next();  // offsets, views or indices
+        }
+        if (type.layout == Layout::kBinary) ++buffer;
+        if (type.layout == Layout::kView) buffer += static_cast<size_t>(batch.variadic_counts[variadic++]);
+        if (type.layout == Layout::kDictionary) return;  // its values are no part of the batch
+        for (const ColumnType& child : type.children) spoil_structure(child);
+    }
+};
 
 }  // namespace
 
@@ -106,18 +136,50 @@ TEST(transfer_reads_bit_offsets_of_memory_batches) {
     }
 }
 
-TEST(transfer_borrows_memory_batches) {
+TEST(transfer_borrows_values_of_memory_batches) {
     TestRelation relation(1);
     relation.add_column(type_of(Layout::kFixed, 8));
     relation.add_column(type_of(Layout::kBinary, 4));
     relation.add_random_batch(50, -1);
     relation.open();
     const auto reader = relation.reader();
-    const uint64_t used = relation.budget.used();
+    const auto& buffers = relation.spec.batches[0].buffers;
     const std::vector<ColumnView>& views = reader->read(0, 10, 20);
-    EXPECT(views[0].data == relation.spec.batches[0].buffers[1].pointer + 80);
-    EXPECT(views[1].offsets == relation.spec.batches[0].buffers[3].pointer + 40);
+    EXPECT(views[0].data == buffers[1].pointer + 80);
+    EXPECT(views[1].data == buffers[4].pointer + views[1].offset_base);
+}
+
+TEST(transfer_borrows_all_of_memory_batches_that_are_held) {
+    TestRelation relation(1);
+    relation.add_column(type_of(Layout::kBinary, 4));
+    relation.add_random_batch(50, -1);
+    relation.open();
+    const uint64_t used = relation.budget.used();
+    SourceReader reader(*relation.source, {0}, relation.budget, relation.control, MemoryStructure::kBorrowed);
+    const std::vector<ColumnView>& views = reader.read(0, 10, 20);
+    EXPECT(views[0].offsets == relation.spec.batches[0].buffers[1].pointer + 40);
     EXPECT_EQ(relation.budget.used(), used);
+}
+
+// What was checked is what is used, whatever is written to the memory in between: by JS, or by the thread that a buffer
+// was transferred to.
+TEST(transfer_uses_the_structure_of_memory_batches_that_it_checked) {
+    for (uint64_t seed = 1; seed <= 100; ++seed) {
+        TestRelation relation(seed);
+        for (int column = 0; column < 3; ++column) relation.add_column(random_type(relation.random, 2, true));
+        relation.add_random_batch(100, -1);
+        relation.open();
+        const auto reader = relation.reader();
+        const std::vector<ColumnView>& views = reader->read(0, 0, 100);
+        BatchWriter writer{relation.spec.batches[0]};
+        for (const ColumnType& type : relation.types) writer.spoil_structure(type);
+        for (size_t column = 0; column < views.size(); ++column) {
+            for (int64_t row = 0; row < 100; ++row) {
+                EXPECT_EQ(text_of(views[column], row),
+                          text_of(relation.values[0][column][static_cast<size_t>(row)], relation.types[column]));
+            }
+        }
+    }
 }
 
 TEST(transfer_shows_no_validity_for_slices_without_nulls) {

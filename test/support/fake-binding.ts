@@ -77,6 +77,8 @@ export class FakeBinding {
             }),
             openSource: () => Promise.resolve(this.#make("source")),
             closeSource: close,
+            keptMemory: () => "always",
+            checkMemory: () => undefined,
             keyStatistics: () =>
                 Promise.resolve({
                     ...{ rows: 1e6, nulls: 0, min: 0n, max: 10n },

@@ -15,7 +15,7 @@ import { forSeeds } from "../../support/random.js";
 /** The buffers of a column that starts at row 0, padded as the engine pads them. */
 function engineBatch(schema: Schema, batch: RecordBatch): EngineBatch {
     const columns = schema.fields.map((field) => columnTypeOf(field));
-    const [layout] = memoryLayout(columns, [batch]).batches;
+    const [layout] = memoryLayout(columns, [batch], "always").batches;
     const nodes = new Float64Array((layout!.nodes.length / 3) * 2);
     for (let i = 0; i < nodes.length / 2; i++) {
         nodes[i * 2] = layout!.nodes[i * 3]!;

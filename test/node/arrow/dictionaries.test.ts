@@ -110,7 +110,8 @@ describe("linked dictionaries", () => {
     const layoutOf = (table: Table, batches: readonly RecordBatch[] = table.batches) =>
         memoryLayout(
             table.schema.fields.map((field) => columnTypeOf(field)),
-            batches
+            batches,
+            "always"
         );
     const tableOf = (values: readonly (string | null)[], extra: readonly string[]): Table =>
         new Table({

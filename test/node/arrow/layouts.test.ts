@@ -48,7 +48,8 @@ const typesOf = (table: Table): DataType[] => table.schema.fields.map((field) =>
 const layoutOf = (table: Table) =>
     memoryLayout(
         table.schema.fields.map((field) => columnTypeOf(field)),
-        table.batches
+        table.batches,
+        "always"
     );
 
 test("tables in memory of every type, sliced and with many dictionaries", async () => {
