@@ -34,11 +34,18 @@ class OpeningSink implements ResultSink {
     }
 }
 
-/**
- * Result batches of a running query. The query starts with the first `next()` and runs by itself from then on: it waits
- * when the queue is full, and cleans up when the reader leaves, the signal aborts or the runtime closes.
- */
-export class BatchStream implements AsyncIterableIterator<RecordBatch> {
+/** What a stream of batches runs. */
+interface StreamQuery {
+    readonly runner: QueryRunner;
+    readonly node: LogicalNode;
+    readonly debug: DebugKnobs;
+    readonly kind: "batches" | "table";
+    readonly request: RunRequest;
+    readonly report: (report: RunReport) => void;
+}
+
+/** The query behind a stream. It refers to no stream, so that one that the reader has dropped can be collected. */
+class StreamRun {
     #job: Job | undefined;
     #sink: OpeningSink | undefined;
     /** Settles when the query has ended and all its handles but the queue are closed. */
@@ -49,43 +56,30 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
     #turn: Promise<unknown> = Promise.resolve();
     #pending = 0;
 
-    public constructor(
-        private readonly runner: QueryRunner,
-        private readonly node: LogicalNode,
-        private readonly debug: DebugKnobs,
-        private readonly kind: "batches" | "table",
-        private readonly request: RunRequest,
-        private readonly report: (report: RunReport) => void
-    ) {}
+    public constructor(private readonly query: StreamQuery) {}
 
     public get schema(): Schema {
-        return this.#sink?.queue.schema ?? logicalSchema(this.node);
+        return this.#sink?.queue.schema ?? logicalSchema(this.query.node);
     }
 
     public get deliveredBytes(): number {
         return this.#sink?.queue.deliveredBytes ?? 0;
     }
 
-    public [Symbol.asyncIterator](): this {
-        return this;
+    public get ended(): boolean {
+        return this.#ended;
     }
 
     public async next(): Promise<IteratorResult<RecordBatch>> {
         return await this.#inTurn(async () => await this.#next());
     }
 
-    /** Leaving the loop early cancels the query and waits until its memory and files are gone. */
-    public async return(): Promise<IteratorResult<RecordBatch>> {
+    public async leave(): Promise<IteratorResult<RecordBatch>> {
         this.#job?.cancel();
         return await this.#inTurn(async () => {
             await this.#end();
             return { done: true, value: undefined };
         });
-    }
-
-    public async throw(error?: unknown): Promise<IteratorResult<RecordBatch>> {
-        await this.return();
-        throw error;
     }
 
     async #inTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -102,16 +96,17 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
     }
 
     async #start(): Promise<OpeningSink> {
+        const { runner, node, debug, kind, request, report } = this.query;
         const started = new Promise<OpeningSink>((resolve, reject) => {
             const work = async (job: Job): Promise<void> => {
                 this.#job = job;
-                const sink = new OpeningSink(new QueueSink(job, this.node));
+                const sink = new OpeningSink(new QueueSink(job, node));
                 this.#sink = sink;
                 resolve(sink);
-                const run = new QueryRun(this.runner, job, this.node, this.debug, this.kind, this.request);
-                await run.run(sink, this.report);
+                const run = new QueryRun(runner, job, node, debug, kind, request);
+                await run.run(sink, report);
             };
-            this.#running = this.runner.runJob(this.request.signal, work).catch((error: unknown) => {
+            this.#running = runner.runJob(request.signal, work).catch((error: unknown) => {
                 this.#failure = { error };
                 // A stage that was cancelled before it began, or that was to run again, has not ended the queue; a
                 // reader that waits for a batch would wait for ever.
@@ -145,5 +140,64 @@ export class BatchStream implements AsyncIterableIterator<RecordBatch> {
         this.#ended = true;
         this.#sink?.queue.close();
         await this.#running;
+    }
+}
+
+// The net under a stream that its reader dropped without return(): whoever calls next() once and throws the stream away
+// would leave a query that holds its memory until the runtime is closed.
+const abandoned = new FinalizationRegistry<StreamRun>((run) => {
+    run.leave().catch(() => undefined);
+});
+
+/**
+ * Result batches of a running query. The query starts with the first `next()` and runs by itself from then on: it waits
+ * when the queue is full, and cleans up when the reader leaves, the signal aborts, the runtime closes or the stream is
+ * collected as garbage.
+ */
+export class BatchStream implements AsyncIterableIterator<RecordBatch> {
+    readonly #run: StreamRun;
+
+    public constructor(query: StreamQuery) {
+        this.#run = new StreamRun(query);
+        abandoned.register(this, this.#run, this);
+    }
+
+    public get schema(): Schema {
+        return this.#run.schema;
+    }
+
+    public get deliveredBytes(): number {
+        return this.#run.deliveredBytes;
+    }
+
+    public [Symbol.asyncIterator](): this {
+        return this;
+    }
+
+    // This call refers to the stream until it settles: a reader who waits for a batch keeps the stream.
+    public async next(): Promise<IteratorResult<RecordBatch>> {
+        try {
+            return await this.#run.next();
+        } finally {
+            this.#forgetEnded();
+        }
+    }
+
+    /** Leaving the loop early cancels the query and waits until its memory and files are gone. */
+    public async return(): Promise<IteratorResult<RecordBatch>> {
+        try {
+            return await this.#run.leave();
+        } finally {
+            this.#forgetEnded();
+        }
+    }
+
+    public async throw(error?: unknown): Promise<IteratorResult<RecordBatch>> {
+        await this.return();
+        throw error;
+    }
+
+    #forgetEnded(): void {
+        if (this.#run.ended) abandoned.unregister(this);
     }
 }

@@ -271,7 +271,7 @@ export class QueryRunner {
         report: (report: RunReport) => void
     ): AsyncIterableIterator<RecordBatch> {
         this.checkOpen();
-        return new BatchStream(this, node, debug, "batches", request, report);
+        return new BatchStream({ runner: this, node, debug, kind: "batches", request, report });
     }
 
     public async toTable(
@@ -280,7 +280,7 @@ export class QueryRunner {
         request: RunRequest,
         report: (report: RunReport) => void
     ): Promise<Table> {
-        const stream = new BatchStream(this, node, debug, "table", request, report);
+        const stream = new BatchStream({ runner: this, node, debug, kind: "table", request, report });
         const expected = (): Expectations => {
             // Those that the run has taken, if it took any.
             const query = this.planRequest(node, "table", debug);
