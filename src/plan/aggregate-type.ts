@@ -15,8 +15,8 @@ function refuse(kind: AggregateKind, column: LogicalColumn, advice: string): Spi
     );
 }
 
-/** Type of the values: the engine decodes dictionaries of numbers. */
-function numberType(column: LogicalColumn): DataType {
+/** Type of the values themselves, also where a dictionary holds them. */
+function valueType(column: LogicalColumn): DataType {
     const type = column.field.type as DataType;
     return DataType.isDictionary(type) ? (type.dictionary as DataType) : type;
 }
@@ -26,7 +26,7 @@ function numberType(column: LogicalColumn): DataType {
  * 64 bits would leave a sum as few as one digit, so it has the 38 digits of 128 bits.
  */
 function sumType(column: LogicalColumn): DataType {
-    const type = numberType(column);
+    const type = valueType(column);
     if (DataType.isInt(type)) return type.isSigned ? new Int64() : new Uint64();
     if (DataType.isFloat(type)) return new Float64();
     if (DataType.isDuration(type)) return type;
@@ -40,20 +40,21 @@ function sumType(column: LogicalColumn): DataType {
 }
 
 function meanType(column: LogicalColumn): DataType {
-    const type = numberType(column);
+    const type = valueType(column);
     if (DataType.isInt(type) || DataType.isFloat(type) || DataType.isDecimal(type)) return new Float64();
     throw refuse("mean", column, "only numbers have a mean here");
 }
 
 /** Digits behind the point of a decimal: its mean is a float of the unscaled sum divided by a power of ten. */
 export function decimalScale(column: LogicalColumn | undefined): number {
-    const type = column === undefined ? undefined : numberType(column);
+    const type = column === undefined ? undefined : valueType(column);
     return DataType.isDecimal(type) ? type.scale : 0;
 }
 
 function checkComparable(kind: AggregateKind, column: LogicalColumn): void {
-    const type = column.field.type as DataType;
-    if (isNested(column.type)) throw refuse(kind, column, "nested values have no order");
+    const type = valueType(column);
+    const values = column.type.layout === "dictionary" ? column.type.children[0] : column.type;
+    if (values === undefined || isNested(values)) throw refuse(kind, column, "nested values have no order");
     if (DataType.isInterval(type)) throw refuse(kind, column, "intervals have no order");
     if (DataType.isNull(type)) throw refuse(kind, column, "it holds only NULLs");
 }

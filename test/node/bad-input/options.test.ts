@@ -2,10 +2,26 @@
 // Wrong options, columns and types: refused before any work, with one SpillwayError that says what to change.
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Field, Int32, List, makeData, RecordBatch, Schema, Struct, Table, tableFromArrays, Utf8 } from "apache-arrow";
+import {
+    Dictionary,
+    Field,
+    Int32,
+    Int8,
+    IntervalYearMonth,
+    List,
+    makeData,
+    makeVector,
+    RecordBatch,
+    Schema,
+    Struct,
+    Table,
+    tableFromArrays,
+    Utf8,
+    type DataType
+} from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { buildData } from "../../support/arrow-data.js";
+import { buildData, type PlainValue } from "../../support/arrow-data.js";
 import { expectError } from "../../support/errors.js";
 import { numericTable } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
@@ -232,6 +248,20 @@ describe("groupBy refuses", () => {
                 .groupBy({ aggregates: { a: { sum: "note" } } })
                 .count();
         await expectError(query, "UNSUPPORTED_TYPE", /sum/, /note/, /Utf8/);
+    });
+
+    test.each([
+        ["lists", new List(new Field("item", new Int32(), true)), [[1], [2, 3]], /nested/],
+        ["intervals", new IntervalYearMonth(), [1, 2], /intervals/]
+    ] as const)("the least of a dictionary of %s, as of %s themselves", async (_, type, values, reason) => {
+        for (const column of [type, new Dictionary(type as DataType, new Int8(), 1)] as DataType[]) {
+            const table = new Table({ v: makeVector(buildData(column, values as readonly PlainValue[])) });
+            for (const kind of ["min", "max"]) {
+                const query = async () =>
+                    loose()["groupBy"]!(runtime.fromTable(table), { aggregates: { a: { [kind]: "v" } } }).count();
+                await expectError(query, "UNSUPPORTED_TYPE", new RegExp(kind), reason);
+            }
+        }
     });
 
     test("an integer sum that leaves 64 bits", async () => {
