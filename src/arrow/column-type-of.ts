@@ -102,7 +102,15 @@ function nestedLayout(type: DataType, column: string, depth: number): Physical |
             `its types are nested deeper than ${largestDepth} levels: flatten it`
         );
     };
-    if (DataType.isList(type) || DataType.isMap(type)) return { layout: "list", byteWidth: 4, children: children() };
+    if (DataType.isMap(type)) {
+        const entries = type.children[0]?.type as DataType | undefined;
+        // Arrow JS takes any child, and cannot even name the type then.
+        if (type.children.length !== 1 || !DataType.isStruct(entries) || entries.children.length !== 2) {
+            throw unsupportedType(column, typeName(type), "its entries are not pairs of a key and a value");
+        }
+        return { layout: "list", byteWidth: 4, children: children() };
+    }
+    if (DataType.isList(type)) return { layout: "list", byteWidth: 4, children: children() };
     if (DataType.isLargeList(type)) return { layout: "list", byteWidth: 8, children: children() };
     if (DataType.isFixedSizeList(type)) {
         if (type.listSize < 0) throw unsupportedType(column, typeText(type), "a list size below zero is damaged");

@@ -9,6 +9,7 @@ import {
     Interval,
     List,
     makeData,
+    Map_,
     RecordBatch,
     Schema,
     SparseUnion,
@@ -119,6 +120,8 @@ function nest(levels: number): DataType {
     return levels === 0 ? new Int32() : new List(new Field("item", nest(levels - 1)));
 }
 
+const mapOf = (...children: Field[]): DataType => new Map_(new Field("entries", new Struct(children)) as never);
+
 const relationOf = (type: DataType) =>
     runtime.fromBatches(new Schema([new Field("c", type)]), () => {
         throw new Error("nobody asked for rows");
@@ -132,7 +135,10 @@ describe("a column type is refused", () => {
         ["of an interval of unknown unit", new Interval(5 as never)],
         ["of a union whose type ids are no bytes", new SparseUnion([300], member)],
         ["of a union with a negative type id", new SparseUnion([-2], member)],
-        ["of lists in lists without end", nest(66)]
+        ["of lists in lists without end", nest(66)],
+        ["of a map of numbers", new Map_(new Field("entries", new Int32()) as never)],
+        ["of a map without values", new List(new Field("item", mapOf(...member)))],
+        ["of a dictionary of maps of three", new Dictionary(mapOf(...member, ...member, ...member), new Int32())]
     ])("%s", async (_, type) => {
         await expectError(() => relationOf(type), "UNSUPPORTED_TYPE", /`c`/);
     });
