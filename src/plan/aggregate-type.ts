@@ -39,15 +39,24 @@ function sumType(column: LogicalColumn): DataType {
     throw refuse("sum", column, advice);
 }
 
+// Digits of the widest decimal: the engine takes no scale beyond them (kDecimalDigitsMax in native/addon).
+const largestScale = 76;
+
 function meanType(column: LogicalColumn): DataType {
     const type = valueType(column);
+    if (DataType.isDecimal(type) && Math.abs(type.scale) > largestScale) {
+        throw refuse("mean", column, `its scale is beyond ${largestScale} digits`);
+    }
     if (DataType.isInt(type) || DataType.isFloat(type) || DataType.isDecimal(type)) return new Float64();
     throw refuse("mean", column, "only numbers have a mean here");
 }
 
-/** Digits behind the point of a decimal: its mean is a float of the unscaled sum divided by a power of ten. */
-export function decimalScale(column: LogicalColumn | undefined): number {
-    const type = column === undefined ? undefined : valueType(column);
+/**
+ * Digits behind the point of a decimal whose mean is taken: a float of the unscaled sum divided by a power of ten. 0 for
+ * all other aggregates, which no scale changes.
+ */
+export function decimalScale(kind: AggregateKind, column: LogicalColumn | undefined): number {
+    const type = kind === "mean" && column !== undefined ? valueType(column) : undefined;
     return DataType.isDecimal(type) ? type.scale : 0;
 }
 

@@ -88,7 +88,7 @@ function checkAggregate(alias: string, value: unknown, columns: readonly Logical
     }
     const index = indexOf(columns, column as string, `${option}.${name}`);
     const kind = name as AggregateKind;
-    const aggregate = { kind, column: index, decimalScale: decimalScale(columns[index]) };
+    const aggregate = { kind, column: index, decimalScale: decimalScale(kind, columns[index]) };
     return { alias, aggregate, column: columns[index] };
 }
 

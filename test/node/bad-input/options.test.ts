@@ -3,6 +3,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {
+    Decimal,
     Dictionary,
     Field,
     Int32,
@@ -261,6 +262,17 @@ describe("groupBy refuses", () => {
                     loose()["groupBy"]!(runtime.fromTable(table), { aggregates: { a: { [kind]: "v" } } }).count();
                 await expectError(query, "UNSUPPORTED_TYPE", new RegExp(kind), reason);
             }
+        }
+    });
+
+    test("the mean of decimals of a scale that is none, and nothing else of them", async () => {
+        for (const scale of [77, -(2 ** 16)]) {
+            const values = makeVector(buildData(new Decimal(scale, 38, 128), [1n, 2n]));
+            const relation = runtime.fromTable(new Table({ v: values }));
+            const run = (kind: "mean" | "first" | "min") => async () =>
+                relation.groupBy({ aggregates: { a: { [kind]: "v" } } } as object).count();
+            await expectError(run("mean"), "UNSUPPORTED_TYPE", /mean/, /scale/);
+            expect(await Promise.all([run("first")(), run("min")()])).toEqual([1, 1]);
         }
     });
 
