@@ -37,6 +37,45 @@ TEST(group_by_sum_overflow) {
     EXPECT_ERROR(kIntegerOverflow, run_partitioned(trial));
 }
 
+// A whole sum that its type still holds is a result; one more is an error that names it.
+TEST(group_by_sums_reach_the_ends_of_their_type) {
+    const auto sum = [](const std::shared_ptr<ColumnType>& type, const std::vector<Cell>& values) {
+        Trial trial;
+        trial.rows = values.size();
+        trial.keys = {0};
+        trial.columns.push_back(input_column(type_of(Make::kInt64), std::vector<Cell>(values.size(), raw(int64_t{1}))));
+        trial.columns.push_back(input_column(type, values));
+        trial.aggregates = {{AggregateKind::kSum, 1}};
+        run_partitioned(trial);
+    };
+    const auto beyond = [&](const std::shared_ptr<ColumnType>& type, const std::vector<Cell>& values, const char* what) {
+        try {
+            sum(type, values);
+            EXPECT(false);
+        } catch (const Error& error) {
+            EXPECT(error.code() == ErrorCode::kIntegerOverflow);
+            EXPECT(contains(error.message(), what));
+        }
+    };
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+    constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+    constexpr uint64_t kUnsignedMax = std::numeric_limits<uint64_t>::max();
+    const auto i64 = type_of(Make::kInt64);
+    const auto u64 = type_of(Make::kUint64);
+    for (const std::vector<Cell>& values : {std::vector<Cell>{raw(kMax)}, {raw(kMax - 1), raw(int64_t{1})}}) {
+        sum(i64, values);
+    }
+    for (const std::vector<Cell>& values : {std::vector<Cell>{raw(kMin)}, {raw(kMin + 1), raw(int64_t{-1})}}) {
+        sum(i64, values);
+    }
+    beyond(i64, {raw(kMax), raw(int64_t{1})}, "is 9223372036854775808 for one group, which does not fit int64");
+    beyond(i64, {raw(kMin), raw(int64_t{-1})}, "is -9223372036854775809 for one group, which does not fit int64");
+    sum(u64, {raw(uint64_t{0})});
+    sum(u64, {raw(kUnsignedMax - 1), raw(uint64_t{1})});
+    beyond(u64, {raw(kUnsignedMax), raw(uint64_t{1})},
+           "is 18446744073709551616 for one group, which does not fit uint64");
+}
+
 TEST(group_by_decimal256_and_half_float) {
     const auto wide = [](int64_t low, uint64_t second) {
         const uint64_t fill = low < 0 && second == 0 ? ~0ULL : 0;

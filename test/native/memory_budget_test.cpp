@@ -160,6 +160,39 @@ TEST(memory_budget_cache_yields_to_reservations) {
     EXPECT_EQ(budget.cached(), 0u);
 }
 
+// A block that had left the budget (a result that the user let go) goes to the cache if all of it fits beside what is
+// reserved and cached, and to the system otherwise.
+TEST(memory_budget_adopts_blocks_that_fit) {
+    const auto adopt = [](MemoryBudget& budget, uint64_t bytes) {
+        const MappedBlock block = map_block(bytes);
+        EXPECT(block.data != nullptr);
+        budget.adopt_block(block);
+    };
+    MemoryBudget budget(8 * kMiB);
+    adopt(budget, 10 * kMiB);
+    EXPECT_EQ(budget.cached(), 0u);
+    adopt(budget, 8 * kMiB);
+    EXPECT_EQ(budget.cached(), 8 * kMiB);
+    budget.trim_cache();
+    {
+        const Reservation half = budget.reserve(4 * kMiB, "half");
+        adopt(budget, 6 * kMiB);
+        EXPECT_EQ(budget.cached(), 0u);
+        adopt(budget, 2 * kMiB);
+        EXPECT_EQ(budget.cached(), 2 * kMiB);
+        adopt(budget, 4 * kMiB);
+        EXPECT_EQ(budget.cached(), 2 * kMiB);
+        adopt(budget, 2 * kMiB);  // the last that fits
+        EXPECT_EQ(budget.cached(), 4 * kMiB);
+        EXPECT_EQ(budget.unused(), 0u);
+    }
+    EXPECT_EQ(budget.used(), 0u);
+    const ReservedBlock block = budget.reserve_block(4 * kMiB, "from the cache");
+    EXPECT(!block.zeroed);
+    EXPECT_EQ(budget.cached(), 0u);
+    unmap_block(block.block);
+}
+
 TEST(memory_budget_asks_reclaimable_holders_before_it_fails) {
     struct Holder : Reclaimable {
         uint64_t reclaim(uint64_t) override {

@@ -186,6 +186,48 @@ TEST(transfer_offsets_must_rise_and_stay_inside) {
     EXPECT_ERROR(kFileCorrupt, list.read());
 }
 
+// The last byte or item there is may be used; one more is an error, whether rows are read or their bytes are asked for.
+TEST(transfer_offsets_may_reach_the_end_and_no_further) {
+    const auto expect_end = [](const ColumnType& type, const std::function<int64_t(Damaged&)>& end_of) {
+        for (const int32_t further : {0, 1}) {
+            Damaged relation(type);
+            relation.put32(1, kRows, static_cast<int32_t>(end_of(relation)) + further);
+            relation.open();
+            if (further == 0) {
+                relation.read();
+                EXPECT_EQ(relation.reader()->rows_within(0, 0, kRows, 1 << 20), kRows);
+                continue;
+            }
+            EXPECT_ERROR(kFileCorrupt, relation.read());
+            EXPECT_ERROR(kFileCorrupt, relation.reader()->read(0, kRows - 1, 1));
+            relation.reader()->read(0, 0, kRows - 1);  // rows before it are fine
+        }
+    };
+    expect_end(binary_type(), [](Damaged& relation) { return relation.batch().buffers[2].length; });
+    const auto items = [](Damaged& relation) { return relation.batch().nodes[1].length; };
+    for (const ColumnType& item : {type_of(Layout::kFixed, 4), type_of(Layout::kBool), binary_type()}) {
+        expect_end(type_of(Layout::kList, 4, {item}), items);
+    }
+    Damaged list(type_of(Layout::kList, 4, {binary_type()}));
+    list.put32(1, kRows, static_cast<int32_t>(items(list)) + 1);
+    list.open();
+    EXPECT_ERROR(kFileCorrupt, list.reader()->rows_within(0, 0, kRows, 1 << 20));
+}
+
+TEST(transfer_children_have_a_row_for_each_of_their_parent) {
+    const std::vector<ColumnType> members{type_of(Layout::kFixed, 4), type_of(Layout::kBool)};
+    for (const ColumnType& type :
+         {type_of(Layout::kStruct, 0, members), type_of(Layout::kUnionSparse, 0, members),
+          list_of_size(3, type_of(Layout::kFixed, 4))}) {
+        Damaged whole(type);
+        whole.open();
+        whole.read();
+        Damaged shorter(type);
+        shorter.batch().nodes[1].length -= 1;
+        EXPECT_ERROR(kFileCorrupt, shorter.open());
+    }
+}
+
 TEST(transfer_views_must_stay_inside) {
     for (const int32_t field : {0, 2, 3}) {  // length, buffer, offset
         for (const int32_t value : {-5, 1 << 20}) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
@@ -130,6 +131,59 @@ TEST(partial_file_writes_more_pieces_than_one_call_takes) {
     }
     // Not by the operators of vectors, whose accesses sanitizers look at one by one.
     EXPECT(std::memcmp(written.data() + 2400, large.data(), large.size()) == 0);
+}
+
+TEST(partial_file_writes_on_when_there_is_room_again) {
+    for (const int error : {ENOSPC, EDQUOT}) {
+        TemporaryFolder folder;
+        JobControl control;
+        int asked = 0;
+        PartialFile file(folder.file("out"), false, PartialFile::Naming::kUnnamedIfPossible,
+                         [&] { return ++asked == 1; });
+        char text[] = "new";
+        std::vector<iovec> pieces = {{text, 3}};
+        {
+            const spillway::test::WithFailingCalls full({.pwritev = error});
+            file.write(0, pieces, control);
+        }
+        EXPECT_EQ(asked, 1);
+        const spillway::test::WithFailingCalls full({.pwritev = error});
+        pieces = {{text, 3}};
+        EXPECT_ERROR(kDiskFull, file.write(3, pieces, control));
+        EXPECT_EQ(asked, 2);
+        file.publish();
+        EXPECT_EQ(read_file(folder.file("out")).size(), size_t{3});
+    }
+}
+
+TEST(partial_file_writes_on_after_a_signal) {
+    for (const int error : {EINTR, EAGAIN}) {
+        TemporaryFolder folder;
+        JobControl control;
+        PartialFile file(folder.file("out"), false);
+        char text[] = "new";
+        std::vector<iovec> pieces = {{text, 3}};
+        const spillway::test::WithFailingCalls interrupted({.pwritev = error, .pwritev_times = 3});
+        file.write(0, pieces, control);
+        file.publish();
+        EXPECT_EQ(read_file(folder.file("out")).size(), size_t{3});
+    }
+}
+
+// Blocks are allocated ahead of the writes; those behind the end of the file would take space for ever.
+TEST(partial_file_gives_unused_blocks_back) {
+    constexpr size_t kBytes = size_t{20} << 20;
+    TemporaryFolder folder;
+    JobControl control;
+    PartialFile file(folder.file("out"), false);
+    std::vector<uint8_t> bytes(kBytes, 0x41);
+    std::vector<iovec> pieces = {{bytes.data(), bytes.size()}};
+    file.write(0, pieces, control);
+    file.publish();
+    struct stat status {};
+    EXPECT_EQ(stat(folder.file("out").c_str(), &status), 0);
+    EXPECT_EQ(static_cast<size_t>(status.st_size), kBytes);
+    EXPECT(static_cast<size_t>(status.st_blocks) * 512 <= kBytes + (size_t{1} << 20));
 }
 
 // No space is missing then: another limit has to be raised.

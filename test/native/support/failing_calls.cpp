@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +15,8 @@ namespace {
 std::atomic<int> failing_linkat{0};
 std::atomic<int> failing_renameat2{0};
 std::atomic<int> failing_unlink{0};
+std::atomic<int> failing_pwritev{0};
+std::atomic<int> pwritev_failures_left{0};
 
 bool fails(const std::atomic<int>& error) {
     if (error.load() == 0) return false;
@@ -29,10 +32,12 @@ WithFailingCalls::WithFailingCalls(const FailingCalls& calls) {
     failing_linkat = calls.linkat;
     failing_renameat2 = calls.renameat2;
     failing_unlink = calls.unlink;
+    pwritev_failures_left = calls.pwritev == 0 ? 0 : calls.pwritev_times;
+    failing_pwritev = calls.pwritev;
 }
 
 WithFailingCalls::~WithFailingCalls() {
-    failing_linkat = failing_renameat2 = failing_unlink = 0;
+    failing_linkat = failing_renameat2 = failing_unlink = failing_pwritev = 0;
 }
 
 }  // namespace spillway::test
@@ -55,5 +60,11 @@ int renameat2(int from, const char* source, int to, const char* name,
 int unlink(const char* path) noexcept(noexcept(::unlink(""))) {
     if (fails(failing_unlink)) return -1;
     return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, 0));
+}
+
+ssize_t pwritev(int file, const struct iovec* parts, int count, off_t offset) {
+    if (failing_pwritev.load() != 0 && pwritev_failures_left.fetch_sub(1) > 0 && fails(failing_pwritev)) return -1;
+    // The offset comes in two words, of which the second is for systems of 32 bits.
+    return syscall(SYS_pwritev, file, parts, count, offset, 0);
 }
 }

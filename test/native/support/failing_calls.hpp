@@ -8,6 +8,8 @@ struct FailingCalls {
     int linkat = 0;  // error number; 0: as ever
     int renameat2 = 0;
     int unlink = 0;
+    int pwritev = 0;
+    int pwritev_times = 1;  // so often it fails, and then works again
 };
 
 class WithFailingCalls {
