@@ -6,7 +6,8 @@ const processTests = "test/node/process/**/*.test.ts";
 
 export default defineConfig({
     resolve: {
-        // The built package, as a user gets it: the tests see dist/ and the addon, never src/.
+        // The built package, as a user gets it. Tests of single parts import them from src/, so that they need no build;
+        // what one file imports of both are two copies of a module, whose classes and state differ.
         alias: { spillway: fileURLToPath(new URL("./dist/index.js", import.meta.url)) }
     },
     test: {

@@ -18,7 +18,7 @@ interface Receipt {
     sanitizers: { tool: string; clean: boolean; errors: number }[];
 }
 interface ReceiptModule {
-    readReceipt: () => Receipt | null;
+    readReceipt: (file?: string) => Receipt | null;
     receiptProblems: (receipt: unknown) => string[];
 }
 const { readReceipt, receiptProblems } = (await import(
@@ -74,9 +74,13 @@ class Packed extends Sandbox {
     }
 }
 
-test("the receipt of this tree, if there is one, is well-formed", () => {
+test("the receipt of this tree is there and well-formed; one that says less than it should is not", () => {
     const receipt = readReceipt();
-    if (receipt !== null) expect(receiptProblems(receipt)).toEqual([]);
+    expect(receipt).not.toBeNull();
+    expect(receiptProblems(receipt)).toEqual([]);
+    const broken = [{}, { ...receipt, tests_passed: -1 }, { ...receipt, sanitizers: undefined }];
+    for (const each of broken) expect(receiptProblems(each)).not.toEqual([]);
+    expect(readReceipt(join(repositoryRoot, "test/gpu/no-receipt.json"))).toBeNull();
 });
 
 describe("a run", () => {
