@@ -254,6 +254,21 @@ describe("group-bys out of core", () => {
         }
     });
 
+    test("of no rows without keys are one group: a count of 0, and NULL for everything else", async () => {
+        const empty = buildTable([{ name: "v", type: new Int32(), values: [] }], oneBatch(0));
+        for (const kinds of [["sum", "mean"] as const, ["min", "max", "count"] as const]) {
+            const aggregates = kinds.map((kind) => ({ alias: kind, kind, column: "v" }));
+            const groups: GroupCase = { table: empty, keys: [], aggregates, text: "no rows" };
+            const expected = Object.fromEntries(kinds.map((kind) => [kind, kind === "count" ? 0n : null]));
+            for (const gpu of gpus) {
+                const query = groupBy(gpu, groups, gpu.fromTable(empty));
+                const result = await query.toTable();
+                expect(result.toArray().map((row) => row.toJSON())).toEqual([expected]);
+                expect(query.report()?.device).toBe("gpu");
+            }
+        }
+    });
+
     test("count values of every type", async () => {
         const columns: PlainColumn[] = [
             { name: "k", type: new Int32(), values: [1, 1, 2, 2, 2] },

@@ -148,6 +148,30 @@ describe("columns", () => {
         expect(join(left, other, { on: "k", type: "full" }).columns[0]).toMatchObject({ name: "k", side: "either" });
     });
 
+    test.each([
+        ["signed and unsigned: 4294967295 would become -1", new Int32(), new Uint32()],
+        ["unsigned and signed", new Uint8(), new Int8()],
+        ["two widths", new Int32(), new Int64()],
+        ["text and large text", new Utf8(), new LargeUtf8()]
+    ])("a full join's shared key cannot hold %s", (_, left, right) => {
+        const node = () => join(inputNode({ k: left }), inputNode({ k: right }), { on: "k", type: "full" });
+        expect(node).toThrow(expect.objectContaining({ code: "KEY_TYPE_MISMATCH" }) as Error);
+        for (const type of ["inner", "left", "right", "semi", "anti"]) {
+            expect(() => join(inputNode({ k: left }), inputNode({ k: right }), { on: "k", type })).not.toThrow();
+        }
+    });
+
+    test("a full join's shared key holds dictionaries of one layout that are there to be linked", () => {
+        const full = (left: DataType, right: DataType, streamed = false) =>
+            join(inputNode({ k: left }), inputNode({ k: right }, { streamed }), { on: "k", type: "full" });
+        const dictionary = (type: Utf8 | LargeUtf8 | Binary) => new Dictionary(type, new Int32());
+        expect(full(dictionary(new Utf8()), dictionary(new Utf8())).columns[0]).toMatchObject({ side: "either" });
+        const refused = expect.objectContaining({ code: "KEY_TYPE_MISMATCH" }) as Error;
+        expect(() => full(dictionary(new Utf8()), dictionary(new LargeUtf8()))).toThrow(refused);
+        expect(() => full(dictionary(new Utf8()), new Utf8())).toThrow(refused);
+        expect(() => full(dictionary(new Utf8()), dictionary(new Utf8()), true)).toThrow(refused);
+    });
+
     test("come out as plain text and Int32 codes, each dictionary with an id of its own", () => {
         const twice = join(join(left, right, { on: "k" }), right, { on: "k", suffix: "_3" });
         const types = logicalSchema(twice).fields.map(({ name, type }) => `${name} ${String(type)}`);

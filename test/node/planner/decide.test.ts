@@ -55,6 +55,16 @@ describe("memory from true sizes", () => {
         expect(decisions.residentBytes(build, build.poolBytes, few)).toBeLessThan(build.poolBytes);
     });
 
+    test("a set holds its rows in memory, the open end of a page for each row at most, and one page more", () => {
+        const { workers, radixBits, pageBytes } = build.spec;
+        // 100 rows, a quarter of them on disk: a page may be open for each, and after the last one.
+        const few = sizes([960, 640], [400]);
+        expect(decisions.residentBytes(build, build.poolBytes, few)).toBe(1200 + 101 * pageBytes + pageBytes);
+        const many = sizes([16e5]);
+        const open = workers * (2 ** radixBits + 1) * pageBytes;
+        expect(decisions.residentBytes(build, Infinity, many)).toBe(16e5 + open + pageBytes);
+    });
+
     test("a smaller build side leaves more to the probe side and to tables", () => {
         const planned = decisions.poolBytesFor(plan, probe.id, new Map([[build.id, build.poolBytes]]));
         const more = decisions.poolBytesFor(plan, probe.id, new Map([[build.id, 1000]]));

@@ -52,6 +52,38 @@ describe("layouts", () => {
         expect(nullable.columns[1]).toMatchObject({ kind: "mean", value: 3, high: 4, count: 2, present: 2 });
     });
 
+    test("without keys there is a group without rows, whose sums and extremes are NULL", () => {
+        const types = { k: new Int64(), w: new Int32() };
+        const aggregates = { sum: { sum: "w" }, mean: { mean: "w" }, min: { min: "w" }, n: { count: "w" } };
+        const layoutOf = (keys: string[], nullable: boolean): OutOfCoreGroupStage["layout"] =>
+            stageOf(planQueryOf(group(inputNode(types, { nullable }), { keys, aggregates })), gibibyte).layout;
+        const found = ({ group: spec, columns: results }: OutOfCoreGroupStage["layout"]) =>
+            results.map(({ present, count }) =>
+                // Columns that leave the GPU: the key, then the aggregates.
+                [present, count].map((column) => (column < 0 ? "-" : spec.aggregates[column - 1]!.kind))
+            );
+        expect(found(layoutOf([], false))).toEqual([
+            ["countRows", "-"],
+            ["countRows", "countRows"],
+            ["countRows", "-"],
+            ["-", "-"]
+        ]);
+        // With keys each group has a row.
+        expect(found(layoutOf(["k"], false)).slice(1)).toEqual([
+            ["-", "-"],
+            ["-", "countRows"],
+            ["-", "-"],
+            ["-", "-"]
+        ]);
+        // Values that may be NULL are counted themselves.
+        expect(found(layoutOf([], true))).toEqual([
+            ["sum", "sum"],
+            ["sum", "sum"],
+            ["sum", "-"],
+            ["-", "-"]
+        ]);
+    });
+
     test("several keys share a word, with a flag for each that may be NULL", () => {
         const types = { a: new Int16(), b: new Int32(), v: new Float64() };
         const of = (nullable: boolean, sink: PlanQuery["sink"]): OutOfCoreGroupStage["layout"] => {

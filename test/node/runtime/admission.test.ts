@@ -52,6 +52,69 @@ describe("a query", () => {
         expect((await b).bytes).toBe(200);
     });
 
+    test("does not overtake one that waits, though its own memory is free", async () => {
+        const admission = new Admission(1000);
+        const first = await admission.admit(request(100, 300), never);
+        expect(first.bytes).toBe(600);
+        const large = admission.admit(request(900, 900), never);
+        const small = admission.admit(request(50, 100), never);
+        expect([await settled(large), await settled(small)]).toEqual([false, false]);
+        first.release();
+        expect((await large).bytes).toBe(1000);
+        expect(await settled(small)).toBe(false);
+        (await large).release();
+        expect((await small).bytes).toBe(200);
+    });
+
+    test("gets what is free where that is all that it wishes, or all that it needs", async () => {
+        const unasked = { minimumBytes: () => expect.fail("memory is not short"), wantedBytes: 500 };
+        const plenty = await new Admission(1000).admit({ ...unasked, waitsForUser: false }, never);
+        expect(plenty.bytes).toBe(1000);
+        const shared = await new Admission(2000).admit({ ...unasked, waitsForUser: true }, never);
+        expect(shared.bytes).toBe(1000);
+        // All of the budget, to the byte.
+        expect((await new Admission(1000).admit(request(1000, 1000), never)).bytes).toBe(1000);
+        const admission = new Admission(1000);
+        await admission.admit(request(100, 300), never);
+        expect((await admission.admit(request(400, 400), never)).bytes).toBe(400);
+    });
+
+    test("takes less than it wishes if that is halfway from what it needs to what it wants, else it waits", async () => {
+        const admission = new Admission(1000);
+        const first = await admission.admit(request(10, 300), never);
+        // 400 are free: halfway from 100 to 700, and a byte less than halfway from 102 to 700.
+        const halfway = await admission.admit(request(100, 700), never);
+        expect(halfway.bytes).toBe(400);
+        halfway.release();
+        const waiting = admission.admit(request(102, 700), never);
+        expect(await settled(waiting)).toBe(false);
+        first.release();
+        expect((await waiting).bytes).toBe(1000);
+    });
+
+    test("waits where those that end by themselves hold just what it lacks", async () => {
+        const admission = new Admission(1000);
+        const reading = await admission.admit(request(10, 100, true), never);
+        const other = await admission.admit(request(10, 400), never);
+        expect([reading.bytes, other.bytes]).toEqual([200, 800]);
+        const waiting = admission.admit(request(800, 800), never);
+        expect(await settled(waiting)).toBe(false);
+        other.release();
+        expect((await waiting).bytes).toBe(800);
+        await expect(admission.admit(request(801, 801), never)).rejects.toMatchObject({
+            code: "BUDGET_TOO_SMALL",
+            details: { wantedBytes: 801, freeBytes: 800 }
+        });
+    });
+
+    test("that is refused counts who holds the rest", async () => {
+        const admission = new Admission(1000);
+        for (let i = 0; i < 2; i++) await admission.admit(request(300, 500, true), never);
+        await expect(admission.admit(request(900, 900), never)).rejects.toThrow(
+            /held by 2 queries with an open result/
+        );
+    });
+
     test("does not wait for one that may wait for user code", async () => {
         const admission = new Admission(1000);
         const reading = await admission.admit(request(600, 900, true), never);
@@ -103,6 +166,33 @@ describe("a query", () => {
         await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
         first.release();
         expect((await behind).bytes).toBe(100);
+    });
+
+    test("that is cancelled while it waits lets those behind it in at once", async () => {
+        const admission = new Admission(1000);
+        await admission.admit(request(100, 300), never);
+        let cancel = never;
+        const waiting = admission.admit(request(900, 900), (listener) => (cancel = listener));
+        const behind = admission.admit(request(50, 100), never);
+        expect(await settled(behind)).toBe(false);
+        cancel();
+        await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
+        expect((await behind).bytes).toBe(200);
+        expect(admission.running).toBe(2);
+    });
+
+    test("that is cancelled after it got its memory takes nobody out of the line", async () => {
+        const admission = new Admission(1000);
+        const first = await admission.admit(request(600, 900), never);
+        let cancel = never;
+        const second = admission.admit(request(600, 900), (listener) => (cancel = listener));
+        first.release();
+        const granted = await second;
+        const third = admission.admit(request(600, 900), never);
+        cancel();
+        expect(await settled(third)).toBe(false);
+        granted.release();
+        expect((await third).bytes).toBe(1000);
     });
 
     test("is refused when the runtime closes", async () => {

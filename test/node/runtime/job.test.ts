@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a query that was cancelled still does.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { Job } from "../../../src/execute/job.js";
 import { FakeBinding } from "../../support/fake-binding.js";
 
@@ -17,6 +17,31 @@ test("a cancelled job is not to go on, and tells those who ask later", () => {
     job.onCancel(() => told.push("after"));
     expect(told).toEqual(["before", "after"]);
     expect(() => job.check()).toThrow(expect.objectContaining({ code: "ABORTED" }) as Error);
+});
+
+test("a wait that has ended is forgotten: a stream of many batches leaves no listener behind", async () => {
+    const job = jobOf();
+    for (let i = 0; i < 100; i++) expect(await job.unlessCancelled(Promise.resolve(i))).toBe(i);
+    await expect(job.unlessCancelled(Promise.reject(new RangeError("broken")))).rejects.toThrow("broken");
+    // A listener that is left would ask why the query was cancelled.
+    const asked = vi.spyOn(job, "outcome");
+    job.cancel();
+    expect(asked).not.toHaveBeenCalled();
+    await expect(job.unlessCancelled(new Promise(() => undefined))).rejects.toMatchObject({ code: "ABORTED" });
+});
+
+test("a job that has ended leaves no listener on its signal, and runs what it was given last to first", () => {
+    const controller = new AbortController();
+    const cancelled: unknown[] = [];
+    const noting = new FakeBinding({ cancelJob: (job: unknown) => cancelled.push(job) });
+    const order: number[] = [];
+    const job = new Job(noting.binding, undefined as never, controller.signal);
+    for (const each of [1, 2, 3]) job.onEnd(() => order.push(each));
+    job.end();
+    job.end();
+    expect(order).toEqual([3, 2, 1]);
+    controller.abort();
+    expect(cancelled).toEqual([]);
 });
 
 test("the reason of a job that failed, was closed or aborted is its own", () => {

@@ -35,6 +35,19 @@ describe("streams", () => {
         expect(fake.leftOpen).toEqual(["engine"]);
     });
 
+    test.each(["count", "toTable"] as const)("leave memory for queries of their own iterator: %s", async (call) => {
+        const { fake, runtime, right, join } = fakeRuntime();
+        let inner: number | undefined;
+        const stream = runtime.fromBatches(schema, async function* () {
+            // This one waits for the query that asks for batches if that has taken all memory, and that one for this.
+            inner = await join.count({ signal: AbortSignal.timeout(2000) });
+            yield rowsOf(10);
+        });
+        await runtime.join({ left: stream, right, on: "k" })[call]();
+        expect(inner).toBe(42);
+        expect(fake.leftOpen).toEqual(["engine"]);
+    });
+
     test("that fail are closed and their error is the query's", async () => {
         let closed = false;
         const broken = new RangeError("broken pipe");
