@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "addon/decode.hpp"
+#include "model/type_size.hpp"
 
 namespace spillway::addon {
 
@@ -90,7 +91,9 @@ ColumnType decode_type(const Field& field, int depth) {
 }  // namespace
 
 TypePtr decode_column(const Field& field) {
-    return std::make_shared<const ColumnType>(decode_type(field, 0));
+    const auto type = std::make_shared<const ColumnType>(decode_type(field, 0));
+    check_row_size(*type, type->name);
+    return type;
 }
 
 std::vector<TypePtr> decode_columns(const Field& field) {

@@ -148,7 +148,7 @@ class ArrayJoin {
             : join_(join),
               out_(join.outputs_, join.layout_, join.layout_, join.budget_, join.sink_, worker,
                    join.probe_.rows() / join.spec_.workers + 1),
-              encoder_(join.layout_, join.probe_columns_),
+              encoder_(join.layout_, join.probe_columns_, join.budget_),
               words_(RowEncoder::kRowsMax),
               found_(RowEncoder::kRowsMax) {
             results_.reserve(RowEncoder::kRowsMax);
@@ -171,6 +171,7 @@ class ArrayJoin {
                 done = end;
             }
         }
+        int64_t rows_max() const { return encoder_.rows_max(); }
         uint64_t finish() { return out_.finish(); }
 
       private:
@@ -187,8 +188,8 @@ class ArrayJoin {
         MorselReader reader(probe_, probe_columns_, queue, budget_, control_);
         Writer writer(*this, worker);
         while (reader.next()) {
-            for (int64_t begin = 0; begin < reader.rows(); begin += RowEncoder::kRowsMax) {
-                const int64_t rows = std::min(RowEncoder::kRowsMax, reader.rows() - begin);
+            for (int64_t begin = 0; begin < reader.rows(); begin += writer.rows_max()) {
+                const int64_t rows = std::min(writer.rows_max(), reader.rows() - begin);
                 writer.block(reader.views(), begin, rows, reader.first_row() + static_cast<uint64_t>(begin));
             }
         }

@@ -81,21 +81,21 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
 
 void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as) {
     const bool packed = as.mode == OutOfCoreKeys::kPacked;
-    uint32_t shift = 0;
+    uint64_t shift = 0;
     for (const KeySpec& key : keys) {
         const TypePtr& type = source.columns()[static_cast<size_t>(key.column)];
         Key made;
         made.part.spec = key;
         made.part.type = type;
         made.view = view_of(key.column);
-        made.shift = shift;
+        made.shift = static_cast<uint32_t>(shift);
         keys_.push_back(std::move(made));
-        shift += static_cast<uint32_t>(key.width) * 8;
+        shift += static_cast<uint64_t>(key.width) * 8;
         nullable_ = nullable_ || (type->nullable && null_byte_ < 0);
         plain_ = packed && null_byte_ < 0 && keys.size() == 1 && is_word(key, *type, key_bytes_);
     }
     if (packed) {
-        SPILLWAY_CHECK(shift <= 8 * key_bytes_ && null_byte_ < static_cast<int32_t>(key_bytes_));
+        SPILLWAY_CHECK(shift <= uint64_t{8} * key_bytes_ && null_byte_ < static_cast<int32_t>(key_bytes_));
         SPILLWAY_CHECK(as.null_keys != NullKeys::kEqual);
         return;
     }
@@ -106,8 +106,8 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
     if (as.null_keys == NullKeys::kEqual) nullable_ = false;
 }
 
-std::unique_ptr<RowEncoder> ChunkColumns::encoder() const {
-    return encoded_ ? std::make_unique<RowEncoder>(*encoded_, read_) : nullptr;
+std::unique_ptr<RowEncoder> ChunkColumns::encoder(MemoryBudget& budget) const {
+    return encoded_ ? std::make_unique<RowEncoder>(*encoded_, read_, budget) : nullptr;
 }
 
 size_t ChunkColumns::view_of(int32_t column) {
@@ -163,8 +163,8 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
 void ChunkColumns::encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder,
                                uint8_t* out) const {
     const auto count = static_cast<int64_t>(rows);
-    for (int64_t done = 0; done < count; done += RowEncoder::kRowsMax) {
-        const EncodedRows& encoded = encoder.encode(views, done, std::min(RowEncoder::kRowsMax, count - done), 0);
+    for (int64_t done = 0; done < count; done += encoder.rows_max()) {
+        const EncodedRows& encoded = encoder.encode(views, done, std::min(encoder.rows_max(), count - done), 0);
         for (int64_t i = 0; i < encoded.rows; ++i, out += sizeof(uint64_t)) {
             const uint64_t word = encoded.hash(i);
             std::memcpy(out, &word, sizeof word);

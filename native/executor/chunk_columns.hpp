@@ -32,7 +32,7 @@ class ChunkColumns {
     // Clears the bits of rows [at, at + rows), before they are written. at: a multiple of 64.
     void clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const;
     // For one worker's keys; nullptr where they need none.
-    std::unique_ptr<RowEncoder> encoder() const;
+    std::unique_ptr<RowEncoder> encoder(MemoryBudget& budget) const;
     // Rows of the views, of which the first has this number in the source, become rows [at, at + rows) of the chunk.
     void write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, RowEncoder* encoder,
                uint8_t* chunk, uint64_t at) const;

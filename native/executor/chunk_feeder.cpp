@@ -71,7 +71,7 @@ bool ChunkFeeder::take(uint64_t& slice) {
 
 void ChunkFeeder::work() {
     SourceReader reader(source_, columns_.read(), budget_, control_);
-    const std::unique_ptr<RowEncoder> encoder = columns_.encoder();
+    const std::unique_ptr<RowEncoder> encoder = columns_.encoder(budget_);
     for (uint64_t slice = 0; take(slice);) fill(reader, encoder.get(), slice);
 }
 

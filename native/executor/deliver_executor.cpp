@@ -125,7 +125,7 @@ class Delivery {
     }
 
     uint8_t* room(Buffer& buffer, uint64_t bytes) {
-        if (buffer.capacity() < bytes) buffer = Buffer::allocate(budget_, bytes, kPurpose);
+        buffer.renew(budget_, bytes, kPurpose);
         return buffer.data();
     }
 

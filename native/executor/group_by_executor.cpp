@@ -49,11 +49,11 @@ uint64_t group_source(Source& source, const PartitionSpec& partition, const Grou
     std::atomic<uint64_t> counted{0};
     const bool fits = groups.aggregate([&](int, GroupAggregator& aggregator) {
         MorselReader reader(source, columns, queue, budget, control);
-        RowEncoder encoder(layout, columns);
+        RowEncoder encoder(layout, columns, budget);
         while (!groups.stopped() && reader.next()) {
             counted.fetch_add(static_cast<uint64_t>(reader.rows()), std::memory_order_relaxed);
-            for (int64_t begin = 0; begin < reader.rows(); begin += RowEncoder::kRowsMax) {
-                const int64_t count = std::min(RowEncoder::kRowsMax, reader.rows() - begin);
+            for (int64_t begin = 0; begin < reader.rows(); begin += encoder.rows_max()) {
+                const int64_t count = std::min(encoder.rows_max(), reader.rows() - begin);
                 const uint64_t row_number = reader.first_row() + static_cast<uint64_t>(begin);
                 aggregator.cutter().cut(encoder.encode(reader.views(), begin, count, row_number),
                                         [&](RowBlock& block) { aggregator.add_states(block); });

@@ -111,7 +111,7 @@ class StatisticsReader {
     template <typename Place, typename Add>
     void read_pieces(int64_t rows_wanted, Place place, Add add_rows) {
         SourceReader reader(source_, columns_, budget_, control_);
-        RowEncoder encoder(layout_, columns_);
+        RowEncoder encoder(layout_, columns_, budget_);
         const int64_t pieces = std::max<int64_t>(1, rows_wanted / kPieceRows);
         const double step = static_cast<double>(source_.rows()) / static_cast<double>(pieces);
         int64_t batch = 0;
@@ -124,7 +124,11 @@ class StatisticsReader {
             const int64_t begin = row - source_.first_row(batch);
             const int64_t count =
                 std::min({kPieceRows, source_.batch_rows(batch) - begin, static_cast<int64_t>(step) + 1});
-            add_rows(encoder.encode(reader.read(batch, begin, count), 0, count, 0), count);
+            const std::vector<ColumnView>& views = reader.read(batch, begin, count);
+            for (int64_t done = 0; done < count; done += encoder.rows_max()) {
+                const int64_t rows = std::min(encoder.rows_max(), count - done);
+                add_rows(encoder.encode(views, done, rows, 0), rows);
+            }
         }
     }
 
@@ -137,10 +141,10 @@ class StatisticsReader {
             [&](int) {
                 Range local;
                 MorselReader reader(source_, columns_, queue, budget_, control_);
-                RowEncoder encoder(layout_, columns_);
+                RowEncoder encoder(layout_, columns_, budget_);
                 while (reader.next()) {
-                    for (int64_t begin = 0; begin < reader.rows(); begin += RowEncoder::kRowsMax) {
-                        const int64_t count = std::min(RowEncoder::kRowsMax, reader.rows() - begin);
+                    for (int64_t begin = 0; begin < reader.rows(); begin += encoder.rows_max()) {
+                        const int64_t count = std::min(encoder.rows_max(), reader.rows() - begin);
                         add(encoder.encode(reader.views(), begin, count, 0), count, local);
                     }
                 }

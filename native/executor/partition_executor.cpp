@@ -23,8 +23,8 @@ void adopt_types(RowLayout& layout, const std::vector<TypePtr>& columns) {
 
 void append_views(RadixPartitioner& partitioner, int worker, RowEncoder& encoder, const std::vector<ColumnView>& views,
                   int64_t rows, uint64_t first_row) {
-    for (int64_t begin = 0; begin < rows; begin += RowEncoder::kRowsMax) {
-        const int64_t count = std::min(RowEncoder::kRowsMax, rows - begin);
+    for (int64_t begin = 0; begin < rows; begin += encoder.rows_max()) {
+        const int64_t count = std::min(encoder.rows_max(), rows - begin);
         partitioner.append(worker, encoder.encode(views, begin, count, first_row + static_cast<uint64_t>(begin)));
     }
 }
@@ -51,7 +51,7 @@ void partition_source(RadixPartitioner& partitioner, PartitionedRows& rows, Sour
     MorselQueue queue(source, rows.spec().morsel_rows);
     const auto body = [&](int worker) {
         MorselReader reader(source, columns, queue, rows.budget(), control);
-        RowEncoder encoder(rows.layout(), columns);
+        RowEncoder encoder(rows.layout(), columns, rows.budget());
         while (reader.next()) {
             append_views(partitioner, worker, encoder, reader.views(), reader.rows(), first_row + reader.first_row());
         }
@@ -86,7 +86,7 @@ RowEncoder& PartitionSink::encoder(int worker, const OutputBatch& batch) {
     if (!encoders_[index]) {
         std::vector<int32_t> columns(batch.columns.size());
         std::iota(columns.begin(), columns.end(), 0);
-        encoders_[index] = std::make_unique<RowEncoder>(rows_.layout(), std::move(columns));
+        encoders_[index] = std::make_unique<RowEncoder>(rows_.layout(), std::move(columns), rows_.budget());
     }
     return *encoders_[index];
 }

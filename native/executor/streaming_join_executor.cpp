@@ -85,7 +85,7 @@ class StreamingJoin {
               out_(join.spec_.outputs, join.build_.layout(), join.layout_, join.build_.budget(), join.sink_, worker,
                    join.probe_.rows() / join.spec_.workers + 1),
               probe_(out_),
-              encoder_(join.layout_, join.columns_),
+              encoder_(join.layout_, join.columns_, join.build_.budget()),
               by_partition_(join.tables_.size()) {}
 
         void block(const std::vector<ColumnView>& views, int64_t begin, int64_t count) {
@@ -95,6 +95,7 @@ class StreamingJoin {
                 look_up();
             }
         }
+        int64_t rows_max() const { return encoder_.rows_max(); }
         uint64_t finish() { return out_.finish(); }
 
       private:
@@ -138,8 +139,8 @@ class StreamingJoin {
         MorselReader reader(probe_, columns_, queue, build_.budget(), control_);
         Stream stream(*this, worker);
         while (reader.next()) {
-            for (int64_t begin = 0; begin < reader.rows(); begin += RowEncoder::kRowsMax) {
-                stream.block(reader.views(), begin, std::min(RowEncoder::kRowsMax, reader.rows() - begin));
+            for (int64_t begin = 0; begin < reader.rows(); begin += stream.rows_max()) {
+                stream.block(reader.views(), begin, std::min(stream.rows_max(), reader.rows() - begin));
             }
         }
         return stream.finish();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/bit_range.hpp"
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "executor/offsets.hpp"
 
@@ -202,7 +203,7 @@ void stage_rows(const UploadPlan& plan, const ColumnView& view, int64_t rows, ui
 
 uint64_t decoded_bytes(const ColumnView& view, int64_t rows) {
     uint64_t bytes = 0;
-    for (int64_t i = 0; i < rows; ++i) bytes += decoded_value(view, i).length;
+    for (int64_t i = 0; i < rows; ++i) bytes = add_or_max(bytes, decoded_value(view, i).length);
     return bytes;
 }
 

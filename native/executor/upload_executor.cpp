@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/bitmap.hpp"
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "executor/device_staging.hpp"
@@ -80,7 +81,9 @@ class Upload {
         if (!any) return;
         in_parallel([this](int) { measure_chunks(); });
         for (std::vector<uint64_t>& places : places_) {
-            for (size_t chunk = 1; chunk < places.size(); ++chunk) places[chunk] += places[chunk - 1];
+            for (size_t chunk = 1; chunk < places.size(); ++chunk) {
+                places[chunk] = add_or_max(places[chunk], places[chunk - 1]);
+            }
         }
     }
 
@@ -91,7 +94,9 @@ class Upload {
             control_.check();
             for_pieces(source_, chunk * chunk_rows_, chunk_end(chunk), [&](const Piece& piece) {
                 for (size_t i = 0; i < plans_.size(); ++i) {
-                    if (plans_[i].is_bytes()) places_[i][static_cast<size_t>(chunk) + 1] += bytes_of(reader, i, piece);
+                    if (!plans_[i].is_bytes()) continue;
+                    uint64_t& bytes = places_[i][static_cast<size_t>(chunk) + 1];
+                    bytes = add_or_max(bytes, bytes_of(reader, i, piece));
                 }
             });
         }
@@ -105,7 +110,7 @@ class Upload {
         uint64_t bytes = 0;
         for (int64_t done = 0; done < piece.rows;) {
             const int64_t rows = codes.rows_within(piece.batch, piece.row + done, piece.rows - done, piece_bytes_);
-            bytes += decoded_bytes(codes.read(piece.batch, piece.row + done, rows)[0], rows);
+            bytes = add_or_max(bytes, decoded_bytes(codes.read(piece.batch, piece.row + done, rows)[0], rows));
             done += rows;
         }
         return bytes;

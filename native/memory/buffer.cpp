@@ -6,6 +6,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/checked_size.hpp"
+
 namespace spillway {
 
 namespace {
@@ -82,6 +84,18 @@ void Buffer::grow(MemoryBudget& budget, uint64_t capacity, const char* purpose) 
         extend(budget, doubled, enough, purpose);
     } else {
         replace(budget, doubled, enough, purpose);
+    }
+}
+
+void Buffer::renew(MemoryBudget& budget, uint64_t bytes, const char* purpose) {
+    if (bytes <= capacity_) return;
+    const uint64_t roomy = empty() ? bytes : add_or_max(bytes, bytes / 4);
+    *this = Buffer();
+    try {
+        *this = allocate(budget, roomy, purpose);
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kBudgetTooSmall || roomy == bytes) throw;
+        *this = allocate(budget, bytes, purpose);
     }
 }
 

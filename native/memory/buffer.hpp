@@ -34,6 +34,10 @@ class Buffer {
     void set_size(uint64_t bytes) { size_ = bytes; }  // bytes <= capacity
     // Keeps size() bytes, at least doubles when it must grow (or takes just `capacity` when the budget has no more).
     void grow(MemoryBudget& budget, uint64_t capacity, const char* purpose);
+    // At least `bytes`, for contents that are made anew: the old block goes first, as the budget may not hold both. A
+    // buffer that is renewed for the second time is used for contents of varying size: it gets a quarter more, where
+    // there is that much.
+    void renew(MemoryBudget& budget, uint64_t bytes, const char* purpose);
     // Stops counting the block in the budget: the rows now belong to the user.
     void leave_budget() { reservation_.release(); }
 

@@ -5,6 +5,10 @@
 #include <map>
 #include <numeric>
 
+#include "base/checked_size.hpp"
+#include "base/error.hpp"
+#include "model/type_size.hpp"
+
 namespace spillway {
 
 namespace {
@@ -26,8 +30,9 @@ uint32_t fixed_width(const ColumnType& type) {
     return static_cast<uint32_t>(type.byte_width);
 }
 
-uint32_t round_up(uint32_t value, uint32_t unit) {
-    return (value + unit - 1) / unit * unit;
+// Offsets are of 32 bits. Those of a row that is too wide wrap, and nobody sees them: check_size() throws.
+uint32_t offset_of(uint64_t bytes) {
+    return static_cast<uint32_t>(bytes);
 }
 
 // Fixed fields with the strictest natural alignment first, so that loads inside 8-byte aligned rows stay aligned.
@@ -44,7 +49,7 @@ class LayoutMaker {
     LayoutMaker(const std::vector<TypePtr>& columns, RowLayout& layout) : columns_(columns), layout_(layout) {}
 
     void place_keys(const std::vector<KeySpec>& keys) {
-        uint32_t fixed_bytes = 0;
+        uint64_t fixed_bytes = 0;
         uint32_t mask_bits = 0;
         bool var = false;
         for (const KeySpec& spec : keys) {
@@ -52,7 +57,7 @@ class LayoutMaker {
             if (stored_kind(spec) == KeyKind::kBytes) {
                 var = true;
             } else {
-                fixed_bytes += spec.width;
+                fixed_bytes += static_cast<uint64_t>(spec.width);
             }
             if (layout_.null_keys == NullKeys::kEqual) part.equal_mask_bit = mask_bits++;
             layout_.keys.push_back(std::move(part));
@@ -61,23 +66,24 @@ class LayoutMaker {
         layout_.has_mask = mask_bytes > 0;
         layout_.mode = var ? KeyMode::kVar : fixed_bytes + mask_bytes <= 8 ? KeyMode::kWord : KeyMode::kWide;
         const bool word = layout_.mode == KeyMode::kWord;
-        uint32_t at = word ? 0 : 8;
+        uint64_t at = word ? 0 : 8;
         for (KeyPart& part : layout_.keys) {
             if (stored_kind(part.spec) == KeyKind::kBytes) continue;
-            part.offset = word ? at * 8 : at;
-            at += part.spec.width;
+            part.offset = offset_of(word ? at * 8 : at);
+            at += static_cast<uint64_t>(part.spec.width);
         }
-        layout_.mask_offset = word ? at * 8 : at;
+        layout_.mask_offset = offset_of(word ? at * 8 : at);
         if (word) {
             end_ = 8;
             layout_.key_begin = layout_.key_end = 8;
             return;
         }
-        layout_.key_end = end_ = round_up(at + mask_bytes, 8);
+        end_ = round_up_or_max(at + mask_bytes, 8);
+        layout_.key_end = offset_of(end_);
         for (KeyPart& part : layout_.keys) {
             if (stored_kind(part.spec) != KeyKind::kBytes) continue;
-            part.offset = end_;
-            layout_.var_keys.push_back(end_);
+            part.offset = offset_of(end_);
+            layout_.var_keys.push_back(part.offset);
             end_ += sizeof(VarRef);
         }
     }
@@ -93,17 +99,44 @@ class LayoutMaker {
         for (size_t i : order) {
             RowField& field = layout_.fields[i];
             if (stored_in_key_[i] || field.kind == FieldKind::kNull) continue;
-            field.offset = end_;
-            end_ += field.kind == FieldKind::kFixed ? field.width : static_cast<uint32_t>(sizeof(VarRef));
+            field.offset = offset_of(end_);
+            end_ += field.kind == FieldKind::kFixed ? field.width : sizeof(VarRef);
             if (field.kind != FieldKind::kFixed) layout_.var_offsets.push_back(field.offset);
         }
         layout_.has_var = !layout_.var_offsets.empty();
-        layout_.null_offset = end_;
-        layout_.null_bytes = (null_bits_ + 7) / 8;
-        layout_.row_bytes = round_up(end_ + layout_.null_bytes, 8);
+        layout_.null_offset = offset_of(end_);
+        layout_.null_bytes = static_cast<uint32_t>((null_bits_ + 7) / 8);
+        end_ = round_up_or_max(end_ + layout_.null_bytes, 8);
+        layout_.row_bytes = offset_of(end_);
+    }
+
+    void check_size() const {
+        if (end_ <= kRowBytesMax) return;
+        throw Error(ErrorCode::kUnsupportedType,
+                    "a row of this query takes " + std::to_string(end_) +
+                        " bytes beside its values of variable length (" + std::to_string(layout_.keys.size()) +
+                        " key and " + std::to_string(layout_.fields.size()) + " carried columns, the widest '" +
+                        widest_column() + "'), more than the " + std::to_string(kRowBytesMax) +
+                        " that a row may take; name the columns you need with 'select'",
+                    {{"column", widest_column()},
+                     {"rowBytes", std::to_string(end_)},
+                     {"largestRowBytes", std::to_string(kRowBytesMax)}});
     }
 
   private:
+    std::string widest_column() const {
+        uint32_t width = 0;
+        const std::string* name = nullptr;
+        const auto look = [&](uint32_t of, const TypePtr& type) {
+            if (name != nullptr && of <= width) return;
+            width = of;
+            name = &type->name;
+        };
+        for (const KeyPart& part : layout_.keys) look(static_cast<uint32_t>(part.spec.width), part.type);
+        for (const RowField& field : layout_.fields) look(field.width, field.type);
+        return name == nullptr ? std::string() : *name;
+    }
+
     RowField make_field(int32_t column) {
         RowField field;
         field.column = column;
@@ -165,7 +198,7 @@ class LayoutMaker {
 
     const std::vector<TypePtr>& columns_;
     RowLayout& layout_;
-    uint32_t end_ = 8;
+    uint64_t end_ = 8;
     int32_t null_bits_ = 0;
     std::vector<bool> stored_in_key_;
     std::map<int32_t, int32_t> null_bit_of_column_;
@@ -180,6 +213,7 @@ RowLayout RowLayout::make(const std::vector<TypePtr>& columns, const std::vector
     LayoutMaker maker(columns, layout);
     maker.place_keys(keys);
     maker.place_fields(carry);
+    maker.check_size();
     return layout;
 }
 

@@ -91,7 +91,8 @@ struct RowLayout {
     bool has_var = false;
     std::vector<uint32_t> var_offsets;  // row offsets of all VarRefs, those of keys first
 
-    // columns: types of the source's columns. Rejects nothing: the plan was validated before.
+    // columns: types of the source's columns. Throws kUnsupportedType, naming the widest columns, when a row would take
+    // more than kRowBytesMax (model/type_size.hpp); the plan was validated otherwise.
     static RowLayout make(const std::vector<TypePtr>& columns, const std::vector<KeySpec>& keys,
                           const std::vector<int32_t>& carry, NullKeys null_keys);
 };

@@ -93,8 +93,8 @@ void DictionaryUnifier::read_value(const ColumnView& values, int64_t row) {
             return;
         }
         default:
-            value_bytes_ = encoded_bytes(values, row);
-            ensure(scratch_, 0, std::max<uint64_t>(value_bytes_, 1));
+            value_bytes_ = encoded_bytes(values, row, budget_);
+            scratch_.renew(budget_, std::max<uint64_t>(value_bytes_, 1), kPurpose);
             encode_value(values, row, scratch_.data());
             value_ = scratch_.data();
     }

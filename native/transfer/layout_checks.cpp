@@ -3,25 +3,17 @@
 #include <limits>
 
 #include "base/bitmap.hpp"
+#include "base/checked_size.hpp"
 #include "transfer/node_plan.hpp"
 
 // Everything that can be checked about a batch without reading its data. A corrupt header may hold any int64, so every
-// sum and product here saturates: a saturated need is larger than any buffer and ends in the right error.
+// sum and product here saturates: a saturated need is larger than any buffer and ends in the right error. Children need
+// not have a buffer, so there a saturated number of rows is an error of its own.
 namespace spillway {
 
 namespace {
 
 constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
-
-int64_t product(int64_t a, int64_t b) {
-    int64_t result;
-    return __builtin_mul_overflow(a, b, &result) ? kHuge : result;
-}
-
-int64_t sum(int64_t a, int64_t b) {
-    int64_t result;
-    return __builtin_add_overflow(a, b, &result) ? kHuge : result;
-}
 
 int64_t bit_bytes(int64_t bits) {
     return bits / 8 + (bits % 8 != 0);
@@ -80,7 +72,7 @@ class BatchChecker {
             return;
         }
         if (region.offset < 0) throw corrupt_batch(batch_, plan.name, std::string("has a negative offset of ") + what);
-        const int64_t end = sum(region.offset, region.length);
+        const int64_t end = add_or_max(region.offset, region.length);
         const int64_t file_bytes = batch_.files->bytes(layout_.file);
         if (end <= file_bytes) return;
         const std::string& path = batch_.files->path(layout_.file);
@@ -102,12 +94,12 @@ class BatchChecker {
             throw corrupt_batch(batch_, plan.name,
                                 "has " + std::to_string(node.null_count) + " NULLs but no validity bitmap");
         }
-        region(plan, 0, "validity bitmap", present ? bit_bytes(sum(node.bit_offset, node.length)) : 0);
+        region(plan, 0, "validity bitmap", present ? bit_bytes(add_or_max(node.bit_offset, node.length)) : 0);
     }
 
     void child_rows(const NodePlan& plan, const NodePlan& child, int64_t wanted) const {
         const int64_t found = batch_.node(child).length;
-        if (found >= wanted) return;
+        if (found >= wanted && wanted < kHuge) return;
         throw corrupt_batch(
             batch_, child.name,
             "has " + std::to_string(found) + " rows but '" + plan.name + "' needs " + std::to_string(wanted));
@@ -115,7 +107,8 @@ class BatchChecker {
 
     // length + 1 offsets; an empty column may leave out its only one.
     void offsets(const NodePlan& plan, int64_t rows) const {
-        region(plan, 1, "offsets", rows == 0 ? 0 : product(sum(rows, 1), plan.type->byte_width));
+        region(plan, 1, "offsets",
+               rows == 0 ? 0 : multiply_or_max<int64_t>(add_or_max<int64_t>(rows, 1), plan.type->byte_width));
     }
 
     void check(const NodePlan& plan) const {
@@ -130,7 +123,7 @@ class BatchChecker {
         buffers(plan, node.length, node.bit_offset);
         for (const NodePlan& child : plan.children) check(child);
         if (plan.type->layout == Layout::kFixedList) {
-            child_rows(plan, plan.children[0], product(node.length, plan.type->list_size));
+            child_rows(plan, plan.children[0], multiply_or_max<int64_t>(node.length, plan.type->list_size));
         } else if (plan.type->layout == Layout::kStruct || plan.type->layout == Layout::kUnionSparse) {
             for (const NodePlan& child : plan.children) child_rows(plan, child, node.length);
         }
@@ -142,20 +135,20 @@ class BatchChecker {
                 return;
             case Layout::kBool:
                 validity(plan);
-                return region(plan, 1, "bits", rows == 0 ? 0 : bit_bytes(sum(bit_offset, rows)));
+                return region(plan, 1, "bits", rows == 0 ? 0 : bit_bytes(add_or_max(bit_offset, rows)));
             case Layout::kFixed:
                 validity(plan);
-                return region(plan, 1, "values", product(rows, plan.type->byte_width));
+                return region(plan, 1, "values", multiply_or_max<int64_t>(rows, plan.type->byte_width));
             case Layout::kDictionary:
                 validity(plan);
-                return region(plan, 1, "dictionary indices", product(rows, plan.type->byte_width));
+                return region(plan, 1, "dictionary indices", multiply_or_max<int64_t>(rows, plan.type->byte_width));
             case Layout::kBinary:
                 validity(plan);
                 offsets(plan, rows);
                 return region(plan, 2, "bytes", 0);
             case Layout::kView: {
                 validity(plan);
-                region(plan, 1, "views", product(rows, 16));
+                region(plan, 1, "views", multiply_or_max<int64_t>(rows, 16));
                 const int32_t variadic = layout_.variadic_counts[static_cast<size_t>(plan.variadic)];
                 for (int32_t i = 0; i < variadic; ++i) region(plan, 2 + i, "view data", 0);
                 return;
@@ -170,7 +163,7 @@ class BatchChecker {
                 return region(plan, 0, "type ids", rows);
             case Layout::kUnionDense:
                 region(plan, 0, "type ids", rows);
-                return region(plan, 1, "offsets", product(rows, 4));
+                return region(plan, 1, "offsets", multiply_or_max<int64_t>(rows, 4));
         }
     }
 

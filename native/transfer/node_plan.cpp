@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transfer/node_plan.hpp"
 
+#include "model/type_size.hpp"
+
 namespace spillway {
 
 namespace {
@@ -115,6 +117,7 @@ ErrorCode corrupt_code(const BatchPosition& batch) {
 }  // namespace
 
 NodePlan plan_column(const ColumnType& type, const ColumnType& shown, SchemaCounts& counts) {
+    check_row_size(type, type.name);
     return plan_node(type, shown, type.name, counts);
 }
 

@@ -52,8 +52,7 @@ void SliceReader::read_dictionary(const Slice& slice, NodeScratch& scratch, Colu
     const DictionaryGroup& group = *parts_.groups[static_cast<size_t>(slice.plan.group)];
     const int32_t spec = slice.batch.layout->dictionaries[static_cast<size_t>(slice.plan.dictionary)];
     static const DictionaryRemap kNoValues;
-    const DictionaryRemap& remap =
-        spec < 0 ? kNoValues : group.remaps[static_cast<size_t>(group.remap_of_spec[static_cast<size_t>(spec)])];
+    const DictionaryRemap& remap = spec < 0 ? kNoValues : group.remaps[group.remap_of_spec.at(spec)];
     const int32_t width = slice.plan.type->byte_width;
     const uint8_t* codes =
         fetch_structure(slice, slice.buffer(1), slice.row * width, slice.rows * width, scratch.codes);

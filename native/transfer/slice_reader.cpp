@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/bit_range.hpp"
+#include "base/checked_size.hpp"
 
 namespace spillway {
 
@@ -41,18 +42,7 @@ int64_t load_offset(const uint8_t* offset, int32_t width) {
 }  // namespace
 
 uint8_t* SliceReader::reserve(Buffer& buffer, uint64_t bytes) {
-    const uint64_t wanted = bytes + kTailBytes;
-    if (wanted <= buffer.capacity()) return buffer.data();
-    // A buffer that grows for the second time belongs to slices of varying size: leave it a quarter more, if there is
-    // that much. The old block goes first: its rows are not needed, and the budget may not hold both.
-    const uint64_t roomy = buffer.empty() ? wanted : wanted + wanted / 4;
-    buffer = Buffer();
-    try {
-        buffer = Buffer::allocate(budget_, roomy, kSlicesPurpose);
-    } catch (const Error& error) {
-        if (error.code() != ErrorCode::kBudgetTooSmall || roomy == wanted) throw;
-        buffer = Buffer::allocate(budget_, wanted, kSlicesPurpose);
-    }
+    buffer.renew(budget_, add_or_max(bytes, kTailBytes), kSlicesPurpose);
     return buffer.data();
 }
 
@@ -157,11 +147,14 @@ SliceReader::OffsetRange SliceReader::peek_offsets(const Slice& slice) {
 
 void SliceReader::read_binary(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
     const OffsetRange range = read_offsets(slice, scratch, view);
-    const Region& bytes = slice.buffer(2);
-    if (range.last > bytes.length) {
-        throw short_buffer(slice.batch, slice.plan.name, "bytes for its offsets", range.last, bytes.length);
-    }
-    view.data = fetch(slice, bytes, range.first, range.last - range.first, scratch.data);
+    check_bytes_end(slice, range.last);
+    view.data = fetch(slice, slice.buffer(2), range.first, range.last - range.first, scratch.data);
+}
+
+void SliceReader::check_bytes_end(const Slice& slice, int64_t last) const {
+    const int64_t bytes = slice.buffer(2).length;
+    if (last <= bytes) return;
+    throw short_buffer(slice.batch, slice.plan.name, "bytes for its offsets", last, bytes);
 }
 
 void SliceReader::check_list_end(const Slice& slice, int64_t last) const {
@@ -222,25 +215,27 @@ uint64_t SliceReader::slice_bytes(const Slice& slice, NodeScratch& scratch) {
     const ColumnType& type = *slice.plan.type;
     if (scratch.children.size() != slice.plan.children.size()) scratch.children.resize(slice.plan.children.size());
     const int64_t constant = constant_row_bits(slice.plan);
-    if (constant >= 0) return static_cast<uint64_t>(constant) * static_cast<uint64_t>(slice.rows) / 8;
+    if (constant >= 0) {
+        return multiply_or_max(static_cast<uint64_t>(constant), static_cast<uint64_t>(slice.rows)) / 8;
+    }
     const auto rows = static_cast<uint64_t>(slice.rows);
     uint64_t bytes = rows / 8;
     const auto add_children = [&](int64_t row, int64_t count) {
         for (size_t k = 0; k < slice.plan.children.size(); ++k) {
-            bytes += slice_bytes(slice.child(k, row, count), scratch.children[k]);
+            bytes = add_or_max(bytes, slice_bytes(slice.child(k, row, count), scratch.children[k]));
         }
     };
     if (type.layout == Layout::kBinary || type.layout == Layout::kList) {
         const OffsetRange range = peek_offsets(slice);
         bytes += (rows + 1) * static_cast<uint64_t>(type.byte_width);
         if (type.layout == Layout::kBinary) {
-            bytes += static_cast<uint64_t>(range.last - range.first);
+            bytes = add_or_max(bytes, static_cast<uint64_t>(range.last - range.first));
         } else {
             check_list_end(slice, range.last);
             add_children(range.first, range.last - range.first);
         }
     } else if (type.layout == Layout::kView) {
-        bytes += rows * 16 + view_value_bytes(slice, scratch);
+        bytes = add_or_max(bytes + rows * 16, view_value_bytes(slice, scratch));
     } else if (type.layout == Layout::kFixedList) {
         add_children(slice.row * type.list_size, slice.rows * type.list_size);
     } else if (type.layout == Layout::kUnionDense) {
@@ -250,7 +245,8 @@ uint64_t SliceReader::slice_bytes(const Slice& slice, NodeScratch& scratch) {
         bytes += rows * 5;
         for (size_t k = 0; k < slice.plan.children.size(); ++k) {
             const NodeScratch::Range range = scratch.ranges[k];
-            bytes += slice_bytes(slice.child(k, range.begin, range.end - range.begin), scratch.children[k]);
+            bytes = add_or_max(bytes,
+                               slice_bytes(slice.child(k, range.begin, range.end - range.begin), scratch.children[k]));
         }
     } else {  // struct, sparse union
         bytes += rows;
@@ -270,12 +266,10 @@ int64_t constant_row_bits(const NodePlan& plan) {
         case Layout::kFixed:
             return bits + int64_t{8} * type.byte_width;
         case Layout::kDictionary:  // as in the file, and unified
-            return bits + 8 * (type.byte_width + 4);
+            return bits + 8 * (int64_t{type.byte_width} + 4);
         case Layout::kFixedList: {
             const int64_t item = constant_row_bits(plan.children[0]);
-            int64_t items;
-            if (item < 0 || __builtin_mul_overflow(item, type.list_size, &items)) return -1;
-            return bits + items;
+            return item < 0 ? -1 : add_or_max(bits, multiply_or_max(item, type.list_size));
         }
         case Layout::kUnionSparse:
         case Layout::kStruct:
@@ -283,7 +277,7 @@ int64_t constant_row_bits(const NodePlan& plan) {
             for (const NodePlan& child : plan.children) {
                 const int64_t child_bits = constant_row_bits(child);
                 if (child_bits < 0) return -1;
-                bits += child_bits;
+                bits = add_or_max(bits, child_bits);
             }
             return bits;
         default:

@@ -25,6 +25,7 @@ struct NodeScratch {
         int64_t used = 0;  // views: bytes of the values alone
     };
     std::vector<Range> ranges;
+    Reservation lists;  // of `ranges` and ColumnView::view_buffers, where they are long
     std::vector<NodeScratch> children;
 };
 
@@ -80,6 +81,7 @@ class SliceReader {
     void read_binary(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     void read_children(const Slice& slice, int64_t row, int64_t rows, NodeScratch& scratch, ColumnView& view);
     void check_list_end(const Slice& slice, int64_t last) const;
+    void check_bytes_end(const Slice& slice, int64_t last) const;
 
     // slice_unions.cpp
     void read_type_ids(const Slice& slice, NodeScratch& scratch, ColumnView& view);

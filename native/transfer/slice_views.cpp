@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checked_size.hpp"
 #include "transfer/slice_reader.hpp"
 
 namespace spillway {
@@ -14,6 +15,8 @@ constexpr int32_t kInlineMax = 12;
 // bytes again as the values have, and a little for short slices. Beyond, values are picked one by one, so that a
 // shuffled view column does not pull its whole data buffer into memory for every slice.
 constexpr int64_t kSpareBytes = 64 << 10;
+// What readers hold without counting it in the budget.
+constexpr uint64_t kUncountedBytesMax = 4096;
 // Values closer than a page share a read.
 constexpr int64_t kGapBytes = 4096;
 
@@ -46,10 +49,10 @@ bool are_compact(const std::vector<NodeScratch::Range>& ranges) {
     int64_t spanned = 0;
     int64_t used = 0;
     for (const NodeScratch::Range& range : ranges) {
-        spanned += range.end - range.begin;
-        used += range.used;
+        spanned = add_or_max(spanned, range.end - range.begin);
+        used = add_or_max(used, range.used);
     }
-    return spanned <= 2 * used + kSpareBytes;
+    return spanned <= add_or_max(multiply_or_max(used, int64_t{2}), kSpareBytes);
 }
 
 // The address of byte 0 of a data buffer of which only bytes from `begin` on are in memory. As a number: the address
@@ -77,6 +80,12 @@ int64_t merge_segments(Segment* segments, int64_t count) {
 
 void SliceReader::find_view_ranges(const Slice& slice, NodeScratch& scratch, const ColumnView& view) {
     const auto buffers = slice.batch.layout->variadic_counts[static_cast<size_t>(slice.plan.variadic)];
+    // Both lists are as long as the file says.
+    const uint64_t listed = static_cast<uint64_t>(buffers) * (sizeof(NodeScratch::Range) + sizeof(const uint8_t*));
+    if (listed > kUncountedBytesMax && listed > scratch.lists.bytes()) {
+        scratch.lists.release();
+        scratch.lists = budget_.reserve(listed, "lists of view buffers");
+    }
     scratch.ranges.assign(static_cast<size_t>(buffers), {});
     for (int64_t i = 0; i < slice.rows; ++i) {
         if (!view.is_valid(i)) continue;
@@ -93,13 +102,13 @@ void SliceReader::find_view_ranges(const Slice& slice, NodeScratch& scratch, con
         if (range.end == 0) range.begin = value.offset;
         range.begin = std::min<int64_t>(range.begin, value.offset);
         range.end = std::max(range.end, end);
-        range.used += value.length;
+        range.used = add_or_max<int64_t>(range.used, value.length);
     }
 }
 
 void SliceReader::fetch_view_ranges(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
     int64_t total = 0;
-    for (const NodeScratch::Range& range : scratch.ranges) total += range.end - range.begin;
+    for (const NodeScratch::Range& range : scratch.ranges) total = add_or_max(total, range.end - range.begin);
     const uint8_t* bytes = reserve(scratch.bytes, static_cast<uint64_t>(total));
     int64_t at = 0;
     for (size_t b = 0; b < scratch.ranges.size(); ++b) {
@@ -113,8 +122,8 @@ void SliceReader::fetch_view_ranges(const Slice& slice, NodeScratch& scratch, Co
 
 // Reads the values of a widely scattered slice close together, and points its views (our copy) there.
 void SliceReader::gather_view_values(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
-    auto* segments =
-        reinterpret_cast<Segment*>(reserve(scratch.codes, static_cast<uint64_t>(slice.rows) * sizeof(Segment)));
+    auto* segments = reinterpret_cast<Segment*>(
+        reserve(scratch.codes, multiply_or_max(static_cast<uint64_t>(slice.rows), uint64_t{sizeof(Segment)})));
     int64_t count = 0;
     for (int64_t i = 0; i < slice.rows; ++i) {
         const View value = load_view(view.data, i);
@@ -123,7 +132,7 @@ void SliceReader::gather_view_values(const Slice& slice, NodeScratch& scratch, C
     }
     count = merge_segments(segments, count);
     int64_t total = 0;
-    for (int64_t s = 0; s < count; ++s) total += segments[s].end - segments[s].begin;
+    for (int64_t s = 0; s < count; ++s) total = add_or_max(total, segments[s].end - segments[s].begin);
     uint8_t* bytes = reserve(scratch.bytes, static_cast<uint64_t>(total));
     int64_t at = 0;
     int64_t part = 0;
@@ -169,7 +178,9 @@ uint64_t SliceReader::view_value_bytes(const Slice& slice, NodeScratch& scratch)
     uint64_t bytes = 0;
     for (int64_t i = 0; i < slice.rows; ++i) {
         const View value = load_view(view.data, i);
-        if (value.length > kInlineMax && view.is_valid(i)) bytes += static_cast<uint64_t>(value.length);
+        if (value.length > kInlineMax && view.is_valid(i)) {
+            bytes = add_or_max(bytes, static_cast<uint64_t>(value.length));
+        }
     }
     return bytes;
 }
@@ -177,6 +188,7 @@ uint64_t SliceReader::view_value_bytes(const Slice& slice, NodeScratch& scratch)
 uint64_t SliceReader::value_bytes(const Slice& slice, NodeScratch& scratch) {
     if (slice.plan.type->layout == Layout::kBinary) {
         const OffsetRange range = peek_offsets(slice);
+        check_bytes_end(slice, range.last);
         return static_cast<uint64_t>(range.last - range.first);
     }
     SPILLWAY_CHECK(slice.plan.type->layout == Layout::kView);
@@ -186,7 +198,7 @@ uint64_t SliceReader::value_bytes(const Slice& slice, NodeScratch& scratch) {
     uint64_t bytes = 0;
     for (int64_t i = 0; i < slice.rows; ++i) {
         const View value = load_view(view.data, i);
-        if (value.length > 0 && view.is_valid(i)) bytes += static_cast<uint64_t>(value.length);
+        if (value.length > 0 && view.is_valid(i)) bytes = add_or_max(bytes, static_cast<uint64_t>(value.length));
     }
     return bytes;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/checked_size.hpp"
 #include "cpu/row/nested_codec.hpp"
 #include "transfer/source_parts.hpp"
 
@@ -33,7 +34,6 @@ std::unique_ptr<DictionaryGroup> make_group(const SourceSpec& spec, const NodePl
     group->column = plan.name;
     group->value_type = std::make_shared<ColumnType>(plan.type->children[0]);
     group->unified = std::make_shared<Dictionary>();
-    group->remap_of_spec.assign(spec.dictionaries.size(), -1);
     for (size_t i = 0; i < specs.size(); ++i) {
         const ColumnType& found = *spec.dictionaries[static_cast<size_t>(specs[i])].value_type;
         if (found.layout != group->value_type->layout || found.byte_width != group->value_type->byte_width) {
@@ -41,7 +41,7 @@ std::unique_ptr<DictionaryGroup> make_group(const SourceSpec& spec, const NodePl
                         "column '" + plan.name + "' has dictionaries of different value types; give its files one type",
                         {{"column", plan.name}});
         }
-        group->remap_of_spec[static_cast<size_t>(specs[i])] = static_cast<int32_t>(i);
+        group->remap_of_spec[specs[i]] = i;
     }
     group->specs = std::move(specs);
     return group;
@@ -129,9 +129,10 @@ void Source::check_batches() {
             throw corrupt_batch(position, kAllColumns, "use a dictionary that is not there");
         }
         first_rows_.push_back(rows_);
-        if (__builtin_add_overflow(rows_, batch.rows, &rows_)) {
-            throw corrupt_batch(position, kAllColumns, "bring the relation to more than 2^63 rows");
-        }
+        rows_ = add_or_max(rows_, batch.rows);
+        // JavaScript counts them exactly up to here; beyond, sums of rows and bytes per row would come near to 2^63.
+        constexpr int64_t kRowsMax = int64_t{1} << 53;
+        if (rows_ > kRowsMax) throw corrupt_batch(position, kAllColumns, "bring the relation to more than 2^53 rows");
     }
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "memory/buffer.hpp"
@@ -25,12 +26,12 @@ struct DictionaryRemap {
 
 // The dictionaries that one node meets over all batches and files, unified. Nodes that meet the same ones share it.
 struct DictionaryGroup {
-    std::vector<int32_t> specs;           // indices into SourceSpec::dictionaries, in order of first use
-    std::string column;                   // the first node that uses it
-    TypePtr value_type;                   // as in the file
-    std::shared_ptr<Dictionary> unified;  // made at once, filled by load_dictionaries
-    std::vector<DictionaryRemap> remaps;  // one per entry of specs
-    std::vector<int32_t> remap_of_spec;   // indexed by dictionary; -1 = not in this group
+    std::vector<int32_t> specs;                         // indices into SourceSpec::dictionaries, in order of first use
+    std::string column;                                 // the first node that uses it
+    TypePtr value_type;                                 // as in the file
+    std::shared_ptr<Dictionary> unified;                // made at once, filled by load_dictionaries
+    std::vector<DictionaryRemap> remaps;                // one per entry of specs
+    std::unordered_map<int32_t, size_t> remap_of_spec;  // dictionary -> index into remaps
     bool loaded = false;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "base/checked_size.hpp"
 #include "transfer/slice_reader.hpp"
 #include "transfer/source.hpp"
 
@@ -26,7 +27,9 @@ struct SourceReader::State {
 
     uint64_t bytes(const BatchPosition& batch, int64_t row, int64_t rows) {
         uint64_t total = 0;
-        for (Column& column : columns) total += slices.slice_bytes({*column.plan, batch, row, rows}, column.scratch);
+        for (Column& column : columns) {
+            total = add_or_max(total, slices.slice_bytes({*column.plan, batch, row, rows}, column.scratch));
+        }
         return total;
     }
 
@@ -48,7 +51,7 @@ SourceReader::SourceReader(const Source& source, std::vector<int32_t> columns, M
         check_loaded(plan, state_->parts);
         state_->columns.push_back({&plan, {}});
         const int64_t bits = constant_row_bits(plan);
-        state_->row_bits = bits < 0 || state_->row_bits < 0 ? -1 : state_->row_bits + bits;
+        state_->row_bits = bits < 0 || state_->row_bits < 0 ? -1 : add_or_max(state_->row_bits, bits);
     }
     state_->views.resize(columns.size());
 }

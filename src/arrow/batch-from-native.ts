@@ -3,6 +3,7 @@ import type { Data, DataType } from "apache-arrow";
 import { makeData, RecordBatch, Struct, type Field, type Schema, type Vector } from "apache-arrow";
 
 import type { ColumnType } from "../model/column-type.js";
+import { bitmapBytes, checkedProduct } from "../model/sizes.js";
 import { bufferCount, columnTypeOf, resultColumnType } from "./column-type-of.js";
 
 /** One batch as the engine hands it over; mirrors NativeOutputBatch. */
@@ -68,10 +69,11 @@ class BatchReader {
             case "null":
                 return makeData({ type, length } as never) as Data;
             case "bool":
-                return make({ data: this.#array(Uint8Array, (length + 7) >> 3) });
+                return make({ data: this.#array(Uint8Array, bitmapBytes(length)) });
             case "fixed": {
                 const arrayType = type.ArrayType as TypedArrayConstructor;
-                return make({ data: this.#array(arrayType, (length * byteWidth) / arrayType.BYTES_PER_ELEMENT) });
+                const bytes = checkedProduct(length, byteWidth, "bytes of values");
+                return make({ data: this.#array(arrayType, bytes / arrayType.BYTES_PER_ELEMENT) });
             }
             case "binary":
             case "view":

@@ -3,6 +3,8 @@ import { DataType, Precision, Type, UnionMode, type Field } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
 import type { ColumnType, Layout, ValueOrder } from "../model/column-type.js";
+import { hasEmptyUnion, largestRowBytes, smallestRowBytes } from "../model/row-size.js";
+import { formatBytes } from "../model/sizes.js";
 import { typeText } from "./type-text.js";
 
 interface Physical {
@@ -174,12 +176,30 @@ function complete(name: string, nullable: boolean, type: Physical): ColumnType {
     return column;
 }
 
+/** Throws for a type of which the engine could not hold one row. */
+function checkRowSize(type: ColumnType, field: Field, column: string): void {
+    const text = typeText(field.type as DataType);
+    if (hasEmptyUnion(type)) throw unsupportedType(column, text, "drop it: no row of a union without members exists");
+    const bytes = smallestRowBytes(type);
+    if (bytes <= largestRowBytes) return;
+    const most = formatBytes(largestRowBytes);
+    const least = bytes === Infinity ? "more than 2^53 bytes" : `at least ${bytes} bytes`;
+    throw new SpillwayError(
+        "UNSUPPORTED_TYPE",
+        `Column \`${column}\` has type ${text}, of which one row takes ${least}: it cannot be read, a row may take ` +
+            `${most}; drop the column, or write its fixed-size lists as lists of variable size`,
+        { column, type: text, rowBytes: bytes === Infinity ? "more than 2^53" : bytes, largestRowBytes }
+    );
+}
+
 /**
  * Physical type of a field. Every column may hold NULLs as far as this function knows: Arrow files promise
  * `nullable: false` and break it, so the null counts of the batches decide (see `narrowNullability`).
  */
 export function columnTypeOf(field: Field, column: string = field.name, depth = 0): ColumnType {
-    return complete(field.name, true, physical(field.type as DataType, column, depth));
+    const type = complete(field.name, true, physical(field.type as DataType, column, depth));
+    if (depth === 0) checkRowSize(type, field, column);
+    return type;
 }
 
 /** Number of field nodes of a column in a record batch; a dictionary's values live in batches of their own. */

@@ -12,6 +12,7 @@ import {
 import { SpillwayError } from "../errors.js";
 import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
 import type { KeptMemory } from "../model/kept-memory.js";
+import { bitmapBytes, checkedProduct, checkedSum } from "../model/sizes.js";
 import { SteadyBytes } from "./steady-bytes.js";
 
 type Buffers = (Uint8Array | null)[];
@@ -31,9 +32,13 @@ function padded(bytes: Uint8Array, needed: number): Uint8Array {
     return longer;
 }
 
+function valueBytes(length: number, width: number): number {
+    return checkedProduct(length, width, "bytes of values");
+}
+
 /** Offsets of `length` values; missing ones repeat the last, so that the values are empty. */
 function paddedOffsets(bytes: Uint8Array, length: number, width: number): Uint8Array {
-    const needed = (length + 1) * width;
+    const needed = checkedProduct(length + 1, width, "bytes of offsets");
     if (bytes.byteLength >= needed) return bytes;
     const longer = padded(bytes, needed);
     for (let at = Math.max(bytes.byteLength, width); at < needed; at += width) {
@@ -48,7 +53,7 @@ function nullData(type: DataType, length: number): Data {
         type,
         length,
         nullCount: length,
-        nullBitmap: new Uint8Array((length + 7) >> 3)
+        nullBitmap: new Uint8Array(bitmapBytes(length))
     } as never) as Data;
 }
 
@@ -85,8 +90,8 @@ class MemoryBatch {
     }
 
     #validity(data: Data, nulls: number): void {
-        const bits = data.offset + data.length;
-        this.#buffers.push(nulls > 0 ? padded(this.bytes.structure(data.nullBitmap), (bits + 7) >> 3) : null);
+        const bits = checkedSum(data.offset, data.length, "rows of a column");
+        this.#buffers.push(nulls > 0 ? padded(this.bytes.structure(data.nullBitmap), bitmapBytes(bits)) : null);
     }
 
     #offsets(data: Data, type: ColumnType): void {
@@ -126,17 +131,17 @@ class MemoryBatch {
         switch (type.layout) {
             case "bool":
                 // Bits are not moved by a slice: the node's bit offset holds for them as for the validity.
-                this.#buffers.push(padded(this.bytes.values(data.values), (data.offset + length + 7) >> 3));
+                this.#buffers.push(padded(this.bytes.values(data.values), bitmapBytes(data.offset + length)));
                 return;
             case "fixed":
-                this.#buffers.push(padded(this.bytes.values(data.values), length * type.byteWidth));
+                this.#buffers.push(padded(this.bytes.values(data.values), valueBytes(length, type.byteWidth)));
                 return;
             case "binary":
                 this.#offsets(data, type);
                 this.#buffers.push(this.bytes.values(data.values));
                 return;
             case "view":
-                this.#buffers.push(padded(this.bytes.structure(data.values), length * 16));
+                this.#buffers.push(padded(this.bytes.structure(data.values), valueBytes(length, 16)));
                 this.#buffers.push(...data.variadicBuffers.map((buffer) => this.bytes.values(buffer)));
                 this.#variadicCounts.push(data.variadicBuffers.length);
                 return;
@@ -145,7 +150,7 @@ class MemoryBatch {
                 this.#children(data, type, 0);
                 return;
             case "fixedList":
-                this.#children(data, type, length * type.listSize);
+                this.#children(data, type, checkedProduct(length, type.listSize, "items of lists"));
                 return;
             case "struct":
                 this.#children(data, type, length);
@@ -156,11 +161,11 @@ class MemoryBatch {
                 return;
             case "unionDense":
                 this.#typeIds(data, type);
-                this.#buffers.push(padded(this.bytes.structure(data.valueOffsets), length * 4));
+                this.#buffers.push(padded(this.bytes.structure(data.valueOffsets), valueBytes(length, 4)));
                 this.#children(data, type, 1);
                 return;
             case "dictionary":
-                this.#buffers.push(padded(this.bytes.structure(data.values), length * type.byteWidth));
+                this.#buffers.push(padded(this.bytes.structure(data.values), valueBytes(length, type.byteWidth)));
                 this.#dictionaries.push(this.dictionaryIndex(data.dictionary as Vector, type));
                 return;
         }

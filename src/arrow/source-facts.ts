@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
+import { checkedSum } from "../model/sizes.js";
 import { bufferCount, visitNodes } from "./column-type-of.js";
 
 /** Sizes of a relation, from its batch headers alone. */
@@ -43,7 +44,7 @@ export function sourceFacts(layout: SourceLayout): SourceFacts {
     };
     const counted = new Set<number>();
     for (const batch of layout.batches) {
-        facts.rows += batch.rows;
+        facts.rows = checkedSum(facts.rows, batch.rows, "rows");
         facts.largestBatchRows = Math.max(facts.largestBatchRows, batch.rows);
         let buffer = 0;
         let view = 0;

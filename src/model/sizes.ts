@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
 import { invalidArgument } from "./arguments.js";
 
 /** Bytes as a number, or text such as "16GiB", "512MB", "64k" (k, M, G, T with or without B are powers of 1000). */
@@ -26,6 +27,31 @@ export function parseBytes(value: unknown, option: string, min = 1): number {
     if (!Number.isSafeInteger(bytes)) throw invalidArgument(option, expected, value);
     if (bytes < min) throw invalidArgument(option, `a size of at least ${formatBytes(min)}`, value);
     return bytes;
+}
+
+/**
+ * Sums and products of sizes that a file, a schema or a caller states. JavaScript's numbers do not wrap, but beyond
+ * 2^53 they are no longer exact: from there on they are refused. `what`: "rows of the table".
+ */
+function checkedSize(size: number, what: string): number {
+    if (Number.isSafeInteger(size)) return size;
+    throw new SpillwayError(
+        "UNSUPPORTED_TYPE",
+        `There are more ${what} than can be counted (2^53); read fewer at a time`
+    );
+}
+
+export function checkedSum(a: number, b: number, what: string): number {
+    return checkedSize(a + b, what);
+}
+
+export function checkedProduct(a: number, b: number, what: string): number {
+    return checkedSize(a * b, what);
+}
+
+/** Bytes of a bitmap of so many bits; shifts would make them 32 bits wide. */
+export function bitmapBytes(bits: number): number {
+    return Math.ceil(bits / 8);
 }
 
 /** "1.5 GiB"; exact below 1 KiB. */

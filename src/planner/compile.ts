@@ -46,6 +46,14 @@ export type StageDraft = {
     [K in CpuStage["kind"]]: Omit<Extract<CpuStage, { kind: K }>, "live" | "predictedMs" | "predictedSpillBytes">;
 }[CpuStage["kind"]];
 
+/** A pass with the memory of its readers. */
+interface PassSpec {
+    spec: PartitionDescription;
+    width: ValueWidth;
+    readBytes: number;
+    encodingBytes: number;
+}
+
 export interface SetDraft {
     role: PartitionSet["role"];
     spec: PartitionDescription;
@@ -54,6 +62,8 @@ export interface SetDraft {
     needs: PoolNeeds;
     combiningBytes: number;
     readBytes: number;
+    /** Of readBytes: what encodes rows, also those that an earlier stage brings. */
+    encodingBytes: number;
     /** Of a batch that an earlier stage brings. */
     batchBytes: number;
 }
@@ -143,7 +153,7 @@ export class PlanDraft {
     }
 
     /** Specification of a pass, with the memory of its readers. */
-    public passSpec(request: SetRequest): { spec: PartitionDescription; width: ValueWidth; readBytes: number } {
+    public passSpec(request: SetRequest): PassSpec {
         const { limits, policy, debug } = this.request;
         const { feed, nullKeys, bits, spill } = request;
         const { keys, carry } = this.positions(request);
@@ -177,12 +187,12 @@ export class PlanDraft {
         };
         // The batches of a stream are JavaScript's, but up to two groups of them are alive at a time.
         const streamBytes = this.isStreamed(feed) ? 2 * limits.streamGroupBytes : 0;
-        return { spec, width, readBytes: read.bytes + streamBytes };
+        return { spec, width, readBytes: read.bytes + streamBytes, encodingBytes: read.encodingBytes };
     }
 
     public addSet(request: SetRequest): number {
         const { limits, policy } = this.request;
-        const { spec, width, readBytes } = this.passSpec(request);
+        const { spec, width, readBytes, encodingBytes } = this.passSpec(request);
         const { feed, bits } = request;
         const bytes = feed.rows * (width.fixed + width.heap);
         const needs = poolNeeds(feed.rows, bytes, feed.exact, limits.workers, bits, spec.pageBytes, limits, policy);
@@ -196,6 +206,7 @@ export class PlanDraft {
             needs: { min: needs.min, wanted: Math.ceil(needs.wanted * variable) },
             combiningBytes: combiningBytes(limits.workers, bits, width) + spillScratchBytes(spec),
             readBytes,
+            encodingBytes,
             batchBytes: 0
         });
         return this.sets.length - 1;
@@ -227,7 +238,7 @@ export class PlanDraft {
             const rows = next?.spec.morselRows ?? policy.morselRowsMax;
             const batches = outputMemory(widths, limits, policy, undefined, { rows, bytes: Infinity });
             if (next !== undefined) next.batchBytes = batches.batchBytes;
-            return batches.bytes + (next?.combiningBytes ?? 0);
+            return batches.bytes + (next?.combiningBytes ?? 0) + (next?.encodingBytes ?? 0);
         }
         if (sink === "count") return 0;
         const queued = sink === "file" ? undefined : limits.queuedBatches + 1;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
 import { isVariable, rowNumberColumn, type ColumnType, type KeySpec, type NullKeys } from "../model/column-type.js";
+import { largestRowBytes } from "../model/row-size.js";
 import { inputsOf, type InputInfo, type JoinNode, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "./policy.js";
 import {
@@ -264,7 +266,30 @@ export function rowWidth(
         fixed += widths[column]?.fixed ?? 8;
         if (key === undefined) heap += widths[column]?.heap ?? 0;
     }
-    return { fixed: Math.ceil((fixed + Math.ceil(nullBits / 8)) / 8) * 8, heap };
+    const rowBytes = Math.ceil((fixed + Math.ceil(nullBits / 8)) / 8) * 8;
+    if (rowBytes > largestRowBytes) throw rowTooWide(columns, keys, carry, rowBytes);
+    return { fixed: rowBytes, heap };
+}
+
+/** The engine's own limit (RowLayout::make in native/model/row_layout.cpp), before any memory is planned for such rows. */
+function rowTooWide(
+    columns: readonly ColumnType[],
+    keys: readonly KeySpec[],
+    carry: readonly number[],
+    rowBytes: number
+): SpillwayError {
+    const used = [...new Set([...keys.map((key) => key.column), ...carry])].flatMap((column) => columns[column] ?? []);
+    const widest = used
+        .map((type) => ({ name: type.name, bytes: isVariable(type) ? reference : fixedWidth(type).fixed }))
+        .sort((a, b) => b.bytes - a.bytes);
+    const names = widest.slice(0, 3).map(({ name, bytes }) => `\`${name}\` (${bytes} bytes)`);
+    return new SpillwayError(
+        "UNSUPPORTED_TYPE",
+        `A row of the ${used.length} columns that this query needs takes ${rowBytes} bytes beside its values of ` +
+            `variable length, more than the ${largestRowBytes} that a row may take; the widest are ${names.join(", ")}: ` +
+            "name the columns that you need with `select`",
+        { column: widest[0]?.name ?? "", rowBytes, largestRowBytes, columns: used.length }
+    );
 }
 
 /** Mean bytes of an Arrow row of these columns. */

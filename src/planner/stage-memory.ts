@@ -8,8 +8,9 @@ import type { Policy } from "./policy.js";
 
 // native/executor/morsel_reader.hpp: a reader never holds more unless one row is larger.
 const pieceBytesMax = 4 * 1024 * 1024;
-// native/cpu/row/row_encoder.hpp
-const encodedRows = 1024;
+// native/cpu/row/row_encoder.cpp: rows that are encoded at a time, fewer where they have more bytes than this.
+const encodedRowsMax = 1024;
+const encodedBytesMax = 256 * 1024;
 // Fewer rows than the least are enough if they have this many bytes: a row of 100 KB is as much work as 1,000 others.
 const fewRowsBytes = 1024 * 1024;
 
@@ -25,8 +26,9 @@ export function columnsRead(keys: readonly { column: number }[], carry: readonly
 
 export interface ReadMemory {
     morselRows: number;
-    /** Buffers of all workers. */
+    /** Buffers of all workers, and of these what encodes rows. */
     bytes: number;
+    encodingBytes: number;
 }
 
 /**
@@ -35,8 +37,10 @@ export interface ReadMemory {
  */
 function encodingBytes(types: readonly (ColumnType | undefined)[], row: ValueWidth, morselRows: number): number {
     const nested = types.some((type) => type !== undefined && isNested(type));
+    const rowBytes = row.fixed + 16 * types.length;
+    const encodedRows = clamp(Math.floor(encodedBytesMax / rowBytes), 1, encodedRowsMax);
     const heap = Math.min(encodedRows, morselRows) * row.heap;
-    return encodedRows * (row.fixed + 16 * types.length) + (nested ? heap : Math.min(heap, fewRowsBytes));
+    return encodedRows * rowBytes + (nested ? heap : Math.min(heap, fewRowsBytes));
 }
 
 /**
@@ -87,8 +91,9 @@ export function readMemory(
     const buffers = copiedPerRow * morselRows * slack;
     const least = Math.min(bytesPerRow, copiedPerRow) * slack;
     const buffered = Math.max(Math.min(buffers, pieceBytesMax), least) * policy.readBuffers;
-    const scratch = encodingBytes(readTypes, row, morselRows);
-    return { morselRows, bytes: Math.ceil(limits.workers * (buffered + scratch)) };
+    const scratch = limits.workers * encodingBytes(readTypes, row, morselRows);
+    const bytes = Math.ceil(limits.workers * buffered + scratch);
+    return { morselRows, bytes, encodingBytes: Math.ceil(scratch) };
 }
 
 export interface OutputMemory {

@@ -90,7 +90,7 @@ std::unique_ptr<PartitionedRows> partition(const Side& side, const Trial& trial,
     RadixPartitioner partitioner(*rows);
     std::vector<ColumnView> views;
     for (const Column& column : side.columns) views.push_back(column.view());
-    RowEncoder encoder(rows->layout(), spec.carry);
+    RowEncoder encoder(rows->layout(), spec.carry, budget);
     const auto count = static_cast<int64_t>(side.rows());
     for (int64_t begin = 0; begin < count; begin += 77) {
         const int worker = static_cast<int>(begin / 77) % trial.workers;

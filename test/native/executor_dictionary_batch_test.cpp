@@ -97,7 +97,7 @@ TEST(executor_dictionary_batch_copies_nested_values) {
     lists.children.push_back(child);
     NestedBuilder builder(type, fixture.budget);
     for (int64_t row = 0; row < 2; ++row) {
-        std::vector<uint8_t> encoded(encoded_bytes(lists, row));
+        std::vector<uint8_t> encoded(encoded_bytes(lists, row, fixture.budget));
         encode_value(lists, row, encoded.data());
         builder.append(encoded.data(), encoded.size());
     }

@@ -96,7 +96,7 @@ TEST(group_by_decimal256_and_half_float) {
         spec, RowLayout::make({trial.columns[0].type, trial.columns[1].type}, {}, spec.carry, spec.null_keys), budget,
         std::make_shared<SpillSpace>("/tmp"), control);
     RadixPartitioner partitioner(rows);
-    RowEncoder encoder(rows.layout(), {0, 1});
+    RowEncoder encoder(rows.layout(), {0, 1}, budget);
     partitioner.append(0, encoder.encode({trial.columns[0].view(), trial.columns[1].view()}, 0, 4, 0));
     partitioner.finish();
     trial.bits = 0;

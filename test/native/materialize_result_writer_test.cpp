@@ -20,7 +20,8 @@ struct Rows64 {
         : key(column(Kind::kInt64, rows, false)), value(column(Kind::kInt32, rows, nullable)) {
         KeySpec spec;
         layout = RowLayout::make({key.type, value.type}, {spec}, {0, 1}, NullKeys::kDrop);
-        RowEncoder encoder(layout, {0, 1});
+        MemoryBudget budget(1 << 20);
+        RowEncoder encoder(layout, {0, 1}, budget);
         const EncodedRows& encoded = encoder.encode({key.view(), value.view()}, 0, static_cast<int64_t>(rows), 0);
         bytes.assign(encoded.data, encoded.data + rows * layout.row_bytes);
         for (size_t i = 0; i < rows; ++i) addresses.push_back(bytes.data() + i * layout.row_bytes);

@@ -46,7 +46,7 @@ struct Spilled {
                                       NullKeys::kDrop);
         set = std::make_unique<PartitionedRows>(spec, layout, budget, std::make_shared<SpillSpace>("/tmp"), control);
         RadixPartitioner partitioner(*set);
-        RowEncoder encoder(set->layout(), spec.carry);
+        RowEncoder encoder(set->layout(), spec.carry, budget);
         const std::vector<ColumnView> views = {columns[0].view(), columns[1].view(), columns[2].view()};
         const auto count = static_cast<int64_t>(rows);
         for (int64_t begin = 0; begin < count; begin += 500) {

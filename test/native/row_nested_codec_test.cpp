@@ -33,7 +33,8 @@ struct Rows {
 };
 
 std::vector<uint8_t> encode(const ColumnView& view, int64_t row) {
-    std::vector<uint8_t> bytes(encoded_bytes(view, row) + 8, 0xa5);
+    const MemoryBudget budget(kBudget);
+    std::vector<uint8_t> bytes(encoded_bytes(view, row, budget) + 8, 0xa5);
     encode_value(view, row, bytes.data());
     for (int i = 0; i < 8; ++i) EXPECT_EQ(int{bytes[bytes.size() - 1 - static_cast<size_t>(i)]}, 0xa5);
     bytes.resize(bytes.size() - 8);
@@ -136,7 +137,7 @@ TEST(row_nested_codec_is_compact_for_lists_of_integers) {
     for (int i = 0; i < 100; ++i) list.items.push_back(random_value(random, type.children[0], 0));
     Rows input(random, type, {list}, budget);
     const ColumnView& view = input.reader->read(0, 0, 1)[0];
-    EXPECT_EQ(encoded_bytes(view, 0), 100u * 8 + 2);  // count, NULL flag
+    EXPECT_EQ(encoded_bytes(view, 0, budget), 100u * 8 + 2);  // count, NULL flag
 }
 
 // The encoding tells values apart whatever lies under NULLs, before the first offset or in inactive union members.

@@ -9,6 +9,7 @@ namespace spillway {
 
 namespace {
 
+constexpr uint32_t kBlockWidthMax = 64;  // of values that are copied to a block first
 constexpr int64_t kBlock = 256;
 
 std::string decimal_text(__int128 value) {
@@ -150,6 +151,18 @@ void append_chosen_word(const AggregatePlan& aggregate, const uint8_t* const* re
     });
 }
 
+// Wide values go straight from their record: those of a block are no memory to take beside the budget.
+void append_wide(const AggregatePlan& aggregate, uint32_t offset, const uint8_t* const* records, int64_t count,
+                 ColumnBuilder& column) {
+    for (int64_t i = 0; i < count; ++i) {
+        if (records[i][aggregate.flag_offset] == 0) {
+            column.append_null();
+        } else {
+            column.append_fixed(records[i] + offset, nullptr, 1);
+        }
+    }
+}
+
 void append_chosen_bytes(const AggregatePlan& aggregate, const uint8_t* const* records, int64_t count,
                          ColumnBuilder& column) {
     const uint32_t offset = aggregate.offset + (aggregate.state == StateKind::kFirstBytes ? 8 : 0);
@@ -190,6 +203,7 @@ void append_aggregate(const AggregatePlan& aggregate, const uint8_t* const* reco
         case StateKind::kAnyFixed:
         case StateKind::kFirstFixed: {
             const uint32_t offset = aggregate.offset + (aggregate.state == StateKind::kFirstFixed ? 8 : 0);
+            if (aggregate.value_bytes > kBlockWidthMax) return append_wide(aggregate, offset, records, count, column);
             return append_values(records, count, aggregate.value_bytes, column,
                                  [&](const uint8_t* record, uint8_t* out) {
                                      std::memcpy(out, record + offset, aggregate.value_bytes);

@@ -3,14 +3,20 @@
 
 #include <cstring>
 
+#include "base/checked_size.hpp"
 #include "cpu/group_by/aggregate_state.hpp"
+#include "model/type_size.hpp"
 
 namespace spillway {
 
 namespace {
 
-uint32_t round_up(uint32_t value, uint32_t unit) {
-    return (value + unit - 1) / unit * unit;
+// What is not counted in the budget otherwise: smaller blocks need not be.
+constexpr uint64_t kUncountedBytesMax = 4096;
+
+// Offsets are of 32 bits. Those of a record that is too large wrap, and nobody sees them: check_size() throws.
+uint32_t offset_of(uint64_t bytes) {
+    return static_cast<uint32_t>(bytes);
 }
 
 class PlanMaker {
@@ -24,22 +30,27 @@ class PlanMaker {
         for (uint32_t offset : layout.var_keys) add_var(offset);
         plan_.compared_vars = plan_.var_copies.size();
         for (int32_t index : key_fields) place_key_field(layout.fields[static_cast<size_t>(index)]);
-        plan_.record_layout.null_offset = end_;
+        plan_.record_layout.null_offset = offset_of(end_);
         place_null_bits();
-        plan_.states_offset = end_ = round_up(end_, 8);
+        end_ = round_up_or_max(end_, 8);
+        plan_.states_offset = offset_of(end_);
     }
 
     void place_states(const std::vector<AggregateSpec>& aggregates, const RowLayout& layout) {
         for (const AggregateSpec& spec : aggregates) plan_.aggregates.push_back(make_aggregate(spec, layout));
         for (AggregatePlan& aggregate : plan_.aggregates) {
-            aggregate.offset = end_;
-            end_ += round_up(state_bytes(aggregate), 8);
+            aggregate.offset = offset_of(end_);
+            end_ += round_up_or_max(state_bytes(aggregate), 8);
         }
         for (AggregatePlan& aggregate : plan_.aggregates) {
-            if (has_flag(aggregate.state)) aggregate.flag_offset = end_++;
+            if (has_flag(aggregate.state)) aggregate.flag_offset = offset_of(end_++);
         }
-        plan_.record_bytes = round_up(end_, 8);
-        plan_.empty_states.assign(plan_.record_bytes - plan_.states_offset, 0);
+        end_ = round_up_or_max(end_, 8);
+        check_size();
+        plan_.record_bytes = offset_of(end_);
+        const uint64_t empty_bytes = plan_.record_bytes - plan_.states_offset;
+        if (empty_bytes > kUncountedBytesMax) plan_.empty_memory = budget_.reserve(empty_bytes, "states of groups");
+        plan_.empty_states.assign(empty_bytes, 0);
         for (const AggregatePlan& aggregate : plan_.aggregates) {
             const bool all_ones = aggregate.state == StateKind::kMinWord || aggregate.state == StateKind::kFirstFixed ||
                                   aggregate.state == StateKind::kFirstBytes;
@@ -48,12 +59,23 @@ class PlanMaker {
     }
 
   private:
+    void check_size() const {
+        if (end_ <= kRowBytesMax) return;
+        throw Error(ErrorCode::kUnsupportedType,
+                    "a group of this query takes " + std::to_string(end_) + " bytes (" +
+                        std::to_string(plan_.key_outputs.size()) + " keys and " +
+                        std::to_string(plan_.aggregates.size()) + " aggregates), more than the " +
+                        std::to_string(kRowBytesMax) +
+                        " that it may take; ask for fewer aggregates of wide columns in one query",
+                    {{"rowBytes", std::to_string(end_)}, {"largestRowBytes", std::to_string(kRowBytesMax)}});
+    }
+
     int32_t add_var(uint32_t row_offset) {
         for (size_t i = 0; i < plan_.var_copies.size(); ++i) {
             if (plan_.var_copies[i].from == row_offset) return static_cast<int32_t>(i);
         }
-        end_ = round_up(end_, 8);
-        plan_.var_copies.push_back({row_offset, end_, sizeof(KeyBytes)});
+        end_ = round_up_or_max(end_, 8);
+        plan_.var_copies.push_back({row_offset, offset_of(end_), sizeof(KeyBytes)});
         end_ += sizeof(KeyBytes);
         return static_cast<int32_t>(plan_.var_copies.size()) - 1;
     }
@@ -63,9 +85,9 @@ class PlanMaker {
         if (source.kind == FieldKind::kBytes || source.kind == FieldKind::kNested) {
             output.var_slot = add_var(source.offset);
         } else if (source.kind == FieldKind::kFixed && !source.in_key_word && source.offset >= plan_.layout.key_end) {
-            end_ = round_up(end_, source.width >= 8 ? 8 : 1);
-            output.field.offset = end_;
-            plan_.copies.push_back({source.offset, end_, source.width});
+            end_ = round_up_or_max(end_, source.width >= 8 ? 8 : 1);
+            output.field.offset = offset_of(end_);
+            plan_.copies.push_back({source.offset, offset_of(end_), source.width});
             end_ += source.width;
             const bool is_float = source.type->layout == Layout::kFixed && source.type->order == Order::kFloat;
             if (is_float) plan_.float_keys.push_back({output.field.offset, source.width});
@@ -81,8 +103,8 @@ class PlanMaker {
             output.field.null_bit = bits++;
             const int32_t to = output.field.null_bit;
             plan_.null_bits.push_back({plan_.layout.null_offset + static_cast<uint32_t>(from / 8),
-                                       end_ + static_cast<uint32_t>(to / 8), static_cast<uint8_t>(1 << (from % 8)),
-                                       static_cast<uint8_t>(1 << (to % 8))});
+                                       offset_of(end_) + static_cast<uint32_t>(to / 8),
+                                       static_cast<uint8_t>(1 << (from % 8)), static_cast<uint8_t>(1 << (to % 8))});
         }
         plan_.record_layout.null_bytes = static_cast<uint32_t>(bits + 7) / 8;
         end_ += plan_.record_layout.null_bytes;
@@ -190,7 +212,7 @@ class PlanMaker {
 
     GroupPlan& plan_;
     MemoryBudget& budget_;
-    uint32_t end_ = 0;
+    uint64_t end_ = 0;
 };
 
 }  // namespace

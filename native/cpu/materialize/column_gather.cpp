@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cpu/materialize/column_gather.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "base/error.hpp"
@@ -18,6 +20,14 @@ uint32_t fixed_width(const ColumnType& type) {
     return type.layout == Layout::kFixed ? static_cast<uint32_t>(type.byte_width) : 0;
 }
 
+constexpr const char* kPurpose = "gathered values";
+constexpr int64_t kCopiedBytesMax = 64 << 10;  // unless a single value has more
+
+// Values that are copied at a time: all of a block, fewer of wide ones.
+int64_t copied_rows(uint32_t width) {
+    return std::clamp<int64_t>(kCopiedBytesMax / std::max<uint32_t>(width, 1), 1, ColumnGather::kRowsMax);
+}
+
 }  // namespace
 
 ColumnGather::Kind ColumnGather::kind_of(const ColumnType& type) {
@@ -28,13 +38,17 @@ ColumnGather::Kind ColumnGather::kind_of(const ColumnType& type) {
 }
 
 ColumnGather::ColumnGather(TypePtr type, MemoryBudget& budget)
-    : kind_(kind_of(*type)), width_(fixed_width(*type)), builder_(std::move(type), budget, 0) {
+    : kind_(kind_of(*type)),
+      width_(fixed_width(*type)),
+      copied_rows_(copied_rows(width_)),
+      budget_(budget),
+      builder_(std::move(type), budget, 0) {
     if (kind_ == Kind::kNull) return;
     if (is_variable()) {
         lengths_.resize(kRowsMax);
     } else {
-        values_.resize(static_cast<size_t>(kRowsMax) * width_);
-        valid_.resize(kRowsMax);
+        values_ = Buffer::allocate(budget_, static_cast<uint64_t>(copied_rows_) * width_, kPurpose);
+        valid_.resize(static_cast<size_t>(copied_rows_));
     }
     if (kind_ != Kind::kNested) addresses_.resize(kRowsMax);
 }
@@ -45,7 +59,7 @@ void ColumnGather::find(const ValuePlace* places, int64_t count) {
     if (kind_ == Kind::kBytes) return find_bytes(count);
     if (kind_ == Kind::kNested) {
         for (int64_t i = 0; i < count; ++i) {
-            lengths_[i] = is_null(i) ? 0 : encoded_bytes(*places_[i].view, places_[i].row);
+            lengths_[i] = is_null(i) ? 0 : encoded_bytes(*places_[i].view, places_[i].row, budget_);
         }
     } else if (kind_ == Kind::kFixed) {
         for (int64_t i = 0; i < count; ++i) {
@@ -80,18 +94,29 @@ void ColumnGather::reserve(int64_t begin, int64_t count) {
 }
 
 void ColumnGather::append(int64_t begin, int64_t count) {
-    if (!is_variable() && kind_ != Kind::kNull) return append_fixed(begin, count);
+    if (!is_variable() && kind_ != Kind::kNull) {
+        for (int64_t done = 0; done < count; done += copied_rows_) {
+            append_fixed(begin + done, std::min(copied_rows_, count - done));
+        }
+        return;
+    }
     for (int64_t i = begin; i < begin + count; ++i) {
         if (kind_ == Kind::kNull || is_null(i)) {
             builder_.append_null();
         } else if (kind_ == Kind::kBytes) {
             builder_.append_bytes(addresses_[i], lengths_[i]);
         } else {
-            if (values_.size() < lengths_[i]) values_.resize(lengths_[i]);
-            encode_value(*places_[i].view, places_[i].row, values_.data());
-            builder_.append_bytes(values_.data(), lengths_[i]);
+            append_nested(i);
         }
     }
+}
+
+void ColumnGather::append_nested(int64_t i) {
+    const ValuePlace& place = places_[i];
+    const std::string purpose = "nested values of column '" + place.view->type->name + "'";
+    values_.renew(budget_, lengths_[i], purpose.c_str());
+    encode_value(*place.view, place.row, values_.data());
+    builder_.append_bytes(values_.data(), lengths_[i]);
 }
 
 void ColumnGather::append_fixed(int64_t begin, int64_t count) {
@@ -104,7 +129,7 @@ void ColumnGather::append_fixed(int64_t begin, int64_t count) {
     if (kind_ == Kind::kBool) {
         for (int64_t i = 0; i < count; ++i) {
             const ValuePlace& place = places_[begin + i];
-            values_[i] = valid_[i] != 0 && get_bit(place.view->data, place.view->data_bit + place.row) ? 1 : 0;
+            values_.data()[i] = valid_[i] != 0 && get_bit(place.view->data, place.view->data_bit + place.row) ? 1 : 0;
         }
     } else {
         const uint8_t* const* const from = addresses_.data() + begin;

@@ -52,14 +52,17 @@ class ColumnGather {
     }
     void find_bytes(int64_t count);
     void append_fixed(int64_t begin, int64_t count);
+    void append_nested(int64_t i);
 
     const Kind kind_;
-    uint32_t width_ = 0;  // kBool, kFixed
+    const uint32_t width_ = 0;       // kBool, kFixed
+    const int64_t copied_rows_ = 0;  // kBool, kFixed: rows of values_
+    MemoryBudget& budget_;
     ColumnBuilder builder_;
     const ValuePlace* places_ = nullptr;
     std::vector<uint64_t> lengths_;          // kBytes, kNested
     std::vector<const uint8_t*> addresses_;  // kFixed, kBytes; nullptr: NULL
-    std::vector<uint8_t> values_;            // kFixed, kBool: of a block; kNested: of a row
+    Buffer values_;                          // kFixed, kBool: of some rows of a block; kNested: of a row
     std::vector<uint8_t> valid_;
 };
 

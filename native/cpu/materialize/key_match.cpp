@@ -16,6 +16,11 @@ KeyKind value_kind(const KeySpec& spec) {
     return spec.kind == KeyKind::kDictionaryValue ? spec.kind_of_value : spec.kind;
 }
 
+// Of fixed-size bytes that are compared where they lie.
+bool is_wide(const KeyPart& part) {
+    return value_kind(part.spec) == KeyKind::kFixedBytes && part.spec.width > 8;
+}
+
 }  // namespace
 
 KeyMatch::KeyMatch(std::vector<KeyPart> left, std::vector<KeyPart> right)
@@ -25,7 +30,7 @@ KeyMatch::KeyMatch(std::vector<KeyPart> left, std::vector<KeyPart> right)
     for (size_t p = 0; p < left_.size(); ++p) {
         SPILLWAY_CHECK(value_kind(left_[p].spec) == value_kind(right_[p].spec));
         SPILLWAY_CHECK(left_[p].spec.width == right_[p].spec.width);
-        widest = std::max(widest, static_cast<size_t>(left_[p].spec.width));
+        if (!is_wide(left_[p])) widest = std::max(widest, static_cast<size_t>(left_[p].spec.width));
     }
     for (auto& values : values_) values.resize(widest);
 }
@@ -40,6 +45,10 @@ bool KeyMatch::equal(size_t p, const ValuePlace& left, const ValuePlace& right) 
         return a.length == b.length && (a.length == 0 || std::memcmp(a.bytes, b.bytes, a.length) == 0);
     }
     const auto width = static_cast<uint32_t>(left_[p].spec.width);
+    if (is_wide(left_[p])) {
+        return std::memcmp(fixed_key(left_[p], *left.view, left.row), fixed_key(right_[p], *right.view, right.row),
+                           width) == 0;
+    }
     normalize_bytes(left_[p], *left.view, {left.row, nullptr, 1}, values_[0].data(), width);
     normalize_bytes(right_[p], *right.view, {right.row, nullptr, 1}, values_[1].data(), width);
     return std::memcmp(values_[0].data(), values_[1].data(), width) == 0;

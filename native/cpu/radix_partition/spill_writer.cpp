@@ -14,6 +14,7 @@ namespace {
 // Keys that do not pack (random 64-bit ones) are not tried for ever: unmixing and looking at them costs as much as the
 // write. After this many runs in a row the rest of the set goes as it is.
 constexpr int kFutileRunsMax = 8;
+constexpr uint32_t kPackedRowsMin = 8;
 
 }  // namespace
 
@@ -35,8 +36,10 @@ void SpillWriter::encode(SpillRun& run, SpillScratch& scratch) {
     const bool var = rows_.layout().has_var;
     if (var) gather_heaps(run);
     spilled.extent.bytes = spilled.capacity_bytes;
-    // Byte strings are not packed.
-    if (rows_.spec().pack_spilled && !var && futile_.load(std::memory_order_relaxed) < kFutileRunsMax) {
+    // Byte strings are not packed, nor are rows of which a run holds few: each of their words has a base of its own. A
+    // single row larger than a run would need more memory than is reserved for packing.
+    const bool packs = rows_.spec().pack_spilled && !var && spilled.rows >= kPackedRowsMin;
+    if (packs && futile_.load(std::memory_order_relaxed) < kFutileRunsMax) {
         run.packed = encode_packed(run, scratch);
     }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/mix_kernels.hpp"
@@ -14,6 +15,7 @@ namespace spillway {
 namespace {
 
 constexpr const char* kPurpose = "result batches";
+constexpr uint32_t kWideBytes = 1024;
 
 TypePtr output_type(TypePtr type) {
     if (type->layout != Layout::kView) return type;
@@ -24,7 +26,7 @@ TypePtr output_type(TypePtr type) {
 }
 
 uint64_t padded(uint64_t bytes) {
-    return (bytes + 63) / 64 * 64;
+    return round_up_or_max(bytes, 64);
 }
 
 // Arrow asks for 64-byte padding; zeroed so that files never carry stale memory.
@@ -53,7 +55,9 @@ void ColumnBuilder::reserve(int64_t rows, uint64_t value_bytes) {
 
 void ColumnBuilder::reserve_rows(int64_t rows) {
     if (rows <= capacity_) return;
-    const int64_t capacity = std::max({rows, capacity_ * 2, first_reserve_, int64_t{64}});
+    // Wide values: memory for no more than asked for, which Buffer::grow doubles where the budget has room.
+    const int64_t roomy = width_ > kWideBytes ? 0 : std::max<int64_t>(capacity_ * 2, 64);
+    const int64_t capacity = std::max({rows, roomy, first_reserve_});
     if (type_->layout == Layout::kBool) {
         data_.set_size(static_cast<uint64_t>(bitmap_bytes(length_)));
         data_.grow(budget_, padded(static_cast<uint64_t>(bitmap_bytes(capacity))), kPurpose);
@@ -61,11 +65,12 @@ void ColumnBuilder::reserve_rows(int64_t rows) {
         std::memset(data_.data() + used, 0, data_.capacity() - used);
     } else if (width_ > 0) {
         data_.set_size(static_cast<uint64_t>(length_) * width_);
-        data_.grow(budget_, padded(static_cast<uint64_t>(capacity) * width_), kPurpose);
+        data_.grow(budget_, padded(multiply_or_max<uint64_t>(static_cast<uint64_t>(capacity), width_)), kPurpose);
     } else if (offset_width_ > 0) {
         const bool first = offsets_.empty();
         offsets_.set_size(first ? 0 : static_cast<uint64_t>(length_ + 1) * offset_width_);
-        offsets_.grow(budget_, padded(static_cast<uint64_t>(capacity + 1) * offset_width_), kPurpose);
+        offsets_.grow(budget_, padded(multiply_or_max<uint64_t>(static_cast<uint64_t>(capacity) + 1, offset_width_)),
+                      kPurpose);
         if (first) write_offset(0, 0);
     }
     if (!validity_.empty()) {
@@ -78,7 +83,7 @@ void ColumnBuilder::reserve_rows(int64_t rows) {
 }
 
 void ColumnBuilder::reserve_bytes(uint64_t bytes) {
-    const uint64_t wanted = data_.size() + bytes;
+    const uint64_t wanted = add_or_max(data_.size(), bytes);
     if (offset_width_ == 4 && wanted > 0x7fffffffULL) {
         throw Error(ErrorCode::kUnsupportedType,
                     "a result batch holds more than 2 GiB of values in column '" + type_->name +
@@ -86,7 +91,8 @@ void ColumnBuilder::reserve_bytes(uint64_t bytes) {
                     {{"column", type_->name}, {"option", "batchRows"}});
     }
     // Doubles while the budget allows it, and takes what is needed when it does not.
-    if (wanted + 64 > data_.capacity()) data_.grow(budget_, padded(wanted + 64), kPurpose);
+    const uint64_t room = add_or_max<uint64_t>(wanted, 64);
+    if (room > data_.capacity()) data_.grow(budget_, padded(room), kPurpose);
 }
 
 void ColumnBuilder::write_offset(int64_t row, uint64_t offset) {

@@ -179,7 +179,6 @@ void normalize_bytes(const KeyPart& part, const ColumnView& view, const RowSelec
         }
         return;
     }
-    const bool decode = spec.kind == KeyKind::kDictionaryValue;
     for (int64_t i = 0; i < selection.count; ++i) {
         const int64_t row = selection[i];
         uint8_t* value = first_value + i * row_bytes;
@@ -187,10 +186,13 @@ void normalize_bytes(const KeyPart& part, const ColumnView& view, const RowSelec
             std::memset(value, 0, width);
             continue;
         }
-        const ColumnView& source = decode ? view.type->dictionary->values : view;
-        const int64_t source_row = decode ? load<int32_t>(view.data, row) : row;
-        std::memcpy(value, source.data + source_row * spec.width, width);
+        std::memcpy(value, fixed_key(part, view, row), width);
     }
+}
+
+const uint8_t* fixed_key(const KeyPart& part, const ColumnView& view, int64_t row) {
+    if (part.spec.kind != KeyKind::kDictionaryValue) return view.data + row * part.spec.width;
+    return view.type->dictionary->values.data + int64_t{load<int32_t>(view.data, row)} * part.spec.width;
 }
 
 ByteString byte_string(const ColumnView& view, int64_t row) {

@@ -19,18 +19,46 @@ T load_at(const uint8_t* data, int64_t index) {
     return value;
 }
 
-// The two passes over a value, sizes and bytes, run the same walk with one of these.
+// Thrown by Sizer, to leave the walk.
+struct TooLong {};
+
+// The two passes over a value, sizes and bytes, run the same walk with one of these. Each step of it takes a byte at
+// least, so a limit of bytes is one of time, too.
 class Sizer {
   public:
-    void byte(uint8_t) { ++size_; }
-    void varint(uint64_t value) { size_ += static_cast<uint64_t>(varint_bytes(value)); }
-    void bytes(const uint8_t*, uint64_t count) { size_ += count; }
-    void bits(const uint8_t*, int64_t, int64_t count) { size_ += static_cast<uint64_t>(bitmap_bytes(count)); }
-    uint64_t size() const { return size_; }
+    explicit Sizer(uint64_t limit) : left_(limit), limit_(limit) {}
+    void byte(uint8_t) { take(1); }
+    void varint(uint64_t value) { take(static_cast<uint64_t>(varint_bytes(value))); }
+    void bytes(const uint8_t*, uint64_t count) { take(count); }
+    void bits(const uint8_t*, int64_t, int64_t count) { take(static_cast<uint64_t>(bitmap_bytes(count))); }
+    uint64_t size() const { return limit_ - left_; }
 
   private:
-    uint64_t size_ = 0;
+    void take(uint64_t count) {
+        if (count > left_) throw TooLong{};
+        left_ -= count;
+    }
+
+    uint64_t left_;
+    const uint64_t limit_;
 };
+
+Error too_long(const std::string& column, const MemoryBudget& budget) {
+    if (budget.limit() >= kEncodedBytesMax) {
+        return Error(ErrorCode::kUnsupportedType,
+                     "column '" + column +
+                         "' has a nested value of more than 2 GiB, which cannot be joined or grouped; drop the column "
+                         "with 'select' or split its values",
+                     {{"column", column}, {"largestBytes", std::to_string(kEncodedBytesMax)}});
+    }
+    return Error(ErrorCode::kBudgetTooSmall,
+                 "column '" + column + "' has a nested value of more than the " + bytes_text(budget.limit()) +
+                     " that the option 'memory.host' allows; raise it, or drop the column with 'select'",
+                 {{"tier", "host"},
+                  {"column", column},
+                  {"wantedBytes", std::to_string(budget.limit() + 1)},
+                  {"option", "memory.host"}});
+}
 
 class Writer {
   public:
@@ -161,9 +189,13 @@ void write_rows(Sink& sink, const ColumnView& column, int64_t begin, int64_t row
 
 }  // namespace
 
-uint64_t encoded_bytes(const ColumnView& column, int64_t row) {
-    Sizer sizer;
-    write_rows(sizer, column, row, 1);
+uint64_t encoded_bytes(const ColumnView& column, int64_t row, const MemoryBudget& budget) {
+    Sizer sizer(std::min(kEncodedBytesMax, budget.limit()));
+    try {
+        write_rows(sizer, column, row, 1);
+    } catch (const TooLong&) {
+        throw too_long(column.type->name, budget);
+    }
     return sizer.size();
 }
 

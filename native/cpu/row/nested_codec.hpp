@@ -14,8 +14,13 @@ namespace spillway {
 // and spill files know fixed fields and byte strings only. The encoding is private to this file and never leaves the
 // process: NULL flags, counts and child values in pre-order; nested dictionary values as int32 indices.
 
-// Bytes that encode_value will write for a valid row.
-uint64_t encoded_bytes(const ColumnView& column, int64_t row);
+// The most that one value takes: a VarRef holds its length.
+inline constexpr uint64_t kEncodedBytesMax = uint64_t{1} << 31;
+
+// Bytes that encode_value will write for a valid row. Views and dense unions may point to the same bytes any number of
+// times, so this may be far more than the column has. The walk over the value ends where it is larger than
+// kEncodedBytesMax (throws kUnsupportedType) or than the whole budget (kBudgetTooSmall), naming the column.
+uint64_t encoded_bytes(const ColumnView& column, int64_t row, const MemoryBudget& budget);
 void encode_value(const ColumnView& column, int64_t row, uint8_t* out);
 
 // The type a column has when it leaves the engine: views become binary with 32-bit offsets, at any depth. The same

@@ -12,10 +12,11 @@ namespace spillway {
 namespace {
 
 constexpr const char* kNestedPurpose = "result batches";
-constexpr uint64_t kFirstBytes = 1024;  // nodes are many and often tiny: start small, Buffer::grow doubles
+constexpr int64_t kRowsMax = int64_t{1} << 53;  // JavaScript counts rows exactly up to here
+constexpr uint64_t kFirstBytes = 1024;          // nodes are many and often tiny: start small, Buffer::grow doubles
 
 uint64_t padded_to_words(uint64_t bytes) {
-    return (bytes + 63) / 64 * 64;
+    return round_up_or_max(bytes, 64);
 }
 
 // Sets the size and zeroes the padding behind it, so that files never carry stale memory.
@@ -43,6 +44,25 @@ void NestedNode::ensure(Buffer& buffer, uint64_t used, uint64_t wanted) {
     buffer.grow(*budget_, padded_to_words(std::max(wanted, kFirstBytes)), kNestedPurpose);
 }
 
+void NestedNode::fail_length() const {
+    throw Error(ErrorCode::kUnsupportedType,
+                "a result batch needs more than 2^53 values in column '" + type_->name +
+                    "'; lower the option 'batchRows' or drop the column with 'select'",
+                {{"column", type_->name}, {"option", "batchRows"}});
+}
+
+int64_t NestedNode::length_with(int64_t rows) const {
+    const int64_t length = add_or_max(length_, rows);
+    if (length > kRowsMax) fail_length();
+    return length;
+}
+
+int64_t NestedNode::fixed_items(int64_t lists) const {
+    const int64_t items = multiply_or_max(lists, type_->list_size);
+    if (items > kRowsMax) fail_length();
+    return items;
+}
+
 void NestedNode::check_offset(int64_t end, bool wide) const {
     if (wide || end <= INT32_MAX) return;
     const std::string unit = type_->layout == Layout::kBinary ? "bytes" : "items";
@@ -65,7 +85,7 @@ void NestedNode::mark(int64_t rows, bool valid) {
 
 uint8_t* NestedNode::extend_data(uint64_t bytes) {
     const uint64_t used = data_.size();
-    ensure(data_, used, used + bytes);
+    ensure(data_, used, add_or_max(used, bytes));
     data_.set_size(used + bytes);
     return data_.data() + used;
 }
@@ -84,6 +104,7 @@ void NestedNode::append_filler(int64_t rows) {
 
 void NestedNode::append_blank(int64_t rows, bool valid) {
     if (rows == 0) return;
+    const int64_t length = length_with(rows);
     if (is_union()) return append_blank_union(rows);
     if (type_->layout != Layout::kNull) mark(rows, valid);
     switch (type_->layout) {
@@ -93,7 +114,7 @@ void NestedNode::append_blank(int64_t rows, bool valid) {
             break;
         case Layout::kFixed:
         case Layout::kDictionary: {
-            const uint64_t bytes = static_cast<uint64_t>(rows) * width_;
+            const uint64_t bytes = multiply_or_max(static_cast<uint64_t>(rows), width_);
             if (bytes > 0) std::memset(extend_data(bytes), 0, bytes);
             break;
         }
@@ -105,7 +126,7 @@ void NestedNode::append_blank(int64_t rows, bool valid) {
             break;
         }
         case Layout::kFixedList:
-            children_[0].append_filler(rows * type_->list_size);
+            children_[0].append_filler(fixed_items(rows));
             break;
         case Layout::kStruct:
             for (NestedNode& child : children_) child.append_filler(rows);
@@ -113,7 +134,7 @@ void NestedNode::append_blank(int64_t rows, bool valid) {
         default:
             break;
     }
-    length_ += rows;
+    length_ = length;
 }
 
 void NestedNode::append_blank_union(int64_t rows) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/checked_size.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
 
@@ -26,6 +27,11 @@ class NestedNode {
   private:
     bool is_union() const { return type_->layout == Layout::kUnionSparse || type_->layout == Layout::kUnionDense; }
     void ensure(Buffer& buffer, uint64_t used, uint64_t wanted);
+    // The length with so many rows more, and the items of so many lists of fixed size. They throw when a column of so
+    // many rows cannot be: with kRowsMax rows the bytes of offsets and bitmaps are far from 2^64.
+    int64_t length_with(int64_t rows) const;
+    int64_t fixed_items(int64_t lists) const;
+    [[noreturn]] void fail_length() const;
     void mark(int64_t rows, bool valid);
     void append_blank(int64_t rows, bool valid);
     void append_filler(int64_t rows);

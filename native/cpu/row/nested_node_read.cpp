@@ -16,12 +16,14 @@ const uint8_t* NestedNode::read_lengths(const uint8_t* in, int64_t rows, int64_t
     ensure(offsets_, static_cast<uint64_t>(length_ + 1) * sizeof(Offset),
            static_cast<uint64_t>(length_ + rows + 1) * sizeof(Offset));
     const int64_t begin = end;
+    bool wraps = false;
     for (int64_t i = 1; i <= rows; ++i) {
         uint64_t length;
         in = read_varint(in, &length);
-        end += static_cast<int64_t>(length);
+        wraps |= __builtin_add_overflow(end, length, &end);
         write_offset<Offset>(length_ + i, end);
     }
+    if (wraps) fail_length();
     check_offset(end, sizeof(Offset) == 8);
     *total = end - begin;
     return in;
@@ -67,6 +69,7 @@ const uint8_t* NestedNode::read_union(const uint8_t* in, int64_t rows) {
 }
 
 const uint8_t* NestedNode::read_rows(const uint8_t* in, int64_t rows) {
+    const int64_t length = length_with(rows);
     if (!is_union()) mark(rows, true);
     switch (type_->layout) {
         case Layout::kNull:
@@ -78,7 +81,7 @@ const uint8_t* NestedNode::read_rows(const uint8_t* in, int64_t rows) {
             break;
         case Layout::kFixed:
         case Layout::kDictionary: {
-            const uint64_t bytes = static_cast<uint64_t>(rows) * width_;
+            const uint64_t bytes = multiply_or_max(static_cast<uint64_t>(rows), width_);
             if (bytes > 0) std::memcpy(extend_data(bytes), in, bytes);
             in += bytes;
             break;
@@ -90,7 +93,7 @@ const uint8_t* NestedNode::read_rows(const uint8_t* in, int64_t rows) {
             in = type_->byte_width == 8 ? read_list<int64_t>(in, rows) : read_list<int32_t>(in, rows);
             break;
         case Layout::kFixedList:
-            in = children_[0].read_child(in, rows * type_->list_size);
+            in = children_[0].read_child(in, fixed_items(rows));
             break;
         case Layout::kStruct:
             for (NestedNode& child : children_) in = child.read_child(in, rows);
@@ -102,7 +105,7 @@ const uint8_t* NestedNode::read_rows(const uint8_t* in, int64_t rows) {
         case Layout::kView:
             SPILLWAY_CHECK(false);  // replace_views() left none
     }
-    length_ += rows;
+    length_ = length;
     return in;
 }
 

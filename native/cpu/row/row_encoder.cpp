@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "base/hash.hpp"
 #include "base/mix_kernels.hpp"
@@ -12,7 +14,15 @@
 
 namespace spillway {
 
-RowEncoder::RowEncoder(const RowLayout& layout, std::vector<int32_t> columns) : layout_(layout) {
+namespace {
+
+constexpr const char* kScratchPurpose = "encoded rows";
+constexpr uint64_t kScratchBytesMax = 256 << 10;  // of the L2 cache, unless a single row has more
+
+}  // namespace
+
+RowEncoder::RowEncoder(const RowLayout& layout, std::vector<int32_t> columns, MemoryBudget& budget)
+    : layout_(layout), budget_(budget) {
     for (size_t i = 0; i < columns.size(); ++i) {
         if (columns[i] < 0) continue;
         if (static_cast<size_t>(columns[i]) >= view_of_column_.size()) view_of_column_.resize(columns[i] + 1, -1);
@@ -30,19 +40,35 @@ RowEncoder::RowEncoder(const RowLayout& layout, std::vector<int32_t> columns) : 
         if (!in_key) var_slots_.push_back({field.offset, field.column, nullptr, field.kind == FieldKind::kNested});
     }
     for (const VarSlot& slot : var_slots_) var_offsets_.push_back(slot.offset);
-    rows_.resize(kRowsMax * layout_.row_bytes);
+    allocate_rows();
     words_.resize(kRowsMax);
     part_words_.resize(kRowsMax);
-    var_pointers_.resize(var_slots_.size() * kRowsMax);
     heap_bytes_.resize(var_slots_.empty() ? 0 : kRowsMax);
+    nested_lengths_.resize(layout_.has_var ? kRowsMax : 0);
     nested_scratch_.resize(var_slots_.size());
     out_.row_bytes = layout_.row_bytes;
-    out_.data = rows_.data();
+    out_.data = rows_;
     out_.var_fields = static_cast<uint32_t>(var_slots_.size());
     out_.var_offsets = var_offsets_.data();
-    out_.var_pointers = var_pointers_.data();
-    out_.var_stride = kRowsMax;
+    out_.var_pointers = var_pointers_;
+    out_.var_stride = rows_max_;
     out_.heap_bytes = var_slots_.empty() ? nullptr : heap_bytes_.data();
+}
+
+// Wide rows in smaller blocks, and so where the budget has room for no more: a block of a row costs a little time.
+void RowEncoder::allocate_rows() {
+    const uint64_t per_row = layout_.row_bytes + var_slots_.size() * sizeof(const uint8_t*);
+    rows_max_ = std::clamp<int64_t>(static_cast<int64_t>(kScratchBytesMax / per_row), 1, kRowsMax);
+    while (memory_.empty()) {
+        try {
+            memory_ = Buffer::allocate(budget_, static_cast<uint64_t>(rows_max_) * per_row, kScratchPurpose);
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::kBudgetTooSmall || rows_max_ == 1) throw;
+            rows_max_ /= 2;
+        }
+    }
+    rows_ = memory_.data();
+    var_pointers_ = reinterpret_cast<const uint8_t**>(rows_ + static_cast<uint64_t>(rows_max_) * layout_.row_bytes);
 }
 
 const ColumnView& RowEncoder::view(const std::vector<ColumnView>& views, int32_t column) const {
@@ -51,7 +77,7 @@ const ColumnView& RowEncoder::view(const std::vector<ColumnView>& views, int32_t
 
 const EncodedRows& RowEncoder::encode(const std::vector<ColumnView>& views, int64_t begin, int64_t rows,
                                       uint64_t row_number) {
-    SPILLWAY_CHECK(rows <= kRowsMax);
+    SPILLWAY_CHECK(rows <= rows_max_);
     select(views, begin, rows);
     out_.rows = selection_.count;
     if (layout_.mode == KeyMode::kWord) {
@@ -111,7 +137,7 @@ bool RowEncoder::encode_plain_keys(const std::vector<ColumnView>& views) {
 }
 
 void RowEncoder::scatter_words(const uint64_t* words) {
-    uint8_t* row = rows_.data();
+    uint8_t* row = rows_;
     if (layout_.row_bytes == 8) {
         std::memcpy(row, words, static_cast<size_t>(selection_.count) * 8);
         return;
@@ -145,13 +171,13 @@ void RowEncoder::encode_word_keys(const std::vector<ColumnView>& views) {
 void RowEncoder::encode_wide_keys(const std::vector<ColumnView>& views) {
     const uint32_t key_bytes = layout_.key_end - layout_.key_begin;
     for (int64_t i = 0; i < selection_.count; ++i) {
-        std::memset(rows_.data() + i * layout_.row_bytes + layout_.key_begin, 0, key_bytes);
+        std::memset(rows_ + i * layout_.row_bytes + layout_.key_begin, 0, key_bytes);
     }
     for (const KeyPart& part : layout_.keys) {
         const bool var =
             std::find(layout_.var_keys.begin(), layout_.var_keys.end(), part.offset) != layout_.var_keys.end();
         if (var) continue;
-        normalize_bytes(part, view(views, part.spec.column), selection_, rows_.data() + part.offset, layout_.row_bytes);
+        normalize_bytes(part, view(views, part.spec.column), selection_, rows_ + part.offset, layout_.row_bytes);
     }
     if (layout_.has_mask) encode_null_mask(views);
 }
@@ -171,12 +197,13 @@ void RowEncoder::encode_null_mask(const std::vector<ColumnView>& views) {
 void RowEncoder::hash_wide_keys() {
     const size_t key_bytes = layout_.key_end - layout_.key_begin;
     for (int64_t i = 0; i < selection_.count; ++i) {
-        uint8_t* row = rows_.data() + i * layout_.row_bytes;
+        uint8_t* row = rows_ + i * layout_.row_bytes;
         uint64_t hash = hash_bytes(row + layout_.key_begin, key_bytes);
         for (size_t k = 0; k < layout_.var_keys.size(); ++k) {  // key slots come first in var_slots_
             VarRef ref;
             std::memcpy(&ref, row + layout_.var_keys[k], sizeof ref);
-            hash = hash_bytes(var_pointers_[k * kRowsMax + i], ref.length, hash);
+            hash = hash_bytes(var_pointers_[k * static_cast<size_t>(rows_max_) + static_cast<size_t>(i)], ref.length,
+                              hash);
         }
         std::memcpy(row, &hash, 8);
     }
@@ -186,7 +213,7 @@ void RowEncoder::encode_fields(const std::vector<ColumnView>& views, uint64_t ro
     const int64_t rows = selection_.count;
     for (const RowField& field : layout_.fields) {
         if (field.kind != FieldKind::kFixed || field.in_key_word) continue;
-        uint8_t* out = rows_.data() + field.offset;
+        uint8_t* out = rows_ + field.offset;
         const uint32_t stride = layout_.row_bytes;
         if (field.column == kRowNumberColumn) {
             for (int64_t i = 0; i < rows; ++i, out += stride) {
@@ -223,13 +250,13 @@ void RowEncoder::encode_fields(const std::vector<ColumnView>& views, uint64_t ro
 void RowEncoder::encode_null_bits(const std::vector<ColumnView>& views) {
     if (layout_.null_bytes == 0) return;
     for (int64_t i = 0; i < selection_.count; ++i) {
-        std::memset(rows_.data() + i * layout_.row_bytes + layout_.null_offset, 0, layout_.null_bytes);
+        std::memset(rows_ + i * layout_.row_bytes + layout_.null_offset, 0, layout_.null_bytes);
     }
     for (const RowField& field : layout_.fields) {
         if (field.null_bit < 0) continue;
         const ColumnView& column = view(views, field.column);
         if (column.validity == nullptr) continue;
-        uint8_t* byte = rows_.data() + layout_.null_offset + field.null_bit / 8;
+        uint8_t* byte = rows_ + layout_.null_offset + field.null_bit / 8;
         const int shift = field.null_bit % 8;
         for (int64_t i = 0; i < selection_.count; ++i, byte += layout_.row_bytes) {
             *byte |= static_cast<uint8_t>(!column.is_valid(selection_[i])) << shift;
@@ -239,16 +266,15 @@ void RowEncoder::encode_null_bits(const std::vector<ColumnView>& views) {
 
 void RowEncoder::set_var(const VarSlot& slot, int64_t i, const uint8_t** pointers, const uint8_t* bytes,
                          uint64_t length) {
-    constexpr uint64_t kLengthMax = 1ULL << 31;
-    const uint64_t heap = heap_bytes_[i] + length;
-    if (heap > kLengthMax) {
+    const uint64_t heap = add_or_max<uint64_t>(heap_bytes_[i], length);
+    if (heap > kEncodedBytesMax) {
         throw Error(ErrorCode::kUnsupportedType,
                     "a row with more than 2 GiB of strings, binary or nested values cannot be joined or grouped; "
                     "drop the column with 'select' or split its values");
     }
     heap_bytes_[i] = static_cast<uint32_t>(heap);
     const VarRef ref{0, static_cast<uint32_t>(length)};
-    std::memcpy(rows_.data() + i * layout_.row_bytes + slot.offset, &ref, sizeof ref);
+    std::memcpy(rows_ + i * layout_.row_bytes + slot.offset, &ref, sizeof ref);
     pointers[i] = bytes;
 }
 
@@ -257,7 +283,7 @@ void RowEncoder::encode_var(const std::vector<ColumnView>& views) {
     for (size_t s = 0; s < var_slots_.size(); ++s) {
         const VarSlot& slot = var_slots_[s];
         const ColumnView& column = view(views, slot.column);
-        const uint8_t** pointers = var_pointers_.data() + s * kRowsMax;
+        const uint8_t** pointers = var_pointers_ + s * static_cast<size_t>(rows_max_);
         if (slot.nested) {
             encode_nested(slot, column, pointers);
             continue;
@@ -276,17 +302,20 @@ void RowEncoder::encode_var(const std::vector<ColumnView>& views) {
 }
 
 void RowEncoder::encode_nested(const VarSlot& slot, const ColumnView& column, const uint8_t** pointers) {
-    auto& scratch = nested_scratch_[static_cast<size_t>(&slot - var_slots_.data())];
+    Buffer& scratch = nested_scratch_[static_cast<size_t>(&slot - var_slots_.data())];
     // Unions carry NULL in their children and have no validity of their own: encode every row.
     uint64_t total = 0;
     for (int64_t i = 0; i < selection_.count; ++i) {
-        if (column.is_valid(selection_[i])) total += encoded_bytes(column, selection_[i]);
+        const int64_t row = selection_[i];
+        nested_lengths_[i] = column.is_valid(row) ? encoded_bytes(column, row, budget_) : 0;
+        total += nested_lengths_[i];
     }
-    if (scratch.size() < total) scratch.resize(total);
+    const std::string purpose = "nested values of column '" + column.type->name + "'";
+    scratch.renew(budget_, total, purpose.c_str());
     uint8_t* at = scratch.data();
     for (int64_t i = 0; i < selection_.count; ++i) {
         const int64_t row = selection_[i];
-        const uint64_t length = column.is_valid(row) ? encoded_bytes(column, row) : 0;
+        const uint64_t length = nested_lengths_[i];
         if (length > 0) encode_value(column, row, at);
         set_var(slot, i, pointers, at, length);
         at += length;

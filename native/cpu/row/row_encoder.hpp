@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cpu/row/key_normalizer.hpp"
+#include "memory/buffer.hpp"
 #include "model/column_view.hpp"
 #include "model/row_layout.hpp"
 
@@ -30,13 +31,16 @@ struct EncodedRows {
     }
 };
 
-// Columns -> rows, at most kRowsMax at a time so that the scratch rows stay in the L1/L2 cache. One per worker.
+// Columns -> rows, at most rows_max() at a time so that the scratch rows stay in the L1/L2 cache. One per worker.
 class RowEncoder {
   public:
     static constexpr int64_t kRowsMax = 1024;
     // columns: the view index of each layout column (KeySpec::column, RowField::column) in the spans given to encode.
-    RowEncoder(const RowLayout& layout, std::vector<int32_t> columns);
-    // Rows [begin, begin + rows) of the views, rows <= kRowsMax. row_number: source row number of `begin`.
+    // The scratch rows are counted in `budget`. Throws kBudgetTooSmall where it has no room for a single one.
+    RowEncoder(const RowLayout& layout, std::vector<int32_t> columns, MemoryBudget& budget);
+    // From 1 to kRowsMax: fewer for wide rows.
+    int64_t rows_max() const { return rows_max_; }
+    // Rows [begin, begin + rows) of the views, rows <= rows_max(). row_number: source row number of `begin`.
     const EncodedRows& encode(const std::vector<ColumnView>& views, int64_t begin, int64_t rows, uint64_t row_number);
 
   private:
@@ -61,11 +65,16 @@ class RowEncoder {
     void encode_nested(const VarSlot& slot, const ColumnView& column, const uint8_t** pointers);
     void set_var(const VarSlot& slot, int64_t i, const uint8_t** pointers, const uint8_t* bytes, uint64_t length);
 
+    void allocate_rows();
+
     const RowLayout& layout_;
+    MemoryBudget& budget_;
+    int64_t rows_max_ = kRowsMax;
     std::vector<int32_t> view_of_column_;  // indexed by column
     RowSelection selection_;
     EncodedRows out_;
-    std::vector<uint8_t> rows_;
+    Buffer memory_;            // rows_max_ rows, then var_pointers_
+    uint8_t* rows_ = nullptr;  // in memory_
     std::vector<int64_t> selected_;
     std::vector<uint64_t> words_;
     std::vector<uint64_t> part_words_;
@@ -73,8 +82,9 @@ class RowEncoder {
     std::vector<uint32_t> heap_bytes_;
     std::vector<VarSlot> var_slots_;
     std::vector<uint32_t> var_offsets_;
-    std::vector<const uint8_t*> var_pointers_;
-    std::vector<std::vector<uint8_t>> nested_scratch_;  // one per var slot
+    const uint8_t** var_pointers_ = nullptr;  // in memory_: rows_max_ of each var slot
+    std::vector<uint64_t> nested_lengths_;
+    std::vector<Buffer> nested_scratch_;  // one per var slot
 };
 
 // Copies encoded row i to `row` (row_bytes) and its byte strings to `heap` (heap_bytes[i] bytes, above `row` in

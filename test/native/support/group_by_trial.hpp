@@ -170,14 +170,14 @@ inline Traffic run_partitioned(const Trial& trial) {
         PartitionedRows rows(spec, RowLayout::make(types, spec.keys, spec.carry, spec.null_keys), budget,
                              std::make_shared<SpillSpace>(trial.spill_folder), control);
         RadixPartitioner partitioner(rows);
-        RowEncoder encoder(rows.layout(), numbers);
+        RowEncoder encoder(rows.layout(), numbers, budget);
         const auto total = static_cast<int64_t>(trial.rows);
         // Steps in turn for two workers, if there are two, the later half first: row numbers come in no order.
         const int partitioning = std::min(2, trial.workers);
         int step = 0;
         for (int half : {1, 0}) {
             for (int64_t at = half == 1 ? total / 2 : 0, end = half == 1 ? total : total / 2; at < end;) {
-                const int64_t count = std::min<int64_t>({700, end - at});
+                const int64_t count = std::min<int64_t>({700, encoder.rows_max(), end - at});
                 partitioner.append(step++ % partitioning, encoder.encode(views, at, count, at));
                 at += count;
             }
