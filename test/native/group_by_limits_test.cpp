@@ -134,4 +134,25 @@ TEST(group_by_group_larger_than_all_memory) {
     run_partitioned(trial);
 }
 
+// States of wide columns add up: 1.5 GiB, and of eight 2^32 bytes, which 32 bits would take for none.
+TEST(group_by_records_beyond_one_gibibyte_are_refused) {
+    const TypePtr type = plain_type(Layout::kFixed, Order::kBytes, 1 << 29, "wide");
+    const RowLayout layout = RowLayout::make({type}, {}, {0}, NullKeys::kEqual);
+    MemoryBudget budget(64 << 20);
+    for (const size_t count : {3, 7, 8, 9, 16}) {
+        GroupBySpec spec;
+        AggregateSpec any;
+        any.kind = AggregateKind::kAny;
+        any.field = 0;
+        spec.aggregates.assign(count, any);
+        EXPECT_ERROR(kUnsupportedType, GroupPlan::make(layout, spec, budget, true));
+    }
+    // What one group is made from is counted, too.
+    GroupBySpec one;
+    one.aggregates.resize(1);
+    one.aggregates[0].kind = AggregateKind::kAny;
+    one.aggregates[0].field = 0;
+    EXPECT_ERROR(kBudgetTooSmall, GroupPlan::make(layout, one, budget, true));
+}
+
 }  // namespace spillway::test::grouping

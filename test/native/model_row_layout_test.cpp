@@ -73,4 +73,39 @@ TEST(row_layout_lists_byte_strings_once) {
     EXPECT(RowLayout::make(types, {key(1, 8)}, {1}, NullKeys::kDrop).var_offsets.empty());
 }
 
+// The sum of widths: beyond the bound, just below and above 2^32, and far beyond.
+TEST(row_layout_refuses_rows_beyond_one_gibibyte) {
+    const auto bytes_column = [](int32_t width, const std::string& name) {
+        auto type = std::make_shared<ColumnType>();
+        type->byte_width = width;
+        type->order = Order::kBytes;
+        type->nullable = false;
+        type->name = name;
+        return TypePtr(type);
+    };
+    const int32_t gibibyte = 1 << 30;
+    const TypePtr number = type_of(Kind::kInt64, false);
+    const TypePtr wide = bytes_column(gibibyte / 4, "wide");
+    const std::vector<TypePtr> types = {number, wide, bytes_column(gibibyte - 16, "widest")};
+    EXPECT_EQ(RowLayout::make(types, {key(0, 8)}, {0, 2}, NullKeys::kDrop).row_bytes,
+              static_cast<uint32_t>(gibibyte - 8));
+    for (const size_t copies : {4, 15, 16, 17, 31, 32, 64}) {
+        std::vector<int32_t> carry(copies, 1);
+        carry.push_back(0);
+        try {
+            RowLayout::make(types, {key(0, 8)}, carry, NullKeys::kDrop);
+            EXPECT(false);
+        } catch (const Error& error) {
+            EXPECT(error.code() == ErrorCode::kUnsupportedType);
+            const uint64_t wanted = 8 + copies * static_cast<uint64_t>(gibibyte / 4);
+            EXPECT(error.message().find(std::to_string(wanted) + " bytes") != std::string::npos);
+            EXPECT(error.message().find("'wide'") != std::string::npos);
+        }
+    }
+    // Keys alone: of 16 parts of 2^28 bytes together 2^32, which 32 bits would take for a key of one word.
+    const std::vector<KeySpec> keys(16, key(1, gibibyte / 4, KeyKind::kFixedBytes));
+    EXPECT_ERROR(kUnsupportedType, RowLayout::make(types, keys, {}, NullKeys::kDrop));
+    EXPECT_ERROR(kUnsupportedType, RowLayout::make(types, keys, {}, NullKeys::kEqual));
+}
+
 }  // namespace spillway::test

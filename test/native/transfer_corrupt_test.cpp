@@ -290,4 +290,35 @@ TEST(transfer_malformed_types_are_rejected) {
     EXPECT_ERROR(kUnsupportedType, open(type_of(Layout::kDictionary, 4, {type_of(Layout::kStruct, 0, {inner})})));
 }
 
+// Items without bytes: nothing but their number tells how many there are, and the product of rows and list size wraps.
+TEST(transfer_corrupt_items_without_bytes_do_not_wrap) {
+    for (const ColumnType& item : {type_of(Layout::kNull), type_of(Layout::kStruct)}) {
+        Damaged relation(list_of_size(1, item));
+        relation.spec.columns[0] = std::make_shared<ColumnType>(list_of_size(1 << 29, item));
+        BatchLayout& batch = relation.batch();
+        batch.nodes[1].length = std::numeric_limits<int64_t>::max();
+        batch.rows = batch.nodes[0].length = int64_t{1} << 35;  // 2^64 items
+        EXPECT_ERROR(kFileCorrupt, relation.open());
+        batch.rows = batch.nodes[0].length = (int64_t{1} << 35) + 1;  // 2^29 modulo 2^64
+        EXPECT_ERROR(kFileCorrupt, relation.open());
+    }
+}
+
+TEST(transfer_corrupt_rows_beyond_those_that_can_be_counted) {
+    Damaged relation(type_of(Layout::kNull));
+    relation.batch().rows = relation.batch().nodes[0].length = int64_t{1} << 53;
+    relation.open();
+    relation.spec.batches.push_back(relation.spec.batches[0]);
+    EXPECT_ERROR(kFileCorrupt, relation.open());
+}
+
+// Bytes that offsets claim are measured before they are uploaded to a GPU.
+TEST(transfer_corrupt_offsets_beyond_their_bytes_are_not_measured) {
+    Damaged relation(binary_type());
+    const int64_t bytes = relation.batch().buffers[2].length;
+    relation.put32(1, kRows, static_cast<int32_t>(bytes + 1));
+    relation.open();
+    EXPECT_ERROR(kFileCorrupt, relation.reader()->value_bytes(0, 0, 0, kRows));
+}
+
 }  // namespace spillway

@@ -3,7 +3,7 @@
 // action, output, groupBy, killAt }.
 // killAt: "spilling" or "writing", the state in which the process kills itself, as SIGKILL from outside would.
 // Says "progress {...}" as it goes, then "result {...}" with the rows and the peak memory of the process,
-// or "error {...}".
+// or "error {...}" with the peak memory.
 import { readFileSync } from "node:fs";
 import { openRuntime } from "spillway";
 
@@ -53,6 +53,7 @@ try {
     await runtime.close();
     say("result", { rows, peakBytes: peakBytes(), startBytes, spilledBytes: report?.spilledBytes ?? 0 });
 } catch (error) {
-    say("error", { name: error.name, code: error.code, message: error.message, details: error.details });
+    const { name, code, message, details } = error;
+    say("error", { name, code, message, details, peakBytes: peakBytes() });
     process.exitCode = 1;
 }
