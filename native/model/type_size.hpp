@@ -12,8 +12,8 @@ namespace spillway {
 // record), and what one value of a column takes in Arrow memory at least. src/model/sizes.ts has the same number.
 //
 // Derived from numbers of 32 bits: a VarRef reaches from the row to its byte strings, of which a row has at most 2 GiB
-// (RowEncoder), and a page counts both together. 1 GiB leaves a quarter of these 4 GiB for rounding. Rows in memory are
-// numbered by 64 bits, so products of rows and row bytes do not wrap before there are 2^34 rows at a time.
+// (RowEncoder), and a page counts both together. 1 GiB leaves a quarter of these 4 GiB for rounding. Products with
+// numbers of rows are of 64 bits: they would take 2^34 rows of this size to wrap.
 inline constexpr uint64_t kRowBytesMax = uint64_t{1} << 30;
 
 // The least bits that one value of this type takes in Arrow memory when each of its lists of variable size has one item

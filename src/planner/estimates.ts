@@ -271,7 +271,7 @@ export function rowWidth(
     return { fixed: rowBytes, heap };
 }
 
-/** The engine's own limit (RowLayout::make in native/model/row_layout.cpp), before any memory is planned for such rows. */
+/** The engine's own limit (RowLayout::make in native/model/row_layout.cpp), before memory is planned for such rows. */
 function rowTooWide(
     columns: readonly ColumnType[],
     keys: readonly KeySpec[],
@@ -286,8 +286,8 @@ function rowTooWide(
     return new SpillwayError(
         "UNSUPPORTED_TYPE",
         `A row of the ${used.length} columns that this query needs takes ${rowBytes} bytes beside its values of ` +
-            `variable length, more than the ${largestRowBytes} that a row may take; the widest are ${names.join(", ")}: ` +
-            "name the columns that you need with `select`",
+            `variable length, more than the ${largestRowBytes} that a row may take; the widest are ` +
+            `${names.join(", ")}: name the columns that you need with \`select\``,
         { column: widest[0]?.name ?? "", rowBytes, largestRowBytes, columns: used.length }
     );
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of single values and rows that a file decides: no product wraps, and what they take comes from the budget.
+#include <cstring>
 #include <functional>
 #include <string>
 
@@ -206,6 +207,32 @@ TEST(row_sizes_scratch_rows_are_few_where_rows_are_wide) {
     MemoryBudget little(128 << 10);
     RowEncoder few(narrow, {0}, little);
     EXPECT(few.rows_max() >= 256 && few.rows_max() < 1024);
+}
+
+// Rows go to pages and spill files as they are: what a block held before is not part of them.
+TEST(row_sizes_scratch_rows_are_padded_with_zeros) {
+    const TypePtr type = shared(type_of(Layout::kFixed, 67));
+    const RowLayout layout = carried(type);
+    EXPECT(layout.row_bytes == 80 && layout.null_offset + layout.null_bytes < layout.row_bytes);
+    MemoryBudget budget(kMebibyte);
+    {
+        Buffer used = Buffer::allocate(budget, RowEncoder::kRowsMax * layout.row_bytes, "before");
+        std::memset(used.data(), 0xff, used.capacity());
+    }
+    EXPECT(budget.cached() > 0);
+    const std::string data(6700, 'd');
+    ColumnView view;
+    view.type = type.get();
+    view.length = 100;
+    view.data = reinterpret_cast<const uint8_t*>(data.data());
+    RowEncoder encoder(layout, {0}, budget);
+    const EncodedRows& encoded = encoder.encode({view}, 0, view.length, 0);
+    for (int64_t i = 0; i < encoded.rows; ++i) {
+        const uint8_t* const row = encoded.data + i * encoded.row_bytes;
+        for (uint32_t at = layout.null_offset + layout.null_bytes; at < layout.row_bytes; ++at) {
+            EXPECT_EQ(int{row[at]}, 0);
+        }
+    }
 }
 
 }  // namespace spillway::test

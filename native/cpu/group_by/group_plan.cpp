@@ -49,7 +49,8 @@ class PlanMaker {
         check_size();
         plan_.record_bytes = offset_of(end_);
         const uint64_t empty_bytes = plan_.record_bytes - plan_.states_offset;
-        if (empty_bytes > kUncountedBytesMax) plan_.empty_memory = budget_.reserve(empty_bytes, "states of groups");
+        // Twice: empty_record() is a copy.
+        if (empty_bytes > kUncountedBytesMax) plan_.empty_memory = budget_.reserve(2 * empty_bytes, "states of groups");
         plan_.empty_states.assign(empty_bytes, 0);
         for (const AggregatePlan& aggregate : plan_.aggregates) {
             const bool all_ones = aggregate.state == StateKind::kMinWord || aggregate.state == StateKind::kFirstFixed ||

@@ -83,7 +83,7 @@ struct GroupPlan {
     uint32_t record_bytes = 0;
     uint32_t states_offset = 0;
     std::vector<uint8_t> empty_states;  // what a new record holds from states_offset on
-    Reservation empty_memory;           // of empty_states, where they are large
+    Reservation empty_memory;           // of empty_states and a copy, where they are large
     std::vector<Copy> copies;
     std::vector<Copy> var_copies;  // VarRef in the row -> KeyBytes; the first compared_vars of them are compared
     size_t compared_vars = 0;

@@ -61,7 +61,8 @@ void RowEncoder::allocate_rows() {
     rows_max_ = std::clamp<int64_t>(static_cast<int64_t>(kScratchBytesMax / per_row), 1, kRowsMax);
     while (memory_.empty()) {
         try {
-            memory_ = Buffer::allocate(budget_, static_cast<uint64_t>(rows_max_) * per_row, kScratchPurpose);
+            const uint64_t bytes = static_cast<uint64_t>(rows_max_) * per_row;
+            memory_ = Buffer::allocate(budget_, bytes, kScratchPurpose, true);  // nothing else writes the padding
         } catch (const Error& error) {
             if (error.code() != ErrorCode::kBudgetTooSmall || rows_max_ == 1) throw;
             rows_max_ /= 2;
@@ -264,18 +265,20 @@ void RowEncoder::encode_null_bits(const std::vector<ColumnView>& views) {
     }
 }
 
-void RowEncoder::set_var(const VarSlot& slot, int64_t i, const uint8_t** pointers, const uint8_t* bytes,
-                         uint64_t length) {
-    const uint64_t heap = add_or_max<uint64_t>(heap_bytes_[i], length);
+void RowEncoder::set_var(const VarSlot& slot, const ColumnView& column, int64_t i, const uint8_t** pointers,
+                         ByteString value) {
+    const uint64_t heap = add_or_max<uint64_t>(heap_bytes_[i], value.length);
     if (heap > kEncodedBytesMax) {
         throw Error(ErrorCode::kUnsupportedType,
-                    "a row with more than 2 GiB of strings, binary or nested values cannot be joined or grouped; "
-                    "drop the column with 'select' or split its values");
+                    "a row with more than 2 GiB of strings, binary or nested values (" + std::to_string(heap) +
+                        " bytes with those of column '" + column.type->name +
+                        "') cannot be joined or grouped; drop the column with 'select' or split its values",
+                    {{"column", column.type->name}, {"wantedBytes", std::to_string(heap)}});
     }
     heap_bytes_[i] = static_cast<uint32_t>(heap);
-    const VarRef ref{0, static_cast<uint32_t>(length)};
+    const VarRef ref{0, static_cast<uint32_t>(value.length)};
     std::memcpy(rows_ + i * layout_.row_bytes + slot.offset, &ref, sizeof ref);
-    pointers[i] = bytes;
+    pointers[i] = value.bytes;
 }
 
 void RowEncoder::encode_var(const std::vector<ColumnView>& views) {
@@ -296,7 +299,7 @@ void RowEncoder::encode_var(const std::vector<ColumnView>& views) {
             } else if (column.is_valid(row)) {
                 value = byte_string(column, row);
             }
-            set_var(slot, i, pointers, value.bytes, value.length);
+            set_var(slot, column, i, pointers, value);
         }
     }
 }
@@ -317,7 +320,7 @@ void RowEncoder::encode_nested(const VarSlot& slot, const ColumnView& column, co
         const int64_t row = selection_[i];
         const uint64_t length = nested_lengths_[i];
         if (length > 0) encode_value(column, row, at);
-        set_var(slot, i, pointers, at, length);
+        set_var(slot, column, i, pointers, {at, length});
         at += length;
     }
 }

@@ -63,7 +63,7 @@ class RowEncoder {
     void encode_null_bits(const std::vector<ColumnView>& views);
     void encode_var(const std::vector<ColumnView>& views);
     void encode_nested(const VarSlot& slot, const ColumnView& column, const uint8_t** pointers);
-    void set_var(const VarSlot& slot, int64_t i, const uint8_t** pointers, const uint8_t* bytes, uint64_t length);
+    void set_var(const VarSlot& slot, const ColumnView& column, int64_t i, const uint8_t** pointers, ByteString value);
 
     void allocate_rows();
 
