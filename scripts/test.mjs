@@ -2,14 +2,17 @@
 // node scripts/test.mjs                    builds what is out of date, runs the native unit tests, then vitest
 // node scripts/test.mjs native [NAME]      native unit tests only (those whose name contains NAME)
 // node scripts/test.mjs node [FILTER ...]  vitest only, with its own arguments
-// node scripts/test.mjs sanitize           native unit tests under ASan + UBSan and under TSan
+// node scripts/test.mjs hostile [OPTION ...]  hostile files only, with the options of test/hostile/run.mjs
+// node scripts/test.mjs sanitize           native unit tests under ASan + UBSan and under TSan, hostile files under the
+//                                          former
 // The last line is always "N passed, N failed", the sum of everything that ran; a line "failed: ..." for each failure
 // comes before it, so that the end of a long log says what went wrong.
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
 import { availableParallelism, tmpdir } from "node:os";
-import { join, relative } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 
@@ -17,6 +20,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const sum = { passed: 0, failed: 0 };
 const failures = [];
 const quiet = "--log-level=WARNING";
+const hostileSeconds = "100"; // under the sanitizers: with the addon's compilation less than three minutes
 
 function run(command, args, options = {}) {
     const result = spawnSync(command, args, { cwd: root, stdio: ["ignore", "inherit", "inherit"], ...options });
@@ -46,11 +50,19 @@ function configureWithAddon() {
     return { folder: "build", status: run("cmake", ["-S", ".", "-B", "build", "-DSPILLWAY_TESTS=ON", quiet]).status };
 }
 
+/** What cmake-js would tell CMake of Node's headers: with it, the folder builds the addon, too. */
+function addonOptions() {
+    const require = createRequire(import.meta.url);
+    // One of the two names its folder relative to the current one.
+    const folders = ["node-api-headers", "node-addon-api"].map((name) => resolve(require(name).include_dir));
+    return [`-DCMAKE_JS_INC=${folders.join(";")}`];
+}
+
 function configureSanitized(sanitize) {
     const folder = join("build", `sanitize-${sanitize}`);
     const generator = exists("ninja") ? ["-G", "Ninja"] : [];
     // Warnings are no errors here: in instrumented code GCC sees overflows and unset values that are not there.
-    const options = ["-DSPILLWAY_TESTS=ON", "-DSPILLWAY_CUDA=OFF"];
+    const options = ["-DSPILLWAY_TESTS=ON", "-DSPILLWAY_CUDA=OFF", ...(sanitize === "address" ? addonOptions() : [])];
     const sources = ["-S", ".", "-B", folder, ...generator];
     return { folder, status: run("cmake", [...sources, ...options, `-DSPILLWAY_SANITIZE=${sanitize}`, quiet]).status };
 }
@@ -62,7 +74,8 @@ function buildNative(name, sanitize) {
     const { folder, status } = configured;
     const jobs = String(availableParallelism());
     // Behind tests that run meanwhile: some of them wait for a time.
-    const build = ["cmake", "--build", folder, "--target", "spillway_native_tests", "--parallel", jobs];
+    const targets = ["spillway_native_tests", ...(sanitize === "address" ? ["spillway"] : [])];
+    const build = ["cmake", "--build", folder, "--target", ...targets, "--parallel", jobs];
     if (status === 0 && run("nice", build).status === 0) {
         // The addon's folder keeps programs per configuration, as cmake-js wants it.
         const places = [join(root, folder, "Release"), join(root, folder)];
@@ -87,23 +100,27 @@ function withoutRandomAddresses(program) {
     return probe.status === 0 ? ["setarch", "-R", program] : [program];
 }
 
-/** Runs the tests of a program that buildNative() made: `{ status, signal, stdout }`. */
-async function runTests(program, sanitize, filter) {
-    const [command, ...args] = sanitize === "thread" ? withoutRandomAddresses(program) : [program];
-    const child = spawn(command, [...args, ...filter], {
+/** Runs a program that prints "FAILED ..." lines and counts at its end: `{ status, signal, stdout }`. */
+async function runProgram(command, args, env = {}) {
+    const child = spawn(command, args, {
         cwd: root,
         stdio: ["ignore", "pipe", "inherit"],
-        env: {
-            ...process.env,
-            ASAN_OPTIONS: "detect_leaks=1:allocator_may_return_null=1",
-            UBSAN_OPTIONS: "print_stacktrace=1",
-            TSAN_OPTIONS: "halt_on_error=1:second_deadlock_stack=1"
-        }
+        env: { ...process.env, ...env }
     });
     const ended = once(child, "close");
     const stdout = await text(child.stdout);
     const [status, signal] = await ended;
     return { status, signal, stdout };
+}
+
+/** Runs the tests of a program that buildNative() made. */
+async function runTests(program, sanitize, filter) {
+    const [command, ...args] = sanitize === "thread" ? withoutRandomAddresses(program) : [program];
+    return runProgram(command, [...args, ...filter], {
+        ASAN_OPTIONS: "detect_leaks=1:allocator_may_return_null=1",
+        UBSAN_OPTIONS: "print_stacktrace=1",
+        TSAN_OPTIONS: "halt_on_error=1:second_deadlock_stack=1"
+    });
 }
 
 function report(name, { status, signal, stdout }) {
@@ -133,6 +150,10 @@ async function runNative(kinds, [filter = ""] = []) {
         }));
     });
     for (const { name, ended } of runs) report(name, await ended);
+}
+
+async function runHostile(options) {
+    report("hostile", await runProgram(process.execPath, ["test/hostile/run.mjs", ...options]));
 }
 
 /** One line for each test that failed, and for each file that failed outside its tests. */
@@ -173,9 +194,15 @@ function runVitest(filters) {
     }
 }
 
+async function runNodeTests(part, filters) {
+    if (part === "all") await runNative([["native tests", ""]]);
+    else buildFakeGpu();
+    runVitest(filters);
+}
+
 async function main([part = "all", ...rest]) {
-    if (!["all", "native", "node", "sanitize"].includes(part)) {
-        console.error(`Expected all, native, node or sanitize but received '${part}'.`);
+    if (!["all", "native", "node", "hostile", "sanitize"].includes(part)) {
+        console.error(`Expected all, native, node, hostile or sanitize but received '${part}'.`);
         process.exitCode = 2;
         return;
     }
@@ -185,12 +212,13 @@ async function main([part = "all", ...rest]) {
             ["native tests, ASan and UBSan", "address"]
         ];
         await runNative(kinds, rest);
+        const options = ["--seconds", hostileSeconds, "--sanitized", "build/sanitize-address"];
+        if (rest.length === 0 && buildPackage()) await runHostile(options);
     } else if (part === "native") {
         await runNative([["native tests", ""]], rest);
     } else if (buildPackage()) {
-        if (part === "all") await runNative([["native tests", ""]]);
-        else buildFakeGpu();
-        runVitest(rest);
+        if (part === "hostile") await runHostile(rest);
+        else await runNodeTests(part, rest);
     }
     for (const failure of failures) console.log(`failed: ${failure}`);
     console.log(`${sum.passed} passed, ${sum.failed} failed`);
