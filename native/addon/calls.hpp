@@ -8,6 +8,7 @@ namespace spillway::addon {
 // The functions of Binding (src/native/binding.ts), by what they act on.
 void export_engine_calls(Napi::Object exports);
 void export_source_calls(Napi::Object exports);
+void export_file_calls(Napi::Object exports);
 void export_partition_calls(Napi::Object exports);
 void export_stage_calls(Napi::Object exports);
 void export_device_calls(Napi::Object exports);

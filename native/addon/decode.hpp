@@ -9,6 +9,7 @@
 #include "addon/fields.hpp"
 #include "generate/generate_spec.hpp"
 #include "model/stage_spec.hpp"
+#include "transfer/file_batches.hpp"
 #include "transfer/source.hpp"
 
 namespace spillway::addon {
@@ -22,6 +23,8 @@ std::vector<TypePtr> decode_columns(const Field& field);
 
 // references: every Uint8Array of a memory batch, to be kept alive (and checked for detachment) with the source.
 SourceSpec decode_source(const Napi::Value& value, std::vector<Napi::Value>& references);
+
+FileBatchesSpec decode_file_batches(const Napi::Value& value);
 
 std::vector<KeySpec> decode_keys(const Field& field, const std::vector<TypePtr>& columns);
 

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "addon/decode.hpp"
+#include "addon/handle_types.hpp"
 
 namespace spillway::addon {
 
@@ -15,13 +16,6 @@ std::vector<BatchLayout::Node> decode_nodes(const Field& field) {
         nodes[i] = {numbers[3 * i], numbers[3 * i + 1], numbers[3 * i + 2]};
     }
     return nodes;
-}
-
-std::vector<BatchLayout::Region> decode_file_regions(const Field& field) {
-    const std::vector<int64_t> numbers = field.counts(2);
-    std::vector<BatchLayout::Region> regions(numbers.size() / 2);
-    for (size_t i = 0; i < regions.size(); ++i) regions[i] = {numbers[2 * i], nullptr, numbers[2 * i + 1]};
-    return regions;
 }
 
 std::vector<BatchLayout::Region> decode_memory_regions(const Field& field, std::vector<Napi::Value>& references) {
@@ -44,22 +38,12 @@ std::vector<BatchLayout::Region> decode_memory_regions(const Field& field, std::
     return regions;
 }
 
-BatchLayout decode_batch(const Field& field, int32_t paths, int32_t dictionaries,
-                         std::vector<Napi::Value>& references) {
+BatchLayout decode_batch(const Field& field, int32_t dictionaries, std::vector<Napi::Value>& references) {
     Fields fields(field);
     BatchLayout batch;
-    batch.file = fields["file"].int32(-1, paths - 1);
     batch.rows = fields["rows"].integer(0, kSafeInteger);
     batch.nodes = decode_nodes(fields["nodes"]);
-    const Field buffers = fields["buffers"];
-    const Field memory = fields["memory"];
-    if (batch.file >= 0) {
-        if (!memory.is_null()) throw memory.error("null for a batch of a file");
-        batch.buffers = decode_file_regions(buffers);
-    } else {
-        if (!buffers.counts(2).empty()) throw buffers.error("empty for a batch in memory");
-        batch.buffers = decode_memory_regions(memory, references);
-    }
+    batch.buffers = decode_memory_regions(fields["memory"], references);
     for (const Field& count : fields["variadicCounts"].array()) {
         batch.variadic_counts.push_back(count.int32(0, std::numeric_limits<int32_t>::max()));
     }
@@ -70,16 +54,71 @@ BatchLayout decode_batch(const Field& field, int32_t paths, int32_t dictionaries
     return batch;
 }
 
-DictionarySpec decode_dictionary(const Field& field, int32_t paths, int32_t dictionaries,
-                                 std::vector<Napi::Value>& references) {
+DictionarySpec decode_dictionary(const Field& field, int32_t dictionaries, std::vector<Napi::Value>& references) {
     Fields fields(field);
     DictionarySpec dictionary;
     dictionary.value_type = decode_column(fields["valueType"]);
     for (const Field& batch : fields["batches"].array()) {
-        dictionary.batches.push_back(decode_batch(batch, paths, dictionaries, references));
+        dictionary.batches.push_back(decode_batch(batch, dictionaries, references));
     }
     fields.finish();
     return dictionary;
+}
+
+int32_t count_dictionary_nodes(const ColumnType& type) {
+    if (type.layout == Layout::kDictionary) return 1;
+    int32_t count = 0;
+    for (const ColumnType& child : type.children) count += count_dictionary_nodes(child);
+    return count;
+}
+
+std::shared_ptr<const FileBatches> decode_file_batches_handle(const Field& field) {
+    return field.is_null() ? nullptr : get_handle<FileBatchesHandle>(field.value())->batches;
+}
+
+DictionaryLink::Part decode_link_part(const Field& field, int32_t dictionaries) {
+    Fields fields(field);
+    DictionaryLink::Part part;
+    part.files = decode_file_batches_handle(fields["files"]);
+    const int32_t nodes = part.files == nullptr ? 1 : part.files->dictionary_nodes;
+    part.node = fields["node"].int32(0, nodes - 1);
+    for (const Field& index : fields["dictionaries"].array()) {
+        part.dictionaries.push_back(index.int32(0, dictionaries - 1));
+    }
+    fields.finish();
+    return part;
+}
+
+DictionaryLink decode_link(const Field& field, int32_t nodes, int32_t dictionaries) {
+    Fields fields(field);
+    DictionaryLink link;
+    link.node = fields["node"].int32(0, nodes - 1);
+    for (const Field& part : fields["parts"].array()) link.parts.push_back(decode_link_part(part, dictionaries));
+    fields.finish();
+    return link;
+}
+
+FileBatchesSpec::File decode_file(const Field& field, int32_t nodes) {
+    Fields fields(field);
+    FileBatchesSpec::File file;
+    file.path = fields["path"].string();
+    file.stamp = fields["stamp"].string();
+    file.is_stream = fields["format"].one_of<bool>({{"file", false}, {"stream", true}});
+    file.begin = fields["begin"].integer(0, kSafeInteger);
+    file.has_union = fields["hasUnion"].boolean();
+    const Field ids = fields["dictionaryIds"];
+    for (const Field& id : ids.array()) file.dictionary_ids.push_back(id.integer(-kSafeInteger, kSafeInteger));
+    if (file.dictionary_ids.size() != static_cast<size_t>(nodes)) {
+        throw ids.error("one id for each of " + std::to_string(nodes) + " dictionary nodes");
+    }
+    fields.finish();
+    return file;
+}
+
+int32_t count_dictionary_nodes(const std::vector<TypePtr>& columns) {
+    int32_t count = 0;
+    for (const TypePtr& column : columns) count += count_dictionary_nodes(*column);
+    return count;
 }
 
 }  // namespace
@@ -88,19 +127,33 @@ SourceSpec decode_source(const Napi::Value& value, std::vector<Napi::Value>& ref
     Fields fields(value, "spec");
     SourceSpec spec;
     spec.columns = decode_columns(fields["columns"]);
-    for (const Field& path : fields["paths"].array()) spec.paths.push_back(path.string());
-    const Field stamps = fields["stamps"];
-    for (const Field& stamp : stamps.array()) spec.stamps.push_back(stamp.string());
-    if (spec.stamps.size() != spec.paths.size()) throw stamps.error("one stamp for each path");
+    const int32_t nodes = count_dictionary_nodes(spec.columns);
     const auto dictionaries = fields["dictionaries"].array();
-    const auto path_count = static_cast<int32_t>(spec.paths.size());
     const auto dictionary_count = static_cast<int32_t>(dictionaries.size());
     for (const Field& batch : fields["batches"].array()) {
-        spec.batches.push_back(decode_batch(batch, path_count, dictionary_count, references));
+        spec.batches.push_back(decode_batch(batch, dictionary_count, references));
     }
     for (const Field& dictionary : dictionaries) {
-        spec.dictionaries.push_back(decode_dictionary(dictionary, path_count, dictionary_count, references));
+        spec.dictionaries.push_back(decode_dictionary(dictionary, dictionary_count, references));
     }
+    const Field files = fields["files"];
+    spec.files = decode_file_batches_handle(files);
+    if (spec.files != nullptr && spec.files->dictionary_nodes != nodes) {
+        throw files.error("batches of files with these columns");
+    }
+    for (const Field& link : fields["links"].array()) {
+        spec.links.push_back(decode_link(link, nodes, dictionary_count));
+    }
+    fields.finish();
+    return spec;
+}
+
+FileBatchesSpec decode_file_batches(const Napi::Value& value) {
+    Fields fields(value, "spec");
+    FileBatchesSpec spec;
+    spec.columns = decode_columns(fields["columns"]);
+    const int32_t nodes = count_dictionary_nodes(spec.columns);
+    for (const Field& file : fields["files"].array()) spec.files.push_back(decode_file(file, nodes));
     fields.finish();
     return spec;
 }

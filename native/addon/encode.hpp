@@ -17,6 +17,7 @@
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
 #include "transfer/arrow_file_writer.hpp"
+#include "transfer/file_batches.hpp"
 
 namespace spillway::addon {
 
@@ -37,11 +38,13 @@ struct BatchTarget {
 Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, BatchTarget& target);
 
 Napi::Value encode_count(Napi::Env env, uint64_t count);
+// batches: a FileBatchesHandle.
+Napi::Value encode_file_batches(Napi::Env env, const Napi::Value& batches, uint64_t held_bytes, const FileFacts& facts);
 Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows);
 // is_unsigned: min and max are bit patterns of unsigned numbers.
 Napi::Value encode_statistics(Napi::Env env, const KeyStatistics& statistics, bool is_unsigned);
 Napi::Value encode_progress(Napi::Env env, const JobControl& control);
-Napi::Value encode_memory(Napi::Env env, const MemoryBudget& budget);
+Napi::Value encode_memory(Napi::Env env, const Engine& engine);
 Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const MemoryBudget& budget);
 Napi::Value encode_machine(Napi::Env env, const Machine& machine);
 Napi::Value encode_devices(Napi::Env env, const std::vector<Gpu>& devices);

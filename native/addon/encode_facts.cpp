@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -28,6 +29,25 @@ Napi::Value strings(Napi::Env env, const std::vector<std::string>& values) {
 
 Napi::Value encode_count(Napi::Env env, uint64_t count) {
     return number(env, count);
+}
+
+Napi::Value encode_file_batches(Napi::Env env, const Napi::Value& batches, uint64_t held_bytes,
+                                const FileFacts& facts) {
+    const auto counts = [env](const std::vector<int64_t>& values) {
+        return numbers(env, std::vector<double>(values.begin(), values.end()));
+    };
+    auto null_nodes = Napi::Uint8Array::New(env, facts.node_has_nulls.size());
+    std::copy(facts.node_has_nulls.begin(), facts.node_has_nulls.end(), null_nodes.Data());
+    auto found = Napi::Object::New(env);
+    found.Set("batches", batches);
+    found.Set("heldBytes", number(env, held_bytes));
+    found.Set("rows", number(env, static_cast<uint64_t>(facts.rows)));
+    found.Set("largestBatchRows", number(env, static_cast<uint64_t>(facts.largest_batch_rows)));
+    found.Set("columnBytes", counts(facts.column_bytes));
+    found.Set("dictionaryBytes", counts(facts.dictionary_bytes));
+    found.Set("dictionaryRows", counts(facts.dictionary_rows));
+    found.Set("nodeHasNulls", null_nodes);
+    return found;
 }
 
 Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows) {
@@ -81,11 +101,12 @@ Napi::Value encode_progress(Napi::Env env, const JobControl& control) {
     return progress;
 }
 
-Napi::Value encode_memory(Napi::Env env, const MemoryBudget& budget) {
+Napi::Value encode_memory(Napi::Env env, const Engine& engine) {
     auto memory = Napi::Object::New(env);
-    memory.Set("limitBytes", number(env, budget.limit()));
-    memory.Set("usedBytes", number(env, budget.used()));
-    memory.Set("peakBytes", number(env, budget.peak()));
+    memory.Set("limitBytes", number(env, engine.budget.limit()));
+    memory.Set("usedBytes", number(env, engine.budget.used()));
+    memory.Set("peakBytes", number(env, engine.budget.peak()));
+    memory.Set("relationBytes", number(env, engine.relation_bytes.load(std::memory_order_relaxed)));
     return memory;
 }
 

@@ -26,6 +26,8 @@ struct Engine {
     // Blocks of dropped results are kept for the next ones; not while the runtime is idle and has given its memory
     // back. Written on the JS thread: a job of the caller raises it, a trim lowers it.
     std::atomic<bool> keeps_dropped{true};
+    // Of the budget, what relations of files hold as long as they are there: no query has it.
+    std::atomic<uint64_t> relation_bytes{0};
     const std::shared_ptr<SpillSpace> spill_space;
     const int threads;
     int64_t running_jobs = 0;                 // JS thread only

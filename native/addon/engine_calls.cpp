@@ -64,7 +64,7 @@ Napi::Value create_engine(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value engine_memory(const Napi::CallbackInfo& info) {
-    return encode_memory(info.Env(), get_handle<Engine>(info[0])->budget);
+    return encode_memory(info.Env(), *get_handle<Engine>(info[0]));
 }
 
 Napi::Value close_engine(const Napi::CallbackInfo& info) {

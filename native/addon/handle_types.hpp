@@ -15,6 +15,7 @@
 #include "device/gpu_table.hpp"
 #include "executor/sinks/file_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"
+#include "transfer/file_batches.hpp"
 #include "transfer/source.hpp"
 
 namespace spillway::addon {
@@ -44,6 +45,14 @@ struct SourceHandle : Disposable {
 
     std::unique_ptr<Source> source;
     JsMemory memory;  // record batches in JS memory; outlives the source
+};
+
+// Where the batches of a relation of files are. Sources that read them share it.
+struct FileBatchesHandle : Disposable {
+    using Disposable::Disposable;
+    void free_memory() noexcept override { batches.reset(); }
+
+    std::shared_ptr<const FileBatches> batches;
 };
 
 struct PartitionsHandle : Disposable {
@@ -184,6 +193,11 @@ template <>
 struct HandleKind<DevicePiecesHandle> {
     static constexpr const char* NAME = "join in pieces";
     static constexpr uint64_t NUMBER = 7;
+};
+template <>
+struct HandleKind<FileBatchesHandle> {
+    static constexpr const char* NAME = "file batches";
+    static constexpr uint64_t NUMBER = 8;
 };
 
 }  // namespace spillway::addon

@@ -17,6 +17,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     }
     export_engine_calls(exports);
     export_source_calls(exports);
+    export_file_calls(exports);
     export_partition_calls(exports);
     export_stage_calls(exports);
     export_device_calls(exports);

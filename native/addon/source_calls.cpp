@@ -31,17 +31,6 @@ Napi::Value open_source(const Napi::CallbackInfo& info) {
     });
 }
 
-Napi::Value check_source(const Napi::CallbackInfo& info) {
-    const auto engine = get_handle<Engine>(info[0]);
-    std::vector<Napi::Value> references;
-    auto spec = std::make_shared<SourceSpec>(decode_source(info[1], references));
-    const auto check = [spec]() -> Encode {
-        const Source source(std::move(*spec));
-        return undefined_result;
-    };
-    return start_stage(info.Env(), std::make_shared<Job>(engine), check, StageMemory::kNone);
-}
-
 // Which promise fromTable can give for memory that JS transfers in mid-query.
 Napi::Value kept_memory(const Napi::CallbackInfo& info) {
     const char* const names[] = {"always", "unlessResized", "never"};
@@ -201,7 +190,6 @@ void export_source_calls(Napi::Object exports) {
     export_sync<close_source>(exports, "closeSource");
     export_sync<kept_memory>(exports, "keptMemory");
     export_sync<check_memory>(exports, "checkMemory");
-    export_async<check_source>(exports, "checkSource");
     export_async<read_ends>(exports, "readEnds");
     export_async<read_ranges>(exports, "readRanges");
     export_async<source_dictionary>(exports, "sourceDictionary");

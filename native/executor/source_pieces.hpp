@@ -15,15 +15,6 @@ struct Piece {
     int64_t rows = 0;
 };
 
-inline int64_t batch_of(const Source& source, int64_t row) {
-    int64_t low = 0;
-    for (int64_t high = source.batch_count(); high - low > 1;) {
-        const int64_t middle = low + (high - low) / 2;
-        (source.first_row(middle) <= row ? low : high) = middle;
-    }
-    return low;
-}
-
 // Calls use(piece) for rows [begin, end) of the source, in order.
 template <class Use>
 void for_pieces(const Source& source, int64_t begin, int64_t end, Use use) {

@@ -90,7 +90,7 @@ void require_regular(const struct stat& status, const std::string& path) {
 
 // What was read of the file before (where its batches lie) does not hold for another one: reading that at these places
 // would give rows that are in no file.
-[[noreturn]] void fail_changed(const std::string& path) {
+[[noreturn]] void throw_changed(const std::string& path) {
     throw Error(ErrorCode::kFileChanged,
                 "'" + path + "' was written to or replaced since it was opened; open it again with fromArrowFile() " +
                     "and make the query of that relation, which reads what the file holds now",
@@ -125,7 +125,7 @@ FileTable::FileTable(const std::vector<std::string>& paths, const std::vector<st
             file.stamp = file_stamp(status, file_system_of(file.descriptor));
             file.written = status.st_mtim;
             const std::string expected = stamps.empty() ? "" : stamps[files_.size() - 1];
-            if (!expected.empty() && file.stamp != expected) fail_changed(path);
+            if (!expected.empty() && file.stamp != expected) throw_changed(path);
             // Columns are read front to back: a wider read-ahead window. Advice only, failure does not matter.
             ::posix_fadvise(file.descriptor, 0, 0, POSIX_FADV_SEQUENTIAL);
         }
@@ -174,13 +174,17 @@ void FileTable::read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) 
     require_unwritten(source);
 }
 
+void FileTable::fail_changed(int32_t file) const {
+    throw_changed(path(file));
+}
+
 // Behind the read: a write sets the time before it copies its bytes.
 void FileTable::require_unwritten(const File& file) const {
     const struct stat status = examined(file.descriptor, file.path);
     if (status.st_size < file.bytes) fail_truncated(file.path, file.bytes, status.st_size);
     const bool same_time =
         status.st_mtim.tv_sec == file.written.tv_sec && status.st_mtim.tv_nsec == file.written.tv_nsec;
-    if (!same_time || status.st_size != file.bytes) fail_changed(file.path);
+    if (!same_time || status.st_size != file.bytes) throw_changed(file.path);
 }
 
 }  // namespace spillway

@@ -36,6 +36,8 @@ class FileTable {
     // Exactly [offset, offset + bytes); throws kFileTruncated when the file has become shorter since it was opened, and
     // kFileChanged when it was written to otherwise: what was read may be neither the old bytes nor the new ones.
     void read(int32_t file, int64_t offset, uint8_t* out, int64_t bytes) const;
+    // Throws kFileChanged: it does not hold what it held when its layout was read.
+    [[noreturn]] void fail_changed(int32_t file) const;
 
   private:
     struct File {

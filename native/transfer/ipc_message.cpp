@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "transfer/ipc_limits.hpp"
 
 namespace spillway {
 
@@ -15,8 +16,6 @@ static_assert(std::endian::native == std::endian::little, "flatbuffers and Arrow
 
 namespace {
 
-constexpr uint32_t kContinuation = 0xFFFFFFFFu;
-constexpr int64_t kPrefixBytes = 8;  // continuation marker and metadata length
 constexpr int16_t kMetadataV5 = 4;
 constexpr uint8_t kHeaderDictionaryBatch = 2;
 constexpr uint8_t kHeaderRecordBatch = 3;
@@ -92,13 +91,13 @@ void put_record_batch(FlatWriter& writer, size_t reference, const IpcRecordBatch
 
 std::vector<uint8_t> encapsulate(FlatWriter& writer) {
     const std::vector<uint8_t> flatbuffer = writer.take();
-    const int64_t total = ipc_padded(kPrefixBytes + static_cast<int64_t>(flatbuffer.size()));
+    const int64_t total = ipc_padded(kIpcPrefixBytes + static_cast<int64_t>(flatbuffer.size()));
     SPILLWAY_CHECK(total <= std::numeric_limits<int32_t>::max());
-    const auto metadata_bytes = static_cast<int32_t>(total - kPrefixBytes);
+    const auto metadata_bytes = static_cast<int32_t>(total - kIpcPrefixBytes);
     std::vector<uint8_t> message(static_cast<size_t>(total));
-    std::memcpy(message.data(), &kContinuation, 4);
+    std::memcpy(message.data(), &kIpcContinuation, 4);
     std::memcpy(message.data() + 4, &metadata_bytes, 4);
-    std::memcpy(message.data() + kPrefixBytes, flatbuffer.data(), flatbuffer.size());
+    std::memcpy(message.data() + kIpcPrefixBytes, flatbuffer.data(), flatbuffer.size());
     return message;
 }
 
@@ -124,13 +123,13 @@ std::vector<uint8_t> encode_dictionary_message(int64_t dictionary_id, bool is_de
 void align_message_end(std::vector<uint8_t>& message, int64_t position) {
     uint32_t continuation = 0;
     int32_t metadata_bytes = 0;
-    SPILLWAY_CHECK(message.size() >= static_cast<size_t>(kPrefixBytes));
+    SPILLWAY_CHECK(message.size() >= static_cast<size_t>(kIpcPrefixBytes));
     std::memcpy(&continuation, message.data(), 4);
     std::memcpy(&metadata_bytes, message.data() + 4, 4);
-    SPILLWAY_CHECK(continuation == kContinuation && metadata_bytes > 0);
-    SPILLWAY_CHECK(message.size() == static_cast<size_t>(kPrefixBytes + metadata_bytes));
-    const int64_t total = ipc_padded(position + kPrefixBytes + metadata_bytes) - position;
-    metadata_bytes = static_cast<int32_t>(total - kPrefixBytes);
+    SPILLWAY_CHECK(continuation == kIpcContinuation && metadata_bytes > 0);
+    SPILLWAY_CHECK(message.size() == static_cast<size_t>(kIpcPrefixBytes + metadata_bytes));
+    const int64_t total = ipc_padded(position + kIpcPrefixBytes + metadata_bytes) - position;
+    metadata_bytes = static_cast<int32_t>(total - kIpcPrefixBytes);
     message.resize(static_cast<size_t>(total));
     std::memcpy(message.data() + 4, &metadata_bytes, 4);
 }

@@ -26,7 +26,6 @@ class BatchChecker {
     void counts(const SchemaCounts& schema) const {
         count("field nodes", schema.nodes, static_cast<int64_t>(layout_.nodes.size()));
         count("view columns", schema.variadics, static_cast<int64_t>(layout_.variadic_counts.size()));
-        count("dictionary columns", schema.dictionaries, static_cast<int64_t>(layout_.dictionaries.size()));
         int64_t buffers = schema.buffers;
         for (const int32_t variadic : layout_.variadic_counts) {
             if (variadic < 0) throw corrupt_batch(batch_, kAllColumns, "have a negative number of view buffers");

@@ -6,25 +6,53 @@
 
 namespace spillway {
 
-MorselQueue::MorselQueue(const Source& source, int64_t morsel_rows) : source_(source), morsel_rows_(morsel_rows) {
+namespace {
+
+int64_t share_count(int64_t rows, int64_t morsel_rows) {
     SPILLWAY_CHECK(morsel_rows > 0);
-    first_morsels_.reserve(static_cast<size_t>(source.batch_count()) + 1);
-    first_morsels_.push_back(0);
-    for (int64_t batch = 0; batch < source.batch_count(); ++batch) {
-        const int64_t rows = source.batch_rows(batch);
-        first_morsels_.push_back(first_morsels_.back() + rows / morsel_rows + (rows % morsel_rows != 0));
+    return rows / morsel_rows + (rows % morsel_rows != 0);
+}
+
+}  // namespace
+
+MorselQueue::MorselQueue(const Source& source, int64_t morsel_rows)
+    : source_(source), morsel_rows_(morsel_rows), shares_(share_count(source.rows(), morsel_rows)) {}
+
+bool MorselQueue::next(Morsel& morsel) {
+    // Within a share, only the first piece of another batch can begin before its end.
+    if (morsel.share_end > 0 && take_batch(morsel.batch + 1, morsel)) return true;
+    for (;;) {
+        // Counting on past the end is harmless: a worker asks once more than there is.
+        const int64_t share = next_.fetch_add(1, std::memory_order_relaxed);
+        morsel.share_end = 0;
+        if (share >= shares_) return false;
+        if (first_of_share(share, morsel)) return true;
     }
 }
 
-bool MorselQueue::next(Morsel& morsel) {
-    // Counting on past the end is harmless: a worker asks once more than there is.
-    const int64_t number = next_.fetch_add(1, std::memory_order_relaxed);
-    if (number >= first_morsels_.back()) return false;
-    // The batch is the last whose first morsel is not behind `number`; batches without rows have none.
-    const auto after = std::upper_bound(first_morsels_.begin(), first_morsels_.end(), number);
-    morsel.batch = after - first_morsels_.begin() - 1;
-    morsel.row = (number - first_morsels_[static_cast<size_t>(morsel.batch)]) * morsel_rows_;
-    morsel.rows = std::min(morsel_rows_, source_.batch_rows(morsel.batch) - morsel.row);
+// The first piece of this batch, or of the next one that has rows; false when it belongs to another share.
+bool MorselQueue::take_batch(int64_t batch, Morsel& morsel) const {
+    while (batch < source_.batch_count() && source_.batch_rows(batch) == 0) ++batch;
+    if (batch >= source_.batch_count() || source_.first_row(batch) >= morsel.share_end) return false;
+    morsel.batch = batch;
+    morsel.row = 0;
+    morsel.rows = std::min(morsel_rows_, source_.batch_rows(batch));
+    return true;
+}
+
+bool MorselQueue::first_of_share(int64_t share, Morsel& morsel) const {
+    const int64_t begin = share * morsel_rows_;
+    morsel.share_end = begin + std::min(morsel_rows_, source_.rows() - begin);
+    const int64_t batch = batch_of(source_, begin);
+    const int64_t into = begin - source_.first_row(batch);
+    // Pieces begin at multiples of morsel_rows in their batch.
+    const int64_t row = into / morsel_rows_ * morsel_rows_ + (into % morsel_rows_ == 0 ? 0 : morsel_rows_);
+    const int64_t rows = source_.batch_rows(batch);
+    if (row >= rows) return take_batch(batch + 1, morsel);
+    if (source_.first_row(batch) + row >= morsel.share_end) return false;
+    morsel.batch = batch;
+    morsel.row = row;
+    morsel.rows = std::min(morsel_rows_, rows - row);
     return true;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transfer/node_plan.hpp"
 
+#include <algorithm>
+
 #include "model/type_size.hpp"
 
 namespace spillway {
@@ -26,6 +28,11 @@ int32_t fixed_buffers(Layout layout) {
             return 3;
     }
     return 0;
+}
+
+bool has_dictionary(const ColumnType& type) {
+    return type.layout == Layout::kDictionary ||
+           std::any_of(type.children.begin(), type.children.end(), has_dictionary);
 }
 
 [[noreturn]] void malformed(const std::string& name, const std::string& what) {
@@ -79,6 +86,13 @@ NodePlan plan_node(const ColumnType& type, const ColumnType& shown, const std::s
     counts.buffers += fixed_buffers(type.layout);
     counts.variadics += type.layout == Layout::kView;
     if (type.layout == Layout::kDictionary) {
+        if (has_dictionary(type.children[0])) {
+            throw Error(ErrorCode::kUnsupportedType,
+                        "column '" + name +
+                            "' is a dictionary whose values are dictionary-encoded again; decode the " +
+                            "inner dictionary when writing the file",
+                        {{"column", name}});
+        }
         ++counts.dictionaries;
         return plan;
     }

@@ -38,12 +38,20 @@ struct SchemaCounts {
 // Plans one column, adding its nodes to `counts`. Throws kUnsupportedType / kInvalidArgument for a malformed type.
 NodePlan plan_column(const ColumnType& type, const ColumnType& shown, SchemaCounts& counts);
 
+// Which dictionary of a source a batch means: one of SourceParts::values, and of its versions.
+struct DictionaryRef {
+    int32_t source = -1;  // -1: none, every row is NULL
+    int32_t version = 0;
+    bool operator==(const DictionaryRef&) const = default;
+};
+
 // One batch of the source, for reading and for naming it in errors.
 struct BatchPosition {
     const BatchLayout* layout = nullptr;
     int64_t number = 0;
     const FileTable* files = nullptr;
-    const int64_t* variadic_starts = nullptr;  // data buffers of views before the k-th view node
+    const int64_t* variadic_starts = nullptr;    // data buffers of views before the k-th view node
+    const DictionaryRef* dictionaries = nullptr;  // of each dictionary node; only for batches that are read
 
     const BatchLayout::Node& node(const NodePlan& plan) const { return layout->nodes[static_cast<size_t>(plan.node)]; }
     const BatchLayout::Region& buffer(const NodePlan& plan, int64_t i) const {

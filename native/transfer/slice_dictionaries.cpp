@@ -8,10 +8,8 @@
 namespace spillway {
 
 template <class Code>
-void SliceReader::remap_codes(const Slice& slice, const DictionaryRemap& remap, const uint8_t* codes,
+void SliceReader::remap_codes(const Slice& slice, uint64_t values, const int32_t* table, const uint8_t* codes,
                               NodeScratch& scratch, ColumnView& view) {
-    const auto values = static_cast<uint64_t>(remap.values);
-    const int32_t* table = remap.entries();
     auto* out = reinterpret_cast<int32_t*>(reserve(scratch.data, static_cast<uint64_t>(slice.rows) * 4));
     bool found_null = false;
     for (int64_t i = 0; i < slice.rows; ++i) {
@@ -27,7 +25,7 @@ void SliceReader::remap_codes(const Slice& slice, const DictionaryRemap& remap, 
                                 std::to_string(slice.row + i) + ", its dictionary has " + std::to_string(values) +
                                 " values");
         }
-        out[i] = remap.identity ? static_cast<int32_t>(index) : table[index];
+        out[i] = table == nullptr ? static_cast<int32_t>(index) : table[index];
         found_null |= out[i] < 0;
     }
     view.data = reinterpret_cast<const uint8_t*>(out);
@@ -50,26 +48,33 @@ void SliceReader::remap_codes(const Slice& slice, const DictionaryRemap& remap, 
 
 void SliceReader::read_dictionary(const Slice& slice, NodeScratch& scratch, ColumnView& view) {
     const DictionaryGroup& group = *parts_.groups[static_cast<size_t>(slice.plan.group)];
-    const int32_t spec = slice.batch.layout->dictionaries[static_cast<size_t>(slice.plan.dictionary)];
-    static const DictionaryRemap kNoValues;
-    const DictionaryRemap& remap = spec < 0 ? kNoValues : group.remaps[group.remap_of_spec.at(spec)];
+    const DictionaryRef ref = slice.batch.dictionaries[slice.plan.dictionary];
+    uint64_t values = 0;
+    const int32_t* table = nullptr;
+    if (ref.source >= 0) {
+        values = static_cast<uint64_t>(parts_.values[static_cast<size_t>(ref.source)].rows_of(ref.version).rows);
+        const DictionaryRemap& remap = group.remaps.at(ref.source);
+        const int64_t start = remap.starts[static_cast<size_t>(ref.version)];
+        SPILLWAY_CHECK(start != DictionaryRemap::kUnused);
+        if (start >= 0) table = remap.entries.data() + start;
+    }
     const int32_t width = slice.plan.type->byte_width;
     const uint8_t* codes =
         fetch_structure(slice, slice.buffer(1), slice.row * width, slice.rows * width, scratch.codes);
     const bool is_unsigned = slice.plan.type->order == Order::kUnsigned;
     switch (width) {
         case 1:
-            return is_unsigned ? remap_codes<uint8_t>(slice, remap, codes, scratch, view)
-                               : remap_codes<int8_t>(slice, remap, codes, scratch, view);
+            return is_unsigned ? remap_codes<uint8_t>(slice, values, table, codes, scratch, view)
+                               : remap_codes<int8_t>(slice, values, table, codes, scratch, view);
         case 2:
-            return is_unsigned ? remap_codes<uint16_t>(slice, remap, codes, scratch, view)
-                               : remap_codes<int16_t>(slice, remap, codes, scratch, view);
+            return is_unsigned ? remap_codes<uint16_t>(slice, values, table, codes, scratch, view)
+                               : remap_codes<int16_t>(slice, values, table, codes, scratch, view);
         case 4:
-            return is_unsigned ? remap_codes<uint32_t>(slice, remap, codes, scratch, view)
-                               : remap_codes<int32_t>(slice, remap, codes, scratch, view);
+            return is_unsigned ? remap_codes<uint32_t>(slice, values, table, codes, scratch, view)
+                               : remap_codes<int32_t>(slice, values, table, codes, scratch, view);
         default:
-            return is_unsigned ? remap_codes<uint64_t>(slice, remap, codes, scratch, view)
-                               : remap_codes<int64_t>(slice, remap, codes, scratch, view);
+            return is_unsigned ? remap_codes<uint64_t>(slice, values, table, codes, scratch, view)
+                               : remap_codes<int64_t>(slice, values, table, codes, scratch, view);
     }
 }
 

@@ -51,7 +51,13 @@ void SliceReader::copy(const Slice& slice, const Region& region, int64_t begin, 
     SPILLWAY_CHECK(begin >= 0 && bytes > 0 && begin <= region.length && bytes <= region.length - begin);
     bytes_read_ += static_cast<uint64_t>(bytes);
     if (slice.batch.in_file()) {
-        parts_.files->read(slice.batch.layout->file, region.offset + begin, out, bytes);
+        const int32_t file = slice.batch.layout->file;
+        const uint8_t* near = cursor_.in_memory(file, region.offset + begin, bytes);
+        if (near != nullptr) {
+            std::memcpy(out, near, static_cast<size_t>(bytes));
+        } else {
+            parts_.files->read(file, region.offset + begin, out, bytes);
+        }
     } else {
         std::memcpy(out, region.pointer + begin, static_cast<size_t>(bytes));
     }

@@ -7,6 +7,7 @@
 
 #include "memory/buffer.hpp"
 #include "model/column_view.hpp"
+#include "transfer/batch_cursor.hpp"
 #include "transfer/source_parts.hpp"
 
 namespace spillway {
@@ -46,8 +47,9 @@ struct Slice {
 // Reads slices of nodes, recursively, and checks what it hands out. One per SourceReader.
 class SliceReader {
   public:
-    SliceReader(const SourceParts& parts, MemoryBudget& budget, MemoryStructure structure)
-        : parts_(parts), budget_(budget), structure_(structure) {}
+    // cursor: that of the batches whose slices are read.
+    SliceReader(const SourceParts& parts, BatchCursor& cursor, MemoryBudget& budget, MemoryStructure structure)
+        : parts_(parts), cursor_(cursor), budget_(budget), structure_(structure) {}
 
     void read(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     // Bytes that read() would need, judged by offsets (and views) alone. Never decreases when rows are added.
@@ -98,10 +100,11 @@ class SliceReader {
     // slice_dictionaries.cpp
     void read_dictionary(const Slice& slice, NodeScratch& scratch, ColumnView& view);
     template <class Code>
-    void remap_codes(const Slice& slice, const DictionaryRemap& remap, const uint8_t* codes, NodeScratch& scratch,
-                     ColumnView& view);
+    void remap_codes(const Slice& slice, uint64_t values, const int32_t* table, const uint8_t* codes,
+                     NodeScratch& scratch, ColumnView& view);
 
     const SourceParts& parts_;
+    BatchCursor& cursor_;
     MemoryBudget& budget_;
     const MemoryStructure structure_;
     uint64_t bytes_read_ = 0;

@@ -1,85 +1,62 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transfer/source.hpp"
 
-#include <algorithm>
-
 #include "base/checked_size.hpp"
-#include "cpu/row/nested_codec.hpp"
+#include "transfer/batch_header.hpp"
 #include "transfer/source_parts.hpp"
 
 namespace spillway {
 
 namespace {
 
-bool has_dictionary(const ColumnType& type) {
-    return type.layout == Layout::kDictionary ||
-           std::any_of(type.children.begin(), type.children.end(), has_dictionary);
-}
-
-// Adds the dictionaries that this node meets in all batches, in order of first use.
-std::vector<int32_t> specs_of_node(const SourceSpec& spec, const NodePlan& plan) {
-    std::vector<int32_t> specs;
-    std::vector<bool> seen(spec.dictionaries.size(), false);
-    for (const BatchLayout& batch : spec.batches) {
-        const int32_t used = batch.dictionaries[static_cast<size_t>(plan.dictionary)];
-        if (used < 0 || seen[static_cast<size_t>(used)]) continue;
-        seen[static_cast<size_t>(used)] = true;
-        specs.push_back(used);
+void add_provider(const std::shared_ptr<const FileBatches>& batches, SourceSpec& spec, SourceParts& parts) {
+    if (batches == nullptr || parts.provider_of(batches) < static_cast<int32_t>(parts.providers.size())) return;
+    const auto first_values = static_cast<int32_t>(parts.values.size());
+    const auto first_file = static_cast<int32_t>(spec.paths.size());
+    parts.providers.push_back({batches, first_file, first_values});
+    for (const FileBatches::Values& values : batches->values) {
+        parts.values.push_back({values.type, &values.places, &values.versions, first_file, nullptr});
     }
-    return specs;
+    spec.stamps.resize(spec.paths.size());
+    spec.paths.insert(spec.paths.end(), batches->paths.begin(), batches->paths.end());
+    spec.stamps.insert(spec.stamps.end(), batches->stamps.begin(), batches->stamps.end());
 }
 
-std::unique_ptr<DictionaryGroup> make_group(const SourceSpec& spec, const NodePlan& plan, std::vector<int32_t> specs) {
-    auto group = std::make_unique<DictionaryGroup>();
-    group->column = plan.name;
-    group->value_type = std::make_shared<ColumnType>(plan.type->children[0]);
-    group->unified = std::make_shared<Dictionary>();
-    for (size_t i = 0; i < specs.size(); ++i) {
-        const ColumnType& found = *spec.dictionaries[static_cast<size_t>(specs[i])].value_type;
-        if (found.layout != group->value_type->layout || found.byte_width != group->value_type->byte_width) {
-            throw Error(ErrorCode::kInvalidArgument,
-                        "column '" + plan.name + "' has dictionaries of different value types; give its files one type",
-                        {{"column", plan.name}});
+// The files of all batches and dictionaries, open; which dictionaries there are.
+std::unique_ptr<SourceParts> open_parts(SourceSpec& spec) {
+    auto parts = std::make_unique<SourceParts>();
+    for (const DictionarySpec& dictionary : spec.dictionaries) {
+        parts->values.push_back({dictionary.value_type, nullptr, nullptr, 0, nullptr});
+    }
+    add_provider(spec.files, spec, *parts);
+    if (spec.files != nullptr) {
+        parts->own = 0;
+        parts->places = &spec.files->records;
+        parts->first_file = parts->providers[0].first_file;
+    }
+    for (const DictionaryLink& link : spec.links) {
+        for (const DictionaryLink::Part& part : link.parts) add_provider(part.files, spec, *parts);
+    }
+    parts->files = std::make_shared<FileTable>(spec.paths, spec.stamps);
+    return parts;
+}
+
+void check_links(const SourceSpec& spec, const SchemaCounts& counts) {
+    for (const DictionaryLink& link : spec.links) {
+        SPILLWAY_CHECK(link.node >= 0 && link.node < counts.dictionaries);
+        for (const DictionaryLink::Part& part : link.parts) {
+            SPILLWAY_CHECK(part.files == nullptr || (part.node >= 0 && part.node < part.files->dictionary_nodes));
+            for (const int32_t index : part.dictionaries) {
+                SPILLWAY_CHECK(index >= 0 && static_cast<size_t>(index) < spec.dictionaries.size());
+            }
         }
-        group->remap_of_spec[specs[i]] = i;
     }
-    group->specs = std::move(specs);
-    return group;
-}
-
-// Finds or makes the group of every dictionary node under `plan`, and shows it in the types handed out.
-void assign_groups(const SourceSpec& spec, SourceParts& parts, NodePlan& plan, ColumnType& shown) {
-    if (plan.type->layout != Layout::kDictionary) {
-        for (size_t k = 0; k < plan.children.size(); ++k) {
-            assign_groups(spec, parts, plan.children[k], shown.children[k]);
-        }
-        return;
-    }
-    if (has_dictionary(plan.type->children[0])) {
-        throw Error(ErrorCode::kUnsupportedType,
-                    "column '" + plan.name +
-                        "' is a dictionary whose values are dictionary-encoded again; decode the " +
-                        "inner dictionary when writing the file",
-                    {{"column", plan.name}});
-    }
-    std::vector<int32_t> specs = specs_of_node(spec, plan);
-    auto& groups = parts.groups;
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::unique_ptr<DictionaryGroup>& group) {
-        return !specs.empty() && group->specs == specs;
-    });
-    plan.group = static_cast<int32_t>(same - groups.begin());
-    if (same == groups.end()) groups.push_back(make_group(spec, plan, std::move(specs)));
-    const DictionaryGroup& group = *groups[static_cast<size_t>(plan.group)];
-    shown.byte_width = sizeof(int32_t);
-    shown.order = Order::kSigned;
-    shown.children[0] = *materialized_type(group.value_type);
-    shown.dictionary = group.unified;
 }
 
 void name_dictionaries(const SourceParts& parts, const NodePlan& plan, std::vector<std::string>& names) {
     if (plan.group >= 0) {
-        for (const int32_t spec : parts.groups[static_cast<size_t>(plan.group)]->specs) {
-            auto& name = names[static_cast<size_t>(spec)];
+        for (const auto& [source, remap] : parts.groups[static_cast<size_t>(plan.group)]->remaps) {
+            auto& name = names[static_cast<size_t>(source)];
             if (name.empty()) name = plan.name + " (dictionary values)";
         }
     }
@@ -88,11 +65,18 @@ void name_dictionaries(const SourceParts& parts, const NodePlan& plan, std::vect
 
 }  // namespace
 
-Source::Source(SourceSpec spec) : Source(std::move(spec), nullptr) {}
+Source::Source(SourceSpec spec) : spec_(std::move(spec)), parts_(open_parts(spec_)) {
+    open();
+}
 
-Source::Source(SourceSpec spec, std::shared_ptr<FileTable> files)
-    : spec_(std::move(spec)), parts_(std::make_unique<SourceParts>()) {
-    parts_->files = files ? std::move(files) : std::make_shared<FileTable>(spec_.paths, spec_.stamps);
+Source::Source(SourceSpec spec, std::unique_ptr<SourceParts> parts)
+    : spec_(std::move(spec)), parts_(std::move(parts)) {
+    open();
+}
+
+Source::~Source() = default;
+
+void Source::open() {
     std::vector<std::shared_ptr<ColumnType>> shown;
     shown.reserve(spec_.columns.size());
     parts_->plans.reserve(spec_.columns.size());
@@ -100,30 +84,30 @@ Source::Source(SourceSpec spec, std::shared_ptr<FileTable> files)
         shown.push_back(std::make_shared<ColumnType>(*column));
         parts_->plans.push_back(plan_column(*column, *shown.back(), parts_->counts));
     }
+    if (parts_->own >= 0) SPILLWAY_CHECK(spec_.files->dictionary_nodes == parts_->counts.dictionaries);
+    check_links(spec_, parts_->counts);
     check_batches();
     for (size_t i = 0; i < shown.size(); ++i) assign_groups(spec_, *parts_, parts_->plans[i], *shown[i]);
     columns_.assign(shown.begin(), shown.end());
-    open_dictionaries();
+    open_values();
 }
 
-Source::~Source() = default;
-
 void Source::check_batches() {
-    const SchemaCounts& counts = parts_->counts;
-    first_rows_.reserve(spec_.batches.size());
     std::vector<int64_t> batches_of_file(static_cast<size_t>(parts_->files->count()) + 1, 0);  // 0: memory
-    if (counts.variadics > 0) parts_->variadic_starts.reserve(spec_.batches.size());
-    for (int64_t b = 0; b < batch_count(); ++b) {
-        const BatchLayout& batch = spec_.batches[static_cast<size_t>(b)];
+    std::vector<int64_t> starts;
+    first_rows_.reserve(spec_.batches.size() + 1);
+    for (const BatchLayout& batch : spec_.batches) {
         SPILLWAY_CHECK(batch.file >= -1 && batch.file < parts_->files->count());
         parts_->numbers.push_back(batches_of_file[static_cast<size_t>(batch.file + 1)]++);
-        if (counts.variadics > 0) {
-            std::vector<int64_t> starts{0};
-            for (const int32_t count : batch.variadic_counts) starts.push_back(starts.back() + std::max(count, 0));
-            parts_->variadic_starts.push_back(std::move(starts));
+        find_variadic_starts(batch, starts);
+        const BatchPosition position{&batch, parts_->numbers.back(), parts_->files.get(), starts.data(), nullptr};
+        check_batch(parts_->plans, parts_->counts, position);
+        if (batch.dictionaries.size() != static_cast<size_t>(parts_->counts.dictionaries)) {
+            throw corrupt_batch(position, kAllColumns,
+                                "together have " + std::to_string(batch.dictionaries.size()) +
+                                    " dictionary columns instead of the " +
+                                    std::to_string(parts_->counts.dictionaries) + " of the schema");
         }
-        const BatchPosition position = parts_->position(spec_, b);
-        check_batch(parts_->plans, counts, position);
         for (const int32_t used : batch.dictionaries) {
             if (used < static_cast<int32_t>(spec_.dictionaries.size())) continue;
             throw corrupt_batch(position, kAllColumns, "use a dictionary that is not there");
@@ -134,22 +118,49 @@ void Source::check_batches() {
         constexpr int64_t kRowsMax = int64_t{1} << 53;
         if (rows_ > kRowsMax) throw corrupt_batch(position, kAllColumns, "bring the relation to more than 2^53 rows");
     }
+    first_rows_.push_back(rows_);
+    if (parts_->places != nullptr) {
+        SPILLWAY_CHECK(!__builtin_add_overflow(rows_, parts_->places->rows(), &rows_));
+    }
 }
 
 // The dictionary batches are record batches of one column: they are checked and read as sources of their own.
-void Source::open_dictionaries() {
-    std::vector<std::string> names(spec_.dictionaries.size());
+void Source::open_values() {
+    std::vector<std::string> names(parts_->values.size());
     for (const NodePlan& plan : parts_->plans) name_dictionaries(*parts_, plan, names);
     for (size_t i = 0; i < names.size(); ++i) {
-        DictionarySpec& dictionary = spec_.dictionaries[i];
-        auto values = std::make_shared<ColumnType>(*dictionary.value_type);
-        values->name = names[i].empty() ? "dictionary " + std::to_string(i) : names[i];
-        values->nullable = true;
+        DictionaryValues& values = parts_->values[i];
+        auto type = std::make_shared<ColumnType>(*values.type);
+        type->name = names[i].empty() ? "dictionary " + std::to_string(i) : names[i];
+        type->nullable = true;
         SourceSpec spec;
-        spec.columns.push_back(std::move(values));
-        spec.batches = std::move(dictionary.batches);
-        parts_->dictionary_sources.push_back(std::unique_ptr<Source>(new Source(std::move(spec), parts_->files)));
+        spec.columns.push_back(std::move(type));
+        auto parts = std::make_unique<SourceParts>();
+        parts->files = parts_->files;
+        parts->places = values.places;
+        parts->first_file = values.first_file;
+        if (values.places == nullptr) spec.batches = std::move(spec_.dictionaries[i].batches);
+        values.source = std::unique_ptr<Source>(new Source(std::move(spec), std::move(parts)));
     }
+    for (const auto& group : parts_->groups) group->order = {};
+}
+
+int64_t Source::batch_count() const {
+    const auto known = static_cast<int64_t>(spec_.batches.size());
+    return parts_->places == nullptr ? known : known + parts_->places->count();
+}
+
+int64_t Source::first_row(int64_t batch) const {
+    const auto known = static_cast<int64_t>(spec_.batches.size());
+    if (batch < known) return first_rows_[static_cast<size_t>(batch)];
+    return first_rows_.back() + (parts_->places == nullptr ? 0 : parts_->places->first_row(batch - known));
+}
+
+int64_t Source::batch_rows(int64_t batch) const {
+    const auto known = static_cast<int64_t>(spec_.batches.size());
+    if (batch < known) return spec_.batches[static_cast<size_t>(batch)].rows;
+    const BatchPlaces& places = *parts_->places;
+    return places.first_row(batch - known + 1) - places.first_row(batch - known);
 }
 
 std::shared_ptr<const Dictionary> Source::dictionary(const std::vector<int32_t>& path) const {

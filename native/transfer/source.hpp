@@ -41,21 +41,41 @@ struct DictionarySpec {
     std::vector<BatchLayout> batches;  // in order; later ones are deltas appended to the earlier
 };
 
+struct FileBatches;  // file_batches.hpp
+
+// Dictionaries that a dictionary node goes through before any other, in this order: sources whose nodes share a list
+// give equal values equal indices.
+struct DictionaryLink {
+    // Those that a dictionary node of `files` meets, in the order of its batches; without files those of the SourceSpec.
+    struct Part {
+        std::shared_ptr<const FileBatches> files;
+        int32_t node = 0;
+        std::vector<int32_t> dictionaries;
+    };
+    int32_t node = 0;  // in pre-order over the columns
+    std::vector<Part> parts;
+};
+
 struct SourceSpec {
     std::vector<TypePtr> columns;
+    // Batches whose layout is known: those in memory, and those of `paths`.
     std::vector<std::string> paths;
     std::vector<std::string> stamps;  // which files the layout is of (FileTable::stamp); empty: whichever are there
     std::vector<BatchLayout> batches;
     std::vector<DictionarySpec> dictionaries;
-    std::shared_ptr<void> owner;  // keeps memory batches alive (JS references)
+    // Batches of files that follow, whose layouts are read when a reader turns to them. May be nullptr.
+    std::shared_ptr<const FileBatches> files;
+    std::vector<DictionaryLink> links;
 };
 
+class BatchPlaces;
 class FileTable;
 struct SourceParts;
 
 // A relation that can be read any number of times, from any number of workers. Opens files at construction and checks
 // that they are those of the layout (kFileChanged), that every buffer lies inside its file (kFileTruncated) and is long
-// enough for its rows (kFileCorrupt).
+// enough for its rows (kFileCorrupt). Batches of SourceSpec::files were checked when these were opened, and are again
+// when they are read.
 class Source {
   public:
     explicit Source(SourceSpec spec);
@@ -65,9 +85,9 @@ class Source {
     // load_dictionaries and must not be looked at before.
     const std::vector<TypePtr>& columns() const { return columns_; }
     int64_t rows() const { return rows_; }
-    int64_t batch_count() const { return static_cast<int64_t>(spec_.batches.size()); }
-    int64_t batch_rows(int64_t batch) const { return spec_.batches[batch].rows; }
-    int64_t first_row(int64_t batch) const { return first_rows_[batch]; }  // row number of the batch's row 0
+    int64_t batch_count() const;
+    int64_t batch_rows(int64_t batch) const;
+    int64_t first_row(int64_t batch) const;  // row number of the batch's row 0
 
     // Reads and unifies the dictionaries of these columns (nested ones too) once; later calls return at once. The
     // memory stays reserved in `budget` while the Source lives. Thread-safe.
@@ -77,15 +97,26 @@ class Source {
 
   private:
     friend class SourceReader;
-    Source(SourceSpec spec, std::shared_ptr<FileTable> files);
+    Source(SourceSpec spec, std::unique_ptr<SourceParts> parts);
+    void open();
     void check_batches();
-    void open_dictionaries();
+    void open_values();
     SourceSpec spec_;
     std::vector<TypePtr> columns_;
-    std::vector<int64_t> first_rows_;
+    std::vector<int64_t> first_rows_;  // of spec_.batches, and of what follows
     int64_t rows_ = 0;
     std::unique_ptr<SourceParts> parts_;  // files, positions of each node, dictionary remap tables
 };
+
+// The last batch that begins at or before this row: the one that has it, if the row exists.
+inline int64_t batch_of(const Source& source, int64_t row) {
+    int64_t low = 0;
+    for (int64_t high = source.batch_count(); high - low > 1;) {
+        const int64_t middle = low + (high - low) / 2;
+        (source.first_row(middle) <= row ? low : high) = middle;
+    }
+    return low;
+}
 
 // What readers do with those buffers of memory batches that say where values are: offsets, views, dictionary indices,
 // type ids and validity.
@@ -127,18 +158,25 @@ struct Morsel {
     int64_t batch = 0;
     int64_t row = 0;  // inside the batch
     int64_t rows = 0;
+    int64_t share_end = 0;  // MorselQueue: pieces that begin before this row of the source are the same worker's
 };
 
-// Hands out the rows of a source in pieces of at most morsel_rows, each once, in order of the rows. Thread-safe.
+// Hands out the rows of a source in pieces of at most morsel_rows of one batch, each once. Thread-safe. Workers take
+// them in shares: those that begin within the same morsel_rows rows of the source, so that small batches, which lie
+// one behind the other in their file, go to the same worker.
 class MorselQueue {
   public:
     MorselQueue(const Source& source, int64_t morsel_rows);
+    // morsel: the last one that this worker was handed, or a new one.
     bool next(Morsel& morsel);
 
   private:
+    bool first_of_share(int64_t share, Morsel& morsel) const;
+    bool take_batch(int64_t batch, Morsel& morsel) const;
+
     const Source& source_;
     const int64_t morsel_rows_;
-    std::vector<int64_t> first_morsels_;  // prefix sum of morsels per batch
+    const int64_t shares_;
     std::atomic<int64_t> next_{0};
 };
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/checked_size.hpp"
+#include "transfer/batch_cursor.hpp"
 #include "transfer/slice_reader.hpp"
 #include "transfer/source.hpp"
 
@@ -21,9 +22,21 @@ struct SourceReader::State {
         const NodePlan* plan;
         NodeScratch scratch;
     };
-    State(const SourceSpec& source, const SourceParts& source_parts, MemoryBudget& budget, JobControl& job,
-          MemoryStructure structure)
-        : spec(source), parts(source_parts), control(job), slices(source_parts, budget, structure) {}
+    State(const Source& of, const SourceSpec& spec, const SourceParts& source_parts, MemoryBudget& budget,
+          JobControl& job, MemoryStructure structure)
+        : source(of),
+          parts(source_parts),
+          control(job),
+          cursor(spec, source_parts, budget),
+          slices(source_parts, cursor, budget, structure) {}
+
+    // The batch, which must have these rows.
+    const BatchPosition& at(int64_t batch, int64_t row, int64_t rows) {
+        SPILLWAY_CHECK(batch >= 0 && batch < source.batch_count());
+        const int64_t batch_rows = source.batch_rows(batch);
+        SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
+        return cursor.at(batch);
+    }
 
     uint64_t bytes(const BatchPosition& batch, int64_t row, int64_t rows) {
         uint64_t total = 0;
@@ -33,9 +46,10 @@ struct SourceReader::State {
         return total;
     }
 
-    const SourceSpec& spec;
+    const Source& source;
     const SourceParts& parts;
     JobControl& control;
+    BatchCursor cursor;
     SliceReader slices;
     std::vector<Column> columns;
     std::vector<ColumnView> views;
@@ -44,7 +58,7 @@ struct SourceReader::State {
 
 SourceReader::SourceReader(const Source& source, std::vector<int32_t> columns, MemoryBudget& budget,
                            JobControl& control, MemoryStructure structure)
-    : state_(std::make_unique<State>(source.spec_, *source.parts_, budget, control, structure)) {
+    : state_(std::make_unique<State>(source, source.spec_, *source.parts_, budget, control, structure)) {
     for (const int32_t column : columns) {
         SPILLWAY_CHECK(column >= 0 && static_cast<size_t>(column) < state_->parts.plans.size());
         const NodePlan& plan = state_->parts.plans[static_cast<size_t>(column)];
@@ -60,10 +74,7 @@ SourceReader::~SourceReader() = default;
 
 const std::vector<ColumnView>& SourceReader::read(int64_t batch, int64_t row, int64_t rows) {
     State& state = *state_;
-    SPILLWAY_CHECK(batch >= 0 && batch < static_cast<int64_t>(state.spec.batches.size()));
-    const int64_t batch_rows = state.spec.batches[static_cast<size_t>(batch)].rows;
-    SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
-    const BatchPosition position = state.parts.position(state.spec, batch);
+    const BatchPosition& position = state.at(batch, row, rows);
     for (size_t i = 0; i < state.columns.size(); ++i) {
         const NodePlan& plan = *state.columns[i].plan;
         ColumnView& view = state.views[i];
@@ -80,9 +91,6 @@ const std::vector<ColumnView>& SourceReader::read(int64_t batch, int64_t row, in
 
 int64_t SourceReader::rows_within(int64_t batch, int64_t row, int64_t rows, uint64_t max_bytes) {
     State& state = *state_;
-    SPILLWAY_CHECK(batch >= 0 && batch < static_cast<int64_t>(state.spec.batches.size()));
-    const int64_t batch_rows = state.spec.batches[static_cast<size_t>(batch)].rows;
-    SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
     if (rows <= 1) return rows;
     if (state.row_bits >= 0) {
         if (state.row_bits == 0) return rows;
@@ -90,7 +98,7 @@ int64_t SourceReader::rows_within(int64_t batch, int64_t row, int64_t rows, uint
         if (within >= static_cast<uint64_t>(rows)) return rows;
         return std::max<int64_t>(1, static_cast<int64_t>(within));
     }
-    const BatchPosition position = state.parts.position(state.spec, batch);
+    const BatchPosition& position = state.at(batch, row, rows);
     int64_t fits = rows;
     if (state.bytes(position, row, rows) > max_bytes) {
         fits = 1;  // by halving: bytes() never decreases with more rows
@@ -106,10 +114,7 @@ int64_t SourceReader::rows_within(int64_t batch, int64_t row, int64_t rows, uint
 uint64_t SourceReader::value_bytes(size_t column, int64_t batch, int64_t row, int64_t rows) {
     State& state = *state_;
     SPILLWAY_CHECK(column < state.columns.size());
-    SPILLWAY_CHECK(batch >= 0 && batch < static_cast<int64_t>(state.spec.batches.size()));
-    const int64_t batch_rows = state.spec.batches[static_cast<size_t>(batch)].rows;
-    SPILLWAY_CHECK(row >= 0 && rows >= 0 && row <= batch_rows && rows <= batch_rows - row);
-    const BatchPosition position = state.parts.position(state.spec, batch);
+    const BatchPosition& position = state.at(batch, row, rows);
     State::Column& found = state.columns[column];
     const uint64_t bytes = state.slices.value_bytes({*found.plan, position, row, rows}, found.scratch);
     state.slices.take_bytes_read();  // a look ahead, not input

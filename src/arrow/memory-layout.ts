@@ -79,10 +79,8 @@ class MemoryBatch {
 
     public finish(rows: number): BatchLayout {
         return {
-            file: -1,
             rows,
             nodes: Float64Array.from(this.#nodes),
-            buffers: new Float64Array(0),
             memory: this.#buffers,
             variadicCounts: this.#variadicCounts,
             dictionaries: this.#dictionaries
@@ -235,7 +233,7 @@ export function memoryLayout(
         });
         return layout.finish(batch.numRows);
     });
-    return { columns: [...columns], paths: [], stamps: [], batches: layouts, dictionaries: dictionaries.layouts };
+    return { columns: [...columns], batches: layouts, dictionaries: dictionaries.layouts, files: null, links: [] };
 }
 
 interface Batches {

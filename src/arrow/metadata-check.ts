@@ -2,8 +2,7 @@
 import { DamagedMetadata, FlatbufferChecker } from "./flatbuffer-check.js";
 
 // Field numbers of format/Schema.fbs, Message.fbs and File.fbs of the Arrow specification.
-const messageHeader = { schema: 1, dictionaryBatch: 2, recordBatch: 3 } as const;
-const structBytes = 16; // FieldNode and Buffer: two int64 each
+const schemaHeader = 1;
 const blockBytes = 24; // Block: int64, int32 with padding, int64
 const unionTypeId = 14;
 // Types that Arrow JS does not know, with the way out.
@@ -88,32 +87,14 @@ class MetadataChecker extends FlatbufferChecker {
         this.tables(metadata, 0, this.#keyValue);
     }
 
-    public recordBatch(position: number): void {
-        const { fields } = this.table(position, 5);
-        const [, nodes = 0, buffers = 0, compression = 0, variadicCounts = 0] = fields;
-        this.vector(nodes, structBytes);
-        this.vector(buffers, structBytes);
-        if (compression !== 0) this.table(this.reference(compression), 2);
-        this.vector(variadicCounts, 8);
-    }
-
-    public dictionaryBatch(position: number): void {
-        const { fields } = this.table(position, 3);
-        const data = fields[1] ?? 0;
-        if (data === 0) throw new DamagedMetadata("a dictionary batch has no data");
-        this.recordBatch(this.reference(data));
-    }
-
-    public message(): void {
+    public schemaMessage(): void {
         const { fields } = this.table(this.root(), 5);
         const [, headerType = 0, header = 0, , metadata = 0] = fields;
         if (header === 0) throw new DamagedMetadata("a message has no header");
         const position = this.reference(header);
         const type = headerType === 0 ? 0 : this.int8(headerType);
-        if (type === messageHeader.schema) this.schema(position);
-        else if (type === messageHeader.recordBatch) this.recordBatch(position);
-        else if (type === messageHeader.dictionaryBatch) this.dictionaryBatch(position);
-        else throw new DamagedMetadata(`message type ${type} is not part of a table`);
+        if (type !== schemaHeader) throw new DamagedMetadata("it has no schema: its first message is another one");
+        this.schema(position);
         this.tables(metadata, 0, this.#keyValue);
     }
 
@@ -128,10 +109,10 @@ class MetadataChecker extends FlatbufferChecker {
     }
 }
 
-/** Throws DamagedMetadata or UnreadType unless Arrow JS can decode this message safely. */
-export function checkMessage(bytes: Uint8Array): SchemaFacts {
+/** Throws DamagedMetadata or UnreadType unless this message is a schema that Arrow JS can decode safely. */
+export function checkSchemaMessage(bytes: Uint8Array): SchemaFacts {
     const checker = new MetadataChecker(bytes);
-    checker.message();
+    checker.schemaMessage();
     return checker.facts;
 }
 

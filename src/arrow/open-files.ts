@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Field } from "apache-arrow";
-import { Schema, type DataType } from "apache-arrow";
+import { DataType, Schema } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
 import { checkPath, invalidArgument, readArgument } from "../model/arguments.js";
-import type { SourceLayout } from "../model/column-type.js";
+import type { ColumnType, SourceLayout } from "../model/column-type.js";
+import type { FileToScan } from "../model/file-batches.js";
 import { columnTypeOf } from "./column-type-of.js";
-import { fileLayout, type FileLayout } from "./file-layout.js";
-import { corruptFile, readContents, type FileReader } from "./ipc-messages.js";
+import { corruptFile, readSchema, type FileReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";
-import { narrowNullability, sourceFacts, type SourceFacts } from "./source-facts.js";
+import { fileFacts, withNullability, type SourceFacts } from "./source-facts.js";
 import { typeText } from "./type-text.js";
 import { withNames } from "./with-names.js";
 
-/** A relation in files: where each buffer of each batch lies. */
+/** A relation in files. */
 export interface OpenedFiles {
     paths: readonly string[];
     schema: Schema;
     layout: SourceLayout;
     facts: SourceFacts;
+    /** Of the budget, as long as the relation is there. */
+    heldBytes: number;
 }
 
 /** One path or several, as strings. */
@@ -47,17 +49,35 @@ function fileError(path: string, error: unknown): SpillwayError {
     return corruptFile(path, error instanceof Error ? error.message : String(error), error);
 }
 
-async function openFile(path: string, file: number, firstDictionary: number, reader: FileReader): Promise<FileLayout> {
+/** Ids of the dictionary nodes of fields, in pre-order. */
+function dictionaryIds(fields: readonly Field[]): number[] {
+    return fields.flatMap((field) => {
+        const type = field.type as DataType;
+        return DataType.isDictionary(type) ? [type.id] : dictionaryIds(type.children ?? []);
+    });
+}
+
+interface OpenedSchema {
+    schema: Schema;
+    columns: ColumnType[];
+    file: FileToScan;
+}
+
+async function openSchema(path: string, reader: FileReader): Promise<OpenedSchema> {
     try {
-        const contents = await readContents(reader, path);
-        if (contents.facts.bigEndian) {
+        const { schema: found, facts, format, stamp, begin } = await readSchema(reader, path);
+        if (facts.bigEndian) {
             throw new SpillwayError(
                 "UNSUPPORTED_TYPE",
                 `'${path}' holds big-endian data, which cannot be read; rewrite it on a little-endian machine`,
                 { path }
             );
         }
-        return fileLayout(contents, path, file, firstDictionary);
+        const schema = withNames(found);
+        const columns = schema.fields.map((field) => columnTypeOf(field));
+        const { hasUnion } = facts;
+        const file = { path, stamp, format, begin, hasUnion, dictionaryIds: dictionaryIds(schema.fields) };
+        return { schema, columns, file };
     } catch (error) {
         throw fileError(path, error);
     }
@@ -113,11 +133,9 @@ function mergeSchemas(schemas: readonly Schema[]): Schema {
 /** Opens one or several Arrow IPC files as one relation: footers and message headers are read, rows are not. */
 export async function openArrowFiles(path: unknown, reader: FileReader): Promise<OpenedFiles> {
     const paths = checkPaths(path);
-    const files: FileLayout[] = [];
-    let dictionaries = 0;
-    for (const [index, name] of paths.entries()) {
-        const file = await openFile(name, index, dictionaries, reader);
-        dictionaries += file.dictionaries.length;
+    const files: OpenedSchema[] = [];
+    for (const name of paths) {
+        const file = await openSchema(name, reader);
         const first = files[0];
         const difference = first === undefined ? undefined : schemaDifference(first.schema, file.schema);
         if (difference !== undefined) {
@@ -131,13 +149,14 @@ export async function openArrowFiles(path: unknown, reader: FileReader): Promise
     }
     const schema = mergeSchemas(files.map((file) => file.schema));
     requireUniqueColumns(schema, `'${paths[0]}'`);
+    const columns = files[0]?.columns ?? [];
+    const opened = await reader.batches({ columns, files: files.map(({ file }) => file) });
     const layout: SourceLayout = {
-        columns: files[0]?.columns ?? [],
-        paths,
-        stamps: files.map((file) => file.stamp),
-        batches: files.flatMap((file) => file.batches),
-        dictionaries: files.flatMap((file) => file.dictionaries)
+        columns: withNullability(columns, opened.nodeHasNulls),
+        batches: [],
+        dictionaries: [],
+        files: opened.batches,
+        links: []
     };
-    layout.columns = narrowNullability(layout);
-    return { paths, schema, layout, facts: sourceFacts(layout) };
+    return { paths, schema, layout, facts: fileFacts(opened), heldBytes: opened.heldBytes };
 }

@@ -14,15 +14,13 @@ interface Entry {
 
 /** What all relations that are kept may take together: those of about 200 small files. No budget counts it. */
 const bytesMax = 16 * 1024 * 1024;
-const batchBytes = 1024; // measured: objects of a batch of two columns
+// Native objects of a file (its path, its dictionaries) and what the budget does not count of its batches.
+const fileBytes = 8 * 1024;
 
-/** The first and last bytes of the files (64 KiB of each), and where the buffers of their batches lie. */
-function entryBytes(opened: OpenedFiles, ends: ReadonlyMap<string, FileEnds>): number {
+/** The first and last bytes of the files (64 KiB of each). */
+function entryBytes(ends: ReadonlyMap<string, FileEnds>): number {
     let bytes = 0;
-    for (const [path, { head, tail }] of ends) bytes += path.length + head.byteLength + tail.byteLength;
-    const { batches, dictionaries } = opened.layout;
-    const all = [...batches, ...dictionaries.flatMap((dictionary) => dictionary.batches)];
-    for (const { nodes, buffers } of all) bytes += batchBytes + nodes.byteLength + buffers.byteLength;
+    for (const [path, { head, tail }] of ends) bytes += fileBytes + path.length + head.byteLength + tail.byteLength;
     return bytes;
 }
 
@@ -48,11 +46,12 @@ function isUnchanged(before: FileEnds | undefined, now: FileEnds): boolean {
 export class OpenedFilesCache {
     readonly #entries = new Map<string, Entry>(); // the last used one is the last
     #bytes = 0;
+    #heldBytes = 0;
 
     public constructor(
         private readonly reader: FileReader,
-        /** Rejects when a buffer does not lie inside its file; what it rejects is not kept. */
-        private readonly check: (opened: OpenedFiles) => Promise<void>
+        /** Of the budget, what relations may hold only because they are kept here: no query has it. */
+        private readonly heldBytesMax: number
     ) {}
 
     /** As {@link openArrowFiles}. */
@@ -72,14 +71,20 @@ export class OpenedFilesCache {
                 ends.set(name, found);
                 return found;
             },
-            ranges: async (...wanted) => await this.reader.ranges(...wanted)
+            ranges: async (...wanted) => await this.reader.ranges(...wanted),
+            footer: async (name) => await this.reader.footer(name),
+            batches: async (spec) => await this.reader.batches(spec)
         };
         const opened = await openArrowFiles(paths, reader);
-        await this.check(opened);
         // What nobody can tell to be unchanged next time is not worth its memory.
         const tells = [...ends.values()].every(({ identity }) => identity !== null);
-        if (tells) this.#keep(key, { opened, ends, bytes: entryBytes(opened, ends) });
+        if (tells) this.#keep(key, { opened, ends, bytes: entryBytes(ends) });
         return withOwnSchema(opened);
+    }
+
+    /** Relations that nobody uses any more can be collected then. */
+    public forgetAll(): void {
+        for (const key of [...this.#entries.keys()]) this.#forget(key);
     }
 
     /** Puts what it reads into `ends`. A file that cannot be read has changed: whoever opens it says what is wrong. */
@@ -95,17 +100,21 @@ export class OpenedFilesCache {
 
     #keep(key: string, entry: Entry): void {
         this.#forget(key);
-        if (entry.bytes > bytesMax) return;
+        if (entry.bytes > bytesMax || entry.opened.heldBytes > this.heldBytesMax) return;
         this.#entries.set(key, entry);
         this.#bytes += entry.bytes;
+        this.#heldBytes += entry.opened.heldBytes;
         for (const oldest of this.#entries.keys()) {
-            if (this.#bytes <= bytesMax) return;
+            if (this.#bytes <= bytesMax && this.#heldBytes <= this.heldBytesMax) return;
             this.#forget(oldest);
         }
     }
 
     #forget(key: string): void {
-        this.#bytes -= this.#entries.get(key)?.bytes ?? 0;
+        const entry = this.#entries.get(key);
+        if (entry === undefined) return;
+        this.#bytes -= entry.bytes;
+        this.#heldBytes -= entry.opened.heldBytes;
         this.#entries.delete(key);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
+import type { OpenedFileBatches } from "../model/file-batches.js";
 import { checkedSum } from "../model/sizes.js";
 import { bufferCount, visitNodes } from "./column-type-of.js";
 
@@ -13,16 +14,24 @@ export interface SourceFacts {
     largestBatchRows: number;
 }
 
+/** Of a relation of files. */
+export function fileFacts(opened: OpenedFileBatches): SourceFacts {
+    const { rows, largestBatchRows } = opened;
+    return {
+        rows,
+        columnBytes: Array.from(opened.columnBytes),
+        dictionaryBytes: Array.from(opened.dictionaryBytes),
+        dictionaryRows: Array.from(opened.dictionaryRows),
+        largestBatchRows
+    };
+}
+
 function bufferBytes(batch: BatchLayout, index: number): number {
-    if (batch.memory !== null) return batch.memory[index]?.byteLength ?? 0;
-    return batch.buffers[index * 2 + 1] ?? 0;
+    return batch.memory[index]?.byteLength ?? 0;
 }
 
 function bufferTotal(batch: BatchLayout): number {
-    let bytes = 0;
-    const count = batch.memory === null ? batch.buffers.length / 2 : batch.memory.length;
-    for (let i = 0; i < count; i++) bytes += bufferBytes(batch, i);
-    return bytes;
+    return batch.memory.reduce((bytes, buffer) => bytes + (buffer?.byteLength ?? 0), 0);
 }
 
 function dictionaryTotal(dictionary: DictionaryLayout | undefined): number {
@@ -33,7 +42,7 @@ function dictionaryRows(dictionary: DictionaryLayout | undefined): number {
     return dictionary?.batches.reduce((sum, batch) => sum + batch.rows, 0) ?? 0;
 }
 
-/** Bytes per column and the largest batch. A slice of a big table in memory counts what its views cover. */
+/** Bytes per column and the largest batch of batches in memory. A slice of a big table in memory counts what its views cover. */
 export function sourceFacts(layout: SourceLayout): SourceFacts {
     const facts: SourceFacts = {
         rows: 0,
@@ -72,9 +81,20 @@ function dictionaryHasNulls(dictionary: DictionaryLayout | undefined): boolean {
     return dictionary?.batches.some((batch) => (batch.nodes[1] ?? 0) !== 0) ?? false;
 }
 
+/** The columns with `nullable` true only for nodes (in pre-order) that have NULLs. */
+export function withNullability(columns: readonly ColumnType[], hasNulls: ArrayLike<number | boolean>): ColumnType[] {
+    let node = 0;
+    const narrow = (type: ColumnType): ColumnType => {
+        const nullable = Boolean(hasNulls[node++]);
+        if (type.layout === "dictionary") return { ...type, nullable };
+        return { ...type, nullable, children: type.children.map(narrow) };
+    };
+    return columns.map(narrow);
+}
+
 /**
- * The columns with `nullable` true only where some batch holds a NULL: rows are then narrower and NULL checks vanish.
- * A NULL inside a dictionary makes rows NULL too.
+ * The columns of batches in memory with `nullable` true only where some batch holds a NULL: rows are then narrower and
+ * NULL checks vanish. A NULL inside a dictionary makes rows NULL too.
  */
 export function narrowNullability(layout: SourceLayout): ColumnType[] {
     let nodeCount = 0;
@@ -92,11 +112,5 @@ export function narrowNullability(layout: SourceLayout): ColumnType[] {
             node++;
         });
     }
-    let node = 0;
-    const narrow = (type: ColumnType): ColumnType => {
-        const nullable = hasNulls[node++] ?? false;
-        if (type.layout === "dictionary") return { ...type, nullable };
-        return { ...type, nullable, children: type.children.map(narrow) };
-    };
-    return layout.columns.map(narrow);
+    return withNullability(layout.columns, hasNulls);
 }

@@ -66,17 +66,13 @@ export function isVariable(type: ColumnType): boolean {
     return type.layout === "binary" || type.layout === "view" || isNested(type);
 }
 
-/** One record or dictionary batch in IPC pre-order; mirrors BatchLayout in native/transfer/source.hpp. */
+/** One record or dictionary batch in memory, in IPC pre-order; mirrors BatchLayout in native/transfer/source.hpp. */
 export interface BatchLayout {
-    /** Index into `paths`, or -1 for memory. */
-    file: number;
     rows: number;
     /** Triples: length, nullCount, bitOffset. */
     nodes: Float64Array;
-    /** File: pairs of absolute offset, length in bytes. Memory: empty, see `memory`. */
-    buffers: Float64Array;
-    /** Memory: one view per buffer (null = absent); kept referenced by the source. */
-    memory: (Uint8Array | null)[] | null;
+    /** One view per buffer (null = absent); kept referenced by the source. */
+    memory: (Uint8Array | null)[];
     variadicCounts: number[];
     /** Per dictionary node in pre-order: index into `dictionaries`. */
     dictionaries: number[];
@@ -88,12 +84,35 @@ export interface DictionaryLayout {
     batches: BatchLayout[];
 }
 
+declare const brand: unique symbol;
+/** Where the batches of a relation of files lie; native code has it, since there may be millions. */
+export interface FileBatches {
+    readonly [brand]: "FileBatches";
+}
+
+/** Dictionaries that a dictionary node goes through before those of its own batches; mirrors DictionaryLink. */
+export interface DictionaryLink {
+    /** In pre-order over the columns, among dictionary nodes. */
+    node: number;
+    parts: DictionaryLinkPart[];
+}
+
+export interface DictionaryLinkPart {
+    /** The dictionaries that a dictionary node of these meets ... */
+    files: FileBatches | null;
+    node: number;
+    /** ... and some of the layout's own. */
+    dictionaries: number[];
+}
+
 /** Everything the engine needs to read a relation. */
 export interface SourceLayout {
     columns: ColumnType[];
-    paths: string[];
-    /** Of each path: which file the layout is of (see FileEnds). The engine reads no other. */
-    stamps: string[];
+    /** In memory. */
     batches: BatchLayout[];
+    /** Of batches in memory. */
     dictionaries: DictionaryLayout[];
+    /** Batches that follow. */
+    files: FileBatches | null;
+    links: DictionaryLink[];
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineInfo } from "../machine/machine.js";
-import type { BatchLayout, ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
+import type { BatchLayout, ColumnType, FileBatches, KeySpec, SourceLayout } from "../model/column-type.js";
+import type { FileBatchesSpec, OpenedFileBatches } from "../model/file-batches.js";
 import type { FileEnds } from "../model/file-ends.js";
 import type { KeptMemory } from "../model/kept-memory.js";
 import type { PartitionSizes } from "../plan/decisions.js";
@@ -109,6 +110,8 @@ export interface NativeMemory {
     limitBytes: number;
     usedBytes: number;
     peakBytes: number;
+    /** Of usedBytes, what open relations of files hold. */
+    relationBytes: number;
 }
 
 /** One GPU as the CUDA plugin sees it. */
@@ -174,15 +177,19 @@ export interface Binding extends DeviceBinding {
     waitForJob(job: JobHandle, waitedFor: boolean): void;
     jobProgress(job: JobHandle): NativeProgress;
 
-    /** Opens and checks files; the memory of batches is kept until closeSource, also when it is transferred. */
+    /** Opens files and checks batches in memory, which is kept until closeSource, also when it is transferred. */
     openSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<SourceHandle>;
     /** What `openSource` can promise for the memory of ArrayBuffers, with this version of Node. */
     keptMemory(): KeptMemory;
     /** Throws INVALID_ARGUMENT when memory of the source was transferred or resized since it was opened. */
     checkMemory(source: SourceHandle): void;
     closeSource(source: SourceHandle): void;
-    /** Rejects as openSource does, and keeps nothing. */
-    checkSource(engine: EngineHandle, spec: NativeSourceSpec): Promise<void>;
+    /** Finds all batches of files and checks their headers; see src/model/file-batches.ts. */
+    openFileBatches(engine: EngineHandle, spec: FileBatchesSpec): Promise<OpenedFileBatches>;
+    /** Sources that are open read on. */
+    closeFileBatches(batches: FileBatches): void;
+    /** The footer of a file in file format, with zeros in place of its lists of batches. */
+    readFooter(engine: EngineHandle, path: string): Promise<Uint8Array>;
     /** Size, first and last bytes of a regular file: fewer when it is shorter; each at most 1 GiB. */
     readEnds(engine: EngineHandle, path: string, headBytes: number, tailBytes: number): Promise<FileEnds>;
     /** Bytes [offset, offset + length) of a file for each range, one behind the other; at most 1 GiB in all. */

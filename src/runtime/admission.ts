@@ -50,7 +50,11 @@ export class Admission {
     readonly #grants = new Set<Grant>();
     readonly #waiting: Waiter[] = [];
 
-    public constructor(private readonly limitBytes: number) {}
+    public constructor(
+        private readonly budgetBytes: number,
+        /** What no query can have, because open relations of files hold it. */
+        private readonly relationBytes: () => number = () => 0
+    ) {}
 
     public get running(): number {
         return this.#grants.size;
@@ -73,7 +77,7 @@ export class Admission {
 
     /** When memory is free for all that the query could use. */
     #grantPlenty({ wantedBytes, waitsForUser }: MemoryRequest): Grant | undefined {
-        const free = this.limitBytes - this.#held(() => true);
+        const free = this.#limitBytes() - this.#held(() => true);
         const wished = wishedBytes(wantedBytes);
         if (this.#waiting.length > 0 || wished > (waitsForUser ? this.#share(free) : free)) return undefined;
         const grant = { bytes: Math.floor(wished), waitsForUser, minimumBytes: 0, wishedBytes: wished };
@@ -83,8 +87,10 @@ export class Admission {
 
     async #waitFor(asked: MemoryRequest, onCancel: (cancel: () => void) => void): Promise<Grant> {
         const request = { ...asked, minimumBytes: asked.minimumBytes() };
-        if (request.minimumBytes > this.limitBytes) {
-            throw budgetTooSmall(request.minimumBytes, this.limitBytes, "are allowed");
+        const relationBytes = this.relationBytes();
+        if (request.minimumBytes + relationBytes > this.budgetBytes) {
+            const what = relationBytes === 0 ? "The query" : "The query, with the batches of its files,";
+            throw budgetTooSmall(request.minimumBytes + relationBytes, this.budgetBytes, "are allowed", what);
         }
         return await new Promise<Grant>((resolve, reject) => {
             const waiter = { request, resolve, reject };
@@ -105,6 +111,10 @@ export class Admission {
         for (const waiter of this.#waiting.splice(0)) waiter.reject(error);
     }
 
+    #limitBytes(): number {
+        return this.budgetBytes - this.relationBytes();
+    }
+
     #share(freeBytes: number): number {
         return shareOf(freeBytes, this.#readers().length);
     }
@@ -123,7 +133,7 @@ export class Admission {
     #serve(): void {
         for (let waiter = this.#waiting[0]; waiter !== undefined; waiter = this.#waiting[0]) {
             const { request } = waiter;
-            const free = this.limitBytes - this.#held(() => true);
+            const free = this.#limitBytes() - this.#held(() => true);
             const wished = Math.max(request.minimumBytes, wishedBytes(request.wantedBytes));
             const most = request.waitsForUser ? Math.max(request.minimumBytes, this.#share(free)) : free;
             const others = this.#held((grant) => !grant.waitsForUser);
@@ -150,7 +160,7 @@ export class Admission {
         return new SpillwayError(
             "BUDGET_TOO_SMALL",
             `The query needs at least ${formatBytes(request.minimumBytes)} of host memory, but of the ` +
-                `${formatBytes(this.limitBytes)} of this runtime only ${formatBytes(freeBytes)} are free; the rest ` +
+                `${formatBytes(this.budgetBytes)} of this runtime only ${formatBytes(freeBytes)} are free; the rest ` +
                 `is held by ${which} with an open result or a stream as input. Let them end first (read open results ` +
                 `to their end), or set \`memory.host\` to "${option}" or more`,
             { tier: "host", wantedBytes: request.minimumBytes, freeBytes, option: "memory.host", smallest: option }
@@ -166,8 +176,8 @@ export class Admission {
             });
             return free >= request.minimumBytes;
         };
-        let limit = this.limitBytes;
+        let limit = this.#limitBytes();
         while (!fits(limit)) limit *= 1.05;
-        return limit;
+        return limit + this.relationBytes();
     }
 }

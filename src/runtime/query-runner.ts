@@ -3,12 +3,15 @@ import type { Table } from "apache-arrow";
 import { type RecordBatch } from "apache-arrow";
 
 import type { FileReader } from "../arrow/ipc-messages.js";
+import type { OpenedFiles } from "../arrow/open-files.js";
 import { OpenedFilesCache } from "../arrow/opened-files-cache.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
 import { readArgument } from "../model/arguments.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { FileBatches } from "../model/column-type.js";
+import type { FileBatchesSpec, OpenedFileBatches } from "../model/file-batches.js";
 import type { KeptMemory } from "../model/kept-memory.js";
 import type { Progress } from "../model/progress.js";
 import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
@@ -22,6 +25,7 @@ import { Admission } from "./admission.js";
 import { BatchStream } from "./batch-stream.js";
 import { QueryDevice, type DeviceOptions } from "./query-device.js";
 import { IdleTrim } from "./idle-trim.js";
+import { collectGarbage } from "../execute/dropped-batches.js";
 import { Job } from "../execute/job.js";
 import { QueryRun } from "./query-run.js";
 import { CountSink, FileSink } from "../execute/result-sink.js";
@@ -50,6 +54,9 @@ export interface RunnerParts {
     device?: DeviceOptions;
 }
 
+/** Of the budget, for relations of many batches that are kept in case their files are opened again. */
+const keptRelationsShare = 1 / 32;
+
 interface EngineNet {
     binding: Binding;
     engine: EngineHandle;
@@ -75,6 +82,9 @@ export class QueryRunner {
     readonly #running = new Map<Job, Promise<unknown>>();
     readonly #idle: IdleTrim;
     readonly #opened = new Set<Promise<unknown>>();
+    readonly #files: OpenedFilesCache;
+    /** Those that hold memory of the budget. */
+    #relations: WeakRef<FileBatches>[] = [];
     #closing: Promise<void> | undefined;
     #keptMemory: KeptMemory | undefined;
 
@@ -82,30 +92,25 @@ export class QueryRunner {
         this.parts = parts;
         this.policy = parts.policy ?? defaultPolicy;
         const { binding, memoryBytes, spillDirectory, threads } = parts;
-        this.admission = new Admission(memoryBytes);
         try {
             this.#engine = binding.createEngine({ memoryBytes, spillDirectory, threads });
         } catch (error) {
             throw toSpillwayError(error);
         }
         const engine = this.#engine;
+        this.admission = new Admission(memoryBytes, () => binding.engineMemory(engine).relationBytes);
         const device = parts.device ?? { device: "cpu", memoryBytes: undefined };
         this.device = new QueryDevice(binding, engine, device, memoryBytes);
         const reader: FileReader = {
             ends: async (...wanted) => await this.#opening(() => binding.readEnds(engine, ...wanted)),
-            ranges: async (...wanted) => await this.#opening(() => binding.readRanges(engine, ...wanted))
+            ranges: async (...wanted) => await this.#opening(() => binding.readRanges(engine, ...wanted)),
+            footer: async (path) => await this.#opening(() => binding.readFooter(engine, path)),
+            batches: async (spec) => await this.#opening(() => this.#openBatches(spec))
         };
-        // Native code sees that every buffer lies inside its file, before any query is made.
-        this.files = new OpenedFilesCache(
-            reader,
-            async ({ layout }) => await this.#opening(() => binding.checkSource(engine, layout))
-        );
+        this.#files = new OpenedFilesCache(reader, memoryBytes * keptRelationsShare);
         this.#idle = new IdleTrim(async () => await binding.trimEngine(engine));
         forgotten.register(this, { binding, engine: this.#engine }, this);
     }
-
-    /** Opens files that become relations. */
-    public readonly files: OpenedFilesCache;
 
     /** Whether tables in memory can be read where they lie. */
     public get keptMemory(): KeptMemory {
@@ -143,6 +148,28 @@ export class QueryRunner {
         }
     }
 
+    async #openBatches(spec: FileBatchesSpec): Promise<OpenedFileBatches> {
+        const opened = await this.parts.binding.openFileBatches(this.#engine, spec);
+        if (opened.heldBytes > 0) {
+            this.#relations = this.#relations.filter((relation) => relation.deref() !== undefined);
+            this.#relations.push(new WeakRef(opened.batches));
+        }
+        return opened;
+    }
+
+    /** Opens files that become a relation. Where the budget has no room, relations that were dropped go first. */
+    public async openFiles(path: unknown): Promise<OpenedFiles> {
+        try {
+            return await this.#files.open(path);
+        } catch (error) {
+            if (!(error instanceof SpillwayError && error.code === "BUDGET_TOO_SMALL")) throw error;
+            this.#files.forgetAll();
+            await collectGarbage();
+            await this.#opening(() => this.parts.binding.drainEngine(this.#engine));
+            return await this.#files.open(path);
+        }
+    }
+
     /** Cancels what runs, waits for it and frees the engine. */
     public async close(): Promise<void> {
         this.#closing ??= this.#close();
@@ -157,6 +184,11 @@ export class QueryRunner {
         forgotten.unregister(this);
         await this.#idle.close();
         const { binding } = this.parts;
+        this.#files.forgetAll();
+        for (const relation of this.#relations) {
+            const batches = relation.deref();
+            if (batches !== undefined) binding.closeFileBatches(batches);
+        }
         await binding.drainEngine(this.#engine);
         // Handles that wait for the garbage collector keep the engine alive, but not its memory and spill files.
         await binding.trimEngine(this.#engine);
@@ -198,13 +230,14 @@ export class QueryRunner {
     /** What the planner is asked; the budget is the whole one until a part of it is granted. */
     public planRequest(node: LogicalNode, sink: SinkKind, debug: DebugKnobs, batchRows?: number): PlanQuery {
         const { machine, profile, memoryBytes, threads, debug: runtimeDebug } = this.parts;
+        const { relationBytes } = this.memory();
         const query: PlanQuery = {
             root: node,
             sink,
             statistics: new Map(),
             machine,
             profile,
-            budgetBytes: memoryBytes,
+            budgetBytes: memoryBytes - relationBytes,
             threads,
             debug: { ...runtimeDebug, ...debug },
             policy: this.policy

@@ -66,7 +66,7 @@ export class Runtime {
         const { runner } = this.#parts;
         runner.checkOpen();
         const name = nameOption(options);
-        const files = await runner.files.open(path);
+        const files = await runner.openFiles(path);
         return new Relation<T>(runner, fileInput(files, name));
     }
 
@@ -167,7 +167,8 @@ export class Runtime {
     /** Memory of the engine now and at its peak. */
     public memory(): MemoryState {
         const { runner, spillDirectory } = this.#parts;
-        return { host: runner.memory(), spillDirectory };
+        const { limitBytes, usedBytes, peakBytes } = runner.memory();
+        return { host: { limitBytes, usedBytes, peakBytes }, spillDirectory };
     }
 
     /** Threads that a stage uses. */

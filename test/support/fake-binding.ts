@@ -60,7 +60,7 @@ export class FakeBinding {
         return {
             machine: () => machine,
             createEngine: () => this.#make("engine"),
-            engineMemory: () => ({ limitBytes: 2 ** 28, usedBytes: this.usedBytes, peakBytes: 5 }),
+            engineMemory: () => ({ limitBytes: 2 ** 28, usedBytes: this.usedBytes, peakBytes: 5, relationBytes: 0 }),
             deliveredMemory: () => ({ aliveBytes: 0, unusedBytes: 2 ** 28 }),
             closeEngine: close,
             drainEngine: nothing,

@@ -1,35 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files read without the engine, for tests of the arrow room.
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+// Files as the arrow room reads them, by an engine of its own.
+import { tmpdir } from "node:os";
 import type { FileReader } from "../../src/arrow/ipc-messages.js";
+import { toSpillwayError } from "../../src/errors.js";
+import type { EngineHandle } from "../../src/native/binding.js";
+import { binding } from "../node/addon/support.js";
 
-function withFile<T>(path: string, use: (read: (offset: number, bytes: number) => Buffer, fileBytes: number) => T): T {
-    const file = openSync(path, "r");
+async function asOurs<T>(done: Promise<T>): Promise<T> {
     try {
-        const read = (offset: number, bytes: number) => {
-            const piece = Buffer.alloc(bytes);
-            if (readSync(file, piece, 0, bytes, offset) !== bytes) throw new Error("a short read");
-            return piece;
-        };
-        return use(read, fstatSync(file).size);
-    } finally {
-        closeSync(file);
+        return await done;
+    } catch (error) {
+        throw toSpillwayError(error);
     }
 }
 
-export const fileReader: FileReader = {
-    ends: (path, headBytes, tailBytes) =>
-        Promise.resolve(
-            withFile(path, (read, fileBytes) => ({
-                fileBytes,
-                identity: null,
-                stamp: "",
-                head: read(0, Math.min(fileBytes, headBytes)),
-                tail: read(Math.max(0, fileBytes - tailBytes), Math.min(fileBytes, tailBytes))
-            }))
-        ),
-    ranges: (path, offsets, lengths) =>
-        Promise.resolve(
-            withFile(path, (read) => Buffer.concat(Array.from(offsets, (offset, i) => read(offset, lengths[i] ?? 0))))
-        )
-};
+/** `engine`: its budget counts what relations hold. No file is known to be unchanged. */
+export function fileReaderOf(engine: EngineHandle): FileReader {
+    return {
+        ends: async (...wanted) => ({ ...(await asOurs(binding.readEnds(engine, ...wanted))), identity: null }),
+        ranges: async (...wanted) => await asOurs(binding.readRanges(engine, ...wanted)),
+        footer: async (path) => await asOurs(binding.readFooter(engine, path)),
+        batches: async (spec) => await asOurs(binding.openFileBatches(engine, spec))
+    };
+}
+
+export const fileReader = fileReaderOf(
+    binding.createEngine({ memoryBytes: 2 ** 30, spillDirectory: tmpdir(), threads: 2 })
+);

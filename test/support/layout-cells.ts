@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells of a relation as the engine would read them: from the plain regions of a SourceLayout (file ranges or memory)
-// and nothing else. Written after the Arrow format, not after the code that makes layouts.
-import { readFileSync } from "node:fs";
+// Cells of a relation in memory as the engine would read them: from the plain regions of a SourceLayout and nothing
+// else. Written after the Arrow format, not after the code that makes layouts.
 import { DataType, util, type Field, type Union } from "apache-arrow";
 import type { BatchLayout, SourceLayout } from "../../src/model/column-type.js";
 import { fixedWidth, floatCell, integerOfBytes, nullCell } from "./cells.js";
@@ -20,15 +19,11 @@ class RegionReader {
 
     constructor(
         private readonly layout: SourceLayout,
-        private readonly batch: BatchLayout,
-        private readonly files: readonly Uint8Array[]
+        private readonly batch: BatchLayout
     ) {}
 
     #next(): Uint8Array {
-        const index = this.#buffer++;
-        if (this.batch.memory !== null) return this.batch.memory[index] ?? new Uint8Array();
-        const [offset, length] = this.batch.buffers.slice(index * 2, index * 2 + 2);
-        return this.files[this.batch.file]!.subarray(offset, offset! + length!);
+        return this.batch.memory[this.#buffer++] ?? new Uint8Array();
     }
 
     #offsets(width: 4 | 8): (row: number) => number {
@@ -109,7 +104,7 @@ class RegionReader {
         const values = this.layout.dictionaries[this.batch.dictionaries[this.#dictionary++]!]!;
         const batches = values.batches.map((batch) => ({
             rows: batch.rows,
-            cell: new RegionReader(this.layout, batch, this.files).column(type.dictionary)
+            cell: new RegionReader(this.layout, batch).column(type.dictionary)
         }));
         return (row) => {
             let code = Number(codes(row));
@@ -147,10 +142,9 @@ function list(child: Cell, begin: number, end: number): string {
 
 /** cells[column][row] of all batches. */
 export function layoutCells(layout: SourceLayout, types: readonly DataType[]): string[][] {
-    const files = layout.paths.map((path) => new Uint8Array(readFileSync(path)));
     const cells: string[][] = types.map(() => []);
     for (const batch of layout.batches) {
-        const reader = new RegionReader(layout, batch, files);
+        const reader = new RegionReader(layout, batch);
         types.forEach((type, i) => {
             const cell = reader.column(type);
             for (let row = 0; row < batch.rows; row++) cells[i]!.push(cell(row));

@@ -66,7 +66,7 @@ export function inputNode(types: Record<string, DataType>, shape: InputShape = {
         source: {
             kind: "layout",
             schema,
-            layout: { columns: [], paths: [], stamps: [], batches: [], dictionaries: [] }
+            layout: { columns: [], batches: [], dictionaries: [], files: null, links: [] }
         }
     };
     schema.fields.forEach((field, column) => {

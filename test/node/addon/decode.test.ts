@@ -122,10 +122,8 @@ describe("a source", () => {
         );
     };
     const changes: [string, Loose, string][] = [
-        ["a file that is not there", { file: 0 }, "spec.batches[0].file"],
         ["half a node", { nodes: new Float64Array(2) }, "spec.batches[0].nodes"],
         ["a fraction", { nodes: Float64Array.of(1.5, 0, 0, 10, 0, 0) }, "spec.batches[0].nodes[0]"],
-        ["offsets for memory", { buffers: Float64Array.of(0, 8) }, "spec.batches[0].buffers"],
         ["another typed array", { memory: [null, new Int32Array(4)] }, "spec.batches[0].memory[1]"],
         ["a dictionary that is not there", { dictionaries: [0] }, "spec.batches[0].dictionaries[0]"],
         ["negative rows", { rows: -1 }, "spec.batches[0].rows"]

@@ -109,11 +109,11 @@ describe("a dictionary", () => {
         children: [utf8]
     };
     const text = "pearapplefig";
-    const node = { file: -1, buffers: new Float64Array(0), variadicCounts: [] };
+    const node = { variadicCounts: [] };
     const spec: NativeSourceSpec = {
         columns: [column],
-        paths: [],
-        stamps: [],
+        files: null,
+        links: [],
         dictionaries: [
             {
                 valueType: utf8,

@@ -89,16 +89,15 @@ export function memorySource(rows: number, batches = 2): NativeSourceSpec {
     const each = Math.ceil(rows / batches);
     return {
         columns: twoColumns,
-        paths: [],
-        stamps: [],
         dictionaries: [],
+        files: null,
+        links: [],
         batches: Array.from({ length: batches }, (_, batch) => {
             const count = Math.max(0, Math.min(each, rows - batch * each));
             const keys = BigInt64Array.from({ length: count }, (_, row) => BigInt(batch * each + row));
             const payload = keys.map((key) => 2n * key);
             return {
-                ...{ file: -1, rows: count, nodes: Float64Array.of(count, 0, 0, count, 0, 0) },
-                buffers: new Float64Array(0),
+                ...{ rows: count, nodes: Float64Array.of(count, 0, 0, count, 0, 0) },
                 memory: [null, new Uint8Array(keys.buffer), null, new Uint8Array(payload.buffer)],
                 ...{ variadicCounts: [], dictionaries: [] }
             };

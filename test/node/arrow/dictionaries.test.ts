@@ -23,6 +23,7 @@ import { describe, expect, test } from "vitest";
 import { columnTypeOf } from "../../../src/arrow/column-type-of.js";
 import { linkDictionaries } from "../../../src/arrow/linked-dictionaries.js";
 import { memoryLayout } from "../../../src/arrow/memory-layout.js";
+import type { FileBatches } from "../../../src/model/column-type.js";
 import { StreamDictionaries, streamColumnTypes } from "../../../src/arrow/stream-dictionaries.js";
 import { readCell } from "../../support/cells.js";
 import { layoutCells } from "../../support/layout-cells.js";
@@ -119,12 +120,17 @@ describe("linked dictionaries", () => {
             key: vectorFromArray(values, new Dictionary(new Utf8(), new Int32()))
         });
 
-    /** Dictionaries of a column in the order of their first use, as the engine goes through them. */
-    function valuesInOrder(layout: ReturnType<typeof layoutOf>, position: number): string[] {
-        const order = [...new Set(layout.batches.map((batch) => batch.dictionaries[position]!))];
+    type Layout = ReturnType<typeof layoutOf>;
+
+    /** Dictionaries of a node in the order in which the engine goes through them: links first, then first use. */
+    function valuesInOrder(layout: Layout, position: number): string[] {
+        const linked = layout.links
+            .filter(({ node }) => node === position)
+            .flatMap(({ parts }) => parts.flatMap(({ dictionaries }) => dictionaries));
+        const order = [...new Set([...linked, ...layout.batches.map((batch) => batch.dictionaries[position]!)])];
         return order.flatMap((index) => {
             const { batches } = layout.dictionaries[index]!;
-            const plain = { columns: [], paths: [], stamps: [], dictionaries: [], batches };
+            const plain = { columns: [], dictionaries: [], files: null, links: [], batches };
             return layoutCells(plain, [new Utf8() as DataType])[0]!;
         });
     }
@@ -143,9 +149,30 @@ describe("linked dictionaries", () => {
         expect(new Set(orders[0])).toEqual(new Set(['"a"', '"b"', '"c"', '"d"']));
         [left, right].forEach((layout, i) => {
             expect(valuesInOrder(linked[i]!, 0)).toEqual(valuesInOrder(layout, 0));
-            const rows = linked[i]!.batches.filter((batch) => batch.rows > 0);
-            expect(rows).toEqual(layout.batches);
+            expect(linked[i]!.batches).toEqual(layout.batches);
         });
+    });
+
+    test("of files are named by their batches, those of tables one by one", () => {
+        const table = layoutOf(tableOf(["b", "a"], ["p", "q"]));
+        const batches = {} as FileBatches;
+        const files = { ...table, batches: [], dictionaries: [], files: batches };
+        const members = [
+            { layout: files, column: 1 },
+            { layout: table, column: 1 }
+        ];
+        const linked = linkDictionaries(files, new Map([[1, members]]));
+        expect(linked.files).toBe(batches);
+        expect(linked.links).toEqual([
+            {
+                node: 1,
+                parts: [
+                    { files: batches, node: 1, dictionaries: [] },
+                    { files: null, node: 0, dictionaries: [0] }
+                ]
+            }
+        ]);
+        expect(linked.dictionaries).toEqual([table.dictionaries[1]]);
     });
 
     test("work for a relation without batches", () => {

@@ -15,9 +15,10 @@ afterAll(() => sandbox[Symbol.dispose]());
 const numbers = (...values: (number | null)[]) => new Table({ n: vectorFromArray(values, new Int32()) });
 
 /** A cache whose files have the identities given here, and what it did. */
-function cacheOf(identities: Record<string, string | null> = {}) {
-    const did = { reads: 0, checks: 0 };
+function cacheOf(identities: Record<string, string | null> = {}, heldBytes: Record<string, number> = {}) {
+    const did = { reads: 0, opened: 0 };
     const reader: FileReader = {
+        ...fileReader,
         ends: async (path, ...bytes) => {
             const ends = await fileReader.ends(path, ...bytes);
             return { ...ends, identity: identities[path] ?? null };
@@ -25,13 +26,14 @@ function cacheOf(identities: Record<string, string | null> = {}) {
         ranges: async (...wanted) => {
             did.reads++;
             return await fileReader.ranges(...wanted);
+        },
+        batches: async (spec) => {
+            did.opened++;
+            const opened = await fileReader.batches(spec);
+            return { ...opened, heldBytes: heldBytes[spec.files[0]!.path] ?? opened.heldBytes };
         }
     };
-    const cache = new OpenedFilesCache(reader, async () => {
-        did.checks++;
-        return await Promise.resolve();
-    });
-    return { cache, did };
+    return { cache: new OpenedFilesCache(reader, 1000), did };
 }
 
 describe("files that were opened before", () => {
@@ -49,14 +51,14 @@ describe("files that were opened before", () => {
         expect((await cache.open([second, first])).layout).not.toBe(layout); // another order, other rows
         identities[second] = "c";
         expect((await cache.open([first, second])).layout).not.toBe(layout);
-        expect(did.checks).toBe(3);
+        expect(did.opened).toBe(3);
     });
 
     test("are read again while nothing tells whether they changed", async () => {
         const { cache, did } = cacheOf();
         const { layout } = await cache.open(first);
         expect((await cache.open(first)).layout).not.toBe(layout);
-        expect(did.checks).toBe(2);
+        expect(did.opened).toBe(2);
     });
 
     test("are read again when their ends differ, whatever their times say", async () => {
@@ -86,17 +88,30 @@ describe("files that were opened before", () => {
         for (const path of paths) writeFileSync(path, large);
         const { cache, did } = cacheOf(Object.fromEntries(paths.map((path) => [path, path])));
         for (const path of paths) await cache.open(path);
-        expect(did.checks).toBe(300);
+        expect(did.opened).toBe(300);
         for (const path of paths.slice(-200)) await cache.open(path);
-        expect(did.checks).toBe(300);
+        expect(did.opened).toBe(300);
         await cache.open(paths[0]);
-        expect(did.checks).toBe(301);
+        expect(did.opened).toBe(301);
         await cache.open(paths); // too much for the cache, and nothing else is forgotten for it
         await cache.open(paths[299]);
-        expect(did.checks).toBe(302);
+        expect(did.opened).toBe(302);
         await cache.open(paths);
-        expect(did.checks).toBe(303);
+        expect(did.opened).toBe(303);
         for (const path of paths) rmSync(path);
+    });
+
+    test("take no more of the budget together than is granted", async () => {
+        const paths = [first, second];
+        const { cache, did } = cacheOf({ [first]: "a", [second]: "b" }, { [first]: 600, [second]: 401 });
+        for (const path of [...paths, second, first, first]) await cache.open(path);
+        expect(did.opened).toBe(3); // the second made the first one forgotten, and the other way round
+        const alone = cacheOf({ [first]: "a", [second]: "b" }, { [first]: 1001, [second]: 400 });
+        for (const path of [second, first, first, second]) await alone.cache.open(path);
+        expect(alone.did.opened).toBe(3); // the first is never kept, and nothing is forgotten for it
+        alone.cache.forgetAll();
+        await alone.cache.open(second);
+        expect(alone.did.opened).toBe(4);
     });
 
     test("keep their schema when a user writes to that of a relation", async () => {
@@ -111,16 +126,17 @@ describe("files that were opened before", () => {
         }
     });
 
-    test("are not kept when the check refuses them", async () => {
+    test("are not kept when a batch is refused", async () => {
         let refuses = true;
         const reader: FileReader = {
+            ...fileReader,
             ends: async (...wanted) => ({ ...(await fileReader.ends(...wanted)), identity: "same" }),
-            ranges: async (...wanted) => await fileReader.ranges(...wanted)
+            batches: async (spec) => {
+                if (refuses) throw new Error("a buffer lies behind the end");
+                return await fileReader.batches(spec);
+            }
         };
-        const cache = new OpenedFilesCache(reader, async () => {
-            if (refuses) throw new Error("a buffer lies behind the end");
-            return await Promise.resolve();
-        });
+        const cache = new OpenedFilesCache(reader, 1000);
         await expect(cache.open(first)).rejects.toThrow("behind the end");
         refuses = false;
         expect((await cache.open(first)).facts.rows).toBe(3);

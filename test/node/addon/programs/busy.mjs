@@ -57,14 +57,14 @@ export async function makeBusy() {
 
     const data = new Uint8Array(8e6);
     const batch = {
-        ...{ file: -1, rows: 1e6, nodes: Float64Array.of(1e6, 0, 0, 1e6, 0, 0), buffers: new Float64Array(0) },
+        ...{ rows: 1e6, nodes: Float64Array.of(1e6, 0, 0, 1e6, 0, 0) },
         ...{ memory: [null, data, null, data], variadicCounts: [], dictionaries: [] }
     };
     const source = await binding.openSource(engine, {
         columns,
-        paths: [],
-        stamps: [],
         dictionaries: [],
+        files: null,
+        links: [],
         batches: [batch]
     });
     const reading = binding.createJob(engine);

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace spillway {
+
+// The magic of the file format and its padding.
+inline constexpr int64_t kIpcHeadBytes = 8;
+// In front of each message since 2019; before, the length stood alone.
+inline constexpr uint32_t kIpcContinuation = 0xFFFFFFFFu;
+// Continuation marker and length of the metadata of a message.
+inline constexpr int64_t kIpcPrefixBytes = 8;
+// Metadata of one message: 100,000 columns with NULLs take about 8 MiB.
+inline constexpr int64_t kIpcMetadataBytesMax = int64_t{256} << 20;
+
+}  // namespace spillway

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ColumnType, FileBatches } from "./column-type.js";
+
+/** One file, as far as its schema and its first and last bytes tell. */
+export interface FileToScan {
+    path: string;
+    /** Which file it is (see FileEnds). The engine reads no other. */
+    stamp: string;
+    format: "file" | "stream";
+    /** Stream: the byte behind its schema. */
+    begin: number;
+    hasUnion: boolean;
+    /** Of each dictionary node in pre-order. */
+    dictionaryIds: number[];
+}
+
+/** Mirrors FileBatchesSpec in native/transfer/file_batches.hpp. */
+export interface FileBatchesSpec {
+    columns: ColumnType[];
+    files: FileToScan[];
+}
+
+/** The batches of a relation of files, and what their headers tell of it. */
+export interface OpenedFileBatches {
+    batches: FileBatches;
+    /** Of the budget, as long as the relation is there. */
+    heldBytes: number;
+    rows: number;
+    largestBatchRows: number;
+    columnBytes: Float64Array;
+    dictionaryBytes: Float64Array;
+    dictionaryRows: Float64Array;
+    /** Per field node in pre-order: 1 where a batch, or its dictionary, has a NULL. */
+    nodeHasNulls: Uint8Array;
+}
