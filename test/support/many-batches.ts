@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of very many small batches, made fast: one message is encoded and its rows are written over for each batch.
 import { writeFileSync } from "node:fs";
-import { Dictionary, Field, Int32, Int64, MetadataVersion, Message, Schema, Utf8 } from "apache-arrow";
+import { Dictionary, Field, Int32, Int64, MetadataVersion, Message, Null, Schema, Utf8 } from "apache-arrow";
 import { Footer } from "apache-arrow/ipc/metadata/file";
 import { BufferRegion, DictionaryBatch, FieldNode, RecordBatch } from "apache-arrow/ipc/metadata/message";
 import { encapsulate } from "./foreign-files.js";
@@ -152,5 +152,19 @@ export function writeManyDictionaries(path: string, batches: number, kind: "delt
         parts.push(batch === 0 ? first : later, bytes, record, codes);
     }
     writeFileSync(path, Buffer.concat([...parts, endOfStream]));
+    return path;
+}
+
+/** Writes batches that claim `batchRows` rows each of a column of NULLs, which has no bytes. */
+export function writeNullRows(path: string, batches: number, batchRows: number): string {
+    const schema = new Schema([new Field("p", new Null(), true)]);
+    const header = new RecordBatch(batchRows, [new FieldNode(batchRows, batchRows)], [], null);
+    const message = encapsulate(Message.encode(Message.from(header, 0)));
+    const file = fileOf(schema, Buffer.concat(Array.from({ length: batches }, () => message)), (begin) => ({
+        records: Array.from({ length: batches }, (_, i) => ({
+            ...{ offset: begin + i * message.length, metadataBytes: message.length, bodyBytes: 0 }
+        }))
+    }));
+    writeFileSync(path, file);
     return path;
 }
