@@ -41,7 +41,7 @@ struct Relation {
             spec, RowLayout::make({columns[0].type, columns[1].type}, spec.keys, spec.carry, NullKeys::kDrop), budget,
             std::make_shared<SpillSpace>("/tmp"), control);
         RadixPartitioner partitioner(*set);
-        RowEncoder encoder(set->layout(), spec.carry);
+        RowEncoder encoder(set->layout(), spec.carry, budget);
         for (int64_t at = 0, end = static_cast<int64_t>(rows); at < end; at += 100) {
             const int64_t count = std::min<int64_t>(100, end - at);
             partitioner.append(0, encoder.encode({columns[0].view(), columns[1].view()}, at, count, 0));

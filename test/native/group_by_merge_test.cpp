@@ -40,7 +40,7 @@ Merged merge(const Trial& trial) {
         parts.push_back(std::make_unique<PartitionedRows>(
             spec, RowLayout::make(types, spec.keys, spec.carry, spec.null_keys), budget, space, control));
         RadixPartitioner partitioner(*parts.back());
-        RowEncoder encoder(parts.back()->layout(), numbers);
+        RowEncoder encoder(parts.back()->layout(), numbers, budget);
         const int64_t begin = total * i / trial.workers;
         const int64_t end = total * (i + 1) / trial.workers;
         partitioner.append(0, encoder.encode(views, begin, end - begin, begin));

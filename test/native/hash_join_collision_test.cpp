@@ -19,7 +19,8 @@ TEST(hash_join_tables_compare_wide_keys_beyond_their_hash) {
     std::vector<Value> values;
     for (uint64_t i : {1, 2, 3, 1, 4}) values.push_back(make_value(Kind::kFixed16, i));
     const Column column = make_column(Kind::kFixed16, false, values);
-    RowEncoder encoder(layout, {0});
+    MemoryBudget budget(1 << 20);
+    RowEncoder encoder(layout, {0}, budget);
     const EncodedRows encoded = encoder.encode({column.view()}, 0, 5, 0);
     std::vector<uint8_t> bytes(encoded.data, encoded.data + 5 * layout.row_bytes);
     const uint64_t hash = first_word(bytes.data());
@@ -29,7 +30,6 @@ TEST(hash_join_tables_compare_wide_keys_beyond_their_hash) {
         rows.push_back(bytes.data() + i * layout.row_bytes);
     }
     const BuildRows build({{bytes.data(), 4}}, layout);
-    MemoryBudget budget(1 << 20);
     for (const HashingScheme scheme : {HashingScheme::kLinearProbing, HashingScheme::kBucketChaining}) {
         const auto table = JoinTable::build(scheme, TableUse::kFindAndCount, build, layout, 0, ~0ULL, budget);
         const uint64_t matches[] = {2, 1, 1, 2, 0};
