@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What JoinMemory says that a co-partition takes: every part of it, to the byte. A part that is forgotten is memory
 // beyond the budget.
-#include "executor/join_memory.hpp"
-
 #include <algorithm>
 #include <memory>
 
 #include "cpu/radix_partition/radix_partitioner.hpp"
+#include "executor/join_memory.hpp"
 #include "support/table.hpp"
 #include "support/test.hpp"
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "executor/kept_pinned.hpp"
+#include "executor/out_of_core_phase.hpp"
 #include "support/out_of_core_trial.hpp"
 
 namespace spillway::test {
@@ -71,6 +72,29 @@ TEST(executor_out_of_core_stops_when_the_job_does) {
     batches::BatchCollector sink;
     EXPECT_ERROR(kAborted, test.run(&sink));
     test.expect_clean();
+}
+
+// Whoever asked for rows and got none may ask for them in another way: never where some have been given.
+TEST(executor_out_of_core_errors_say_that_nothing_was_delivered) {
+    const auto delivered = [](ErrorCode code, bool gave_rows) {
+        try {
+            try {
+                throw Error(code, "message", {{"tier", "device"}});
+            } catch (const Error& error) {
+                rethrow_undelivered(error, gave_rows);
+            }
+        } catch (const Error& error) {
+            EXPECT(error.code() == code);
+            EXPECT_EQ(error.message(), std::string("message"));
+            EXPECT_EQ(detail(error, "tier"), std::string("device"));
+            return detail(error, "delivered");
+        }
+    };
+    for (const ErrorCode code : {ErrorCode::kBudgetTooSmall, ErrorCode::kOutOfMemory, ErrorCode::kNoDevice}) {
+        EXPECT_EQ(delivered(code, false), std::string("nothing"));
+        EXPECT_EQ(delivered(code, true), std::string());
+    }
+    EXPECT_EQ(delivered(ErrorCode::kDiskFull, false), std::string());
 }
 
 TEST(executor_out_of_core_says_which_memory_is_too_small) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "executor/sinks/count_sink.hpp"
+#include "support/colliding_keys.hpp"
 #include "support/out_of_core_trial.hpp"
 
 namespace spillway::test {
@@ -79,6 +80,31 @@ TEST(executor_out_of_core_counts_pairs_whose_keys_are_equal) {
     EXPECT_EQ(sink.total(), test.expected().size());
     EXPECT_EQ(test.build.control.rows_out.load(), sink.total());
     test.expect_clean();
+}
+
+// The GPU counts pairs of the same hash, and each is looked at again: the count is of those whose keys are the same.
+TEST(executor_out_of_core_counts_no_pairs_of_the_same_hash_alone) {
+    GatheredTest test(hashed_join());
+    TestRelation sides[] = {TestRelation(44), TestRelation(45)};
+    for (const size_t side : {kBuildSide, kProbeSide}) {
+        std::vector<std::string> keys;
+        // Of each two that collide the probe side has the first twice, the build side both once.
+        for (uint64_t i = 0; i < 200; ++i) {
+            keys.push_back(colliding_key(i, false));
+            keys.push_back(colliding_key(i, side == kBuildSide));
+        }
+        sides[side].add_column(type_of(Layout::kFixed, 16));
+        sides[side].add_batch({strings(keys)}, 400, -1);
+        sides[side].open();
+        test.stage.sides[side].keys = {{0, KeyKind::kFixedBytes, KeyKind::kBytes, 16}};
+    }
+    CountSink sink(test.build.control);
+    const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
+    const auto pinned = kept_pinned(test.gpu.device, test.build.budget, 1024 * kMiB);
+    const OutOfCoreRun done = join_out_of_core(*sides[kBuildSide].source, *sides[kProbeSide].source, test.stage,
+                                               *pinned, pause, &sink, test.build.control);
+    EXPECT_EQ(done.report.result_rows, 400u);
+    EXPECT_EQ(sink.total(), 400u);
 }
 
 // Whoever asked may count them in another way.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins of sources out of core on the (fake) GPU: chunks of several batches, keys of several columns, result blocks.
+#include <algorithm>
+
 #include "support/out_of_core_trial.hpp"
 
 namespace spillway::test {
@@ -22,6 +24,18 @@ TEST(executor_out_of_core_gives_the_rows_of_the_join) {
     for (const OutputBatch& batch : sink.batches) EXPECT(batch.rows <= 128);
     sink.batches.clear();
     test.expect_clean();
+}
+
+TEST(executor_out_of_core_batches_keep_to_their_bytes) {
+    OutOfCoreTest test;
+    BatchCollector sink;
+    // A key of 4 bytes, two numbers of 8 and two bools, each a byte on the GPU: 22 in a row.
+    sink.size = {.rows = 128, .bytes = 22 * 10};
+    test.run(&sink);
+    EXPECT(test.rows_of(sink) == test.expected());
+    int64_t most = 0;
+    for (const OutputBatch& batch : sink.batches) most = std::max(most, batch.rows);
+    EXPECT_EQ(most, 10);
 }
 
 TEST(executor_out_of_core_counts_without_columns) {

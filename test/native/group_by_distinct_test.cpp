@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Count distinct of more (group, value) pairs than the tables hold: they are partitioned and spilled.
+#include <cerrno>
+
 #include "executor/distinct_pairs.hpp"
+#include "support/failing_calls.hpp"
 #include "support/group_by_inputs.hpp"
 
 namespace spillway::test::grouping {
@@ -127,6 +130,17 @@ TEST(group_by_distinct_without_spill_folder) {
         trial.workers = workers;
         trial.table_bytes = 256 << 10;
         trial.spill_folder = "";
+        run_partitioned(trial);
+    }
+}
+
+// ... and the same where the disk is full.
+TEST(group_by_distinct_on_a_full_disk) {
+    for (int32_t workers : {1, 3}) {
+        Trial trial = distinct_trial({Make::kInt64}, 70000, 2, 20000, 90);
+        trial.workers = workers;
+        trial.table_bytes = 256 << 10;
+        const WithFailingCalls full({.pwritev = ENOSPC, .pwritev_times = 1 << 30});
         run_partitioned(trial);
     }
 }

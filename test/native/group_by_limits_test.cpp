@@ -48,7 +48,8 @@ TEST(group_by_sums_reach_the_ends_of_their_type) {
         trial.aggregates = {{AggregateKind::kSum, 1}};
         run_partitioned(trial);
     };
-    const auto beyond = [&](const std::shared_ptr<ColumnType>& type, const std::vector<Cell>& values, const char* what) {
+    const auto beyond = [&](const std::shared_ptr<ColumnType>& type, const std::vector<Cell>& values,
+                            const char* what) {
         try {
             sum(type, values);
             EXPECT(false);
@@ -115,6 +116,20 @@ TEST(group_by_decimal256_and_half_float) {
     EXPECT(cells[4] == half(0xc000));
     EXPECT(cells[5] == half(0x7e00));  // NaN is the greatest
     EXPECT(cells[6] == raw(int64_t{3}));
+}
+
+// The same number is another value in another dictionary.
+TEST(group_by_orders_each_dictionary_by_itself) {
+    const std::vector<Cell> up = {Cell("a"), Cell("b"), Cell("c")};
+    const std::vector<Cell> down = {Cell("c"), Cell("b"), Cell("a")};
+    Trial trial;
+    trial.rows = 3;
+    trial.columns.push_back(input_column(dictionary_type(type_of(Make::kText), up, "up"), {up[1], up[0], up[2]}));
+    trial.columns.push_back(input_column(dictionary_type(type_of(Make::kText), down, "down"), {up[2], up[1], up[1]}));
+    trial.aggregates = {
+        {AggregateKind::kMin, 0}, {AggregateKind::kMax, 0}, {AggregateKind::kMin, 1}, {AggregateKind::kMax, 1}};
+    trial.bits = 0;
+    run_partitioned(trial);
 }
 
 TEST(group_by_group_larger_than_all_memory) {

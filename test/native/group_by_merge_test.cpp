@@ -88,8 +88,8 @@ std::string wide(uint64_t low, uint64_t second, uint64_t high = 0) {
 }  // namespace
 
 TEST(group_by_merge_of_every_value_type) {
-    constexpr Make kValues[] = {Make::kInt64, Make::kInt8,  Make::kUint64, Make::kUint16, Make::kDouble,
-                                Make::kFloat, Make::kBool,  Make::kText,   Make::kView,   Make::kDecimal,
+    constexpr Make kValues[] = {Make::kInt64,  Make::kInt8, Make::kUint64, Make::kUint16,    Make::kDouble,
+                                Make::kFloat,  Make::kBool, Make::kText,   Make::kView,      Make::kDecimal,
                                 Make::kBytes5, Make::kList, Make::kNull,   Make::kDictionary};
     for (const Make value : kValues) {
         // With 0.95 some workers have NULLs alone in a group, in both orders.
@@ -145,8 +145,7 @@ TEST(group_by_merge_keeps_what_rounding_lost) {
     trial.workers = 2;
     trial.keys = {0};
     trial.columns.push_back(input_column(type_of(Make::kInt64), std::vector<Cell>(6, raw(int64_t{7}))));
-    trial.columns.push_back(
-        input_column(type, {raw(1e100), raw(1.0), raw(2.0), raw(4.0), raw(-1e100), raw(8.0)}));
+    trial.columns.push_back(input_column(type, {raw(1e100), raw(1.0), raw(2.0), raw(4.0), raw(-1e100), raw(8.0)}));
     trial.aggregates = {{AggregateKind::kSum, 1}, {AggregateKind::kMean, 1}};
     merged = merge(trial);
     EXPECT_EQ(as<double>(*merged.cells[0]), 15.0);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order words, exact and compensated sums: the arithmetic below the group-by.
 #include <cmath>
+#include <vector>
 
 #include "cpu/group_by/aggregate_state.hpp"
 #include "cpu/group_by/value_order.hpp"
@@ -92,6 +93,42 @@ TEST(group_by_decimal_sums) {
     const __int128 minus_three = -3;
     add_decimal<2>(small, reinterpret_cast<const uint8_t*>(&minus_three));
     EXPECT_EQ(decimal_to_double(small, 3), -3.0);
+}
+
+TEST(group_by_decimals_of_several_words) {
+    // A negative number whose lowest words are 0: the one that is added to its complement goes through them.
+    const uint64_t low_words_zero[5] = {0, 0, ~0ULL, ~0ULL, ~0ULL};
+    EXPECT_EQ(decimal_to_double(low_words_zero, 5), -0x1p128);
+    EXPECT_EQ(decimal_to_double(low_words_zero + 1, 3), -0x1p64);
+    // 76 digits are as many as a decimal of 256 bits may have.
+    uint64_t sum[5] = {1};
+    const auto multiply = [&](uint64_t factor) {
+        uint64_t over = 0;
+        for (uint64_t& word : sum) {
+            const unsigned __int128 product = static_cast<unsigned __int128>(word) * factor + over;
+            word = static_cast<uint64_t>(product);
+            over = static_cast<uint64_t>(product >> 64);
+        }
+    };
+    const auto minus_one = [&](uint64_t* words) {
+        for (int i = 0; i < 5 && words[i]-- == 0; ++i) {
+        }
+    };
+    const auto negated = [&](std::vector<uint64_t> words) {
+        minus_one(words.data());
+        for (uint64_t& word : words) word = ~word;
+        return words;
+    };
+    for (int digit = 0; digit < 76; ++digit) {
+        EXPECT(decimal_fits(sum, 4));
+        EXPECT(decimal_fits(negated({sum, sum + 5}).data(), 4));
+        multiply(10);
+    }
+    EXPECT(!decimal_fits(sum, 4));
+    EXPECT(!decimal_fits(negated({sum, sum + 5}).data(), 4));
+    minus_one(sum);
+    EXPECT(decimal_fits(sum, 4));
+    EXPECT(decimal_fits(negated({sum, sum + 5}).data(), 4));
 }
 
 }  // namespace spillway::test

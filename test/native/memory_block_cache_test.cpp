@@ -11,6 +11,7 @@
 
 #include "memory/block_cache.hpp"
 #include "memory/mapped_block.hpp"
+#include "support/failing_new.hpp"
 #include "support/test.hpp"
 
 namespace spillway {
@@ -136,6 +137,30 @@ TEST(memory_block_cache_reuses_other_sizes_exactly) {
 }
 
 // Random puts, takes and evictions: no block is ever handed out twice and no byte gets lost.
+// The owner of the block frees it otherwise then: the cache must not have half of it.
+TEST(memory_block_cache_without_memory_for_a_node_changes_nothing) {
+    for (const uint64_t bytes : {kHugeBytes, 64 * kKiB}) {
+        int failures = 0;
+        for (int64_t allocation = 0; failures == allocation; ++allocation) {
+            BlockCache cache;
+            const MappedBlock block = map_block(bytes);
+            try {
+                const test::FailingNew failing(allocation);
+                cache.put(block);
+            } catch (const std::bad_alloc&) {
+                ++failures;
+                EXPECT_EQ(cache.bytes(), 0u);
+                EXPECT(cache.take(bytes).data == nullptr);
+                cache.put(block);
+            }
+            EXPECT_EQ(cache.bytes(), bytes);
+            EXPECT(cache.take(bytes).data == block.data);
+            unmap_block(block);
+        }
+        EXPECT_EQ(failures, 2);  // an extent is in two lists, another block in a list of its size
+    }
+}
+
 TEST(memory_block_cache_keeps_every_byte) {
     std::mt19937_64 random(7);
     BlockCache cache;

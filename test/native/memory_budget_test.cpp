@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "memory/memory_budget.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <thread>
 #include <vector>
@@ -148,7 +150,11 @@ TEST(memory_budget_cache_yields_to_reservations) {
         EXPECT_EQ(budget.unused(), 0u);
         EXPECT_EQ(budget.free(), 2 * kMiB);
     }
+    std::optional<ReservedBlock> tried = budget.try_reserve_block(2 * kMiB);
+    EXPECT(tried->block.data == data + 2 * kMiB && !tried->zeroed);
+    budget.return_block(tried->block, std::move(tried->reservation));
     ReservedBlock mapped = budget.map_reserved(budget.reserve(2 * kMiB, "reserved before"), "mapped");
+    EXPECT(mapped.block.data == data + 2 * kMiB && !mapped.zeroed);
     EXPECT_EQ(budget.used(), 4 * kMiB);
     EXPECT_EQ(budget.cached(), 0u);
     budget.return_block(mapped.block, std::move(mapped.reservation));
@@ -187,9 +193,9 @@ TEST(memory_budget_adopts_blocks_that_fit) {
         EXPECT_EQ(budget.unused(), 0u);
     }
     EXPECT_EQ(budget.used(), 0u);
-    const ReservedBlock block = budget.reserve_block(4 * kMiB, "from the cache");
+    const ReservedBlock block = budget.reserve_block(2 * kMiB, "from the cache");
     EXPECT(!block.zeroed);
-    EXPECT_EQ(budget.cached(), 0u);
+    EXPECT_EQ(budget.cached(), 2 * kMiB);
     unmap_block(block.block);
 }
 
@@ -218,6 +224,40 @@ TEST(memory_budget_asks_reclaimable_holders_before_it_fails) {
     holder.held = budget.reserve(8 * kMiB, "spare");
     EXPECT_ERROR(kBudgetTooSmall, budget.reserve(9 * kMiB, "urgent"));
     EXPECT_EQ(holder.asked, 2);
+}
+
+// Each is asked for what is still missing, and none when nothing is.
+TEST(memory_budget_asks_holders_for_no_more_than_it_lacks) {
+    struct Holder : Reclaimable {
+        uint64_t reclaim(uint64_t wanted) override {
+            asked.push_back(wanted);
+            const uint64_t bytes = std::min(wanted, held.bytes());
+            held.shrink_to(held.bytes() - bytes);
+            return bytes;
+        }
+        Reservation held;
+        std::vector<uint64_t> asked;
+    } holders[3];
+    MemoryBudget budget(10 * kMiB);
+    const uint64_t held[] = {kMiB, 5 * kMiB, 2 * kMiB};
+    for (size_t i = 0; i < 3; ++i) {
+        holders[i].held = budget.reserve(held[i], "spare");
+        budget.add_reclaimable(&holders[i]);
+    }
+    EXPECT_EQ(budget.reserve(4 * kMiB, "urgent").bytes(), 4 * kMiB);
+    EXPECT(holders[0].asked == std::vector<uint64_t>{4 * kMiB});
+    EXPECT(holders[1].asked == std::vector<uint64_t>{3 * kMiB});
+    EXPECT(holders[2].asked.empty());
+    for (Holder& holder : holders) budget.remove_reclaimable(&holder);
+}
+
+TEST(memory_budget_keeps_no_block_of_which_a_part_is_reserved) {
+    MemoryBudget budget(8 * kMiB);
+    ReservedBlock block = budget.reserve_block(4 * kMiB, "block");
+    const Reservation part = block.reservation.split(kMiB);
+    budget.return_block(block.block, std::move(block.reservation));
+    EXPECT_EQ(budget.cached(), 0u);
+    EXPECT_EQ(budget.used(), kMiB);
 }
 
 // Many threads, every kind of request: the limit holds at every moment, no block has two owners, all comes back.

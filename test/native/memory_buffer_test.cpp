@@ -115,9 +115,16 @@ TEST(memory_buffer_grows_to_what_is_left) {
     small.data()[77] = 43;
     small.grow(budget, kMiB + kMiB / 2, "small");
     EXPECT_EQ(small.data()[77], 43);
+    EXPECT_EQ(small.size(), kMiB);  // of which nobody has written more
+    EXPECT_EQ(small.capacity(), 2 * kMiB);
+    Buffer least = Buffer::allocate(budget, 256 * kKiB, "least");
+    const Reservation held = budget.reserve(budget.free() - 384 * kKiB, "held");
+    least.grow(budget, 384 * kKiB, "least");  // there is no room for twice as much
+    EXPECT_EQ(least.size(), 256 * kKiB);
+    EXPECT_EQ(least.capacity(), 384 * kKiB);
     EXPECT_ERROR(kBudgetTooSmall, small.grow(budget, 4 * kMiB, "small"));
     EXPECT_EQ(small.data()[77], 43);
-    EXPECT_EQ(budget.used(), big.capacity() + small.capacity());
+    EXPECT_EQ(budget.used(), big.capacity() + small.capacity() + least.capacity() + held.bytes());
 }
 
 TEST(memory_buffer_takes_from_a_reservation) {
@@ -130,6 +137,7 @@ TEST(memory_buffer_takes_from_a_reservation) {
         EXPECT_EQ(b.capacity(), 1024u);
         const Buffer c = Buffer::allocate(budget, reserved, 4 * kMiB - 1024 + 1, "c");  // one byte more than is left
         EXPECT_EQ(reserved.bytes(), 0u);
+        EXPECT(c.capacity() >= c.size());
         EXPECT_EQ(budget.used(), a.capacity() + b.capacity() + c.capacity());
     }
     EXPECT_EQ(budget.used(), 0u);

@@ -174,6 +174,24 @@ TEST(memory_page_pool_gives_all_free_slabs_back_one_after_the_other) {
     }
 }
 
+TEST(memory_page_pool_gives_back_what_others_lack_and_no_more) {
+    MemoryBudget budget(64 * kMiB);
+    PagePool pool(budget, 64 * kKiB, 32 * kMiB);
+    for (uint8_t* page : acquire_all(pool)) pool.release(page);
+    const Reservation rest = budget.reserve(budget.free(), "what the pool leaves");
+    const Reservation slab = budget.reserve(kMiB, "less than a slab");
+    EXPECT_EQ(budget.used(), 64 * kMiB - kMiB);
+}
+
+// Fewer pages came back than a slab has: with none in use, all slabs are free nevertheless.
+TEST(memory_page_pool_without_a_page_in_use_gives_all_back) {
+    MemoryBudget budget(4 * kMiB);
+    PagePool pool(budget, 64 * kKiB, 4 * kMiB);
+    pool.release(pool.try_acquire());
+    EXPECT_EQ(budget.used(), 2 * kMiB);
+    EXPECT_EQ(budget.reserve(4 * kMiB, "all").bytes(), 4 * kMiB);
+}
+
 TEST(memory_page_pool_claims_are_part_of_its_bytes) {
     MemoryBudget budget(64 * kMiB);
     PagePool pool(budget, 64 * kKiB, 8 * kMiB);
@@ -181,6 +199,7 @@ TEST(memory_page_pool_claims_are_part_of_its_bytes) {
     std::optional<PagePool::Claim> claim = pool.try_claim(5 * kMiB);
     EXPECT(claim.has_value());
     EXPECT_EQ(budget.used(), 0u);  // whoever claims reserves for itself
+    EXPECT(pool.try_claim(3 * kMiB).has_value());
     EXPECT(!pool.try_claim(3 * kMiB + 1).has_value());
     std::vector<uint8_t*> pages = acquire_all(pool);
     EXPECT_EQ(pages.size(), 3 * kMiB / (64 * kKiB));

@@ -53,6 +53,25 @@ TEST(memory_spill_file_gives_up_kept_files_for_a_full_disk) {
     }
 }
 
+// A disk that failed may be full for others too: they get what was kept for later jobs.
+TEST(memory_spill_file_that_failed_keeps_nothing) {
+    const TemporaryFolder folder;
+    const auto space = std::make_shared<SpillSpace>(folder.path());
+    const auto data = some_bytes(10'000);
+    JobControl control;
+    {
+        SpillFile two(space, control, 2);
+        for (const uint64_t writer : {0, 1}) two.write({{data.data(), data.size()}}, writer);
+    }
+    {
+        SpillFile file(space, control);
+        const test::WithFailingCalls broken({.pwritev = EIO});
+        EXPECT_ERROR(kOutputFailed, file.write({{data.data(), data.size()}}));
+        EXPECT(space->kept_bytes() > 0);
+    }
+    EXPECT_EQ(space->kept_bytes(), 0u);
+}
+
 TEST(memory_spill_file_writes_on_after_a_signal) {
     const TemporaryFolder folder;
     const auto data = some_bytes(10'000);

@@ -269,6 +269,10 @@ TEST(memory_spill_file_stops_at_the_file_size_limit) {
         file.write({{data.data(), data.size()}});
         expect_disk_full([&] { file.write({{data.data(), data.size()}}); }, folder.path(), data.size(), kRaise);
     });
+    with_file_size_limit(2 * kMiB, [&] {  // to the last byte
+        SpillFile file(space_in(folder.path()), control);
+        for (int i = 0; i < 2; ++i) file.write({{data.data(), data.size()}});
+    });
     SpillFile file(space_in(folder.path()), control);
     const SpillFile::Position first = file.write({{data.data(), data.size()}});
     with_file_size_limit(kMiB + 1000, [&] {  // found out by the kernel after a short write: EFBIG

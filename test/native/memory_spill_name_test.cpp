@@ -73,6 +73,33 @@ TEST(memory_spill_name_goes_with_the_file_where_open_files_keep_it) {
     EXPECT(folder.entries() == 0);
 }
 
+// The largest that is kept goes to the next job; what is beyond the room for kept files is closed.
+TEST(memory_spill_space_keeps_the_largest_at_hand_and_not_too_many) {
+    constexpr uint64_t kGiB = uint64_t{1} << 30;
+    const TemporaryFolder folder;
+    SpillSpace space(folder.path());
+    const auto give = [&](uint64_t bytes) {
+        const int descriptor = open(folder.path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        space.give_back({descriptor, bytes, ""});
+        return fcntl(descriptor, F_GETFD) >= 0;
+    };
+    for (const uint64_t bytes : {5, 9, 7}) EXPECT(give(bytes));
+    EXPECT_EQ(space.kept_bytes(), 21u);
+    for (const uint64_t bytes : {9, 7, 5}) {
+        const SpillSpace::File file = space.take();
+        EXPECT_EQ(file.bytes, bytes);
+        close(file.descriptor);
+    }
+    EXPECT_EQ(space.kept_bytes(), 0u);
+    EXPECT(give(3 * kGiB));
+    EXPECT(!give(kGiB + 1));
+    EXPECT(give(kGiB));
+    EXPECT_EQ(space.kept_bytes(), 4 * kGiB);
+    EXPECT_EQ(space.trim(), 4 * kGiB);
+    for (int i = 0; i < 64; ++i) EXPECT(give(1));
+    EXPECT(!give(1));
+}
+
 TEST(memory_spill_name_tells_stale_files) {
     const TemporaryFolder folder;
     const std::string dead = std::to_string(ended_process());
@@ -92,6 +119,8 @@ TEST(memory_spill_name_tells_stale_files) {
         "spillway-spill-" + dead + "--1-2",
         "spillway-spill-x-1-2",
         "spillway-spill-99999999999999999999999-1-2",
+        "spillway-spill-2147483648-1-2",  // beyond pid_t: as one it is that of a group of processes
+        "spillway-spill-0-1-2",
         "my-spillway-spill-" + dead + "-1-2",
         ".spillway-" + dead + "-0.partial",
         "orders.arrow",

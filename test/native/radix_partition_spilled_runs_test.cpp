@@ -68,6 +68,22 @@ struct Spilled {
         }
         return count;
     }
+    // Of rows and texts, wherever they are.
+    uint64_t bytes() const {
+        uint64_t bytes = 0;
+        for (int32_t p = 0; p < set->partition_count(); ++p) bytes += set->partition(p).bytes;
+        return bytes;
+    }
+    uint64_t expected_bytes() const {
+        uint64_t bytes = found_.size() * set->layout().row_bytes;
+        for (size_t i = 0; i < found_.size(); ++i) {
+            for (const size_t c : {1, 2}) {
+                const Value text = expected(static_cast<int64_t>(i), c);
+                bytes += text ? text->size() : 0;
+            }
+        }
+        return bytes;
+    }
     uint64_t spilled_bytes() const {
         uint64_t bytes = 0;
         for (int32_t p = 0; p < set->partition_count(); ++p) bytes += set->partition(p).spilled_bytes;
@@ -145,6 +161,7 @@ TEST(radix_partition_rows_larger_than_a_page_spill_with_others) {
     for (const size_t longest : {2 * kPageBytes + 3, kRunBytes + 5}) {
         Spilled rows(20000, kRunBytes, 256 * kPageBytes, longest);
         EXPECT(rows.records() * kRunBytes < 3 * rows.spilled_bytes());
+        EXPECT_EQ(rows.bytes(), rows.expected_bytes());
         rows.expect_rows();
     }
 }

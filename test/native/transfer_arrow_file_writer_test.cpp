@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
 #include "base/parallel.hpp"
 #include "memory/spill_file.hpp"
+#include "support/failing_calls.hpp"
 #include "support/flat_table.hpp"
 #include "support/output_columns.hpp"
 #include "support/temporary_folder.hpp"
@@ -170,6 +172,26 @@ TEST(arrow_file_writer_keeps_the_target_until_finish) {
     EXPECT_EQ(folder.entries(), size_t{1});
     EXPECT_ERROR(kClosed, writer.write(sample_batch(budget)));
     EXPECT_ERROR(kClosed, writer.finish({}));
+}
+
+// A file with a hole where a batch should be must never get its name, whichever worker goes on.
+TEST(arrow_file_writer_that_failed_writes_no_more) {
+    TemporaryFolder folder;
+    MemoryBudget budget(1 << 20);
+    JobControl control;
+    const std::string path = folder.file("out.arrow");
+    {
+        ArrowFileWriter writer(path, schema_message(), false, control);
+        writer.write(sample_batch(budget));
+        {
+            const spillway::test::WithFailingCalls full({.pwritev = ENOSPC});
+            EXPECT_ERROR(kDiskFull, writer.write(sample_batch(budget)));
+        }
+        EXPECT_ERROR(kDiskFull, writer.write(sample_batch(budget)));
+        EXPECT_ERROR(kDiskFull, writer.write_dictionary(1, batch_of(text_column(budget, {"red"}))));
+        EXPECT_ERROR(kDiskFull, writer.finish({}));
+    }
+    EXPECT_EQ(folder.entries(), size_t{0});
 }
 
 TEST(arrow_file_writer_refuses_a_target_that_appeared_meanwhile) {

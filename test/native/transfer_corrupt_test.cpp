@@ -216,9 +216,8 @@ TEST(transfer_offsets_may_reach_the_end_and_no_further) {
 
 TEST(transfer_children_have_a_row_for_each_of_their_parent) {
     const std::vector<ColumnType> members{type_of(Layout::kFixed, 4), type_of(Layout::kBool)};
-    for (const ColumnType& type :
-         {type_of(Layout::kStruct, 0, members), type_of(Layout::kUnionSparse, 0, members),
-          list_of_size(3, type_of(Layout::kFixed, 4))}) {
+    for (const ColumnType& type : {type_of(Layout::kStruct, 0, members), type_of(Layout::kUnionSparse, 0, members),
+                                   list_of_size(3, type_of(Layout::kFixed, 4))}) {
         Damaged whole(type);
         whole.open();
         whole.read();

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "support/colliding_keys.hpp"
 #include "support/test_relation.hpp"
 #include "transfer/dictionary_unifier.hpp"
 
@@ -115,6 +116,19 @@ TEST(transfer_dictionaries_of_every_value_type_are_unified) {
             for (int64_t batch = 0; batch < 4; ++batch) relation.expect_slice(*reader, batch, batch, 80);
             expect_unified(relation);
         }
+    }
+}
+
+TEST(transfer_dictionary_values_of_the_same_hash_stay_apart) {
+    for (const int32_t width : {4, 8}) {
+        std::vector<std::string> texts;
+        for (const uint64_t i : {1, 2, 1, 3}) {
+            for (const bool second : {true, false, true}) texts.push_back(colliding_key(i, second));
+        }
+        std::vector<int32_t> indices;
+        const auto dictionary = unify(type_of(Layout::kBinary, width), strings(texts), indices);
+        EXPECT(indices == std::vector<int32_t>({0, 1, 0, 2, 3, 2, 0, 1, 0, 4, 5, 4}));
+        EXPECT_EQ(dictionary->values.length, 6);
     }
 }
 

@@ -22,6 +22,7 @@ struct Trial {
     uint64_t budget_bytes = 256 << 20;
     bool force_spill = false;
     uint64_t hash_mask = ~0ULL;
+    NullKeys null_keys = NullKeys::kEqual;
     int64_t batch_rows = 1000;
     int64_t morsel_rows = 500;
     bool count_only = false;
@@ -104,7 +105,7 @@ inline PartitionSpec partition_spec(const Trial& trial) {
     for (int32_t k : trial.keys) spec.keys.push_back(key_spec(k, *trial.columns[static_cast<size_t>(k)].type));
     for (size_t c = 0; c < trial.columns.size(); ++c) spec.carry.push_back(static_cast<int32_t>(c));
     spec.carry.push_back(kRowNumberColumn);
-    spec.null_keys = NullKeys::kEqual;
+    spec.null_keys = trial.null_keys;
     spec.radix_bits = trial.bits;
     spec.page_bytes = trial.page_bytes;
     spec.pool_bytes = 64 << 20;

@@ -47,13 +47,19 @@ import { Sandbox } from "../../support/sandbox.js";
 useGpu();
 
 const memory = { host: "256MiB", device: "64MiB" };
+/** How much stays in GPU memory, in chunks and partitions of which size. */
+const shapes = [
+    { residentShare: 0, chunkRows: 64, radixBits: 0 },
+    { residentShare: 0.5, chunkRows: 192, radixBits: 3 },
+    { residentShare: 1, chunkRows: 4096, radixBits: 9 }
+];
 let gpus: Runtime[] = [];
 
 beforeAll(async () => {
     gpus = [];
-    for (const [i, residentShare] of [0, 0.5, 1].entries()) {
-        const debug = { outOfCore: true, chunkRows: [64, 192, 4096][i]!, radixBits: [0, 3, 9][i]!, residentShare };
-        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, debug: { ...debug, workers: 3 } }));
+    for (const shape of shapes) {
+        const debug = { outOfCore: true, workers: 3, ...shape };
+        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, debug }));
     }
 });
 afterAll(async () => {
@@ -186,18 +192,16 @@ async function checkGroups(
 }
 
 describe("group-bys out of core", () => {
-    test("equal the reference", async () => {
+    // A test for each shape, as all three together take half a minute on two busy cores, too near to the time limit.
+    test.each([...shapes.entries()])("equal the reference, shape %i: %o", async (i) => {
         let ran = 0;
         await forSeeds(74_000, 20, async (random) => {
-            const groups = groupCase(random);
-            for (const gpu of gpus) {
-                using sandbox = new Sandbox();
-                const refused = await checkGroups(random, sandbox, groups, gpu);
-                if (refused === undefined) ++ran;
-                else expect(refused).toMatch(/32 in 24 are the most|with a byte for NULLs|the key has \d+ bytes/);
-            }
+            using sandbox = new Sandbox();
+            const refused = await checkGroups(random, sandbox, groupCase(random), gpus[i]!);
+            if (refused === undefined) ++ran;
+            else expect(refused).toMatch(/32 in 24 are the most|with a byte for NULLs|the key has \d+ bytes/);
         });
-        if (process.env["SPILLWAY_SEED"] === undefined) expect(ran).toBeGreaterThan(30);
+        if (process.env["SPILLWAY_SEED"] === undefined) expect(ran).toBeGreaterThan(10);
     });
 
     test("sums of 64 bits are exact, whatever their parts are", async () => {

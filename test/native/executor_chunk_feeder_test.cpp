@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chunks on their way to a GPU, each of several slices that workers fill at once.
+#include <chrono>
+#include <cstring>
+#include <set>
+#include <thread>
+
+#include "executor/chunk_feeder.hpp"
+#include "support/out_of_core_trial.hpp"
+
+namespace spillway::test {
+
+namespace {
+
+constexpr int64_t kFedRows = 380'000;
+constexpr uint64_t kChunkRows = 150'000;  // three slices, of which the last is no whole one
+constexpr uint64_t kSlots = 2;            // fewer than chunks
+
+// Row i: a key of 4 bytes, i * 7 - 500, or NULL, and a number of 8 bytes, i + 1.
+struct NumberedSource : TestRelation {
+    explicit NumberedSource(const std::set<int64_t>& nulls) : TestRelation(71) {
+        add_column(type_of(Layout::kFixed, 4));
+        add_column(type_of(Layout::kFixed, 8));
+        int64_t first = 0;
+        for (const int64_t rows : {int64_t{70'001}, int64_t{0}, int64_t{200'000}, kFedRows - 270'001}) {
+            std::vector<Value> keys = integers(0, rows, 4);
+            for (int64_t i = 0; i < rows; ++i) {
+                const int32_t key = key_of(first + i);
+                keys[static_cast<size_t>(i)].bytes.assign(reinterpret_cast<const char*>(&key), sizeof key);
+                keys[static_cast<size_t>(i)].null = nulls.count(first + i) != 0;
+            }
+            add_batch({std::move(keys), integers(first + 1, rows)}, rows, first == 0 ? 0 : -1);
+            first += rows;
+        }
+        values.clear();
+        open();
+    }
+    static int32_t key_of(int64_t row) { return static_cast<int32_t>(row * 7 - 500); }
+};
+
+struct Feeding {
+    explicit Feeding(const std::set<int64_t>& nulls)
+        : relation(nulls),
+          columns(*relation.source, side(), {4}, kChunkRows),
+          pinned(kept_pinned(gpu.device, relation.budget, 256 * kMiB)),
+          ring(*pinned, kSlots, columns.chunk_bytes()),
+          feeder(*relation.source, columns, ring, kChunkRows, relation.budget, relation.control) {
+        for (uint64_t slot = 0; slot < kSlots; ++slot) std::memset(ring.data(slot), 0xff, columns.chunk_bytes());
+    }
+
+    static OutOfCoreSide side() {
+        OutOfCoreSide side;
+        side.keys = {{0, KeyKind::kInteger, KeyKind::kInteger, 4}};
+        side.columns = {{1, false}};
+        return side;
+    }
+
+    OutOfCoreGpu gpu{kOutOfCoreLimitBytes};
+    NumberedSource relation;
+    ChunkColumns columns;
+    std::unique_ptr<KeptPinned> pinned;
+    ChunkRing ring;
+    ChunkFeeder feeder;
+};
+
+void expect_rows(const GpuChunk& chunk, int64_t first, const std::set<int64_t>& nulls) {
+    const auto* keys = static_cast<const int32_t*>(chunk.key);
+    const auto* numbers = static_cast<const int64_t*>(chunk.columns[0]);
+    bool has_null = false;
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < chunk.rows; ++i) {
+        const int64_t row = first + static_cast<int64_t>(i);
+        const bool null = nulls.count(row) != 0;
+        has_null = has_null || null;
+        wrong += numbers[i] != row + 1;
+        wrong += !null && keys[i] != NumberedSource::key_of(row);
+        if (chunk.key_valid != nullptr) wrong += ((chunk.key_valid[i / 32] >> (i % 32)) & 1) != (null ? 0u : 1u);
+    }
+    EXPECT_EQ(wrong, 0u);
+    EXPECT(chunk.key_valid != nullptr || !has_null);
+}
+
+}  // namespace
+
+TEST(executor_chunk_feeder_fills_chunks_of_several_slices) {
+    // In the first slice of a chunk, in the last one of all, and nowhere in the chunk between.
+    const std::set<int64_t> nulls = {5, 64'000, kFedRows - 1};
+    for (const int workers : {1, 3}) {
+        Feeding feeding(nulls);
+        std::vector<std::thread> threads;
+        for (int i = 0; i < workers; ++i) {
+            threads.emplace_back([&] {
+                try {
+                    feeding.feeder.work();
+                } catch (const Error&) {
+                    // Cancelled below, where the failure is told.
+                }
+            });
+        }
+        int64_t rows = 0;
+        std::string failure;
+        GpuChunk chunk;
+        try {
+            while (feeding.feeder.next(chunk)) {
+                expect_rows(chunk, rows, nulls);
+                rows += static_cast<int64_t>(chunk.rows);
+                feeding.feeder.release();
+            }
+        } catch (const std::exception& error) {
+            failure = error.what();
+            feeding.relation.control.cancelled = true;
+        }
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+        EXPECT_EQ(failure, std::string());
+        EXPECT_EQ(rows, kFedRows);
+        EXPECT_EQ(feeding.relation.control.rows_in.load(), static_cast<uint64_t>(kFedRows));
+    }
+}
+
+// The GPU may still read a chunk that was not released.
+TEST(executor_chunk_feeder_leaves_chunks_alone_that_are_in_use) {
+    Feeding feeding({});
+    std::thread worker([&] { feeding.feeder.work(); });
+    const auto fed = [&] { return feeding.relation.control.rows_in.load(); };
+    GpuChunk chunk;
+    feeding.feeder.next(chunk);
+    while (fed() < kSlots * kChunkRows) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    const uint64_t ahead = fed();
+    GpuChunk second;
+    feeding.feeder.next(second);
+    feeding.feeder.release();
+    feeding.feeder.release();
+    while (fed() < static_cast<uint64_t>(kFedRows)) std::this_thread::yield();
+    worker.join();
+    EXPECT_EQ(ahead, kSlots * kChunkRows);
+    feeding.feeder.next(chunk);
+    expect_rows(chunk, static_cast<int64_t>(2 * kChunkRows), {});
+    feeding.feeder.release();
+    EXPECT(!feeding.feeder.next(chunk));
+}
+
+TEST(executor_chunk_feeder_lets_no_more_work_than_there_are_slices) {
+    Feeding feeding({});
+    EXPECT_EQ(feeding.feeder.workers_max(3), 3);
+    EXPECT_EQ(feeding.feeder.workers_max(100), 3 + 3 + 2);
+}
+
+}  // namespace spillway::test

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the planner learns of key columns: ranges of every integer type, NULLs, frequent keys, pairs of two sides.
+#include <algorithm>
+
+#include "executor/key_statistics.hpp"
+#include "support/test_relation.hpp"
+
+namespace spillway::test {
+
+namespace {
+
+KeySpec integer_key(int32_t column, int32_t width) {
+    KeySpec key;
+    key.column = column;
+    key.width = width;
+    return key;
+}
+
+// One column of integers, in batches of files and memory.
+struct IntegerKeys : TestRelation {
+    IntegerKeys(int32_t width, Order order, const std::vector<std::vector<int64_t>>& batches,
+                const std::vector<int64_t>& null)
+        : TestRelation(91), width(width) {
+        ColumnType type = spillway::test::type_of(Layout::kFixed, width);
+        type.order = order;
+        add_column(type);
+        int32_t file = 0;
+        for (const std::vector<int64_t>& batch : batches) {
+            std::vector<Value> values(batch.size());
+            for (size_t i = 0; i < batch.size(); ++i) {
+                values[i].bytes.assign(reinterpret_cast<const char*>(&batch[i]), static_cast<size_t>(width));
+                values[i].null = std::find(null.begin(), null.end(), batch[i]) != null.end();
+            }
+            add_batch({values}, static_cast<int64_t>(batch.size()), file++ % 2 == 0 ? -1 : 0);
+        }
+        open();
+    }
+    KeyStatistics statistics(int64_t sample_rows, bool exact, int workers = 3) {
+        return key_statistics(*source, {integer_key(0, width)}, sample_rows, exact, workers, budget, control);
+    }
+    const int32_t width;
+};
+
+// A multiplication by an odd number goes through all numbers below a power of two in an order of its own.
+std::vector<int64_t> spread(int64_t count, int64_t factor) {
+    std::vector<int64_t> keys;
+    for (int64_t i = 0; i < count; ++i) keys.push_back((i * factor) % count);
+    return keys;
+}
+
+}  // namespace
+
+TEST(executor_key_statistics_know_the_range_of_every_type) {
+    constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+    const auto expect = [](int32_t width, Order order, const std::vector<int64_t>& keys, int64_t min, int64_t max) {
+        for (const bool exact : {false, true}) {
+            IntegerKeys relation(width, order, {keys, {}, {keys[0]}}, {});
+            const KeyStatistics found = relation.statistics(1 << 20, exact);
+            EXPECT(found.has_range);
+            EXPECT_EQ(found.min, min);
+            EXPECT_EQ(found.max, max);
+            EXPECT_EQ(found.rows, keys.size() + 1);
+            EXPECT_EQ(found.nulls, 0u);
+        }
+    };
+    expect(1, Order::kSigned, {-128, 127, 0}, -128, 127);
+    expect(1, Order::kUnsigned, {255, 3, 128}, 3, 255);
+    expect(4, Order::kSigned, {5, -2'000'000'000, 2'000'000'000}, -2'000'000'000, 2'000'000'000);
+    expect(4, Order::kUnsigned, {5, 4'294'967'295}, 5, 4'294'967'295);
+    expect(8, Order::kSigned, {1, kMin, 7, -1}, kMin, 7);
+    expect(8, Order::kUnsigned, {7, 1, kMin, -1}, 1, -1);  // as bit patterns: the largest has all bits set
+}
+
+TEST(executor_key_statistics_look_at_every_row_for_exact_ranges) {
+    std::vector<std::vector<int64_t>> batches(5);
+    for (int64_t i = 0; i < 200'000; ++i) batches[static_cast<size_t>(i / 40'000)].push_back(i % 1000 + 100);
+    batches[1][17] = -7;
+    batches[3][39'999] = 5000;
+    for (const int workers : {1, 3}) {
+        IntegerKeys relation(8, Order::kSigned, batches, {100, 101});
+        const KeyStatistics found = relation.statistics(1000, true, workers);
+        EXPECT_EQ(found.min, -7);
+        EXPECT_EQ(found.max, 5000);
+        EXPECT_EQ(found.rows, 200'000u);
+        // 400 in all, of which two are those of -7 and 5000 or not: what was written over.
+        const int64_t over = (17 % 1000 < 2) + (39'999 % 1000 < 2);
+        EXPECT_EQ(found.nulls, static_cast<uint64_t>(400 - over));
+        EXPECT(found.sampled_rows > 500 && found.sampled_rows <= 2000);
+    }
+}
+
+TEST(executor_key_statistics_count_distinct_and_frequent_keys) {
+    std::vector<int64_t> keys;
+    for (int64_t i = 0; i < 4096; ++i) keys.push_back(i % 4 == 0 ? -1 : i % 64);
+    IntegerKeys relation(4, Order::kSigned, {keys}, {});
+    const KeyStatistics found = relation.statistics(4096, false);
+    EXPECT_EQ(found.sampled_rows, 4096u);
+    EXPECT_EQ(found.sampled_distinct, 49u);
+    EXPECT_EQ(found.heaviest_share, 0.25);
+    // A sample holds fewer rows, with about the same shares.
+    const KeyStatistics part = relation.statistics(1024, false);
+    EXPECT_EQ(part.sampled_rows, 1024u);
+    EXPECT_EQ(part.heaviest_share, 0.25);
+}
+
+TEST(executor_key_statistics_without_a_range) {
+    IntegerKeys none(8, Order::kSigned, {{}}, {});
+    EXPECT(!none.statistics(100, true).has_range);
+    EXPECT_EQ(none.statistics(100, true).rows, 0u);
+    IntegerKeys nulls(8, Order::kSigned, {{5, 5, 5}}, {5});
+    const KeyStatistics found = nulls.statistics(100, true);
+    EXPECT(!found.has_range);
+    EXPECT_EQ(found.nulls, 3u);
+    EXPECT_EQ(found.heaviest_share, 0.0);
+    IntegerKeys pair(4, Order::kSigned, {{1, 2, 3}}, {});
+    const std::vector<KeySpec> twice = {integer_key(0, 4), integer_key(0, 4)};
+    EXPECT(!key_statistics(*pair.source, twice, 100, true, 1, pair.budget, pair.control).has_range);
+}
+
+TEST(executor_key_statistics_estimate_pairs) {
+    constexpr int64_t kRows = 1 << 14;
+    IntegerKeys left(8, Order::kSigned, {spread(kRows, 5077)}, {});
+    IntegerKeys right(8, Order::kSigned, {spread(kRows, 7919), {1, 1, 1, 1}}, {});
+    const auto pairs = [&](IntegerKeys& a, IntegerKeys& b, int64_t sample_rows) {
+        return sampled_pairs(*a.source, {integer_key(0, 8)}, *b.source, {integer_key(0, 8)}, sample_rows, a.budget,
+                             a.control);
+    };
+    EXPECT_EQ(pairs(left, right, 1 << 20), static_cast<double>(kRows + 4));  // all rows of both
+    // An eighth of each side has a 64th of the pairs, about: the estimate is for all.
+    const double estimate = pairs(left, right, kRows / 8);
+    EXPECT(estimate > kRows * 0.5 && estimate < kRows * 2.0);
+    IntegerKeys none(8, Order::kSigned, {{}}, {});
+    EXPECT_EQ(pairs(left, none, 100), 0.0);
+    EXPECT_EQ(pairs(none, left, 100), 0.0);
+}
+
+}  // namespace spillway::test
