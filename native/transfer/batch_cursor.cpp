@@ -10,9 +10,6 @@ namespace {
 // Per reader and uncounted, so not larger: 40 batches of 20 rows.
 constexpr int64_t kWindowBytes = 16 * 1024;
 constexpr int64_t kSmallMessageBytes = kWindowBytes / 4;
-// Layouts take one and a half times the bytes of their headers; below that they are not counted.
-constexpr int64_t kUncountedHeaderBytes = 64 * 1024;
-constexpr const char* kLayoutPurpose = "metadata of a record batch";
 
 }  // namespace
 
@@ -54,9 +51,7 @@ void BatchCursor::read_header(int64_t batch) {
         view.fail("a message is neither a record batch nor a dictionary");
     }
     layout_bytes_.release();
-    if (place.metadata_bytes > kUncountedHeaderBytes) {
-        layout_bytes_ = budget_.reserve(2 * static_cast<uint64_t>(place.metadata_bytes), kLayoutPurpose);
-    }
+    layout_bytes_ = reserve_layout(budget_, place.metadata_bytes);
     const int64_t body = place.offset + place.metadata_bytes;
     if (head.body_bytes < 0 || head.body_bytes > parts_.files->bytes(file) - body) {
         throw truncated_file(path, "the body at byte " + std::to_string(place.offset) + " is incomplete");

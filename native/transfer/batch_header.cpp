@@ -12,6 +12,7 @@ namespace {
 
 constexpr int16_t kMetadataV4 = 3;
 constexpr int16_t kMetadataV5 = 4;
+constexpr int64_t kUncountedHeaderBytes = 64 * 1024;
 constexpr int64_t kStructBytes = 16;  // FieldNode and Buffer: two int64 each
 
 // Slots of the tables of Message.fbs.
@@ -111,6 +112,11 @@ void require_known_version(const MessageView& message, const MessageHead& head, 
     if (head.version < kMetadataV5 && has_union) {
         message.fail("it has unions in the format of before Arrow 1.0; rewrite it");
     }
+}
+
+Reservation reserve_layout(MemoryBudget& budget, int64_t metadata_bytes) {
+    if (metadata_bytes <= kUncountedHeaderBytes) return {};
+    return budget.reserve(2 * static_cast<uint64_t>(metadata_bytes), "metadata of a record batch");
 }
 
 void find_variadic_starts(const BatchLayout& layout, std::vector<int64_t>& starts) {

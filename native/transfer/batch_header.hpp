@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "memory/memory_budget.hpp"
 #include "transfer/flatbuffer.hpp"
 #include "transfer/node_plan.hpp"
 
@@ -43,6 +44,10 @@ struct HeaderShape {
     const std::vector<NodePlan>& plans;  // one per column
     const SchemaCounts& counts;
 };
+
+// Memory of the layout of a header of so many bytes, if that counts in a budget: more than 64 KiB do. A node of the
+// header has 16 bytes and 24 in a layout; a number of view buffers, 8 and twice 8.
+Reservation reserve_layout(MemoryBudget& budget, int64_t metadata_bytes);
 
 // The numbers of data buffers of view columns, added up: starts[k] is that of the buffers before the k-th view node.
 void find_variadic_starts(const BatchLayout& layout, std::vector<int64_t>& starts);

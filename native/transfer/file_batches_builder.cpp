@@ -175,6 +175,8 @@ class Builder {
     void read_layout(const MessageView& view, const MessageHead& head, const Message& message,
                      const std::vector<NodePlan>& plans, const SchemaCounts& counts, int64_t number) {
         const int64_t body = message.offset + message.metadata_bytes;
+        layout_bytes_.release();
+        layout_bytes_ = reserve_layout(budget_, message.metadata_bytes);
         read_batch_layout(view, head.batch, {plans, counts}, body, message.body_bytes, layout_, starts_);
         layout_.file = file_;
         const BatchPosition position{&layout_, number, files_.get(), starts_.data(), nullptr};
@@ -256,6 +258,7 @@ class Builder {
     std::unique_ptr<FactsOfHeaders> facts_;
     std::unique_ptr<FileTable> files_;
     std::unique_ptr<FileWindow> window_;
+    Reservation layout_bytes_;
     BatchLayout layout_;
     std::vector<int64_t> starts_;
     // Of the file at hand.

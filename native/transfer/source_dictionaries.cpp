@@ -65,17 +65,22 @@ void load_group(DictionaryGroup& group, const SourceSpec& spec, const SourcePart
                 const JobControl& control) {
     DictionaryUnifier unifier(group.value_type, group.column, budget);
     std::unordered_map<int32_t, DictionaryRemap> remaps;
-    std::unordered_map<int32_t, std::unique_ptr<VersionReader>> readers;
     for (const auto& [source, unloaded] : group.remaps) {
         const DictionaryValues& values = parts.values[static_cast<size_t>(source)];
         const size_t versions = values.versions == nullptr ? 1 : values.versions->size();
         int64_t* starts = remaps[source].starts.append(budget, versions);
         std::fill_n(starts, versions, DictionaryRemap::kUnused);
     }
+    // One at a time, as its buffers may be large: the versions of a file follow one another.
+    std::unique_ptr<VersionReader> reader;
+    int32_t reads = -1;
     for (const DictionaryRef ref : dictionaries_met(spec, parts, group.dictionary)) {
         const DictionaryValues& values = parts.values[static_cast<size_t>(ref.source)];
-        auto& reader = readers[ref.source];
-        if (reader == nullptr) reader = std::make_unique<VersionReader>(values, budget, control);
+        if (ref.source != reads) {
+            reader.reset();
+            reader = std::make_unique<VersionReader>(values, budget, control);
+            reads = ref.source;
+        }
         const DictionaryValues::Rows rows = values.rows_of(ref.version);
         unify_version(remaps.at(ref.source), ref.version, rows, *reader, unifier, budget);
     }

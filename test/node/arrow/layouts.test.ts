@@ -175,6 +175,18 @@ describe("tables", () => {
         expect(sourceFacts(both)).toMatchObject({ rows: 4, largestBatchRows: 2 });
     });
 
+    test("a NULL inside of a dictionary makes its column nullable", () => {
+        const withNull = (values: (string | null)[]) => {
+            const type = new Dictionary(new Utf8(), new Int8(), 9);
+            const dictionary = vectorFromArray(values, new Utf8());
+            const data = makeData({ type, length: 2, nullCount: 0, data: Int8Array.of(0, 1), dictionary });
+            const schema = new Schema([new Field("d", type, true)]);
+            return new RecordBatch(schema, makeData({ type: new Struct(schema.fields), length: 2, children: [data] }));
+        };
+        expect(narrowNullability(layoutOf(new Table([withNull(["x", null])])))[0]!.nullable).toBe(true);
+        expect(narrowNullability(layoutOf(new Table([withNull(["x", "y"])])))[0]!.nullable).toBe(false);
+    });
+
     test("what can be a table is told from what cannot", () => {
         const table = new Table({ a: vectorFromArray([1], new Int32()) });
         expect(recordBatchesOf(table)?.batches).toHaveLength(1);

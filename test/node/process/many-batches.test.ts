@@ -2,7 +2,7 @@
 // Files of very many small batches: opened quickly, within the budget and 128 MiB, without V8's heap; or a clear error.
 import { copyFileSync } from "node:fs";
 import type { Int64, Null } from "apache-arrow";
-import { openRuntime } from "spillway";
+import { openRuntime, type Relation } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { resultOf, runChild } from "../../support/child.js";
 import { expectError } from "../../support/errors.js";
@@ -110,7 +110,7 @@ describe("what relations hold", () => {
         for (const path of paths) copyFileSync(files["many"]!, path);
         const spillDirectory = sandbox.spill;
         const runtime = await openRuntime({ threads: 1, memory: { host: "7600KiB", spillDirectory } });
-        const relations = [];
+        const relations: Relation<{ k: Int64 }>[] = [];
         for (const path of paths) relations.push(await runtime.fromArrowFile<{ k: Int64 }>(path));
         const { usedBytes, limitBytes } = runtime.memory().host;
         expect(usedBytes).toBeGreaterThanOrEqual(3 * relationBytes);
@@ -128,7 +128,7 @@ describe("what relations hold", () => {
         await runtime.close();
         const host = error.details["smallest"] as string;
         const larger = await openRuntime({ threads: 1, memory: { host, spillDirectory } });
-        const again = [];
+        const again: Relation<{ k: Int64 }>[] = [];
         for (const path of paths) again.push(await larger.fromArrowFile<{ k: Int64 }>(path));
         expect(await again[0]!.groupBy({ keys: ["k"] }).count()).toBe(4 * many);
         await larger.close();
