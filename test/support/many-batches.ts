@@ -64,7 +64,7 @@ export function fileOf(
 export function writeManyBatches(
     path: string,
     batches: number,
-    { batchRows = 1, columns = 1, format = "file" as "file" | "stream" } = {}
+    { batchRows = 1, columns = 1, format = "file" } = {}
 ): string {
     const names = ["k", "v"].slice(0, columns);
     const schema = new Schema(names.map((name) => new Field(name, new Int64(), false)));

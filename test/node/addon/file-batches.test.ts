@@ -66,7 +66,7 @@ describe("a spec of files", () => {
         ["a path that is none", { path: 7 }, "spec.files[0].path"]
     ];
     test.each(wrong)("with %s is refused", async (_, change, field) => {
-        const spec = { columns: [int64Column("k")], files: [{ ...file, ...change } as FileToScan] };
+        const spec = { columns: [int64Column("k")], files: [{ ...file, ...change }] };
         await expect(binding.openFileBatches(engine, spec)).rejects.toMatchObject({
             code: "INVALID_ARGUMENT",
             details: { field }

@@ -31,7 +31,7 @@ describe("record batches in memory", () => {
     test("that were transferred away are an error, not a crash", async () => {
         const spec = memorySource(1000, 1);
         const source = await binding.openSource(engine, spec);
-        const buffer = spec.batches[0]!.memory![1]!.buffer as ArrayBuffer;
+        const buffer = spec.batches[0]!.memory[1]!.buffer as ArrayBuffer;
         structuredClone(buffer, { transfer: [buffer] });
         await expect(binding.keyStatistics(job, source, [integerKey], options)).rejects.toMatchObject({
             code: "INVALID_ARGUMENT",
