@@ -90,6 +90,7 @@ function keyOf(relation) {
 async function attack(label, path) {
     const { bytes, mode } = attackOf(label);
     writeFileSync(path, bytes);
+    const { now: before } = resident(); // with the bytes of the file, which are not the engine's
     const failures = [];
     let file;
     const opening = await ask(async () => (file = await runtime.fromArrowFile(path)), "opened");
@@ -109,6 +110,10 @@ async function attack(label, path) {
         // Nothing is learned from the same slowness again.
         if (seconds >= limits.querySeconds) break;
     }
+    const { peak } = resident();
+    sum.peakBytes = Math.max(sum.peakBytes, peak);
+    // Not where an attack before this one left the memory to the garbage collector.
+    if (peak > limits.residentBytes && peak - before > limits.growthBytes) failures.push(tooMuch(peak));
     return { failures, lost: false };
 }
 
@@ -129,19 +134,13 @@ function* chosen() {
 }
 
 let failed = false;
-let { now: before } = resident();
 for (const [index, label] of chosen()) {
     say(">", `${index} ${label}`);
     // A new name each time: of two files of one name, size and time of writing the runtime would know the first.
     const path = join(work, `attack-${index}.arrow`);
     const { failures, lost } = await attack(label, path);
-    const { now, peak } = resident();
     sum.cases += 1;
     sum.groups[groupOf(label)] = (sum.groups[groupOf(label)] ?? 0) + 1;
-    sum.peakBytes = Math.max(sum.peakBytes, peak);
-    // Not where an attack before this one left the memory to the garbage collector.
-    if (peak > limits.residentBytes && peak - before > limits.growthBytes) failures.push(tooMuch(peak));
-    before = now;
     const kept = join(work, `failed-${index}.arrow`);
     for (const what of failures) say("!", { label, what, file: kept });
     failed ||= failures.length > 0;

@@ -87,7 +87,6 @@ function sharedBytes() {
             cases[`${holder}: ${count} views of ${length} bytes`] = () => make(count, length);
         }
     }
-    cases["3 views of 40 million bytes"] = () => holders.plain(3, 40_000_000);
     return cases;
 }
 
