@@ -44,7 +44,7 @@ struct Table {
             for (const uint64_t word : words) cells.push_back(raw(word));
             return input_column(type_of(Make::kUint64), cells);
         }();
-        RowEncoder encoder(layout, {0});
+        RowEncoder encoder(layout, {0}, budget);
         BlockCutter cutter(layout.row_bytes, layout.null_offset, 0);
         cutter.cut(encoder.encode({column.view()}, 0, count, 0), [&](RowBlock& block) { table.find_or_insert(block); });
     }
