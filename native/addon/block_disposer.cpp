@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/heap.hpp"
 #include "base/parallel.hpp"
 
 namespace spillway::addon {
@@ -56,6 +57,8 @@ void BlockDisposer::run() noexcept {
         const std::vector<Dropped> blocks = std::exchange(queue_, {});
         lock.unlock();
         for (const Dropped& dropped : blocks) dispose(dropped);
+        // Small ones are malloc's, which keeps them.
+        if (const auto engine = blocks.back().engine.lock()) give_back_free_memory_near(engine->budget.limit());
         lock.lock();
     }
 }

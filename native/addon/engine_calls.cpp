@@ -102,6 +102,18 @@ Napi::Value trim_engine(const Napi::CallbackInfo& info) {
     });
 }
 
+// A table that is being collected takes room beside the budget, which counts neither its blocks nor those it caches.
+Napi::Value trim_cache(const Napi::CallbackInfo& info) {
+    MemoryBudget& budget = get_handle<Engine>(info[0])->budget;
+    const auto beside = static_cast<uint64_t>(Field(info[1], "besideBytes").integer(0, kSafeInteger));
+    const uint64_t unused = budget.unused();
+    if (beside > unused) {
+        const uint64_t cached = budget.cached();
+        budget.trim_cache(cached - std::min(cached, beside - unused));
+    }
+    return info.Env().Undefined();
+}
+
 Napi::Value create_job(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
     engine->keeps_dropped.store(true, std::memory_order_relaxed);
@@ -141,6 +153,7 @@ void export_engine_calls(Napi::Object exports) {
     export_sync<close_engine>(exports, "closeEngine");
     export_async<drain_engine>(exports, "drainEngine");
     export_async<trim_engine>(exports, "trimEngine");
+    export_sync<trim_cache>(exports, "trimCache");
     export_sync<create_job>(exports, "createJob");
     export_sync<cancel_job>(exports, "cancelJob");
     export_sync<wait_for_job>(exports, "waitForJob");

@@ -10,7 +10,7 @@
 #include "addon/job_registry.hpp"
 #include "addon/js_memory.hpp"
 #include "addon/queue_delivery.hpp"
-#include "base/parallel.hpp"
+#include "base/heap.hpp"
 #include "cpu/radix_partition/radix_partitioner.hpp"
 #include "device/gpu_table.hpp"
 #include "executor/sinks/file_sink.hpp"

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "addon/engine.hpp"
+#include "base/heap.hpp"
 
 namespace spillway::addon {
 
@@ -45,6 +46,7 @@ void JobRegistry::dispose(std::unique_ptr<Disposable> object) {
         shared->close_files();
         shared->engine->disposal_ended();
         shared->tidy_up();
+        give_back_free_memory_near(shared->engine->budget.limit());
     });
 }
 

@@ -4,6 +4,7 @@
 #include "addon/addon_error.hpp"
 #include "addon/calls.hpp"
 #include "addon/job_registry.hpp"
+#include "base/heap.hpp"
 
 namespace {
 
@@ -11,6 +12,7 @@ namespace {
 Napi::Object init(Napi::Env env, Napi::Object exports) {
     using namespace spillway::addon;
     try {
+        spillway::share_arenas();
         init_registry(env);
     } catch (...) {
         throw to_js_error(env, current_error());

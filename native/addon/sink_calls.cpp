@@ -55,8 +55,8 @@ Napi::Value next_batch(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value delivered_memory(const Napi::CallbackInfo& info) {
-    const auto sink = get_handle<SinkHandle>(info[0]);
-    return encode_delivered(info.Env(), *registry_of(info.Env())->delivered_memory(), sink->job->engine->budget);
+    const auto engine = get_handle<Engine>(info[0]);
+    return encode_delivered(info.Env(), *registry_of(info.Env())->delivered_memory(), engine->budget);
 }
 
 Napi::Value create_file_sink(const Napi::CallbackInfo& info) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/parallel.hpp"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
@@ -23,12 +22,6 @@ void yield_to_event_loop() {
     // cores was 5.4 ms, with 10 it was 4.1 ms; SCHED_BATCH makes no difference (6.6 ms).
     constexpr int kNice = 10;
     setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
-}
-
-void give_back_free_memory() {
-#if defined(__GLIBC__)
-    malloc_trim(0);
-#endif
 }
 
 void parallel_run(int workers, const std::function<void(int)>& body, const std::function<void()>& on_error) {

@@ -14,8 +14,4 @@ void parallel_run(int workers, const std::function<void(int worker)>& body, cons
 // the end of a worker's time slice (3 ms and more) although all cores are busy with workers.
 void yield_to_event_loop();
 
-// Lists of pages come from the C allocator, in as many arenas as there were workers. What they leave free there (20 MB
-// after a join of 50 M rows on 16 workers) counts as memory of the process until it is given back to the system.
-void give_back_free_memory();
-
 }  // namespace spillway

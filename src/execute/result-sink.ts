@@ -162,19 +162,26 @@ export class QueueSink implements ResultSink {
         // The end of a queue that another one has replaced meanwhile (see `open`) is not the end of the result.
         if (batch === null) return this.#handle === handle ? null : await this.next();
         this.#deliveredBytes += batchBytes(batch);
+        // What is freed for the next request, too, must leave room for the table.
+        if (this.#kept) this.job.binding.trimCache(this.job.engine, this.#tableBytes());
         return recordBatchOf(this.#schema, this.#columns, batch, this.#dictionaries);
     }
 
     #delivered(): NativeDelivered {
         if (this.#handle === undefined) return { aliveBytes: 0, unusedBytes: 0 };
-        const memory = this.job.binding.deliveredMemory(this.#handle);
+        const memory = this.job.binding.deliveredMemory(this.job.engine);
         if (!this.#kept) return memory;
         // A table counts against the budget, so what is left of that is not for what was dropped before.
-        const ownBytes = this.#deliveredBytes * blockSlack;
+        const ownBytes = this.#tableBytes();
         return {
             aliveBytes: Math.max(0, memory.aliveBytes - ownBytes),
             unusedBytes: Math.max(0, memory.unusedBytes - ownBytes)
         };
+    }
+
+    /** Memory of the batches that are there. */
+    #tableBytes(): number {
+        return Math.ceil(this.#deliveredBytes * blockSlack);
     }
 
     /** Drops what was not delivered. */

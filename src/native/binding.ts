@@ -168,6 +168,8 @@ export interface Binding extends DeviceBinding {
     drainEngine(engine: EngineHandle): Promise<void>;
     /** Gives memory that no job uses back to the system, in the background. */
     trimEngine(engine: EngineHandle): Promise<void>;
+    /** Gives cached blocks back to the system until so many bytes fit beside what the budget has in use and cached. */
+    trimCache(engine: EngineHandle, besideBytes: number): void;
     /** Throws when jobs still run. */
     closeEngine(engine: EngineHandle): void;
 
@@ -282,7 +284,7 @@ export interface Binding extends DeviceBinding {
     ): SinkHandle;
     /** Next batch, or null when the stage has ended (call closeSink's owner stage promise for its error). */
     nextBatch(sink: SinkHandle): Promise<NativeOutputBatch | null>;
-    deliveredMemory(sink: SinkHandle): NativeDelivered;
+    deliveredMemory(engine: EngineHandle): NativeDelivered;
     createFileSink(
         job: JobHandle,
         columns: NativeColumnType[],

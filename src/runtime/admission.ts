@@ -22,6 +22,11 @@ interface Grant {
     wishedBytes: number;
 }
 
+interface CollectedTable {
+    bytes: number;
+    waitsForUser: boolean;
+}
+
 interface Waiter {
     request: Omit<MemoryRequest, "minimumBytes"> & { minimumBytes: number };
     resolve: (grant: Grant) => void;
@@ -49,6 +54,8 @@ function shareOf(freeBytes: number, others: number): number {
 export class Admission {
     readonly #grants = new Set<Grant>();
     readonly #waiting: Waiter[] = [];
+    /** Tables that are being collected, which no plan has counted. */
+    readonly #tables = new Map<object, CollectedTable>();
 
     public constructor(
         private readonly budgetBytes: number,
@@ -58,6 +65,20 @@ export class Admission {
 
     public get running(): number {
         return this.#grants.size;
+    }
+
+    /** What no query has been granted. */
+    public get freeBytes(): number {
+        return this.#limitBytes() - this.#held(() => true);
+    }
+
+    /** What a table that is being collected takes by now: later queries find so much less, until `dropTable`. */
+    public holdTable(owner: object, table: CollectedTable): void {
+        this.#tables.set(owner, table);
+    }
+
+    public dropTable(owner: object): void {
+        if (this.#tables.delete(owner)) this.#serve();
     }
 
     /** `onCancel` registers what is to happen when the query is cancelled while it waits. */
@@ -77,7 +98,7 @@ export class Admission {
 
     /** When memory is free for all that the query could use. */
     #grantPlenty({ wantedBytes, waitsForUser }: MemoryRequest): Grant | undefined {
-        const free = this.#limitBytes() - this.#held(() => true);
+        const free = this.freeBytes;
         const wished = wishedBytes(wantedBytes);
         if (this.#waiting.length > 0 || wished > (waitsForUser ? this.#share(free) : free)) return undefined;
         const grant = { bytes: Math.floor(wished), waitsForUser, minimumBytes: 0, wishedBytes: wished };
@@ -124,19 +145,19 @@ export class Admission {
         return [...this.#grants].filter(({ waitsForUser }) => waitsForUser);
     }
 
-    #held(filter: (grant: Grant) => boolean): number {
+    #held(filter: (holder: CollectedTable) => boolean): number {
         let bytes = 0;
-        for (const grant of this.#grants) if (filter(grant)) bytes += grant.bytes;
+        for (const holder of [...this.#grants, ...this.#tables.values()]) if (filter(holder)) bytes += holder.bytes;
         return bytes;
     }
 
     #serve(): void {
         for (let waiter = this.#waiting[0]; waiter !== undefined; waiter = this.#waiting[0]) {
             const { request } = waiter;
-            const free = this.#limitBytes() - this.#held(() => true);
+            const free = this.freeBytes;
             const wished = Math.max(request.minimumBytes, wishedBytes(request.wantedBytes));
             const most = request.waitsForUser ? Math.max(request.minimumBytes, this.#share(free)) : free;
-            const others = this.#held((grant) => !grant.waitsForUser);
+            const others = this.#held((holder) => !holder.waitsForUser);
             const enough = Math.min(wished, (request.minimumBytes + request.wantedBytes) / 2);
             if (free >= request.minimumBytes && (Math.min(free, most) >= enough || others === 0)) {
                 this.#waiting.shift();

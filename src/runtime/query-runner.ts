@@ -15,6 +15,7 @@ import type { FileBatchesSpec, OpenedFileBatches } from "../model/file-batches.j
 import type { KeptMemory } from "../model/kept-memory.js";
 import type { Progress } from "../model/progress.js";
 import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
+import type { NativeDelivered } from "../native/delivered.js";
 import { inputsOf, type LogicalNode } from "../plan/logical.js";
 import { Explanation } from "../plan/plan-text.js";
 import type { SinkKind } from "../plan/plan.js";
@@ -25,7 +26,7 @@ import { Admission } from "./admission.js";
 import { BatchStream } from "./batch-stream.js";
 import { QueryDevice, type DeviceOptions } from "./query-device.js";
 import { IdleTrim } from "./idle-trim.js";
-import { collectGarbage } from "../execute/dropped-batches.js";
+import { collectGarbage, droppedBatches } from "../execute/dropped-batches.js";
 import { Job } from "../execute/job.js";
 import { QueryRun } from "./query-run.js";
 import { CountSink, FileSink } from "../execute/result-sink.js";
@@ -70,6 +71,11 @@ const forgotten = new FinalizationRegistry<EngineNet>(({ binding, engine }) => {
         return; // a job still unwinds; the process exit frees what is left
     }
 });
+
+/** Its next rows come from an iterator of the caller's. */
+function readsStream(node: LogicalNode): boolean {
+    return inputsOf(node).some((input) => input.streamed);
+}
 
 /** Runs queries on the engine of one runtime: admits them, plans them, runs their stages, cleans up. */
 export class QueryRunner {
@@ -248,8 +254,7 @@ export class QueryRunner {
     /** Part of the budget for a query, once it is free; given back when the job ends, or by `release`. */
     public async admit(job: Job, planner: QueryPlanner): Promise<{ bytes: number; release: () => void }> {
         const { query } = planner;
-        const streamed = inputsOf(query.root).some((input) => input.streamed);
-        const waitsForUser = query.sink === "batches" || streamed;
+        const waitsForUser = query.sink === "batches" || readsStream(query.root);
         const request = {
             wantedBytes: Math.max(planner.wantedBytes(), this.device.wantedBytes(planner)),
             minimumBytes: () => planner.minimumBytes(),
@@ -257,8 +262,17 @@ export class QueryRunner {
         };
         const grant = await this.admission.admit(request, (cancel) => job.onCancel(cancel));
         job.onEnd(grant.release);
+        // Batches of earlier queries that their readers have dropped take the room that the budget had then.
+        const memory = (): NativeDelivered => this.#delivered();
+        if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
         job.check();
         return grant;
+    }
+
+    /** What is delivered, and what the budget leaves when all queries have taken what they were granted. */
+    #delivered(): NativeDelivered {
+        const { aliveBytes, unusedBytes } = this.parts.binding.deliveredMemory(this.#engine);
+        return { aliveBytes, unusedBytes: Math.min(unusedBytes, Math.max(0, this.admission.freeBytes)) };
     }
 
     public async explain(node: LogicalNode, sink: SinkKind, debug: DebugKnobs): Promise<Explanation> {
@@ -320,6 +334,6 @@ export class QueryRunner {
             const statistics = this.statistics.known(node, this.samplingPolicy(query.debug)) ?? new Map();
             return expectations({ ...query, statistics });
         };
-        return await tableOf(stream, () => this.memory(), expected);
+        return await tableOf(stream, () => this.memory(), expected, this.admission, readsStream(node));
     }
 }

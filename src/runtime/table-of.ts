@@ -5,6 +5,7 @@ import { SpillwayError } from "../errors.js";
 import { bytesOption, formatBytes, formatCount } from "../model/sizes.js";
 import type { NativeMemory } from "../native/binding.js";
 import type { Expectations } from "../planner/plan-query.js";
+import type { Admission } from "./admission.js";
 import type { BatchStream } from "./batch-stream.js";
 
 interface Collected {
@@ -45,21 +46,28 @@ function doesNotFit(collected: Collected, limitBytes: number, expected: Expectat
 
 /**
  * Collects a whole result. Its batches count against the budget like everything else that the query holds.
- * `expected`: asked for when the result does not fit.
+ * `expected`: asked for when the result does not fit. `waitsForUser`: see MemoryRequest.
  */
 export async function tableOf(
     stream: BatchStream,
     memory: () => NativeMemory,
-    expected: () => Expectations
+    expected: () => Expectations,
+    admission: Admission,
+    waitsForUser: boolean
 ): Promise<Table> {
     const batches: RecordBatch[] = [];
     let rows = 0;
-    for await (const batch of stream) {
-        batches.push(batch);
-        rows += batch.numRows;
-        const { usedBytes, limitBytes } = memory();
-        const bytes = stream.deliveredBytes;
-        if (bytes + usedBytes > limitBytes) throw doesNotFit({ rows, bytes, usedBytes }, limitBytes, expected());
+    try {
+        for await (const batch of stream) {
+            batches.push(batch);
+            rows += batch.numRows;
+            const { usedBytes, limitBytes } = memory();
+            const bytes = stream.deliveredBytes;
+            if (bytes + usedBytes > limitBytes) throw doesNotFit({ rows, bytes, usedBytes }, limitBytes, expected());
+            admission.holdTable(stream, { bytes, waitsForUser });
+        }
+    } finally {
+        admission.dropTable(stream);
     }
     return batches.length === 0 ? new Table(stream.schema) : new Table(batches);
 }

@@ -65,6 +65,7 @@ export class FakeBinding {
             closeEngine: close,
             drainEngine: nothing,
             trimEngine: nothing,
+            trimCache: () => undefined,
             createJob: () => {
                 this.jobs.push({ kind: "job" });
                 return this.jobs.at(-1);

@@ -150,6 +150,28 @@ describe("an engine", () => {
         }
     });
 
+    test("gives cached blocks back as far as other memory needs their room", async () => {
+        const engine = openEngine(64 << 20);
+        const job = binding.createJob(engine);
+        const partitions = binding.createPartitions(job, partitionSpec({ poolBytes: 32 << 20 }));
+        const source = await binding.openSource(engine, memorySource(1_000_000));
+        await binding.partitionSource(job, partitions, source);
+        await binding.finishPartitions(job, partitions);
+        binding.closePartitions(partitions);
+        await binding.drainEngine(engine);
+        const unused = () => binding.deliveredMemory(engine).unusedBytes;
+        const [used, before] = [binding.engineMemory(engine).usedBytes, unused()];
+        const cached = (64 << 20) - used - before;
+        expect(cached).toBeGreaterThan(8 << 20);
+        binding.trimCache(engine, before);
+        expect(unused()).toBe(before);
+        binding.trimCache(engine, before + (4 << 20));
+        expect(unused()).toBeGreaterThanOrEqual(before + (4 << 20));
+        expect(unused()).toBeLessThan(before + cached);
+        binding.trimCache(engine, 2 ** 40);
+        expect(unused()).toBe((64 << 20) - used);
+    });
+
     test("cancels a job that waits for its consumer", async () => {
         const engine = openEngine();
         const [job, sink, rows] = started(engine);

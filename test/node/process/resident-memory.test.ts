@@ -2,6 +2,7 @@
 // The most memory that a process has had resident (VmHWM), where JavaScript reads the rows under small budgets: there
 // batches that were dropped and the strings made of them take more than the engine, until V8 collects them.
 import { join } from "node:path";
+import { openRuntime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { resultOf, runChild, startProgram } from "../../support/child.js";
 import { writeNumeric } from "../../support/numeric-files.js";
@@ -70,4 +71,26 @@ describe("resident memory stays within the budget and 128 MiB", () => {
         const peak = Number(/^peak (\d+)$/m.exec(stderr)?.[1]) / mebibyte;
         expect(peak).toBeLessThanOrEqual(budget + besideBudget);
     });
+});
+
+test.each([1, 2])("... for queries that are aborted, side by side in 24 MiB, seed %i", async (seed) => {
+    const runtime = await openRuntime({ device: "cpu" });
+    const paths = { left: sandbox.path("aborted-left.arrow"), right: sandbox.path("aborted-right.arrow") };
+    const text = (name: string) => ({ name, type: "utf8" as const, width: 24 });
+    const rows = 600_000;
+    const foreign = { role: "foreign", domainRows: 400_000 } as const;
+    await runtime.generate({ rows, payload: [{ name: "value" }, text("text")] }, { path: paths.left, overwrite: true });
+    await runtime.generate(
+        { rows, seed: 2, key: foreign, payload: [{ name: "other" }, text("words")] },
+        { path: paths.right, overwrite: true }
+    );
+    await runtime.close();
+    const way = { seed, queries: 120, sideBySide: 3, threads: 8, budget: "24MiB", folder: sandbox.output };
+    const child = resultOf<{ peakBytes: number; whole: number; aborted: number; others: string[] }>(
+        await runChild("random-aborts", { ...way, ...paths })
+    );
+    expect(child.others).toEqual([]);
+    expect(child.whole).toBeGreaterThan(5);
+    expect(child.aborted).toBeGreaterThan(20);
+    expect(child.peakBytes / mebibyte).toBeLessThanOrEqual(24 + besideBudget);
 });

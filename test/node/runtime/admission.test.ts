@@ -38,6 +38,31 @@ describe("a query", () => {
         });
     });
 
+    test("finds less while a table is collected, and waits for it", async () => {
+        const admission = new Admission(1000);
+        const table = {};
+        const collecting = await admission.admit(request(100, 100), never);
+        admission.holdTable(table, { bytes: 300, waitsForUser: false });
+        admission.holdTable(table, { bytes: 500, waitsForUser: false });
+        expect(admission.freeBytes).toBe(300);
+        const small = await admission.admit(request(100, 150), never);
+        expect(small.bytes).toBe(300);
+        small.release();
+        const large = admission.admit(request(400, 400), never);
+        expect(await settled(large)).toBe(false);
+        admission.dropTable(table);
+        expect((await large).bytes).toBe(800);
+        collecting.release();
+        admission.dropTable(table);
+        expect(admission.freeBytes).toBe(200);
+    });
+
+    test("does not wait for a table whose rows come from the user, who may wait for the query", async () => {
+        const admission = new Admission(1000);
+        admission.holdTable({}, { bytes: 700, waitsForUser: true });
+        await expect(admission.admit(request(400, 400), never)).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL" });
+    });
+
     test("waits for queries that end by themselves, in order", async () => {
         const admission = new Admission(1000);
         const first = await admission.admit(request(600, 900), never);
