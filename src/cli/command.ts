@@ -4,12 +4,18 @@ import type { ErrorCode } from "../index.js";
 
 /** What a command may touch of the world; tests give their own. */
 export interface CommandContext {
-    /** Data and `--json`. Resolves when the reader can take more; rejects when the reader has gone. */
-    print(text: string): Promise<void>;
-    /** Text for people. */
-    say(text: string): void;
+    /**
+     * Lines for people on stdout, shown as `printable` writes them: a line feed inside of one is escaped too. Resolves
+     * when the reader can take more; rejects when the reader has gone or the run is to stop.
+     */
+    print(...lines: string[]): Promise<void>;
+    /** JSON on stdout, whole lines of it or pieces of one; what a terminal would obey is escaped. */
+    printJson(json: string | Uint8Array): Promise<void>;
+    /** Lines for people on stderr, shown as `print` shows them. */
+    say(...lines: string[]): void;
+    /** For progress alone, which moves the cursor. */
     stderr: { readonly isTTY?: boolean; readonly columns?: number; write(text: string): unknown };
-    /** Aborts on Ctrl-C, SIGTERM and when nobody reads stdout any more. */
+    /** Aborts on Ctrl-C, SIGTERM, SIGHUP and when nobody reads stdout any more. */
     signal: AbortSignal;
 }
 

@@ -54,13 +54,14 @@ export async function deliver(query: Query, args: DeliveryArguments, context: Co
     }
     // A run that was left early may have ended by chance, or not: its figures are not those of the printed rows.
     const summary = whole ? runSummary(query) : null;
-    if (!args.quiet && summary != null) context.say(summary);
+    if (!args.quiet && summary != null) context.say(...summary);
 }
 
 async function explain(query: Query, args: DeliveryArguments, context: CommandContext): Promise<void> {
     const result = args.count ? "count" : args.output == null ? "batches" : "file";
     const explanation = await query.explain({ result });
-    await context.print(args.json ? `${JSON.stringify(explanation.plan)}\n` : `${String(explanation)}\n`);
+    if (args.json) await context.printJson(`${JSON.stringify(explanation.plan)}\n`);
+    else await context.print(...String(explanation).split("\n"));
 }
 
 function runOptions(context: CommandContext, bar: ProgressRenderer) {
@@ -78,7 +79,8 @@ async function count(
 ): Promise<void> {
     const rows = await query.count(runOptions(context, bar));
     bar.end();
-    await context.print(args.json ? `${JSON.stringify({ rows, report: query.report() })}\n` : `${rows}\n`);
+    if (args.json) await context.printJson(`${JSON.stringify({ rows, report: query.report() })}\n`);
+    else await context.print(String(rows));
 }
 
 async function writeFile(
@@ -90,7 +92,7 @@ async function writeFile(
 ): Promise<void> {
     const rows = await query.toArrowFile(path, { ...runOptions(context, bar), overwrite: args.overwrite });
     bar.end();
-    if (args.json) await context.print(`${JSON.stringify({ rows, path, report: query.report() })}\n`);
+    if (args.json) await context.printJson(`${JSON.stringify({ rows, path, report: query.report() })}\n`);
 }
 
 /** Prints the first rows as JSON lines. Were these all? */
@@ -102,9 +104,9 @@ async function printLines(
 ): Promise<boolean> {
     let left = rows;
     for await (const batch of query.batches(runOptions(context, bar))) {
-        for (const lines of batchAsJsonLines(batch, left)) {
+        for (const block of batchAsJsonLines(batch, left)) {
             bar.end();
-            await context.print(lines);
+            await context.printJson(block);
         }
         if (batch.numRows > left) return false;
         left -= batch.numRows;
@@ -122,10 +124,14 @@ async function printHead(
 ): Promise<boolean> {
     const table = new RowTable(query.schema, rows);
     for await (const batch of query.batches(runOptions(context, bar))) {
-        if (!table.add(batch)) break;
+        for (const lines of table.add(batch)) {
+            bar.end();
+            await context.print(...lines);
+        }
+        if (table.more) break;
     }
     bar.end();
-    await context.print(`${table.toString()}\n`);
+    await context.print(...table.lines());
     if (table.more && !quiet) {
         context.say("More rows follow: --output FILE writes all, --json prints all, --count counts them.");
     }

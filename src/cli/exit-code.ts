@@ -5,6 +5,7 @@ export const exitCode = {
     ok: 0,
     operatingError: 1,
     usageError: 2,
+    hungUp: 129,
     interrupted: 130,
     terminated: 143
 } as const;

@@ -15,6 +15,7 @@ function stopOn(signal: NodeJS.Signals, code: ExitCode, what: string): void {
 
 stopOn("SIGINT", exitCode.interrupted, "Interrupted");
 stopOn("SIGTERM", exitCode.terminated, "Terminated");
+stopOn("SIGHUP", exitCode.hungUp, "Hung up"); // the terminal was closed
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     const code = error.code === "EPIPE" ? exitCode.ok : exitCode.operatingError;
     controller.abort(new Interruption(`Cannot write to standard output: ${error.message}`, code));

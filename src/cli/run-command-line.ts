@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { readFileSync } from "node:fs";
+import { setImmediate } from "node:timers/promises";
 import { SpillwayError } from "../index.js";
+import { printable, printableJson } from "../printable.js";
 import type { Command, CommandContext, Remedies } from "./command.js";
 import { demoCommand } from "./commands/demo.js";
 import { explainCommand } from "./commands/explain.js";
@@ -11,7 +13,7 @@ import { machineCommand } from "./commands/machine.js";
 import { exitCode, type ExitCode } from "./exit-code.js";
 import { Interruption } from "./interruption.js";
 import { parseCommandLine, type ParsedCommandLine } from "./parse-command-line.js";
-import { errorJson, errorText, originalError } from "./render/errors.js";
+import { errorJson, errorLines, originalError } from "./render/errors.js";
 import { UsageError } from "./usage-error.js";
 
 export interface CommandLineWorld {
@@ -31,7 +33,7 @@ const commands: readonly Command[] = [
 
 const epilogue = [
     "Text for people goes to stderr, data and --json to stdout.",
-    "Exit codes: 0 done, 1 the work failed, 2 the command line is wrong, 130 Ctrl-C, 143 SIGTERM."
+    "Exit codes: 0 done, 1 the work failed, 2 the command line is wrong, 130 Ctrl-C, 143 SIGTERM, 129 SIGHUP."
 ].join("\n");
 
 function packageVersion(): string {
@@ -39,9 +41,17 @@ function packageVersion(): string {
     return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
 }
 
+// A file, and a pipe with room, take every write at once, without the event loop in between, which signals need.
+const turnMs = 50;
+let turnAt = 0;
+
 /** Resolves when the text is on its way; an abort rejects at once, since a reader that stands still never takes it. */
-function writeAll(stream: NodeJS.WritableStream, text: string, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
+async function writeAll(stream: NodeJS.WritableStream, text: string | Uint8Array, signal: AbortSignal): Promise<void> {
+    if (performance.now() - turnAt > turnMs) {
+        await setImmediate();
+        turnAt = performance.now();
+    }
+    await new Promise<void>((resolve, reject) => {
         signal.throwIfAborted();
         const stop = (): void => reject(signal.reason as Error);
         signal.addEventListener("abort", stop, { once: true });
@@ -55,9 +65,12 @@ function writeAll(stream: NodeJS.WritableStream, text: string, signal: AbortSign
 
 /** Parses, runs and reports one command line; never throws and never exits. */
 export async function runCommandLine(words: readonly string[], world: CommandLineWorld): Promise<ExitCode> {
+    const shown = (lines: readonly string[]): string => lines.map((line) => `${printable(line)}\n`).join("");
+    // Nothing but these writes to the streams, so that no name or value of a file reaches a terminal as it is.
     const context: CommandContext = {
-        print: (text) => writeAll(world.stdout, text, world.signal),
-        say: (text) => void world.stderr.write(`${text}\n`),
+        print: (...lines) => writeAll(world.stdout, shown(lines), world.signal),
+        printJson: (json) => writeAll(world.stdout, printableJson(json), world.signal),
+        say: (...lines) => void world.stderr.write(shown(lines)),
         stderr: world.stderr,
         signal: world.signal
     };
@@ -71,7 +84,7 @@ export async function runCommandLine(words: readonly string[], world: CommandLin
             epilogue
         });
         if (parsed.kind === "help") {
-            await context.print(`${parsed.text}\n`);
+            await context.print(...parsed.text.split("\n"));
             return exitCode.ok;
         }
         ({ json, remedies } = parsed);
@@ -101,18 +114,19 @@ async function report(error: unknown, json: boolean, remedies: Remedies, context
         error instanceof UsageError || (error instanceof SpillwayError && error.code === "INVALID_ARGUMENT");
     const code = isUsage ? exitCode.usageError : exitCode.operatingError;
     if (!json) {
-        context.say(errorText(error, remedies));
+        context.say(...errorLines(error, remedies));
         return code;
     }
     try {
-        await context.print(`${errorJson(error)}\n`);
+        await context.printJson(`${errorJson(error)}\n`);
         return code;
     } catch (failure) {
         const stoppedHere = interrupted(context);
         if (stoppedHere !== null) return stoppedHere;
         // A full disk under stdout must not hide what went wrong; a reader that has gone wants to hear nothing.
         if ((failure as NodeJS.ErrnoException).code === "EPIPE") return code;
-        context.say(`${errorText(error, remedies)}\nCannot write to standard output: ${(failure as Error).message}`);
+        const reason = `Cannot write to standard output: ${(failure as Error).message}`;
+        context.say(...errorLines(error, remedies), reason);
         return exitCode.operatingError;
     }
 }

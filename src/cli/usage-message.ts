@@ -18,15 +18,14 @@ function optionNames(options: Command["options"]): string[] {
 }
 
 /** Options that no command has, given without a command: more telling than that a command is missing. */
-function explainNoCommand(message: string, words: readonly string[], commands: readonly Command[]): string {
+function explainNoCommand(message: string, words: readonly string[], commands: readonly Command[]): string[] {
     const known = optionNames(allOptions(commands));
     const unknown = words.filter((word) => /^--?[a-z]/i.test(word) && !known.includes(optionName(word)));
-    if (unknown.length === 0) return message;
-    return unknown
-        .map((word) =>
-            sentence(`Unknown option ${word.replace(/=.*$/s, "")}${didYouMean(optionName(word), known, "--")}`)
-        )
-        .join("\n");
+    if (unknown.length === 0) return [message];
+    return unknown.map((word) => {
+        const hint = didYouMean(optionName(word), known, "--");
+        return sentence(`Unknown option ${word.replace(/=.*$/s, "")}${hint}`);
+    });
 }
 
 /** Full names of the commands that have an option: "join", "generate tpch". */
@@ -52,7 +51,7 @@ function explainUnknown(
     unknown: readonly string[],
     { words, path }: CommandWords,
     commands: readonly Command[]
-): string {
+): string[] {
     const given = words.filter((word) => word.startsWith("-")).map(optionName);
     const letters = words.filter((word) => /^-[a-z]/i.test(word)).join(""); // -qz: two options
     const options = unknown.filter(
@@ -60,7 +59,7 @@ function explainUnknown(
     );
     const lines = options.map((word) => explainOption(word, path, commands));
     const others = unknown.filter((word) => !options.includes(word)).map((word) => `Unexpected "${word}".`);
-    return [...lines, ...others].join("\n");
+    return [...lines, ...others];
 }
 
 function explainChoice(message: string): string {
@@ -71,36 +70,51 @@ function explainChoice(message: string): string {
     return `--${match[1]} cannot be "${match[2]}"${hint}`;
 }
 
-/** The text, and where to look. */
-function usageError(text: string, path: readonly Command[]): UsageError {
-    return new UsageError(`${sentence(text)}\nSee "${["spillway", ...path.map(commandName), "--help"].join(" ")}".`);
+/** The lines, and where to look. */
+function usageError(lines: readonly string[], path: readonly Command[]): UsageError {
+    const help = ["spillway", ...path.map(commandName), "--help"].join(" ");
+    return new UsageError(...lines.map(sentence), `See "${help}".`);
 }
 
 export function missingValue(option: string, { path }: CommandWords): UsageError {
-    return usageError(`${option.length === 1 ? "-" : "--"}${option} needs a value`, path);
+    return usageError([`${option.length === 1 ? "-" : "--"}${option} needs a value`], path);
 }
 
 /** A word where a command had to be. */
 export function unknownCommand({ stray, siblings, path }: CommandWords): UsageError {
     const hint = didYouMean(stray!, siblings.map(commandName));
-    return usageError(`Unknown command "${stray}"${hint}`, path);
+    return usageError([`Unknown command "${stray}"${hint}`], path);
+}
+
+/** Options of the command line that the command does not have. */
+function unknownOptions({ words, path, restore }: CommandWords): string[] {
+    const known = optionNames(path.at(-1)?.options ?? {});
+    const long = words.filter((word) => /^--[a-z]/i.test(word)).map(optionName);
+    return long.filter((name) => !known.includes(name)).map(restore);
+}
+
+/** What is wrong, from the message of yargs. */
+function explanationOf(message: string, arranged: CommandWords, commands: readonly Command[]): string[] {
+    const { path, words, restore } = arranged;
+    const unknown = /^Unknown (?:arguments?|commands?): (.*)$/s.exec(message)?.[1]?.split(", ");
+    if (unknown != null) return explainUnknown(unknown.map(restore), arranged, commands);
+    const required = /^Missing required arguments?: (.*)$/.exec(message)?.[1]?.split(", ");
+    if (required != null) {
+        // A misspelt option is not the one that must be given.
+        const misspelt = unknownOptions(arranged);
+        if (misspelt.length > 0) return explainUnknown(misspelt, arranged, commands);
+        return [`${required.map((name) => `--${name}`).join(" and ")} must be given`];
+    }
+    if (message === noCommand || message.endsWith(noSubcommand)) return explainNoCommand(message, words, commands);
+    // The values stand there as JSON.
+    if (message.startsWith("Invalid values")) return [explainChoice(restore(message.replaceAll("\\u0000", "\0")))];
+    if (message.startsWith("Not enough non-option")) return [`Usage: spillway ${path.at(-1)?.synopsis ?? "COMMAND"}`];
+    return [message];
 }
 
 /** A usage error in this program's words: what is wrong, what was probably meant, where to look. */
 export function explainUsage(message: string, arranged: CommandWords, commands: readonly Command[]): UsageError {
-    const { path, words, restore } = arranged;
-    const unknown = /^Unknown (?:arguments?|commands?): (.*)$/.exec(message)?.[1]?.split(", ");
-    const missing = /^Not enough arguments following: (.*)$/.exec(message)?.[1];
-    const required = /^Missing required arguments?: (.*)$/.exec(message)?.[1]?.split(", ");
-    let text = message;
-    if (unknown != null) text = explainUnknown(unknown.map(restore), arranged, commands);
-    else if (missing != null) return missingValue(missing, arranged);
-    else if (required != null) text = `${required.map((name) => `--${name}`).join(" and ")} must be given`;
-    else if (message === noCommand || message.endsWith(noSubcommand)) text = explainNoCommand(message, words, commands);
-    else if (message.startsWith("Invalid values"))
-        text = explainChoice(restore(message.replaceAll("\\u0000", "\0"))); // JSON there
-    else if (message.startsWith("Not enough non-option")) {
-        text = `Usage: spillway ${path.at(-1)?.synopsis ?? "COMMAND"}`;
-    }
-    return usageError(text, path);
+    const missing = /^Not enough arguments following: (.*)$/s.exec(message)?.[1];
+    if (missing != null) return missingValue(missing, arranged);
+    return usageError(explanationOf(message, arranged, commands), arranged.path);
 }

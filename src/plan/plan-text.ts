@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
+import { printable } from "../printable.js";
 import type { DeviceChoice } from "./device-choice.js";
 import { outOfCoreGroupLines, outOfCoreLines } from "./out-of-core-text.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
@@ -119,7 +120,7 @@ function details(plan: Plan, stage: PlanStage): string[] {
     return lines;
 }
 
-/** A plan as a person reads it. */
+/** A plan as a person reads it; names in it cannot break a line or command the terminal. */
 export function planText(plan: Plan): string {
     const lines = ["inputs"];
     for (const { name, rows, exact, bytes, where } of plan.inputs) {
@@ -143,7 +144,7 @@ export function planText(plan: Plan): string {
             result.columns.map(({ name, type }) => `${name} ${type}`).join(", "),
         `predicted time ${formatMs(plan.predictedMs)}`
     );
-    return lines.join("\n");
+    return lines.map(printable).join("\n");
 }
 
 /** What `explain()` gives: print it, or read `.plan`. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { readFileSync } from "node:fs";
+import { printable } from "../../printable.js";
 import type { Figures } from "./lab.js";
 
 const gpuProfile = new URL("../../../configs/machines/h200.yaml", import.meta.url);
@@ -38,7 +39,7 @@ function lines(figures: Figures): string[] {
 /** A machine profile as YAML, as readProfile() reads it. */
 export function profileText({ name, date, cpu, device, host, gpu }: ProfileText): string {
     const head = [
-        `# Speeds of ${cpu}, measured by spillway machine calibrate.`,
+        `# Speeds of ${printable(cpu)}, measured by spillway machine calibrate.`,
         "# Meanings and units: configs/machines/default-cpu.yaml and h200.yaml of the package.",
         `name: ${JSON.stringify(name)}`,
         `date: ${date}`,

@@ -133,7 +133,8 @@ export const calibrateCommand = defineCommand({
             if (!args.json) context.say(`Written to ${args.output}`);
         }
         if (args.json) {
-            await context.print(`${JSON.stringify({ name, date, cpu, device, figures: { ...figures, ...speeds } })}\n`);
-        } else if (args.output == null) await context.print(text);
+            const all = { ...figures, ...speeds };
+            await context.printJson(`${JSON.stringify({ name, date, cpu, device, figures: all })}\n`);
+        } else if (args.output == null) await context.print(...text.trimEnd().split("\n"));
     }
 });

@@ -78,12 +78,14 @@ async function inStep<T>(what: string, step: () => Promise<T>): Promise<T> {
     }
 }
 
-async function headOf(query: Query, path: string, signal: AbortSignal): Promise<string> {
+async function headOf(query: Query, path: string, signal: AbortSignal): Promise<string[]> {
     const table = new RowTable(query.schema, 5);
+    const lines: string[] = [];
     for await (const batch of arrowBatches(path, signal)) {
-        if (!table.add(batch)) break;
+        for (const lot of table.add(batch)) lines.push(...lot);
+        if (table.more) break;
     }
-    return table.toString();
+    return [...lines, ...table.lines()];
 }
 
 function memoryLine(budgetBytes: number, peakBytes: number | null): string {
@@ -95,13 +97,13 @@ function memoryLine(budgetBytes: number, peakBytes: number | null): string {
     );
 }
 
-function checkLines(check: DemoCheck): string {
+function checkLines(check: DemoCheck): string[] {
     const line = (good: boolean, text: string): string => `${good ? "ok   " : "WRONG"}  ${text}`;
     return [
         line(check.rows === check.expectedRows, `${formatCount(check.rows)} rows, one for each line item`),
         line(check.checksum === check.expectedChecksum, `checksum of (key, price) ${check.checksum}, as in lineitem`),
         line(check.wrongDates === 0, `${formatCount(check.wrongDates)} rows with another date than orders has`)
-    ].join("\n");
+    ];
 }
 
 async function runDemo(args: DemoArguments, scale: number, files: DemoFiles, context: CommandContext): Promise<void> {
@@ -119,19 +121,19 @@ async function runDemo(args: DemoArguments, scale: number, files: DemoFiles, con
         on: { o_orderkey: "l_orderkey" },
         select
     });
-    context.say(`\n2. Plan the join for a budget of ${formatBytes(runtime.memory().host.limitBytes)}`);
-    context.say(String(await inStep("join (steps 2 and 3)", () => query.explain())));
-    context.say("\n3. Join into an Arrow file");
+    context.say("", `2. Plan the join for a budget of ${formatBytes(runtime.memory().host.limitBytes)}`);
+    context.say(...String(await inStep("join (steps 2 and 3)", () => query.explain())).split("\n"));
+    context.say("", "3. Join into an Arrow file");
     await inStep("join (steps 2 and 3)", () => watched(context, (options) => query.toArrowFile(files.result, options)));
     const report = query.report()!;
     // Before the check, which holds an array of all dates and is not part of the join.
     const peakBytes = peakResidentBytes();
-    context.say(`${summaryOf(report)}\n${memoryLine(runtime.memory().host.limitBytes, peakBytes)}`);
-    if (!args.json) await context.print(`\n${await headOf(query, files.result, context.signal)}\n`);
-    context.say("\n4. Check the result without the engine: Arrow JS and an array instead of a hash table");
+    context.say(summaryOf(report), memoryLine(runtime.memory().host.limitBytes, peakBytes));
+    if (!args.json) await context.print("", ...(await headOf(query, files.result, context.signal)));
+    context.say("", "4. Check the result without the engine: Arrow JS and an array instead of a hash table");
     const check = await checkDemoResult(files, context.signal);
-    context.say(checkLines(check));
-    if (args.json) await context.print(`${JSON.stringify({ scale, report, peakBytes, check })}\n`);
+    context.say(...checkLines(check));
+    if (args.json) await context.printJson(`${JSON.stringify({ scale, report, peakBytes, check })}\n`);
     if (!check.passed)
         throw new SpillwayError("INTERNAL", "The result of the demo's join is wrong", { ...check, passed: 0 });
 }
@@ -165,6 +167,6 @@ export const demoCommand = defineCommand({
             process.off("exit", removeFolder);
         }
         context.signal.throwIfAborted();
-        context.say("\nThe demo's files are removed. Next: spillway --help");
+        context.say("", "The demo's files are removed. Next: spillway --help");
     }
 });

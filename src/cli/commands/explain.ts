@@ -21,7 +21,7 @@ const explainGroupBy = defineCommand({
     usage: "groupby [input..]",
     synopsis: "explain groupby FILE.. --keys COLUMNS --aggregate AGGREGATES [options]",
     describe: "The plan of a group-by",
-    examples: [["$0 explain groupby lineitem.arrow --keys l_orderkey --aggregate n=count:* --json", ""]],
+    examples: [["$0 explain groupby lineitem.arrow --keys l_orderkey --aggregate 'n=count:*' --json", ""]],
     positionals: groupByPositionals,
     options: { ...groupByQueryOptions, ...planOptions },
     run: (args, context) => runGroupBy({ ...args, ...noDelivery, explain: true }, context)

@@ -134,10 +134,10 @@ async function generateAll(files: GeneratedFile[], args: SharedArguments, contex
             if (!args.quiet) context.say(`${path}: ${formatCount(rows ?? 0)} rows, ${formatBytes(bytes ?? 0)}`);
         }
     } catch (error) {
-        for (const line of await target.undo(written.map(({ path }) => path))) context.say(line);
+        context.say(...(await target.undo(written.map(({ path }) => path))));
         throw error;
     }
-    if (args.json) await context.print(`${JSON.stringify({ files: written })}\n`);
+    if (args.json) await context.printJson(`${JSON.stringify({ files: written })}\n`);
 }
 
 const remedies = {

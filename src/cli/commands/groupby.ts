@@ -42,7 +42,7 @@ export async function runGroupBy(args: GroupByArguments, context: CommandContext
     if (args.keys == null && args.aggregate == null) {
         throw new UsageError(
             "groupby needs --keys, --aggregate or both and has neither; " +
-                "give --keys COLUMN for the groups, or --aggregate n=count:* to count the rows."
+                "give --keys COLUMN for the groups, or --aggregate 'n=count:*' to count the rows."
         );
     }
     const clash = keys.find((key) => key in aggregates);
@@ -63,8 +63,8 @@ export const groupByCommand = defineCommand({
     synopsis: "groupby FILE.. --keys COLUMNS --aggregate AGGREGATES [options]",
     describe: "Group a relation of Arrow files by key columns and aggregate",
     examples: [
-        ["$0 groupby lineitem.arrow --keys l_returnflag --aggregate revenue=sum:l_extendedprice,n=count:*", ""],
-        ["$0 groupby 'part-*.arrow' --aggregate rows=count:*", "One group of all rows"]
+        ["$0 groupby lineitem.arrow --keys l_returnflag --aggregate 'revenue=sum:l_extendedprice,n=count:*'", ""],
+        ["$0 groupby 'part-*.arrow' --aggregate 'rows=count:*'", "One group of all rows"]
     ],
     positionals: groupByPositionals,
     options: groupByOptions,

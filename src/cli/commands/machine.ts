@@ -46,10 +46,10 @@ const description = defineCommand({
     run: async (args, context) => {
         await using runtime = await openRuntime();
         const [machine, devices] = [runtime.machine(), runtime.devices()];
-        if (args.json) return await context.print(`${JSON.stringify({ machine, devices })}\n`);
+        if (args.json) return await context.printJson(`${JSON.stringify({ machine, devices })}\n`);
         const lines = [...facts(machine), ...devices.map(deviceFact)];
         const width = Math.max(...lines.map(([title]) => title.length));
-        await context.print(`${lines.map(([title, text]) => `${title.padEnd(width)}  ${text}`).join("\n")}\n`);
+        await context.print(...lines.map(([title, text]) => `${title.padEnd(width)}  ${text}`));
     }
 });
 

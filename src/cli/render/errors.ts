@@ -81,16 +81,23 @@ export function originalError(error: unknown): unknown {
     return originalError(error.suppressed);
 }
 
-/** Message, then what to do, for people. `remedies`: those of the command. */
-export function errorText(thrown: unknown, remedies: Remedies = {}): string {
+/** The message of a defect in one line, as it may hold anything, and the lines of its stack. */
+function defectLines(error: unknown): string[] {
+    const [message, stack] = [String(error), error instanceof Error ? (error.stack ?? "") : ""];
+    const frames = stack.startsWith(message) ? stack.slice(message.length).split("\n").slice(1) : [];
+    return [`INTERNAL: ${message}`, ...frames, generalRemedies.INTERNAL!];
+}
+
+/** Message, then what to do, for people, line by line. `remedies`: those of the command. */
+export function errorLines(thrown: unknown, remedies: Remedies = {}): string[] {
     const error = originalError(thrown);
-    if (error instanceof UsageError) return error.message;
-    if (error instanceof SpillwayError) {
-        const advice = remedyOf(error, remedies);
-        return `${error.code}: ${sentence(error.message)}${advice == null ? "" : `\n${advice}`}`;
-    }
-    const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
-    return `INTERNAL: ${text}\n${generalRemedies.INTERNAL}`;
+    if (error instanceof UsageError) return [...error.lines];
+    if (!(error instanceof SpillwayError)) return defectLines(error);
+    const advice = remedyOf(error, remedies);
+    const text = `${error.code}: ${sentence(error.message)}`;
+    // Its list of remedies has a line for each, and names no file of the user.
+    const lines = error.code === "NATIVE_MISSING" ? text.split("\n") : [text];
+    return advice == null ? lines : [...lines, advice];
 }
 
 /** `{"error":{code,message,details}}`; a wrong command line has the code USAGE. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Progress } from "../../index.js";
+import { printable } from "../../printable.js";
 import { formatBytes, formatDuration, formatPercent, formatRough } from "./quantities.js";
 
 /** What the renderers read of the API's progress object. */
@@ -26,7 +27,7 @@ const frameMs = 100;
 
 /** What is going on, the most important first. */
 function describe(event: ProgressEvent): string[] {
-    const parts = [event.phase];
+    const parts = [printable(event.phase)];
     if (event.rows > 0) parts.push(`${formatRough(event.rows)} rows`);
     if (event.rowsOut > 0) parts.push(`${formatRough(event.rowsOut)} out`);
     if (event.spilledBytes > 0) parts.push(`${formatBytes(event.spilledBytes)} spilled`);

@@ -1,57 +1,79 @@
 // SPDX-License-Identifier: Apache-2.0
 import { DataType, type RecordBatch, type Schema } from "apache-arrow";
-import { textTable } from "./text-table.js";
-import { columnReader, toCell, toJson } from "./values.js";
+import { cellText } from "./cells.js";
+import { JsonBlock } from "./json-block.js";
+import { jsonColumn } from "./json.js";
+import { cellWidthMax, TextTable } from "./text-table.js";
+import { columnReader } from "./values.js";
 
-// Lines are handed to the stream in blocks: one write per row would cost a system call each. A block above 128 KiB
-// would be a large object of V8's, which stays until it collects its whole heap: 10 MiB more for lines of 150 bytes.
-const linesPerBlock = 256;
-
-/** Rows of a batch, or its first ones, as JSON objects, one a line, in blocks of text. */
-export function* batchAsJsonLines(batch: RecordBatch, rowsMax = Infinity): Generator<string> {
+/**
+ * Rows of a batch, or its first ones, as JSON objects, one a line, in blocks that end anywhere. A block's memory is
+ * used for the next one.
+ */
+export function* batchAsJsonLines(batch: RecordBatch, rowsMax = Infinity): Generator<Buffer> {
     const end = Math.min(batch.numRows, rowsMax);
+    const out = new JsonBlock();
     const columns = batch.schema.fields.map((field, index) => ({
-        name: JSON.stringify(field.name),
-        read: columnReader(batch, index)
+        before: `${index === 0 ? "{" : ","}${JSON.stringify(field.name)}:`,
+        ...jsonColumn(batch.data.children[index]!, out)
     }));
-    for (let begin = 0; begin < end; begin += linesPerBlock) {
-        const lines: string[] = [];
-        for (let row = begin; row < Math.min(begin + linesPerBlock, end); row++) {
-            lines.push(`{${columns.map(({ name, read }) => `${name}:${toJson(read(row))}`).join(",")}}\n`);
+    for (let row = 0; row < end; row++) {
+        if (columns.length === 0) out.raw("{");
+        for (let index = 0; index < columns.length; index++) {
+            const { before, write, pieces } = columns[index]!;
+            out.raw(before);
+            if (!write(row)) {
+                for (const filled of pieces(row)) yield (void filled, out.take());
+            }
+            if (out.full) yield out.take();
         }
-        yield lines.join("");
+        out.raw("}\n");
     }
+    const rest = out.take();
+    if (rest.length > 0) yield rest;
 }
 
 function alignment(type: DataType): "left" | "right" {
     return DataType.isInt(type) || DataType.isFloat(type) || DataType.isDecimal(type) ? "right" : "left";
 }
 
+// What is held until the widths of the columns are known; a table of more is printed in several lots.
+const rowsMaxOfLot = 1000;
+const cellsMaxOfLot = 100_000;
+
 /** The first rows of a result as a text table. */
 export class RowTable {
     /** Were there rows beyond the limit? */
     more = false;
-    readonly #rows: string[][] = [];
+    readonly #table: TextTable;
+    #rows: string[][] = [];
+    #left: number;
 
-    constructor(
-        readonly schema: Schema,
-        readonly rowsMax: number
-    ) {}
-
-    /** Takes rows of `batch`; false once the table is full and more rows are known to follow. */
-    add(batch: RecordBatch): boolean {
-        const readers = batch.schema.fields.map((_, index) => columnReader(batch, index));
-        const taken = Math.min(batch.numRows, this.rowsMax - this.#rows.length);
-        for (let row = 0; row < taken; row++) this.#rows.push(readers.map((read) => toCell(read(row))));
-        this.more = batch.numRows > taken;
-        return !this.more;
+    constructor(schema: Schema, rowsMax: number) {
+        this.#left = rowsMax;
+        this.#table = new TextTable(
+            schema.fields.map((field) => ({ title: field.name, align: alignment(field.type as DataType) }))
+        );
     }
 
-    toString(): string {
-        const columns = this.schema.fields.map((field) => ({
-            title: field.name,
-            align: alignment(field.type as DataType)
-        }));
-        return textTable(columns, this.#rows);
+    /** Takes rows of `batch`, and gives lines whenever many are there; `more` once it is full and more rows follow. */
+    *add(batch: RecordBatch): Generator<string[]> {
+        const readers = batch.schema.fields.map((_, index) => columnReader(batch, index));
+        const taken = Math.min(batch.numRows, this.#left);
+        for (let row = 0; row < taken; row++) {
+            // One character more than is shown: then it is cut there.
+            this.#rows.push(readers.map((read) => cellText(read(row), cellWidthMax).text));
+            const rows = this.#rows.length;
+            if (rows >= rowsMaxOfLot || rows * readers.length >= cellsMaxOfLot) yield this.lines();
+        }
+        this.#left -= taken;
+        this.more = batch.numRows > taken;
+    }
+
+    /** Lines of the rows that were not given yet, with the head if that was not either. */
+    lines(): string[] {
+        const rows = this.#rows;
+        this.#rows = [];
+        return this.#table.lines(rows);
     }
 }

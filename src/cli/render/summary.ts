@@ -43,7 +43,7 @@ export function deviceLines(report: RunReport): string[] {
 }
 
 /** The same of a query's last whole run; null when it was left early. */
-export function runSummary(query: Query): string | null {
+export function runSummary(query: Query): string[] | null {
     const report = query.report();
-    return report == null ? null : [summaryOf(report), ...deviceLines(report)].join("\n");
+    return report == null ? null : [summaryOf(report), ...deviceLines(report)];
 }

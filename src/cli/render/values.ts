@@ -21,13 +21,49 @@ function hexText(bytes: Uint8Array): string {
     return `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex")}`;
 }
 
-/**
- * A value as JSON would hold it; 64-bit integers stay bigint so that no digit is lost. Objects are maps: those keep
- * the order of their names and can hold any name, `__proto__` too.
- */
-export type PlainValue = null | boolean | number | bigint | string | PlainValue[] | ReadonlyMap<string, PlainValue>;
+/** Items of a list, read one by one: a row of a file may say that it has 10^8 of them. */
+export class Items {
+    constructor(
+        readonly length: number,
+        readonly item: (index: number) => PlainValue
+    ) {}
+}
 
-type Reader = (row: number) => PlainValue;
+/** Members of a struct or entries of a map, read one by one, in order; any name may be among them, and twice. */
+export class Members {
+    constructor(
+        readonly length: number,
+        readonly name: (index: number) => PlainValue,
+        readonly value: (index: number) => PlainValue
+    ) {}
+}
+
+// Longer ones are read in pieces of this size: one string of 2 GB is more than V8 can hold.
+const pieceBytes = 16 * 1024;
+
+/** A text or binary value that is too long for one string. */
+export class LongText {
+    constructor(
+        readonly bytes: Uint8Array,
+        readonly kind: "text" | "hex"
+    ) {}
+
+    /** The text in pieces; none ends within a character. */
+    *pieces(): Generator<string> {
+        const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+        if (this.kind === "hex") yield "0x";
+        for (let at = 0; at < this.bytes.length; at += pieceBytes) {
+            const piece = this.bytes.subarray(at, at + pieceBytes);
+            const last = at + pieceBytes >= this.bytes.length;
+            yield this.kind === "hex" ? hexText(piece).slice(2) : decoder.decode(piece, { stream: !last });
+        }
+    }
+}
+
+/** A value as JSON would hold it; 64-bit integers stay bigint so that no digit is lost. */
+export type PlainValue = null | boolean | number | bigint | string | Items | Members | LongText;
+
+export type Reader = (row: number) => PlainValue;
 
 const millisecondsPerDay = 86_400_000n;
 
@@ -49,8 +85,7 @@ function timeReader(data: Data): Reader | null {
 
 function listReader(data: Data): Reader {
     const item = dataReader(data.children[0]!);
-    const items = (begin: number, end: number): PlainValue[] =>
-        Array.from({ length: end - begin }, (_, index) => item(begin + index));
+    const items = (begin: number, end: number): Items => new Items(end - begin, (index) => item(begin + index));
     if (DataType.isFixedSizeList(data.type)) {
         const { listSize } = data.type;
         return (row) => items(row * listSize, (row + 1) * listSize);
@@ -63,19 +98,27 @@ function mapReader(data: Data): Reader {
     const [key, value] = data.children[0]!.children.map(dataReader) as [Reader, Reader];
     const offsets = data.valueOffsets as Int32Array;
     return (row) => {
-        const entries = new Map<string, PlainValue>();
-        for (let index = offsets[row]!; index < offsets[row + 1]!; index++)
-            entries.set(toCell(key(index)), value(index));
-        return entries;
+        const begin = offsets[row]!;
+        const length = offsets[row + 1]! - begin;
+        return new Members(
+            length,
+            (index) => key(begin + index),
+            (index) => value(begin + index)
+        );
     };
 }
 
 function structReader(data: Data): Reader {
-    const fields = data.children.map((child, index) => ({
-        name: data.type.children[index]!.name,
-        read: dataReader(child)
-    }));
-    return (row) => new Map(fields.map(({ name, read }) => [name, read(row)]));
+    // Made when they are first needed: of 100,000 members a table shows three.
+    const readers: Reader[] = [];
+    const read = (member: number): Reader => (readers[member] ??= dataReader(data.children[member]!));
+    const { children } = data.type;
+    return (row) =>
+        new Members(
+            children.length,
+            (index) => children[index]!.name,
+            (index) => read(index)(row)
+        );
 }
 
 function unionReader(data: Data): Reader {
@@ -100,16 +143,51 @@ function dictionaryReader(data: Data): Reader {
     };
 }
 
+/** Where the bytes of texts or binary values are. */
+export interface ByteRanges {
+    readonly bytes: Buffer;
+    readonly begin: (row: number) => number;
+    /** Longer ones are no string but a LongText. */
+    readonly wholeMax: number;
+}
+
+function byteRanges(data: Data): ByteRanges {
+    const { buffer, byteOffset, byteLength } = data.values as Uint8Array;
+    const offsets = data.valueOffsets as Int32Array | BigInt64Array;
+    const begin =
+        offsets instanceof Int32Array ? (row: number) => offsets[row]! : (row: number) => Number(offsets[row]);
+    return { bytes: Buffer.from(buffer, byteOffset, byteLength), begin, wholeMax: pieceBytes };
+}
+
+/** The same of a column of texts; null for others. */
+export function textBytes(data: Data): ByteRanges | null {
+    return DataType.isUtf8(data.type) || DataType.isLargeUtf8(data.type) ? byteRanges(data) : null;
+}
+
+function bytesReader(data: Data, kind: "text" | "hex"): Reader {
+    const { bytes, begin, wholeMax } = byteRanges(data);
+    return (row) => {
+        const [from, to] = [begin(row), begin(row + 1)];
+        if (to - from > wholeMax) return new LongText(bytes.subarray(from, to), kind);
+        return kind === "text" ? bytes.toString("utf8", from, to) : `0x${bytes.toString("hex", from, to)}`;
+    };
+}
+
 function leafReader(data: Data): Reader {
     const { type } = data;
+    if (DataType.isUtf8(type) || DataType.isLargeUtf8(type)) return bytesReader(data, "text");
+    if (DataType.isBinary(type) || DataType.isLargeBinary(type)) return bytesReader(data, "hex");
     const vector = new Vector([data]);
     if (DataType.isDecimal(type)) {
         return (row) => scaledText(unscaledDecimal(vector.get(row) as Uint32Array), type.scale);
     }
     return (row) => {
         const value: unknown = vector.get(row);
-        if (value instanceof Uint8Array) return hexText(value);
-        if (ArrayBuffer.isView(value)) return Array.from(value as unknown as Iterable<number>);
+        if (value instanceof Uint8Array) return value.length > pieceBytes ? new LongText(value, "hex") : hexText(value);
+        if (ArrayBuffer.isView(value)) {
+            const parts = value as unknown as ArrayLike<number>;
+            return new Items(parts.length, (index) => parts[index]!);
+        }
         return value as PlainValue;
     };
 }
@@ -123,41 +201,26 @@ function presentReader(data: Data): Reader {
     return timeReader(data) ?? leafReader(data);
 }
 
+/** Is the value of a row there? Null where all are. */
+export function validity(data: Data): ((row: number) => boolean) | null {
+    // A union has no bitmap: its members say which values are NULL.
+    if (DataType.isUnion(data.type) || data.nullCount === 0) return null;
+    const { nullBitmap, offset } = data;
+    return nullBitmap == null
+        ? null
+        : (row) => (nullBitmap[(offset + row) >> 3]! & (1 << ((offset + row) & 7))) !== 0;
+}
+
 /** Reads row after row of one array. */
-function dataReader(data: Data): Reader {
+export function dataReader(data: Data): Reader {
     if (DataType.isNull(data.type)) return () => null;
-    if (DataType.isUnion(data.type)) return unionReader(data); // its members say which values are NULL
+    if (DataType.isUnion(data.type)) return unionReader(data);
     const present = presentReader(data);
-    return (row) => (data.getValid(row) ? present(row) : null);
+    const valid = validity(data);
+    return valid === null ? present : (row) => (valid(row) ? present(row) : null);
 }
 
 /** Reads row after row of one column of a batch. */
 export function columnReader(batch: RecordBatch, column: number): Reader {
     return dataReader(batch.data.children[column]!);
-}
-
-function nestedText(value: PlainValue, leafText: (leaf: PlainValue) => string): string {
-    if (Array.isArray(value)) return `[${value.map((item) => nestedText(item, leafText)).join(",")}]`;
-    if (value instanceof Map) {
-        const members = Array.from(value as ReadonlyMap<string, PlainValue>);
-        return `{${members.map(([name, item]) => `${JSON.stringify(name)}:${nestedText(item, leafText)}`).join(",")}}`;
-    }
-    return leafText(value);
-}
-
-function jsonLeaf(leaf: PlainValue): string {
-    return typeof leaf === "bigint" ? leaf.toString() : JSON.stringify(leaf);
-}
-
-/** JSON with 64-bit integers as plain digits, which `JSON.stringify` cannot write; NaN and infinities become null. */
-export function toJson(value: PlainValue): string {
-    return nestedText(value, jsonLeaf);
-}
-
-/** Text of a table cell. */
-export function toCell(value: PlainValue): string {
-    if (value === null) return "NULL";
-    if (typeof value !== "object") return String(value);
-    // JSON has no NaN and no infinities, a table has: as null they would look like missing values.
-    return nestedText(value, (leaf) => (typeof leaf === "number" ? String(leaf) : jsonLeaf(leaf)));
 }

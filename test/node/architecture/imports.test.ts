@@ -12,16 +12,18 @@ const below = (order: readonly string[]): Record<string, readonly string[]> =>
 const typescriptRooms: Record<string, readonly string[]> = {
     // errors <- model <- arrow, machine <- plan <- planner, and plan <- native <- execute
     ...below(["errors", "model"]),
+    // Text for terminals: of plans, and of all that the command line prints.
+    printable: [],
     arrow: ["errors", "model"],
     machine: ["errors", "model"],
-    plan: ["errors", "model", "arrow", "machine"],
+    plan: ["errors", "model", "printable", "arrow", "machine"],
     planner: ["errors", "model", "arrow", "machine", "plan"],
     native: ["errors", "model", "arrow", "machine", "plan"],
     execute: ["errors", "model", "arrow", "machine", "plan", "native"],
     // The public classes join the planner and the execution: nothing below them knows both.
     runtime: ["errors", "model", "arrow", "machine", "plan", "planner", "native", "execute"],
     index: ["errors", "model", "arrow", "machine", "plan", "planner", "native", "execute", "runtime"],
-    cli: ["index"],
+    cli: ["printable", "index"],
     experiments: ["index", "cli"]
 };
 

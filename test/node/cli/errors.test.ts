@@ -5,13 +5,14 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { SpillwayError } from "../../../src/errors.js";
-import { errorJson, errorText } from "../../../src/cli/render/errors.js";
+import { errorJson, errorLines } from "../../../src/cli/render/errors.js";
 import { useGpu } from "../../support/gpu.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 import { command } from "./in-process.js";
 
 useGpu();
 
+const errorText = (...of: Parameters<typeof errorLines>): string => errorLines(...of).join("\n");
 const fixture = (name: string) => join(repositoryRoot, "test/fixtures/tpch", `${name}.arrow`);
 const lineitem = fixture("lineitem");
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line inside the test's own process: as fast as a call, and its modules can be replaced.
 import { Writable } from "node:stream";
+import type { RecordBatch } from "apache-arrow";
+import { batchAsJsonLines } from "../../../src/cli/render/rows.js";
 import { runCommandLine } from "../../../src/cli/run-command-line.js";
 
 export interface CommandResult {
@@ -37,4 +39,11 @@ export async function command(words: readonly string[], world: CommandWorld = {}
         signal: world.signal ?? new AbortController().signal
     });
     return { code, stdout, stderr };
+}
+
+/** All rows of a batch as --json prints them. */
+export function jsonLines(batch: RecordBatch): string {
+    let text = "";
+    for (const block of batchAsJsonLines(batch)) text += block.toString();
+    return text;
 }

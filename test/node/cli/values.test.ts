@@ -20,9 +20,10 @@ import {
 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { dayText } from "../../../src/cli/render/calendar.js";
-import { batchAsJsonLines } from "../../../src/cli/render/rows.js";
-import { columnReader, toCell } from "../../../src/cli/render/values.js";
+import { cellText } from "../../../src/cli/render/cells.js";
+import { columnReader } from "../../../src/cli/render/values.js";
 import { buildData, type PlainValue } from "../../support/arrow-data.js";
+import { jsonLines } from "./in-process.js";
 
 function batchOf(type: DataType, values: readonly PlainValue[], name = "c"): RecordBatch {
     const schema = new Schema([new Field(name, type, true)]);
@@ -33,7 +34,7 @@ function batchOf(type: DataType, values: readonly PlainValue[], name = "c"): Rec
 
 function cells(type: DataType, values: readonly PlainValue[]): string[] {
     const read = columnReader(batchOf(type, values), 0);
-    return values.map((_, row) => toCell(read(row)));
+    return values.map((_, row) => cellText(read(row), 100).text);
 }
 
 const nanoseconds = new Timestamp(TimeUnit.NANOSECOND, null);
@@ -117,7 +118,7 @@ test("NaN and infinities are no missing values, wherever they are", () => {
     const struct = new Struct([new Field("x", new Float64(), true)]);
     expect(cells(list, [[NaN, 1.5, null, -Infinity]])).toEqual(["[NaN,1.5,null,-Infinity]"]);
     expect(cells(struct, [[Infinity], [null]])).toEqual(['{"x":Infinity}', '{"x":null}']);
-    expect([...batchAsJsonLines(batchOf(list, [[NaN, 1.5]]))].join("")).toBe('{"c":[null,1.5]}\n');
+    expect(jsonLines(batchOf(list, [[NaN, 1.5]]))).toBe('{"c":[null,1.5]}\n');
 });
 
 test("lists of structs show the items of their own row", () => {
@@ -133,5 +134,5 @@ test("lists of structs show the items of their own row", () => {
 test("every name of a column or field comes out, in order", () => {
     const struct = new Struct(["__proto__", "2", "1"].map((name) => new Field(name, new Int32(), true)));
     const batch = batchOf(struct, [[1, 2, 3]], "__proto__");
-    expect([...batchAsJsonLines(batch)].join("")).toBe('{"__proto__":{"__proto__":1,"2":2,"1":3}}\n');
+    expect(jsonLines(batch)).toBe('{"__proto__":{"__proto__":1,"2":2,"1":3}}\n');
 });
