@@ -23,7 +23,7 @@ struct FileBlock {
 // Writes an Arrow IPC file. The schema message and the footer are flatbuffers made in TypeScript (Arrow JS knows every
 // logical type); record and dictionary batch messages are encoded here. The file appears under its name only when
 // finish() has succeeded: until then it is an unnamed file in the same folder (O_TMPFILE; else a hidden
-// .spillway-<pid>-<n>.partial that the destructor removes). Thread-safe: batches are appended in call order.
+// .spillway-<pid>-..-<n>.partial that the destructor removes). Thread-safe: batches are appended in call order.
 class ArrowFileWriter {
   public:
     // schema_message: encapsulated schema message (with its length prefix), written after the magic.

@@ -4,14 +4,23 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdint>
+#include "base/owned_name.hpp"
 
 namespace spillway {
 
+namespace {
+
+constexpr const char* kPrefix = ".spillway-";
+constexpr const char* kSuffix = ".partial";
+
+}  // namespace
+
 std::string next_hidden_name() {
-    static std::atomic<uint64_t> counter{0};
-    return ".spillway-" + std::to_string(getpid()) + "-" + std::to_string(counter.fetch_add(1)) + ".partial";
+    return next_owned_name(kPrefix, kSuffix);
+}
+
+void remove_stale_hidden_files(int folder) {
+    remove_abandoned_files(descriptor_path(folder), kPrefix, kSuffix);
 }
 
 std::string descriptor_path(int descriptor) {

@@ -2,17 +2,17 @@
 #include "transfer/partial_file.hpp"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <memory>
+#include <set>
 
+#include "base/owned_name.hpp"
 #include "transfer/hidden_name.hpp"
+#include "transfer/output_link.hpp"
 
 namespace spillway {
 
@@ -25,37 +25,8 @@ constexpr size_t kPiecesPerCall = 1024;  // IOV_MAX of Linux
 constexpr int64_t kAllocationMin = int64_t{16} << 20;
 constexpr int64_t kAllocationMax = int64_t{256} << 20;
 constexpr int kHiddenNameAttempts = 1000;
-constexpr int kLinksMax = 40;  // as the kernel follows
 constexpr mode_t kPermissions = 0777;
 constexpr mode_t kFileMode = 0666;  // less the umask, as any other new file
-
-bool is_link(const std::string& path) {
-    struct stat status {};
-    return lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
-}
-
-// What a symbolic link says, as a path from where the process is.
-std::string link_target(const std::string& path) {
-    char text[PATH_MAX];
-    const ssize_t bytes = readlink(path.c_str(), text, sizeof text);
-    if (bytes <= 0 || bytes == static_cast<ssize_t>(sizeof text)) return path;
-    const std::string target(text, static_cast<size_t>(bytes));
-    const size_t slash = path.rfind('/');
-    return target[0] == '/' || slash == std::string::npos ? target : path.substr(0, slash + 1) + target;
-}
-
-// The file behind a symbolic link, be it there or not: publishing replaces a name, and the link itself is to stay.
-std::string resolve_link(const std::string& path) {
-    if (!is_link(path)) return path;
-    const std::unique_ptr<char, decltype(&std::free)> target(realpath(path.c_str(), nullptr), &std::free);
-    if (target) return target.get();
-    // Links of /proc lead to what has no path of its own (a pipe): check_target says so.
-    struct stat status {};
-    if (stat(path.c_str(), &status) == 0) return path;
-    std::string last = path;
-    for (int link = 0; link < kLinksMax && is_link(last); ++link) last = link_target(last);
-    return last;
-}
 
 // Errors of renameat2() by which kernels, file systems and policies say that they know only plain renames. Should it be
 // another matter, the plain rename says so.
@@ -63,14 +34,26 @@ bool may_lack_flags(int error_number) {
     return error_number == EINVAL || error_number == ENOSYS || error_number == EPERM || error_number == EOPNOTSUPP;
 }
 
+// Names that a process was killed with are removed once for each folder that is written to: reading a large one takes
+// milliseconds, and where files need no name while they are written there is hardly ever one.
+bool is_first_visit(int folder) {
+    constexpr size_t kFoldersMax = 4096;
+    static std::mutex mutex;
+    static std::set<std::pair<dev_t, ino_t>> visited;
+    struct stat status {};
+    if (fstat(folder, &status) != 0) return false;
+    std::lock_guard<std::mutex> lock(mutex);
+    if (visited.size() >= kFoldersMax) visited.clear();
+    return visited.emplace(status.st_dev, status.st_ino).second;
+}
+
 }  // namespace
 
 PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming, MakeRoom make_room)
     : path_(path), overwrite_(overwrite), make_room_(std::move(make_room)) {
-    const std::string target = resolve_link(path);
-    const size_t slash = target.rfind('/');
-    const std::string folder = slash == std::string::npos ? "." : target.substr(0, slash + 1);
-    name_ = slash == std::string::npos ? target : target.substr(slash + 1);
+    const std::string target = resolve_output_links(path);
+    const std::string folder = folder_of(target);
+    name_ = target.substr(target.rfind('/') + 1);  // all of it where there is no slash
     if (name_.empty()) {
         throw Error(ErrorCode::kOutputFailed, "cannot write '" + path_ + "': it names a folder; add a file name",
                     {{"path", path_}});
@@ -88,6 +71,7 @@ PartialFile::PartialFile(const std::string& path, bool overwrite, Naming naming,
     }
     try {
         check_target(overwrite);
+        if (naming == Naming::kHidden || is_first_visit(folder_)) remove_stale_hidden_files(folder_);
         if (naming == Naming::kHidden || !open_unnamed()) open_hidden();
         keep_mode();
     } catch (...) {
@@ -122,7 +106,8 @@ void PartialFile::check_target(bool overwrite) {
     mode_ = status.st_mode & kPermissions;
 }
 
-// To its readers it is the same file with other contents: who was kept out stays out. Before the first row is written.
+// To its readers it is the same file with other contents: who was kept out stays out, from the moment that the new file
+// is there. Only what the umask took away is given back here.
 void PartialFile::keep_mode() {
     struct stat status {};
     if (!mode_ || (fstat(descriptor_, &status) == 0 && (status.st_mode & kPermissions) == *mode_)) return;
@@ -132,15 +117,17 @@ void PartialFile::keep_mode() {
 // False when the system does not allow it; then the hidden file says what is wrong, if anything is.
 bool PartialFile::open_unnamed() {
     if (!takes_names_later(folder_)) return false;
-    descriptor_ = openat(folder_, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, kFileMode);
+    descriptor_ = openat(folder_, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode_.value_or(kFileMode));
+    if (descriptor_ >= 0) lock_owned_file(descriptor_);  // publishing may give it a hidden name first
     return descriptor_ >= 0;
 }
 
 void PartialFile::open_hidden() {
     for (int attempt = 0; attempt < kHiddenNameAttempts; ++attempt) {
         const std::string name = next_hidden_name();
-        descriptor_ = openat(folder_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, kFileMode);
+        descriptor_ = openat(folder_, name.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, mode_.value_or(kFileMode));
         if (descriptor_ >= 0) {
+            lock_owned_file(descriptor_);
             hidden_name_ = name;
             return;
         }

@@ -18,7 +18,7 @@ namespace spillway {
 
 // An output file that has no name until publish(): a reader sees the whole result or what was there before. Unnamed
 // (O_TMPFILE), so that even SIGKILL leaves nothing; where that or naming it later is not possible, a hidden
-// .spillway-<pid>-<n>.partial beside the target, removed by the destructor.
+// .spillway-<pid>-..-<n>.partial beside the target, removed by the destructor.
 class PartialFile {
   public:
     enum class Naming { kUnnamedIfPossible, kHidden /* tests */ };
@@ -27,7 +27,7 @@ class PartialFile {
     using MakeRoom = std::function<bool()>;
 
     // Throws kOutputExists (target there, overwrite false) or kOutputFailed (folder missing or not writable, target not
-    // a regular file), kDiskFull.
+    // a regular file or behind a link that may not be followed), kDiskFull.
     PartialFile(const std::string& path, bool overwrite, Naming naming = Naming::kUnnamedIfPossible,
                 MakeRoom make_room = nullptr);
     ~PartialFile();

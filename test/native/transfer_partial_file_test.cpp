@@ -2,6 +2,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -12,6 +14,8 @@
 #include "support/output_columns.hpp"
 #include "support/temporary_folder.hpp"
 #include "support/test.hpp"
+#include "transfer/hidden_name.hpp"
+#include "transfer/output_link.hpp"
 #include "transfer/partial_file.hpp"
 
 using namespace spillway;
@@ -109,6 +113,86 @@ TEST(partial_file_keeps_the_mode_of_the_file_it_replaces) {
             EXPECT(std::filesystem::status(path).permissions() == mode);
         }
     }
+}
+
+// Between its creation and a later chmod() others could open a file that is not for them.
+TEST(partial_file_is_created_with_its_final_mode) {
+    for (const auto naming : {PartialFile::Naming::kUnnamedIfPossible, PartialFile::Naming::kHidden}) {
+        TemporaryFolder folder;
+        const std::string path = folder.file("out");
+        std::ofstream(path) << "old contents";
+        std::filesystem::permissions(path, std::filesystem::perms{0600});
+        const spillway::test::WithFailingCalls failing({.fchmod = EPERM});
+        PartialFile(path, true, naming).publish();
+        EXPECT(std::filesystem::status(path).permissions() == std::filesystem::perms{0600});
+    }
+}
+
+TEST(partial_file_follows_no_link_of_another_user_in_a_folder_for_everybody) {
+    const auto entry = [](mode_t mode, uid_t owner) {
+        struct stat status {};
+        status.st_mode = mode;
+        status.st_uid = owner;
+        return status;
+    };
+    const uid_t me = 1000;
+    const uid_t other = 1001;
+    const struct stat everybody = entry(S_IFDIR | S_ISVTX | 0777, 0);
+    EXPECT(!may_follow_link(entry(S_IFLNK | 0777, other), everybody, me));
+    EXPECT(!may_follow_link(entry(S_IFLNK | 0777, other), everybody, 0));
+    EXPECT(may_follow_link(entry(S_IFLNK | 0777, me), everybody, me));
+    EXPECT(may_follow_link(entry(S_IFLNK | 0777, 0), everybody, me));  // the folder's owner may do worse
+    EXPECT(may_follow_link(entry(S_IFLNK | 0777, other), entry(S_IFDIR | 0777, 0), me));
+    EXPECT(may_follow_link(entry(S_IFLNK | 0777, other), entry(S_IFDIR | S_ISVTX | 0775, 0), me));
+    if (geteuid() != 0) return;  // who is not root can give no link to another user
+    TemporaryFolder folder;
+    const std::string link = folder.file("link");
+    for (const bool is_there : {false, true}) {
+        if (is_there) std::ofstream(folder.file("real")) << "old contents";
+        for (const std::string& target : {std::string("real"), folder.file("second")}) {
+            std::filesystem::remove(link);
+            std::filesystem::remove(folder.file("second"));
+            std::filesystem::create_symlink("real", folder.file("second"));
+            std::filesystem::create_symlink(target, link);
+            EXPECT_EQ(lchown(target == "real" ? link.c_str() : folder.file("second").c_str(), other, other), 0);
+            EXPECT_EQ(chmod(folder.path().c_str(), 01777), 0);
+            EXPECT_ERROR(kOutputFailed, PartialFile(link, true));
+            EXPECT_EQ(chmod(folder.path().c_str(), 0777), 0);
+            PartialFile dropped(link, true);
+        }
+    }
+    EXPECT_EQ(read_file(folder.file("real")).size(), size_t{12});
+}
+
+// A file system without O_TMPFILE, or one whose unnamed files get no name later.
+TEST(partial_file_of_a_killed_process_goes_with_the_next_run) {
+    const spillway::test::WithFailingCalls failing({.linkat = EPERM});
+    TemporaryFolder folder;
+    int ready[2];
+    EXPECT_EQ(pipe(ready), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const PartialFile file(folder.file("out"), false);
+        if (write(ready[1], "x", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    char byte = 0;
+    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(folder.entries(), size_t{1});
+    { const PartialFile other(folder.file("other"), false, PartialFile::Naming::kHidden); }
+    EXPECT_EQ(folder.entries(), size_t{1});  // its owner is alive
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const std::string stem = ".spillway-" + std::to_string(child) + "-1-";
+    std::filesystem::create_symlink("other", folder.file(stem + "1.partial"));
+    std::filesystem::create_directory(folder.file(stem + "2.partial"));
+    std::ofstream(folder.file(stem + "3.arrow")) << "not hidden";
+    std::ofstream(folder.file(next_hidden_name())) << "of this process";
+    EXPECT_EQ(folder.entries(), size_t{5});
+    PartialFile(folder.file("out"), false, PartialFile::Naming::kHidden).publish();
+    EXPECT_EQ(folder.entries(), size_t{5});  // the new file came, the dead one's went
+    EXPECT(std::filesystem::is_regular_file(folder.file("out")));
+    for (const int pipe_end : ready) close(pipe_end);
 }
 
 TEST(partial_file_writes_more_pieces_than_one_call_takes) {

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ std::atomic<int> failing_renameat2{0};
 std::atomic<int> failing_unlink{0};
 std::atomic<int> failing_pwritev{0};
 std::atomic<int> pwritev_failures_left{0};
+std::atomic<int> failing_fchmod{0};
 
 bool fails(const std::atomic<int>& error) {
     if (error.load() == 0) return false;
@@ -32,12 +34,13 @@ WithFailingCalls::WithFailingCalls(const FailingCalls& calls) {
     failing_linkat = calls.linkat;
     failing_renameat2 = calls.renameat2;
     failing_unlink = calls.unlink;
+    failing_fchmod = calls.fchmod;
     pwritev_failures_left = calls.pwritev == 0 ? 0 : calls.pwritev_times;
     failing_pwritev = calls.pwritev;
 }
 
 WithFailingCalls::~WithFailingCalls() {
-    failing_linkat = failing_renameat2 = failing_unlink = failing_pwritev = 0;
+    failing_linkat = failing_renameat2 = failing_unlink = failing_fchmod = failing_pwritev = 0;
 }
 
 }  // namespace spillway::test
@@ -66,5 +69,10 @@ ssize_t pwritev(int file, const struct iovec* parts, int count, off_t offset) {
     if (failing_pwritev.load() != 0 && pwritev_failures_left.fetch_sub(1) > 0 && fails(failing_pwritev)) return -1;
     // The offset comes in two words, of which the second is for systems of 32 bits.
     return syscall(SYS_pwritev, file, parts, count, offset, 0);
+}
+
+int fchmod(int file, mode_t mode) noexcept(noexcept(::fchmod(0, 0))) {
+    if (fails(failing_fchmod)) return -1;
+    return static_cast<int>(syscall(SYS_fchmod, file, mode));
 }
 }

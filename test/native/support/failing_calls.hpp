@@ -10,6 +10,7 @@ struct FailingCalls {
     int unlink = 0;
     int pwritev = 0;
     int pwritev_times = 1;  // so often it fails, and then works again
+    int fchmod = 0;
 };
 
 class WithFailingCalls {
