@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, constants, existsSync, fstatSync, openSync, readdirSync, readFileSync, readSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 
 import type * as Yaml from "yaml";
 import type * as Zod from "zod";
 
-import { SpillwayError } from "../errors.js";
+import { SpillwayError, toSpillwayError } from "../errors.js";
 
 /** Names of the figures in a profile's file and here; meanings and units stand in configs/machines/default-cpu.yaml. */
 export const hostFigures = {
@@ -115,15 +115,51 @@ function pick<T extends Record<string, string>>(found: Record<string, unknown>, 
     return Object.fromEntries(values) as FiguresOf<T>;
 }
 
-/** Reads a profile's file; every figure of the machine, of the GPU or of both must be there and positive. */
-export function readProfileFile(path: string | URL): ProfileFile {
-    const name = path instanceof URL ? fileURLToPath(path) : path;
-    let text: string;
+// That of a GPU with figures of all algorithms has 12 KB.
+const profileBytesMax = 1024 * 1024;
+
+/** The text of a regular file: a pipe would wait for its writer for ever, and a device may have no end. */
+function readText(path: string | URL, name: string): string {
+    let file: number;
     try {
-        text = readFileSync(path, "utf8");
+        file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     } catch (error) {
         throw new SpillwayError("FILE_NOT_FOUND", `Machine profile '${name}' cannot be read`, { path: name }, error);
     }
+    try {
+        if (!fstatSync(file).isFile()) {
+            const message = `Machine profile '${name}' is no regular file; name a file of machine calibrate`;
+            throw new SpillwayError("FILE_UNREADABLE", message, { path: name });
+        }
+        // Files of /proc do not tell their size.
+        const bytes = Buffer.alloc(profileBytesMax + 1);
+        let length = 0;
+        for (let got = -1; got !== 0 && length < bytes.length; length += got) {
+            got = readSync(file, bytes, length, bytes.length - length, null);
+        }
+        if (length <= profileBytesMax) return bytes.toString("utf8", 0, length);
+        const message = `Machine profile '${name}' has more than 1 MiB, which no profile has; check the path`;
+        throw new SpillwayError("INVALID_ARGUMENT", message, { path: name });
+    } catch (error) {
+        throw toSpillwayError(error);
+    } finally {
+        closeSync(file);
+    }
+}
+
+/** What is wrong with the text, in one line; the first line of what the parser says, as others show the text itself. */
+function reasonOf(error: unknown, z: typeof Zod.z): string {
+    if (!(error instanceof z.ZodError)) return String(error).split("\n")[0]!;
+    return z
+        .prettifyError(error)
+        .replace(/\n\s*→/g, "")
+        .replace(/\n/g, "; ");
+}
+
+/** Reads a profile's file; every figure of the machine, of the GPU or of both must be there and positive. */
+export function readProfileFile(path: string | URL): ProfileFile {
+    const name = path instanceof URL ? fileURLToPath(path) : path;
+    const text = readText(path, name);
     // Not at the top: they take 8 MiB and 50 ms, which a process with the built profiles need not spend.
     const load = createRequire(import.meta.url);
     const { parse } = load("yaml") as typeof Yaml;
@@ -133,8 +169,7 @@ export function readProfileFile(path: string | URL): ProfileFile {
         const parsed: unknown = parse(text);
         found = schemaOf(z, typeof parsed === "object" && parsed !== null ? parsed : {}).parse(parsed);
     } catch (error) {
-        const reason = error instanceof z.ZodError ? z.prettifyError(error) : String(error);
-        const message = `Machine profile '${name}' is not valid: ${reason}`;
+        const message = `Machine profile '${name}' is not valid: ${reasonOf(error, z)}`;
         throw new SpillwayError("INVALID_ARGUMENT", message, { path: name }, error);
     }
     const gpu = pick(found, deviceFigures);
