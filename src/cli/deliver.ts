@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Query } from "../index.js";
 import type { CommandContext } from "./command.js";
+import { unlessStopped } from "./interruption.js";
 import { parseCount } from "./parse/numbers.js";
 import { progressFor, type ProgressRenderer } from "./render/progress.js";
 import { batchAsJsonLines, RowTable } from "./render/rows.js";
@@ -59,7 +60,7 @@ export async function deliver(query: Query, args: DeliveryArguments, context: Co
 
 async function explain(query: Query, args: DeliveryArguments, context: CommandContext): Promise<void> {
     const result = args.count ? "count" : args.output == null ? "batches" : "file";
-    const explanation = await query.explain({ result });
+    const explanation = await unlessStopped(context.signal, query.explain({ result }));
     if (args.json) await context.printJson(`${JSON.stringify(explanation.plan)}\n`);
     else await context.print(...String(explanation).split("\n"));
 }

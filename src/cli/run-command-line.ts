@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import { readFileSync } from "node:fs";
-import { setImmediate } from "node:timers/promises";
 import { SpillwayError } from "../index.js";
 import { printable, printableJson } from "../printable.js";
 import type { Command, CommandContext, Remedies } from "./command.js";
@@ -11,7 +10,7 @@ import { groupByCommand } from "./commands/groupby.js";
 import { joinCommand } from "./commands/join.js";
 import { machineCommand } from "./commands/machine.js";
 import { exitCode, type ExitCode } from "./exit-code.js";
-import { Interruption } from "./interruption.js";
+import { Interruption, Turns } from "./interruption.js";
 import { parseCommandLine, type ParsedCommandLine } from "./parse-command-line.js";
 import { errorJson, errorLines, originalError } from "./render/errors.js";
 import { UsageError } from "./usage-error.js";
@@ -41,17 +40,9 @@ function packageVersion(): string {
     return (JSON.parse(readFileSync(path, "utf8")) as { version: string }).version;
 }
 
-// A file, and a pipe with room, take every write at once, without the event loop in between, which signals need.
-const turnMs = 50;
-let turnAt = 0;
-
 /** Resolves when the text is on its way; an abort rejects at once, since a reader that stands still never takes it. */
-async function writeAll(stream: NodeJS.WritableStream, text: string | Uint8Array, signal: AbortSignal): Promise<void> {
-    if (performance.now() - turnAt > turnMs) {
-        await setImmediate();
-        turnAt = performance.now();
-    }
-    await new Promise<void>((resolve, reject) => {
+function writeAll(stream: NodeJS.WritableStream, text: string | Uint8Array, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
         signal.throwIfAborted();
         const stop = (): void => reject(signal.reason as Error);
         signal.addEventListener("abort", stop, { once: true });
@@ -66,10 +57,16 @@ async function writeAll(stream: NodeJS.WritableStream, text: string | Uint8Array
 /** Parses, runs and reports one command line; never throws and never exits. */
 export async function runCommandLine(words: readonly string[], world: CommandLineWorld): Promise<ExitCode> {
     const shown = (lines: readonly string[]): string => lines.map((line) => `${printable(line)}\n`).join("");
+    const turns = new Turns();
+    const write = async (text: string | Uint8Array): Promise<void> => {
+        // A file, and a pipe with room, take every write at once, without the event loop in between.
+        await turns.next(world.signal);
+        await writeAll(world.stdout, text, world.signal);
+    };
     // Nothing but these writes to the streams, so that no name or value of a file reaches a terminal as it is.
     const context: CommandContext = {
-        print: (...lines) => writeAll(world.stdout, shown(lines), world.signal),
-        printJson: (json) => writeAll(world.stdout, printableJson(json), world.signal),
+        print: (...lines) => write(shown(lines)),
+        printJson: (json) => write(printableJson(json)),
         say: (...lines) => void world.stderr.write(shown(lines)),
         stderr: world.stderr,
         signal: world.signal

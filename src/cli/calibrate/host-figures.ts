@@ -189,7 +189,7 @@ export async function measureHost(request: HostRequest): Promise<Figures> {
     tell("relations");
     const relations = await generate(request);
     tell("files");
-    const files = fileRates(folder, rows * 40);
+    const files = await fileRates(folder, rows * 40, request.signal);
     tell("partition passes");
     const { partitionNsPerRow, partitionBytesPerMs, countMs } = await passes(lab, relations, rows, files.read);
     tell("hash tables");

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, rmSync, writeFileSync } from "node:fs";
-import { mkdtemp } from "node:fs/promises";
+import { existsSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { openRuntime, SpillwayError, type MachineInfo, type Runtime } from "../../index.js";
 import { deviceSteps, measureDevice } from "../calibrate/device-figures.js";
 import { hostSteps, measureHost } from "../calibrate/host-figures.js";
@@ -10,8 +8,10 @@ import type { Figures } from "../calibrate/lab.js";
 import { baseDeviceFigures, profileText } from "../calibrate/profile-text.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
 import { folderError } from "../folders.js";
+import { writeOutput } from "../output-file.js";
 import { parseCount } from "../parse/numbers.js";
 import { progressFor } from "../render/progress.js";
+import { openWorkFolder } from "../work-folder.js";
 
 const options = {
     output: { type: "string", alias: "o", describe: "Write the profile to this file (default: print it)" },
@@ -87,18 +87,16 @@ async function calibrate(args: CalibrateArguments, context: CommandContext): Pro
     const rows = parseCount("rows", args.rows, 10_000);
     const base = args.folder ?? tmpdir();
     const device = await gpuOf(args.device);
-    const folder = await mkdtemp(join(base, "spillway-calibrate-")).catch((error: unknown) => {
-        throw folderError(base, "the relations that are measured", error);
-    });
+    const folder = await openWorkFolder(base, "calibrate", "the relations that are measured");
     const steps = stepsOf(context, hostSteps.length + (device === null ? 0 : deviceSteps.length));
     try {
-        const { figures, machine } = await host(rows, folder, context, steps.tell);
+        const { figures, machine } = await host(rows, folder.path, context, steps.tell);
         const speeds = device === null ? null : await gpu(rows, context, steps.tell);
         const date = new Date().toISOString().slice(0, 10);
         return { name: device ?? machine.cpuModel, date, machine, device, host: figures, gpu: speeds };
     } finally {
         steps.end();
-        rmSync(folder, { recursive: true, force: true });
+        folder.remove();
     }
 }
 
@@ -110,7 +108,7 @@ function checkOutput({ output, overwrite }: CalibrateArguments): void {
 
 function writeProfile(path: string, text: string): void {
     try {
-        writeFileSync(path, text);
+        writeOutput(path, text);
     } catch (error) {
         throw folderError(path, "the profile", error);
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { rmSync } from "node:fs";
-import { mkdtemp, statfs } from "node:fs/promises";
+import { statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SpillwayError, type Progress, type Query, type RunOptions } from "../../index.js";
@@ -9,11 +8,13 @@ import { checkDemoResult, type DemoCheck, type DemoFiles } from "../demo/check-r
 import { peakResidentBytes } from "../demo/process-memory.js";
 import { arrowBatches } from "../demo/read-arrow.js";
 import { folderError } from "../folders.js";
+import { unlessStopped } from "../interruption.js";
 import { parseNumber } from "../parse/numbers.js";
 import { progressFor } from "../render/progress.js";
 import { formatBytes, formatCount } from "../render/quantities.js";
 import { RowTable } from "../render/rows.js";
 import { summaryOf } from "../render/summary.js";
+import { openWorkFolder } from "../work-folder.js";
 import { openCommandRuntime, runtimeOptions } from "./shared-options.js";
 
 const demoOptions = {
@@ -122,7 +123,8 @@ async function runDemo(args: DemoArguments, scale: number, files: DemoFiles, con
         select
     });
     context.say("", `2. Plan the join for a budget of ${formatBytes(runtime.memory().host.limitBytes)}`);
-    context.say(...String(await inStep("join (steps 2 and 3)", () => query.explain())).split("\n"));
+    const explain = async (): Promise<unknown> => await unlessStopped(context.signal, query.explain());
+    context.say(...String(await inStep("join (steps 2 and 3)", explain)).split("\n"));
     context.say("", "3. Join into an Arrow file");
     await inStep("join (steps 2 and 3)", () => watched(context, (options) => query.toArrowFile(files.result, options)));
     const report = query.report()!;
@@ -153,18 +155,13 @@ export const demoCommand = defineCommand({
         const scale = parseNumber("scale", args.scale, 0.001, 10);
         const parent = args.folder ?? tmpdir();
         await requireDisk(parent, scale);
-        const folder = await mkdtemp(join(parent, "spillway-demo-")).catch((error: unknown) => {
-            throw folderError(parent, purpose, error);
-        });
-        const path = (name: string): string => join(folder, `${name}.arrow`);
-        const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
-        process.once("exit", removeFolder); // a second Ctrl-C ends the process without `finally`
+        const folder = await openWorkFolder(parent, "demo", purpose);
+        const path = (name: string): string => join(folder.path, `${name}.arrow`);
         try {
             const files = { orders: path("orders"), lineitem: path("lineitem"), result: path("joined") };
             await runDemo(args, scale, files, context);
         } finally {
-            removeFolder();
-            process.off("exit", removeFolder);
+            folder.remove();
         }
         context.signal.throwIfAborted();
         context.say("", "The demo's files are removed. Next: spillway --help");

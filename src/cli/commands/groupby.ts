@@ -2,6 +2,7 @@
 import { groupByAlgorithms } from "../../index.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
 import { deliver } from "../deliver.js";
+import { unlessStopped } from "../interruption.js";
 import { parseAggregates } from "../parse/aggregates.js";
 import { parseList } from "../parse/lists.js";
 import { UsageError } from "../usage-error.js";
@@ -36,7 +37,7 @@ const groupByOptions = { ...groupByQueryOptions, ...resultOptions } as const;
 type GroupByArguments = ArgumentsOf<typeof groupByPositionals, typeof groupByOptions>;
 
 export async function runGroupBy(args: GroupByArguments, context: CommandContext): Promise<void> {
-    const files = groupByInput(args.input);
+    const files = await groupByInput(args.input, context.signal);
     const keys = args.keys == null ? [] : parseList("keys", args.keys);
     const aggregates = parseAggregates(args.aggregate ?? []);
     if (args.keys == null && args.aggregate == null) {
@@ -53,7 +54,7 @@ export async function runGroupBy(args: GroupByArguments, context: CommandContext
         );
     }
     await using runtime = await openCommandRuntime(args);
-    const relation = await runtime.fromArrowFile(files);
+    const relation = await unlessStopped(context.signal, runtime.fromArrowFile(files));
     const algorithm = args.algorithm;
     await deliver(runtime.groupBy(relation, { keys, aggregates, algorithm }), args, context);
 }

@@ -8,11 +8,14 @@ export interface JoinInputs {
 }
 
 /** LEFT RIGHT by position, or --left and --right, each repeatable; a mixture would leave it open which is which. */
-export function joinInputs(
+export async function joinInputs(
     positional: readonly string[] | undefined,
     left: readonly string[] | undefined,
-    right: readonly string[] | undefined
-): JoinInputs {
+    right: readonly string[] | undefined,
+    signal: AbortSignal
+): Promise<JoinInputs> {
+    const files = async (side: "left" | "right", texts: readonly string[]): Promise<string[]> =>
+        await parseFiles(`${side} relation`, texts, signal);
     const relations = positional ?? [];
     if (left == null && right == null) {
         const [first, second] = relations;
@@ -23,7 +26,7 @@ export function joinInputs(
                     "or repeat --left and --right."
             );
         }
-        return { left: parseFiles("left relation", [first]), right: parseFiles("right relation", [second]) };
+        return { left: await files("left", [first]), right: await files("right", [second]) };
     }
     if (relations.length > 0) {
         throw new UsageError(
@@ -33,12 +36,12 @@ export function joinInputs(
     if (left == null || right == null) {
         throw new UsageError(`--${left == null ? "right" : "left"} needs --${left == null ? "left" : "right"} too.`);
     }
-    return { left: parseFiles("left relation", left), right: parseFiles("right relation", right) };
+    return { left: await files("left", left), right: await files("right", right) };
 }
 
-export function groupByInput(positional: readonly string[] | undefined): string[] {
+export async function groupByInput(positional: readonly string[] | undefined, signal: AbortSignal): Promise<string[]> {
     if (positional == null || positional.length === 0) {
         throw new UsageError("No input: name its Arrow file, several files, or a 'pattern*.arrow'.");
     }
-    return parseFiles("input", positional);
+    return await parseFiles("input", positional, signal);
 }

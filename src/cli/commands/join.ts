@@ -2,6 +2,7 @@
 import { joinAlgorithms } from "../../index.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
 import { deliver } from "../deliver.js";
+import { unlessStopped } from "../interruption.js";
 import { parseKeys, parseList } from "../parse/lists.js";
 import { joinInputs } from "./inputs.js";
 import { openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
@@ -43,13 +44,13 @@ export const joinOptions = { ...joinQueryOptions, ...resultOptions } as const;
 type JoinArguments = ArgumentsOf<typeof joinPositionals, typeof joinOptions>;
 
 export async function runJoin(args: JoinArguments, context: CommandContext): Promise<void> {
-    const files = joinInputs(args.relations, args.left, args.right);
+    const files = await joinInputs(args.relations, args.left, args.right, context.signal);
     const on = parseKeys("on", args.on);
     const select = args.select == null ? null : parseList("select", args.select);
     await using runtime = await openCommandRuntime(args);
     const query = runtime.join({
-        left: await runtime.fromArrowFile(files.left),
-        right: await runtime.fromArrowFile(files.right),
+        left: await unlessStopped(context.signal, runtime.fromArrowFile(files.left)),
+        right: await unlessStopped(context.signal, runtime.fromArrowFile(files.right)),
         on,
         type: args.type as "inner",
         nullEquality: args["null-equality"],

@@ -1,53 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-import { existsSync, readdirSync, type Dirent } from "node:fs";
+import { existsSync } from "node:fs";
+import { readdir } from "node:fs/promises";
+import type { Dirent } from "node:fs";
 import { join } from "node:path";
 import { UsageError } from "../usage-error.js";
+import { segmentMatcher, wildcard } from "./wildcards.js";
 
-const wildcard = /[*?[]/;
-
-/** `*`, `?`, `[a-z]` and `[!a-z]` inside one path segment. */
-function segmentPattern(segment: string): RegExp {
-    const source = segment.replace(/\[!?[^\]]+\]|[*?]|[^*?[]+|\[/g, (part) => {
-        if (part === "*") return "[^/]*";
-        if (part === "?") return "[^/]";
-        if (part.length > 2 && part.startsWith("[")) {
-            return part.replace(/\\/g, "\\\\").replace(/^\[!/, "[^");
-        }
-        return part.replace(/[.+^${}()|[\]\\]/g, "\\$&");
-    });
-    return new RegExp(`^${source}$`, "u");
-}
-
-function entriesOf(folder: string): Dirent[] {
+async function entriesOf(folder: string, signal: AbortSignal): Promise<Dirent[]> {
+    signal.throwIfAborted(); // ** over a whole disk takes minutes
     try {
-        return readdirSync(folder === "" ? "." : folder, { withFileTypes: true });
+        return await readdir(folder === "" ? "." : folder, { withFileTypes: true });
     } catch {
         return []; // a folder that cannot be read matches nothing; the caller reports a pattern without matches
     }
 }
 
-function expandFrom(folder: string, segments: readonly string[]): string[] {
+/** Each path once: a pattern with several ** leads to it in as many ways as the folders between can be shared out. */
+async function expandFrom(
+    folder: string,
+    segments: readonly string[],
+    found: Set<string>,
+    seen: Set<string>,
+    signal: AbortSignal
+): Promise<void> {
     const [segment, ...rest] = segments;
-    if (segment == null) return [folder];
+    if (segment == null) return void found.add(folder);
+    const state = `${segments.length}/${folder}`;
+    if (seen.has(state)) return;
+    seen.add(state);
     if (segment === "**") {
-        const below = entriesOf(folder)
-            .filter((entry) => entry.isDirectory() && !entry.name.startsWith("."))
-            .flatMap((entry) => expandFrom(join(folder, entry.name), segments));
-        return [...expandFrom(folder, rest), ...below];
-    }
-    if (!wildcard.test(segment)) {
+        await expandFrom(folder, rest, found, seen, signal);
+        for (const entry of await entriesOf(folder, signal)) {
+            if (!entry.isDirectory() || entry.name.startsWith(".")) continue;
+            await expandFrom(join(folder, entry.name), segments, found, seen, signal);
+        }
+    } else if (!wildcard.test(segment)) {
         const path = folder === "" && segment === "" ? "/" : join(folder, segment);
-        return existsSync(path) ? expandFrom(path, rest) : [];
+        if (existsSync(path)) await expandFrom(path, rest, found, seen, signal);
+    } else {
+        const matches = segmentMatcher(segment);
+        for (const { name } of await entriesOf(folder, signal)) {
+            if (!matches(name) || (name.startsWith(".") && !segment.startsWith("."))) continue;
+            await expandFrom(join(folder, name), rest, found, seen, signal);
+        }
     }
-    const pattern = segmentPattern(segment);
-    return entriesOf(folder)
-        .filter((entry) => pattern.test(entry.name) && (segment.startsWith(".") || !entry.name.startsWith(".")))
-        .flatMap((entry) => expandFrom(join(folder, entry.name), rest));
 }
 
 /** Paths that a shell pattern matches, sorted by name; for patterns that the shell did not expand (quoted ones). */
-export function expandPattern(pattern: string): string[] {
-    return expandFrom("", pattern.split("/")).sort((left, right) => (left < right ? -1 : left > right ? 1 : 0));
+export async function expandPattern(pattern: string, signal: AbortSignal): Promise<string[]> {
+    const found = new Set<string>();
+    await expandFrom("", pattern.split("/"), found, new Set(), signal);
+    return [...found].sort((left, right) => (left < right ? -1 : left > right ? 1 : 0));
 }
 
 /**
@@ -55,22 +58,22 @@ export function expandPattern(pattern: string): string[] {
  * its full text is taken as it is, so that names with commas or brackets work. Missing plain paths are passed on: the
  * engine reports them with its own code.
  */
-export function parseFiles(side: string, texts: readonly string[]): string[] {
-    const files = texts
-        .flatMap((text) => (text !== "-" && existsSync(text) ? [text] : text.split(",")))
-        .flatMap((item) => {
-            if (item.trim() === "") throw new UsageError(`The ${side} has an empty file name in "${texts.join(",")}".`);
-            if (item === "-") {
-                throw new UsageError(
-                    `The ${side} cannot be standard input ("-"), since files are read in pieces from any position; ` +
-                        "save the data to a file and name that (./- for a file of that name)."
-                );
-            }
-            if (existsSync(item) || !wildcard.test(item)) return [item];
-            const matches = expandPattern(item);
-            if (matches.length === 0) throw new UsageError(`No file matches the pattern "${item}" (${side}).`);
-            return matches;
-        });
+export async function parseFiles(side: string, texts: readonly string[], signal: AbortSignal): Promise<string[]> {
+    const items = texts.flatMap((text) => (text !== "-" && existsSync(text) ? [text] : text.split(",")));
+    const files: string[] = [];
+    for (const item of items) {
+        if (item.trim() === "") throw new UsageError(`The ${side} has an empty file name in "${texts.join(",")}".`);
+        if (item === "-") {
+            throw new UsageError(
+                `The ${side} cannot be standard input ("-"), since files are read in pieces from any position; ` +
+                    "save the data to a file and name that (./- for a file of that name)."
+            );
+        }
+        const isPattern = wildcard.test(item) && !existsSync(item);
+        const matches = isPattern ? await expandPattern(item, signal) : [item];
+        if (matches.length === 0) throw new UsageError(`No file matches the pattern "${item}" (${side}).`);
+        for (const match of matches) files.push(match);
+    }
     if (files.length === 0) throw new UsageError(`No file given for the ${side}.`);
     return files;
 }

@@ -9,10 +9,16 @@ function splitItems(option: string, texts: readonly string[]): string[] {
     return items;
 }
 
+/** The first item that was there before. */
+export function firstRepeated(items: readonly string[]): string | undefined {
+    const seen = new Set<string>();
+    return items.find((item) => seen.size === seen.add(item).size);
+}
+
 /** `a,b` given once or several times; order kept, empty and repeated items refused. */
 export function parseList(option: string, texts: readonly string[]): string[] {
     const items = splitItems(option, texts);
-    const twice = items.find((item, index) => items.indexOf(item) !== index);
+    const twice = firstRepeated(items);
     if (twice != null) throw new UsageError(`--${option} names "${twice}" twice; name it once.`);
     return items;
 }

@@ -55,14 +55,16 @@ class CellWriter {
         let kept = { length: this.text.length, index: 0 };
         for (let index = 0; index < value.length; index++) {
             const left = `… ${formatCount(value.length - index)} more`;
-            if (this.text.length + left.length + close.length < this.charsMax) kept = { length: this.text.length, index };
+            if (this.text.length + left.length + close.length < this.charsMax)
+                kept = { length: this.text.length, index };
             if (index > 0) this.text += ",";
             if (value instanceof Members) this.#name(value.name(index));
             this.value(value instanceof Items ? value.item(index) : value.value(index), true);
             if (this.text.length + (index + 1 < value.length ? 0 : close.length) <= this.charsMax) continue;
-            const before = this.text.slice(0, kept.length) + (kept.index > 0 ? "," : "");
-            this.text = `${before}… ${formatCount(value.length - kept.index)} more`;
             this.whole = false;
+            // Of a first item that is too long as much is shown as there is room for.
+            if (kept.index === 0) return;
+            this.text = `${this.text.slice(0, kept.length)},… ${formatCount(value.length - kept.index)} more`;
             break;
         }
         this.text += close;

@@ -19,7 +19,7 @@ export class JsonBlock {
         return this.#length >= blockBytes;
     }
 
-    /** What was written since the last call. The memory is used again: take the next when the stream is done with it. */
+    /** What was written since the last call. The memory is used again: take more when the stream is done with it. */
     take(): Buffer {
         const taken = this.#bytes.subarray(0, this.#length);
         this.#length = 0;

@@ -3,7 +3,16 @@ import { DataType, Precision, type Data } from "apache-arrow";
 import { SpillwayError } from "../../index.js";
 import { cellText } from "./cells.js";
 import type { JsonBlock } from "./json-block.js";
-import { dataReader, Items, LongText, Members, textBytes, validity, type PlainValue, type Reader } from "./values.js";
+import {
+    dataReader,
+    Items,
+    LongText,
+    textBytes,
+    validity,
+    type Members,
+    type PlainValue,
+    type Reader
+} from "./values.js";
 
 // A name of JSON is one string. Keys of maps may be lists, which is no use but possible.
 const nameCharsMax = 1024 * 1024;

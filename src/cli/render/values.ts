@@ -206,9 +206,7 @@ export function validity(data: Data): ((row: number) => boolean) | null {
     // A union has no bitmap: its members say which values are NULL.
     if (DataType.isUnion(data.type) || data.nullCount === 0) return null;
     const { nullBitmap, offset } = data;
-    return nullBitmap == null
-        ? null
-        : (row) => (nullBitmap[(offset + row) >> 3]! & (1 << ((offset + row) & 7))) !== 0;
+    return nullBitmap == null ? null : (row) => (nullBitmap[(offset + row) >> 3]! & (1 << ((offset + row) & 7))) !== 0;
 }
 
 /** Reads row after row of one array. */

@@ -30,6 +30,8 @@ test.each([
     [["groupby", "a.arrow", "--keys", "--", "b.arrow"], /^--keys needs a value\./],
     [[...join, "--memory", "--"], /^--memory needs a value\./],
     [["--count", "--", "join", "a", "b"], /^Name a command\.\nSee "spillway --help"/],
+    [["join", "a", "b", "--onn", "x"], /^Unknown option --onn; did you mean --on\?\nSee "spillway join --help"/],
+    [["join", "a", "b", "--overwrite"], /^--on must be given\.\n/],
     [[...join, "--memroy", "1GiB"], /Unknown option --memroy; did you mean --memory\?/],
     [[...join, "--spill-dir", "/tmp"], /Unknown option --spill-dir; did you mean --spill-directory\?/],
     [["--spill-dir=/tmp", ...join], /Unknown option --spill-dir; did you mean --spill-directory\?/],

@@ -14,6 +14,7 @@ import { parsePayload } from "../../../src/cli/parse/payload.js";
 import { lineProgress, terminalProgress } from "../../../src/cli/render/progress.js";
 import { formatBytes, formatCount, formatDuration, formatRough } from "../../../src/cli/render/quantities.js";
 import { RowTable } from "../../../src/cli/render/rows.js";
+import { segmentMatcher } from "../../../src/cli/parse/wildcards.js";
 import { scaledText } from "../../../src/cli/render/values.js";
 import { jsonLines } from "./in-process.js";
 
@@ -86,6 +87,15 @@ describe("words", () => {
         expect(() => parsePayload("payload", "p:float46", "left")).toThrow(/did you mean float64/);
     });
 
+    test("there are no more payload columns than a file is generated with", () => {
+        expect(parsePayload("payload", "4096", "left")).toHaveLength(4096);
+        for (const count of ["4097", "999999999", "9".repeat(400)]) {
+            expect(() => parsePayload("payload", count, "left")).toThrow(/from 0 to 4096/);
+        }
+        const names = Array.from({ length: 4097 }, (_, index) => `c${index}`).join(",");
+        expect(() => parsePayload("payload", names, "left")).toThrow(/names 4097 columns, of at most 4096/);
+    });
+
     test("the nearest word wins, a far one is not named", () => {
         expect(editDistance("memroy", "memory")).toBe(1);
         expect(nearest("memroy", ["json", "memory", "threads"])).toBe("memory");
@@ -113,24 +123,58 @@ describe("file patterns", () => {
         }
     });
     afterAll(() => rmSync(folder, { recursive: true }));
-    const names = (pattern: string): string[] =>
-        expandPattern(join(folder, pattern)).map((path) => path.slice(folder.length + 1));
+    const { signal } = new AbortController();
+    const files = (texts: readonly string[]): Promise<string[]> => parseFiles("input", texts, signal);
+    const names = async (pattern: string): Promise<string[]> =>
+        (await expandPattern(join(folder, pattern), signal)).map((path) => path.slice(folder.length + 1));
 
-    test("match as in a shell", () => {
-        expect(names("b*.arrow")).toEqual(["b1.arrow", "b2.arrow"]);
-        expect(names("b?.arrow")).toEqual(["b1.arrow", "b2.arrow"]);
-        expect(names("b[2-9].arrow")).toEqual(["b2.arrow"]);
-        expect(names("[!x]*1.arrow")).toEqual(["b1.arrow"]);
-        expect(names("**/b*.arrow")).toEqual(["b1.arrow", "b2.arrow", "deep/er/b3.arrow"]);
-        expect(names("*")).not.toContain(".hidden.arrow");
+    test("match as in a shell", async () => {
+        expect(await names("b*.arrow")).toEqual(["b1.arrow", "b2.arrow"]);
+        expect(await names("b?.arrow")).toEqual(["b1.arrow", "b2.arrow"]);
+        expect(await names("b[2-9].arrow")).toEqual(["b2.arrow"]);
+        expect(await names("[!x]*1.arrow")).toEqual(["b1.arrow"]);
+        expect(await names("**/b*.arrow")).toEqual(["b1.arrow", "b2.arrow", "deep/er/b3.arrow"]);
+        expect(await names("*")).not.toContain(".hidden.arrow");
     });
 
-    test("a name that exists is taken as it is", () => {
+    test("a name that exists is taken as it is", async () => {
         const exact = ["x[1].arrow", "c,d.arrow"].map((name) => join(folder, name));
-        expect(parseFiles("input", exact)).toEqual(exact);
-        expect(parseFiles("input", ["missing.arrow,other.arrow"])).toEqual(["missing.arrow", "other.arrow"]);
-        expect(() => parseFiles("input", [join(folder, "z*")])).toThrow(/No file matches/);
-        expect(() => parseFiles("input", ["a,,b"])).toThrow(/empty file name/);
+        expect(await files(exact)).toEqual(exact);
+        expect(await files(["missing.arrow,other.arrow"])).toEqual(["missing.arrow", "other.arrow"]);
+        await expect(files([join(folder, "z*")])).rejects.toThrow(/No file matches/);
+        await expect(files(["a,,b"])).rejects.toThrow(/empty file name/);
+    });
+
+    // A regular expression needs longer than the universe for the first one.
+    test("are matched in linear time", async () => {
+        const started = performance.now();
+        const matches = segmentMatcher(`${"*a".repeat(40)}*b`);
+        expect([matches("a".repeat(255)), matches(`${"a".repeat(254)}b`)]).toEqual([false, true]);
+        const deep = "**/".repeat(40);
+        expect(await names(`${deep}b3.arrow`)).toEqual(["deep/er/b3.arrow"]);
+        expect(performance.now() - started).toBeLessThan(2000);
+    });
+
+    test.each([
+        ["*", "", true],
+        ["a*", "a", true],
+        ["*b*", "abc", true],
+        ["*bc", "abcbc", true],
+        ["*bc", "abcb", false],
+        ["?", "\u{1f600}", true],
+        ["a?c*e", "abcde", true],
+        ["[]]", "]", false],
+        ["[a-c]x[!0-9]", "bxy", true],
+        ["[a-c]x[!0-9]", "bx5", false],
+        ["[z-a]", "b", false],
+        ["a.c", "abc", false],
+        ["[", "[", true],
+        ["\\*", "\\x", true]
+    ])("%j and %j: %s", (pattern, name, expected) => expect(segmentMatcher(pattern)(name)).toBe(expected));
+
+    test("stop with the signal", async () => {
+        const stopped = AbortSignal.abort(new Error("stopped"));
+        await expect(expandPattern(join(folder, "**/*"), stopped)).rejects.toThrow("stopped");
     });
 });
 

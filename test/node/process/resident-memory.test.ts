@@ -38,6 +38,19 @@ async function peakOfQuery(action: string, budget: number, threads: number, pair
     return measured.peakBytes / mebibyte;
 }
 
+async function peakOfPrinting(pair: typeof files, budget: number, options: readonly string[]): Promise<number> {
+    const program = join(repositoryRoot, "dist/cli/main.js");
+    const hook = join(repositoryRoot, "test/support/children/report-peak.mjs");
+    const words = ["join", pair.left, pair.right, "--on", "lkey=rkey", "--memory", `${budget}MiB`, "--quiet"];
+    const common = ["--threads", "2", "--spill-directory", sandbox.spill];
+    const wrapper = ["bash", "-c", 'exec "$0" "$@" > /dev/null'];
+    const line = ["--import", hook, program, ...words, ...common, ...options];
+    const child = startProgram(process.execPath, line, { wrapper });
+    const { code, stderr } = await child.result;
+    expect(code, stderr).toBe(0);
+    return Number(/^peak (\d+)$/m.exec(stderr)?.[1]) / mebibyte;
+}
+
 describe("resident memory stays within the budget and 128 MiB", () => {
     test.each([
         ["batches", 4, 2],
@@ -61,15 +74,14 @@ describe("resident memory stays within the budget and 128 MiB", () => {
         ["--json", 4],
         ["--json", 16]
     ])("for rows printed with %s in %i MiB", async (way, budget) => {
-        const program = join(repositoryRoot, "dist/cli/main.js");
-        const hook = join(repositoryRoot, "test/support/children/report-peak.mjs");
-        const words = ["join", files.left, files.right, "--on", "lkey=rkey", "--memory", `${budget}MiB`, "--quiet"];
-        const options = ["--threads", "2", "--spill-directory", sandbox.spill, "--rows", "1000000", way];
-        const child = startProgram(process.execPath, ["--import", hook, program, ...words, ...options]);
-        const { code, stderr } = await child.result;
-        expect(code, stderr).toBe(0);
-        const peak = Number(/^peak (\d+)$/m.exec(stderr)?.[1]) / mebibyte;
-        expect(peak).toBeLessThanOrEqual(budget + besideBudget);
+        const options = ["--rows", "1000000", way];
+        expect(await peakOfPrinting(files, budget, options)).toBeLessThanOrEqual(budget + besideBudget);
+    });
+
+    // A row is 30 KB of JSON, and a batch of 64 rows has 2,000 buffers.
+    test.each([32, 64])("for rows of 2,001 columns printed as JSON in %i MiB", async (budget) => {
+        const wide = writePair("wide", 3000, 1000);
+        expect(await peakOfPrinting(wide, budget, ["--json"])).toBeLessThanOrEqual(budget + besideBudget);
     });
 });
 
