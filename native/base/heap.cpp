@@ -33,7 +33,8 @@ uint64_t resident_bytes() {
     const std::string sizes = read_text("/proc/self/statm").value_or("");
     const size_t second = sizes.find(' ');
     if (second == std::string::npos) return 0;
-    return parse_number(sizes.substr(second + 1)).value_or(0) * static_cast<uint64_t>(std::max(1L, sysconf(_SC_PAGESIZE)));
+    return parse_number(sizes.substr(second + 1)).value_or(0) *
+           static_cast<uint64_t>(std::max(1L, sysconf(_SC_PAGESIZE)));
 }
 
 struct Trims {
@@ -77,7 +78,8 @@ void share_arenas() noexcept {
     const char* const tunables = std::getenv("GLIBC_TUNABLES");
     const bool is_chosen = std::getenv("MALLOC_ARENA_MAX") != nullptr ||
                            (tunables != nullptr && std::strstr(tunables, "arena_max") != nullptr);
-    if (!is_chosen) mallopt(M_ARENA_MAX, static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 4, 4U, 16U)));
+    if (!is_chosen)
+        mallopt(M_ARENA_MAX, static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 4, 4U, 16U)));
 #endif
 }
 

@@ -174,9 +174,9 @@ std::set<int> dax_nodes(const std::string& root) {
 
 // The memory of a GPU is no host memory, though /proc/meminfo counts it: pages there would be read over the link and
 // would be missing on the GPU. Its nodes have no CPUs, as those of CXL memory have none, which is host memory. Nothing
-// that every kernel tells tells them apart for certain: beside GPUs a node without CPUs is taken for a GPU's, unless the
-// system knows it as that of another device. Too little is then counted of a machine with such GPUs and a node of CXL
-// memory that the firmware has set up, and `memory.host` can be set by hand.
+// that every kernel tells tells them apart for certain: beside GPUs a node without CPUs is taken for a GPU's, unless
+// the system knows it as that of another device. Too little is then counted of a machine with such GPUs and a node of
+// CXL memory that the firmware has set up, and `memory.host` can be set by hand.
 void leave_out_gpu_memory(const std::string& root, Machine& machine) {
     if (!has_gpus_of_nvidia(root)) return;
     const std::set<int> of_devices = dax_nodes(root);

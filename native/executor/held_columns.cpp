@@ -49,8 +49,7 @@ void HeldColumns::read(int64_t batch) {
     const int64_t rows = source_.batch_rows(batch);
     if (rows == 0) return;
     const auto at = static_cast<size_t>(batch);
-    readers_[at] =
-        std::make_unique<SourceReader>(source_, columns_, budget_, control_, MemoryStructure::kBorrowed);
+    readers_[at] = std::make_unique<SourceReader>(source_, columns_, budget_, control_, MemoryStructure::kBorrowed);
     const std::vector<ColumnView>& found = readers_[at]->read(batch, 0, rows);
     for (size_t i = 0; i < found.size(); ++i) views_[i][at] = found[i];
 }

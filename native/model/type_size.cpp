@@ -58,7 +58,8 @@ uint64_t row_bits(const ColumnType& type) {
         case Layout::kFixedList: {
             const auto items = static_cast<uint64_t>(std::max<int64_t>(type.list_size, 0));
             // A type that no list of which has an item is as hard to hold for those who ask for one.
-            return std::max(add_or_max(kValidity, multiply_or_max(items, widest_child(type))), widest_child(type));
+            const uint64_t item = widest_child(type);  // once: twice at each level would be 2^levels
+            return std::max(add_or_max(kValidity, multiply_or_max(items, item)), item);
         }
         case Layout::kStruct:
             return add_or_max(kValidity, all_children(type));

@@ -94,7 +94,8 @@ void SliceReader::read_validity(const Slice& slice, NodeScratch& scratch, Column
     if (node.null_count == 0 || region.length == 0 || slice.rows == 0) return;
     const int64_t first_bit = node.bit_offset + slice.row;
     const int64_t bit = first_bit % 8;
-    const uint8_t* bits = fetch_structure(slice, region, first_bit / 8, bitmap_bytes(bit + slice.rows), scratch.validity);
+    const uint8_t* bits =
+        fetch_structure(slice, region, first_bit / 8, bitmap_bytes(bit + slice.rows), scratch.validity);
     if (all_bits_set(bits, bit, slice.rows)) return;
     view.validity = bits;
     view.validity_bit = bit;

@@ -12,8 +12,8 @@ function canResize(buffer: ArrayBufferLike): boolean {
 const guarded = new WeakSet<ArrayBufferLike>();
 
 /**
- * Gives the buffer a `transfer` of its own that does the same, but leaves the memory where it is: V8 of Node 22 gives it
- * another address where the length changes. False: the object is frozen.
+ * Gives the buffer a `transfer` of its own that does the same, but leaves the memory where it is: V8 of Node 22 gives
+ * it another address where the length changes. False: the object is frozen.
  */
 function guardTransfers(buffer: ArrayBufferLike): boolean {
     if (guarded.has(buffer)) return true;

@@ -40,8 +40,8 @@ class FakeSystem {
                                       "MemFree:  " + kibibytes(free_gib));
     }
     void memory(uint64_t total_gib, uint64_t available_gib) const {
-        write("/proc/meminfo", "MemTotal:  " + std::to_string(total_gib << 20) + " kB\nMemAvailable:  " +
-                                   std::to_string(available_gib << 20) + " kB\n");
+        write("/proc/meminfo", "MemTotal:  " + std::to_string(total_gib << 20) +
+                                   " kB\nMemAvailable:  " + std::to_string(available_gib << 20) + " kB\n");
     }
     void gpu(const std::string& address) const {
         write("/proc/driver/nvidia/gpus/" + address + "/information", "Model: Made Up GPU\n");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stream that its reader drops without return() gives its memory back when it is collected, not when the runtime closes.
+// A stream that its reader drops without return() gives its memory back when it is collected, not when the runtime
+// closes.
 import { expect, test } from "vitest";
 import { resultOf, runChild } from "../../support/child.js";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory of a table that is resized, transferred or written to while a query reads it: the process must live, and no
-// row may come from elsewhere.
+// The memory of a table that is resized, transferred or written to while a query reads it: the process must live, and
+// no row may come from elsewhere.
 import { expect, test } from "vitest";
 import { resultOf, runChild } from "../../support/child.js";
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams of batches whose reader called next() once and dropped them. Run with --expose-gc. Argument: { streams }.
-// Says the bytes in use while they are alive and after they were collected, and how many rows a stream had that was kept
-// by nothing but its loop.
+// Says the bytes in use while they are alive and after they were collected, and how many rows a stream had that was
+// kept by nothing but its loop.
 import { setTimeout } from "node:timers/promises";
 import { tableFromArrays } from "apache-arrow";
 import { openRuntime } from "spillway";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many queries under a small budget, most of them aborted or left somewhere in their middle, some side by side.
-// Argument: { seed, queries, sideBySide, threads, budget, folder, left, right }. Says the most bytes that the process has
-// had resident, how many queries came to their end, and codes of errors other than aborts and budgets.
+// Argument: { seed, queries, sideBySide, threads, budget, folder, left, right }. Says the most bytes that the process
+// has had resident, how many queries came to their end, and errors other than aborts and budgets.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { openRuntime } from "spillway";
