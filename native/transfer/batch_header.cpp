@@ -47,8 +47,7 @@ void require_uncompressed(const MessageView& message, const FlatTable& batch) {
                 {{"path", message.path()}, {"codec", codec}});
 }
 
-void read_variadic_counts(const MessageView& message, const FlatTable& batch, int64_t buffers,
-                          BatchLayout& layout) {
+void read_variadic_counts(const MessageView& message, const FlatTable& batch, int64_t buffers, BatchLayout& layout) {
     const FlatVector counts = message.vector(batch, batch_slot::kVariadicCounts, 8);
     layout.variadic_counts.clear();
     for (int64_t i = 0; i < counts.count; ++i) {
@@ -124,8 +123,8 @@ void find_variadic_starts(const BatchLayout& layout, std::vector<int64_t>& start
     for (const int32_t count : layout.variadic_counts) starts.push_back(starts.back() + std::max(count, 0));
 }
 
-void read_batch_layout(const MessageView& message, const FlatTable& batch, const HeaderShape& shape,
-                       int64_t body, int64_t body_bytes, BatchLayout& layout, std::vector<int64_t>& starts) {
+void read_batch_layout(const MessageView& message, const FlatTable& batch, const HeaderShape& shape, int64_t body,
+                       int64_t body_bytes, BatchLayout& layout, std::vector<int64_t>& starts) {
     require_uncompressed(message, batch);
     const FlatVector nodes = message.vector(batch, batch_slot::kNodes, kStructBytes);
     const FlatVector buffers = message.vector(batch, batch_slot::kBuffers, kStructBytes);

@@ -20,8 +20,8 @@ struct MessageHead {
     int16_t version = 0;
     uint8_t type = 0;
     int64_t body_bytes = 0;
-    FlatTable batch;  // the record batch, also inside of a dictionary batch
-    int64_t dictionary = 0;       // its id
+    FlatTable batch;         // the record batch, also inside of a dictionary batch
+    int64_t dictionary = 0;  // its id
     bool is_delta = false;
 };
 
@@ -56,7 +56,7 @@ void find_variadic_starts(const BatchLayout& layout, std::vector<int64_t>& start
 // [body, body + body_bytes). Throws kFileCorrupt unless it has just the nodes and buffers of the schema, no negative
 // length, and no buffer outside of its body; kUnsupportedType when it is compressed. `starts`: see
 // find_variadic_starts. The vectors are filled anew and keep their memory.
-void read_batch_layout(const MessageView& message, const FlatTable& batch, const HeaderShape& shape,
-                       int64_t body, int64_t body_bytes, BatchLayout& layout, std::vector<int64_t>& starts);
+void read_batch_layout(const MessageView& message, const FlatTable& batch, const HeaderShape& shape, int64_t body,
+                       int64_t body_bytes, BatchLayout& layout, std::vector<int64_t>& starts);
 
 }  // namespace spillway

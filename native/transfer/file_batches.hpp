@@ -108,7 +108,7 @@ struct FileFacts {
 struct FileBatchesSpec {
     struct File {
         std::string path;
-        std::string stamp;      // see FileTable
+        std::string stamp;       // see FileTable
         bool is_stream = false;  // else file format
         int64_t begin = 0;       // stream: behind the schema
         bool has_union = false;

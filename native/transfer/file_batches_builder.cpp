@@ -152,7 +152,8 @@ class Builder {
         if (words[0] != kIpcContinuation) {
             throw damaged_file(path(), "there is no message at byte " + std::to_string(offset));
         }
-        if (words[1] > kIpcMetadataBytesMax) throw damaged_file(path(), message_at(offset) + " has an impossible length");
+        if (words[1] > kIpcMetadataBytesMax)
+            throw damaged_file(path(), message_at(offset) + " has an impossible length");
         return words[1];
     }
 
@@ -207,8 +208,7 @@ class Builder {
 
     void add_place(BatchPlaces& places, const Message& message, int64_t set) {
         if (set > std::numeric_limits<int32_t>::max()) throw damaged_file(path(), "it replaces dictionaries too often");
-        const BatchPlace place{message.offset, static_cast<int32_t>(message.metadata_bytes),
-                               static_cast<int32_t>(set)};
+        const BatchPlace place{message.offset, static_cast<int32_t>(message.metadata_bytes), static_cast<int32_t>(set)};
         if (places.add(budget_, place, layout_.rows)) return;
         throw damaged_file(path(), "it brings the relation to more than 2^63 rows");
     }

@@ -88,8 +88,7 @@ NodePlan plan_node(const ColumnType& type, const ColumnType& shown, const std::s
     if (type.layout == Layout::kDictionary) {
         if (has_dictionary(type.children[0])) {
             throw Error(ErrorCode::kUnsupportedType,
-                        "column '" + name +
-                            "' is a dictionary whose values are dictionary-encoded again; decode the " +
+                        "column '" + name + "' is a dictionary whose values are dictionary-encoded again; decode the " +
                             "inner dictionary when writing the file",
                         {{"column", name}});
         }

@@ -50,7 +50,7 @@ struct BatchPosition {
     const BatchLayout* layout = nullptr;
     int64_t number = 0;
     const FileTable* files = nullptr;
-    const int64_t* variadic_starts = nullptr;    // data buffers of views before the k-th view node
+    const int64_t* variadic_starts = nullptr;     // data buffers of views before the k-th view node
     const DictionaryRef* dictionaries = nullptr;  // of each dictionary node; only for batches that are read
 
     const BatchLayout::Node& node(const NodePlan& plan) const { return layout->nodes[static_cast<size_t>(plan.node)]; }

@@ -69,8 +69,7 @@ Source::Source(SourceSpec spec) : spec_(std::move(spec)), parts_(open_parts(spec
     open();
 }
 
-Source::Source(SourceSpec spec, std::unique_ptr<SourceParts> parts)
-    : spec_(std::move(spec)), parts_(std::move(parts)) {
+Source::Source(SourceSpec spec, std::unique_ptr<SourceParts> parts) : spec_(std::move(spec)), parts_(std::move(parts)) {
     open();
 }
 

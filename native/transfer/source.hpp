@@ -46,7 +46,8 @@ struct FileBatches;  // file_batches.hpp
 // Dictionaries that a dictionary node goes through before any other, in this order: sources whose nodes share a list
 // give equal values equal indices.
 struct DictionaryLink {
-    // Those that a dictionary node of `files` meets, in the order of its batches; without files those of the SourceSpec.
+    // Those that a dictionary node of `files` meets, in the order of its batches; without files those of the
+    // SourceSpec.
     struct Part {
         std::shared_ptr<const FileBatches> files;
         int32_t node = 0;

@@ -14,8 +14,8 @@ class OrderedRefs {
   public:
     void add(DictionaryRef ref) {
         if (ref.source < 0) return;
-        const uint64_t key = static_cast<uint64_t>(static_cast<uint32_t>(ref.source)) << 32 |
-                             static_cast<uint32_t>(ref.version);
+        const uint64_t key =
+            static_cast<uint64_t>(static_cast<uint32_t>(ref.source)) << 32 | static_cast<uint32_t>(ref.version);
         // Batches that follow one another mostly have the same.
         if (!found_.empty() && found_.back() == ref) return;
         if (seen_.insert(key).second) found_.push_back(ref);
@@ -42,8 +42,8 @@ class OrderedRefs {
 // Values of one layout can be read as the other's.
 bool same_layout(const ColumnType& a, const ColumnType& b) {
     return a.layout == b.layout && a.byte_width == b.byte_width && a.list_size == b.list_size &&
-           a.type_ids == b.type_ids && std::equal(a.children.begin(), a.children.end(), b.children.begin(),
-                                                  b.children.end(), same_layout);
+           a.type_ids == b.type_ids &&
+           std::equal(a.children.begin(), a.children.end(), b.children.begin(), b.children.end(), same_layout);
 }
 
 std::unique_ptr<DictionaryGroup> make_group(const SourceParts& parts, const NodePlan& plan,

@@ -16,13 +16,13 @@
 
 namespace spillway {
 
-// Values that dictionaries are made of, read as a source of one column: those of a SourceSpec::dictionaries, or those of
-// one id in one file, which has all versions that a stream brings.
+// Values that dictionaries are made of, read as a source of one column: those of a SourceSpec::dictionaries, or those
+// of one id in one file, which has all versions that a stream brings.
 struct DictionaryValues {
     TypePtr type;
-    const BatchPlaces* places = nullptr;               // of files; else the batches of the DictionarySpec
-    const CountedArray<int32_t>* versions = nullptr;   // first batch of each version; nullptr: one version has all
-    int32_t first_file = 0;                            // that of `places`, in the table of the source
+    const BatchPlaces* places = nullptr;              // of files; else the batches of the DictionarySpec
+    const CountedArray<int32_t>* versions = nullptr;  // first batch of each version; nullptr: one version has all
+    int32_t first_file = 0;                           // that of `places`, in the table of the source
     std::unique_ptr<Source> source;
 
     struct Rows {
@@ -44,11 +44,11 @@ struct DictionaryRemap {
 
 // The dictionaries that one node meets over all batches and files, unified. Nodes that meet the same ones share it.
 struct DictionaryGroup {
-    int32_t dictionary = 0;               // the first node that uses it, among the dictionary nodes
-    std::string column;                   // its name
-    TypePtr value_type;                   // as in the file
-    std::vector<DictionaryRef> order;     // in order of first use; emptied when the source is made
-    std::shared_ptr<Dictionary> unified;  // made at once, filled by load_dictionaries
+    int32_t dictionary = 0;                               // the first node that uses it, among the dictionary nodes
+    std::string column;                                   // its name
+    TypePtr value_type;                                   // as in the file
+    std::vector<DictionaryRef> order;                     // in order of first use; emptied when the source is made
+    std::shared_ptr<Dictionary> unified;                  // made at once, filled by load_dictionaries
     std::unordered_map<int32_t, DictionaryRemap> remaps;  // by SourceParts::values
     bool loaded = false;
 };

@@ -42,7 +42,7 @@ function dictionaryRows(dictionary: DictionaryLayout | undefined): number {
     return dictionary?.batches.reduce((sum, batch) => sum + batch.rows, 0) ?? 0;
 }
 
-/** Bytes per column and the largest batch of batches in memory. A slice of a big table in memory counts what its views cover. */
+/** Those of batches in memory. A slice of a big table counts what its views cover. */
 export function sourceFacts(layout: SourceLayout): SourceFacts {
     const facts: SourceFacts = {
         rows: 0,

@@ -125,15 +125,16 @@ TEST(transfer_file_batches_refuse_bad_blocks) {
         return message_of([&] { relation.find_batches(); }, code);
     };
     const auto corrupt = ErrorCode::kFileCorrupt;
-    EXPECT(contains(refusal([](IpcFile& file) { file.records.push_back(file.records[1]); }, corrupt), "in two batches"));
+    EXPECT(
+        contains(refusal([](IpcFile& file) { file.records.push_back(file.records[1]); }, corrupt), "in two batches"));
     EXPECT(contains(refusal([](IpcFile& file) { file.dictionaries = {}, file.records[2].offset -= 8; }, corrupt),
                     "in two batches"));
     EXPECT(contains(refusal([](IpcFile& file) { file.records[0].offset = 0; }, corrupt), "impossible batch 0"));
     EXPECT(contains(refusal([](IpcFile& file) { file.records[1].body_bytes = -1; }, corrupt), "impossible batch 1"));
     EXPECT(contains(refusal([](IpcFile& file) { file.records[1].body_bytes -= 8; }, corrupt), "longer body"));
-    EXPECT(contains(refusal([](IpcFile& file) { file.records[1].body_bytes = int64_t{1} << 62; },
-                            ErrorCode::kFileTruncated),
-                    "batch 1 lies behind its end"));
+    EXPECT(contains(
+        refusal([](IpcFile& file) { file.records[1].body_bytes = int64_t{1} << 62; }, ErrorCode::kFileTruncated),
+        "batch 1 lies behind its end"));
     EXPECT(contains(refusal([](IpcFile& file) { file.records[1].offset = std::numeric_limits<int64_t>::max(); },
                             ErrorCode::kFileTruncated),
                     "batch 1 lies behind its end"));
@@ -177,8 +178,7 @@ TEST(transfer_file_batches_of_a_footer_with_any_word_at_any_value) {
                 relation.open_ipc();
                 relation.reader()->rows_within(0, 0, 0, 0);
             } catch (const Error& error) {
-                const bool known =
-                    error.code() == ErrorCode::kFileCorrupt || error.code() == ErrorCode::kFileTruncated;
+                const bool known = error.code() == ErrorCode::kFileCorrupt || error.code() == ErrorCode::kFileTruncated;
                 if (!known) fail("word at " + std::to_string(at) + ": " + error.message(), __FILE__, __LINE__);
             }
         }
@@ -283,8 +283,7 @@ TEST(transfer_file_batches_claim_no_rows_without_bytes) {
     for (const Layout layout : {Layout::kNull, Layout::kStruct}) {
         EXPECT_EQ(open(most, type_of(layout, 0)), most);
         for (const int64_t rows : {most + 1, int64_t{1} << 52, std::numeric_limits<int64_t>::max()}) {
-            const std::string message =
-                message_of([&] { open(rows, type_of(layout, 0)); }, ErrorCode::kFileCorrupt);
+            const std::string message = message_of([&] { open(rows, type_of(layout, 0)); }, ErrorCode::kFileCorrupt);
             EXPECT(contains(message, "rows with 0 bytes behind them"));
         }
     }
@@ -302,7 +301,8 @@ TEST(transfer_file_batches_with_a_dictionary_that_grows) {
         return strings(words);
     };
     for (int64_t version = 1; version <= kVersions; ++version) {
-        BatchLayout values = relation.builder.batch({relation.types[0].children[0]}, {texts(version)}, version, nullptr, -1);
+        BatchLayout values =
+            relation.builder.batch({relation.types[0].children[0]}, {texts(version)}, version, nullptr, -1);
         relation.ipc.add_dictionary(0, false, values);
         std::vector<int32_t> code{static_cast<int32_t>(version - 1)};
         BatchLayout rows;

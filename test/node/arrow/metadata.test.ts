@@ -111,7 +111,8 @@ test("no row data is read: zeros in place of all bodies do not matter", async ()
     const before = await openArrowFiles(path, fileReader);
     const bytes = new Uint8Array(readFileSync(path));
     const found = messagesOf(bytes);
-    expect(found.map(({ kind }) => kind)).toEqual(["dictionary", "record"]); // Arrow JS has the schema in the footer alone
+    // Arrow JS has the schema in the footer alone.
+    expect(found.map(({ kind }) => kind)).toEqual(["dictionary", "record"]);
     for (const { body, bodyBytes } of found) bytes.fill(0, body, body + bodyBytes);
     writeFileSync(path, bytes);
     const after = await openArrowFiles(path, fileReader);
