@@ -169,7 +169,8 @@ test("an array join reserves the wider one of both readers, and a bitmap per wor
     });
     const plan = planOf(root, { statistics: new Map(statistics) });
     expect(plan.stages.map(({ kind }) => kind)).toEqual(["arrayJoin"]);
-    // 2^20 + 1 values, and on both ends a 32nd of them and 1,024 more: a bit for each, in whole words, and one to spare.
+    // 2^20 + 1 values, and on both ends a 32nd of them and 1,024 more: a bit for each, in whole words
+    // and one to spare.
     const values = 2 ** 20 + 1 + 2 * (Math.ceil((2 ** 20 + 1) / 32) + 1024);
     const bitmap = (Math.floor(values / 64) + 1) * 8;
     // Two columns of 8 bytes, 2^16 rows to a mebibyte.
