@@ -11,7 +11,7 @@ import { partialRowBytes } from "../../../src/planner/out-of-core/group-device-b
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { group, inputNode, join, planQueryOf, planWithNamedLimit, type InputShape } from "../../support/planning.js";
-import { Random } from "../../support/random.js";
+import { forSeeds } from "../../support/random.js";
 
 const gibibyte = 2 ** 30;
 const columns: Record<string, DataType> = { k: new Int64(), v: new Int64() };
@@ -191,10 +191,9 @@ test("explain has the path, what is under way at once and the second pass", () =
     expect(JSON.parse(JSON.stringify(plan)).stages[0]).toMatchObject({ path, work });
 });
 
-test("whatever the rows and the limit, a plan keeps to it, or the limit that an error names suffices", () => {
+test("whatever the rows and the limit, a plan keeps to it, or the limit that an error names suffices", async () => {
     const values = [new Int64(), new Int32(), new Int16(), new Float64()];
-    for (let seed = 1; seed <= 300; ++seed) {
-        const random = new Random(seed);
+    await forSeeds(1, 300, async (random, seed) => {
         const rows = Math.floor(2 ** (14 + 19 * random.unit()));
         const root = group(
             inputNode({ k: random.pick([new Int64(), new Int32()]), v: random.pick(values) }, { rows }),
@@ -210,5 +209,5 @@ test("whatever the rows and the limit, a plan keeps to it, or the limit that an 
         const { plan, limitBytes } = planWithNamedLimit((bytes) => planOf(query, bytes), limit, what);
         const { deviceBytes } = plan.stages[0] as OutOfCoreGroupStage;
         expect(deviceBytes, what).toBeLessThanOrEqual(limitBytes);
-    }
+    });
 });

@@ -11,7 +11,7 @@ import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
 import { backStartMs, copiesBack, probeReads } from "../../../src/planner/out-of-core/spilled-copies.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf, planWithNamedLimit } from "../../support/planning.js";
-import { Random } from "../../support/random.js";
+import { forSeeds } from "../../support/random.js";
 
 const mebibyte = 2 ** 20;
 const rows = 2 ** 26;
@@ -151,10 +151,9 @@ test("no plan is slower in more memory by what it reads again", () => {
     }
 });
 
-test("whatever the rows and the limit, a plan keeps to it, or the limit that an error names suffices", () => {
+test("whatever the rows and the limit, a plan keeps to it, or the limit that an error names suffices", async () => {
     const types = [new Int64(), new Int32(), new Int16()];
-    for (let seed = 1; seed <= 300; ++seed) {
-        const random = new Random(seed);
+    await forSeeds(1, 300, async (random, seed) => {
         const rowsOf = Math.floor(2 ** (14 + 19 * random.unit()));
         const columns = (): Record<string, DataType> =>
             Object.fromEntries(Array.from({ length: random.below(4) }, (_, i) => [`v${i}`, random.pick(types)]));
@@ -172,5 +171,5 @@ test("whatever the rows and the limit, a plan keeps to it, or the limit that an 
         expect(deviceBytes, what).toBeLessThanOrEqual(limitBytes);
         expect(sizes.pages * sizes.pageRows, what).toBeGreaterThan(sizes.chunkRows);
         expect(predicted.h2dBytes, what).toBeGreaterThanOrEqual(predicted.spilledBytes);
-    }
+    });
 });
