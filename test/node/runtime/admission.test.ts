@@ -104,7 +104,7 @@ describe("a query", () => {
         expect((await admission.admit(request(400, 400), never)).bytes).toBe(400);
     });
 
-    test("takes less than it wishes if that is halfway from what it needs to what it wants, else it waits", async () => {
+    test("takes less than it wishes if that is halfway from its needs to its wants, else it waits", async () => {
         const admission = new Admission(1000);
         const first = await admission.admit(request(10, 300), never);
         // 400 are free: halfway from 100 to 700, and a byte less than halfway from 102 to 700.
