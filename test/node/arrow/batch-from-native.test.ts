@@ -21,7 +21,7 @@ function engineBatch(schema: Schema, batch: RecordBatch): EngineBatch {
         nodes[i * 2] = layout!.nodes[i * 3]!;
         nodes[i * 2 + 1] = layout!.nodes[i * 3 + 1]!;
     }
-    const buffers = layout!.memory!.map((bytes) => {
+    const buffers = layout!.memory.map((bytes) => {
         if (bytes === null || bytes.byteLength === 0) return null;
         const padded = new Uint8Array(Math.ceil(bytes.byteLength / 64) * 64);
         padded.set(bytes);
