@@ -34,7 +34,7 @@ const folders = {
     },
     "src/execute": {
         tests: node("runtime/*", "api/*"),
-        gpuTests: node("device/{algorithms,limits,queries,report-figures}"),
+        gpuTests: node("device/{algorithms,limits,queries,report-figures,out-of-core-{groups,lost,turns}}"),
         ...{ timeoutMs: 8000, runs: 20, keepFailed: false }
     }
 };

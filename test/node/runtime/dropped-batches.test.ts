@@ -83,3 +83,29 @@ test("collecting leaves no trace in this context or a new one", async () => {
     expect(alive).toBeLessThan(19 * mebibyte);
     expect([typeof globalThis.gc, runInNewContext("typeof gc")]).toEqual(["undefined", "undefined"]);
 });
+
+test("V8 really collects what nobody holds", async () => {
+    // In a function of its own, so that nothing of it stays in this one's registers.
+    const drop = (): WeakRef<object> => new WeakRef({ rows: new Array(1000).fill(0) });
+    const dropped = drop();
+    await new Promise((resolve) => setTimeout(resolve)); // a WeakRef holds its object until its turn has ended
+    let asked = 0;
+    await new DroppedBatches().makeRoom(() => ({ aliveBytes: 100 * mebibyte + asked++, unusedBytes: 0 }));
+    expect(dropped.deref()).toBeUndefined();
+    // Two collections, eight looks after each, and one at what stays.
+    expect(asked).toBe(17);
+});
+
+test("a young collection is asked for where young objects are many, and of V8's own heap by default", async () => {
+    const collections: string[] = [];
+    const dropped = new DroppedBatches((collection) => collections.push(collection));
+    const ample = () => ({ aliveBytes: 0, unusedBytes: 0 });
+    dropped.wantRoom(ample); // the old objects there are
+    const held: object[] = [];
+    for (let i = 0; i < 40 && collections.length === 0; i++) {
+        for (let j = 0; j < 2000; j++) held.push({ i, j, text: `${i} ${j}` });
+        dropped.wantRoom(ample);
+    }
+    expect(collections.length).toBeGreaterThan(0);
+    expect(held.length).toBeGreaterThan(0);
+});

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The queue of a query that is planned anew, over a binding without an engine.
-import { describe, expect, test } from "vitest";
-import { QueueSink } from "../../../src/execute/result-sink.js";
+import { describe, expect, test, vi } from "vitest";
+import { droppedBatches } from "../../../src/execute/dropped-batches.js";
+import { FileSink, QueueSink } from "../../../src/execute/result-sink.js";
 import { Job } from "../../../src/execute/job.js";
 import type { NativeOutputBatch } from "../../../src/native/binding.js";
+import type { NativeDelivered } from "../../../src/native/delivered.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { FakeBinding } from "../../support/fake-binding.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
@@ -33,6 +35,97 @@ function queue() {
     const sink = new QueueSink(job, fakeRuntime().join._node);
     return { queues, fake, sink };
 }
+
+describe("a file for another plan", () => {
+    function file() {
+        const made: Record<string, unknown>[] = [];
+        const closed: unknown[] = [];
+        const fake = new FakeBinding({
+            createFileSink: (...[, , options]: unknown[]) => made.push(options as Record<string, unknown>),
+            closeSink: (handle: unknown) => closed.push(handle)
+        });
+        const job = new Job(fake.binding, undefined as never, undefined);
+        return { made, closed, job, sink: new FileSink(job, fakeRuntime().join._node, "/tmp/never.arrow", true) };
+    }
+
+    test("is the same file where its batches have the same sizes and no dictionary is in it yet", () => {
+        const { made, closed, job, sink } = file();
+        sink.prepare(planOf(1000, 4));
+        sink.prepare(planOf(1000, 2));
+        expect(made).toMatchObject([{ path: "/tmp/never.arrow", overwrite: true, batchRows: 1000, batchBytes: 8000 }]);
+        expect(closed).toEqual([]);
+        job.end();
+        expect(closed).toEqual([1]);
+    });
+
+    test.each([
+        ["rows", { batchRows: 10 }],
+        ["bytes", { batchBytes: 10 }]
+    ])("is another one for other %s, and the first is closed", (_, more) => {
+        const { made, closed, sink } = file();
+        sink.prepare(planOf(1000, 4));
+        sink.prepare({ ...planOf(1000, 4), ...more });
+        expect(made).toMatchObject([{ batchRows: 1000, batchBytes: 8000 }, more]);
+        expect(closed).toEqual([1]);
+    });
+
+    test("is another one once dictionaries may have been written", async () => {
+        const { made, closed, sink } = file();
+        expect(await sink.open(planOf(1000, 4), () => undefined)).toBe(1);
+        expect(await sink.open(planOf(1000, 4), () => undefined)).toBe(2);
+        expect([made.length, closed]).toEqual([2, [1]]);
+    });
+});
+
+describe("memory of delivered batches", () => {
+    /** What is told of it before each batch, of a queue that always says as many bytes alive, and half as many unused. */
+    async function told(sinkKind: "batches" | "table", opened = true, aliveBytes = 1000) {
+        const seen: NativeDelivered[] = [];
+        const wanted = vi.spyOn(droppedBatches, "wantRoom").mockImplementation((memory) => {
+            seen.push(memory());
+            return seen.length === 3;
+        });
+        const room = vi.spyOn(droppedBatches, "makeRoom").mockResolvedValue();
+        try {
+            const fake = new FakeBinding({
+                deliveredMemory: () => ({ aliveBytes, unusedBytes: aliveBytes / 2 }),
+                nextBatch: () => Promise.resolve(oneRow)
+            });
+            const job = new Job(fake.binding, undefined as never, undefined);
+            const sink = new QueueSink(job, fakeRuntime().join._node);
+            if (opened) await sink.open({ ...planOf(10, 2), sink: sinkKind }, () => undefined);
+            for (let i = 0; i < 3; i++) await sink.next();
+            return { seen, delivered: sink.deliveredBytes, collections: room.mock.calls.length };
+        } finally {
+            wanted.mockRestore();
+            room.mockRestore();
+        }
+    }
+
+    test("is the engine's for a reader of batches, and room is made only where it is wanted", async () => {
+        const { seen, delivered, collections } = await told("batches");
+        expect(seen).toEqual(Array(3).fill({ aliveBytes: 1000, unusedBytes: 500 }));
+        // Three batches of one row, each with three buffers of 4 bytes.
+        expect([delivered, collections]).toEqual([36, 1]);
+    });
+
+    test("of a table is without its own batches, which nobody drops", async () => {
+        const { seen } = await told("table");
+        // 12 bytes each, in blocks that are an eighth larger.
+        const own = 12 * 1.125;
+        expect(seen).toEqual([0, 1, 2].map((i) => ({ aliveBytes: 1000 - i * own, unusedBytes: 500 - i * own })));
+    });
+
+    test("of a table is not less than none", async () => {
+        const { seen } = await told("table", true, 4);
+        const none = { aliveBytes: 0, unusedBytes: 0 };
+        expect(seen).toEqual([{ aliveBytes: 4, unusedBytes: 2 }, none, none]);
+    });
+
+    test("is none before there is a queue", async () => {
+        expect((await told("batches", false)).seen).toEqual(Array(3).fill({ aliveBytes: 0, unusedBytes: 0 }));
+    });
+});
 
 describe("a queue for another plan", () => {
     test("has the sizes of that plan, and the first one is closed", async () => {
