@@ -8,13 +8,13 @@ namespace spillway {
 namespace {
 
 // Per reader and uncounted, so not larger: 40 batches of 20 rows.
-constexpr int64_t kWindowBytes = 16 * 1024;
-constexpr int64_t kSmallMessageBytes = kWindowBytes / 4;
+constexpr int64_t kHeaderWindowBytes = 16 * 1024;
+constexpr int64_t kSmallHeaderBytes = kHeaderWindowBytes / 4;
 
 }  // namespace
 
 BatchCursor::BatchCursor(const SourceSpec& spec, const SourceParts& parts, MemoryBudget& budget)
-    : spec_(spec), parts_(parts), budget_(budget), window_(*parts.files, budget, kWindowBytes) {}
+    : spec_(spec), parts_(parts), budget_(budget), window_(*parts.files, budget, kHeaderWindowBytes) {}
 
 const BatchPosition& BatchCursor::at(int64_t batch) {
     if (batch == batch_) return position_;
@@ -42,8 +42,8 @@ void BatchCursor::read_header(int64_t batch) {
     const int32_t file = parts_.first_file + number.file;
     const std::string& path = parts_.files->path(file);
     const int64_t extent = places.extent(batch);
-    const bool is_small = extent > 0 && extent <= kSmallMessageBytes;
-    const uint8_t* metadata = window_.read(file, place.offset, place.metadata_bytes, is_small ? kWindowBytes : 0);
+    const bool is_small = extent > 0 && extent <= kSmallHeaderBytes;
+    const uint8_t* metadata = window_.read(file, place.offset, place.metadata_bytes, is_small ? kHeaderWindowBytes : 0);
     const MessagePrefix prefix = message_prefix(metadata, place.metadata_bytes, path);
     const MessageView view(MetadataBytes(metadata + prefix.bytes, prefix.flatbuffer_bytes, path));
     const MessageHead head = read_message_head(view);

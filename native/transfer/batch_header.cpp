@@ -11,7 +11,6 @@ namespace spillway {
 namespace {
 
 constexpr int16_t kMetadataV4 = 3;
-constexpr int16_t kMetadataV5 = 4;
 constexpr int64_t kUncountedHeaderBytes = 64 * 1024;
 constexpr int64_t kStructBytes = 16;  // FieldNode and Buffer: two int64 each
 

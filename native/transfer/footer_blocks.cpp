@@ -11,9 +11,9 @@ namespace spillway {
 
 namespace {
 
-constexpr int64_t kWindowBytes = 64 * 1024;
-constexpr int64_t kBlockBytes = 24;  // int64 offset, int32 metadata and padding, int64 body
-constexpr int64_t kTailBytes = 10;   // length of the footer and the magic
+constexpr int64_t kFooterWindowBytes = 64 * 1024;
+constexpr int64_t kBlockBytes = 24;       // int64 offset, int32 metadata and padding, int64 body
+constexpr int64_t kFooterTailBytes = 10;  // length of the footer and the magic
 constexpr char kMagic[] = "ARROW1";
 constexpr size_t kMagicBytes = 6;
 // Slots of Footer in File.fbs.
@@ -27,7 +27,7 @@ class FooterBytes {
         : window_(&window), path_(&path), file_(file), range_(range) {}
     int64_t size() const { return range_.bytes; }
     const uint8_t* at(int64_t position, int64_t bytes) const {
-        return window_->read(file_, range_.offset + position, bytes, kWindowBytes);
+        return window_->read(file_, range_.offset + position, bytes, kFooterWindowBytes);
     }
     const std::string& path() const { return *path_; }
 
@@ -44,15 +44,15 @@ FooterBlocks::Range find_footer(const FileTable& files, int32_t file, FileWindow
     const auto missing = [&] {
         return truncated_file(path, "the footer is missing, as if its writer had not finished");
     };
-    if (size < kIpcHeadBytes + kTailBytes) throw missing();
-    const uint8_t* tail = window.read(file, size - kTailBytes, kTailBytes, 0);
+    if (size < kIpcHeadBytes + kFooterTailBytes) throw missing();
+    const uint8_t* tail = window.read(file, size - kFooterTailBytes, kFooterTailBytes, 0);
     if (std::memcmp(tail + 4, kMagic, kMagicBytes) != 0) throw missing();
     uint32_t bytes;
     std::memcpy(&bytes, tail, sizeof bytes);
-    if (bytes == 0 || bytes > size - kIpcHeadBytes - kTailBytes) {
+    if (bytes == 0 || bytes > size - kIpcHeadBytes - kFooterTailBytes) {
         throw damaged_file(path, "the length of its footer is impossible");
     }
-    return {size - kTailBytes - bytes, bytes};
+    return {size - kFooterTailBytes - bytes, bytes};
 }
 
 }  // namespace
@@ -61,8 +61,8 @@ FooterBlocks::FooterBlocks(const FileTable& files, int32_t file, MemoryBudget& b
     : files_(files),
       file_(file),
       budget_(budget),
-      dictionary_window_(files, budget, kWindowBytes),
-      record_window_(files, budget, kWindowBytes),
+      dictionary_window_(files, budget, kFooterWindowBytes),
+      record_window_(files, budget, kFooterWindowBytes),
       footer_(find_footer(files, file, record_window_)) {
     const Flatbuffer<FooterBytes> footer(FooterBytes(record_window_, files.path(file), file, footer_));
     const FlatTable root = footer.root();

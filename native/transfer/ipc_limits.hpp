@@ -13,5 +13,7 @@ inline constexpr uint32_t kIpcContinuation = 0xFFFFFFFFu;
 inline constexpr int64_t kIpcPrefixBytes = 8;
 // Metadata of one message: 100,000 columns with NULLs take about 8 MiB.
 inline constexpr int64_t kIpcMetadataBytesMax = int64_t{256} << 20;
+// As the format numbers it: since Arrow 1.0.
+inline constexpr int16_t kMetadataV5 = 4;
 
 }  // namespace spillway

@@ -16,7 +16,6 @@ static_assert(std::endian::native == std::endian::little, "flatbuffers and Arrow
 
 namespace {
 
-constexpr int16_t kMetadataV5 = 4;
 constexpr uint8_t kHeaderDictionaryBatch = 2;
 constexpr uint8_t kHeaderRecordBatch = 3;
 

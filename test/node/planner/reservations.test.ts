@@ -114,7 +114,9 @@ test("a join whose rows go on to another one reserves a batch per worker, and th
     expect(stage).toMatchObject({ kind: "join", output: { to: "set" } });
     // 2^14 rows of three columns, which become rows of 24 bytes in 2^7 partitions.
     const batch = 2 ** 14 * 24 + (2 ** 14 * 3) / 8;
-    expect(stage.memory.outputBytes).toBe(workers * batch + workers * (2 ** 7 + 1) * 8 * 24);
+    // Encoders take 2^10 of them at a time, with a reference of 16 bytes per column.
+    const encoding = 2 ** 10 * (24 + 3 * 16);
+    expect(stage.memory.outputBytes).toBe(workers * (batch + encoding) + workers * (2 ** 7 + 1) * 8 * 24);
     const set = plan.sets[(stage as { output: { set: number } }).output.set]!;
     expect(set.batchBytes).toBe(batch);
     expect(stage.live).toContain(set.id);
