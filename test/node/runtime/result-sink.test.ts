@@ -78,7 +78,7 @@ describe("a file for another plan", () => {
 });
 
 describe("memory of delivered batches", () => {
-    /** What is told of it before each batch, of a queue that always says as many bytes alive, and half as many unused. */
+    /** What is told of it before each batch, of a queue with always as many bytes alive and half as many unused. */
     async function told(sinkKind: "batches" | "table", opened = true, aliveBytes = 1000) {
         const seen: NativeDelivered[] = [];
         const wanted = vi.spyOn(droppedBatches, "wantRoom").mockImplementation((memory) => {
