@@ -111,9 +111,9 @@ describe("memory of delivered batches", () => {
 
     test("of a table is without its own batches, which nobody drops", async () => {
         const { seen } = await told("table");
-        // 12 bytes each, in blocks that are an eighth larger.
-        const own = 12 * 1.125;
-        expect(seen).toEqual([0, 1, 2].map((i) => ({ aliveBytes: 1000 - i * own, unusedBytes: 500 - i * own })));
+        // 12 bytes each, in blocks that are an eighth larger; whole bytes.
+        const own = [0, 14, 27];
+        expect(seen).toEqual(own.map((bytes) => ({ aliveBytes: 1000 - bytes, unusedBytes: 500 - bytes })));
     });
 
     test("of a table is not less than none", async () => {
