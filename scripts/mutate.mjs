@@ -116,7 +116,7 @@ async function mutate(folder, files, force) {
         // What is computed while a module loads needs a new process and all tests for each mutant.
         ignoreStatic: true,
         ...{ concurrency: 2, timeoutMS: 10_000, timeoutFactor: 2, allowEmpty: true },
-        ...{ reporters: ["progress-append-only"], allowConsoleColors: false, logLevel: "warn" }
+        ...{ reporters: ["progress-append-only"], allowConsoleColors: false, logLevel: "error" }
     });
     return await stryker.runMutationTest();
 }
@@ -133,7 +133,7 @@ for (const [folder, { files, whole }] of Object.entries(wanted)) {
         fail(`${folder}: ${error.message}`)
     );
     const took = Math.round((Date.now() - start) / 1000);
-    // Of a run that tried all mutants anew, that is.
+    // This holds for a run that tried all mutants anew.
     const seconds = whole && values.force === true ? { [folder]: took } : {};
     const record = mergedRecord(readRecord(), results, { folders: names, inFolder: sourcesOf, stamp, seconds });
     writeRecord(record);

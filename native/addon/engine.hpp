@@ -26,7 +26,7 @@ struct Engine {
     // Blocks of dropped results are kept for the next ones; not while the runtime is idle and has given its memory
     // back. Written on the JS thread: a job of the caller raises it, a trim lowers it.
     std::atomic<bool> keeps_dropped{true};
-    // Of the budget, what relations of files hold as long as they are there: no query has it.
+    // What open relations of files hold of the budget, which no query can have.
     std::atomic<uint64_t> relation_bytes{0};
     const std::shared_ptr<SpillSpace> spill_space;
     const int threads;

@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kNearBytes = uint64_t{96} << 20;
 constexpr uint64_t kWorthwhileBytes = uint64_t{4} << 20;
 constexpr std::chrono::milliseconds kPauseMin{100};
-// Of a process whose own data are what is large.
+// This is for a process whose own data are what is large.
 constexpr std::chrono::milliseconds kPauseMax{8000};
 
 uint64_t resident_bytes() {

@@ -43,7 +43,7 @@ class BatchPlaces {
         int64_t number = 0;  // of the batch in its file
     };
     Number number(int64_t batch) const;
-    // Of the batch that is added next.
+    // These belong to the batch that is added next.
     int64_t next_number() const { return count() - files_.back().batch; }
     // Bytes to the message of the next batch in the same file; 0 when it lies elsewhere.
     int64_t extent(int64_t batch) const;

@@ -261,7 +261,7 @@ class Builder {
     Reservation layout_bytes_;
     BatchLayout layout_;
     std::vector<int64_t> starts_;
-    // Of the file at hand.
+    // These belong to the file at hand.
     int32_t file_ = 0;
     std::vector<int64_t> ids_;
     int32_t first_values_ = 0;

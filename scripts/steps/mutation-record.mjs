@@ -41,7 +41,7 @@ export function fileRecords(results, stamp) {
         files[relative(root, name)] = {
             ...stamp,
             ...counts,
-            // Of module level: no test of one mutant at a time sees them.
+            // Mutants of module level are left out: no test of one mutant at a time sees them.
             static: own.filter(({ status, static: isStatic }) => status === "Ignored" && isStatic).length,
             // They do not load, or end the process of the tests.
             errors: count("RuntimeError") + count("CompileError"),

@@ -40,7 +40,7 @@ const continuation = 0xffffffff;
 const tailReadBytes = 64 * 1024;
 // Metadata of one message (kIpcMetadataBytesMax in native/transfer/ipc_limits.hpp).
 const metadataBytesMax = 256 * 1024 * 1024;
-// Of the first message of a stream: mostly all of its metadata.
+// How much of a stream's first message is read at once: mostly all of its metadata.
 const streamHeadBytes = 4 * 1024;
 
 export function corruptFile(path: string, reason: string, cause?: unknown): SpillwayError {

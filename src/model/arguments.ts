@@ -37,7 +37,7 @@ export function readArgument<T>(option: string, read: () => T): T {
     }
 }
 
-// Of a general category "surrogate": those of a pair are one character of another.
+// Matches lone surrogates: the two of a pair are one character of another category.
 const loneSurrogate = /\p{Surrogate}/u;
 
 /** Half of a surrogate pair cannot be written in UTF-8, as Arrow's names and the system's paths are. */

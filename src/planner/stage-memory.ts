@@ -44,7 +44,7 @@ function encodingBytes(types: readonly (ColumnType | undefined)[], row: ValueWid
 }
 
 /**
- * Of a row in memory, what readers copy before they check it (native/transfer/source.hpp): offsets, views, indices,
+ * What readers copy of a row in memory before they check it (native/transfer/source.hpp): offsets, views, indices,
  * which are unified as well, and validity. Of nested values all, which is more than their structure.
  */
 function structureRowBytes(type: ColumnType, width: ValueWidth): number {

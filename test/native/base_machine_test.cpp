@@ -277,7 +277,7 @@ TEST(base_machine_beside_a_gpu_of_a_pci_card_counts_all_memory) {
     const Machine machine = read_machine(system.root());
     EXPECT_EQ(machine.memory_bytes, 64 * kGiB);
     EXPECT_EQ(machine.available_bytes, 50 * kGiB);
-    // ... also where /sys has no nodes.
+    // The same holds where /sys has no nodes.
     FakeSystem bare;
     bare.memory(64, 50);
     bare.gpu("0000:01:00.0");

@@ -88,7 +88,7 @@ TEST(executor_out_of_core_counts_no_pairs_of_the_same_hash_alone) {
     TestRelation sides[] = {TestRelation(44), TestRelation(45)};
     for (const size_t side : {kBuildSide, kProbeSide}) {
         std::vector<std::string> keys;
-        // Of each two that collide the probe side has the first twice, the build side both once.
+        // The probe side has the first of each two that collide twice, the build side has both once.
         for (uint64_t i = 0; i < 200; ++i) {
             keys.push_back(colliding_key(i, false));
             keys.push_back(colliding_key(i, side == kBuildSide));

@@ -134,7 +134,7 @@ TEST(group_by_distinct_without_spill_folder) {
     }
 }
 
-// ... and the same where the disk is full.
+// The same holds where the disk is full.
 TEST(group_by_distinct_on_a_full_disk) {
     for (int32_t workers : {1, 3}) {
         Trial trial = distinct_trial({Make::kInt64}, 70000, 2, 20000, 90);

@@ -86,7 +86,7 @@ TEST(group_by_table_gives_back_what_merging_would_need) {
     EXPECT(groups.memory.used() >= 500 * (24 + groups.plan->record_bytes));
     groups.table.release();
     EXPECT_EQ(groups.memory.used(), 0u);
-    // Of some of these sizes the end is a chunk for which there is no room any more, while there is for its merge.
+    // Some of these sizes end in a chunk for which there is no room any more, while there is room for its merge.
     for (uint64_t limit = 40 << 10; limit < 80 << 10; limit += 1 << 10) {
         Table full(limit, 24);
         EXPECT(is_full([&] {

@@ -80,7 +80,7 @@ void check(const std::vector<uint64_t>& build_keys, const std::vector<uint64_t>&
         };
         check_tables(*made(TableUse::kFindAndCount), *made(TableUse::kCount), sides);
     }
-    // Of these keys only where the processor lacks AVX2: it is asked for by name.
+    // The planner takes it for such keys only where the processor lacks AVX2, so it is asked for by name.
     check_tables(LinearProbingTable(rows, layout, TableUse::kFindAndCount, hash_mask, budget),
                  LinearProbingTable(rows, layout, TableUse::kCount, hash_mask, budget), sides);
 }

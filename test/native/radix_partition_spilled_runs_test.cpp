@@ -68,7 +68,7 @@ struct Spilled {
         }
         return count;
     }
-    // Of rows and texts, wherever they are.
+    // This counts rows and texts, wherever they are.
     uint64_t bytes() const {
         uint64_t bytes = 0;
         for (int32_t p = 0; p < set->partition_count(); ++p) bytes += set->partition(p).bytes;

@@ -25,7 +25,7 @@ struct Header {
         batch.body_bytes = 160;
     }
     Bytes metadata() const { return encode_record_batch_message(batch); }
-    // Of a copy that ends where the bytes do, so that a sanitizer sees what is read behind them.
+    // The copy ends where the bytes do, so that a sanitizer sees what is read behind them.
     BatchLayout read(const Bytes& bytes) const {
         const std::unique_ptr<uint8_t[]> copy(new uint8_t[bytes.size()]);
         std::copy(bytes.begin(), bytes.end(), copy.get());

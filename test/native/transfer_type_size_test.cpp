@@ -47,7 +47,7 @@ void expect_refused(ColumnType type) {
         EXPECT(error.code() == ErrorCode::kUnsupportedType);
         EXPECT(error.message().find("'p'") != std::string::npos);
     }
-    // ... and by every relation, whoever makes it.
+    // Every relation refuses it as well, whoever makes it.
     SourceSpec spec;
     spec.columns.push_back(std::make_shared<ColumnType>(type));
     EXPECT_ERROR(kUnsupportedType, Source(std::move(spec)));

@@ -16,7 +16,7 @@ KeyKind value_kind(const KeySpec& spec) {
     return spec.kind == KeyKind::kDictionaryValue ? spec.kind_of_value : spec.kind;
 }
 
-// Of fixed-size bytes that are compared where they lie.
+// Fixed-size bytes are compared where they lie.
 bool is_wide(const KeyPart& part) {
     return value_kind(part.spec) == KeyKind::kFixedBytes && part.spec.width > 8;
 }

@@ -62,7 +62,7 @@ class CellWriter {
             this.value(value instanceof Items ? value.item(index) : value.value(index), true);
             if (this.text.length + (index + 1 < value.length ? 0 : close.length) <= this.charsMax) continue;
             this.whole = false;
-            // Of a first item that is too long as much is shown as there is room for.
+            // A first item that is too long is shown as far as there is room for it.
             if (kept.index === 0) return;
             this.text = `${this.text.slice(0, kept.length)},… ${formatCount(value.length - kept.index)} more`;
             break;

@@ -2,7 +2,7 @@
 
 // One write of the stream: large enough that its system call does not show, small enough for any budget.
 const blockBytes = 48 * 1024;
-// Of a text of this many letters at most the escapes and bytes fit what is left behind a block that is not yet full.
+// The escapes and bytes of a text of this many letters at most fit what is left behind a block that is not yet full.
 const bytesPerLetterMax = 6; // \u0000
 const int32Max = 2 ** 31 - 1;
 

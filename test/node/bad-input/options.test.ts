@@ -23,7 +23,6 @@ import {
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { buildData, type PlainValue } from "../../support/arrow-data.js";
-import { errorOf, runChild } from "../../support/child.js";
 import { expectError } from "../../support/errors.js";
 import { numericTable } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
@@ -106,14 +105,6 @@ describe("openRuntime refuses", () => {
                 spillDirectory
             );
         }
-    });
-
-    test("a GPU where there is none, and says why", async () => {
-        // In a process that finds no plugin, as this one may have opened one already.
-        const env = { SPILLWAY_GPU_FOLDER: sandbox.folder };
-        const { code, message } = errorOf(await runChild("query", { runtime: { device: "gpu" } }, { env }));
-        expect(code).toBe("NO_DEVICE");
-        expect(message).toMatch(/no GPU.*; use device "auto" or "cpu"$/);
     });
 });
 

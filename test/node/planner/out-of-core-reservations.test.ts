@@ -87,7 +87,7 @@ describe("a join", () => {
         expect(chooseSizes(request)).toMatchObject(inMemory);
         const least = chunks + results + most + mebibyte / 2;
         expect(chooseSizes({ ...request, hostBytes: least })).toMatchObject(inMemory);
-        // Of what is left a quarter in 8 blocks, rounded down to a power of two.
+        // A quarter of what is left goes into 8 blocks, rounded down to a power of two.
         expect(chooseSizes({ ...request, hostBytes: least - 1 })).toMatchObject({
             spillBytes: most + mebibyte / 2 - 1 - 8 * mebibyte,
             ...{ spillBlockBytes: mebibyte / 2, diskBlocks: 8, diskBlockBytes: mebibyte }

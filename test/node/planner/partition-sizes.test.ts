@@ -160,7 +160,7 @@ describe("readers", () => {
         // Half a mebibyte has 2^7 rows of 4,008 bytes; no fewer are taken than four times as many bytes have.
         const { morselRows } = read(text);
         expect(morselRows).toBe(Math.floor((4 * 512 * kibibyte) / 4008));
-        // Of text in memory, readers copy offsets and validity; of nested values all; twice, with twice the room.
+        // Readers copy offsets and validity of text in memory, and all of nested values: twice, with twice the room.
         const copied = (bytesPerRow: number): number => 2 * 2 * morselRows * bytesPerRow;
         expect(read(text).bytes).toBe(4 * (1024 * (16 + 16) + 2 ** 20 + copied(4 + 1 / 8)));
         expect(read(list).bytes).toBe(4 * (1024 * (16 + 16) + morselRows * 4000 + copied(4008)));
