@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "executor/source_pieces.hpp"
 
@@ -16,6 +17,17 @@ namespace {
 // Entries of the directory per batch: with batches of about one size, a look at it finds the batch or the one before.
 constexpr uint64_t kEntriesPerBatch = 4;
 constexpr std::chrono::milliseconds kPoll{50};
+// A reader, its views, the places of the batch and the blocks of the heap that they lie in, at most; a test measures
+// them. As many batches as a process has room for beside its budget are free: plans need not know of them.
+constexpr uint64_t kBatchBytes = 1024;
+constexpr uint64_t kColumnBytes = 1024;
+constexpr uint64_t kFreeBytes = 8 << 20;
+
+uint64_t place_bytes(const Source& source, size_t columns) {
+    const uint64_t batch = add_or_max(kBatchBytes, multiply_or_max(uint64_t{columns}, kColumnBytes));
+    const uint64_t all = multiply_or_max(static_cast<uint64_t>(source.batch_count()), batch);
+    return all <= kFreeBytes ? 0 : all - kFreeBytes;
+}
 
 }  // namespace
 
@@ -24,6 +36,7 @@ HeldColumns::HeldColumns(Source& source, std::vector<int32_t> columns, MemoryBud
       columns_(std::move(columns)),
       budget_(budget),
       control_(control),
+      places_(budget.reserve(place_bytes(source, columns_.size()), "the batches of a relation that is gathered from")),
       rows_(static_cast<uint64_t>(source.rows())) {
     const auto batches = static_cast<size_t>(source.batch_count());
     for (size_t i = 0; i < batches; ++i) {

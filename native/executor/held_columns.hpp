@@ -15,7 +15,8 @@
 namespace spillway {
 
 // Columns of a source whose values are read by row number, in any order: rows of memory where they lie (dictionaries:
-// 4 bytes per row for their unified indices), rows of files in a copy that counts in the budget.
+// 4 bytes per row for their unified indices), rows of files in a copy that counts in the budget. So does the reader of
+// each batch where there are many: a file can have a million of a row each.
 class HeldColumns {
   public:
     // columns: of the source, each once; their dictionaries must be loaded.
@@ -49,6 +50,7 @@ class HeldColumns {
     const std::vector<int32_t> columns_;
     MemoryBudget& budget_;
     JobControl& control_;
+    const Reservation places_;  // what is kept for each batch, beyond the first thousands of them
     const uint64_t rows_;
     std::vector<uint64_t> first_rows_;  // of each batch, and the number of rows
     std::vector<int64_t> directory_;    // batch with row i << shift_

@@ -21,40 +21,8 @@ type Buffers = (Uint8Array | null)[];
 const largestViewBytes = 2 ** 32 - 1;
 const sliceBytes = 2 ** 31;
 
-/**
- * At least `needed` bytes. A column that Arrow JS padded with NULLs (columns of unequal length in one table) has a
- * longer validity bitmap but its old, short buffers.
- */
-function padded(bytes: Uint8Array, needed: number): Uint8Array {
-    if (bytes.byteLength >= needed) return bytes;
-    const longer = new Uint8Array(needed);
-    longer.set(bytes);
-    return longer;
-}
-
 function valueBytes(length: number, width: number): number {
     return checkedProduct(length, width, "bytes of values");
-}
-
-/** Offsets of `length` values; missing ones repeat the last, so that the values are empty. */
-function paddedOffsets(bytes: Uint8Array, length: number, width: number): Uint8Array {
-    const needed = checkedProduct(length + 1, width, "bytes of offsets");
-    if (bytes.byteLength >= needed) return bytes;
-    const longer = padded(bytes, needed);
-    for (let at = Math.max(bytes.byteLength, width); at < needed; at += width) {
-        longer.copyWithin(at, at - width, at);
-    }
-    return longer;
-}
-
-/** A column of NULLs: what Arrow JS leaves out for a child that does not exist. */
-function nullData(type: DataType, length: number): Data {
-    return makeData({
-        type,
-        length,
-        nullCount: length,
-        nullBitmap: new Uint8Array(bitmapBytes(length))
-    } as never) as Data;
 }
 
 /** Arrow JS leaves `children` undefined, or puts vectors there, in the empty batches that it makes up. */
@@ -87,19 +55,38 @@ class MemoryBatch {
         };
     }
 
+    /** Offsets of `length` values; missing ones repeat the last, so that the values are empty. */
+    #paddedOffsets(bytes: Uint8Array, length: number, width: number): Uint8Array {
+        const needed = checkedProduct(length + 1, width, "bytes of offsets");
+        if (bytes.byteLength >= needed) return bytes;
+        const longer = this.bytes.padded(bytes, needed);
+        for (let at = Math.max(bytes.byteLength, width); at < needed; at += width) {
+            longer.copyWithin(at, at - width, at);
+        }
+        return longer;
+    }
+
+    /** A column of NULLs: what Arrow JS leaves out for a child that does not exist. */
+    public nullData(type: DataType, length: number): Data {
+        const nullBitmap = this.bytes.padded(new Uint8Array(0), bitmapBytes(length));
+        return makeData({ type, length, nullCount: length, nullBitmap } as never) as Data;
+    }
+
     #validity(data: Data, nulls: number): void {
         const bits = checkedSum(data.offset, data.length, "rows of a column");
-        this.#buffers.push(nulls > 0 ? padded(this.bytes.structure(data.nullBitmap), bitmapBytes(bits)) : null);
+        this.#buffers.push(
+            nulls > 0 ? this.bytes.padded(this.bytes.structure(data.nullBitmap), bitmapBytes(bits)) : null
+        );
     }
 
     #offsets(data: Data, type: ColumnType): void {
-        this.#buffers.push(paddedOffsets(this.bytes.structure(data.valueOffsets), data.length, type.byteWidth));
+        this.#buffers.push(this.#paddedOffsets(this.bytes.structure(data.valueOffsets), data.length, type.byteWidth));
     }
 
     /** Padding rows of a union are NULLs of its first member. */
     #typeIds(data: Data, type: ColumnType): void {
         const given = this.bytes.structure(data.typeIds);
-        const typeIds = padded(given, data.length);
+        const typeIds = this.bytes.padded(given, data.length);
         if (typeIds !== given) typeIds.fill(type.typeIds[0] ?? 0, given.byteLength);
         this.#buffers.push(typeIds);
     }
@@ -107,7 +94,7 @@ class MemoryBatch {
     #children(data: Data, type: ColumnType, length: number): void {
         type.children.forEach((child, i) => {
             const field = data.type.children[i] as Field;
-            this.add(childrenOf(data)[i] ?? nullData(field.type as DataType, length), child);
+            this.add(childrenOf(data)[i] ?? this.nullData(field.type as DataType, length), child);
         });
     }
 
@@ -129,17 +116,21 @@ class MemoryBatch {
         switch (type.layout) {
             case "bool":
                 // Bits are not moved by a slice: the node's bit offset holds for them as for the validity.
-                this.#buffers.push(padded(this.bytes.values(data.values), bitmapBytes(data.offset + length)));
+                this.#buffers.push(
+                    this.bytes.padded(this.bytes.values(data.values), bitmapBytes(data.offset + length))
+                );
                 return;
             case "fixed":
-                this.#buffers.push(padded(this.bytes.values(data.values), valueBytes(length, type.byteWidth)));
+                this.#buffers.push(
+                    this.bytes.padded(this.bytes.values(data.values), valueBytes(length, type.byteWidth))
+                );
                 return;
             case "binary":
                 this.#offsets(data, type);
                 this.#buffers.push(this.bytes.values(data.values));
                 return;
             case "view":
-                this.#buffers.push(padded(this.bytes.structure(data.values), valueBytes(length, 16)));
+                this.#buffers.push(this.bytes.padded(this.bytes.structure(data.values), valueBytes(length, 16)));
                 this.#buffers.push(...data.variadicBuffers.map((buffer) => this.bytes.values(buffer)));
                 this.#variadicCounts.push(data.variadicBuffers.length);
                 return;
@@ -159,11 +150,13 @@ class MemoryBatch {
                 return;
             case "unionDense":
                 this.#typeIds(data, type);
-                this.#buffers.push(padded(this.bytes.structure(data.valueOffsets), valueBytes(length, 4)));
+                this.#buffers.push(this.bytes.padded(this.bytes.structure(data.valueOffsets), valueBytes(length, 4)));
                 this.#children(data, type, 1);
                 return;
             case "dictionary":
-                this.#buffers.push(padded(this.bytes.structure(data.values), valueBytes(length, type.byteWidth)));
+                this.#buffers.push(
+                    this.bytes.padded(this.bytes.structure(data.values), valueBytes(length, type.byteWidth))
+                );
                 this.#dictionaries.push(this.dictionaryIndex(data.dictionary as Vector, type));
                 return;
         }
@@ -229,7 +222,7 @@ export function memoryLayout(
         const layout = new MemoryBatch(bytes, dictionaries.index);
         columns.forEach((column, i) => {
             const type = batch.schema.fields[i]?.type as DataType;
-            layout.add(childrenOf(batch.data as Data)[i] ?? nullData(type, batch.numRows), column);
+            layout.add(childrenOf(batch.data as Data)[i] ?? layout.nullData(type, batch.numRows), column);
         });
         return layout.finish(batch.numRows);
     });

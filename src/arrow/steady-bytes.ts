@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import { types } from "node:util";
 
+import { SpillwayError } from "../errors.js";
 import type { KeptMemory } from "../model/kept-memory.js";
+import { formatBytes } from "../model/sizes.js";
+
+// No budget counts them, so that they have to fit into what a process may take beside its budget.
+const filledBytesMax = 64 * 2 ** 20;
 
 type Transfer = (this: ArrayBuffer, newLength?: number) => ArrayBuffer;
 
@@ -40,6 +45,7 @@ function guardTransfers(buffer: ArrayBufferLike): boolean {
  */
 export class SteadyBytes {
     readonly #copies = new Map<ArrayBufferLike, Map<string, Uint8Array>>();
+    #filledBytes = 0;
 
     public constructor(private readonly kept: KeptMemory) {}
 
@@ -51,6 +57,27 @@ export class SteadyBytes {
     /** What says where values are: offsets, views, indices, type ids, and which rows are NULL. */
     public structure(array: ArrayBufferView | undefined | null): Uint8Array {
         return this.#bytes(array, true);
+    }
+
+    /**
+     * At least `needed` bytes, the missing ones 0. A column that Arrow JS padded with NULLs (columns of unequal length
+     * in one table) has a longer validity bitmap but its old, short buffers. The rows of a table that came from a
+     * stranger's bytes may be any number, so there is an end to what is filled in.
+     */
+    public padded(bytes: Uint8Array, needed: number): Uint8Array {
+        if (bytes.byteLength >= needed) return bytes;
+        this.#filledBytes += needed;
+        if (this.#filledBytes > filledBytesMax) {
+            throw new SpillwayError(
+                "INVALID_ARGUMENT",
+                `The table has columns whose memory is shorter than their rows; filling it up takes more than ` +
+                    `${formatBytes(filledBytesMax)}; give all columns the same number of rows`,
+                { option: "table" }
+            );
+        }
+        const longer = new Uint8Array(needed);
+        longer.set(bytes);
+        return longer;
     }
 
     #bytes(array: ArrayBufferView | undefined | null, isStructure: boolean): Uint8Array {

@@ -38,10 +38,13 @@ const plainLimits = {
     openFiles: 100
 };
 
-/** Shadow memory, red zones and freed blocks that are kept in quarantine take more than the program does. */
+/**
+ * Shadow memory, red zones and freed blocks that are kept in quarantine take more than the program does, and the more
+ * the longer it runs: 677 MiB after 10,500 files that took 194 without them. The promise is held by the plain run.
+ */
 const sanitizedLimits = {
     ...plainLimits,
-    residentBytes: (32 + 128 + 512) * mebibyte,
+    residentBytes: (32 + 128 + 864) * mebibyte,
     killBytes: 1536 * mebibyte,
     graceSeconds: 8,
     stallSeconds: 60

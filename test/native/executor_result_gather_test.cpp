@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that are read by row number: places in batches, columns of every layout, keys that are compared again.
+#include <malloc.h>
+
 #include <set>
 
 #include "executor/result_gather.hpp"
@@ -128,6 +130,28 @@ TEST(executor_held_columns_take_an_eighth_more_memory_than_they_have_in_files) {
     const uint64_t taken = relation.budget.used() - used_before;
     constexpr uint64_t kFileBytes = uint64_t{3} * 65536 * 8;
     EXPECT(taken > kFileBytes && taken <= kFileBytes / 8 * 9);
+}
+
+// mallinfo2: of the heap alone, without the blocks that the budget maps; sanitizers say 0.
+TEST(executor_held_columns_count_what_many_batches_take) {
+    TestRelation relation(14);
+    relation.add_column(type_of(Layout::kFixed, 8));
+    relation.add_column(type_of(Layout::kBinary, 4));
+    relation.add_column(dictionary_of(type_of(Layout::kBinary, 4)));
+    constexpr int kBatches = 8192;
+    for (int batch = 0; batch < kBatches; ++batch) relation.add_random_batch(1, batch % 2 == 0 ? -1 : 0);
+    relation.open();
+    relation.source->load_dictionaries({2}, relation.budget, relation.control);
+    const uint64_t used_before = relation.budget.used();
+    const size_t heap_before = mallinfo2().uordblks;
+    HeldColumns held(*relation.source, {0, 1, 2}, relation.budget, relation.control);
+    held.load();
+    const uint64_t heap = mallinfo2().uordblks - heap_before;
+    const uint64_t counted = relation.budget.used() - used_before;
+    EXPECT(heap <= counted);
+    EXPECT(counted > kBatches * uint64_t{1024});
+    MemoryBudget small(1 << 20);
+    EXPECT_ERROR(kBudgetTooSmall, HeldColumns(*relation.source, {0, 1, 2}, small, relation.control));
 }
 
 TEST(executor_result_gather_takes_values_of_every_layout_from_either_side) {

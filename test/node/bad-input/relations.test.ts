@@ -46,6 +46,16 @@ describe("relations in memory", () => {
         expect(await empty.groupBy({ aggregates: { rows: { count: "*" } } }).count()).toBe(1);
     });
 
+    test("with far fewer bytes than rows are refused before anything is filled in", async () => {
+        const rows = 2 ** 28;
+        const short = makeData({ type: new Int32(), length: rows, nullCount: 0, data: Int32Array.of(1) });
+        const schema = new Schema([new Field("id", new Int32(), true)]);
+        const struct = makeData({ type: new Struct(schema.fields), length: rows, nullCount: 0, children: [short] });
+        const relation = () => runtime.fromTable(new RecordBatch(schema, struct));
+        const query = async () => relation().join(runtime.fromTable(people), { on: "id" }).count();
+        await expectError(query, "INVALID_ARGUMENT", /shorter than their rows.*64 MiB/);
+    });
+
     test("with two columns of one name are refused where the name is used", async () => {
         const schema = new Schema([new Field("id", new Int32(), true), new Field("id", new Int32(), true)]);
         const children = [buildData(new Int32(), [1n]), buildData(new Int32(), [2n])];
