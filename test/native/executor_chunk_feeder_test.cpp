@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chunks on their way to a GPU, each of several slices that workers fill at once.
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <thread>
 
@@ -13,6 +15,7 @@ namespace spillway::test {
 namespace {
 
 constexpr int64_t kFedRows = 380'000;
+constexpr int64_t kFiledFrom = 270'001;   // these rows are in a file, those before in memory
 constexpr uint64_t kChunkRows = 150'000;  // three slices, of which the last is no whole one
 constexpr uint64_t kSlots = 2;            // fewer than chunks
 
@@ -22,14 +25,14 @@ struct NumberedSource : TestRelation {
         add_column(type_of(Layout::kFixed, 4));
         add_column(type_of(Layout::kFixed, 8));
         int64_t first = 0;
-        for (const int64_t rows : {int64_t{70'001}, int64_t{0}, int64_t{200'000}, kFedRows - 270'001}) {
+        for (const int64_t rows : {int64_t{70'001}, int64_t{0}, int64_t{200'000}, kFedRows - kFiledFrom}) {
             std::vector<Value> keys = integers(0, rows, 4);
             for (int64_t i = 0; i < rows; ++i) {
                 const int32_t key = key_of(first + i);
                 keys[static_cast<size_t>(i)].bytes.assign(reinterpret_cast<const char*>(&key), sizeof key);
                 keys[static_cast<size_t>(i)].null = nulls.count(first + i) != 0;
             }
-            add_batch({std::move(keys), integers(first + 1, rows)}, rows, first == 0 ? 0 : -1);
+            add_batch({std::move(keys), integers(first + 1, rows)}, rows, first == kFiledFrom ? 0 : -1);
             first += rows;
         }
         values.clear();
@@ -117,6 +120,34 @@ TEST(executor_chunk_feeder_fills_chunks_of_several_slices) {
         EXPECT_EQ(rows, kFedRows);
         EXPECT_EQ(feeding.relation.control.rows_in.load(), static_cast<uint64_t>(kFedRows));
     }
+}
+
+// A worker failed behind the first slice of the second chunk, of which nobody ever writes the rest.
+TEST(executor_chunk_feeder_hands_out_no_chunk_that_lacks_slices) {
+    Feeding feeding({});
+    std::filesystem::resize_file(feeding.relation.files[0]->path(), 1000);
+    EXPECT_ERROR(kFileTruncated, feeding.feeder.work());
+    EXPECT_EQ(feeding.relation.control.rows_in.load(), kChunkRows + 65'536);
+    GpuChunk first;
+    EXPECT(feeding.feeder.next(first));
+    expect_rows(first, 0, {});
+    std::atomic<bool> asks{false};
+    bool is_given = false;
+    std::thread taker([&] {
+        GpuChunk chunk;
+        asks = true;
+        try {
+            is_given = feeding.feeder.next(chunk);
+        } catch (const Error&) {
+            // Cancelled below: until then it waits.
+        }
+    });
+    while (!asks) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    feeding.relation.control.cancelled = true;
+    feeding.feeder.wake();
+    taker.join();
+    EXPECT(!is_given);
 }
 
 // The GPU may still read a chunk that was not released.

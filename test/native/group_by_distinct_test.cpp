@@ -2,6 +2,7 @@
 // Count distinct of more (group, value) pairs than the tables hold: they are partitioned and spilled.
 #include <cerrno>
 
+#include "base/hash.hpp"
 #include "executor/distinct_pairs.hpp"
 #include "support/failing_calls.hpp"
 #include "support/group_by_inputs.hpp"
@@ -89,6 +90,22 @@ TEST(group_by_distinct_pairs_in_levels) {
             run_partitioned(trial);
         }
     }
+}
+
+// Values whose hashes begin alike are all in one partition, whose runs have more rows than a block.
+TEST(group_by_distinct_pairs_of_one_partition) {
+    Trial trial = distinct_trial({}, fewer_if_sanitized(200000), 1, 1, 91);
+    trial.keys.clear();
+    std::vector<Cell> cells;
+    for (uint64_t i = 0; i < trial.rows; ++i) {
+        const uint64_t value = unmix64(mix64(i) >> 11);
+        cells.push_back(std::string(reinterpret_cast<const char*>(&value), sizeof value));
+    }
+    trial.columns.push_back(input_column(type_of(Make::kInt64), cells));
+    trial.aggregates.push_back({AggregateKind::kCountDistinct, 1});
+    trial.workers = 1;
+    trial.table_bytes = 3 << 19;
+    run_partitioned(trial);
 }
 
 TEST(group_by_distinct_many_groups_with_one_value) {

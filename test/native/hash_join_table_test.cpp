@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The three hashing schemes behind one interface: same matches, whatever the keys look like.
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <map>
 
@@ -242,6 +244,33 @@ TEST(hash_join_probe_keys_that_mark_free_slots_match_nothing) {
             check(build, {second, first, 1, 3}, hash_mask);
         }
     }
+}
+
+// Large tables read rows ahead to fetch their slots early.
+TEST(hash_join_tables_read_nothing_behind_the_last_row) {
+    constexpr uint64_t kRows = 1 << 16;
+    constexpr uint64_t kGuardBytes = 1 << 16;  // a page at least
+    const uint64_t bytes = kRows * sizeof(uint64_t);
+    void* const mapped =
+        ::mmap(nullptr, bytes + kGuardBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(mapped != MAP_FAILED);
+    auto* const words = static_cast<uint64_t*>(mapped);
+    for (uint64_t i = 0; i < kRows; ++i) words[i] = mix64(i * 3);
+    EXPECT_EQ(::mprotect(words + kRows, kGuardBytes, PROT_NONE), 0);
+    const RowLayout layout = one_key_layout();
+    const BuildRows rows({{reinterpret_cast<const uint8_t*>(words), kRows}}, layout);
+    const auto* last = reinterpret_cast<const uint8_t*>(words + kRows - 1);
+    MemoryBudget budget(64 << 20);
+    const auto expect_last = [&](const JoinTable& table) {
+        uint32_t number = kNoRow;
+        table.find(&last, 1, &number);
+        EXPECT(number != kNoRow && rows.row(number) == last);
+    };
+    for (const HashingScheme scheme : kSchemes) {
+        expect_last(*JoinTable::build(scheme, TableUse::kFind, rows, layout, 1 << 20, ~0ULL, budget));
+    }
+    expect_last(LinearProbingTable(rows, layout, TableUse::kFind, ~0ULL, budget));
+    ::munmap(mapped, bytes + kGuardBytes);
 }
 
 TEST(build_rows_are_numbered_without_large_gaps) {

@@ -92,6 +92,8 @@ struct Spilled {
 
     void check(const RowSpan& span) {
         const RowLayout& layout = set->layout();
+        // Behind whichever texts of other rows, but for those of a row larger than a page, which end anywhere.
+        if (longest_ == 0) EXPECT_EQ(reinterpret_cast<uintptr_t>(span.rows) % 8, 0u);
         for (uint32_t i = 0; i < span.count; ++i) {
             const uint8_t* const row = span.rows + static_cast<uint64_t>(i) * layout.row_bytes;
             const auto key = static_cast<int64_t>(unmix64(first_word(row)));

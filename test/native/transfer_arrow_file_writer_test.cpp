@@ -174,6 +174,23 @@ TEST(arrow_file_writer_keeps_the_target_until_finish) {
     EXPECT_ERROR(kClosed, writer.finish({}));
 }
 
+// The file is whole, but an abort that comes before it has its name leaves the target as it was.
+TEST(arrow_file_writer_aborted_behind_its_last_byte_leaves_the_target) {
+    TemporaryFolder folder;
+    MemoryBudget budget(1 << 20);
+    const std::string path = folder.file("out.arrow");
+    std::ofstream(path) << "old";
+    {
+        JobControl control;
+        ArrowFileWriter writer(path, schema_message(), true, control);
+        writer.write(sample_batch(budget));
+        const spillway::test::WithFailingCalls aborting({.pwritten = &control.cancelled});
+        EXPECT_ERROR(kAborted, writer.finish({}));
+    }
+    EXPECT_EQ(read_file(path).size(), size_t{3});
+    EXPECT_EQ(folder.entries(), size_t{1});
+}
+
 // A file with a hole where a batch should be must never get its name, whichever worker goes on.
 TEST(arrow_file_writer_that_failed_writes_no_more) {
     TemporaryFolder folder;

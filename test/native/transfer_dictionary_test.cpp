@@ -132,6 +132,25 @@ TEST(transfer_dictionary_values_of_the_same_hash_stay_apart) {
     }
 }
 
+// Of two values of the same hash the shorter one begins the longer, and what follows it in memory goes on like that.
+TEST(transfer_dictionary_values_of_the_same_hash_and_beginning_stay_apart) {
+    const std::string whole = key_with_hash_of_its_beginning(7);
+    const std::string begin = whole.substr(0, 8);
+    const std::string rest = whole.substr(8);
+    EXPECT_EQ(hash_bytes(whole.data(), 16), hash_bytes(begin.data(), 8));
+    for (const int32_t width : {4, 8}) {
+        for (const bool longer_first : {true, false}) {
+            const std::vector<std::string> texts = longer_first ? std::vector{whole, begin, rest, begin, rest}
+                                                                : std::vector{begin, rest, whole, begin, rest};
+            std::vector<int32_t> indices;
+            const auto dictionary = unify(type_of(Layout::kBinary, width), strings(texts), indices);
+            EXPECT(indices ==
+                   (longer_first ? std::vector<int32_t>{0, 1, 2, 1, 2} : std::vector<int32_t>{0, 1, 2, 0, 1}));
+            EXPECT_EQ(dictionary->values.length, 3);
+        }
+    }
+}
+
 TEST(transfer_unsigned_indices_use_their_high_bit) {
     TestRelation relation(3);
     ColumnType type = dictionary_of(type_of(Layout::kFixed, 8), 1);

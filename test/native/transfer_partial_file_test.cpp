@@ -128,6 +128,47 @@ TEST(partial_file_is_created_with_its_final_mode) {
     }
 }
 
+// The file has its hidden name when its mode cannot be given to it.
+TEST(partial_file_that_cannot_be_made_leaves_no_hidden_name) {
+    TemporaryFolder folder;
+    const std::string path = folder.file("out");
+    std::ofstream(path) << "old contents";
+    std::filesystem::permissions(path, std::filesystem::perms{0666});
+    const mode_t umask_before = umask(022);
+    {
+        const spillway::test::WithFailingCalls failing({.fchmod = EPERM});
+        EXPECT_ERROR(kOutputFailed, PartialFile(path, true, PartialFile::Naming::kHidden));
+    }
+    umask(umask_before);
+    EXPECT_EQ(folder.entries(), size_t{1});
+    EXPECT_EQ(read_file(path).size(), size_t{12});
+}
+
+// Whoever may write to the folder could replace the name.
+TEST(partial_file_leaves_a_write_protected_file_alone) {
+    TemporaryFolder folder;
+    const std::string path = folder.file("out");
+    std::ofstream(path) << "old contents";
+    EXPECT_EQ(chmod(path.c_str(), 0444), 0);
+    EXPECT_EQ(chmod(folder.path().c_str(), 0777), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        // Root may write to any file.
+        constexpr uid_t kNobody = 65534;
+        if (geteuid() == 0 && setuid(kNobody) != 0) _exit(0);
+        try {
+            PartialFile(path, true).publish();
+        } catch (const Error& error) {
+            _exit(error.code() == ErrorCode::kOutputFailed ? 0 : 1);
+        }
+        _exit(1);
+    }
+    int status = 0;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_EQ(read_file(path).size(), size_t{12});
+}
+
 TEST(partial_file_follows_no_link_of_another_user_in_a_folder_for_everybody) {
     const auto entry = [](mode_t mode, uid_t owner) {
         struct stat status {};

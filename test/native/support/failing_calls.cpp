@@ -19,6 +19,7 @@ std::atomic<int> failing_unlink{0};
 std::atomic<int> failing_pwritev{0};
 std::atomic<int> pwritev_failures_left{0};
 std::atomic<int> failing_fchmod{0};
+std::atomic<std::atomic<bool>*> pwritten{nullptr};
 
 bool fails(const std::atomic<int>& error) {
     if (error.load() == 0) return false;
@@ -37,10 +38,12 @@ WithFailingCalls::WithFailingCalls(const FailingCalls& calls) {
     failing_fchmod = calls.fchmod;
     pwritev_failures_left = calls.pwritev == 0 ? 0 : calls.pwritev_times;
     failing_pwritev = calls.pwritev;
+    pwritten = calls.pwritten;
 }
 
 WithFailingCalls::~WithFailingCalls() {
     failing_linkat = failing_renameat2 = failing_unlink = failing_fchmod = failing_pwritev = 0;
+    pwritten = nullptr;
 }
 
 }  // namespace spillway::test
@@ -68,7 +71,9 @@ int unlink(const char* path) noexcept(noexcept(::unlink(""))) {
 ssize_t pwritev(int file, const struct iovec* parts, int count, off_t offset) {
     if (failing_pwritev.load() != 0 && pwritev_failures_left.fetch_sub(1) > 0 && fails(failing_pwritev)) return -1;
     // The offset comes in two words, of which the second is for systems of 32 bits.
-    return syscall(SYS_pwritev, file, parts, count, offset, 0);
+    const ssize_t bytes = syscall(SYS_pwritev, file, parts, count, offset, 0);
+    if (std::atomic<bool>* const flag = pwritten.load(); flag != nullptr && bytes >= 0) *flag = true;
+    return bytes;
 }
 
 int fchmod(int file, mode_t mode) noexcept(noexcept(::fchmod(0, 0))) {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+
 namespace spillway::test {
 
 // While one is alive, the system calls of these names fail as they do on some file systems or under some policies.
+// And what other threads do meanwhile, such as to abort the job, can be timed by them.
 struct FailingCalls {
     int linkat = 0;  // error number; 0: as ever
     int renameat2 = 0;
@@ -11,6 +14,7 @@ struct FailingCalls {
     int pwritev = 0;
     int pwritev_times = 1;  // so often it fails, and then works again
     int fchmod = 0;
+    std::atomic<bool>* pwritten = nullptr;  // set by each pwritev that works
 };
 
 class WithFailingCalls {
