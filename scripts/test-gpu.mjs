@@ -106,8 +106,14 @@ function errorsTold(lines) {
     return told.length === 0 ? null : told.reduce((total, number) => total + Number(number), 0);
 }
 
+// Threads of these kernels order their accesses to shared memory by acquire and release alone (cuda/far_partition/
+// combining_buffers.cuh). racecheck knows barriers and no other order: it calls every such pair of accesses a hazard.
+// Parts of mangled names.
+const kernelsLeftOut = { racecheck: ["13shared_kernelILi", "11bulk_kernelILi", "19hierarchical_kernelILi"] };
+
 function toolArguments(tool) {
-    const common = ["--tool", tool, "--error-exitcode", "86", "--print-limit", "20"];
+    const without = (kernelsLeftOut[tool] ?? []).flatMap((name) => ["--kernel-name-exclude", `kns=${name}`]);
+    const common = ["--tool", tool, "--error-exitcode", "86", "--print-limit", "20", ...without];
     // Calls that fail are provoked by tests and checked by the code; memory that nobody freed is an error.
     return tool === "memcheck" ? [...common, "--leak-check", "full", "--report-api-errors", "no"] : common;
 }
@@ -154,7 +160,8 @@ async function sanitize(sanitizer, tool, options, limitMs) {
     if (errors === null) note(found, `${tool} ended without a summary`);
     if (errors > 0 && found.clean) note(found, `${tool} found ${errors} errors`);
     const seconds = Math.round(run.seconds);
-    return { tool, suite, clean: found.clean, errors: errors ?? 0, ...counts, seconds };
+    const kernels_left_out = kernelsLeftOut[tool] ?? [];
+    return { tool, suite, clean: found.clean, errors: errors ?? 0, ...counts, kernels_left_out, seconds };
 }
 
 /** The suite; two parts of it per GPU side by side if all is to run at once, since most of its time is the host's. */
