@@ -205,11 +205,12 @@ export class ProgressTracker {
         show(this.onProgress, progress);
     }
 
+    /** Where the engine has no figures any more, a stage has added nothing. */
     #readSafely(): NativeProgress {
         try {
             return this.read();
         } catch {
-            return noProgress;
+            return this.#current?.before ?? noProgress;
         }
     }
 }
