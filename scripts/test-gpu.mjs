@@ -108,7 +108,7 @@ function errorsTold(lines) {
 
 // Threads of these kernels order their accesses to shared memory by acquire and release alone (cuda/far_partition/
 // combining_buffers.cuh). racecheck knows barriers and no other order: it calls every such pair of accesses a hazard.
-// Parts of mangled names.
+// ThreadSanitizer watches them on the host (test/native/cuda_far_partition_locks_test.cpp). Parts of mangled names.
 const kernelsLeftOut = { racecheck: ["13shared_kernelILi", "11bulk_kernelILi", "19hierarchical_kernelILi"] };
 
 function toolArguments(tool) {
