@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose threads order accesses to shared memory by acquire and release alone, which racecheck cannot see: run
 // on the host, where ThreadSanitizer does. The code is the GPU's own; only intrinsics are others.
-#include "support/host_cuda/block.hpp"  // first: it makes kernels plain C++
-
+#include "block.hpp"
 #include "far_partition/hierarchical_kernel.cuh"
 #include "support/test.hpp"
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "block.hpp"
 #include "primitive/bulk_copy.cuh"
-#include "support/host_cuda/block.hpp"
 
 // The operations of cuda/far_partition/block_atomics.cuh with the same order, for the host.
 namespace spillway::cuda {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "support/host_cuda/block.hpp"
+#include "block.hpp"
 
 namespace spillway::cuda {
 
