@@ -61,7 +61,7 @@ function findCollector(): Collector | null {
 let collector: Collector | null | undefined;
 
 function collectWithV8(collection: Collection): void {
-    collector ??= findCollector();
+    if (collector === undefined) collector = findCollector();
     // Without options: V8 of Node 20 takes any options, `type: "major"` too, for a young collection.
     if (collection === "full") collector?.();
     else collector?.({ type: "minor" });

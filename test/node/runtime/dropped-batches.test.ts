@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // When V8 is made to collect what readers of batches have dropped.
-import { runInNewContext } from "node:vm";
-import { expect, test } from "vitest";
+import v8 from "node:v8";
+import vm, { runInNewContext } from "node:vm";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import { DroppedBatches } from "../../../src/execute/dropped-batches.js";
 
 const mebibyte = 1024 * 1024;
@@ -23,6 +24,18 @@ function reader(aliveMiB: number, freed: { young?: number; full?: number } = {})
     };
     return { collections, state, makeRoom };
 }
+
+test("8 MiB of batches need no collection, beside those that the reader keeps", async () => {
+    const { collections, state, makeRoom } = reader(8);
+    await makeRoom();
+    expect(collections).toEqual([]);
+    state.alive = 20;
+    await makeRoom();
+    expect(collections).toEqual(["young", "full"]);
+    state.alive = 1.5 * 20 + 8;
+    await makeRoom();
+    expect(collections).toEqual(["young", "full"]);
+});
 
 test("few batches, or a budget with room for them, need no collection", async () => {
     const few = reader(7);
@@ -59,6 +72,23 @@ test("what the reader keeps is not collected for again until there is half as mu
 test("readers at the same time share a collection", async () => {
     const { collections, makeRoom } = reader(20, { young: 1 });
     await Promise.all([makeRoom(), makeRoom(), makeRoom()]);
+    expect(collections).toEqual(["young"]);
+});
+
+test("readers that come while batches are collected wait for that collection", async () => {
+    const { collections, makeRoom } = reader(20, { full: 1 });
+    await Promise.all([makeRoom(), makeRoom(), makeRoom()]);
+    expect(collections).toEqual(["young", "full"]);
+});
+
+test("what V8 frees on another thread a little later needs no second collection", async () => {
+    let alive = 20 * mebibyte;
+    const collections: string[] = [];
+    const dropped = new DroppedBatches((collection) => {
+        collections.push(collection);
+        setTimeout(() => (alive = 0), 2);
+    });
+    await dropped.makeRoom(() => ({ aliveBytes: alive, unusedBytes: 0 }));
     expect(collections).toEqual(["young"]);
 });
 
@@ -108,4 +138,60 @@ test("a young collection is asked for where young objects are many, and of V8's 
     }
     expect(collections.length).toBeGreaterThan(0);
     expect(held.length).toBeGreaterThan(0);
+});
+
+describe("the collector", () => {
+    // Each module of its own looks for the collector anew.
+    const fresh = async () => {
+        vi.resetModules();
+        return await import("../../../src/execute/dropped-batches.js");
+    };
+    const kept = () => ({ aliveBytes: 100 * mebibyte, unusedBytes: 0 });
+
+    afterEach(() => {
+        vi.unstubAllGlobals();
+        vi.restoreAllMocks();
+    });
+
+    test("that a flag of Node shows is taken, for young objects first, then for all", async () => {
+        const gc = vi.fn();
+        vi.stubGlobal("gc", gc);
+        const flags = vi.spyOn(v8, "setFlagsFromString");
+        await new (await fresh()).DroppedBatches().makeRoom(kept);
+        expect(gc.mock.calls).toEqual([[{ type: "minor" }], []]);
+        expect(flags).not.toHaveBeenCalled();
+    });
+
+    test("is looked for once, and its flag is withdrawn", async () => {
+        const flags = vi.spyOn(v8, "setFlagsFromString");
+        const { DroppedBatches: Fresh } = await fresh();
+        await new Fresh().makeRoom(kept);
+        await new Fresh().makeRoom(kept);
+        expect(flags.mock.calls).toEqual([["--expose-gc"], ["--no-expose-gc"]]);
+    });
+
+    test("that an embedder lacks is looked for once: batches stay until they are collected anyway", async () => {
+        const flags = vi.spyOn(v8, "setFlagsFromString");
+        const context = vi.spyOn(vm, "runInNewContext").mockImplementation(() => {
+            throw new ReferenceError("gc is not defined");
+        });
+        const { DroppedBatches: Fresh } = await fresh();
+        const dropped = new Fresh();
+        expect(dropped.wantRoom(kept)).toBe(true);
+        await dropped.makeRoom(kept);
+        expect(dropped.wantRoom(kept)).toBe(false);
+        expect(context).toHaveBeenCalledTimes(1);
+        expect(flags).toHaveBeenLastCalledWith("--no-expose-gc");
+    });
+
+    test("lets finalizers of what is collected run before it says that it is done", async () => {
+        const gc = vi.fn();
+        vi.stubGlobal("gc", gc);
+        const { collectGarbage } = await fresh();
+        let finalized = false;
+        gc.mockImplementation(() => setImmediate(() => setImmediate(() => (finalized = true))));
+        await collectGarbage();
+        expect(gc.mock.calls).toEqual([[]]);
+        expect(finalized).toBe(true);
+    });
 });
