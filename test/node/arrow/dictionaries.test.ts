@@ -19,6 +19,7 @@ import {
     type Data,
     type DataType
 } from "apache-arrow";
+import { openRuntime } from "spillway";
 import { describe, expect, test } from "vitest";
 import { columnTypeOf } from "../../../src/arrow/column-type-of.js";
 import { linkDictionaries } from "../../../src/arrow/linked-dictionaries.js";
@@ -185,4 +186,28 @@ describe("linked dictionaries", () => {
         const linked = linkDictionaries(right, new Map([[1, members]]));
         expect(valuesInOrder(linked, 1)).toEqual(['"a"']);
     });
+});
+
+test("a table whose only NULLs are values of a dictionary has them in its results", async () => {
+    const values = new Dictionary(new Utf8(), new Int16(), 2);
+    const dictionary = vectorFromArray(["a", null], new Utf8());
+    const data = makeData({ type: values, length: 3, nullCount: 0, data: Int16Array.of(0, 1, 1), dictionary });
+    const table = new Table({ d: new Vector([data]) });
+    const runtime = await openRuntime({ threads: 1, device: "cpu" });
+    try {
+        const relation = runtime.fromTable(table);
+        const groups = runtime.groupBy(relation, {
+            keys: ["d"],
+            aggregates: { rows: { count: "*" }, some: { count: "d" } }
+        });
+        const found = (await groups.toTable()).toArray().map((row) => Object.values(row.toJSON()).map(String));
+        expect(found.sort()).toEqual([
+            ["a", "1", "1"],
+            ["null", "2", "0"]
+        ]);
+        // NULLs have no partner.
+        expect(await runtime.join({ left: relation, right: relation, on: "d" }).count()).toBe(1);
+    } finally {
+        await runtime.close();
+    }
 });
