@@ -5,8 +5,7 @@ import { DeviceRun } from "../../../src/execute/device-run.js";
 import { Job } from "../../../src/execute/job.js";
 import { ProgressTracker } from "../../../src/execute/progress-tracker.js";
 import type { DeviceStage } from "../../../src/plan/device-stages.js";
-import type { SinkKind } from "../../../src/plan/plan.js";
-import type { Plan } from "../../../src/plan/plan.js";
+import type { Plan, SinkKind } from "../../../src/plan/plan.js";
 import { FakeBinding } from "../../support/fake-binding.js";
 
 const report = {
