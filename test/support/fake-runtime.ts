@@ -25,5 +25,5 @@ export function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}) {
     const rows = Int32Array.from({ length: 1000 }, (_, i) => i);
     const left = runtime.fromTable(tableFromArrays({ k: rows, a: rows }));
     const right = runtime.fromTable(tableFromArrays({ k: rows, b: rows }));
-    return { fake, runtime, left, right, join: runtime.join({ left, right, on: "k" }) };
+    return { fake, runner, runtime, left, right, join: runtime.join({ left, right, on: "k" }) };
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the stages of a plan hand to the engine, and which of its errors ask for another plan.
 import { describe, expect, test } from "vitest";
-import { wrongEstimate } from "../../../src/execute/plan-run.js";
+import { Job } from "../../../src/execute/job.js";
+import { PlanRun, wrongEstimate } from "../../../src/execute/plan-run.js";
+import { ProgressTracker } from "../../../src/execute/progress-tracker.js";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import type { NativeJoinSpec } from "../../../src/native/join-spec.js";
+import { decisions } from "../../../src/planner/decide.js";
+import { FakeBinding } from "../../support/fake-binding.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 
 describe("a join of partitions", () => {
@@ -66,4 +70,24 @@ test("an error asks for another plan by its reason alone", () => {
     ]) {
         expect(wrongEstimate(error)).toBeUndefined();
     }
+});
+
+test.each([
+    ["no partition set 3", { kind: "partition", set: 3, input: 0 }],
+    ["set 3 is not filled", { kind: "join", build: 3, probe: 4 }],
+    ["set 3 is not filled", { kind: "group", set: 3 }],
+    ["Input 5 of the plan is not open", { kind: "arrayJoin", buildInput: 5, probeInput: 6 }],
+    ["Input 0 of the plan is not open", { kind: "arrayJoin", buildInput: 0, probeInput: 6 }]
+])("a plan of stages that do not fit is an error of ours: %s", async (message, stage) => {
+    const fake = new FakeBinding();
+    const job = new Job(fake.binding, undefined as never, undefined);
+    const plan = { sets: [], stages: [stage], inputs: [] } as never;
+    const tracker = new ProgressTracker(() => job.progress(), undefined);
+    const openSink = (): never => undefined as never;
+    const parts = { job, plan, tracker, decisions, inputs: [{} as never], sources: new Map(), openSink };
+    await expect(new PlanRun(parts).run()).rejects.toMatchObject({
+        code: "INTERNAL",
+        message: expect.stringContaining(message) as string
+    });
+    expect(fake.leftOpen).toEqual([]);
 });

@@ -157,6 +157,20 @@ test("a query that begins makes room where batches that were dropped fill what n
     expect(countOf(fake.calls, "deliveredMemory")).toBeGreaterThan(10);
 });
 
+test("a query that is aborted while it waits for memory ends at once, and the next one finds it free", async () => {
+    const { fake, runner, join } = fakeRuntime();
+    const all = { wantedBytes: 2 ** 28, minimumBytes: () => 2 ** 28, waitsForUser: false };
+    const held = await runner.admission.admit(all, () => undefined);
+    const controller = new AbortController();
+    const waiting = expect(join.count({ signal: controller.signal })).rejects.toThrow("enough");
+    await vi.waitUntil(() => fake.calls.includes("createJob"));
+    controller.abort(new Error("enough"));
+    await waiting;
+    held.release();
+    expect(await join.count()).toBe(42);
+    expect(runner.admission.running).toBe(0);
+});
+
 describe("memory is given back", () => {
     /** A runtime whose first join waits for `release`. */
     function waiting() {
