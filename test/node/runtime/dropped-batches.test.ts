@@ -126,18 +126,43 @@ test("V8 really collects what nobody holds", async () => {
     expect(asked).toBe(17);
 });
 
-test("a young collection is asked for where young objects are many, and of V8's own heap by default", async () => {
-    const collections: string[] = [];
-    const dropped = new DroppedBatches((collection) => collections.push(collection));
+describe("V8's own heap, by default", () => {
     const ample = () => ({ aliveBytes: 0, unusedBytes: 0 });
-    dropped.wantRoom(ample); // the old objects there are
-    const held: object[] = [];
-    for (let i = 0; i < 40 && collections.length === 0; i++) {
-        for (let j = 0; j < 2000; j++) held.push({ i, j, text: `${i} ${j}` });
-        dropped.wantRoom(ample);
-    }
-    expect(collections.length).toBeGreaterThan(0);
-    expect(held.length).toBeGreaterThan(0);
+    const space = (space_name: string, mebibytes: number) =>
+        ({ space_name, space_used_size: mebibytes * mebibyte }) as v8.HeapSpaceInfo;
+
+    afterEach(() => vi.restoreAllMocks());
+
+    test("has the spaces that are looked at", () => {
+        const used = new Map(v8.getHeapSpaceStatistics().map((each) => [each.space_name, each.space_used_size]));
+        expect(used.get("old_space")).toBeGreaterThan(0);
+        expect(used.get("new_space")).toBeGreaterThanOrEqual(0);
+    });
+
+    test("is collected where young objects are many, or old ones have become more", () => {
+        const collections: string[] = [];
+        const dropped = new DroppedBatches((collection) => collections.push(collection));
+        const statistics = vi.spyOn(v8, "getHeapSpaceStatistics");
+        const look = (young: number, old: number): void => {
+            statistics.mockReturnValue([space("code_space", 99), space("new_space", young), space("old_space", old)]);
+            dropped.wantRoom(ample);
+        };
+        look(4, 8);
+        expect(collections).toEqual([]);
+        look(5, 8);
+        expect(collections).toEqual(["young"]);
+        look(1, 14); // a quarter more, and 4 MiB
+        expect(collections).toEqual(["young"]);
+        look(1, 15);
+        expect(collections).toEqual(["young", "full"]);
+    });
+
+    test("that tells nothing of its spaces is left alone", () => {
+        const collections: string[] = [];
+        vi.spyOn(v8, "getHeapSpaceStatistics").mockReturnValue([]);
+        new DroppedBatches((collection) => collections.push(collection)).wantRoom(ample);
+        expect(collections).toEqual([]);
+    });
 });
 
 describe("the collector", () => {
