@@ -126,18 +126,99 @@ test("V8 really collects what nobody holds", async () => {
     expect(asked).toBe(17);
 });
 
-test("a young collection is asked for where young objects are many, and of V8's own heap by default", async () => {
-    const collections: string[] = [];
-    const dropped = new DroppedBatches((collection) => collections.push(collection));
+describe("V8's own heap, by default", () => {
     const ample = () => ({ aliveBytes: 0, unusedBytes: 0 });
-    dropped.wantRoom(ample); // the old objects there are
-    const held: object[] = [];
-    for (let i = 0; i < 40 && collections.length === 0; i++) {
-        for (let j = 0; j < 2000; j++) held.push({ i, j, text: `${i} ${j}` });
-        dropped.wantRoom(ample);
-    }
-    expect(collections.length).toBeGreaterThan(0);
-    expect(held.length).toBeGreaterThan(0);
+    const space = (space_name: string, mebibytes: number) =>
+        ({ space_name, space_used_size: mebibytes * mebibyte }) as v8.HeapSpaceInfo;
+
+    afterEach(() => vi.restoreAllMocks());
+
+    test("has the spaces that are looked at", () => {
+        const used = new Map(v8.getHeapSpaceStatistics().map((each) => [each.space_name, each.space_used_size]));
+        expect(used.get("old_space")).toBeGreaterThan(0);
+        expect(used.get("new_space")).toBeGreaterThanOrEqual(0);
+    });
+
+    test("is collected where young objects are many, or old ones have become more", () => {
+        const collections: string[] = [];
+        const dropped = new DroppedBatches((collection) => collections.push(collection));
+        const statistics = vi.spyOn(v8, "getHeapSpaceStatistics");
+        const look = (young: number, old: number): void => {
+            statistics.mockReturnValue([space("code_space", 99), space("new_space", young), space("old_space", old)]);
+            dropped.wantRoom(ample);
+        };
+        look(4, 8);
+        expect(collections).toEqual([]);
+        look(5, 8);
+        expect(collections).toEqual(["young"]);
+        look(1, 14); // a quarter more, and 4 MiB
+        expect(collections).toEqual(["young"]);
+        look(1, 15);
+        expect(collections).toEqual(["young", "full"]);
+    });
+
+    test("that tells nothing of its spaces is left alone", () => {
+        const collections: string[] = [];
+        vi.spyOn(v8, "getHeapSpaceStatistics").mockReturnValue([]);
+        new DroppedBatches((collection) => collections.push(collection)).wantRoom(ample);
+        expect(collections).toEqual([]);
+    });
+});
+
+describe("the collector", () => {
+    // Each module of its own looks for the collector anew.
+    const fresh = async () => {
+        vi.resetModules();
+        return await import("../../../src/execute/dropped-batches.js");
+    };
+    const kept = () => ({ aliveBytes: 100 * mebibyte, unusedBytes: 0 });
+
+    afterEach(() => {
+        vi.unstubAllGlobals();
+        vi.restoreAllMocks();
+    });
+
+    test("that a flag of Node shows is taken, for young objects first, then for all", async () => {
+        const gc = vi.fn();
+        vi.stubGlobal("gc", gc);
+        const flags = vi.spyOn(v8, "setFlagsFromString");
+        await new (await fresh()).DroppedBatches().makeRoom(kept);
+        expect(gc.mock.calls).toEqual([[{ type: "minor" }], []]);
+        expect(flags).not.toHaveBeenCalled();
+    });
+
+    test("is looked for once, and its flag is withdrawn", async () => {
+        const flags = vi.spyOn(v8, "setFlagsFromString");
+        const { DroppedBatches: Fresh } = await fresh();
+        await new Fresh().makeRoom(kept);
+        await new Fresh().makeRoom(kept);
+        expect(flags.mock.calls).toEqual([["--expose-gc"], ["--no-expose-gc"]]);
+    });
+
+    test("that an embedder lacks is looked for once: batches stay until they are collected anyway", async () => {
+        const flags = vi.spyOn(v8, "setFlagsFromString");
+        const context = vi.spyOn(vm, "runInNewContext").mockImplementation(() => {
+            throw new ReferenceError("gc is not defined");
+        });
+        const { DroppedBatches: Fresh } = await fresh();
+        const dropped = new Fresh();
+        expect(dropped.wantRoom(kept)).toBe(true);
+        await dropped.makeRoom(kept);
+        expect(dropped.wantRoom(kept)).toBe(false);
+        expect(context).toHaveBeenCalledTimes(1);
+        expect(flags).toHaveBeenLastCalledWith("--no-expose-gc");
+    });
+
+    test("lets finalizers of what is collected run before it says that it is done", async () => {
+        const gc = vi.fn();
+        vi.stubGlobal("gc", gc);
+        const { collectGarbage } = await fresh();
+        let finalized = false;
+        gc.mockImplementation(() => setImmediate(() => setImmediate(() => (finalized = true))));
+        await collectGarbage();
+        expect(gc.mock.calls).toEqual([[]]);
+        expect(finalized).toBe(true);
+    });
 });
 
 describe("the collector", () => {
