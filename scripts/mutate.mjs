@@ -7,6 +7,7 @@
 // Writes docs/results/mutation.json. No part of CI: all four folders take hours of a core.
 import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { Stryker } from "@stryker-mutator/core";
@@ -115,7 +116,7 @@ async function mutate(folder, files, force) {
         mutator: { excludedMutations: ["StringLiteral"] },
         // What is computed while a module loads needs a new process and all tests for each mutant.
         ignoreStatic: true,
-        ...{ concurrency: 2, timeoutMS: 10_000, timeoutFactor: 2, allowEmpty: true },
+        ...{ concurrency: availableParallelism(), timeoutMS: 10_000, timeoutFactor: 2, allowEmpty: true },
         ...{ reporters: ["progress-append-only"], allowConsoleColors: false, logLevel: "error" }
     });
     return await stryker.runMutationTest();
