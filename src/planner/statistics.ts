@@ -82,10 +82,7 @@ export function joinSampleRows(rows: number, policy: Policy): number {
     return Math.max(policy.joinSampleRows, Math.ceil(Math.sqrt(4 * policy.deviceRepeatsSeenMin * rows)));
 }
 
-/**
- * Joins of two relations whose pairs are worth a sample: large sides, of which the samples would show some. Indices of
- * dictionaries mean the same on both sides only once those are unified, which no sample waits for.
- */
+/** Joins of two relations whose pairs are worth a sample: large sides, of which the samples would show some. */
 export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
     const { pairSampleRows: sampleRows, pairsSeenMin, pairSampleShareMin } = policy;
     const inputs = inputsOf(root);
@@ -101,7 +98,6 @@ export function wantedPairs(root: LogicalNode, policy: Policy): WantedPairs[] {
         const seen = sampleRows ** 2 / Math.min(left.rows, right.rows);
         if (!isSampled(left) || !isSampled(right) || seen < pairsSeenMin) return;
         const keys = { left: node.keys.map((key) => key.left), right: node.keys.map((key) => key.right) };
-        if ([...keys.left, ...keys.right].some(({ kind }) => kind === "dictionaryIndex")) return;
         const side = (input: InputInfo, of: readonly KeySpec[]): WantedStatistics => ({
             id: statisticsId(inputs, input, of),
             input,
