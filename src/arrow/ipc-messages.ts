@@ -109,7 +109,6 @@ export async function readEnds(reader: FileReader, path: string): Promise<FileEn
 export async function readSchema(reader: FileReader, path: string): Promise<FileSchema> {
     const ends = await readEnds(reader, path);
     const { fileBytes, head } = ends;
-    if (fileBytes === 0) throw truncatedFile(path, "it is empty");
     const start = text(head);
     if (start.startsWith(magic)) return await readFileFormat(reader, path, ends);
     if (magic.startsWith(start)) throw truncatedFile(path, `it has ${fileBytes} bytes`);
