@@ -122,12 +122,11 @@ export function requireUniqueColumns(schema: Schema, where: string): void {
 /** First schema, with each column nullable if any file says so. */
 function mergeSchemas(schemas: readonly Schema[]): Schema {
     const [first] = schemas as [Schema];
-    if (schemas.length === 1) return first;
     const fields = first.fields.map((field: Field<DataType>, i) => {
         const nullable = schemas.some((schema) => schema.fields[i]?.nullable);
         return field.clone({ nullable });
     });
-    return new Schema(fields, first.metadata, first.dictionaries);
+    return new Schema(fields, first.metadata, first.dictionaries, first.metadataVersion);
 }
 
 /** Opens one or several Arrow IPC files as one relation: footers and message headers are read, rows are not. */
@@ -149,7 +148,7 @@ export async function openArrowFiles(path: unknown, reader: FileReader): Promise
     }
     const schema = mergeSchemas(files.map((file) => file.schema));
     requireUniqueColumns(schema, `'${paths[0]}'`);
-    const columns = files[0]?.columns ?? [];
+    const [{ columns }] = files as [OpenedSchema];
     const opened = await reader.batches({ columns, files: files.map(({ file }) => file) });
     const layout: SourceLayout = {
         columns: withNullability(columns, opened.nodeHasNulls),
