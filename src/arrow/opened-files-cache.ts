@@ -33,8 +33,9 @@ function withOwnSchema(opened: OpenedFiles): OpenedFiles {
     return { ...opened, schema: new Schema(own, new Map(metadata), dictionaries) };
 }
 
-function isUnchanged(before: FileEnds | undefined, now: FileEnds): boolean {
-    if (before === undefined || now.identity === null || before.identity !== now.identity) return false;
+/** `before`: of a file that is kept, so that it has an identity. */
+function isUnchanged(before: FileEnds, now: FileEnds): boolean {
+    if (before.identity !== now.identity) return false;
     return Buffer.compare(before.head, now.head) === 0 && Buffer.compare(before.tail, now.tail) === 0;
 }
 

@@ -6,6 +6,7 @@ import { openRuntime } from "spillway";
 import { afterAll, describe, expect, test } from "vitest";
 import type { FileReader } from "../../../src/arrow/ipc-messages.js";
 import { OpenedFilesCache } from "../../../src/arrow/opened-files-cache.js";
+import type { FileEnds } from "../../../src/model/file-ends.js";
 import { fileReader } from "../../support/file-reader.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -14,14 +15,18 @@ afterAll(() => sandbox[Symbol.dispose]());
 
 const numbers = (...values: (number | null)[]) => new Table({ n: vectorFromArray(values, new Int32()) });
 
-/** A cache whose files have the identities given here, and what it did. */
-function cacheOf(identities: Record<string, string | null> = {}, heldBytes: Record<string, number> = {}) {
+/** A cache whose files have these identities, and what it did. `change`: of what is read of a file at first. */
+function cacheOf(
+    identities: Record<string, string | null> = {},
+    heldBytes: Record<string, number> = {},
+    change: (ends: FileEnds, path: string) => FileEnds = (ends) => ends
+) {
     const did = { reads: 0, opened: 0 };
     const reader: FileReader = {
         ...fileReader,
         ends: async (path, ...bytes) => {
             const ends = await fileReader.ends(path, ...bytes);
-            return { ...ends, identity: identities[path] ?? null };
+            return change({ ...ends, identity: identities[path] ?? null }, path);
         },
         ranges: async (...wanted) => {
             did.reads++;
@@ -55,10 +60,12 @@ describe("files that were opened before", () => {
     });
 
     test("are read again while nothing tells whether they changed", async () => {
-        const { cache, did } = cacheOf();
-        const { layout } = await cache.open(first);
-        expect((await cache.open(first)).layout).not.toBe(layout);
-        expect(did.opened).toBe(2);
+        const { cache, did } = cacheOf({ [first]: "a" });
+        for (const path of [second, [first, second]]) {
+            const { layout } = await cache.open(path);
+            expect((await cache.open(path)).layout).not.toBe(layout);
+        }
+        expect(did.opened).toBe(4);
     });
 
     test("are read again when their ends differ, whatever their times say", async () => {
@@ -71,12 +78,28 @@ describe("files that were opened before", () => {
         expect((await cache.open(path)).facts.rows).toBe(4);
     });
 
+    test("are read again when their first bytes alone differ", async () => {
+        let last = 1;
+        const { cache, did } = cacheOf({ [first]: "same" }, {}, (ends) => ({
+            ...ends,
+            head: Buffer.concat([ends.head, Buffer.of(last)])
+        }));
+        await cache.open(first);
+        await cache.open(first);
+        expect(did.opened).toBe(1);
+        last = 2;
+        await cache.open(first);
+        expect(did.opened).toBe(2);
+    });
+
     test("and are gone, or broken, are errors as for the first time", async () => {
         const path = sandbox.write(numbers(7), "gone.arrow");
         const { cache } = cacheOf({ [path]: "same" });
         await cache.open(path);
         writeFileSync(path, tableToIPC(numbers(7), "file").subarray(0, -3));
         await expect(cache.open(path)).rejects.toMatchObject({ code: "FILE_TRUNCATED" });
+        writeFileSync(path, tableToIPC(numbers(7), "file"));
+        await cache.open(path);
         rmSync(path);
         await expect(cache.open(path)).rejects.toThrow(/gone\.arrow/);
         await expect(cache.open([])).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
@@ -101,11 +124,49 @@ describe("files that were opened before", () => {
         for (const path of paths) rmSync(path);
     });
 
+    test("take 16 MiB together: their first and last bytes, their paths, and 8 KiB of each", async () => {
+        const most = 16 * 1024 * 1024;
+        /** As if so many bytes of each were read at first, and so many at its end. */
+        const cacheOfBytes = (bytes: Record<string, number>) => {
+            const { cache, did } = cacheOf({ [first]: "a", [second]: "b" }, {}, (ends, path) => {
+                const head = Buffer.concat([ends.head, Buffer.alloc(1000)]);
+                const padding = bytes[path]! - 8192 - path.length - head.length - ends.tail.length;
+                return { ...ends, head, tail: Buffer.concat([Buffer.alloc(padding), ends.tail]) };
+            });
+            return { cache, did };
+        };
+        for (const [bytes, opened] of [
+            [most, 1],
+            [most + 1, 2]
+        ] as const) {
+            const { cache, did } = cacheOfBytes({ [first]: bytes });
+            for (const path of [first, first]) await cache.open(path);
+            expect(did.opened).toBe(opened);
+        }
+        for (const [bytes, opened] of [
+            [most / 2, 2],
+            [most / 2 + 1, 4]
+        ] as const) {
+            const { cache, did } = cacheOfBytes({ [first]: most / 2, [second]: bytes });
+            for (const path of [first, second, first, second]) await cache.open(path);
+            expect(did.opened).toBe(opened);
+        }
+        const { cache, did } = cacheOfBytes({ [first]: 20_000, [second]: most + 1 });
+        for (const path of [first, second, first]) await cache.open(path);
+        expect(did.opened).toBe(2); // nothing is forgotten for one that is never kept
+    });
+
     test("take no more of the budget together than is granted", async () => {
         const paths = [first, second];
         const { cache, did } = cacheOf({ [first]: "a", [second]: "b" }, { [first]: 600, [second]: 401 });
         for (const path of [...paths, second, first, first]) await cache.open(path);
         expect(did.opened).toBe(3); // the second made the first one forgotten, and the other way round
+        const both = cacheOf({ [first]: "a", [second]: "b" }, { [first]: 600, [second]: 400 });
+        for (const path of [...paths, ...paths]) await both.cache.open(path);
+        expect(both.did.opened).toBe(2);
+        const most = cacheOf({ [first]: "a" }, { [first]: 1000 });
+        for (const path of [first, first]) await most.cache.open(path);
+        expect(most.did.opened).toBe(1);
         const alone = cacheOf({ [first]: "a", [second]: "b" }, { [first]: 1001, [second]: 400 });
         for (const path of [second, first, first, second]) await alone.cache.open(path);
         expect(alone.did.opened).toBe(3); // the first is never kept, and nothing is forgotten for it
