@@ -34,12 +34,12 @@ function bufferTotal(batch: BatchLayout): number {
     return batch.memory.reduce((bytes, buffer) => bytes + (buffer?.byteLength ?? 0), 0);
 }
 
-function dictionaryTotal(dictionary: DictionaryLayout | undefined): number {
-    return dictionary?.batches.reduce((sum, batch) => sum + bufferTotal(batch), 0) ?? 0;
+function dictionaryTotal(dictionary: DictionaryLayout): number {
+    return dictionary.batches.reduce((sum, batch) => sum + bufferTotal(batch), 0);
 }
 
-function dictionaryRows(dictionary: DictionaryLayout | undefined): number {
-    return dictionary?.batches.reduce((sum, batch) => sum + batch.rows, 0) ?? 0;
+function dictionaryRows(dictionary: DictionaryLayout): number {
+    return dictionary.batches.reduce((sum, batch) => sum + batch.rows, 0);
 }
 
 /** Those of batches in memory. A slice of a big table counts what its views cover. */
@@ -65,10 +65,10 @@ export function sourceFacts(layout: SourceLayout): SourceFacts {
                 for (; buffer < end; buffer++)
                     facts.columnBytes[i] = (facts.columnBytes[i] ?? 0) + bufferBytes(batch, buffer);
                 if (type.layout !== "dictionary") return;
-                const index = batch.dictionaries[dictionary++] ?? -1;
+                const index = batch.dictionaries[dictionary++] as number;
                 if (counted.has(index)) return;
                 counted.add(index);
-                const entries = layout.dictionaries[index];
+                const entries = layout.dictionaries[index] as DictionaryLayout;
                 facts.dictionaryBytes[i] = (facts.dictionaryBytes[i] ?? 0) + dictionaryTotal(entries);
                 facts.dictionaryRows[i] = (facts.dictionaryRows[i] ?? 0) + dictionaryRows(entries);
             });
@@ -77,8 +77,8 @@ export function sourceFacts(layout: SourceLayout): SourceFacts {
     return facts;
 }
 
-function dictionaryHasNulls(dictionary: DictionaryLayout | undefined): boolean {
-    return dictionary?.batches.some((batch) => (batch.nodes[1] ?? 0) !== 0) ?? false;
+function dictionaryHasNulls(dictionary: DictionaryLayout): boolean {
+    return dictionary.batches.some((batch) => batch.nodes[1] !== 0);
 }
 
 /** The columns with `nullable` true only for nodes (in pre-order) that have NULLs. */
@@ -97,17 +97,16 @@ export function withNullability(columns: readonly ColumnType[], hasNulls: ArrayL
  * NULL checks vanish. A NULL inside a dictionary makes rows NULL too.
  */
 export function narrowNullability(layout: SourceLayout): ColumnType[] {
-    let nodeCount = 0;
-    visitNodes(layout.columns, () => nodeCount++);
-    const hasNulls = new Array<boolean>(nodeCount).fill(false);
+    const hasNulls: boolean[] = [];
     for (const batch of layout.batches) {
         let node = 0;
         let dictionary = 0;
         visitNodes(layout.columns, (type) => {
-            const isDictionary = type.layout === "dictionary";
-            const values = isDictionary ? layout.dictionaries[batch.dictionaries[dictionary++] ?? -1] : undefined;
-            const nulls =
-                type.layout === "null" || (batch.nodes[node * 3 + 1] ?? 0) !== 0 || dictionaryHasNulls(values);
+            let nulls = type.layout === "null" || batch.nodes[node * 3 + 1] !== 0;
+            if (type.layout === "dictionary") {
+                const index = batch.dictionaries[dictionary++] as number;
+                nulls ||= dictionaryHasNulls(layout.dictionaries[index] as DictionaryLayout);
+            }
             if (nulls) hasNulls[node] = true;
             node++;
         });
