@@ -12,7 +12,7 @@ import {
     RecordBatch,
     vectorFromArray
 } from "apache-arrow";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { columnTypeOf } from "../../../src/arrow/column-type-of.js";
 import { memoryLayout } from "../../../src/arrow/memory-layout.js";
 import { SteadyBytes } from "../../../src/arrow/steady-bytes.js";
@@ -112,36 +112,27 @@ test("slices of one column share a copy of what they share", () => {
     expect(new Set(texts.map(({ buffer }) => buffer)).size).toBe(1);
 });
 
-// What V8 of Node 22 does is undone by a `transfer` of the buffer's own, which any version can run.
-describe.skipIf(!("transfer" in ArrayBuffer.prototype))("transfers of memory that V8 would move", () => {
-    type Moving = ArrayBuffer & Record<"transfer" | "transferToFixedLength", (bytes?: unknown) => ArrayBuffer>;
-    const guarded = (bytes: number): Moving => {
-        const buffer = new ArrayBuffer(bytes) as Moving;
-        new SteadyBytes("unlessResized").values(new Uint8Array(buffer).fill(7));
-        return buffer;
-    };
+test("what is not there has no bytes", () => {
+    const bytes = new SteadyBytes("never");
+    for (const absent of [undefined, null]) {
+        expect(bytes.values(absent)).toEqual(new Uint8Array(0));
+        expect(bytes.structure(absent)).toEqual(new Uint8Array(0));
+    }
+});
 
-    test.each(["transfer", "transferToFixedLength"] as const)("%s does what it does", (name) => {
-        for (const bytes of [undefined, 8, 16, 4, 0, "4"]) {
-            const [buffer, other] = [guarded(8), new ArrayBuffer(8) as Moving];
-            new Uint8Array(other).fill(7);
-            const [moved, expected] = [buffer[name](bytes), other[name](bytes)];
-            expect(new Uint8Array(moved)).toEqual(new Uint8Array(expected));
-            expect(buffer.byteLength).toBe(0);
-        }
-        expect(() => guarded(8)[name](-1)).toThrow(RangeError);
-        const twice = guarded(8);
-        twice[name](4);
-        expect(() => twice[name](4)).toThrow(TypeError);
-    });
-
-    test("it is not to be seen", () => {
-        expect(Object.keys(guarded(8))).toEqual([]);
-    });
-
-    test("a frozen buffer is copied", () => {
-        const frozen = Object.freeze(new ArrayBuffer(8));
-        const bytes = new SteadyBytes("unlessResized").values(new Uint8Array(frozen));
-        expect(bytes.buffer).not.toBe(frozen);
-    });
+test("memory that is too short is filled up with zeros, 64 MiB of it in all", () => {
+    const bytes = new SteadyBytes("always");
+    const short = Uint8Array.of(1, 2);
+    expect(bytes.padded(short, 2)).toBe(short);
+    expect(bytes.padded(short, 1)).toBe(short);
+    expect(bytes.padded(short, 4)).toEqual(Uint8Array.of(1, 2, 0, 0));
+    expect(bytes.padded(short, 64 * 2 ** 20 - 4)).toHaveLength(64 * 2 ** 20 - 4);
+    expect(bytes.padded(short, 2)).toBe(short);
+    expect(() => bytes.padded(short, 3)).toThrow(
+        expect.objectContaining({
+            code: "INVALID_ARGUMENT",
+            details: { option: "table" },
+            message: expect.stringContaining("64 MiB") as string
+        })
+    );
 });
