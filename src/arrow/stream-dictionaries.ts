@@ -40,7 +40,8 @@ export function emptyVector(type: DataType): Vector {
  */
 class GrowingDictionary {
     readonly #chunks: Data[] = [];
-    readonly #codes = new Map<string, number>();
+    /** By the key of a value; values without one are not in here. */
+    readonly #codes = new Map<string | undefined, number>();
     /** Dictionaries seen so far, by their chunks, and the code of each of their values; null = unchanged codes. */
     readonly #seen: { chunks: readonly Data[]; map: Int32Array | null }[] = [];
     readonly #valueType: ColumnType;
@@ -76,7 +77,7 @@ class GrowingDictionary {
         for (const chunk of chunks) {
             for (let i = 0; i < chunk.length; i++, row++) {
                 const key = valueKey(chunk, i, this.#valueType);
-                const code = key === undefined ? undefined : this.#codes.get(key);
+                const code = this.#codes.get(key);
                 if (code === undefined) {
                     grows = true;
                     if (key !== undefined) this.#codes.set(key, base + row);
