@@ -38,11 +38,8 @@ class LinkedLayout {
     /** The dictionaries of a column, in the order in which its batches use them first. */
     #part({ layout, column }: LinkedColumn): DictionaryLinkPart {
         const node = dictionaryPosition(layout.columns, column);
-        const used = new Set(layout.batches.map((batch) => batch.dictionaries[node] ?? -1));
-        const dictionaries = [...used].flatMap((index) => {
-            const dictionary = layout.dictionaries[index];
-            return dictionary === undefined ? [] : [this.#import(dictionary)];
-        });
+        const used = new Set(layout.batches.map((batch) => batch.dictionaries[node] as number));
+        const dictionaries = Array.from(used, (index) => this.#import(layout.dictionaries[index] as DictionaryLayout));
         return { files: layout.files, node: layout.files === null ? 0 : node, dictionaries };
     }
 
