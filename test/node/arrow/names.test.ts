@@ -18,7 +18,7 @@ import {
 } from "apache-arrow";
 import { openRuntime, type Relation, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { withNames } from "../../../src/arrow/with-names.js";
+import { checkFieldNames, withNames } from "../../../src/arrow/with-names.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 let sandbox: Sandbox;
@@ -97,4 +97,26 @@ describe("columns without a name", () => {
         const inner = withNames(new Schema([new Field("d", dictionary)])).fields[0]?.type as Dictionary;
         expect([inner.id, inner.isOrdered, inner.children[0]?.name]).toEqual([7, true, ""]);
     });
+
+    test("leave all else as it is, the very same objects", () => {
+        const [numbers, named] = [new Int32(), new Field("named", unnamed.children[1]!.type)];
+        const { fields } = withNames(new Schema([new Field(null as never, numbers), named]));
+        expect(fields.map(({ name }) => name)).toEqual(["", "named"]);
+        expect(fields[0]!.type).toBe(numbers);
+        expect(fields[1]).toBe(named);
+    });
+});
+
+test("names on every level are text that UTF-8 can hold", () => {
+    const half = "\ud83d";
+    const [good, bad] = ["a \u{1f600}", half].map((name) => new Field(name, new Int32()));
+    const within = (field: Field): Field => new Field("of", new List(new Field("item", new Struct([good!, field]))));
+    const coded = (field: Field): Field => new Field("d", new Dictionary(new Struct([field]), new Int32()));
+    for (const fields of [[], [good!], [good!, within(good!), coded(good!)]]) {
+        expect(() => checkFieldNames(fields, "schema")).not.toThrow();
+    }
+    for (const fields of [[bad!], [good!, bad!], [within(bad!)], [good!, coded(bad!)]]) {
+        const refused = expect.objectContaining({ code: "INVALID_ARGUMENT", details: { option: "schema" } });
+        expect(() => checkFieldNames(fields, "schema")).toThrow(refused);
+    }
 });
