@@ -114,13 +114,13 @@ describe("the sizes of a relation in memory", () => {
         const grown = wordsOf(texts(10), texts(2));
         const layout = layoutOf([
             [coded(4, shared), numbers(4), coded(4, wordsOf(texts(3))), coded(4, shared)],
-            [coded(6, shared), numbers(6), coded(6, shared), coded(6, grown)]
+            [coded(6, shared), numbers(6), coded(6, wordsOf(texts(5))), coded(6, grown)]
         ]);
         expect(sourceFacts(layout)).toEqual({
             ...{ rows: 10, largestBatchRows: 6 },
             columnBytes: [10, 40, 10, 10],
-            dictionaryBytes: [54, 0, 19, 54 + 14],
-            dictionaryRows: [10, 0, 3, 12]
+            dictionaryBytes: [54, 0, 19 + 29, 54 + 14],
+            dictionaryRows: [10, 0, 3 + 5, 12]
         });
     });
 
@@ -139,6 +139,7 @@ describe("a column in memory may be NULL", () => {
 
     test("where some batch has a NULL in it, or it is of nothing else", () => {
         expect(nullable([numbers(3), numbers(3), nothing(3), texts(3)])).toEqual([false, false, true, false]);
+        expect(nullable([numbers(0), nothing(0)])).toEqual([false, true]);
         expect(nullable([numbers(3), numbers(3, 2)], [numbers(2), numbers(2)])).toEqual([false, true]);
         expect(nullable([texts(3), numbers(3)], [texts(2, 1), numbers(2)])).toEqual([true, false]);
     });
