@@ -25,9 +25,9 @@ function valueBytes(length: number, width: number): number {
     return checkedProduct(length, width, "bytes of values");
 }
 
-/** Arrow JS leaves `children` undefined, or puts vectors there, in the empty batches that it makes up. */
+/** Arrow JS has undefined for children of columns that it makes up, and vectors in batches of an object of vectors. */
 function childrenOf(data: Data): readonly (Data | undefined)[] {
-    const children = (data.children as readonly (Data | Vector | undefined)[] | undefined) ?? [];
+    const children: readonly (Data | Vector | undefined)[] = data.children;
     return children.map((child) =>
         child !== undefined && "data" in child ? (child.data[0] as Data | undefined) : child
     );
@@ -58,7 +58,6 @@ class MemoryBatch {
     /** Offsets of `length` values; missing ones repeat the last, so that the values are empty. */
     #paddedOffsets(bytes: Uint8Array, length: number, width: number): Uint8Array {
         const needed = checkedProduct(length + 1, width, "bytes of offsets");
-        if (bytes.byteLength >= needed) return bytes;
         const longer = this.bytes.padded(bytes, needed);
         for (let at = Math.max(bytes.byteLength, width); at < needed; at += width) {
             longer.copyWithin(at, at - width, at);
@@ -87,14 +86,14 @@ class MemoryBatch {
     #typeIds(data: Data, type: ColumnType): void {
         const given = this.bytes.structure(data.typeIds);
         const typeIds = this.bytes.padded(given, data.length);
-        if (typeIds !== given) typeIds.fill(type.typeIds[0] ?? 0, given.byteLength);
+        typeIds.fill(type.typeIds[0] ?? 0, given.byteLength);
         this.#buffers.push(typeIds);
     }
 
-    #children(data: Data, type: ColumnType, length: number): void {
+    #children(data: Data, type: ColumnType, length: number, given = childrenOf(data)): void {
         type.children.forEach((child, i) => {
             const field = data.type.children[i] as Field;
-            this.add(childrenOf(data)[i] ?? this.nullData(field.type as DataType, length), child);
+            this.add(given[i] ?? this.nullData(field.type as DataType, length), child);
         });
     }
 
@@ -138,9 +137,14 @@ class MemoryBatch {
                 this.#offsets(data, type);
                 this.#children(data, type, 0);
                 return;
-            case "fixedList":
-                this.#children(data, type, checkedProduct(length, type.listSize, "items of lists"));
+            case "fixedList": {
+                const items = checkedProduct(length, type.listSize, "items of lists");
+                const [given] = childrenOf(data);
+                // Arrow JS makes up an empty child for the NULLs with which it pads a column.
+                const isPadding = items > 0 && nulls === length && given?.length === 0;
+                this.#children(data, type, items, isPadding ? [] : [given]);
                 return;
+            }
             case "struct":
                 this.#children(data, type, length);
                 return;
