@@ -32,7 +32,7 @@ export class FlatbufferChecker {
     }
 
     #require(position: number, bytes: number): void {
-        if (!(position >= 0 && bytes >= 0 && position + bytes <= this.#length)) {
+        if (position < 0 || position + bytes > this.#length) {
             throw new DamagedMetadata("an offset points outside of the metadata");
         }
     }
@@ -55,11 +55,6 @@ export class FlatbufferChecker {
     public int32(position: number): number {
         this.#require(position, 4);
         return this.#view.getInt32(position, true);
-    }
-
-    public int64(position: number): bigint {
-        this.#require(position, 8);
-        return this.#view.getBigInt64(position, true);
     }
 
     #target(position: number): number {
