@@ -48,8 +48,7 @@ class BatchReader {
     }
 
     #bytes(): Uint8Array {
-        const buffer = this.#next();
-        return buffer === null ? new Uint8Array(0) : new Uint8Array(buffer);
+        return new Uint8Array(this.#next() ?? []);
     }
 
     #children(type: DataType, column: ColumnType): Data[] {

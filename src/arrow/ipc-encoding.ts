@@ -21,9 +21,8 @@ export function encodeSchemaMessage(schema: Schema): Uint8Array {
     const flatbuffer = Message.encode(Message.from(schema));
     const metadataBytes = Math.ceil(flatbuffer.byteLength / 8) * 8;
     const message = new Uint8Array(prefixBytes + metadataBytes);
-    const prefix = new DataView(message.buffer);
-    prefix.setUint32(0, 0xffffffff, true);
-    prefix.setInt32(4, metadataBytes, true);
+    message.fill(0xff, 0, 4);
+    new DataView(message.buffer).setInt32(4, metadataBytes, true);
     message.set(flatbuffer, prefixBytes);
     return message;
 }

@@ -1,8 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches as the engine hands them over (buffers in IPC pre-order) around Arrow JS columns, for every type.
 import type { Vector } from "apache-arrow";
-import { DataType, Field, makeData, RecordBatch, Schema, Struct, Table, type Data } from "apache-arrow";
-import { expect, test } from "vitest";
+import {
+    DataType,
+    Dictionary,
+    Field,
+    Int32,
+    List,
+    makeData,
+    Null,
+    RecordBatch,
+    Schema,
+    SparseUnion,
+    Struct,
+    Table,
+    Utf8,
+    vectorFromArray,
+    type Data
+} from "apache-arrow";
+import { describe, expect, test } from "vitest";
 import { batchBytes, recordBatchOf, resultColumns, type EngineBatch } from "../../../src/arrow/batch-from-native.js";
 import { columnTypeOf } from "../../../src/arrow/column-type-of.js";
 import { memoryLayout } from "../../../src/arrow/memory-layout.js";
@@ -58,5 +74,80 @@ test("every type comes through unchanged", async () => {
         expect(back.numRows).toBe(rows);
         expect(cellTable(new Table(schema, [back])).cells).toEqual(cellTable(new Table(schema, [batch])).cells);
         expect(batchBytes(handed)).toBe(handed.buffers.reduce((sum, buffer) => sum + (buffer?.byteLength ?? 0), 0));
+    });
+});
+
+describe("buffers that the engine hands over", () => {
+    const buffer = (...bytes: number[]): ArrayBuffer => Uint8Array.from(bytes).buffer;
+    const ints = (...values: number[]): ArrayBuffer => Int32Array.from(values).buffer;
+    const field = (name: string, type: DataType): Field => new Field(name, type, true);
+    const read = (fields: Field[], batch: EngineBatch, dictionaries: Vector[] = []): RecordBatch => {
+        const schema = new Schema(fields);
+        return recordBatchOf(schema, resultColumns(schema), batch, dictionaries);
+    };
+    const rowsOf = (batch: RecordBatch): readonly unknown[] => cellTable(new Table(batch.schema, [batch])).cells;
+
+    test("are none for a column of nothing, and no bitmap for unions", () => {
+        const members = [field("x", new Int32()), field("y", new Utf8())];
+        const fields = [
+            field("nothing", new Null()),
+            field("sparse", new SparseUnion([3, 8], members)),
+            field("number", new Int32())
+        ];
+        const batch = read(fields, {
+            rows: 2,
+            nodes: Float64Array.of(2, 2, 2, 0, 2, 0, 2, 1, 2, 1),
+            buffers: [
+                ...[buffer(8, 3), null, ints(10, 11), buffer(1), ints(0, 1, 1), buffer(97)],
+                ...[buffer(2), ints(0, 7)]
+            ]
+        });
+        expect(rowsOf(batch)).toEqual([
+            ["NULL", "NULL"],
+            ['<8:"a">', "<3:11>"],
+            ["NULL", "7"]
+        ]);
+    });
+
+    test("of no rows may be absent, and offsets begin with 0 all the same", () => {
+        const batch = read([field("text", new Utf8()), field("number", new Int32())], {
+            rows: 0,
+            nodes: Float64Array.of(0, 0, 0, 0),
+            buffers: [null, null, null, null, null]
+        });
+        const [text, number] = batch.data.children;
+        expect(text!.valueOffsets).toEqual(Int32Array.of(0));
+        expect(text!.values).toEqual(new Uint8Array(0));
+        expect(number!.values).toEqual(new Int32Array(0));
+    });
+
+    test("without a bitmap have no NULLs", () => {
+        const fields = [field("number", new Int32()), field("list", new List(field("item", new Int32())))];
+        const batch = read(fields, {
+            rows: 2,
+            nodes: Float64Array.of(2, 1, 2, 1, 2, 2),
+            buffers: [null, ints(5, 6), null, ints(0, 1, 2), null, ints(7, 8)]
+        });
+        expect(batch.data.children.map(({ nullCount }) => nullCount)).toEqual([0, 0]);
+        expect(rowsOf(batch)).toEqual([
+            ["5", "6"],
+            ["[7]", "[8]"]
+        ]);
+    });
+
+    test("of several dictionaries take theirs in order", () => {
+        const type = (id: number): Dictionary => new Dictionary(new Utf8(), new Int32(), id);
+        const words = [["a", "b"], ["p"], ["x", "y"]].map((values) => vectorFromArray(values, new Utf8()));
+        const pair = new Struct([field("left", type(0)), field("right", type(1))]);
+        const batch = read(
+            [field("pair", pair), field("last", type(2))],
+            {
+                rows: 1,
+                nodes: Float64Array.of(1, 0, 1, 0, 1, 0, 1, 0),
+                buffers: [null, null, ints(1), null, ints(0), null, ints(1)]
+            },
+            words
+        );
+        expect(rowsOf(batch)).toEqual([['{"b","p"}'], ['"y"']]);
     });
 });
