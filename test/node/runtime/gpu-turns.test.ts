@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a runtime keeps of its GPU: memory that is asked for when it is opened, and turns, of which one query has one.
+import { Int32 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import { besideBytes } from "../../../src/planner/out-of-core/host-memory.js";
+import { outOfCoreHostBytes } from "../../../src/planner/out-of-core/plan.js";
+import { planQuery, QueryPlanner, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { isCoherent, usableGpu } from "../../../src/runtime/opened-gpu.js";
+import { deviceWith, failureOf, nativeDevice } from "../../support/made-up-gpu.js";
+import { inputNode, join, planQueryOf } from "../../support/planning.js";
+
+const million = 1_000_000;
+const mebibyte = 2 ** 20;
+const gibibyte = 2 ** 30;
+const joinOf = (rows: number) =>
+    join(inputNode({ k: new Int32() }, { rows, name: "l" }), inputNode({ k: new Int32() }, { rows, name: "r" }), {
+        on: "k"
+    });
+const queryOf = (rows: number, more: Partial<PlanQuery> = {}): PlanQuery => {
+    return planQueryOf(joinOf(rows), { budgetBytes: 64 * gibibyte, ...more });
+};
+
+/** Opens its GPU. */
+async function open({ device }: ReturnType<typeof deviceWith>): Promise<void> {
+    const query = queryOf(1000, { debug: { gpu: true } });
+    expect((await device.choose(query, planQuery(query))).device).toBe("gpu");
+}
+
+describe("a GPU", () => {
+    test("that queries use is the first one that the plugin has code for", () => {
+        const [old, first, second] = [nativeDevice({ reason: "too old" }), nativeDevice(), nativeDevice()];
+        expect(usableGpu([old, first, second])).toBe(first);
+        expect([usableGpu([old]), usableGpu([])]).toEqual([undefined, undefined]);
+    });
+
+    test("is coherent if its kernels read pageable memory through the page tables of the host", () => {
+        const of = (pageableAccess: boolean, hostPageTables: boolean): boolean =>
+            isCoherent(nativeDevice({ pageableAccess, hostPageTables }));
+        expect([of(true, true), of(true, false), of(false, true), of(false, false)]).toEqual([
+            ...[true, false, false, false]
+        ]);
+        expect(isCoherent(undefined)).toBe(false);
+    });
+
+    test.each([
+        ["64 MiB", 64 * mebibyte, 48 * mebibyte],
+        ["1 GiB", gibibyte, 128 * mebibyte],
+        ["32 GiB", 32 * gibibyte, gibibyte]
+    ])("keeps an eighth of a host budget of %s pinned, within bounds", async (_, hostBytes, keptPinnedBytes) => {
+        const specs: unknown[] = [];
+        const openDevice = async (engine: unknown, spec: unknown) => {
+            specs.push([engine, spec]);
+            return { limitBytes: 3 * gibibyte };
+        };
+        const gpus = [nativeDevice({ reason: "too old" }), nativeDevice({ ordinal: 5 })];
+        const pinnedBytes = hostBytes + keptPinnedBytes;
+        for (const [option, memoryBytes] of [
+            [undefined, 0],
+            [7 * mebibyte, 7 * mebibyte]
+        ] as const) {
+            const made = deviceWith({ gpus, overrides: { openDevice } }, { memoryBytes: option }, hostBytes);
+            await open(made);
+            expect(specs.at(-1)).toEqual(["engine", { ordinal: 5, memoryBytes, pinnedBytes, keptPinnedBytes }]);
+        }
+    });
+
+    test("tells of the most memory in use, once it is open", async () => {
+        const made = deviceWith({});
+        expect(made.device.peakBytes()).toBe(0);
+        expect(made.fake.calls).toEqual([]);
+        await open(made);
+        expect(made.device.peakBytes()).toBe(77);
+    });
+
+    test("is likely to run the next query if it was asked for, is open or was wanted for that query", async () => {
+        const likely = (device: "auto" | "cpu" | "gpu", debug = {}): boolean =>
+            deviceWith({}, { device }).device.isLikely(debug);
+        expect([likely("gpu"), likely("auto"), likely("cpu")]).toEqual([true, false, false]);
+        const wanted = [{ gpu: true }, { outOfCore: true }];
+        expect(wanted.map((debug) => likely("auto", debug))).toEqual([true, true]);
+        expect(wanted.map((debug) => likely("cpu", debug))).toEqual([false, false]);
+        expect(likely("auto", { gpu: false, outOfCore: false })).toBe(false);
+        const made = deviceWith({});
+        await open(made);
+        expect(made.device.isLikely({})).toBe(true);
+        expect([made.device.isAutomatic, deviceWith({}, { device: "gpu" }).device.isAutomatic]).toEqual([true, false]);
+    });
+});
+
+describe("host memory that a query could use out of core", () => {
+    const onGpu = { device: "gpu" } as const;
+    const query = queryOf(200 * million, { budgetBytes: 4 * gibibyte });
+    /** Rows on their way to the GPU, and what the plan has beside them. */
+    const expected = (
+        limitBytes: number | undefined,
+        coherentDevice = false,
+        more: Partial<PlanQuery> = {}
+    ): number => {
+        const asked = { ...query, ...more };
+        return outOfCoreHostBytes({ ...asked, coherentDevice }, limitBytes) + besideBytes(planQuery(asked));
+    };
+    const coherent = nativeDevice({ pageableAccess: true, hostPageTables: true });
+    const planner = new QueryPlanner(query);
+
+    test("is what its rows take there beside what any plan has", () => {
+        expect(besideBytes(planQuery(query))).toBeGreaterThan(mebibyte);
+        expect(deviceWith({}, onGpu).device.wantedBytes(planner)).toBe(expected(undefined));
+        const counted = new QueryPlanner({ ...query, sink: "count" });
+        expect(deviceWith({}, onGpu).device.wantedBytes(counted)).toBe(expected(undefined, false, { sink: "count" }));
+    });
+
+    test("is none where the GPU is not likely, or its memory holds the tables", () => {
+        const { device, fake } = deviceWith({});
+        expect(device.wantedBytes(planner)).toBe(0);
+        expect(fake.calls).toEqual([]);
+        expect(deviceWith({}, onGpu).device.wantedBytes(new QueryPlanner(queryOf(1000)))).toBe(0);
+        expect(deviceWith({}, { ...onGpu, memoryBytes: 2 ** 40 }).device.wantedBytes(planner)).toBe(0);
+    });
+
+    test("goes by the memory that the user allows, and then by what the GPU was opened with", async () => {
+        const made = deviceWith({ limitBytes: gibibyte }, { ...onGpu, memoryBytes: 2 ** 40 });
+        expect(made.device.wantedBytes(planner)).toBe(0);
+        await open(made);
+        expect(made.device.wantedBytes(planner)).toBe(expected(gibibyte));
+    });
+
+    test("is that of kernels where the GPU reads host memory through its page tables", async () => {
+        expect(expected(undefined, true)).not.toBe(expected(undefined, false));
+        const made = deviceWith({ gpus: [coherent] }, onGpu);
+        expect(made.device.wantedBytes(planner)).toBe(expected(undefined, true));
+        await open(made);
+        expect(made.device.wantedBytes(planner)).toBe(expected(gibibyte, true));
+        expect(made.countOf("devices")).toBe(2);
+        const unusable = { ...coherent, reason: "too old" };
+        expect(deviceWith({ gpus: [unusable] }, onGpu).device.wantedBytes(planner)).toBe(expected(undefined, false));
+    });
+});
+
+describe("a turn on the GPU", () => {
+    async function settled(turn: Promise<unknown>): Promise<boolean> {
+        let done = false;
+        const note = (): void => void (done = true);
+        turn.then(note, note);
+        await new Promise((resolve) => setImmediate(resolve));
+        return done;
+    }
+
+    test("begins when the one before has ended, with a peak of its own", async () => {
+        const { device, countOf, job } = deviceWith({});
+        const end = await device.takeTurn(job());
+        expect(countOf("resetDevicePeak")).toBe(1);
+        const [second, third] = [device.takeTurn(job()), device.takeTurn(job())];
+        expect([await settled(second), await settled(third)]).toEqual([false, false]);
+        end();
+        end();
+        const endSecond = await second;
+        expect(await settled(third)).toBe(false);
+        expect(countOf("resetDevicePeak")).toBe(2);
+        endSecond();
+        (await third)();
+        expect(countOf("resetDevicePeak")).toBe(3);
+    });
+
+    test("of a query that was cancelled while it waited goes to the next one, when the one before has ended", async () => {
+        const { device, countOf, job } = deviceWith({});
+        const end = await device.takeTurn(job());
+        const cancelled = job();
+        const second = device.takeTurn(cancelled);
+        const third = device.takeTurn(job());
+        cancelled.cancel();
+        await expect(second).rejects.toMatchObject({ code: "ABORTED" });
+        expect(await settled(third)).toBe(false);
+        end();
+        (await third)();
+        expect(countOf("resetDevicePeak")).toBe(2);
+    });
+
+    test("of a GPU that is lost is an error, and those behind it hear of it too", async () => {
+        const resetDevicePeak = (): never => {
+            throw failureOf("NO_DEVICE");
+        };
+        const { device, job } = deviceWith({ overrides: { resetDevicePeak } });
+        for (let i = 0; i < 2; i++) await expect(device.takeTurn(job())).rejects.toMatchObject({ code: "NO_DEVICE" });
+    });
+});

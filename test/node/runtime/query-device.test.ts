@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where queries run: from the user's wish, the predicted times and the memory of the GPU, with a made-up one.
+import { Int32 } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import { loadProfile } from "../../../src/machine/profile.js";
+import type { LogicalNode } from "../../../src/plan/logical.js";
+import type { Plan } from "../../../src/plan/plan.js";
+import { NotOnDevice } from "../../../src/planner/device-support.js";
+import { planOnDevice, type DevicePlan } from "../../../src/planner/plan-device.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { defaultPolicy } from "../../../src/planner/policy.js";
+import type { DeviceOptions } from "../../../src/runtime/query-device.js";
+import { deviceWith, failureOf, nativeDevice, type GpuShape } from "../../support/made-up-gpu.js";
+import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
+
+const million = 1_000_000;
+const gibibyte = 2 ** 30;
+const roomy = 2 ** 37;
+const { deviceOpenMs } = loadProfile();
+const columns = { k: new Int32(), a: new Int32() };
+const relation = (rows: number, name = "t", streamed = false): LogicalNode =>
+    inputNode(columns, { rows, name, streamed });
+const joined = (rows = 100 * million, options = {}): LogicalNode =>
+    join(relation(rows, "l"), relation(rows, "r"), { on: "k", ...options });
+const grouped = (child: LogicalNode): LogicalNode => group(child, { keys: ["k"], aggregates: { a: { max: "a" } } });
+
+/** A query and its plan for the CPU, which is predicted to take so long. */
+function asked(root: LogicalNode, ms: number, more: Partial<PlanQuery> = {}): [PlanQuery, Plan] {
+    const query = planQueryOf(root, { budgetBytes: 64 * gibibyte, ...more });
+    return [query, { ...planQuery(query), predictedMs: ms }];
+}
+
+/** What the planner makes for the GPU; 0: its memory is not known yet. */
+function madeOf([query, host]: [PlanQuery, Plan], limitBytes: number): DevicePlan {
+    const known = { ...query, coherentDevice: false, multiprocessors: 132, measuredDevice: false };
+    const made = planOnDevice(limitBytes === 0 ? query : known, host, limitBytes);
+    if (made instanceof NotOnDevice) throw made;
+    return made;
+}
+
+/** With the GPU open, since an earlier query wanted it. */
+async function opened(shape: GpuShape, options: Partial<DeviceOptions> = {}) {
+    const made = deviceWith(shape, options);
+    await made.device.choose(...asked(joined(million), 1e9, { debug: { gpu: true } }));
+    expect(made.countOf("openDevice")).toBe(1);
+    return made;
+}
+
+describe("with device auto a query runs", () => {
+    test("on the CPU if that takes less time than is worth a look for a GPU", async () => {
+        const { device, fake } = deviceWith({ limitBytes: roomy });
+        const policy = { ...defaultPolicy, deviceWorthMs: 5000 };
+        for (const [ms, more] of [
+            [19.9, {}],
+            [4999, { policy }]
+        ] as const) {
+            const plan = await device.choose(...asked(joined(), ms, more));
+            expect(plan).toMatchObject({ device: "cpu", deviceReason: "the query is a small one", predictedMs: ms });
+        }
+        const { deviceReason } = await device.choose(...asked(joined(), 20));
+        expect(deviceReason).toMatch(/predicted times/);
+        expect((await device.choose(...asked(joined(), 5000, { policy }))).device).toBe("gpu");
+        expect(fake.calls.slice(0, 1)).toEqual(["devices"]);
+    });
+
+    test("on the GPU if that is predicted to be faster, opening it included, else on the CPU", async () => {
+        const fresh = deviceWith({ limitBytes: roomy });
+        const { predictedMs } = madeOf(asked(joined(), 1), 0).plan;
+        const even = await fresh.device.choose(...asked(joined(), predictedMs + deviceOpenMs));
+        expect(even).toMatchObject({ device: "cpu", predictedMs: predictedMs + deviceOpenMs });
+        expect(even.deviceReason).toMatch(/^predicted times are .* on the CPU against .* on a GPU, so none was looked/);
+        expect(fresh.fake.calls).toEqual([]);
+        const slower = await fresh.device.choose(...asked(joined(), predictedMs + deviceOpenMs + 0.01));
+        expect(slower).toMatchObject({ device: "gpu", deviceReason: null });
+        expect(slower.deviceMemory?.limitBytes).toBe(roomy);
+    });
+
+    test("on a GPU that is open by its predicted time alone, be the query ever so small", async () => {
+        const { device, countOf } = await opened({ limitBytes: roomy });
+        const { predictedMs } = madeOf(asked(joined(1000), 1), roomy).plan;
+        expect(predictedMs).toBeLessThan(defaultPolicy.deviceWorthMs);
+        const even = await device.choose(...asked(joined(1000), predictedMs));
+        expect(even.device).toBe("cpu");
+        expect(even.deviceReason).toMatch(/^predicted times .* on a GPU$/);
+        expect((await device.choose(...asked(joined(1000), predictedMs + 0.01))).device).toBe("gpu");
+        expect([countOf("devices"), countOf("openDevice")]).toEqual([1, 1]);
+    });
+
+    test("on the CPU if it is nothing for a GPU, which is not looked for then", async () => {
+        const { device, fake } = deviceWith({ limitBytes: roomy });
+        const streamed = join(relation(million, "l", true), relation(million, "r"), { on: "k" });
+        const plan = await device.choose(...asked(streamed, 1e6));
+        expect(plan).toMatchObject({ device: "cpu", deviceReason: expect.stringMatching(/stream/) as string });
+        const named = join(relation(million, "l", true), relation(million, "r"), { on: "k", algorithm: "smj-ur" });
+        expect((await device.choose(...asked(named, 1e6))).deviceReason).toBe(plan.deviceReason);
+        expect(fake.calls).toEqual([]);
+    });
+
+    test("on the GPU whatever the predicted times if the user named one of its algorithms", async () => {
+        const { device } = deviceWith({ limitBytes: roomy });
+        const named = joined(million, { algorithm: "smj-ur" });
+        expect(await device.choose(...asked(named, 0.001))).toMatchObject({ device: "gpu", deviceReason: null });
+        expect(await device.choose(...asked(grouped(named), 0.001))).toMatchObject({ device: "gpu" });
+    });
+
+    test("out of core if that is predicted to be faster, also once the memory of the GPU is known", async () => {
+        const slow = loadProfile().deviceCopyInBytesPerMs / 10;
+        const slowCopies = { deviceCopyInBytesPerMs: slow, deviceCopyBothBytesPerMs: slow };
+        const profile = { ...loadProfile(), deviceOpenMs: 1, ...slowCopies };
+        for (const root of [joined(), grouped(relation(400 * million))]) {
+            const request = asked(root, 1, { profile });
+            const { plan: outOfCore } = madeOf(request, gibibyte);
+            expect(outOfCore.stages.map(({ kind }) => kind)).toEqual([expect.stringMatching(/^deviceOutOfCore/)]);
+            const ms = outOfCore.predictedMs;
+            expect(ms).toBeGreaterThan(madeOf(request, 0).plan.predictedMs + 1);
+            const chosen = async (host: number, more: Partial<PlanQuery> = {}): Promise<Plan> =>
+                await deviceWith({ limitBytes: gibibyte }).device.choose(...asked(root, host, { profile, ...more }));
+            const even = await chosen(ms);
+            expect([even.device, even.predictedMs]).toEqual(["cpu", ms]);
+            expect(even.deviceReason).toMatch(/^predicted times .* on a GPU$/);
+            expect(await chosen(ms + 0.01)).toMatchObject({ device: "gpu", predictedMs: ms, deviceReason: null });
+            expect((await chosen(ms, { debug: { outOfCore: true } })).device).toBe("gpu");
+            expect((await chosen(1, { debug: { gpu: true } })).device).toBe("gpu");
+        }
+    });
+
+    test("on the CPU if it does not fit the GPU's memory, nor can run there out of core", async () => {
+        const chain = grouped(joined());
+        const request = asked(chain, 1, { debug: { gpu: true } });
+        const { estimatedBytes } = madeOf(request, roomy).plan.deviceMemory!;
+        const fits = await deviceWith({ limitBytes: estimatedBytes }).device.choose(...request);
+        expect(fits).toMatchObject({ device: "gpu", deviceMemory: { limitBytes: estimatedBytes } });
+        const tight = madeOf(request, estimatedBytes - 1);
+        const left = await deviceWith({ limitBytes: estimatedBytes - 1 }).device.choose(...request);
+        expect(left.device).toBe("cpu");
+        expect(left.deviceReason).toMatch(/the query needs .* of GPU memory, .* are allowed, and out of core: /);
+        expect(left.deviceReason).toContain(tight.notOutOfCore);
+    });
+});
+
+describe("with device auto a GPU", () => {
+    const wanted = asked(joined(million), 1, { debug: { gpu: true } });
+
+    test.each([
+        ["that the plugin has no code for", { gpus: [nativeDevice({ reason: "too old" })] }, "too old"],
+        ["that is not there", { gpus: [], unavailable: "no driver" }, "no driver"],
+        ["of which nobody knows why it is missing", { gpus: [] }, "none was found"]
+    ])("%s leaves the query to the CPU, with the reason", async (_, shape, reason) => {
+        const plan = await deviceWith(shape).device.choose(...wanted);
+        expect(plan).toMatchObject({ device: "cpu", deviceReason: reason });
+        const { device } = deviceWith(shape, { device: "gpu" });
+        const details = { option: "device", reason };
+        await expect(device.choose(...wanted)).rejects.toMatchObject({ code: "NO_DEVICE", details });
+    });
+
+    test("whose memory others hold is tried again by the next query, and one that is open is not", async () => {
+        let free = false;
+        const openDevice = async () => {
+            if (!free) throw failureOf("OUT_OF_MEMORY", { tier: "device" });
+            return { limitBytes: roomy };
+        };
+        const { device, countOf } = deviceWith({ overrides: { openDevice } });
+        expect(await device.choose(...wanted)).toMatchObject({ device: "cpu", deviceReason: /made up/ });
+        expect(device.isLikely({})).toBe(false);
+        free = true;
+        expect((await device.choose(...wanted)).device).toBe("gpu");
+        expect((await device.choose(...wanted)).device).toBe("gpu");
+        expect(countOf("openDevice")).toBe(2);
+        expect(device.isLikely({})).toBe(true);
+    });
+
+    test("that fails to open for another reason fails the query", async () => {
+        const openDevice = async () => Promise.reject(failureOf("INTERNAL"));
+        const { device } = deviceWith({ overrides: { openDevice } });
+        await expect(device.choose(...wanted)).rejects.toMatchObject({ code: "INTERNAL" });
+    });
+});
+
+describe("with device gpu", () => {
+    const onGpu = { device: "gpu" } as const;
+
+    test("queries run there, whatever the predicted times", async () => {
+        const { device } = deviceWith({ limitBytes: roomy }, onGpu);
+        expect((await device.choose(...asked(joined(1000), 0.001))).device).toBe("gpu");
+    });
+
+    test("what is nothing for a GPU is refused before one is looked for", async () => {
+        const { device, fake } = deviceWith({}, onGpu);
+        const streamed = join(relation(million, "l", true), relation(million, "r"), { on: "k" });
+        const details = { option: "device", reason: expect.stringMatching(/stream/) as string };
+        await expect(device.choose(...asked(streamed, 1))).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", details });
+        expect(fake.calls).toEqual([]);
+    });
+
+    test("a query whose inputs and least copies just fit runs, and a byte less is refused with a size", async () => {
+        const request = asked(grouped(joined()), 1);
+        const { leastBytes } = madeOf(request, roomy);
+        const { notOutOfCore } = madeOf(request, leastBytes);
+        const chosen = async (limitBytes: number): Promise<Plan> =>
+            await deviceWith({ limitBytes }, onGpu).device.choose(...request);
+        expect(await chosen(leastBytes)).toMatchObject({ device: "gpu", deviceReason: null });
+        const error = (await chosen(leastBytes - 1).catch((thrown: unknown) => thrown)) as Error;
+        const limits = { freeBytes: leastBytes - 1, limitBytes: leastBytes - 1 };
+        const details = { tier: "device", option: "memory.device", ...limits };
+        expect(error).toMatchObject({ code: "BUDGET_TOO_SMALL", details });
+        expect(error.message).toContain(`(out of core: ${notOutOfCore})`);
+    });
+
+    test("what was to run out of core is refused with the size that would do, or the reason", async () => {
+        const debug = { outOfCore: true };
+        const tiny = deviceWith({ limitBytes: 2 ** 20 }, onGpu).device;
+        const error = (await tiny.choose(...asked(joined(), 1, { debug })).catch((thrown: unknown) => thrown)) as Error;
+        const details = { tier: "device", limitBytes: 2 ** 20, wantedBytes: expect.any(Number) as number };
+        expect(error).toMatchObject({ code: "BUDGET_TOO_SMALL", details });
+        expect(error.message).not.toContain("out of core");
+        const chain = deviceWith({ limitBytes: roomy }, onGpu).device.choose(...asked(grouped(joined()), 1, { debug }));
+        await expect(chain).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", details: { option: "device" } });
+    });
+
+    test("plans are made with the speeds of its name, or with those that were measured here", async () => {
+        const profile = { ...loadProfile(), deviceCopyBytesPerMs: loadProfile().deviceCopyBytesPerMs / 100 };
+        const gpus = [nativeDevice({ name: "NVIDIA H200" })];
+        const msWith = async (options: Partial<DeviceOptions>, shape: GpuShape = { gpus }): Promise<number> => {
+            const { device } = deviceWith({ ...shape, limitBytes: roomy }, { ...onGpu, ...options });
+            return (await device.choose(...asked(joined(), 1, { profile }))).predictedMs;
+        };
+        const [own, measured] = [await msWith({}), await msWith({ isMeasured: true })];
+        expect(measured).toBeGreaterThan(10 * own);
+        expect(await msWith({ isMeasured: false })).toBe(own);
+        expect(await msWith({}, {})).toBe(measured);
+    });
+});
+
+test("with device cpu nothing is asked of a GPU", async () => {
+    const { device, fake } = deviceWith({ limitBytes: roomy }, { device: "cpu" });
+    const [query, host] = asked(joined(), 1e9, { debug: { gpu: true } });
+    expect(await device.choose(query, host)).toBe(host);
+    expect(fake.calls).toEqual([]);
+});
