@@ -37,6 +37,12 @@ function isMemoryPressure(error: unknown): boolean {
     return code === "BUDGET_TOO_SMALL" || code === "OUT_OF_MEMORY";
 }
 
+/** The planner wants no samples of streams, which can be read once. */
+function sampledLayout({ source }: InputInfo): SourceLayout {
+    if (source.kind === "layout") return source.layout;
+    throw new SpillwayError("INTERNAL", "A stream cannot be sampled");
+}
+
 /** Samples of key columns, taken once per relation; files that did not change are the same relation. */
 export class StatisticsCache {
     readonly #known = new WeakMap<SourceLayout, Map<string, KeyStatistics>>();
@@ -54,7 +60,7 @@ export class StatisticsCache {
             statistics.set(wanted.id, sample);
         }
         for (const wanted of wantedPairs(root, policy)) {
-            const pairs = this.#pairsOf(wanted)?.get(pairsKey(wanted));
+            const pairs = this.#pairsOf(wanted).get(pairsKey(wanted));
             if (pairs === undefined) return undefined;
             addPairs(statistics, wanted, pairs);
         }
@@ -62,13 +68,12 @@ export class StatisticsCache {
     }
 
     /** Where the pairs of both relations are kept. */
-    #pairsOf({ left, right }: WantedPairs): Map<string, number> | undefined {
-        const [own, other] = [left.input.source, right.input.source];
-        if (own.kind !== "layout" || other.kind !== "layout") return undefined;
-        const perLeft = this.#pairs.get(own.layout) ?? new WeakMap<SourceLayout, Map<string, number>>();
-        this.#pairs.set(own.layout, perLeft);
-        const perRight = perLeft.get(other.layout) ?? new Map<string, number>();
-        perLeft.set(other.layout, perRight);
+    #pairsOf({ left, right }: WantedPairs): Map<string, number> {
+        const [own, other] = [sampledLayout(left.input), sampledLayout(right.input)];
+        const perLeft = this.#pairs.get(own) ?? new WeakMap<SourceLayout, Map<string, number>>();
+        this.#pairs.set(own, perLeft);
+        const perRight = perLeft.get(other) ?? new Map<string, number>();
+        perLeft.set(other, perRight);
         return perRight;
     }
 
@@ -86,10 +91,9 @@ export class StatisticsCache {
     }
 
     #find(wanted: WantedStatistics): KeyStatistics | undefined {
-        const { source } = wanted.input;
-        if (source.kind !== "layout") return undefined;
-        const sample = this.#known.get(source.layout)?.get(keyOf(wanted));
-        return sample && this.#withFindings(source.layout, wanted, sample);
+        const layout = sampledLayout(wanted.input);
+        const sample = this.#known.get(layout)?.get(keyOf(wanted));
+        return sample && this.#withFindings(layout, wanted, sample);
     }
 
     /** Statistics for a query, of all its relations side by side. `open`: sources that are open already. */
@@ -120,23 +124,23 @@ export class StatisticsCache {
         open: ReadonlyMap<InputInfo, SourceHandle>
     ): Promise<number | undefined> {
         const kept = this.#pairsOf(wanted);
-        const known = kept?.get(pairsKey(wanted));
+        const known = kept.get(pairsKey(wanted));
         if (known !== undefined) return known;
         const opened: SourceHandle[] = [];
-        const handleOf = async ({ source }: InputInfo, already: SourceHandle | undefined): Promise<SourceHandle> => {
+        const handleOf = async (input: InputInfo): Promise<SourceHandle> => {
+            const already = open.get(input);
             if (already !== undefined) return already;
-            if (source.kind !== "layout") throw new SpillwayError("INTERNAL", "A stream cannot be sampled");
-            const handle = await job.binding.openSource(job.engine, source.layout);
+            const handle = await job.binding.openSource(job.engine, sampledLayout(input));
             opened.push(handle);
             return handle;
         };
         const { left, right, sampleRows } = wanted;
         try {
-            const own = await handleOf(left.input, open.get(left.input));
-            const other = await handleOf(right.input, open.get(right.input));
+            const own = await handleOf(left.input);
+            const other = await handleOf(right.input);
             const keys = (of: WantedStatistics): KeySpec[] => of.keys.map((spec) => ({ ...spec }));
             const pairs = await job.binding.keyPairs(job.handle, own, keys(left), other, keys(right), sampleRows);
-            kept?.set(pairsKey(wanted), pairs);
+            kept.set(pairsKey(wanted), pairs);
             return pairs;
         } catch (error) {
             if (isMemoryPressure(error)) return undefined;
@@ -152,19 +156,18 @@ export class StatisticsCache {
         workers: number,
         open: SourceHandle | undefined
     ): Promise<KeyStatistics | undefined> {
-        const { source } = wanted.input;
-        if (source.kind !== "layout") return undefined;
         const known = this.#find(wanted);
         if (known !== undefined) return known;
-        const perLayout = this.#known.get(source.layout) ?? new Map<string, KeyStatistics>();
-        this.#known.set(source.layout, perLayout);
-        const handle = open ?? (await job.binding.openSource(job.engine, source.layout));
+        const layout = sampledLayout(wanted.input);
+        const perLayout = this.#known.get(layout) ?? new Map<string, KeyStatistics>();
+        this.#known.set(layout, perLayout);
+        const handle = open ?? (await job.binding.openSource(job.engine, layout));
         try {
             const keys = wanted.keys.map((spec) => ({ ...spec }));
             const options = { sampleRows: wanted.sampleRows, exactRange: wanted.exactRange, workers };
             const found = await job.binding.keyStatistics(job.handle, handle, keys, options);
             perLayout.set(keyOf(wanted), found);
-            return this.#withFindings(source.layout, wanted, found);
+            return this.#withFindings(layout, wanted, found);
         } catch (error) {
             if (isMemoryPressure(error)) return undefined;
             throw error;
