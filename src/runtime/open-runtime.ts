@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { SpillwayError } from "../errors.js";
+import { requireGpu } from "./opened-gpu.js";
 import { QueryRunner } from "./query-runner.js";
 import { loadBinding } from "../native/load.js";
 import { listDevices, type DeviceInfo } from "../machine/devices.js";
@@ -30,7 +30,7 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     const wantedThreads =
         given["threads"] === undefined ? undefined : checkInteger(given["threads"], "threads", 1, 1024);
     const machineFile = given["machine"] === undefined ? undefined : checkPath(given["machine"], "machine");
-    const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
+    const debug = checkDebugKnobs(given["debug"], "debug");
 
     const measured = machineFile === undefined ? undefined : readProfileFile(machineFile);
 
@@ -46,16 +46,7 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
             { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() },
             device
         ));
-    if (device === "gpu" && !devices().some(({ kind, used }) => kind === "gpu" && used)) {
-        const reasons = devices()
-            .filter(({ kind }) => kind === "gpu")
-            .map(({ reason }) => reason);
-        const reason = reasons[0] ?? "none was found";
-        throw new SpillwayError("NO_DEVICE", `There is no GPU to run on: ${reason}; use device "auto" or "cpu"`, {
-            option: "device",
-            reason
-        });
-    }
+    if (device === "gpu") requireGpu(binding);
     const runner = new QueryRunner({
         binding,
         machine,
@@ -64,7 +55,7 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
         spillDirectory,
         threads: wantedThreads ?? machine.cores,
         debug,
-        device: { device, memoryBytes: deviceBytes, isMeasured: measured != null && measured.gpu !== null }
+        device: { device, memoryBytes: deviceBytes, isMeasured: measured?.gpu != null }
     });
     return new Runtime({ runner, machine, devices, spillDirectory });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../errors.js";
 import { isKnownDevice, withDevice } from "../machine/profile.js";
-import type { NativeDevice } from "../native/binding.js";
+import type { Binding, NativeDevice } from "../native/binding.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 
 /** What plans want to know of the GPU that is open. */
@@ -16,6 +17,18 @@ export interface OpenedGpu {
 /** The first one that the plugin has code for. */
 export function usableGpu(gpus: readonly NativeDevice[]): NativeDevice | undefined {
     return gpus.find(({ reason }) => reason === null);
+}
+
+/** ... or why there is none. */
+export function requireGpu(binding: Pick<Binding, "devices" | "gpuUnavailableReason">): NativeDevice {
+    const gpus = binding.devices();
+    const gpu = usableGpu(gpus);
+    if (gpu !== undefined) return gpu;
+    const reason = gpus[0]?.reason ?? binding.gpuUnavailableReason() ?? "none was found";
+    throw new SpillwayError("NO_DEVICE", `There is no GPU to run on: ${reason}; use device "auto" or "cpu"`, {
+        option: "device",
+        reason
+    });
 }
 
 export function isCoherent(gpu: NativeDevice | undefined): boolean {

@@ -4,7 +4,7 @@ import type { Job } from "../execute/job.js";
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import { clamp, bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
-import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
+import type { Binding, EngineHandle } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
 import { namedAlgorithm } from "../planner/device-algorithms.js";
@@ -14,7 +14,7 @@ import { planOnDevice, type DevicePlan } from "../planner/plan-device.js";
 import type { QueryPlanner } from "../planner/plan-query.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { defaultPolicy } from "../planner/policy.js";
-import { isCoherent, openedGpu, queryFor, usableGpu, type OpenedGpu } from "./opened-gpu.js";
+import { isCoherent, openedGpu, queryFor, requireGpu, usableGpu, type OpenedGpu } from "./opened-gpu.js";
 
 const mebibyte = 1024 * 1024;
 
@@ -198,9 +198,7 @@ export class QueryDevice {
     }
 
     async #openUsable(): Promise<OpenedGpu> {
-        const gpus = this.binding.devices();
-        const gpu = usableGpu(gpus);
-        if (gpu === undefined) throw noDevice(gpus, this.binding.gpuUnavailableReason());
+        const gpu = requireGpu(this.binding);
         const { limitBytes } = await this.binding.openDevice(this.engine, {
             ordinal: gpu.ordinal,
             memoryBytes: this.options.memoryBytes ?? 0,
@@ -257,14 +255,6 @@ function slower(hostMs: number, deviceMs: number): string {
 function doesNotFit(wantedBytes: number, limitBytes: number, notOutOfCore: string | undefined): string {
     const needs = `the query needs ${formatBytes(wantedBytes)} of GPU memory, ${formatBytes(limitBytes)} are allowed`;
     return notOutOfCore === undefined ? needs : `${needs}, and out of core: ${notOutOfCore}`;
-}
-
-function noDevice(gpus: readonly NativeDevice[], unavailable: string | null): SpillwayError {
-    const reason = gpus[0]?.reason ?? unavailable ?? "none was found";
-    return new SpillwayError("NO_DEVICE", `There is no GPU to run on: ${reason}; use device "auto" or "cpu"`, {
-        option: "device",
-        reason
-    });
 }
 
 function cannotRun(reason: string): SpillwayError {

@@ -27,23 +27,14 @@ export function checkSpillDirectory(folder: string): void {
     try {
         tryFolder(folder);
     } catch (error) {
-        const reason = (error as NodeJS.ErrnoException).code ?? String(error);
+        const { code } = error as NodeJS.ErrnoException;
         throw new SpillwayError(
             "INVALID_ARGUMENT",
             `Expected an existing folder that can be written for \`memory.spillDirectory\` but '${folder}' is none ` +
-                `(${reason}); make it or name another one`,
+                `(${code}); make it or name another one`,
             { option: "memory.spillDirectory", path: folder },
             error
         );
-    }
-}
-
-function isUsable(folder: string): boolean {
-    try {
-        tryFolder(folder);
-        return true;
-    } catch {
-        return false;
     }
 }
 
@@ -62,7 +53,11 @@ async function isMemory(folder: string): Promise<boolean> {
 export async function defaultSpillDirectory(candidates = [tmpdir(), "/var/tmp"]): Promise<string> {
     let inMemory = "";
     for (const folder of candidates) {
-        if (!isUsable(folder)) continue;
+        try {
+            tryFolder(folder);
+        } catch {
+            continue;
+        }
         if (!(await isMemory(folder))) return folder;
         inMemory ||= folder;
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { accessSync, closeSync, constants, openSync, statfsSync, statSync } from "node:fs";
+import { accessSync, closeSync, constants, openSync, statfsSync, statSync, writeFileSync } from "node:fs";
 import { afterEach, expect, test, vi } from "vitest";
 import { openRuntime } from "spillway";
-import { defaultSpillDirectory } from "../../../src/runtime/spill-directory.js";
+import { checkSpillDirectory, defaultSpillDirectory } from "../../../src/runtime/spill-directory.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 afterEach(() => {
@@ -21,6 +21,23 @@ test("without a name the first folder that takes files is used, or none", async 
     expect(await defaultSpillDirectory(["/proc", sandbox.spill, sandbox.output])).toBe(sandbox.spill);
     expect(await defaultSpillDirectory(["/proc", sandbox.path("missing")])).toBe("");
     expect(sandbox.leftovers()).toEqual([]);
+});
+
+test("a folder that was named takes files, or is refused before anything runs", async () => {
+    using sandbox = new Sandbox();
+    expect(() => checkSpillDirectory(sandbox.spill)).not.toThrow();
+    expect(sandbox.leftovers()).toEqual([]);
+    const file = sandbox.path("file");
+    writeFileSync(file, "");
+    for (const [path, reason] of [
+        [sandbox.path("missing"), "ENOENT"],
+        [file, "ENOTDIR"]
+    ] as const) {
+        const refused = { code: "INVALID_ARGUMENT", details: { option: "memory.spillDirectory", path } };
+        const opening = openRuntime({ memory: { spillDirectory: path } });
+        await expect(opening).rejects.toMatchObject({ ...refused, cause: { code: reason } });
+        await expect(opening).rejects.toThrow(reason);
+    }
 });
 
 function hasUnnamedFiles(folder: string): boolean {
