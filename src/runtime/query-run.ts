@@ -131,7 +131,7 @@ export class QueryRun {
         try {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
-            if (plan.device === "gpu" && !this.#sent && isRefusal(error) && mayBeRefused(plan)) {
+            if (!this.#sent && isRefusal(error) && mayBeRefused(plan)) {
                 this.#forgetSamples(plan);
                 const again = new QueryPlanner({ ...query, plainDevice: true });
                 const retry = { ...granted, planner: again };
@@ -160,8 +160,7 @@ export class QueryRun {
     #forgetSamples(plan: Plan): void {
         const inputs = inputsOf(this.node);
         const disprove = (at: number, keys: readonly KeySpec[]): void => {
-            const input = inputs[at];
-            if (input !== undefined) this.runner.statistics.disprove(input, keys);
+            this.runner.statistics.disprove(inputs[at] as InputInfo, keys);
         };
         for (const stage of plan.stages) {
             if (stage.kind === "arrayJoin") {

@@ -3,14 +3,14 @@
 import { tableFromArrays } from "apache-arrow";
 import { loadProfile } from "../../src/machine/profile.js";
 import type { DebugKnobs } from "../../src/model/debug-knobs.js";
-import { QueryRunner } from "../../src/runtime/query-runner.js";
+import { QueryRunner, type RunnerParts } from "../../src/runtime/query-runner.js";
 import { Runtime } from "../../src/runtime/runtime.js";
 import { FakeBinding } from "./fake-binding.js";
 import { machine } from "./planning.js";
 
 type Overrides = ConstructorParameters<typeof FakeBinding>[0];
 
-export function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}) {
+export function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}, more: Partial<RunnerParts> = {}) {
     const fake = new FakeBinding(overrides);
     const runner = new QueryRunner({
         binding: fake.binding,
@@ -19,7 +19,8 @@ export function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}) {
         memoryBytes: 2 ** 28,
         spillDirectory: "/tmp",
         threads: 2,
-        debug
+        debug,
+        ...more
     });
     const runtime = new Runtime({ runner, machine, devices: () => [], spillDirectory: "/tmp" });
     const rows = Int32Array.from({ length: 1000 }, (_, i) => i);

@@ -161,7 +161,7 @@ describe("a turn on the GPU", () => {
         expect(countOf("resetDevicePeak")).toBe(3);
     });
 
-    test("of a query that was cancelled while it waited goes to the next one, when the one before has ended", async () => {
+    test("of a query cancelled while it waited goes to the next one when the one before has ended", async () => {
         const { device, countOf, job } = deviceWith({});
         const end = await device.takeTurn(job());
         const cancelled = job();
