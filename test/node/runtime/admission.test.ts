@@ -220,11 +220,75 @@ describe("a query", () => {
         expect((await third).bytes).toBe(1000);
     });
 
+    test("that may wait for user code waits for its share of what others hold, though more is free", async () => {
+        const admission = new Admission(1000);
+        const first = await admission.admit(request(100, 100), never);
+        // Of 800 that are free it may have 400, and halfway from 100 to 900 are 500.
+        const reading = admission.admit(request(100, 900, true), never);
+        expect(await settled(reading)).toBe(false);
+        first.release();
+        expect((await reading).bytes).toBe(500);
+    });
+
     test("is refused when the runtime closes", async () => {
         const admission = new Admission(1000);
         await admission.admit(request(900, 900), never);
         const waiting = admission.admit(request(900, 900), never);
         admission.close(new SpillwayError("CLOSED", "closed"));
         await expect(waiting).rejects.toMatchObject({ code: "CLOSED" });
+    });
+});
+
+describe("relations of files that hold part of the budget", () => {
+    const mebibyte = 2 ** 20;
+    const bytesOf = (text: unknown): number => parseBytes(text, "memory.host");
+
+    test("leave the rest to queries", async () => {
+        const admission = new Admission(1000, () => 300);
+        expect(admission.freeBytes).toBe(700);
+        expect((await admission.admit(request(10, 700), never)).bytes).toBe(700);
+        expect(admission.freeBytes).toBe(0);
+    });
+
+    test("are in what a query is told to need that fits the budget only without them", async () => {
+        let held = 300 * mebibyte;
+        const admission = new Admission(1000 * mebibyte, () => held);
+        const large = request(701 * mebibyte, 900 * mebibyte);
+        const error = (await admission.admit(large, never).catch((thrown: unknown) => thrown)) as SpillwayError;
+        expect(error).toMatchObject({ code: "BUDGET_TOO_SMALL", details: { freeBytes: 1000 * mebibyte } });
+        expect(error.details["wantedBytes"]).toBe(bytesOf(error.details["smallest"]));
+        expect(error.details["wantedBytes"]).toBeGreaterThanOrEqual(1001 * mebibyte);
+        expect(error.details["wantedBytes"]).toBeLessThan(1103 * mebibyte);
+        expect(error.message).toMatch(/with the batches of its files, needs/);
+        // To the byte.
+        expect((await admission.admit(request(700 * mebibyte, 900 * mebibyte), never)).bytes).toBe(700 * mebibyte);
+        held = 0;
+        const alone = new Admission(1000 * mebibyte, () => held).admit(
+            request(1001 * mebibyte, 2000 * mebibyte),
+            never
+        );
+        await expect(alone).rejects.toThrow(/^The query needs/);
+    });
+
+    test("refuse at once what they leave no room for, whoever else runs", async () => {
+        const admission = new Admission(1000, () => 300);
+        await admission.admit(request(100, 350), never);
+        const refused = admission.admit(request(701, 800), never);
+        expect(await settled(refused)).toBe(true);
+        await expect(refused).rejects.toThrow(/are allowed/);
+        const waiting = admission.admit(request(700, 800), never);
+        expect(await settled(waiting)).toBe(false);
+    });
+
+    test("are in the budget that would do beside results that are read", async () => {
+        const held = 100 * mebibyte;
+        const [reader, next] = [request(300 * mebibyte, 500 * mebibyte, true), request(315 * mebibyte, 315 * mebibyte)];
+        const admission = new Admission(700 * mebibyte, () => held);
+        // Half of the 600 MiB that are left, and then half of 630.
+        expect((await admission.admit(reader, never)).bytes).toBe(300 * mebibyte);
+        const error = (await admission.admit(next, never).catch((thrown: unknown) => thrown)) as SpillwayError;
+        expect(error.details).toMatchObject({ freeBytes: 300 * mebibyte, smallest: "730MiB" });
+        const larger = new Admission(bytesOf(error.details["smallest"]), () => held);
+        for (const each of [reader, next]) expect((await larger.admit(each, never)).bytes).toBe(315 * mebibyte);
     });
 });
