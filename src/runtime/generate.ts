@@ -46,8 +46,7 @@ export type GenerateRequest =
 const integerTypes: Readonly<Record<number, () => DataType>> = {
     1: () => new Int8(),
     2: () => new Int16(),
-    4: () => new Int32(),
-    8: () => new Int64()
+    4: () => new Int32()
 };
 
 function columnType({ kind, width }: GeneratedColumn): DataType {
@@ -237,7 +236,6 @@ function watch(job: Job, request: GenerateRequest, run: RunRequest): (done: bool
     if (onProgress === undefined) return () => undefined;
     const total = request.kind === "tpch" ? Math.round(tpchRows[request.table] * request.scale) : request.rows;
     const started = performance.now();
-    let running = true;
     const report = (done: boolean): void => {
         const { rowsOut, bytesOut } = job.progress();
         const fraction = done ? 1 : Math.min(0.999, rowsOut / Math.max(1, total));
@@ -249,8 +247,6 @@ function watch(job: Job, request: GenerateRequest, run: RunRequest): (done: bool
     const timer = setInterval(() => report(false), 100);
     timer.unref();
     return (done) => {
-        if (!running) return;
-        running = false;
         clearInterval(timer);
         if (done) report(true);
     };
