@@ -123,10 +123,6 @@ export class QueueSink implements ResultSink {
         this.#columns = resultColumns(this.#schema);
     }
 
-    public get schema(): Schema {
-        return this.#schema;
-    }
-
     /** Bytes of all batches handed over so far. */
     public get deliveredBytes(): number {
         return this.#deliveredBytes;

@@ -9,28 +9,20 @@ import type { Job } from "../execute/job.js";
 import { QueryRun } from "./query-run.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import type { SourceOf } from "../execute/result-dictionaries.js";
-import { QueueSink, type ResultSink } from "../execute/result-sink.js";
+import { QueueSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
 
 /** Tells when the queue exists: until then there is nothing to read from. */
-class OpeningSink implements ResultSink {
-    public readonly opened: Promise<void>;
+class OpeningSink extends QueueSink {
     #resolve: () => void = () => undefined;
+    public readonly opened = new Promise<void>((resolve) => {
+        this.#resolve = resolve;
+    });
 
-    public constructor(public readonly queue: QueueSink) {
-        this.opened = new Promise((resolve) => {
-            this.#resolve = resolve;
-        });
-    }
-
-    public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
-        const handle = await this.queue.open(plan, sourceOf);
+    public override async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
+        const handle = await super.open(plan, sourceOf);
         this.#resolve();
         return handle;
-    }
-
-    public async finish(): Promise<void> {
-        await this.queue.finish();
     }
 }
 
@@ -59,11 +51,11 @@ class StreamRun {
     public constructor(private readonly query: StreamQuery) {}
 
     public get schema(): Schema {
-        return this.#sink?.queue.schema ?? logicalSchema(this.query.node);
+        return logicalSchema(this.query.node);
     }
 
     public get deliveredBytes(): number {
-        return this.#sink?.queue.deliveredBytes ?? 0;
+        return this.#sink?.deliveredBytes ?? 0;
     }
 
     public get ended(): boolean {
@@ -100,7 +92,7 @@ class StreamRun {
         const started = new Promise<OpeningSink>((resolve, reject) => {
             const work = async (job: Job): Promise<void> => {
                 this.#job = job;
-                const sink = new OpeningSink(new QueueSink(job, node));
+                const sink = new OpeningSink(job, node);
                 this.#sink = sink;
                 resolve(sink);
                 const run = new QueryRun(runner, job, node, debug, kind, request);
@@ -110,7 +102,7 @@ class StreamRun {
                 this.#failure = { error };
                 // A stage that was cancelled before it began, or that was to run again, has not ended the queue; a
                 // reader that waits for a batch would wait for ever.
-                this.#sink?.queue.close();
+                this.#sink?.close();
                 reject(error);
             });
         });
@@ -124,7 +116,7 @@ class StreamRun {
         if (this.#ended) return { done: true, value: undefined };
         try {
             const sink = this.#sink ?? (await this.#start());
-            const batch = this.#failure === undefined ? await sink.queue.next() : null;
+            const batch = await sink.next(); // none where the query has failed: its queue is closed
             if (batch !== null) return { done: false, value: batch };
             await this.#running;
         } catch (error) {
@@ -138,7 +130,7 @@ class StreamRun {
 
     async #end(): Promise<void> {
         this.#ended = true;
-        this.#sink?.queue.close();
+        this.#sink?.close();
         await this.#running;
     }
 }
