@@ -36,7 +36,7 @@ function doesNotFit(collected: Collected, limitBytes: number, expected: Expectat
     // With a larger budget the query itself holds more as well.
     const heldBytes = Math.max(usedBytes, expected.wantedBytes);
     const wholeBytes = (bytes / Math.max(1, rows)) * expected.rows + heldBytes;
-    const estimated = bytesOption(Math.max(wholeBytes, limitBytes) * marginFactor);
+    const estimated = bytesOption(wholeBytes * marginFactor);
     return new SpillwayError(
         "BUDGET_TOO_SMALL",
         `${message}: about "${estimated}" if it has the ${formatCount(expected.rows)} rows that are expected`,

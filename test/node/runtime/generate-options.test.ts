@@ -3,6 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { checkGenerateOptions } from "../../../src/runtime/generate-options.js";
 import { generatedSchema } from "../../../src/runtime/generate.js";
+import { expectRefused } from "../../support/refused.js";
 
 const key = {
     name: "key",
@@ -26,18 +27,8 @@ const relation = {
     batchRows: 0
 };
 
-function expectRefused(options: unknown, option: string, ...words: RegExp[]): void {
-    let error: unknown;
-    try {
-        checkGenerateOptions(options);
-    } catch (thrown) {
-        error = thrown;
-    }
-    // Without a cause: it was refused, and did not break something that reads it.
-    expect(error).toMatchObject({ code: "INVALID_ARGUMENT", details: { option } });
-    expect((error as Error).cause).toBeUndefined();
-    for (const word of words) expect((error as Error).message).toMatch(word);
-}
+const refused = (options: unknown, option: string, ...words: RegExp[]): void =>
+    expectRefused(() => checkGenerateOptions(options), { option }, { words });
 
 describe("options of a generated relation", () => {
     test.each([
@@ -114,7 +105,7 @@ describe("options of a generated table", () => {
         ["batchRows", { table: "orders", scale: 1, batchRows: 2 ** 31 }],
         ["rows", { table: "orders", scale: 1, rows: 10 }]
     ])("%s is refused in %o", (option, options) => {
-        expectRefused(options, option);
+        refused(options, option);
     });
 });
 
@@ -132,7 +123,7 @@ describe("a seed", () => {
     });
 
     test.each([-1, 0.5, NaN, Infinity, 2 ** 53, -1n, 2n ** 64n, "7", null, true, [7]])("may not be %s", (seed) => {
-        expectRefused({ rows: 10, seed }, "seed", /2\^53 - 1/, /2\^64 - 1/);
+        refused({ rows: 10, seed }, "seed", /2\^53 - 1/, /2\^64 - 1/);
     });
 });
 
@@ -167,7 +158,7 @@ describe("is refused under its name:", () => {
         ["key.order", { rows: 10, key: { order: "random" } }],
         ["key.sparse", { rows: 10, key: { sparse: 1 } }]
     ])("%s of %o", (option, options) => {
-        expectRefused(options, option);
+        refused(options, option);
     });
 
     test.each([
@@ -181,7 +172,7 @@ describe("is refused under its name:", () => {
         ["payload[0].width", [{ name: "a", type: "utf8", width: 0 }]],
         ["payload[0].width", [{ name: "a", type: "utf8", width: 16385 }]]
     ])("%s of %o", (option, payload) => {
-        expectRefused({ rows: 10, payload }, option);
+        refused({ rows: 10, payload }, option);
     });
 
     test.each([
@@ -190,7 +181,7 @@ describe("is refused under its name:", () => {
         ["zipf", "foreign", { zipf: 0 }],
         ["matchRatio", "foreign", { matchRatio: 1 }]
     ])("key.%s, which only a %s key has", (name, role, given) => {
-        expectRefused({ rows: 10, key: given }, `key.${name}`, new RegExp(role));
+        refused({ rows: 10, key: given }, `key.${name}`, new RegExp(role));
     });
 });
 

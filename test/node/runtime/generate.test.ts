@@ -208,6 +208,7 @@ describe("progress of a file", () => {
     /** What is told of rows that are there after each tenth of a second. */
     async function told(options: unknown, rowsOut: number[], outcome: Promise<number> | undefined) {
         vi.useFakeTimers({ toFake: ["setInterval", "clearInterval", "performance"] });
+        vi.advanceTimersByTime(1000);
         const left = [...rowsOut];
         let now = 0;
         const { toFile } = generating({
