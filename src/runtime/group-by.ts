@@ -49,9 +49,9 @@ function checkKeys(value: unknown, columns: readonly LogicalColumn[]): number[] 
     const indices = value.map((name: unknown, position) => {
         return indexOf(columns, checkName(name, `keys[${position}]`), "keys");
     });
-    const twice = indices.find((index, position) => indices.indexOf(index) !== position);
-    if (twice !== undefined) {
-        const column = columns[twice]?.name ?? "";
+    const names = indices.map((index) => (columns[index] as LogicalColumn).name);
+    const column = names.find((name, position) => names.indexOf(name) !== position);
+    if (column !== undefined) {
         throw new SpillwayError("DUPLICATE_COLUMN", `\`keys\` names column \`${column}\` twice; name it once`, {
             option: "keys",
             column
@@ -100,13 +100,14 @@ function checkAggregates(value: unknown, columns: readonly LogicalColumn[]): Nam
     return Object.entries(value).map(([alias, aggregate]) => checkAggregate(alias, aggregate, columns));
 }
 
-function resultColumn(field: Field, from: LogicalColumn | undefined, keepsValues: boolean): LogicalColumn {
-    const type = keepsValues && from !== undefined ? resultColumnType(from.type) : columnTypeOf(field);
+/** `from`: the column of the input whose values it has, if they are not computed. */
+function resultColumn(field: Field, from: LogicalColumn | undefined): LogicalColumn {
+    const type = from === undefined ? columnTypeOf(field) : resultColumnType(from.type);
     return {
         name: field.name,
         field,
         type: { ...type, name: field.name, nullable: field.nullable },
-        origin: keepsValues && from !== undefined ? from.origin : null
+        origin: from?.origin ?? null
     };
 }
 
@@ -139,18 +140,18 @@ export function groupNode(
     const hintsGiven = checkOptions(given["hints"], "hints", ["groups"]);
     const hints =
         hintsGiven["groups"] === undefined ? {} : { groups: checkInteger(hintsGiven["groups"], "hints.groups", 0) };
-    const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
+    const debug = checkDebugKnobs(given["debug"], "debug");
     const keyColumns = keys.map((index) => columns[index] as LogicalColumn);
     const specs = keyColumns.map((column, position) => groupKey(column, keys[position] as number));
     const result = [
         ...keyColumns.map((column) => {
             const nullable = column.field.nullable || column.type.nullable;
-            return resultColumn(column.field.clone({ nullable }), column, true);
+            return resultColumn(column.field.clone({ nullable }), column);
         }),
         ...aggregates.map(({ alias, aggregate, column }) => {
             const field = aggregateField(aggregate.kind, column, alias);
             const keepsValues = ["min", "max", "first", "any"].includes(aggregate.kind);
-            return resultColumn(field, column, keepsValues);
+            return resultColumn(field, keepsValues ? column : undefined);
         })
     ];
     requireUniqueNames(result);

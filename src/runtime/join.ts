@@ -118,7 +118,7 @@ export function joinNode(options: object, isSource: (value: unknown) => boolean)
         given["nullEquality"] === undefined ? false : checkBoolean(given["nullEquality"], "nullEquality");
     const select = readArgument("select", () => checkSelect(given["select"]));
     const algorithm = checkOneOf(given["algorithm"] ?? "auto", "algorithm", joinAlgorithms);
-    const debug = given["debug"] === undefined ? {} : checkDebugKnobs(given["debug"], "debug");
+    const debug = checkDebugKnobs(given["debug"], "debug");
     const leftColumns = left._node.columns;
     const rightColumns = right._node.columns;
     const pairs = readArgument("on", () => keyNames(given["on"])).map((names) => ({
