@@ -138,7 +138,7 @@ describe("a runtime", () => {
     });
 
     test("tells its threads and memory, and is closed when its scope ends", async () => {
-        const { fake, runtime: fresh } = fakeRuntime({}, {}, 3);
+        const { fake, runtime: fresh } = fakeRuntime({}, {}, { threads: 3 });
         fake.usedBytes = 7;
         expect(fresh.memory()).toEqual({
             host: { limitBytes: 2 ** 28, usedBytes: 7, peakBytes: 5 },
