@@ -175,6 +175,7 @@ describe("the collector", () => {
 
     afterEach(() => {
         vi.unstubAllGlobals();
+        vi.resetModules(); // the next file may run in the same process
         vi.restoreAllMocks();
     });
 
