@@ -19,7 +19,7 @@ export function usableGpu(gpus: readonly NativeDevice[]): NativeDevice | undefin
     return gpus.find(({ reason }) => reason === null);
 }
 
-/** ... or why there is none. */
+/** The first GPU that the plugin has code for. Throws NO_DEVICE, with the reason, where there is none. */
 export function requireGpu(binding: Pick<Binding, "devices" | "gpuUnavailableReason">): NativeDevice {
     const gpus = binding.devices();
     const gpu = usableGpu(gpus);

@@ -9,7 +9,7 @@ namespace spillway {
 
 namespace cuda {
 
-// Of the block; what kernels declare.
+// These belong to the block; kernels declare them.
 uint4 shared_words[1024];
 
 }  // namespace cuda

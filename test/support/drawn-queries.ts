@@ -17,6 +17,7 @@ import {
 } from "../../src/planner/statistics.js";
 import { group, inputNode, join, machine, planQueryOf } from "./planning.js";
 import type { Random } from "./random.js";
+import { joinTypes } from "./reference.js";
 
 const keyTypes: readonly DataType[] = [
     ...[new arrow.Int32(), new arrow.Int64(), new arrow.Int32(), new arrow.Int64()],
@@ -43,8 +44,6 @@ const nested: readonly DataType[] = [
     new arrow.Struct([new arrow.Field("x", new arrow.Int64()), new arrow.Field("y", new arrow.Utf8())]),
     new arrow.FixedSizeList(3, new arrow.Field("item", new arrow.Float32()))
 ];
-
-const joinTypes = ["inner", "left", "right", "full", "semi", "anti"] as const;
 
 /** What the queries of a theme are drawn from. */
 export interface Theme {
@@ -87,7 +86,7 @@ class Draw {
     public constructor(
         private readonly random: Random,
         private readonly theme: Theme,
-        /** Of all keys, so that any two nodes can be joined. */
+        /** All relations have keys of these types, so that any two nodes can be joined. */
         private readonly key: readonly DataType[]
     ) {}
 

@@ -10,7 +10,7 @@ type Calls = NonNullable<ConstructorParameters<typeof FakeBinding>[0]>;
 
 const gibibyte = 2 ** 30;
 
-/** Of a name that the package has no speeds of, unless said otherwise. */
+/** Its name is one that the package has no speeds for, unless said otherwise. */
 export function nativeDevice(more: Partial<NativeDevice> = {}): NativeDevice {
     return {
         ...{ kind: "gpu", name: "a GPU", ordinal: 0, pciBusId: "0", memoryBytes: 64 * gibibyte },

@@ -45,19 +45,22 @@ function linesOf(plan: Plan): string[] {
     ];
 }
 
-function throwing(error: unknown): never {
-    throw error;
-}
-
-/** The lines of a plan, or why there is none. */
-function told(make: () => Plan | NotOnDevice): string[] {
+/** What `make` returns, or the line of the error that it throws. */
+function orError(make: () => string[]): string[] {
     try {
-        const plan = make();
-        return plan instanceof NotOnDevice ? [line("refused", [plan.reason, plan.leastBytes])] : linesOf(plan);
+        return make();
     } catch (error) {
         if (!(error instanceof SpillwayError)) throw error;
         return [line("error", [error.code, error.details])];
     }
+}
+
+/** The lines of a plan, or why there is none. */
+function told(make: () => Plan | NotOnDevice): string[] {
+    return orError(() => {
+        const plan = make();
+        return plan instanceof NotOnDevice ? [line("refused", [plan.reason, plan.leastBytes])] : linesOf(plan);
+    });
 }
 
 type Lines = (query: PlanQuery, random: Random) => string[];
@@ -101,13 +104,12 @@ function record(
 ) {
     const records = Array.from({ length: count }, (_, i) => {
         const random = new Random(seed + i);
-        try {
+        // There is no query where a full join cannot put both keys into one column.
+        const found = orError(() => {
             const { query, says } = drawQuery(random, theme, more?.(random));
-            return [`${seed + i}: ${says}`, ...lines(query, random)].join("\n");
-        } catch (error) {
-            // Some keys that a full join cannot put into one column.
-            return [`${seed + i}`, ...told(() => throwing(error))].join("\n");
-        }
+            return [says, ...lines(query, random)];
+        });
+        return `${seed + i}: ${found.join("\n")}`;
     });
     return `${records.join("\n")}\n`;
 }

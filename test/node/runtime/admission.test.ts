@@ -223,7 +223,7 @@ describe("a query", () => {
     test("that may wait for user code waits for its share of what others hold, though more is free", async () => {
         const admission = new Admission(1000);
         const first = await admission.admit(request(100, 100), never);
-        // Of 800 that are free it may have 400, and halfway from 100 to 900 are 500.
+        // It may have 400 of the 800 that are free, and halfway from 100 to 900 are 500.
         const reading = admission.admit(request(100, 900, true), never);
         expect(await settled(reading)).toBe(false);
         first.release();

@@ -8,7 +8,7 @@ const mebibyte = 2 ** 20;
 const rows = tableFromArrays({ k: Int32Array.of(1, 2, 3) });
 
 interface Result {
-    /** Of all batches so far, after each of them. */
+    /** The sum over all batches so far, after each of them. */
     bytes: number[];
     usedBytes?: number;
     limitBytes?: number;
