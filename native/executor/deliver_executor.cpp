@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/bit_range.hpp"
+#include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
 #include "executor/padded_buffer.hpp"
@@ -37,9 +38,8 @@ uint32_t gpu_width(const ColumnType& type) {
 
 class Delivery {
   public:
-    Delivery(const GpuTable& table, const DeliverSpec& spec, GpuDevice& device, BatchSink& sink, MemoryBudget& budget,
-             JobControl& control)
-        : table_(table), device_(device), sink_(sink), budget_(budget), control_(control) {
+    Delivery(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink, JobControl& control)
+        : table_(table), pinned_(pinned), sink_(sink), budget_(pinned.budget()), control_(control) {
         for (const DeliverColumn& column : spec.columns) {
             columns_.push_back({delivered_type(column.type), column.column});
             const GpuColumn& on_gpu = gpu_column(columns_.back());
@@ -52,8 +52,7 @@ class Delivery {
         batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
         const uint64_t stripes = table.rows() / batch_rows_ + 1;
         workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), stripes));
-        half_bytes_ = std::max(spec.staging_bytes / static_cast<uint64_t>(workers_) / 2, kHalfBytesMin);
-        half_bytes_ = half_bytes_ / 64 * 64;
+        half_bytes_ = half_bytes_of(spec.staging_bytes / static_cast<uint64_t>(workers_) / 2);
         // Small batches are cut from rows that are copied together, as long as there is a share for each worker.
         const uint64_t together = half_bytes_ / std::max<uint64_t>(row_bytes_, 1) / batch_rows_;
         const uint64_t share = stripes / static_cast<uint64_t>(workers_);
@@ -62,8 +61,9 @@ class Delivery {
     }
 
     void run() {
+        StagingMemory memory(pinned_, multiply_or_max(2 * static_cast<uint64_t>(workers_), half_bytes_));
         parallel_run(
-            workers_, [this](int worker) { send_stripes(worker); },
+            workers_, [&](int worker) { send_stripes(worker, memory); },
             [this] { control_.cancelled.store(true, std::memory_order_relaxed); });
     }
 
@@ -87,8 +87,8 @@ class Delivery {
     }
     bool is_bytes(size_t index) const { return gpu_column(columns_[index]).kind == GpuColumnKind::kBytes; }
 
-    void send_stripes(int worker) {
-        TableReader reader(table_, device_, budget_, control_, half_bytes_);
+    void send_stripes(int worker, StagingMemory& memory) {
+        TableReader reader(table_, memory, control_, half_bytes_);
         Scratch scratch(columns_.size());
         for (uint64_t stripe = next_++; stripe * stripe_rows_ < table_.rows(); stripe = next_++) {
             control_.check();
@@ -220,7 +220,7 @@ class Delivery {
     }
 
     const GpuTable& table_;
-    GpuDevice& device_;
+    KeptPinned& pinned_;
     BatchSink& sink_;
     MemoryBudget& budget_;
     JobControl& control_;
@@ -243,8 +243,8 @@ bool can_deliver(const GpuColumn& column, const ColumnType& type) {
     return column.kind == GpuColumnKind::kFixed && column.width == gpu_width(type);
 }
 
-uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, GpuDevice& device, BatchSink& sink,
-                       MemoryBudget& budget, JobControl& control) {
+uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,
+                       JobControl& control) {
     if (!sink.wants_columns()) {
         sink.add_rows(0, table.rows());
         return table.rows();
@@ -253,7 +253,7 @@ uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, GpuDevice
         SPILLWAY_CHECK(static_cast<size_t>(column.column) < table.columns().size());
         SPILLWAY_CHECK(can_deliver(table.columns()[static_cast<size_t>(column.column)], *column.type));
     }
-    Delivery(table, spec, device, sink, budget, control).run();
+    Delivery(table, spec, pinned, sink, control).run();
     return table.rows();
 }
 

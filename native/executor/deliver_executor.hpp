@@ -6,7 +6,7 @@
 
 #include "base/job_control.hpp"
 #include "device/gpu_table.hpp"
-#include "memory/memory_budget.hpp"
+#include "executor/kept_pinned.hpp"
 #include "model/batch_sink.hpp"
 #include "model/column_type.hpp"
 
@@ -27,7 +27,7 @@ struct DeliverSpec {
 bool can_deliver(const GpuColumn& column, const ColumnType& type);
 
 // Sends the rows of a table in GPU memory to a sink as Arrow batches of the size it wants; returns how many.
-uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, GpuDevice& device, BatchSink& sink,
-                       MemoryBudget& budget, JobControl& control);
+uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,
+                       JobControl& control);
 
 }  // namespace spillway

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <thread>
@@ -11,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/job_control.hpp"
 #include "device/gpu_device.hpp"
+#include "executor/kept_pinned.hpp"
 #include "memory/buffer.hpp"
 #include "memory/memory_budget.hpp"
 
@@ -34,20 +37,41 @@ auto device_call(const JobControl& control, Call&& call) {
     }
 }
 
+// What copies of a stage have of pinned memory: reserved once for all of its workers, of what stays pinned between
+// queries first.
+class StagingMemory {
+  public:
+    StagingMemory(KeptPinned& pinned, uint64_t bytes)
+        : pinned_(pinned), reservation_(pinned.reserve(bytes, kPurpose)) {}
+    StagingMemory(const StagingMemory&) = delete;
+
+    static constexpr const char* kPurpose = "copies to and from the GPU";
+    GpuDevice& device() const { return pinned_.device(); }
+    MemoryBudget& budget() const { return pinned_.budget(); }
+
+  private:
+    KeptPinned& pinned_;
+    PinnedReservation reservation_;
+};
+
+// A power of two, so that queries of other sizes find blocks that fit, at most the bytes wanted and at least the least
+// half.
+inline uint64_t half_bytes_of(uint64_t wanted_bytes) {
+    return std::max(std::bit_floor(wanted_bytes), kHalfBytesMin);
+}
+
 // Pinned memory of one worker in two halves: one is filled (or read) while the copies of the other are under way. Where
 // no more can be pinned it is ordinary memory, which the plugin copies through pinned blocks of its own.
 class DeviceStaging {
   public:
-    DeviceStaging(GpuDevice& device, MemoryBudget& budget, uint64_t half_bytes) : half_bytes_(half_bytes) {
+    DeviceStaging(StagingMemory& memory, uint64_t half_bytes) : half_bytes_(half_bytes) {
         try {
-            reservation_ = budget.reserve(2 * half_bytes, kPurpose);
-            block_ = device.allocate_pinned(2 * half_bytes, kPurpose);
+            block_ = memory.device().allocate_pinned(2 * half_bytes, StagingMemory::kPurpose);
             data_ = static_cast<uint8_t*>(block_.data());
         } catch (const Error& error) {
             const bool full = error.code() == ErrorCode::kBudgetTooSmall || error.code() == ErrorCode::kOutOfMemory;
-            if (!full || reservation_.bytes() == 0) throw;
-            reservation_.release();
-            pageable_ = Buffer::allocate(budget, 2 * half_bytes, kPurpose);
+            if (!full) throw;
+            pageable_ = Buffer::allocate(memory.budget(), 2 * half_bytes, StagingMemory::kPurpose);
             data_ = pageable_.data();
         }
     }
@@ -77,15 +101,12 @@ class DeviceStaging {
     }
 
   private:
-    static constexpr const char* kPurpose = "copies to and from the GPU";
-
     void wait(size_t index) {
         for (GpuTransfer& transfer : transfers_[index]) transfer.wait();
         transfers_[index].clear();
     }
 
     const uint64_t half_bytes_;
-    Reservation reservation_;
     PinnedBlock block_;
     Buffer pageable_;
     uint8_t* data_ = nullptr;

@@ -23,8 +23,8 @@ bool needs_gpu_memory(const Error& error) {
 
 }  // namespace
 
-DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, GpuDevice& device, const DeviceTurn& turn,
-                               BatchSink& sink, MemoryBudget& budget, JobControl& control) {
+DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, KeptPinned& pinned, const DeviceTurn& turn,
+                               BatchSink& sink, JobControl& control) {
     DeliveredPieces done;
     uint64_t rows_max = spec.rows_max;
     for (;;) {
@@ -32,7 +32,7 @@ DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, GpuDevic
         GpuTable piece;
         GpuReport report;
         try {
-            turn([&] { piece = join.next(device, rows_max, report); });
+            turn([&] { piece = join.next(pinned.device(), rows_max, report); });
         } catch (const Error& error) {
             const uint64_t tried = std::min(rows_max, join.rows() - done.rows);
             if (!needs_gpu_memory(error) || tried / 2 < kPieceRowsMin) throw;
@@ -41,7 +41,7 @@ DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, GpuDevic
         }
         if (!piece) break;
         done.elapsed_ms += report.elapsed_ms;
-        done.rows += deliver_table(piece, spec.deliver, device, sink, budget, control);
+        done.rows += deliver_table(piece, spec.deliver, pinned, sink, control);
         ++done.pieces;
     }
     SPILLWAY_CHECK(done.rows == join.rows());

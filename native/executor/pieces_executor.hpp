@@ -26,7 +26,7 @@ using DeviceTurn = std::function<void(const std::function<void()>&)>;
 // the sink, it goes, the next is joined. Where GPU memory does not suffice for a piece, which strings of uneven length
 // and other queries may cause, pieces become smaller. Nothing is joined while rows are copied: a piece takes a
 // millisecond per gigabyte to join and some twenty to leave the GPU, and a second piece would halve the first.
-DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, GpuDevice& device, const DeviceTurn& turn,
-                               BatchSink& sink, MemoryBudget& budget, JobControl& control);
+DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, KeptPinned& pinned, const DeviceTurn& turn,
+                               BatchSink& sink, JobControl& control);
 
 }  // namespace spillway

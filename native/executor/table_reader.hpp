@@ -17,9 +17,8 @@ namespace spillway {
 // One worker's way to read a table.
 class TableReader {
   public:
-    TableReader(const GpuTable& table, GpuDevice& device, MemoryBudget& budget, const JobControl& control,
-                uint64_t half_bytes)
-        : table_(table), control_(control), budget_(budget), staging_(device, budget, half_bytes) {}
+    TableReader(const GpuTable& table, StagingMemory& memory, const JobControl& control, uint64_t half_bytes)
+        : table_(table), control_(control), budget_(memory.budget()), staging_(memory, half_bytes) {}
 
     // Copies a range to host memory, where later reads inside it find it: for many small ones.
     void hold(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes) {

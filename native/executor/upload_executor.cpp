@@ -26,8 +26,8 @@ constexpr uint64_t kPieceBytesMin = 256ULL << 10;
 
 class Upload {
   public:
-    Upload(Source& source, const UploadSpec& spec, GpuDevice& device, MemoryBudget& budget, JobControl& control)
-        : source_(source), device_(device), budget_(budget), control_(control) {
+    Upload(Source& source, const UploadSpec& spec, KeptPinned& pinned, JobControl& control)
+        : source_(source), pinned_(pinned), budget_(pinned.budget()), control_(control) {
         uint64_t row_bytes = 0;
         for (const UploadColumn& column : spec.columns) {
             columns_.push_back(column.column);
@@ -38,7 +38,7 @@ class Upload {
         const auto workers = static_cast<uint64_t>(workers_);
         // Each worker has memory in two halves for rows, and as much for the bytes of strings.
         const uint64_t wanted_bytes = spec.staging_bytes / workers / 4;
-        half_bytes_ = std::max({wanted_bytes, kHalfBytesMin, row_bytes * static_cast<uint64_t>(kRowsUnit)});
+        half_bytes_ = std::max(half_bytes_of(wanted_bytes), row_bytes * static_cast<uint64_t>(kRowsUnit));
         piece_bytes_ = std::clamp(2 * half_bytes_, kPieceBytesMin, kPieceBytesMax);  // ... in a small budget less
         const auto fitting = static_cast<int64_t>(half_bytes_ / row_bytes);
         const int64_t share = source.rows() / workers_ + 1;
@@ -55,9 +55,11 @@ class Upload {
             columns.push_back(plans_[i].column);
             columns.back().bytes = places_[i].empty() ? 0 : places_[i].back();
         }
-        table_ = device_call(control_,
-                             [&] { return GpuTable::create(device_, static_cast<uint64_t>(source_.rows()), columns); });
-        in_parallel([this](int) { send_chunks(); });
+        table_ = device_call(control_, [&] {
+            return GpuTable::create(pinned_.device(), static_cast<uint64_t>(source_.rows()), columns);
+        });
+        StagingMemory memory(pinned_, multiply_or_max(2 * stagings(), half_bytes_));
+        in_parallel([&](int) { send_chunks(memory); });
         return std::move(table_);
     }
 
@@ -116,14 +118,18 @@ class Upload {
         return bytes;
     }
 
+    bool any_bytes() const {
+        return std::any_of(plans_.begin(), plans_.end(), [](const UploadPlan& plan) { return plan.is_bytes(); });
+    }
+    // Of all workers: for rows, and for the bytes of strings where there are any.
+    uint64_t stagings() const { return static_cast<uint64_t>(workers_) * (any_bytes() ? 2 : 1); }
+
     // Memory of one worker.
     struct Worker {
-        Worker(Upload& upload)
+        Worker(Upload& upload, StagingMemory& memory)
             : reader(upload.source_, upload.columns_, upload.budget_, upload.control_),
-              rows(upload.device_, upload.budget_, upload.half_bytes_) {
-            const bool any = std::any_of(upload.plans_.begin(), upload.plans_.end(),
-                                         [](const UploadPlan& plan) { return plan.is_bytes(); });
-            if (any) bytes = std::make_unique<DeviceStaging>(upload.device_, upload.budget_, upload.half_bytes_);
+              rows(memory, upload.half_bytes_) {
+            if (upload.any_bytes()) bytes = std::make_unique<DeviceStaging>(memory, upload.half_bytes_);
             for (size_t i = 0; i < upload.plans_.size(); ++i) {
                 streams.push_back(upload.plans_[i].is_bytes()
                                       ? std::make_unique<ValueStream>(upload.table_, i, *bytes, upload.control_)
@@ -140,8 +146,8 @@ class Upload {
         std::vector<uint8_t*> validity;
     };
 
-    void send_chunks() {
-        Worker worker(*this);
+    void send_chunks(StagingMemory& memory) {
+        Worker worker(*this, memory);
         for (int64_t chunk = next_++; chunk < chunks_; chunk = next_++) {
             control_.check();
             stage_chunk(worker, chunk);
@@ -220,7 +226,7 @@ class Upload {
     }
 
     Source& source_;
-    GpuDevice& device_;
+    KeptPinned& pinned_;
     MemoryBudget& budget_;
     JobControl& control_;
     std::vector<int32_t> columns_;
@@ -242,16 +248,15 @@ bool can_upload(const ColumnType& type) {
     return !type.is_nested();
 }
 
-GpuTable upload_table(Source& source, const UploadSpec& spec, GpuDevice& device, MemoryBudget& budget,
-                      JobControl& control) {
+GpuTable upload_table(Source& source, const UploadSpec& spec, KeptPinned& pinned, JobControl& control) {
     SPILLWAY_CHECK(!spec.columns.empty());
     std::vector<int32_t> columns;
     for (const UploadColumn& column : spec.columns) {
         SPILLWAY_CHECK(can_upload(*source.columns()[static_cast<size_t>(column.column)]));
         columns.push_back(column.column);
     }
-    source.load_dictionaries(columns, budget, control);
-    return Upload(source, spec, device, budget, control).run();
+    source.load_dictionaries(columns, pinned.budget(), control);
+    return Upload(source, spec, pinned, control).run();
 }
 
 }  // namespace spillway

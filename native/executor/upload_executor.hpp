@@ -6,7 +6,7 @@
 
 #include "base/job_control.hpp"
 #include "device/gpu_table.hpp"
-#include "memory/memory_budget.hpp"
+#include "executor/kept_pinned.hpp"
 #include "transfer/source.hpp"
 
 namespace spillway {
@@ -30,7 +30,6 @@ bool can_upload(const ColumnType& type);
 //
 // Workers take chunks of rows that begin at multiples of 64, whatever the batches of the source are: each chunk's
 // bitmaps are whole bytes, and its place on the GPU is known. Places of strings are found by a pass over offsets.
-GpuTable upload_table(Source& source, const UploadSpec& spec, GpuDevice& device, MemoryBudget& budget,
-                      JobControl& control);
+GpuTable upload_table(Source& source, const UploadSpec& spec, KeptPinned& pinned, JobControl& control);
 
 }  // namespace spillway

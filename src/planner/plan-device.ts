@@ -197,13 +197,30 @@ function compile(query: PlanQuery, policy: Policy, inPieces = false): DeviceDraf
     return draft;
 }
 
-/** Pinned memory of a stage's copies: halves of some MiB for each worker hide the start of a copy. */
+/** Pinned memory that copies of so many bytes want: halves of some MiB for each worker hide the start of a copy. */
+function wantedStagingBytes(copiedBytes: number, workers: number, policy: Policy): number {
+    return Math.min(workers * policy.deviceStagingBytesPerWorker, 2 * copiedBytes, policy.deviceStagingBytesMax);
+}
+
+/** Pinned memory of a stage's copies, with the budget that the query was granted. */
 function stagingBytes(stage: DeviceStageDraft, workers: number, budgetBytes: number, policy: Policy): number {
     if (stage.kind !== "upload" && stage.kind !== "deliver") return 0;
-    const wanted = Math.min(workers * policy.deviceStagingBytesPerWorker, 2 * stage.bytes);
-    const share = Math.min(policy.deviceStagingBytesMax, budgetBytes / 8);
-    const most = Math.max(policy.deviceStagingBytesMin, share);
-    return Math.floor(clamp(wanted, policy.deviceStagingBytesMin, most));
+    const most = Math.max(policy.deviceStagingBytesMin, budgetBytes * policy.deviceStagingShare);
+    return Math.floor(clamp(wantedStagingBytes(stage.bytes, workers, policy), policy.deviceStagingBytesMin, most));
+}
+
+/**
+ * Host memory that a query with all of its tables in GPU memory could use, in bytes: for copies at the speed of the
+ * link, and for batches of its result. Its plan for the CPU, `host`, may want far less: a group-by of few groups does.
+ */
+export function tablesHostBytes(query: PlanQuery, host: Plan): number {
+    const policy = query.policy ?? defaultPolicy;
+    const { result, sink, threads, queuedBatches, batchBytes } = host;
+    const uploads = inputsOf(query.root).map(({ columnBytes }) => columnBytes.reduce((sum, bytes) => sum + bytes, 0));
+    const delivered = sink === "count" ? 0 : result.rows * result.rowBytes;
+    const copied = Math.max(delivered, ...uploads);
+    const batches = sink === "count" ? 0 : Math.min((queuedBatches + threads) * batchBytes, 2 * delivered);
+    return Math.ceil(wantedStagingBytes(copied, threads, policy) / policy.deviceStagingShare + batches);
 }
 
 /**

@@ -10,6 +10,7 @@
 #include "executor/sinks/count_sink.hpp"
 #include "executor/upload_executor.hpp"
 #include "support/fake_gpu.hpp"
+#include "support/out_of_core_trial.hpp"
 #include "support/output_columns.hpp"
 #include "support/test_relation.hpp"
 
@@ -48,7 +49,8 @@ GpuTable upload(TestRelation& relation, Gpu& gpu, int32_t workers, bool decode) 
     }
     spec.staging_bytes = kStagingBytes;
     spec.workers = workers;
-    return upload_table(*relation.source, spec, gpu.device, relation.budget, relation.control);
+    const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
+    return upload_table(*relation.source, spec, *pinned, relation.control);
 }
 
 DeliverSpec deliver_spec(const TestRelation& relation, int32_t workers, bool decode) {
@@ -99,7 +101,8 @@ void expect_round_trip(TestRelation& relation, int32_t workers, bool decode, Bat
         BatchCollector sink;
         sink.size = batch_size;
         const DeliverSpec spec = deliver_spec(relation, readers, decode);
-        const uint64_t rows = deliver_table(table, spec, gpu.device, sink, relation.budget, relation.control);
+        const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
+        const uint64_t rows = deliver_table(table, spec, *pinned, sink, relation.control);
         EXPECT_EQ(rows, expected.size());
         for (const OutputBatch& batch : sink.batches) {
             EXPECT(batch.rows <= batch_size.rows);
@@ -177,7 +180,8 @@ TEST(executor_device_tables_are_cut_by_bytes) {
     const GpuTable table = upload(relation, gpu, 1, false);
     BatchCollector sink;
     sink.size = {.rows = 1000, .bytes = 1050};
-    deliver_table(table, deliver_spec(relation, 1, false), gpu.device, sink, relation.budget, relation.control);
+    const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
+    deliver_table(table, deliver_spec(relation, 1, false), *pinned, sink, relation.control);
     EXPECT_EQ(sink.batches.size(), 10u);
 }
 
@@ -189,7 +193,8 @@ TEST(executor_device_tables_are_counted_without_columns) {
     relation.open();
     const GpuTable table = upload(relation, gpu, 2, false);
     CountSink sink(relation.control);
-    deliver_table(table, deliver_spec(relation, 2, false), gpu.device, sink, relation.budget, relation.control);
+    const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
+    deliver_table(table, deliver_spec(relation, 2, false), *pinned, sink, relation.control);
     EXPECT_EQ(sink.total(), 99u);
 }
 
@@ -203,8 +208,8 @@ TEST(executor_device_tables_stop_when_the_job_does) {
     relation.control.cancelled = true;
     BatchCollector sink;
     EXPECT_ERROR(kAborted, upload(relation, gpu, 2, false));
-    EXPECT_ERROR(kAborted, deliver_table(table, deliver_spec(relation, 2, false), gpu.device, sink, relation.budget,
-                                         relation.control));
+    const auto pinned = kept_pinned(gpu.device, relation.budget, kDeviceBytes);
+    EXPECT_ERROR(kAborted, deliver_table(table, deliver_spec(relation, 2, false), *pinned, sink, relation.control));
 }
 
 TEST(executor_device_tables_outlive_the_cancelling_of_another_job) {
@@ -232,7 +237,8 @@ TEST(executor_device_tables_that_do_not_fit) {
     relation.add_random_batch(2000, -1);
     relation.open();
     const UploadSpec spec{{{0, false}}, kStagingBytes, 2};
-    EXPECT_ERROR(kBudgetTooSmall, upload_table(*relation.source, spec, device, relation.budget, relation.control));
+    const auto pinned = kept_pinned(device, relation.budget, kDeviceBytes);
+    EXPECT_ERROR(kBudgetTooSmall, upload_table(*relation.source, spec, *pinned, relation.control));
     EXPECT_EQ(device.memory().used_bytes, 0u);
 }
 

@@ -6,6 +6,7 @@
 #include "device/gpu_table.hpp"
 #include "executor/pieces_executor.hpp"
 #include "support/fake_gpu.hpp"
+#include "support/out_of_core_trial.hpp"
 #include "support/output_columns.hpp"
 #include "support/test_relation.hpp"
 
@@ -63,7 +64,8 @@ struct PiecesTest {
             ++turns;
             operation();
         };
-        return deliver_pieces(pieces, spec, gpu.device, turn, sink, relation.budget, relation.control);
+        const auto pinned = kept_pinned(gpu.device, relation.budget, kPinnedBytes);
+        return deliver_pieces(pieces, spec, *pinned, turn, sink, relation.control);
     }
 
     // Every pair once.
