@@ -11,6 +11,7 @@
 #include "addon/sink_stage.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
+#include "device/gpu_list.hpp"
 
 namespace spillway::addon {
 
@@ -30,6 +31,18 @@ Napi::Value encode_device_memory(Napi::Env env, const GpuDevice& device) {
     object.Set("peakBytes", number(env, memory.peak_bytes));
     object.Set("freeBytes", number(env, memory.free_bytes));
     return object;
+}
+
+// The driver may take its time to answer, and the JS thread must not wait for it.
+Napi::Value look_for_devices(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    return start_stage(
+        info.Env(), std::make_shared<Job>(engine),
+        []() -> Encode {
+            find_gpus();
+            return [](Napi::Env env) { return env.Undefined(); };
+        },
+        StageMemory::kNone);
 }
 
 Napi::Value open_device(const Napi::CallbackInfo& info) {
@@ -83,7 +96,7 @@ Napi::Value upload_call(const Napi::CallbackInfo& info) {
     const UploadSpec spec = decode_upload(info[2], *source->source);
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, source, spec, gpu]() -> Encode {
-        GpuTable table = upload_table(*source->source, spec, gpu->device, job->engine->budget, job->control);
+        GpuTable table = upload_table(*source->source, spec, *job->engine->kept_pinned, job->control);
         return made_table(job->engine, std::move(table));
     });
 }
@@ -142,7 +155,7 @@ Napi::Value deliver_call(const Napi::CallbackInfo& info) {
     const auto gpu = gpu_of(*job->engine);
     const StageSink sink(get_handle<SinkHandle>(info[3]));
     return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
-        return deliver_table(input->table, spec, gpu->device, rows, job->engine->budget, job->control);
+        return deliver_table(input->table, spec, *job->engine->kept_pinned, rows, job->control);
     });
 }
 
@@ -178,7 +191,7 @@ Napi::Value deliver_pieces_call(const Napi::CallbackInfo& info) {
         const DeviceTurn turn = [&](const std::function<void()>& operation) {
             gpu->operate(job->control, [&] { operation(); });
         };
-        return deliver_pieces(join->pieces, spec, gpu->device, turn, rows, job->engine->budget, job->control);
+        return deliver_pieces(join->pieces, spec, *job->engine->kept_pinned, turn, rows, job->control);
     };
     // The lease ends with the stage, on the JS thread.
     const auto encode = [lease](Napi::Env env, const DeliveredPieces& done) -> Napi::Value {
@@ -209,6 +222,7 @@ std::shared_ptr<OpenedGpu> gpu_of(const Engine& engine) {
 }
 
 void export_device_calls(Napi::Object exports) {
+    export_async<look_for_devices>(exports, "lookForDevices");
     export_async<open_device>(exports, "openDevice");
     export_sync<device_memory>(exports, "deviceMemory");
     export_sync<reset_device_peak>(exports, "resetDevicePeak");

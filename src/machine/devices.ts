@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+import { readdirSync } from "node:fs";
+
 import type { MachineInfo } from "./machine.js";
 
 export interface DeviceInfo {
@@ -12,6 +14,22 @@ export interface DeviceInfo {
     memoryBytes?: number;
     /** Compute capability of a GPU: "9.0". */
     computeCapability?: string;
+}
+
+/** Device files of NVIDIA's drivers: of a card, of a Jetson, of WSL. */
+const gpuFile = /^(nvidia\d+|nvhost-gpu|dxg)$/;
+
+/**
+ * Does the machine show signs of a GPU? Takes microseconds and wakes no driver; whether it can be used only
+ * `Runtime.devices()` tells. A plugin that is named by SPILLWAY_GPU_FOLDER brings a GPU of its own.
+ */
+export function showsGpu(): boolean {
+    if ((process.env["SPILLWAY_GPU_FOLDER"] ?? "") !== "") return true;
+    try {
+        return readdirSync("/dev").some((name) => gpuFile.test(name));
+    } catch {
+        return false;
+    }
 }
 
 /** What the engine found of GPUs. */

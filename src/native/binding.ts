@@ -155,6 +155,8 @@ export interface Binding extends DeviceBinding {
     /** Error code names in the order of the native enum; compared with src/errors.ts at load. */
     errorCodes(): string[];
     machine(): NativeMachine;
+    /** Resolves when GPUs have been looked for, on a thread of its own; devices() then answers at once. */
+    lookForDevices(engine: EngineHandle): Promise<void>;
     /** GPUs that the CUDA plugin finds; the first call may take some 100 ms. Empty: see gpuUnavailableReason. */
     devices(): NativeDevice[];
     /** Why devices() is empty: no plugin was built, no driver, ...; null when there are GPUs. */

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import { requireGpu } from "./opened-gpu.js";
 import { QueryRunner } from "./query-runner.js";
+import { SpillwayError, toSpillwayError } from "../errors.js";
 import { loadBinding } from "../native/load.js";
-import { listDevices, type DeviceInfo } from "../machine/devices.js";
+import { listDevices, showsGpu, type DeviceInfo } from "../machine/devices.js";
 import { machineInfo, usableMemory } from "../machine/machine.js";
 import { loadProfile, profileOf, readProfileFile } from "../machine/profile.js";
-import { checkInteger, checkOneOf, checkOptions, checkPath, checkText } from "../model/arguments.js";
+import { checkInteger, checkOneOf, checkOptions, checkPath, checkText, invalidArgument } from "../model/arguments.js";
 import { checkDebugKnobs } from "../model/debug-knobs.js";
 import { parseBytes } from "../model/sizes.js";
 import { smallestBudgetBytes, smallestDeviceBytes } from "../planner/policy.js";
@@ -15,10 +15,11 @@ import { checkSpillDirectory, defaultSpillDirectory } from "./spill-directory.js
 
 /** Opens the engine. Close the runtime when done, or declare it with `await using`. */
 export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
-    const given = checkOptions(options, "", ["device", "memory", "threads", "machine", "debug"]);
+    const given = checkOptions(options, "", ["device", "warm", "memory", "threads", "machine", "debug"]);
     const memory = checkOptions(given["memory"], "memory", ["host", "device", "spillDirectory"]);
     const device =
         given["device"] === undefined ? "auto" : checkOneOf(given["device"], "device", ["auto", "cpu", "gpu"]);
+    const warm = checkWarm(given["warm"], device);
     const hostBytes =
         memory["host"] === undefined ? undefined : parseBytes(memory["host"], "memory.host", smallestBudgetBytes);
     const deviceBytes =
@@ -46,7 +47,6 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
             { gpus: binding.devices(), unavailable: binding.gpuUnavailableReason() },
             device
         ));
-    if (device === "gpu") requireGpu(binding);
     const runner = new QueryRunner({
         binding,
         machine,
@@ -55,7 +55,29 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
         spillDirectory,
         threads: wantedThreads ?? machine.cores,
         debug,
-        device: { device, memoryBytes: deviceBytes, isMeasured: measured?.gpu != null }
+        device: { device, memoryBytes: deviceBytes, isMeasured: measured?.gpu != null, isPresent: showsGpu() }
     });
+    if (device === "gpu") await requireGpu(runner);
+    if (warm) runner.device.warm();
     return new Runtime({ runner, machine, devices, spillDirectory });
+}
+
+function checkWarm(warm: unknown, device: "auto" | "cpu" | "gpu"): boolean {
+    if (warm === undefined || warm === false) return false;
+    if (warm !== true) throw invalidArgument("warm", "true or false", warm);
+    if (device !== "cpu") return true;
+    throw new SpillwayError("INVALID_ARGUMENT", '`warm` opens a GPU, which device "cpu" never uses; leave it out', {
+        option: "warm",
+        device
+    });
+}
+
+/** Waits until a GPU was found; a runtime that has none is not left open. */
+async function requireGpu(runner: QueryRunner): Promise<void> {
+    try {
+        await runner.device.requireGpu();
+    } catch (error) {
+        await runner.close();
+        throw toSpillwayError(error);
+    }
 }

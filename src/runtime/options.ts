@@ -32,7 +32,9 @@ export interface MemoryOptions {
 
 export interface RuntimeOptions {
     /**
-     * - `"auto"`: for each query the GPU if it is predicted to be faster there and can be run there, else the CPU.
+     * - `"auto"`: for each query the GPU if it is predicted to be faster there and can be run there, else the CPU. The
+     *   GPU is opened in the background once the queries of the process would have saved more time on it than opening
+     *   it takes (some 0.6 s); until it is open, queries run on the CPU.
      * - `"cpu"`: the CPU engine.
      * - `"gpu"`: a GPU, or the error NO_DEVICE that says why there is none. A query that it cannot run is the error
      *   UNSUPPORTED_TYPE (BUDGET_TOO_SMALL where its memory is the reason).
@@ -40,6 +42,11 @@ export interface RuntimeOptions {
      * Defaults to `"auto"`.
      */
     device?: "auto" | "cpu" | "gpu";
+    /**
+     * Begin to open the GPU at once, in the background, instead of when it is known to be worth it: for a runtime that
+     * holds large tables. Where there is no GPU, `"auto"` runs on the CPU as ever. Defaults to false.
+     */
+    warm?: boolean;
     memory?: MemoryOptions;
     /** Worker threads of a stage. Defaults to the number of cores this process may use. */
     threads?: number;

@@ -3,20 +3,18 @@ import { SpillwayError } from "../errors.js";
 import type { Job } from "../execute/job.js";
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
-import { clamp, bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
+import { bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
 import type { Binding, EngineHandle } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
 import { namedAlgorithm } from "../planner/device-algorithms.js";
 import { besideBytes } from "../planner/out-of-core/host-memory.js";
 import { outOfCoreHostBytes } from "../planner/out-of-core/plan.js";
-import { planOnDevice, type DevicePlan } from "../planner/plan-device.js";
+import { planOnDevice, tablesHostBytes, type DevicePlan } from "../planner/plan-device.js";
 import type { QueryPlanner } from "../planner/plan-query.js";
 import type { PlanQuery } from "../planner/plan-search.js";
-import { defaultPolicy } from "../planner/policy.js";
-import { isCoherent, openedGpu, queryFor, requireGpu, usableGpu, type OpenedGpu } from "./opened-gpu.js";
-
-const mebibyte = 1024 * 1024;
+import { GpuOpening, type Savings } from "./gpu-opening.js";
+import { isCoherent, queryFor, usableGpu, type OpenedGpu } from "./opened-gpu.js";
 
 /** Which device a runtime was opened for. */
 export interface DeviceOptions {
@@ -25,6 +23,8 @@ export interface DeviceOptions {
     memoryBytes: number | undefined;
     /** The caller gave the speeds of the GPU: those of its name that come with the package do not count. */
     isMeasured?: boolean;
+    /** Does the machine show signs of a GPU? Without any, "auto" looks for none and speaks of none. */
+    isPresent?: boolean;
 }
 
 /** A plan with the memory and the speeds of the GPU that is open; undefined: with no memory, and speeds of any. */
@@ -58,10 +58,9 @@ export function isRefusal(error: unknown): boolean {
     return error instanceof SpillwayError && error.details["reason"] === "deviceUnsupported";
 }
 
-/** Decides where the queries of one runtime run, and opens the GPU when the first one is to run there. */
+/** Decides where the queries of one runtime run, and opens the GPU when that is worth it, or asked for. */
 export class QueryDevice {
-    #opened: Promise<OpenedGpu> | undefined;
-    #usable: OpenedGpu | undefined;
+    readonly #opening: GpuOpening;
     /** Ends when nobody computes on the GPU. */
     #turn: Promise<void> = Promise.resolve();
 
@@ -69,11 +68,10 @@ export class QueryDevice {
         private readonly binding: Binding,
         private readonly engine: EngineHandle,
         private readonly options: DeviceOptions,
-        private readonly hostBytes: number
-    ) {}
-
-    get #isOpen(): boolean {
-        return this.#usable !== undefined;
+        hostBytes: number,
+        savings?: Savings
+    ) {
+        this.#opening = new GpuOpening(binding, engine, options.memoryBytes, hostBytes, savings);
     }
 
     public get isAutomatic(): boolean {
@@ -83,40 +81,85 @@ export class QueryDevice {
     /** Is the next query likely to run on the GPU? What only a plan for it needs is sampled then. */
     public isLikely(debug: DebugKnobs): boolean {
         const { device } = this.options;
-        return device !== "cpu" && (device === "gpu" || this.#isOpen || isWanted(debug));
+        return device !== "cpu" && (device === "gpu" || this.#opening.opened !== undefined || isWanted(debug));
     }
 
-    /** Host memory that the query could use out of core; 0 where none is to be expected. */
+    /** Host memory that the query could use on the GPU; 0 where it is not expected to run there. */
     public wantedBytes(planner: QueryPlanner): number {
         const { query } = planner;
-        const { memoryBytes } = this.options;
-        if (!this.isLikely(query.debug)) return 0;
+        const isLikely = this.isLikely(query.debug);
+        if (!isLikely && !this.#mayWait(query)) return 0;
+        const host = planner.plan(query.budgetBytes, false);
+        if (!isLikely && host.predictedMs <= query.profile.deviceOpenMs) return 0;
         // Its path is decided before it is opened: that of kernels wants other memory than that of copy engines.
-        const coherentDevice = this.#usable?.isCoherent ?? isCoherent(usableGpu(this.binding.devices()));
-        const bytes = outOfCoreHostBytes({ ...query, coherentDevice }, this.#usable?.limitBytes ?? memoryBytes);
-        return bytes === 0 ? 0 : bytes + besideBytes(planner.plan(query.budgetBytes, false));
+        const { opened } = this.#opening;
+        const coherentDevice = opened?.isCoherent ?? (isLikely && isCoherent(usableGpu(this.binding.devices())));
+        const limitBytes = opened?.limitBytes ?? this.options.memoryBytes;
+        const bytes = outOfCoreHostBytes({ ...query, coherentDevice }, limitBytes);
+        return Math.max(tablesHostBytes(query, host), bytes === 0 ? 0 : bytes + besideBytes(host));
+    }
+
+    /** Opens the GPU while the caller goes on, if there is one; queries say why where that fails. */
+    public warm(): void {
+        if (this.options.device === "cpu" || !this.#isPresent) return;
+        this.#opening.begin();
+    }
+
+    /** Throws NO_DEVICE, with the reason, where there is no GPU that queries could run on. */
+    public async requireGpu(): Promise<void> {
+        await this.#opening.find();
+    }
+
+    /** No opening begins after this; resolves when one that is under way has ended. */
+    public async close(): Promise<void> {
+        await this.#opening.close();
     }
 
     /**
-     * The plan of a query for the device that it is to run on. `host`: its plan for the CPU engine. Throws where the
-     * GPU was asked for and cannot run the query.
+     * The plan of a query for the device that it is to run on. `host`: its plan for the CPU engine. `isRun`: the query
+     * runs next, so what the GPU would save counts; else somebody only wants to know. Throws where the GPU was asked
+     * for and cannot run the query.
      */
-    public async choose(query: PlanQuery, host: Plan): Promise<Plan> {
+    public async choose(query: PlanQuery, host: Plan, isRun = true): Promise<Plan> {
         if (this.options.device === "cpu") return host;
         if (this.options.device === "gpu") return await this.#require(query, host);
         if (isWanted(query.debug)) return await this.#prefer(query, host);
         if (namedAlgorithm(query.root) !== undefined) return await this.#asNamed(query, host);
-        const profile = query.profile;
-        const policy = query.policy ?? defaultPolicy;
-        if (!this.#isOpen && host.predictedMs < policy.deviceWorthMs) return onHost(host, "the query is a small one");
+        if (!this.#isPresent) return host;
+        return await this.#asPredicted(query, host, isRun);
+    }
+
+    get #isPresent(): boolean {
+        return this.options.isPresent !== false;
+    }
+
+    /** Might the query wait for a GPU that is not open yet, because that is faster all the same? */
+    #mayWait({ debug, root }: PlanQuery): boolean {
+        if (!this.isAutomatic || !this.#isPresent || this.#opening.failure !== undefined) return false;
+        return !isWanted(debug) && namedAlgorithm(root) === undefined;
+    }
+
+    /**
+     * The rule of renting skis: the GPU is opened in the background once the queries of this process would have saved
+     * more time on it than opening it takes, so that never more than twice the least time is spent. Until it is open
+     * queries run on the CPU, but for one that is predicted to be faster although it waits.
+     */
+    async #asPredicted(query: PlanQuery, host: Plan, isRun: boolean): Promise<Plan> {
+        const { opened, failure } = this.#opening;
+        if (failure !== undefined) return onHost(host, failure);
+        const { deviceOpenMs, deviceStageStartMs } = query.profile;
+        // No plan for a GPU has fewer than two stages: what would be left to save is not worth a plan.
+        if (host.predictedMs <= 2 * deviceStageStartMs) return onHost(host, "the query is a small one");
         const draft = this.#draft(query, host);
         if (draft.made instanceof NotOnDevice) return onHost(host, draft.made.reason);
-        const ms = draft.made.plan.predictedMs + (this.#isOpen ? 0 : profile.deviceOpenMs);
-        if (ms >= host.predictedMs) {
-            const looked = this.#isOpen ? "" : ", so none was looked for"; // which takes some 100 ms
-            return onHost(host, `${slower(host.predictedMs, ms)}${looked}`);
+        const deviceMs = draft.made.plan.predictedMs;
+        const savingMs = host.predictedMs - deviceMs;
+        if (savingMs <= 0) return onHost(host, slower(host.predictedMs, deviceMs));
+        if (opened !== undefined || savingMs > this.#opening.remainingMs(deviceOpenMs)) {
+            return await this.#prefer(query, host, draft);
         }
-        return await this.#prefer(query, host, draft);
+        const promised = this.#opening.promise(savingMs, deviceOpenMs, isRun);
+        return onHost(host, `${slower(host.predictedMs, deviceMs)}, but ${promised}`);
     }
 
     /** Throws where the user asks for an algorithm of the GPU and keeps queries away from it. */
@@ -158,7 +201,7 @@ export class QueryDevice {
     }
 
     /** What there is to know of a plan before the GPU is opened for it: whether there is one. */
-    #draft(query: PlanQuery, host: Plan, opened = this.#usable): Draft {
+    #draft(query: PlanQuery, host: Plan, opened = this.#opening.opened): Draft {
         const own = opened === undefined ? query : queryFor(opened, query, this.options.isMeasured === true);
         return { made: planOnDevice(own, host, opened?.limitBytes ?? 0), opened };
     }
@@ -169,7 +212,7 @@ export class QueryDevice {
         host: Plan,
         draft?: Draft
     ): Promise<{ made: DevicePlan | NotOnDevice; limitBytes: number }> {
-        const opened = await this.#open();
+        const opened = await this.#opening.open(query.profile.deviceOpenMs);
         const { made } = draft?.opened === undefined ? this.#draft(query, host, opened) : draft;
         return { made, limitBytes: opened.limitBytes };
     }
@@ -184,29 +227,6 @@ export class QueryDevice {
         }
         if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes, made.notOutOfCore);
         return made.plan;
-    }
-
-    async #open(): Promise<OpenedGpu> {
-        this.#opened ??= this.#openUsable();
-        try {
-            return await this.#opened;
-        } catch (error) {
-            // Its memory may be free for a later query.
-            this.#opened = undefined;
-            throw error;
-        }
-    }
-
-    async #openUsable(): Promise<OpenedGpu> {
-        const gpu = requireGpu(this.binding);
-        const { limitBytes } = await this.binding.openDevice(this.engine, {
-            ordinal: gpu.ordinal,
-            memoryBytes: this.options.memoryBytes ?? 0,
-            pinnedBytes: this.hostBytes + keptPinnedBytes(this.hostBytes),
-            keptPinnedBytes: keptPinnedBytes(this.hostBytes)
-        });
-        this.#usable = openedGpu(gpu, limitBytes);
-        return this.#usable;
     }
 
     /** Waits until no other query computes on the GPU; the function ends the turn, and may be called again. */
@@ -226,17 +246,8 @@ export class QueryDevice {
 
     /** Most GPU memory in use since the last turn began. */
     public peakBytes(): number {
-        return this.#isOpen ? this.binding.deviceMemory(this.engine).peakBytes : 0;
+        return this.#opening.opened === undefined ? 0 : this.binding.deviceMemory(this.engine).peakBytes;
     }
-}
-
-/**
- * Pinned memory that is cached between queries beside their budget; what queries take counts in it, and so does what a
- * join out of core leaves in the cache. The plugin's own blocks, for copies of ordinary memory, are 32 MiB
- * (cuda/device/device_policy.hpp).
- */
-function keptPinnedBytes(hostBytes: number): number {
-    return Math.floor(clamp(hostBytes / 8, 48 * mebibyte, 1024 * mebibyte));
 }
 
 function isOutOfCore({ stages }: Plan): boolean {

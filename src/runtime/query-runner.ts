@@ -189,6 +189,7 @@ export class QueryRunner {
         await Promise.allSettled([...running.map(([, done]) => done), ...this.#opened]);
         forgotten.unregister(this);
         await this.#idle.close();
+        await this.device.close();
         const { binding } = this.parts;
         this.#files.forgetAll();
         for (const relation of this.#relations) {
@@ -282,7 +283,7 @@ export class QueryRunner {
             const statistics = await this.statistics.collect(job, node, policy, this.threads);
             const planned = { ...query, statistics };
             const host = new QueryPlanner(planned).plan(query.budgetBytes);
-            return new Explanation(await this.device.choose(planned, host));
+            return new Explanation(await this.device.choose(planned, host, false));
         });
     }
 

@@ -3,6 +3,7 @@
 import { SpillwayError } from "../../src/errors.js";
 import type { NativeDevice } from "../../src/native/binding.js";
 import { Job } from "../../src/execute/job.js";
+import { Savings } from "../../src/runtime/gpu-opening.js";
 import { QueryDevice, type DeviceOptions } from "../../src/runtime/query-device.js";
 import { FakeBinding } from "./fake-binding.js";
 
@@ -31,6 +32,7 @@ export interface GpuShape {
 /** Calls of the binding for GPUs like these. */
 export function gpuCalls({ gpus = [nativeDevice()], unavailable = null, limitBytes = gibibyte }: GpuShape): Calls {
     return {
+        lookForDevices: async () => undefined,
         devices: () => gpus,
         gpuUnavailableReason: () => unavailable,
         openDevice: async () => ({ limitBytes, usedBytes: 0, peakBytes: 0, freeBytes: limitBytes }),
@@ -40,14 +42,20 @@ export function gpuCalls({ gpus = [nativeDevice()], unavailable = null, limitByt
 }
 
 /** Where the queries of a runtime with such a GPU run, and how often which call was made. */
-export function deviceWith(shape: GpuShape, options: Partial<DeviceOptions> = {}, hostBytes = gibibyte) {
+export function deviceWith(
+    shape: GpuShape,
+    options: Partial<DeviceOptions> = {},
+    hostBytes = gibibyte,
+    savings = new Savings()
+) {
     const fake = new FakeBinding({ ...gpuCalls(shape), ...shape.overrides });
     const { binding } = fake;
     const device = new QueryDevice(
         binding,
         "engine" as never,
         { device: "auto", memoryBytes: undefined, ...options },
-        hostBytes
+        hostBytes,
+        savings
     );
     const countOf = (name: string): number => fake.calls.filter((call) => call === name).length;
     return { device, fake, countOf, job: () => new Job(binding, "engine" as never, undefined) };

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a runtime keeps of its GPU: memory that is asked for when it is opened, and turns, of which one query has one.
-import { Int32 } from "apache-arrow";
+import { Int32, Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { besideBytes } from "../../../src/planner/out-of-core/host-memory.js";
 import { outOfCoreHostBytes } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery, QueryPlanner, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { tablesHostBytes } from "../../../src/planner/plan-device.js";
+import { defaultPolicy } from "../../../src/planner/policy.js";
 import { isCoherent, usableGpu } from "../../../src/runtime/opened-gpu.js";
 import { deviceWith, failureOf, nativeDevice } from "../../support/made-up-gpu.js";
-import { inputNode, join, planQueryOf } from "../../support/planning.js";
+import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const million = 1_000_000;
 const mebibyte = 2 ** 20;
@@ -15,6 +17,13 @@ const gibibyte = 2 ** 30;
 const joinOf = (rows: number) =>
     join(inputNode({ k: new Int32() }, { rows, name: "l" }), inputNode({ k: new Int32() }, { rows, name: "r" }), {
         on: "k"
+    });
+/** Of rows of 16 bytes. */
+const grouped = (rows: number, groups: number) =>
+    group(inputNode({ k: new Int64(), a: new Int64() }, { rows }), {
+        keys: ["k"],
+        aggregates: { a: { sum: "a" } },
+        hints: { groups }
     });
 const queryOf = (rows: number, more: Partial<PlanQuery> = {}): PlanQuery => {
     return planQueryOf(joinOf(rows), { budgetBytes: 64 * gibibyte, ...more });
@@ -43,10 +52,10 @@ describe("a GPU", () => {
     });
 
     test.each([
-        ["64 MiB", 64 * mebibyte, 48 * mebibyte],
-        ["1 GiB", gibibyte, 128 * mebibyte],
-        ["32 GiB", 32 * gibibyte, gibibyte]
-    ])("keeps an eighth of a host budget of %s pinned, within bounds", async (_, hostBytes, keptPinnedBytes) => {
+        ["64 MiB", 64 * mebibyte],
+        ["32 GiB", 32 * gibibyte]
+    ])("pins 48 MiB beside a host budget of %s, whatever its size", async (_, hostBytes) => {
+        const keptPinnedBytes = 48 * mebibyte;
         const specs: unknown[] = [];
         const openDevice = async (engine: unknown, spec: unknown) => {
             specs.push([engine, spec]);
@@ -97,7 +106,9 @@ describe("host memory that a query could use out of core", () => {
         more: Partial<PlanQuery> = {}
     ): number => {
         const asked = { ...query, ...more };
-        return outOfCoreHostBytes({ ...asked, coherentDevice }, limitBytes) + besideBytes(planQuery(asked));
+        const host = planQuery(asked);
+        const outOfCore = outOfCoreHostBytes({ ...asked, coherentDevice }, limitBytes) + besideBytes(host);
+        return Math.max(outOfCore, tablesHostBytes(asked, host));
     };
     const coherent = nativeDevice({ pageableAccess: true, hostPageTables: true });
     const planner = new QueryPlanner(query);
@@ -109,17 +120,39 @@ describe("host memory that a query could use out of core", () => {
         expect(deviceWith({}, onGpu).device.wantedBytes(counted)).toBe(expected(undefined, false, { sink: "count" }));
     });
 
-    test("is none where the GPU is not likely, or its memory holds the tables", () => {
+    test("is none where the GPU is not likely", () => {
+        for (const options of [{ device: "cpu" }, { isPresent: false }] as const) {
+            const { device, fake } = deviceWith({}, options);
+            expect(device.wantedBytes(planner)).toBe(0);
+            expect(fake.calls).toEqual([]);
+        }
+        expect(deviceWith({}).device.wantedBytes(new QueryPlanner(queryOf(million)))).toBe(0);
+    });
+
+    test("is asked for by a query that is long enough to wait for a GPU, before one is looked for", () => {
         const { device, fake } = deviceWith({});
-        expect(device.wantedBytes(planner)).toBe(0);
+        expect(planQuery(query).predictedMs).toBeGreaterThan(query.profile.deviceOpenMs);
+        expect(device.wantedBytes(planner)).toBe(expected(undefined));
         expect(fake.calls).toEqual([]);
-        expect(deviceWith({}, onGpu).device.wantedBytes(new QueryPlanner(queryOf(1000)))).toBe(0);
-        expect(deviceWith({}, { ...onGpu, memoryBytes: 2 ** 40 }).device.wantedBytes(planner)).toBe(0);
+    });
+
+    test("is that of copies at full speed where GPU memory holds the tables", () => {
+        const { device } = deviceWith({}, { ...onGpu, memoryBytes: 2 ** 40 });
+        const counted = { ...query, sink: "count" } as const;
+        const few = new QueryPlanner({ ...counted, root: grouped(200 * million, 1000) });
+        const { deviceStagingBytesPerWorker, deviceStagingShare } = defaultPolicy;
+        const staging = (query.threads * deviceStagingBytesPerWorker) / deviceStagingShare;
+        expect(few.wantedBytes()).toBeLessThan(staging / 4);
+        expect(device.wantedBytes(few)).toBe(staging);
+        // Twice the bytes of a small relation are enough.
+        const rowBytes = 8 + 8;
+        const small = new QueryPlanner({ ...counted, root: grouped(1000, 10) });
+        expect(device.wantedBytes(small)).toBe((2 * 1000 * rowBytes) / deviceStagingShare);
     });
 
     test("goes by the memory that the user allows, and then by what the GPU was opened with", async () => {
         const made = deviceWith({ limitBytes: gibibyte }, { ...onGpu, memoryBytes: 2 ** 40 });
-        expect(made.device.wantedBytes(planner)).toBe(0);
+        expect(made.device.wantedBytes(planner)).toBe(tablesHostBytes(query, planQuery(query)));
         await open(made);
         expect(made.device.wantedBytes(planner)).toBe(expected(gibibyte));
     });

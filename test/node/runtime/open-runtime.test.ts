@@ -5,6 +5,7 @@ import { tableFromArrays } from "apache-arrow";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { parse, stringify } from "yaml";
 import { deviceFigures, hostFigures, loadProfile } from "../../../src/machine/profile.js";
+import { showsGpu } from "../../../src/machine/devices.js";
 import { usableMemory } from "../../../src/machine/machine.js";
 import type { NativeDevice } from "../../../src/native/binding.js";
 import { loadBinding } from "../../../src/native/load.js";
@@ -46,7 +47,12 @@ describe("a runtime", () => {
         const options = { threads: 3, memory: { host: "64MiB", device: "2MiB" }, debug: { radixBits: 5 } } as const;
         const parts = await opened(options, partsOf);
         expect(parts).toMatchObject({ threads: 3, memoryBytes: 2 ** 26, debug: { radixBits: 5 } });
-        expect(parts.device).toEqual({ device: "auto", memoryBytes: 2 ** 21, isMeasured: false });
+        expect(parts.device).toEqual({
+            device: "auto",
+            memoryBytes: 2 ** 21,
+            isMeasured: false,
+            isPresent: showsGpu()
+        });
     });
 
     test("has the cores of the machine, and half of the memory that is free, where nothing is said", async () => {
@@ -55,7 +61,12 @@ describe("a runtime", () => {
         const spy = vi.spyOn(binding, "machine").mockReturnValue(found);
         const parts = await opened(undefined, partsOf);
         expect(parts).toMatchObject({ threads: 3, memoryBytes: 25e8, debug: {} });
-        expect(parts.device).toEqual({ device: "auto", memoryBytes: undefined, isMeasured: false });
+        expect(parts.device).toEqual({
+            device: "auto",
+            memoryBytes: undefined,
+            isMeasured: false,
+            isPresent: showsGpu()
+        });
         const limited = { ...found, memoryLimitBytes: 2 ** 30 };
         expect(usableMemory(limited)).toBe(2 ** 30);
         spy.mockReturnValue(limited);

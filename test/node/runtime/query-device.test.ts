@@ -8,7 +8,6 @@ import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOnDevice, type DevicePlan } from "../../../src/planner/plan-device.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
-import { defaultPolicy } from "../../../src/planner/policy.js";
 import type { DeviceOptions } from "../../../src/runtime/query-device.js";
 import { deviceWith, failureOf, nativeDevice, type GpuShape } from "../../support/made-up-gpu.js";
 import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
@@ -47,30 +46,28 @@ async function opened(shape: GpuShape, options: Partial<DeviceOptions> = {}) {
 }
 
 describe("with device auto a query runs", () => {
-    test("on the CPU if that takes less time than is worth a look for a GPU", async () => {
+    test("on the CPU if two stages on a GPU, without any rows, would take as long", async () => {
         const { device, fake } = deviceWith({ limitBytes: roomy });
-        const policy = { ...defaultPolicy, deviceWorthMs: 5000 };
-        for (const [ms, more] of [
-            [19.9, {}],
-            [4999, { policy }]
-        ] as const) {
-            const plan = await device.choose(...asked(joined(), ms, more));
-            expect(plan).toMatchObject({ device: "cpu", deviceReason: "the query is a small one", predictedMs: ms });
-        }
-        const { deviceReason } = await device.choose(...asked(joined(), 20));
-        expect(deviceReason).toMatch(/predicted times/);
-        expect((await device.choose(...asked(joined(), 5000, { policy }))).device).toBe("gpu");
-        expect(fake.calls.slice(0, 1)).toEqual(["devices"]);
+        const profile = { ...loadProfile(), deviceStageStartMs: 7 };
+        const plan = await device.choose(...asked(joined(), 14, { profile }));
+        expect(plan).toMatchObject({ device: "cpu", deviceReason: "the query is a small one", predictedMs: 14 });
+        const { deviceReason } = await device.choose(...asked(joined(), 14.01, { profile }));
+        expect(deviceReason).toMatch(/^predicted times are 14 ms on the CPU against .* on a GPU$/);
+        expect(fake.calls).toEqual([]);
     });
 
-    test("on the GPU if that is predicted to be faster, opening it included, else on the CPU", async () => {
+    test("on the GPU if that is predicted to be faster although it waits for the GPU, else on the CPU", async () => {
         const fresh = deviceWith({ limitBytes: roomy });
         const { predictedMs } = madeOf(asked(joined(), 1), 0).plan;
         const even = await fresh.device.choose(...asked(joined(), predictedMs + deviceOpenMs));
         expect(even).toMatchObject({ device: "cpu", predictedMs: predictedMs + deviceOpenMs });
-        expect(even.deviceReason).toMatch(/^predicted times are .* on the CPU against .* on a GPU, so none was looked/);
+        expect(even.deviceReason).toMatch(
+            /^predicted times are .* on the CPU against .* on a GPU, but to open it takes 640 ms, and queries of this /
+        );
         expect(fresh.fake.calls).toEqual([]);
-        const slower = await fresh.device.choose(...asked(joined(), predictedMs + deviceOpenMs + 0.01));
+        const slower = await deviceWith({ limitBytes: roomy }).device.choose(
+            ...asked(joined(), predictedMs + deviceOpenMs + 0.01)
+        );
         expect(slower).toMatchObject({ device: "gpu", deviceReason: null });
         expect(slower.deviceMemory?.limitBytes).toBe(roomy);
     });
@@ -78,12 +75,12 @@ describe("with device auto a query runs", () => {
     test("on a GPU that is open by its predicted time alone, be the query ever so small", async () => {
         const { device, countOf } = await opened({ limitBytes: roomy });
         const { predictedMs } = madeOf(asked(joined(1000), 1), roomy).plan;
-        expect(predictedMs).toBeLessThan(defaultPolicy.deviceWorthMs);
+        expect(predictedMs).toBeLessThan(20);
         const even = await device.choose(...asked(joined(1000), predictedMs));
         expect(even.device).toBe("cpu");
         expect(even.deviceReason).toMatch(/^predicted times .* on a GPU$/);
         expect((await device.choose(...asked(joined(1000), predictedMs + 0.01))).device).toBe("gpu");
-        expect([countOf("devices"), countOf("openDevice")]).toEqual([1, 1]);
+        expect([countOf("lookForDevices"), countOf("openDevice")]).toEqual([1, 1]);
     });
 
     test("on the CPU if it is nothing for a GPU, which is not looked for then", async () => {
