@@ -30,10 +30,10 @@ uint64_t BlockAllocator::rounded(uint64_t bytes, uint64_t granularity) const {
     return bytes > last ? last : (bytes + granularity - 1) / granularity * granularity;
 }
 
-BlockAllocator::Grant BlockAllocator::take(uint64_t bytes) {
+BlockAllocator::Grant BlockAllocator::take(uint64_t bytes, uint64_t withheld_bytes) {
     Grant grant;
     grant.bytes = rounded(bytes, sizes_.granularity_bytes);
-    if (grant.bytes > limit_bytes_ - used_bytes_) {
+    if (grant.bytes > limit_bytes_ - used_bytes_ - withheld_bytes) {
         grant.refusal = Refusal::kLimit;
         return grant;
     }
@@ -127,9 +127,10 @@ void BlockAllocator::cut(Address address, uint64_t bytes) {
     block->second.free = false;
 }
 
-void BlockAllocator::give_back(void* data) noexcept {
+uint64_t BlockAllocator::give_back(void* data) noexcept {
     auto block = blocks_.find(reinterpret_cast<Address>(data));
-    used_bytes_ -= block->second.bytes;
+    const uint64_t counted_bytes = block->second.bytes;
+    used_bytes_ -= counted_bytes;
     --blocks_in_use_;
     FreeBlocks::node_type entry = std::move(block->second.entry);
     block->second.free = true;
@@ -145,6 +146,7 @@ void BlockAllocator::give_back(void* data) noexcept {
     }
     entry.value() = {block->second.bytes, block->first};
     free_list(block->second).insert(std::move(entry));
+    return counted_bytes;
 }
 
 // Merges a free right neighbour of the same segment into the block, which is in no list.
@@ -182,8 +184,8 @@ void BlockAllocator::trim() noexcept {
 }
 
 // Both counts: what lies elsewhere is memory all the same, so that segments stay within what it leaves of the limit.
-bool BlockAllocator::reserve(uint64_t bytes) noexcept {
-    if (bytes > limit_bytes_ - used_bytes_) return false;
+bool BlockAllocator::reserve(uint64_t bytes, uint64_t withheld_bytes) noexcept {
+    if (bytes > limit_bytes_ - used_bytes_ - withheld_bytes) return false;
     if (reserved_bytes_ + bytes > limit_bytes_) release_free(reserved_bytes_ + bytes - limit_bytes_);
     used_bytes_ += bytes;
     reserved_bytes_ += bytes;

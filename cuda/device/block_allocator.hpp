@@ -52,14 +52,15 @@ class BlockAllocator {
     BlockAllocator(const BlockAllocator&) = delete;
     BlockAllocator& operator=(const BlockAllocator&) = delete;
 
-    // bytes > 0. When the backing refuses, all free segments are released and it is asked again.
-    Grant take(uint64_t bytes);
-    void give_back(void* data) noexcept;  // of take()
+    // bytes > 0. When the backing refuses, all free segments are released and it is asked again. withheld_bytes: of
+    // what is free, not to be granted.
+    Grant take(uint64_t bytes, uint64_t withheld_bytes = 0);
+    uint64_t give_back(void* data) noexcept;  // of take(); returns the bytes that were counted
     void trim() noexcept;                 // releases segments without blocks
 
     // Bytes of the limit for memory that comes from elsewhere, not rounded; free segments make room for it. False: the
     // blocks and what is reserved already leave less.
-    bool reserve(uint64_t bytes) noexcept;
+    bool reserve(uint64_t bytes, uint64_t withheld_bytes = 0) noexcept;
     void unreserve(uint64_t bytes) noexcept;
 
     uint64_t used_bytes() const { return used_bytes_; }  // blocks, and what reserve() has given

@@ -27,7 +27,8 @@ std::string bytes_text(uint64_t bytes) {
 Allocation::Allocation(Allocation&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)),
       data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)) {}
+      bytes_(std::exchange(other.bytes_, 0)),
+      claim_(std::move(other.claim_)) {}
 
 Allocation& Allocation::operator=(Allocation&& other) noexcept {
     if (this != &other) {
@@ -35,33 +36,85 @@ Allocation& Allocation::operator=(Allocation&& other) noexcept {
         pool_ = std::exchange(other.pool_, nullptr);
         data_ = std::exchange(other.data_, nullptr);
         bytes_ = std::exchange(other.bytes_, 0);
+        claim_ = std::move(other.claim_);
     }
     return *this;
 }
 
 void Allocation::reset() noexcept {
-    if (pool_ != nullptr && data_ != nullptr) pool_->give_back(data_);
+    if (pool_ != nullptr && data_ != nullptr) pool_->give_back(data_, claim_.get());
     pool_ = nullptr;
     data_ = nullptr;
     bytes_ = 0;
+    claim_.reset();
+}
+
+PoolClaim::PoolClaim(PoolClaim&& other) noexcept
+    : pool_(std::exchange(other.pool_, nullptr)), counts_(std::move(other.counts_)) {}
+
+PoolClaim& PoolClaim::operator=(PoolClaim&& other) noexcept {
+    if (this != &other) {
+        reset();
+        pool_ = std::exchange(other.pool_, nullptr);
+        counts_ = std::move(other.counts_);
+    }
+    return *this;
+}
+
+void PoolClaim::reset() noexcept {
+    if (pool_ == nullptr) return;
+    {
+        const std::lock_guard<std::mutex> lock(pool_->mutex_);
+        pool_->count(counts_.get(), {0, counts_->used_bytes, counts_->peak_bytes});
+    }
+    pool_ = nullptr;
+    counts_.reset();
+}
+
+void PoolClaim::reset_peak() noexcept {
+    const std::lock_guard<std::mutex> lock(pool_->mutex_);
+    counts_->peak_bytes = counts_->used_bytes;
+}
+
+void PoolClaim::keep_peak() noexcept {
+    const std::lock_guard<std::mutex> lock(pool_->mutex_);
+    const uint64_t bytes = std::min(counts_->peak_bytes, counts_->used_bytes + pool_->left_locked());
+    pool_->count(counts_.get(), {std::max(counts_->bytes, bytes), counts_->used_bytes, counts_->peak_bytes});
+}
+
+namespace {
+
+thread_local const PoolClaim::User* claims_user = nullptr;
+
+}  // namespace
+
+PoolClaim::User::User(const PoolClaim& claim)
+    : pool_(claim.pool_), counts_(claim.counts_), before_(std::exchange(claims_user, this)) {}
+
+PoolClaim::User::~User() {
+    claims_user = before_;
 }
 
 PoolReservation::PoolReservation(PoolReservation&& other) noexcept
-    : pool_(std::exchange(other.pool_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+    : pool_(std::exchange(other.pool_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)),
+      claim_(std::move(other.claim_)) {}
 
 PoolReservation& PoolReservation::operator=(PoolReservation&& other) noexcept {
     if (this != &other) {
         reset();
         pool_ = std::exchange(other.pool_, nullptr);
         bytes_ = std::exchange(other.bytes_, 0);
+        claim_ = std::move(other.claim_);
     }
     return *this;
 }
 
 void PoolReservation::reset() noexcept {
-    if (pool_ != nullptr) pool_->unreserve(bytes_);
+    if (pool_ != nullptr) pool_->unreserve(bytes_, claim_.get());
     pool_ = nullptr;
     bytes_ = 0;
+    claim_.reset();
 }
 
 BlockPool::BlockPool(BlockBacking& backing, const BlockSizes& sizes, uint64_t limit_bytes, Tier tier)
@@ -71,10 +124,12 @@ Allocation BlockPool::allocate(uint64_t bytes, const char* what) {
     if (bytes == 0) return {};
     std::lock_guard<std::mutex> lock(mutex_);
     fail_if_injected(bytes, what);
-    const BlockAllocator::Grant grant = allocator_.take(bytes);
+    std::shared_ptr<ClaimCounts> claim = users_claim();
+    const BlockAllocator::Grant grant = allocator_.take(bytes, withheld_locked());
     switch (grant.refusal) {
         case BlockAllocator::Refusal::kNone:
-            return Allocation(this, grant.data, bytes);
+            count_taken(claim.get(), grant.bytes);
+            return Allocation(this, grant.data, bytes, std::move(claim));
         case BlockAllocator::Refusal::kLimit:
             throw limit_error(bytes, what);
         case BlockAllocator::Refusal::kBacking:
@@ -87,12 +142,55 @@ PoolReservation BlockPool::reserve(uint64_t bytes, const char* what) {
     if (bytes == 0) return {};
     std::lock_guard<std::mutex> lock(mutex_);
     fail_if_injected(bytes, what);
-    if (!allocator_.reserve(bytes)) throw limit_error(bytes, what);
-    return PoolReservation(this, bytes);
+    if (!allocator_.reserve(bytes, withheld_locked())) throw limit_error(bytes, what);
+    std::shared_ptr<ClaimCounts> claim = users_claim();
+    count_taken(claim.get(), bytes);
+    return PoolReservation(this, bytes, std::move(claim));
 }
 
-void BlockPool::unreserve(uint64_t bytes) noexcept {
+PoolClaim BlockPool::claim(uint64_t bytes, const char* what) {
     std::lock_guard<std::mutex> lock(mutex_);
+    if (bytes > limit_bytes() - allocator_.used_bytes() - claimed_bytes_) throw limit_error(bytes, what);
+    auto counts = std::make_shared<ClaimCounts>();
+    count(counts.get(), {bytes, 0, 0});
+    return PoolClaim(this, std::move(counts));
+}
+
+void BlockPool::count(ClaimCounts* claim, const ClaimCounts& now) noexcept {
+    claimed_bytes_ -= claim->unused_bytes();
+    *claim = now;
+    claimed_bytes_ += claim->unused_bytes();
+}
+
+// nullptr: memory that is of no claim.
+void BlockPool::count_taken(ClaimCounts* claim, uint64_t bytes) noexcept {
+    if (claim == nullptr) return;
+    const uint64_t used_bytes = claim->used_bytes + bytes;
+    count(claim, {claim->bytes, used_bytes, std::max(claim->peak_bytes, used_bytes)});
+}
+
+void BlockPool::count_given_back(ClaimCounts* claim, uint64_t bytes) noexcept {
+    if (claim == nullptr) return;
+    count(claim, {claim->bytes, claim->used_bytes - bytes, claim->peak_bytes});
+}
+
+std::shared_ptr<ClaimCounts> BlockPool::users_claim() const {
+    return claims_user != nullptr && claims_user->pool_ == this ? claims_user->counts_ : nullptr;
+}
+
+// Of what is free, what this thread must not take.
+uint64_t BlockPool::withheld_locked() const {
+    const std::shared_ptr<ClaimCounts> own = users_claim();
+    return claimed_bytes_ - (own == nullptr ? 0 : own->unused_bytes());
+}
+
+uint64_t BlockPool::left_locked() const {
+    return allocator_.limit_bytes() - allocator_.used_bytes() - withheld_locked();
+}
+
+void BlockPool::unreserve(uint64_t bytes, ClaimCounts* claim) noexcept {
+    std::lock_guard<std::mutex> lock(mutex_);
+    count_given_back(claim, bytes);
     allocator_.unreserve(bytes);
 }
 
@@ -106,13 +204,13 @@ Error BlockPool::limit_error(uint64_t bytes, const char* what) const {
     return error;
 }
 
-void BlockPool::give_back(void* data) noexcept {
+void BlockPool::give_back(void* data, ClaimCounts* claim) noexcept {
     std::lock_guard<std::mutex> lock(mutex_);
-    allocator_.give_back(data);
+    count_given_back(claim, allocator_.give_back(data));
 }
 
 Error BlockPool::refuse(uint64_t bytes, const char* what, const char* why) const {
-    const uint64_t left_bytes = allocator_.limit_bytes() - allocator_.used_bytes();
+    const uint64_t left_bytes = left_locked();
     const bool on_device = tier_ == Tier::kDevice;
     std::string text = std::string(what) + ": " + bytes_text(bytes) + " of " +
                        (on_device ? "GPU memory" : "host memory") + " wanted, but " + why + "; " +
@@ -129,7 +227,7 @@ Error BlockPool::refuse(uint64_t bytes, const char* what, const char* why) const
 uint64_t BlockPool::free_locked() const {
     const uint64_t cached_bytes = allocator_.reserved_bytes() - allocator_.used_bytes();
     const uint64_t backing_bytes = backing_free_bytes();
-    return std::min(allocator_.limit_bytes() - allocator_.used_bytes(), backing_bytes + cached_bytes);
+    return std::min(left_locked(), backing_bytes + cached_bytes);
 }
 
 uint64_t BlockPool::used_bytes() const {

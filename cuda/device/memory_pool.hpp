@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "device/block_allocator.hpp"
 #include "device/error.hpp"
@@ -10,6 +12,14 @@
 namespace spillway::cuda {
 
 class BlockPool;
+
+// Counts of a PoolClaim, which its blocks may outlive. Guarded by the lock of the pool.
+struct ClaimCounts {
+    uint64_t bytes = 0;
+    uint64_t used_bytes = 0;  // may be more, of what others leave
+    uint64_t peak_bytes = 0;  // of used_bytes
+    uint64_t unused_bytes() const { return bytes > used_bytes ? bytes - used_bytes : 0; }
+};
 
 // A block of a pool, given back when it goes. The pool must outlive it.
 class Allocation {
@@ -31,11 +41,54 @@ class Allocation {
 
   private:
     friend class BlockPool;
-    Allocation(BlockPool* pool, void* data, uint64_t bytes) : pool_(pool), data_(data), bytes_(bytes) {}
+    Allocation(BlockPool* pool, void* data, uint64_t bytes, std::shared_ptr<ClaimCounts> claim)
+        : pool_(pool), data_(data), bytes_(bytes), claim_(std::move(claim)) {}
 
     BlockPool* pool_ = nullptr;
     void* data_ = nullptr;
     uint64_t bytes_ = 0;
+    std::shared_ptr<ClaimCounts> claim_;
+};
+
+// A part of a pool's limit that stays with one operation, whether it has taken that memory or not: blocks that a thread
+// takes as the claim's user come from it, and go back to it. Others get what no claim holds. The pool must outlive it;
+// its blocks may stay longer and are then as any other.
+class PoolClaim {
+  public:
+    PoolClaim() = default;
+    PoolClaim(PoolClaim&& other) noexcept;
+    PoolClaim& operator=(PoolClaim&& other) noexcept;
+    PoolClaim(const PoolClaim&) = delete;
+    PoolClaim& operator=(const PoolClaim&) = delete;
+    ~PoolClaim() { reset(); }
+
+    void reset() noexcept;
+    // Forgets what was in use before.
+    void reset_peak() noexcept;
+    // For its user: from now on it is the most that has been in use at a time, if that is more.
+    void keep_peak() noexcept;
+
+    // What this thread takes of the pool meanwhile is of the claim.
+    class User {
+      public:
+        explicit User(const PoolClaim& claim);
+        ~User();
+        User(const User&) = delete;
+        User& operator=(const User&) = delete;
+
+      private:
+        friend class BlockPool;
+        BlockPool* const pool_;
+        const std::shared_ptr<ClaimCounts> counts_;
+        const User* const before_;
+    };
+
+  private:
+    friend class BlockPool;
+    PoolClaim(BlockPool* pool, std::shared_ptr<ClaimCounts> counts) : pool_(pool), counts_(std::move(counts)) {}
+
+    BlockPool* pool_ = nullptr;
+    std::shared_ptr<ClaimCounts> counts_;
 };
 
 // A part of a pool's limit for memory that does not come from the pool, given back when it goes. The pool must outlive
@@ -54,10 +107,12 @@ class PoolReservation {
 
   private:
     friend class BlockPool;
-    PoolReservation(BlockPool* pool, uint64_t bytes) : pool_(pool), bytes_(bytes) {}
+    PoolReservation(BlockPool* pool, uint64_t bytes, std::shared_ptr<ClaimCounts> claim)
+        : pool_(pool), bytes_(bytes), claim_(std::move(claim)) {}
 
     BlockPool* pool_ = nullptr;
     uint64_t bytes_ = 0;
+    std::shared_ptr<ClaimCounts> claim_;
 };
 
 // What pools of device and of pinned memory share: a BlockAllocator behind a lock, errors, injected faults. The limit
@@ -72,13 +127,15 @@ class BlockPool {
     Allocation allocate(uint64_t bytes, const char* what);
     // Counts against the limit as a block does, and refuses as allocate() does. Cached segments make room for it.
     PoolReservation reserve(uint64_t bytes, const char* what);
+    // Throws as allocate() does where the limit, what is in use and other claims leave less. 0 bytes: one that grows.
+    PoolClaim claim(uint64_t bytes, const char* what);
 
     uint64_t used_bytes() const;
     uint64_t peak_bytes() const;
     void reset_peak();
     uint64_t limit_bytes() const;
     uint64_t reserved_bytes() const;                     // taken from the driver: blocks in use and cached ones
-    uint64_t free_bytes() const;                         // within the limit, and what the driver has now
+    uint64_t free_bytes() const;  // within the limit and what claims leave this thread, and what the driver has now
     uint64_t blocks() const;                             // handed out
     bool holds(const void* data, uint64_t bytes) const;  // all of it lies in one segment of the pool
 
@@ -96,9 +153,16 @@ class BlockPool {
 
   private:
     friend class Allocation;
+    friend class PoolClaim;
     friend class PoolReservation;
-    void give_back(void* data) noexcept;
-    void unreserve(uint64_t bytes) noexcept;
+    void give_back(void* data, ClaimCounts* claim) noexcept;
+    void count(ClaimCounts* claim, const ClaimCounts& now) noexcept;
+    void count_taken(ClaimCounts* claim, uint64_t bytes) noexcept;
+    void count_given_back(ClaimCounts* claim, uint64_t bytes) noexcept;
+    std::shared_ptr<ClaimCounts> users_claim() const;
+    uint64_t withheld_locked() const;
+    uint64_t left_locked() const;
+    void unreserve(uint64_t bytes, ClaimCounts* claim) noexcept;
     void fail_if_injected(uint64_t bytes, const char* what);
     Error limit_error(uint64_t bytes, const char* what) const;
     uint64_t free_locked() const;
@@ -106,6 +170,7 @@ class BlockPool {
 
     mutable std::mutex mutex_;
     BlockAllocator allocator_;
+    uint64_t claimed_bytes_ = 0;  // by all claims, of what is free
     const Tier tier_;
     uint64_t fails_in_ = 0;
 };

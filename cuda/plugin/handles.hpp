@@ -86,9 +86,11 @@ struct spillway_cuda_table {
 
 struct spillway_cuda_pieces {
     spillway_cuda_pieces(spillway_cuda_gpu* gpu, const spillway::cuda::DeviceTable& build,
-                         const spillway::cuda::DeviceTable& probe, spillway::cuda::TableJoin join)
-        : child(gpu), pieces(gpu->device, build, probe, std::move(join)) {}
+                         const spillway::cuda::DeviceTable& probe, spillway::cuda::TableJoin join,
+                         spillway::cuda::PoolClaim claim)
+        : child(gpu), memory(std::move(claim)), pieces(gpu->device, build, probe, std::move(join)) {}
     spillway::cuda::Child child;
+    spillway::cuda::PoolClaim memory;  // of the largest piece so far, also while its reader waits
     spillway::cuda::JoinPieces pieces;
 };
 

@@ -162,7 +162,11 @@ void begin_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, c
     run(gpu, join->algorithm, report, status, [&](auto&& begins) {
         TableJoin wanted = join_of(*join, build->table, probe->table);
         begins();
-        auto begun = std::make_unique<spillway_cuda_pieces>(gpu, build->table, probe->table, std::move(wanted));
+        PoolClaim memory = gpu->device.memory().claim(0, "a result in pieces");
+        const PoolClaim::User user(memory);
+        auto begun = std::make_unique<spillway_cuda_pieces>(gpu, build->table, probe->table, std::move(wanted),
+                                                            std::move(memory));
+        begun->memory.reset_peak();
         *total_rows = begun->pieces.total_rows();
         *pieces = begun.release();
     });
@@ -178,7 +182,9 @@ void next_piece_call(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_c
     spillway_cuda_gpu* const gpu = pieces->child.gpu();
     run(gpu, static_cast<int32_t>(JoinAlgorithm::kRadixHash), report, status, [&](auto&& begins) {
         begins();
+        const PoolClaim::User user(pieces->memory);
         std::optional<DeviceTable> rows = pieces->pieces.next(rows_max);
+        pieces->memory.keep_peak();
         if (rows) *table = std::make_unique<spillway_cuda_table>(gpu, std::move(*rows)).release();
     });
     drop_unless_ok(table, status);

@@ -24,6 +24,7 @@ struct spillway_cuda_out_of_core {
     size_t widths[2];  // numbers of columns
     size_t columns;    // of the output
     spillway::cuda::CallbackDisk disk;
+    spillway::cuda::PoolClaim memory;  // all that it will take: between callbacks it has less
     // One of them.
     std::unique_ptr<spillway::cuda::OutOfCoreJoin> staged;
     std::unique_ptr<spillway::cuda::CoherentJoin> coherent;
@@ -35,6 +36,8 @@ namespace {
 
 // More would be chunks of few rows: each leaves a page of each partition unfilled.
 constexpr uint64_t kChunksMax = 1ULL << 20;
+
+constexpr const char* kPurpose = "a join out of core";
 
 OutOfCoreSizes sizes_of(const spillway_cuda_out_of_core_sizes& given) {
     OutOfCoreSizes sizes;
@@ -98,6 +101,11 @@ CoherentSpec coherent_spec_of(const OutOfCoreSpec& join, const spillway_cuda_coh
     return spec;
 }
 
+uint64_t claimed_bytes(Device& device, const OutOfCoreSpec& join, const spillway_cuda_coherent* coherent) {
+    if (coherent == nullptr) return OutOfCoreJoin::device_bytes(join);
+    return std::min(coherent->device_bytes, device.memory().free_bytes());
+}
+
 void tell(const OutOfCoreReport& from, Device& device, uint64_t* sums, spillway_cuda_out_of_core_report* report) {
     report->rows[SPILLWAY_CUDA_BUILD] = from.build_rows;
     report->rows[SPILLWAY_CUDA_PROBE] = from.probe_rows;
@@ -127,6 +135,7 @@ void run(spillway_cuda_out_of_core* join, int side, const spillway_cuda_source& 
     std::unique_lock<std::mutex> lock(gpu->mutex);
     gpu->device.make_current();
     gpu->device.check_cancelled();
+    const PoolClaim::User user(join->memory);
     CallbackSource source(given, join->widths[side], lock);
     if (sink == nullptr) return use(source, nullptr);
     CallbackSink rows(*sink, join->columns, lock);
@@ -152,6 +161,8 @@ void begin_out_of_core_call(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_c
         gpu->device.make_current();
         gpu->device.check_cancelled();
         auto begun = std::make_unique<spillway_cuda_out_of_core>(gpu, wanted, spec->disk);
+        begun->memory = gpu->device.memory().claim(claimed_bytes(gpu->device, wanted, spec->coherent), kPurpose);
+        const PoolClaim::User user(begun->memory);
         if (spec->coherent == nullptr) {
             begun->staged = std::make_unique<OutOfCoreJoin>(gpu->device, wanted, nullptr, begun->disk.usable());
         } else {

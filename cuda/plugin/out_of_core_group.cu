@@ -2,6 +2,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "device/guard.hpp"
 #include "out_of_core_group_by/out_of_core_group_by.hpp"
@@ -12,18 +13,20 @@
 // The child is the first member, so that it is counted until the memory is back in its pools.
 struct spillway_cuda_out_of_core_group {
     spillway_cuda_out_of_core_group(spillway_cuda_gpu* gpu, const spillway::cuda::OutOfCoreGroupBySpec& spec,
-                                    const spillway_cuda_disk* given)
+                                    const spillway_cuda_disk* given, spillway::cuda::PoolClaim claim)
         : child(gpu),
           open(gpu),
           columns(spec.widths.size()),
           outputs(spillway::cuda::OutOfCoreGroupBy::result_widths(spec).size()),
           disk(given),
+          memory(std::move(claim)),
           group_by(gpu->device, spec, disk.usable()) {}
     spillway::cuda::Child child;
     spillway::cuda::OpenOperation open;
     size_t columns;  // of chunks
     size_t outputs;  // columns of the result
     spillway::cuda::CallbackDisk disk;
+    spillway::cuda::PoolClaim memory;  // all that it will take: between callbacks it has less
     spillway::cuda::OutOfCoreGroupBy group_by;
 };
 
@@ -105,7 +108,11 @@ void begin_out_of_core_group_call(spillway_cuda_gpu* gpu, const spillway_cuda_ou
         std::lock_guard<std::mutex> lock(gpu->mutex);
         gpu->device.make_current();
         gpu->device.check_cancelled();
-        *group = std::make_unique<spillway_cuda_out_of_core_group>(gpu, wanted, spec->disk).release();
+        const uint64_t bytes = OutOfCoreGroupBy::device_bytes(wanted);
+        PoolClaim memory = gpu->device.memory().claim(bytes, "a group-by out of core");
+        const PoolClaim::User user(memory);
+        *group =
+            std::make_unique<spillway_cuda_out_of_core_group>(gpu, wanted, spec->disk, std::move(memory)).release();
     });
 }
 
@@ -119,6 +126,7 @@ void run_out_of_core_group_call(spillway_cuda_out_of_core_group* group, const sp
         std::unique_lock<std::mutex> lock(gpu->mutex);
         gpu->device.make_current();
         gpu->device.check_cancelled();
+        const PoolClaim::User user(group->memory);
         CallbackSource chunks(*source, group->columns, lock);
         std::optional<CallbackSink> groups;
         if (sink != nullptr) groups.emplace(*sink, group->outputs, lock);

@@ -66,6 +66,41 @@ GPU_TEST("device memory: the limit is hard and the error tells it") {
     CHECK(rest.bytes() == 2 * kMiB);
 }
 
+GPU_TEST("device memory: a claim keeps what its operation gives back, from others") {
+    MemoryPool pool(test_device().ordinal(), 16 * kMiB);
+    PoolClaim claim = pool.claim(10 * kMiB, "claim");
+    CHECK(pool.used_bytes() == 0);
+    CHECK(pool.free_bytes() == 6 * kMiB);
+    CHECK(error_of([&] { pool.claim(7 * kMiB, "claim"); }).limit_reached);
+    CHECK(error_of([&] { pool.allocate(7 * kMiB, "test"); }).limit_reached);
+    Allocation left;
+    {
+        const PoolClaim::User user(claim);
+        left = pool.allocate(8 * kMiB, "test");
+        CHECK(pool.free_bytes() == 8 * kMiB);
+    }
+    CHECK(pool.free_bytes() == 6 * kMiB);
+    Allocation others = pool.allocate(6 * kMiB, "test");
+    left.reset();
+    CHECK(pool.free_bytes() == 0);
+    CHECK(error_of([&] { pool.allocate(kMiB, "test"); }).limit_reached);
+    {
+        // More than it claims, of what others leave, and then all of that is claimed.
+        const PoolClaim::User user(claim);
+        left = pool.allocate(10 * kMiB, "test");
+        CHECK(error_of([&] { pool.allocate(kMiB, "test"); }).limit_reached);
+        others.reset();
+        const Allocation more = pool.allocate(2 * kMiB, "test");
+        claim.keep_peak();
+    }
+    CHECK(pool.free_bytes() == 4 * kMiB);
+    // Its blocks may stay longer.
+    claim.reset();
+    CHECK(pool.free_bytes() == 6 * kMiB);
+    left.reset();
+    CHECK(pool.free_bytes() == 16 * kMiB);
+}
+
 GPU_TEST("device memory: what the driver refuses leaves no error behind") {
     Device& device = test_device();
     MemoryPool pool(device.ordinal(), device.properties().memory_bytes * 4);

@@ -246,6 +246,21 @@ TEST(cuda_block_allocator_reserves_parts_of_the_limit) {
     EXPECT_EQ(allocator.reserved_bytes(), 0u);
 }
 
+TEST(cuda_block_allocator_withholds) {
+    FakeBacking backing(std::numeric_limits<uint64_t>::max());
+    BlockAllocator allocator(backing, kSizes, 100 * kMiB);
+    const auto block = allocator.take(40 * kMiB);
+    EXPECT(allocator.take(31 * kMiB, 30 * kMiB).refusal == Refusal::kLimit);
+    EXPECT(!allocator.reserve(31 * kMiB, 30 * kMiB));
+    EXPECT(allocator.reserve(10 * kMiB, 30 * kMiB));
+    EXPECT_EQ(allocator.used_bytes(), 50 * kMiB);
+    EXPECT(allocator.take(20 * kMiB, 30 * kMiB).refusal == Refusal::kNone);
+    EXPECT(allocator.take(1, 30 * kMiB).refusal == Refusal::kLimit);
+    EXPECT(allocator.take(30 * kMiB).refusal == Refusal::kNone);
+    EXPECT_EQ(allocator.give_back(block.data), 40 * kMiB);
+    EXPECT(allocator.take(40 * kMiB - 1, 1).refusal == Refusal::kLimit);
+}
+
 // Sizes of all kinds, freed in any order: no two blocks overlap, each lies in one segment, the counts are right.
 TEST(cuda_block_allocator_random) {
     for (uint32_t seed = 0; seed < 20; ++seed) {

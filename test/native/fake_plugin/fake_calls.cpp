@@ -142,7 +142,9 @@ void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_t
     constexpr int32_t kRadixHash = 0;
     operate(pieces->gpu, kRadixHash, report, status, [&] {
         Table rows;
+        const ClaimUser user(pieces->claim);
         if (pieces->pieces.next(pieces->gpu, rows_max, rows)) *table = own(pieces->gpu, std::move(rows));
+        pieces->claim->keep_peak();
     });
 }
 

@@ -23,6 +23,7 @@ struct spillway_cuda_gpu {
     uint64_t pinned_used_bytes = 0;
     uint64_t pinned_reserved_bytes = 0;  // with what is cached until trim()
     bool lost = false;                   // and stays so
+    uint64_t claimed_bytes = 0;          // by all claims, of what is free
 };
 struct spillway_cuda_transfer {
     spillway_cuda_gpu* gpu;
@@ -54,24 +55,73 @@ void be_slow(spillway_cuda_gpu* gpu);
 // "lost-result" waits for so many windows of a result: more than there are blocks for them, so that some were read.
 constexpr int kWindowsBeforeLoss = 32;
 
-// Memory of the fake GPU, counted against its limit.
+// Memory that stays with one operation, whether it has taken it or not, as the real plugin's PoolClaim.
+class Claim {
+  public:
+    // Throws where the limit, what is in use and other claims leave less.
+    Claim(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose);
+    ~Claim() { claim(0); }
+    Claim(const Claim&) = delete;
+    void claim(uint64_t bytes);
+    void use(uint64_t bytes);
+    void give_back(uint64_t bytes);
+    uint64_t unused_bytes() const { return bytes_ > used_bytes_ ? bytes_ - used_bytes_ : 0; }
+    void reset_peak() { peak_bytes_ = used_bytes_; }
+    void keep_peak();
+
+  private:
+    void count(uint64_t bytes, uint64_t used_bytes);
+    spillway_cuda_gpu* gpu_;
+    uint64_t bytes_ = 0;
+    uint64_t used_bytes_ = 0;
+    uint64_t peak_bytes_ = 0;
+};
+
+// What this thread takes meanwhile is of the claim.
+class ClaimUser {
+  public:
+    explicit ClaimUser(std::shared_ptr<Claim> claim);
+    ~ClaimUser();
+    ClaimUser(const ClaimUser&) = delete;
+
+  private:
+    std::shared_ptr<Claim> before_;
+};
+
+// Bytes that this thread may take.
+uint64_t free_bytes(const spillway_cuda_gpu* gpu);
+
+// Memory of the fake GPU that is counted against its limit and that nobody looks into.
+class Room {
+  public:
+    Room() = default;
+    Room(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose);
+    Room(Room&& other) noexcept { *this = std::move(other); }
+    Room& operator=(Room&& other) noexcept {
+        std::swap(gpu_, other.gpu_);
+        std::swap(bytes_, other.bytes_);
+        std::swap(claim_, other.claim_);
+        return *this;
+    }
+    ~Room();
+    uint64_t bytes() const { return bytes_; }
+
+  private:
+    spillway_cuda_gpu* gpu_ = nullptr;
+    uint64_t bytes_ = 0;
+    std::shared_ptr<Claim> claim_;
+};
+
 class Block {
   public:
     Block() = default;
     Block(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose);
-    Block(Block&& other) noexcept { *this = std::move(other); }
-    Block& operator=(Block&& other) noexcept {
-        std::swap(gpu_, other.gpu_);
-        std::swap(bytes_, other.bytes_);
-        return *this;
-    }
-    ~Block();
     uint8_t* data() { return bytes_.data(); }
     const uint8_t* data() const { return bytes_.data(); }
     uint64_t size() const { return bytes_.size(); }
 
   private:
-    spillway_cuda_gpu* gpu_ = nullptr;
+    Room room_;
     std::vector<uint8_t> bytes_;
 };
 
@@ -191,8 +241,9 @@ void free_pieces(spillway_cuda_pieces* pieces);
 struct spillway_cuda_pieces {
     spillway_cuda_pieces(spillway_cuda_gpu* of, const fake::Table& build, const fake::Table& probe,
                          const spillway_cuda_join& join)
-        : gpu(of), pieces(build, probe, join) {}
+        : gpu(of), claim(std::make_shared<fake::Claim>(of, 0, "a result in pieces")), pieces(build, probe, join) {}
     spillway_cuda_gpu* gpu;
+    std::shared_ptr<fake::Claim> claim;
     fake::JoinPieces pieces;
 };
 

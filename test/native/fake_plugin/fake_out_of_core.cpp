@@ -81,7 +81,7 @@ OutOfCore::OutOfCore(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_spe
       filter_(spec.sizes.filter_words) {
     check(plan_);
     const uint64_t bytes = fake::out_of_core_bytes(plan_.spec);
-    memory_ = Block(gpu, bytes, "a join out of core");
+    memory_ = OperationMemory(gpu, bytes, "a join out of core");
     // Half of it for pages.
     if (plan_.is_coherent()) near_rows_ = bytes / 2 / (2 * spec.key_bytes);
     pending_.resize(plan_.outputs.size());
@@ -123,7 +123,7 @@ void OutOfCore::read(const spillway_cuda_source& source, int side, Use use) {
         fake::check(gpu_);
         if (taken.size() == plan_.spec.sizes.chunk_slots) use_oldest();
         Taken next{};
-        if (call_back([&] { return source.next(source.context, &next.chunk); }) == 0) break;
+        if (call_back(memory_, [&] { return source.next(source.context, &next.chunk); }) == 0) break;
         const spillway_cuda_chunk& chunk = next.chunk;
         if (chunk.rows > plan_.spec.sizes.chunk_rows) throw Failure{SPILLWAY_CUDA_INVALID, "a chunk is too large"};
         next.columns.assign(chunk.columns, chunk.columns + plan_.widths[side].size());
@@ -233,7 +233,7 @@ void OutOfCore::flush() {
     fake::check(gpu_);
     if (open_.size() == plan_.spec.sizes.result_slots) close_oldest();
     Window window{pending_rows_, std::vector<void*>(plan_.outputs.size()), std::move(pending_)};
-    call_back([&] { return sink_->open(sink_->context, window.rows, window.columns.data()); });
+    call_back(memory_, [&] { return sink_->open(sink_->context, window.rows, window.columns.data()); });
     for (const std::string& values : window.values) report_.d2h_bytes += values.size();
     open_.push_back(std::move(window));
     pending_.assign(plan_.outputs.size(), {});

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,13 +14,32 @@
 
 namespace fake {
 
-// The lock is others' while the caller's code runs.
+// What an operation out of core takes: pages that stay as long as it does, and memory for chunks, which come and go.
+struct OperationMemory {
+    OperationMemory() = default;
+    OperationMemory(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose)
+        : of(gpu), claim(std::make_shared<Claim>(gpu, bytes, purpose)) {
+        const ClaimUser user(claim);
+        pages = Room(gpu, bytes / 2, purpose);
+        chunks = Room(gpu, bytes - bytes / 2, "chunks");
+    }
+    spillway_cuda_gpu* of = nullptr;
+    std::shared_ptr<Claim> claim;
+    Room pages;
+    Room chunks;
+};
+
+// The lock is others' while the caller's code runs, and so is the memory of chunks that have been used.
 template <class Call>
-int32_t call_back(Call call) {
+int32_t call_back(OperationMemory& memory, Call call) {
+    const uint64_t bytes = memory.chunks.bytes();
+    memory.chunks = Room();
     lock().unlock();
     const int32_t told = call();
     lock().lock();
     if (told < 0) throw Failure{SPILLWAY_CUDA_CANCELLED, "a source or sink of the caller failed"};
+    const ClaimUser user(memory.claim);
+    memory.chunks = Room(memory.of, bytes, "chunks");
     return told;
 }
 
@@ -79,7 +99,7 @@ class OutOfCore {
     OutOfCorePlan plan_;
     FakeDisk disk_;
     FakeBloomFilter filter_;
-    Block memory_;
+    OperationMemory memory_;
     const spillway_cuda_sink* sink_ = nullptr;
     std::vector<Row> rows_;             // of the build side
     std::vector<size_t> rows_on_disk_;  // of them, which have lost their columns

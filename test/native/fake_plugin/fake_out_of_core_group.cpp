@@ -112,7 +112,7 @@ uint64_t out_of_core_group_bytes(const spillway_cuda_out_of_core_group_spec& spe
 OutOfCoreGroup::OutOfCoreGroup(spillway_cuda_gpu* gpu, const spillway_cuda_out_of_core_group_spec& spec)
     : gpu_(gpu), plan_(spec), disk_(spec.disk, spec.sizes.disk_block_bytes, spec.sizes.disk_blocks) {
     check(plan_);
-    memory_ = Block(gpu, fake::out_of_core_group_bytes(plan_.spec), "a group-by out of core");
+    memory_ = OperationMemory(gpu, fake::out_of_core_group_bytes(plan_.spec), "a group-by out of core");
     pending_.resize(plan_.output_widths().size());
 }
 
@@ -187,7 +187,7 @@ void OutOfCoreGroup::run(const spillway_cuda_source& source, const spillway_cuda
         fake::check(gpu_);
         if (taken.size() == plan_.spec.sizes.chunk_slots) use_oldest();
         Taken next{};
-        if (call_back([&] { return source.next(source.context, &next.chunk); }) == 0) break;
+        if (call_back(memory_, [&] { return source.next(source.context, &next.chunk); }) == 0) break;
         const spillway_cuda_chunk& chunk = next.chunk;
         if (chunk.rows > plan_.spec.sizes.chunk_rows) throw Failure{SPILLWAY_CUDA_INVALID, "a chunk is too large"};
         next.columns.assign(chunk.columns, chunk.columns + plan_.widths.size());
@@ -247,7 +247,7 @@ void OutOfCoreGroup::flush() {
     fake::check(gpu_);
     if (open_.size() == plan_.spec.sizes.result_slots) close_oldest();
     Window window{pending_rows_, std::vector<void*>(pending_.size()), std::move(pending_)};
-    call_back([&] { return sink_->open(sink_->context, window.rows, window.columns.data()); });
+    call_back(memory_, [&] { return sink_->open(sink_->context, window.rows, window.columns.data()); });
     for (const std::string& values : window.values) report_.d2h_bytes += values.size();
     pending_.assign(window.values.size(), {});
     open_.push_back(std::move(window));

@@ -68,7 +68,7 @@ class OutOfCoreGroup {
     spillway_cuda_gpu* gpu_;
     GroupPlan plan_;
     FakeDisk disk_;
-    Block memory_;
+    OperationMemory memory_;
     uint64_t memory_bytes_ = 0;  // of spilled rows in the host's
     const spillway_cuda_sink* sink_ = nullptr;
     std::map<Key, Group> groups_;

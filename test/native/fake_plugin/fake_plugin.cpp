@@ -55,7 +55,7 @@ void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& f
     status->limit_reached = failure.limit_reached ? 1 : 0;
     status->host_memory = failure.host_memory ? 1 : 0;
     status->wanted_bytes = failure.wanted_bytes;
-    status->free_bytes = gpu->limit_bytes - gpu->used_bytes;
+    status->free_bytes = free_bytes(gpu);
     status->limit_bytes = gpu->limit_bytes;
 }
 
@@ -129,7 +129,7 @@ void memory_info(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_
     memory->used_bytes = gpu->used_bytes;
     memory->peak_bytes = gpu->peak_bytes;
     memory->limit_bytes = gpu->limit_bytes;
-    memory->free_bytes = gpu->limit_bytes - gpu->used_bytes;
+    memory->free_bytes = fake::free_bytes(gpu);
     memory->pinned_used_bytes = gpu->pinned_used_bytes;
     memory->pinned_reserved_bytes = gpu->pinned_reserved_bytes;
 }

@@ -1,21 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "fake_gpu.hpp"
 
 namespace fake {
 
-Block::Block(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose) : gpu_(gpu) {
-    if (bytes > gpu->limit_bytes - gpu->used_bytes || is_asked_for("refuse")) {
-        gpu_ = nullptr;
-        throw Failure{SPILLWAY_CUDA_OUT_OF_MEMORY, purpose, bytes, !is_asked_for("refuse")};
+namespace {
+
+thread_local std::shared_ptr<Claim> users_claim;
+
+}  // namespace
+
+Claim::Claim(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose) : gpu_(gpu) {
+    if (bytes > gpu->limit_bytes - gpu->used_bytes - gpu->claimed_bytes) {
+        throw Failure{SPILLWAY_CUDA_OUT_OF_MEMORY, purpose, bytes};
     }
-    bytes_.resize(bytes, 0xcd);  // whoever reads what nobody wrote is to notice
-    gpu->used_bytes += bytes;
-    if (gpu->used_bytes > gpu->peak_bytes) gpu->peak_bytes = gpu->used_bytes;
+    claim(bytes);
 }
 
-Block::~Block() {
-    if (gpu_ != nullptr) gpu_->used_bytes -= bytes_.size();
+void Claim::claim(uint64_t bytes) {
+    count(bytes, used_bytes_);
 }
+
+void Claim::use(uint64_t bytes) {
+    count(bytes_, used_bytes_ + bytes);
+    peak_bytes_ = std::max(peak_bytes_, used_bytes_);
+}
+
+void Claim::give_back(uint64_t bytes) {
+    count(bytes_, used_bytes_ - bytes);
+}
+
+// For its user.
+void Claim::keep_peak() {
+    claim(std::max(bytes_, std::min(peak_bytes_, used_bytes_ + free_bytes(gpu_))));
+}
+
+void Claim::count(uint64_t bytes, uint64_t used_bytes) {
+    gpu_->claimed_bytes -= unused_bytes();
+    bytes_ = bytes;
+    used_bytes_ = used_bytes;
+    gpu_->claimed_bytes += unused_bytes();
+}
+
+ClaimUser::ClaimUser(std::shared_ptr<Claim> claim) : before_(std::exchange(users_claim, std::move(claim))) {}
+
+ClaimUser::~ClaimUser() {
+    users_claim = std::move(before_);
+}
+
+uint64_t free_bytes(const spillway_cuda_gpu* gpu) {
+    const uint64_t own_bytes = users_claim == nullptr ? 0 : users_claim->unused_bytes();
+    return gpu->limit_bytes - gpu->used_bytes - (gpu->claimed_bytes - own_bytes);
+}
+
+Room::Room(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose) {
+    if (bytes > free_bytes(gpu) || is_asked_for("refuse")) {
+        throw Failure{SPILLWAY_CUDA_OUT_OF_MEMORY, purpose, bytes, !is_asked_for("refuse")};
+    }
+    gpu_ = gpu;
+    bytes_ = bytes;
+    claim_ = users_claim;
+    if (claim_ != nullptr) claim_->use(bytes);
+    gpu->used_bytes += bytes;
+    gpu->peak_bytes = std::max(gpu->peak_bytes, gpu->used_bytes);
+}
+
+Room::~Room() {
+    if (gpu_ == nullptr) return;
+    gpu_->used_bytes -= bytes_;
+    if (claim_ != nullptr) claim_->give_back(bytes_);
+}
+
+// Whoever reads what nobody wrote is to notice.
+Block::Block(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose)
+    : room_(gpu, bytes, purpose), bytes_(bytes, 0xcd) {}
 
 Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column& is) {
     Column column;
