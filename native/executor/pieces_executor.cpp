@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "executor/out_of_core_phase.hpp"
 
 namespace spillway {
 
@@ -35,7 +36,7 @@ DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, KeptPinn
             turn([&] { piece = join.next(pinned.device(), rows_max, report); });
         } catch (const Error& error) {
             const uint64_t tried = std::min(rows_max, join.rows() - done.rows);
-            if (!needs_gpu_memory(error) || tried / 2 < kPieceRowsMin) throw;
+            if (!needs_gpu_memory(error) || tried / 2 < kPieceRowsMin) rethrow_undelivered(error, done.pieces > 0);
             rows_max = tried / 2;
             continue;
         }
