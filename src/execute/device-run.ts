@@ -17,20 +17,30 @@ import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
 import { operationReport, outOfCoreGroupReport, outOfCoreReport } from "./run-report.js";
 
+/** A query's turn on the GPU. */
+export interface DeviceTurn {
+    /** Others may compute there. `keptBytes`: GPU memory that the query still holds; all of its plan's if left out. */
+    leave: (keptBytes?: number) => void;
+    /** The query holds nothing there any more. Calling it again does nothing. */
+    end: () => void;
+}
+
 interface DeviceRunParts {
     job: Job;
     plan: Plan;
     tracker: ProgressTracker;
     openSink: () => Promise<SinkHandle>;
-    deviceTurn?: () => Promise<() => void>;
+    deviceTurn?: () => Promise<DeviceTurn>;
 }
 
 /** Runs the stages of a plan for the GPU; tables stay there from stage to stage. */
 export class DeviceRun {
     readonly #tables = new Map<number, DeviceTableHandle>();
     /** The last join, where its result leaves the GPU in pieces: in place of the table that it would make. */
-    #pieces: { handle: DevicePiecesHandle; table: number; rowsMax: number } | undefined;
-    #endTurn: (() => void) | undefined;
+    #pieces: { handle: DevicePiecesHandle; table: number; rowsMax: number; planned: boolean } | undefined;
+    #turn: DeviceTurn | undefined;
+    /** Of the stage before. */
+    #rows = 0;
 
     public constructor(
         private readonly parts: DeviceRunParts,
@@ -40,9 +50,10 @@ export class DeviceRun {
     /** Resolves with the number of rows. */
     public async stage(stage: DeviceStage): Promise<number> {
         // Rows may wait for their reader, whose code may run queries of its own: those must find the GPU free.
-        if (stage.kind === "deliver") this.#leave();
-        else this.#endTurn ??= await this.parts.deviceTurn?.();
+        if (stage.kind === "deliver") this.#turn?.leave(this.#keptBytes(stage));
+        else this.#turn ??= await this.parts.deviceTurn?.();
         const rows = await this.#run(stage);
+        this.#rows = rows;
         for (const table of stage.frees) this.#free(table);
         return rows;
     }
@@ -52,12 +63,17 @@ export class DeviceRun {
         for (const id of [...this.#tables.keys()]) this.#free(id);
         if (this.#pieces !== undefined) this.parts.job.binding.closePieces(this.#pieces.handle);
         this.#pieces = undefined;
-        this.#leave();
+        this.#turn?.end();
+        this.#turn = undefined;
     }
 
-    #leave(): void {
-        this.#endTurn?.();
-        this.#endTurn = undefined;
+    /** What is held while rows are delivered: the table of the result, or all that its pieces are made of. */
+    #keptBytes(stage: DeliverStage): number | undefined {
+        const rowBytes = stage.bytes / Math.max(1, stage.rowsIn);
+        if (this.#pieces === undefined) return Math.ceil(this.#rows * rowBytes);
+        const { estimatedBytes = 0, limitBytes = 0 } = this.parts.plan.deviceMemory ?? {};
+        const pieceBytes = this.#pieces.planned ? 0 : this.#pieces.rowsMax * rowBytes;
+        return Math.min(estimatedBytes + pieceBytes, limitBytes);
     }
 
     #free(id: number): void {
@@ -102,7 +118,7 @@ export class DeviceRun {
         const spec = { ...decided, join: { ...join, sizes, coherent }, workers: plan.threads };
         const sink = join.result === "count" ? undefined : await this.parts.openSink();
         // As deliver: the reader of batches may run queries of its own before it reads on.
-        if (plan.sink === "batches") this.#leave();
+        if (plan.sink === "batches") this.#turn?.leave();
         const report = await job.binding.joinOutOfCore(job.handle, build, probe, spec, sink);
         tracker.uploaded(report.h2dBytes - report.spilledBytes.build - report.spilledBytes.probe);
         tracker.operated(outOfCoreReport(stage, report));
@@ -115,7 +131,7 @@ export class DeviceRun {
         const spec = { ...layout, group: { ...layout.group, sizes }, workers: plan.threads };
         const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
         // As deliver: the reader of batches may run queries of its own before it reads on.
-        if (plan.sink === "batches") this.#leave();
+        if (plan.sink === "batches") this.#turn?.leave();
         const report = await job.binding.groupOutOfCore(job.handle, this.sourceOf(stage.input), spec, sink);
         tracker.uploaded(report.h2dBytes - report.spilledBytes);
         tracker.operated(outOfCoreGroupReport(stage, report));
@@ -156,7 +172,7 @@ export class DeviceRun {
         }
         const begun = await job.binding.beginJoinPieces(job.handle, build, probe, { ...spec, algorithm: "phj-tr" });
         this.#operated(stage, begun.report);
-        this.#pieces = { handle: begun.pieces, table, rowsMax: pieces.rowsMax };
+        this.#pieces = { handle: begun.pieces, table, rowsMax: pieces.rowsMax, planned: pieces.planned };
         return begun.rows;
     }
 

@@ -15,7 +15,7 @@ import type {
     StageOutput,
     StreamingJoinStage
 } from "../plan/plan.js";
-import { DeviceRun } from "./device-run.js";
+import { DeviceRun, type DeviceTurn } from "./device-run.js";
 import type { Job } from "./job.js";
 import { nativeArrayJoinSpec, nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
 import type { ProgressTracker } from "./progress-tracker.js";
@@ -38,8 +38,8 @@ export interface PlanRunParts {
     decisions: Decisions;
     /** Called once, when all dictionaries are known and before the first result row: the sink of the query. */
     openSink: () => Promise<SinkHandle>;
-    /** Plans for the GPU: waits until no other query computes there. Calling what it gives twice does no harm. */
-    deviceTurn?: () => Promise<() => void>;
+    /** Plans for the GPU: waits until no other query computes there. */
+    deviceTurn?: () => Promise<DeviceTurn>;
 }
 
 const wrongEstimates = ["tableFull", "setFull", "notDense"] as const;

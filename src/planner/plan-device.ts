@@ -234,12 +234,24 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
     if (limitBytes === 0) return inCore;
     const forced = query.debug.outOfCore === true;
     if (!forced && (inCore.plan.deviceMemory?.estimatedBytes ?? 0) <= limitBytes) return inCore;
-    const plan = planOutOfCore(query, host, limitBytes);
+    const plan = outOfCore(query, host, limitBytes);
     if (plan instanceof NotOnDevice) {
         const leastBytes = Math.min(inCore.leastBytes, plan.leastBytes ?? Infinity);
         return forced ? plan : { ...inCore, leastBytes, notOutOfCore: plan.reason };
     }
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
+}
+
+/**
+ * A plan out of core. What it takes it keeps while its rows wait for their reader: where that is the user's code, which
+ * may run queries of its own meanwhile, something is left for these.
+ */
+function outOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
+    if (query.sink !== "batches") return planOutOfCore(query, host, limitBytes);
+    const { deviceReaderShare } = query.policy ?? defaultPolicy;
+    const plan = planOutOfCore(query, host, Math.floor(limitBytes * deviceReaderShare));
+    if (plan instanceof NotOnDevice || plan.deviceMemory === null) return planOutOfCore(query, host, limitBytes);
+    return freezePlan({ ...plan, deviceMemory: { ...plan.deviceMemory, limitBytes } });
 }
 
 /**
@@ -256,7 +268,7 @@ function planWithoutTables(
     const limit = limitBytes === 0 ? unknownLimitBytes : limitBytes;
     const bytes = inputsOf(query.root).reduce((sum, input) => sum + input.columnBytes.reduce((a, b) => a + b, 0), 0);
     if (!forced && bytes <= limit) return refused;
-    const plan = planOutOfCore(query, host, limit);
+    const plan = outOfCore(query, host, limit);
     if (plan instanceof NotOnDevice) return forced ? plan : refused;
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }

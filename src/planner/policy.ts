@@ -163,6 +163,8 @@ export interface Policy {
      */
     readonly devicePieceShare: number;
     readonly devicePieceRowBytes: number;
+    /** GPU: share of its memory that a query out of core takes whose rows the user's code reads. Not measured yet. */
+    readonly deviceReaderShare: number;
     /** GPU: pieces of fewer rows are not planned; starting the copies of a piece takes as long as they do. */
     readonly devicePieceRowsMin: number;
     /**
@@ -267,6 +269,7 @@ export const defaultPolicy: Policy = Object.freeze({
     deviceKeyBytes: 8,
     deviceRowBytesMax: 32,
     devicePieceShare: 0.5,
+    deviceReaderShare: 7 / 8,
     devicePieceRowBytes: 24,
     devicePieceRowsMin: 64 * 1024,
     devicePerfectSlotsPerRow: 16,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
+import type { DeviceTurn } from "../execute/device-run.js";
 import type { Job } from "../execute/job.js";
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
-import { bytesOption, formatBytes, formatMs, parseBytes } from "../model/sizes.js";
+import { formatMs } from "../model/sizes.js";
 import type { Binding, EngineHandle } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
@@ -13,6 +14,7 @@ import { outOfCoreHostBytes } from "../planner/out-of-core/plan.js";
 import { planOnDevice, tablesHostBytes, type DevicePlan } from "../planner/plan-device.js";
 import type { QueryPlanner } from "../planner/plan-query.js";
 import type { PlanQuery } from "../planner/plan-search.js";
+import { DeviceAdmission } from "./device-admission.js";
 import { GpuOpening, type Savings } from "./gpu-opening.js";
 import { isCoherent, queryFor, usableGpu, type OpenedGpu } from "./opened-gpu.js";
 
@@ -61,8 +63,7 @@ export function isRefusal(error: unknown): boolean {
 /** Decides where the queries of one runtime run, and opens the GPU when that is worth it, or asked for. */
 export class QueryDevice {
     readonly #opening: GpuOpening;
-    /** Ends when nobody computes on the GPU. */
-    #turn: Promise<void> = Promise.resolve();
+    readonly #admission = new DeviceAdmission();
 
     public constructor(
         private readonly binding: Binding,
@@ -94,7 +95,7 @@ export class QueryDevice {
         // Its path is decided before it is opened: that of kernels wants other memory than that of copy engines.
         const { opened } = this.#opening;
         const coherentDevice = opened?.isCoherent ?? (isLikely && isCoherent(usableGpu(this.binding.devices())));
-        const limitBytes = opened?.limitBytes ?? this.options.memoryBytes;
+        const limitBytes = opened === undefined ? this.options.memoryBytes : this.#freeBytes(opened);
         const bytes = outOfCoreHostBytes({ ...query, coherentDevice }, limitBytes);
         return Math.max(tablesHostBytes(query, host), bytes === 0 ? 0 : bytes + besideBytes(host));
     }
@@ -151,7 +152,7 @@ export class QueryDevice {
         // No plan for a GPU has fewer than two stages: what would be left to save is not worth a plan.
         if (host.predictedMs <= 2 * deviceStageStartMs) return onHost(host, "the query is a small one");
         const draft = this.#draft(query, host);
-        if (draft.made instanceof NotOnDevice) return onHost(host, draft.made.reason);
+        if (draft.made instanceof NotOnDevice) return onHost(host, this.#reasonOf(draft.made));
         const deviceMs = draft.made.plan.predictedMs;
         const savingMs = host.predictedMs - deviceMs;
         if (savingMs <= 0) return onHost(host, slower(host.predictedMs, deviceMs));
@@ -178,17 +179,24 @@ export class QueryDevice {
     async #asNamed(query: PlanQuery, host: Plan): Promise<Plan> {
         const draft = this.#draft(query, host);
         return draft.made instanceof NotOnDevice
-            ? onHost(host, draft.made.reason)
+            ? onHost(host, this.#reasonOf(draft.made))
             : await this.#prefer(query, host, draft);
+    }
+
+    #reasonOf({ reason, leastBytes }: NotOnDevice): string {
+        const { opened } = this.#opening;
+        if (leastBytes === undefined || opened === undefined) return reason;
+        return this.#admission.withReaders(reason, this.#freeBytes(opened));
     }
 
     /** The GPU if it can be had. */
     async #prefer(query: PlanQuery, host: Plan, draft?: Draft): Promise<Plan> {
         try {
             const { made, limitBytes } = await this.#plan(query, host, draft);
-            if (made instanceof NotOnDevice) return onHost(host, made.reason);
+            if (made instanceof NotOnDevice) return onHost(host, this.#reasonOf(made));
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
-            if (wanted > limitBytes) return onHost(host, doesNotFit(wanted, limitBytes, made.notOutOfCore));
+            if (wanted > limitBytes)
+                return onHost(host, this.#admission.doesNotFit(wanted, limitBytes, made.notOutOfCore));
             if (!isOutOfCore(made.plan) || isWanted(query.debug) || made.plan.predictedMs < host.predictedMs) {
                 return made.plan;
             }
@@ -203,7 +211,7 @@ export class QueryDevice {
     /** What there is to know of a plan before the GPU is opened for it: whether there is one. */
     #draft(query: PlanQuery, host: Plan, opened = this.#opening.opened): Draft {
         const own = opened === undefined ? query : queryFor(opened, query, this.options.isMeasured === true);
-        return { made: planOnDevice(own, host, opened?.limitBytes ?? 0), opened };
+        return { made: planOnDevice(own, host, opened === undefined ? 0 : this.#freeBytes(opened)), opened };
     }
 
     /** The plan for the GPU as it is: the draft, if the GPU was open by then. */
@@ -214,34 +222,47 @@ export class QueryDevice {
     ): Promise<{ made: DevicePlan | NotOnDevice; limitBytes: number }> {
         const opened = await this.#opening.open(query.profile.deviceOpenMs);
         const { made } = draft?.opened === undefined ? this.#draft(query, host, opened) : draft;
-        return { made, limitBytes: opened.limitBytes };
+        return { made, limitBytes: this.#freeBytes(opened) };
     }
 
     async #require(query: PlanQuery, host: Plan): Promise<Plan> {
         const draft = this.#draft(query, host);
-        if (draft.made instanceof NotOnDevice) throw cannotRun(draft.made.reason);
+        // Less memory than it takes at least is told as such once the GPU is open, and how much that is.
+        const { opened } = draft;
+        if (draft.made instanceof NotOnDevice && (opened === undefined || draft.made.leastBytes === undefined)) {
+            throw cannotRun(draft.made.reason);
+        }
         const { made, limitBytes } = await this.#plan(query, host, draft);
         if (made instanceof NotOnDevice) {
             const { leastBytes, reason } = made;
-            throw leastBytes === undefined ? cannotRun(reason) : tooSmall(leastBytes, limitBytes, undefined);
+            if (leastBytes === undefined) throw cannotRun(reason);
+            throw this.#admission.tooSmall(leastBytes, limitBytes, undefined);
         }
-        if (made.leastBytes > limitBytes) throw tooSmall(made.leastBytes, limitBytes, made.notOutOfCore);
+        if (made.leastBytes > limitBytes) {
+            throw this.#admission.tooSmall(made.leastBytes, limitBytes, made.notOutOfCore);
+        }
         return made.plan;
     }
 
-    /** Waits until no other query computes on the GPU; the function ends the turn, and may be called again. */
-    public async takeTurn(job: Job): Promise<() => void> {
-        const before = this.#turn;
-        let end = (): void => undefined;
-        this.#turn = new Promise<void>((resolve) => (end = resolve));
+    /**
+     * Waits until no other query computes on the GPU. Rejects with an error of `isMemoryTaken` where readers have taken
+     * memory that the plan goes by.
+     */
+    public async takeTurn(job: Job, plan: Plan): Promise<DeviceTurn> {
+        const limitBytes = this.#opening.opened?.limitBytes ?? Infinity;
+        const turn = await this.#admission.takeTurn(job, plan, limitBytes);
         try {
-            await job.unlessCancelled(before);
             this.binding.resetDevicePeak(this.engine);
         } catch (error) {
-            void before.then(end);
+            turn.end();
             throw error;
         }
-        return end;
+        return turn;
+    }
+
+    /** What the readers of other queries leave; at least a byte, as none would mean that nothing is known. */
+    #freeBytes({ limitBytes }: OpenedGpu): number {
+        return Math.max(1, limitBytes - this.#admission.readersBytes);
     }
 
     /** Most GPU memory in use since the last turn began. */
@@ -263,24 +284,7 @@ function slower(hostMs: number, deviceMs: number): string {
     return `predicted times are ${formatMs(hostMs)} on the CPU against ${formatMs(deviceMs)} on a GPU`;
 }
 
-function doesNotFit(wantedBytes: number, limitBytes: number, notOutOfCore: string | undefined): string {
-    const needs = `the query needs ${formatBytes(wantedBytes)} of GPU memory, ${formatBytes(limitBytes)} are allowed`;
-    return notOutOfCore === undefined ? needs : `${needs}, and out of core: ${notOutOfCore}`;
-}
-
 function cannotRun(reason: string): SpillwayError {
     const message = `The GPU cannot run this query: ${reason}; use device "auto" or "cpu"`;
     return new SpillwayError("UNSUPPORTED_TYPE", message, { option: "device", reason });
-}
-
-function tooSmall(leastBytes: number, limitBytes: number, notOutOfCore: string | undefined): SpillwayError {
-    const option = bytesOption(leastBytes);
-    const wantedBytes = parseBytes(option, "memory.device");
-    return new SpillwayError(
-        "BUDGET_TOO_SMALL",
-        `The query needs at least ${formatBytes(wantedBytes)} of GPU memory but ${formatBytes(limitBytes)} are ` +
-            `allowed${notOutOfCore === undefined ? "" : ` (out of core: ${notOutOfCore})`}; ` +
-            `set \`memory.device\` to "${option}" or more, or use device "auto" or "cpu"`,
-        { tier: "device", wantedBytes, freeBytes: limitBytes, limitBytes, option: "memory.device", smallest: option }
-    );
 }

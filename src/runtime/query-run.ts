@@ -11,6 +11,7 @@ import { QueryPlanner } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
+import { isMemoryTaken } from "./device-admission.js";
 import { deviceFailure, isRefusal, sentNothing } from "./query-device.js";
 import type { QueryRunner, RunRequest } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
@@ -131,6 +132,7 @@ export class QueryRun {
         try {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
+            if (isMemoryTaken(error)) return await this.#runPlan(await this.#deviceFor(granted), granted, sink);
             if (!this.#sent && isRefusal(error) && mayBeRefused(plan)) {
                 this.#forgetSamples(plan);
                 const again = new QueryPlanner({ ...query, plainDevice: true });
@@ -184,7 +186,7 @@ export class QueryRun {
                 this.#sent = true;
                 return sink.open(plan, (input) => this.#sources.get(input));
             },
-            deviceTurn: () => this.runner.device.takeTurn(job)
+            deviceTurn: () => this.runner.device.takeTurn(job, plan)
         });
         return await run.run();
     }

@@ -17,6 +17,7 @@ const report = {
     movedBytes: 8,
     peakBytes: 9
 };
+const deviceMemory = { estimatedBytes: 1000, limitBytes: 5000 };
 const outOfCore = { rows: 42, peakBytes: 9, h2dBytes: 1000, d2hBytes: 0 };
 
 const stage = (kind: DeviceStage["kind"], more: object): DeviceStage =>
@@ -26,7 +27,8 @@ const spec = { algorithm: "phj-tr", firstKey: "0x0" };
 const join = (more = {}) =>
     stage("deviceJoin", { build: 0, probe: 1, table: 2, pieces: null, chosenBy: "planner", spec, ...more });
 const groupParts = { from: 0, table: 2, chosenBy: "planner", spec: { algorithm: "hgb" } };
-const deliver = (from: number) => stage("deliver", { from });
+/** Rows of 6 bytes, if as many come as were expected. */
+const deliver = (from: number) => stage("deliver", { from, rowsIn: 20, bytes: 120 });
 const layout = { layout: { join: { result: "rows" }, group: {} }, sizes: {}, path: { runs: "staged" }, predicted: {} };
 const bigJoin = (result = "rows") =>
     stage("deviceOutOfCoreJoin", { ...layout, layout: { join: { result } }, buildInput: 0, probeInput: 1 });
@@ -62,12 +64,24 @@ function runOn(sink: SinkKind, overrides: ConstructorParameters<typeof FakeBindi
     });
     const job = new Job(fake.binding, undefined as never, undefined);
     const tracker = new ProgressTracker(() => job.progress(), undefined);
-    const plan = { sink, threads: 2, device: "gpu", inputs: [], stages: [], memory: {} } as unknown as Plan;
+    const plan = {
+        sink,
+        threads: 2,
+        device: "gpu",
+        inputs: [],
+        stages: [],
+        memory: {},
+        deviceMemory
+    } as unknown as Plan;
     tracker.begin(plan);
     const parts = {
         ...{ job, plan, tracker },
         openSink: async () => note("sink", "sink")() as never,
-        deviceTurn: async () => note("turn", () => void asked.push("leave"))() as () => void
+        deviceTurn: async () => {
+            asked.push("turn");
+            const kept = (bytes: number | undefined): string => (bytes === undefined ? "all" : `${bytes} bytes`);
+            return { leave: (bytes?: number) => note(`leave with ${kept(bytes)}`)(), end: note("end") };
+        }
     };
     const run = new DeviceRun(parts, (input) => `source ${input}` as never);
     const all = async (...stages: DeviceStage[]): Promise<number[]> => {
@@ -82,9 +96,9 @@ describe("a turn on the GPU", () => {
     test("is taken once, for all stages until the rows are delivered", async () => {
         const { asked, all, run } = runOn("batches");
         expect(await all(upload(0), upload(1), join(), deliver(2))).toEqual([10, 10, 10, 10]);
-        expect(asked).toEqual(["turn", "upload", "upload", "join", "leave", "sink", "deliver"]);
+        expect(asked).toEqual(["turn", "upload", "upload", "join", "leave with 60 bytes", "sink", "deliver"]);
         run.close();
-        expect(asked.slice(7)).toEqual(["free table 0", "free table 1", "free table 2"]);
+        expect(asked.slice(7)).toEqual(["free table 0", "free table 1", "free table 2", "end"]);
     });
 
     test("is left at the end of a query that fails before", async () => {
@@ -92,7 +106,7 @@ describe("a turn on the GPU", () => {
         await all(upload(0));
         run.close();
         run.close();
-        expect(asked).toEqual(["turn", "upload", "free table 0", "leave"]);
+        expect(asked).toEqual(["turn", "upload", "free table 0", "end"]);
     });
 
     test("is not needed where nobody else is on the GPU", async () => {
@@ -108,7 +122,7 @@ describe("a turn on the GPU", () => {
     ])("of a %s out of core is left to the reader of its batches alone", async (_, operation, call) => {
         const read = runOn("batches");
         await read.all(operation);
-        expect(read.asked).toEqual(["turn", "sink", "leave", call]);
+        expect(read.asked).toEqual(["turn", "sink", "leave with all", call]);
         const written = runOn("file");
         await written.all(operation);
         expect(written.asked).toEqual(["turn", "sink", call]);
@@ -143,7 +157,7 @@ describe("tables on the GPU", () => {
         await all(upload(0), stage("deviceGroup", { ...groupParts, frees: [0] }));
         expect(asked).toEqual(["turn", "upload", "group", "free table 0"]);
         run.close();
-        expect(asked.slice(4)).toEqual(["free table 1", "leave"]);
+        expect(asked.slice(4)).toEqual(["free table 1", "end"]);
     });
 
     test("that a plan needs and no stage made are an error of ours", async () => {
@@ -171,11 +185,11 @@ describe("a join whose rows do not fit the GPU", () => {
     test.each(["BUDGET_TOO_SMALL", "OUT_OF_MEMORY"])("(%s) is begun again in pieces, which are freed", async (code) => {
         const { asked, all, run, report: told } = runOn("batches", refuses(code, "device"));
         await all(...stages);
-        const made = ["turn", "upload", "upload", "begin pieces", "leave", "sink", "deliver pieces"];
+        const made = ["turn", "upload", "upload", "begin pieces", "leave with 1030 bytes", "sink", "deliver pieces"];
         expect(asked).toEqual(made);
         run.close();
         run.close();
-        expect(asked.slice(made.length)).toEqual(["free table 0", "free table 1", "free pieces"]);
+        expect(asked.slice(made.length)).toEqual(["free table 0", "free table 1", "free pieces", "end"]);
         expect(told().devicePieces).toBe(3);
     });
 
@@ -184,6 +198,7 @@ describe("a join whose rows do not fit the GPU", () => {
         await all(upload(0), upload(1), join({ pieces: { rowsMax: 5, planned: true } }), deliver(2));
         expect(asked).not.toContain("join");
         expect(asked).toContain("deliver pieces");
+        expect(asked).toContain("leave with 1000 bytes");
     });
 
     test("and that does fit is delivered whole", async () => {

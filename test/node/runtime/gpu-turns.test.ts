@@ -5,6 +5,8 @@ import { describe, expect, test } from "vitest";
 import { besideBytes } from "../../../src/planner/out-of-core/host-memory.js";
 import { outOfCoreHostBytes } from "../../../src/planner/out-of-core/plan.js";
 import { planQuery, QueryPlanner, type PlanQuery } from "../../../src/planner/plan-query.js";
+import type { Plan, SinkKind } from "../../../src/plan/plan.js";
+import { isMemoryTaken } from "../../../src/runtime/device-admission.js";
 import { tablesHostBytes } from "../../../src/planner/plan-device.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
 import { isCoherent, usableGpu } from "../../../src/runtime/opened-gpu.js";
@@ -169,42 +171,49 @@ describe("host memory that a query could use out of core", () => {
     });
 });
 
-describe("a turn on the GPU", () => {
-    async function settled(turn: Promise<unknown>): Promise<boolean> {
-        let done = false;
-        const note = (): void => void (done = true);
-        turn.then(note, note);
-        await new Promise((resolve) => setImmediate(resolve));
-        return done;
-    }
+async function settled(turn: Promise<unknown>): Promise<boolean> {
+    let done = false;
+    const note = (): void => void (done = true);
+    turn.then(note, note);
+    await new Promise((resolve) => setImmediate(resolve));
+    return done;
+}
 
+/** A plan that takes so much GPU memory. */
+function planOf(estimatedBytes: number, sink: SinkKind = "count"): Plan {
+    const deviceMemory = { limitBytes: gibibyte, estimatedBytes, uploadedBytes: 0, downloadedBytes: 0 };
+    return { sink, deviceMemory } as Plan;
+}
+
+describe("a turn on the GPU", () => {
     test("begins when the one before has ended, with a peak of its own", async () => {
         const { device, countOf, job } = deviceWith({});
-        const end = await device.takeTurn(job());
+        const first = await device.takeTurn(job(), planOf(0));
         expect(countOf("resetDevicePeak")).toBe(1);
-        const [second, third] = [device.takeTurn(job()), device.takeTurn(job())];
+        const [second, third] = [device.takeTurn(job(), planOf(0)), device.takeTurn(job(), planOf(0))];
         expect([await settled(second), await settled(third)]).toEqual([false, false]);
-        end();
-        end();
-        const endSecond = await second;
+        first.end();
+        first.end();
+        const turn = await second;
         expect(await settled(third)).toBe(false);
         expect(countOf("resetDevicePeak")).toBe(2);
-        endSecond();
-        (await third)();
+        turn.leave();
+        (await third).end();
+        turn.end();
         expect(countOf("resetDevicePeak")).toBe(3);
     });
 
     test("of a query cancelled while it waited goes to the next one when the one before has ended", async () => {
         const { device, countOf, job } = deviceWith({});
-        const end = await device.takeTurn(job());
+        const first = await device.takeTurn(job(), planOf(0));
         const cancelled = job();
-        const second = device.takeTurn(cancelled);
-        const third = device.takeTurn(job());
+        const second = device.takeTurn(cancelled, planOf(0));
+        const third = device.takeTurn(job(), planOf(0));
         cancelled.cancel();
         await expect(second).rejects.toMatchObject({ code: "ABORTED" });
         expect(await settled(third)).toBe(false);
-        end();
-        (await third)();
+        first.end();
+        (await third).end();
         expect(countOf("resetDevicePeak")).toBe(2);
     });
 
@@ -213,6 +222,113 @@ describe("a turn on the GPU", () => {
             throw failureOf("NO_DEVICE");
         };
         const { device, job } = deviceWith({ overrides: { resetDevicePeak } });
-        for (let i = 0; i < 2; i++) await expect(device.takeTurn(job())).rejects.toMatchObject({ code: "NO_DEVICE" });
+        for (let i = 0; i < 2; i++)
+            await expect(device.takeTurn(job(), planOf(0))).rejects.toMatchObject({ code: "NO_DEVICE" });
+    });
+});
+
+describe("GPU memory of a query that has left its turn", () => {
+    const most = 0.75 * gibibyte;
+
+    async function openWith() {
+        const made = deviceWith({ limitBytes: gibibyte });
+        await open(made);
+        return made;
+    }
+
+    test("and ends by itself is waited for, with the turn", async () => {
+        const { device, job } = await openWith();
+        const first = await device.takeTurn(job(), planOf(most));
+        first.leave();
+        const second = device.takeTurn(job(), planOf(most));
+        const small = device.takeTurn(job(), planOf(1));
+        expect([await settled(second), await settled(small)]).toEqual([false, false]);
+        first.end();
+        (await second).end();
+        (await small).end();
+    });
+
+    test("is what it keeps, and goes when it ends", async () => {
+        const { device, job } = await openWith();
+        const first = await device.takeTurn(job(), planOf(most, "batches"));
+        first.leave(gibibyte - most);
+        first.leave(gibibyte);
+        (await device.takeTurn(job(), planOf(most))).end();
+        await expect(device.takeTurn(job(), planOf(most + 1))).rejects.toSatisfy(isMemoryTaken);
+        first.end();
+        first.leave();
+        (await device.takeTurn(job(), planOf(gibibyte))).end();
+    });
+
+    test("and waits for the user's code is not waited for: the query is planned again", async () => {
+        const { device, job } = await openWith();
+        const reader = await device.takeTurn(job(), planOf(most, "batches"));
+        reader.leave();
+        const counted = await device.takeTurn(job(), planOf(gibibyte - most));
+        counted.leave();
+        for (let i = 0; i < 2; i++) {
+            await expect(device.takeTurn(job(), planOf(most))).rejects.toSatisfy(isMemoryTaken);
+        }
+        const waits = device.takeTurn(job(), planOf(gibibyte - most));
+        expect(await settled(waits)).toBe(false);
+        counted.end();
+        (await waits).end();
+        // A plan for more than there is takes what there is, when nobody else has any of it.
+        reader.end();
+        (await device.takeTurn(job(), planOf(2 * gibibyte))).end();
+    });
+
+    test("is not waited for by a query that is cancelled", async () => {
+        const { device, job } = await openWith();
+        const first = await device.takeTurn(job(), planOf(most));
+        first.leave();
+        const cancelled = job();
+        const second = device.takeTurn(cancelled, planOf(most));
+        expect(await settled(second)).toBe(false);
+        cancelled.cancel();
+        await expect(second).rejects.toMatchObject({ code: "ABORTED" });
+        (await device.takeTurn(job(), planOf(1))).end();
+        first.end();
+    });
+
+    test("is not planned with: of a reader, and of nobody else", async () => {
+        const { device, job } = await openWith();
+        const query = queryOf(1000, { debug: { gpu: true } });
+        const limitOf = async () => (await device.choose(query, planQuery(query))).deviceMemory?.limitBytes;
+        const counted = await device.takeTurn(job(), planOf(most));
+        counted.leave();
+        expect(await limitOf()).toBe(gibibyte);
+        const reader = await device.takeTurn(job(), planOf(1000, "batches"));
+        expect(await limitOf()).toBe(gibibyte);
+        reader.leave();
+        expect(await limitOf()).toBe(gibibyte - 1000);
+        reader.end();
+        expect(await limitOf()).toBe(gibibyte);
+        counted.end();
+    });
+
+    test("is told as the reason where nothing is left", async () => {
+        const query = queryOf(million, { debug: { gpu: true } });
+        for (const device of ["auto", "gpu"] as const) {
+            const made = deviceWith({ limitBytes: gibibyte }, { device });
+            await open(made);
+            const readers = [];
+            for (const bytes of [gibibyte / 2, gibibyte / 2]) {
+                const reader = await made.device.takeTurn(made.job(), planOf(bytes, "batches"));
+                reader.leave();
+                readers.push(reader);
+            }
+            const chosen = made.device.choose(query, planQuery(query));
+            const told = expect.stringMatching(/ nothing is left: 2 open results hold 1 GiB/) as string;
+            if (device === "auto") {
+                expect(await chosen).toMatchObject({ device: "cpu", deviceReason: told });
+            } else {
+                const details = { tier: "device", heldBytes: gibibyte, option: "memory.device" };
+                await expect(chosen).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", message: told, details });
+            }
+            readers[0]?.end();
+            const one = made.device.choose(queryOf(30 * million, { debug: { gpu: true } }), planQuery(query));
+            if (device === "auto") expect((await one).device).toBe("gpu");
+        }
     });
 });
