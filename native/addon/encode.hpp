@@ -40,7 +40,7 @@ Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, BatchTarget& target
 Napi::Value encode_count(Napi::Env env, uint64_t count);
 // batches: a FileBatchesHandle.
 Napi::Value encode_file_batches(Napi::Env env, const Napi::Value& batches, uint64_t held_bytes, const FileFacts& facts);
-Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows);
+Napi::Value encode_sizes(Napi::Env env, PartitionedRows& rows);
 // is_unsigned: min and max are bit patterns of unsigned numbers.
 Napi::Value encode_statistics(Napi::Env env, const KeyStatistics& statistics, bool is_unsigned);
 Napi::Value encode_progress(Napi::Env env, const JobControl& control);

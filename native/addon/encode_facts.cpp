@@ -50,7 +50,7 @@ Napi::Value encode_file_batches(Napi::Env env, const Napi::Value& batches, uint6
     return found;
 }
 
-Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows) {
+Napi::Value encode_sizes(Napi::Env env, PartitionedRows& rows) {
     const int32_t count = rows.partition_count() + 1;
     std::vector<double> row_counts(count);
     std::vector<double> bytes(count);
@@ -67,6 +67,7 @@ Napi::Value encode_sizes(Napi::Env env, const PartitionedRows& rows) {
     sizes.Set("spilledBytes", numbers(env, spilled));
     sizes.Set("rowBytes", number(env, rows.layout().row_bytes));
     sizes.Set("totalRows", number(env, rows.total_rows()));
+    sizes.Set("heldBytes", number(env, rows.pool().held_bytes()));
     return sizes;
 }
 

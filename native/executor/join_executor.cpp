@@ -189,18 +189,29 @@ class PartitionedJoin {
         }
     }
 
-    // Calls body(worker, begin page, end page, ordinal of the first row) for ranges of the probe pages of p.
+    // Pages [begin, end) of the probe side of partition p.
+    struct ProbePages {
+        int32_t p;
+        size_t begin;
+        size_t end;
+    };
+
+    // Calls body(worker, begin page, end page, ordinal of the first row) for parts of the probe pages.
     template <class Body>
-    void share_probe_pages(int32_t p, Body&& body) {
-        const size_t pages = probe_.page_count(p);
+    void share_probe_pages(const ProbePages& probe, Body&& body) {
+        const size_t pages = probe.end - probe.begin;
         std::vector<uint64_t> first_rows(pages + 1, 0);
-        for (size_t i = 0; i < pages; ++i) first_rows[i + 1] = first_rows[i] + probe_.page_rows(p, i);
+        for (size_t i = 0; i < pages; ++i) {
+            first_rows[i + 1] = first_rows[i] + probe_.page_rows(probe.p, probe.begin + i);
+        }
         std::atomic<size_t> next{0};
         const int workers = static_cast<int>(std::min<size_t>(std::max<size_t>(pages, 1), spec_.workers));
         parallel_run(
             workers,
             [&](int worker) {
-                for (size_t i = next++; i < pages; i = next++) body(*workers_[worker], i, i + 1, first_rows[i]);
+                for (size_t i = next++; i < pages; i = next++) {
+                    body(*workers_[worker], probe.begin + i, probe.begin + i + 1, first_rows[i]);
+                }
             },
             stop());
     }
@@ -212,36 +223,57 @@ class PartitionedJoin {
     }
 
     void join_shared(int32_t p) {
-        const size_t pages = build_.page_count(p);
-        Buffer probe_flags;
-        const bool chunked = memory_.chunk_end(p, 0) < pages;
-        if (chunked && decides_probe_rows(spec_)) {
-            probe_flags =
-                Buffer::allocate(build_.budget(), std::max<uint64_t>(probe_.partition(p).rows, 1), "match flags", true);
+        const ProbePages all{p, 0, probe_.page_count(p)};
+        const bool chunked = memory_.chunk_end(p, 0) < build_.page_count(p);
+        Buffer none;
+        if (!chunked || !decides_probe_rows(spec_)) return join_chunks(all, spec_, none);
+        if (memory_.flags_end(p, 0) == all.end) return join_flagged(all, spec_);
+        // Flags of all probe rows would leave no memory to tables: first what needs none of them, then the rows without
+        // a partner, some pages at a time.
+        JoinSpec alone = spec_;
+        if (spec_.emit == JoinEmit::kPairs) {
+            JoinSpec pairs = spec_;
+            pairs.keep_unmatched_probe = false;
+            join_chunks(all, pairs, none);
+            alone.emit = JoinEmit::kProbeOnce;
+            alone.anti = true;
+            alone.keep_unmatched_probe = alone.keep_unmatched_build = false;
         }
-        size_t begin = 0;
-        do {  // once even when the build side is empty: probe rows may be output without a partner
-            const size_t end = memory_.chunk_end(p, begin);
-            join_chunk(p, begin, end, probe_flags.data());
+        for (size_t begin = 0; begin < all.end;) {
+            const size_t end = memory_.flags_end(p, begin);
+            join_flagged({p, begin, end}, alone);
             begin = end;
-        } while (begin < pages);
-        if (probe_flags.empty()) return;
-        share_probe_pages(p, [&](JoinWorker& worker, size_t first, size_t last, uint64_t ordinal) {
-            PageCursor cursor(probe_, p, first, last);
+        }
+    }
+
+    // Probe rows are decided when they have met every chunk of the build side.
+    void join_flagged(const ProbePages& probe, const JoinSpec& spec) {
+        uint64_t rows = 0;
+        for (size_t page = probe.begin; page < probe.end; ++page) rows += probe_.page_rows(probe.p, page);
+        Buffer flags = Buffer::allocate(build_.budget(), std::max<uint64_t>(rows, 1), "match flags", true);
+        join_chunks(probe, spec, flags);
+        share_probe_pages(probe, [&](JoinWorker& worker, size_t first, size_t last, uint64_t ordinal) {
+            PageCursor cursor(probe_, probe.p, first, last);
             for (RowSpan span; cursor.next(span);) {
-                worker.probe_rows.emit_probe_rows(spec_, span, probe_.layout().row_bytes, probe_flags.data() + ordinal);
+                worker.probe_rows.emit_probe_rows(spec, span, probe_.layout().row_bytes, flags.data() + ordinal);
             }
         });
     }
 
-    void join_chunk(int32_t p, size_t begin, size_t end, uint8_t* probe_flags) {
-        control_.check();
-        const auto built = tables_.of_pages(p, begin, end);
-        const ProbeTarget target = built->target(spec_, probe_flags);
-        share_probe_pages(p, [&](JoinWorker& worker, size_t first, size_t last, uint64_t ordinal) {
-            probe_pages(worker, target, p, first, last, ordinal);
-        });
-        if (marks_build_rows(spec_)) workers_[0]->probe_rows.emit_build_rows(target);
+    void join_chunks(const ProbePages& probe, const JoinSpec& spec, Buffer& flags) {
+        const int32_t p = probe.p;
+        size_t begin = 0;
+        do {  // once even when the build side is empty: probe rows may be output without a partner
+            control_.check();
+            const size_t end = memory_.chunk_end(p, begin, flags.capacity());
+            const auto built = tables_.of_pages(p, begin, end);
+            const ProbeTarget target = built->target(spec, flags.data());
+            share_probe_pages(probe, [&](JoinWorker& worker, size_t first, size_t last, uint64_t ordinal) {
+                probe_pages(worker, target, p, first, last, ordinal);
+            });
+            if (marks_build_rows(spec)) workers_[0]->probe_rows.emit_build_rows(target);
+            begin = end;
+        } while (begin < build_.page_count(p));
     }
 
     void run_null_partitions() {

@@ -30,19 +30,23 @@ uint64_t JoinMemory::table(int32_t p, TableRoom room) const {
     const uint64_t numbers = numbers_of(rows);
     return (streams_build_rows() ? build_.cursor_bytes(p) : build_.load_bytes(p)) +
            JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers, room) +
-           (marks_build_rows(spec_) ? numbers : 0);
+           mark_bytes(numbers);
+}
+
+uint64_t JoinMemory::mark_bytes(uint64_t numbers) const {
+    return marks_build_rows(spec_) ? block_capacity(numbers) : 0;
 }
 
 uint64_t JoinMemory::second_pass(int32_t p) const {
     const uint64_t build_rows = build_.partition(p).rows;
     const uint64_t probe_rows = probe_.partition(p).rows;
-    return build_.load_bytes(p) + probe_.load_bytes(p) + build_rows * build_.layout().row_bytes +
-           probe_rows * probe_.layout().row_bytes + sub_table_planned(p);
+    return build_.load_bytes(p) + probe_.load_bytes(p) + block_capacity(build_rows * build_.layout().row_bytes) +
+           block_capacity(probe_rows * probe_.layout().row_bytes) + sub_table_planned(p);
 }
 
 // The rows of a sub-partition are one block, so their numbers have no gaps.
 uint64_t JoinMemory::sub_table(uint64_t rows) const {
-    return JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, rows) + (marks_build_rows(spec_) ? rows : 0);
+    return JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, rows) + mark_bytes(rows);
 }
 
 uint64_t JoinMemory::sub_table_planned(int32_t p) const {
@@ -56,17 +60,31 @@ bool JoinMemory::is_tight() const {
     return !spec_.schedule.empty() && all / spec_.schedule.size() * workers > spec_.table_bytes;
 }
 
-size_t JoinMemory::chunk_end(int32_t p, size_t begin) const {
+size_t JoinMemory::chunk_end(int32_t p, size_t begin, uint64_t probe_flags) const {
     const size_t pages = build_.page_count(p);
     uint64_t rows = 0;
     uint64_t loaded = 0;
+    uint64_t extent_max = 0;
     size_t end = begin;
     for (; end < pages; ++end) {
         rows += build_.page_rows(p, end);
         loaded += build_.page_load_bytes(p, end);
-        const uint64_t bytes =
-            loaded + JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers_of(rows));
+        extent_max = std::max(extent_max, build_.page_extent_bytes(p, end));
+        const uint64_t numbers = numbers_of(rows);
+        const uint64_t bytes = build_.load_bytes(loaded, extent_max) + mark_bytes(numbers) + probe_flags +
+                               JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers);
         if (end > begin && (bytes > spec_.build_chunk_bytes || outnumbers_table(rows))) break;
+    }
+    return end;
+}
+
+size_t JoinMemory::flags_end(int32_t p, size_t begin) const {
+    const size_t pages = probe_.page_count(p);
+    uint64_t rows = 0;
+    size_t end = begin;
+    for (; end < pages; ++end) {
+        rows += probe_.page_rows(p, end);
+        if (end > begin && block_capacity(rows) > spec_.build_chunk_bytes / 4) break;
     }
     return end;
 }

@@ -28,14 +28,17 @@ class JoinMemory {
     uint64_t second_pass(int32_t p) const;
     // Has a sub-partition of that many rows a table within that? Not with a frequent key.
     bool fits_second_pass(int32_t p, uint64_t sub_rows) const { return sub_table(sub_rows) <= sub_table_planned(p); }
-    // First page behind those from `begin` on that fit one chunk of the build side.
-    size_t chunk_end(int32_t p, size_t begin) const;
+    // First page behind those from `begin` on that fit one chunk of the build side, beside flags of probe rows.
+    size_t chunk_end(int32_t p, size_t begin, uint64_t probe_flags = 0) const;
+    // First page of the probe side behind those from `begin` on whose rows have flags beside a chunk.
+    size_t flags_end(int32_t p, size_t begin) const;
 
     bool takes_second_pass(int32_t p) const;
     // Too large for one worker, or more probe rows than one should work through alone?
     bool needs_all_workers(int32_t p) const;
 
   private:
+    uint64_t mark_bytes(uint64_t numbers) const;
     uint64_t sub_table(uint64_t rows) const;
     uint64_t sub_table_planned(int32_t p) const;
 

@@ -32,7 +32,7 @@ PagePool::PagePool(MemoryBudget& budget, uint64_t page_bytes, uint64_t pool_byte
 
 PagePool::~PagePool() {
     budget_.remove_reclaimable(this);
-    for (auto& [memory, pages] : slabs_) budget_.return_block(memory.block, std::move(memory.reservation));
+    for (Slab& slab : slabs_) drop(slab);
 }
 
 uint8_t* PagePool::try_acquire() {
@@ -135,33 +135,109 @@ uint64_t PagePool::pages_in_use() const {
     return pages_in_use_;
 }
 
-// Sorts the free pages by address and drops slabs that they cover. O(n log n), so only when pages enough for a slab
-// came back since all slabs were looked at (a worker that spills asks at every page), or when no page is in use.
-uint64_t PagePool::reclaim(uint64_t wanted) {
+void PagePool::seal() {
     std::lock_guard<std::mutex> lock(mutex_);
-    const uint64_t pages_per_slab = std::max<uint64_t>(1, std::min(slab_bytes_, pool_bytes_) / page_bytes_);
-    if (released_since_scan_ < pages_per_slab && pages_in_use_ > 0) return 0;
+    sealed_ = true;
+}
+
+uint64_t PagePool::held_bytes() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    sort_by_address();
+    uint64_t held = claimed_bytes_;
+    auto page = free_pages_.begin();
+    for (const Slab& slab : slabs_) {
+        const auto end = std::lower_bound(page, free_pages_.end(), slab.memory.block.data + slab.memory.block.bytes);
+        held += used_bytes(slab, free_end_pages(slab, page, end)) - slab.pages * page_bytes_;
+        page = end;
+    }
+    std::reverse(free_pages_.begin(), free_pages_.end());
+    return held;
+}
+
+void PagePool::sort_by_address() {
     std::sort(free_pages_.begin(), free_pages_.end());
     std::sort(slabs_.begin(), slabs_.end(),
               [](const Slab& a, const Slab& b) { return a.memory.block.data < b.memory.block.data; });
+}
+
+// Pages of the slab behind the last one in use. [begin, end): its free pages by address.
+uint64_t PagePool::free_end_pages(const Slab& slab, Pages begin, Pages end) const {
+    uint64_t pages = 0;
+    while (begin != end && *(end - 1) == slab.memory.block.data + (slab.pages - pages - 1) * page_bytes_) {
+        ++pages;
+        --end;
+    }
+    return pages;
+}
+
+// What the slab takes without its free end, in pages of the system.
+uint64_t PagePool::used_bytes(const Slab& slab, uint64_t free_end) const {
+    const uint64_t step = system_page_bytes();
+    return ((slab.pages - free_end) * page_bytes_ + step - 1) / step * step;
+}
+
+// Gives a slab without a page in use back to the budget.
+uint64_t PagePool::drop(Slab& slab) {
+    MappedBlock& block = slab.memory.block;
+    const uint64_t bytes = block.bytes;
+    claimed_bytes_ -= slab.pages * page_bytes_;
+    if (slab.cut) {
+        unmap_block(block);  // before the reservation goes, so that resident memory stays below the reserved
+        slab.memory.reservation.release();
+    } else {
+        budget_.return_block(block, std::move(slab.memory.reservation));
+    }
+    block = {};
+    return bytes;
+}
+
+uint64_t PagePool::cut(Slab& slab, uint64_t free_end) {
+    MappedBlock& block = slab.memory.block;
+    const uint64_t kept = used_bytes(slab, free_end);
+    const uint64_t bytes = block.bytes - kept;
+    if (bytes == 0) return 0;
+    unmap_block({block.data + kept, bytes});
+    slab.memory.reservation.shrink_to(kept);
+    block.bytes = kept;
+    claimed_bytes_ -= free_end * page_bytes_;
+    slab.pages -= free_end;
+    slab.cut = true;
+    return bytes;
+}
+
+// Sorts the free pages by address and drops slabs that they cover. O(n log n), so only when pages enough for a slab
+// came back since all slabs were looked at (a worker that spills asks at every page), when no page is in use, or once
+// after the pool was sealed.
+uint64_t PagePool::reclaim(uint64_t wanted) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    const uint64_t pages_per_slab = std::max<uint64_t>(1, std::min(slab_bytes_, pool_bytes_) / page_bytes_);
+    const bool cuts = sealed_ && !ends_cut_;
+    if (released_since_scan_ < pages_per_slab && pages_in_use_ > 0 && !cuts) return 0;
+    sort_by_address();
     uint64_t reclaimed = 0;
     auto page = free_pages_.begin();
     auto kept = free_pages_.begin();
     auto slab = slabs_.begin();
     for (; slab != slabs_.end() && reclaimed < wanted; ++slab) {
-        MappedBlock& block = slab->memory.block;
+        const MappedBlock& block = slab->memory.block;
         const auto end = std::lower_bound(page, free_pages_.end(), block.data + block.bytes);
+        auto kept_end = end;
         if (static_cast<uint64_t>(end - page) == slab->pages) {
-            claimed_bytes_ -= slab->pages * page_bytes_;
-            reclaimed += block.bytes;
-            budget_.return_block(block, std::move(slab->memory.reservation));
-            block = {};
-        } else {
-            kept = std::copy(page, end, kept);
+            reclaimed += drop(*slab);
+            kept_end = page;
+        } else if (sealed_) {
+            const uint64_t free_end = free_end_pages(*slab, page, end);
+            const uint64_t bytes = cut(*slab, free_end);
+            if (bytes > 0) kept_end -= static_cast<std::ptrdiff_t>(free_end);
+            reclaimed += bytes;
         }
+        kept = std::copy(page, kept_end, kept);
         page = end;
     }
-    if (slab == slabs_.end()) released_since_scan_ = 0;
+    if (slab == slabs_.end()) {
+        released_since_scan_ = 0;
+        ends_cut_ = sealed_;
+    }
     free_pages_.erase(std::copy(page, free_pages_.end(), kept), free_pages_.end());
     std::reverse(free_pages_.begin(), free_pages_.end());
     std::erase_if(slabs_, [](const Slab& each) { return each.memory.block.data == nullptr; });

@@ -131,12 +131,8 @@ export class PlanRun {
 
     /** Pages that finished sets hold. */
     #residents(): Map<number, number> {
-        const { decisions } = this.parts;
         const resident = new Map<number, number>();
-        for (const [id, { poolBytes, sizes }] of this.#sets) {
-            if (sizes === undefined) continue;
-            resident.set(id, decisions.residentBytes(this.#description(id), poolBytes, sizes));
-        }
+        for (const [id, { sizes }] of this.#sets) if (sizes !== undefined) resident.set(id, sizes.heldBytes);
         return resident;
     }
 

@@ -22,6 +22,8 @@ const blockSlack = 1.125;
 /** Where the rows of a query go. `open` is called before the first row, when the dictionaries are known. */
 export interface ResultSink {
     open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle>;
+    /** Drops the rows that came, for another plan that will open the sink anew. False: somebody has got some. */
+    restart(): boolean;
     /** After the last row. */
     finish(): Promise<void>;
 }
@@ -40,6 +42,11 @@ export class CountSink implements ResultSink {
 
     public async open(): Promise<SinkHandle> {
         return await Promise.resolve(this.#handle);
+    }
+
+    /** A stage that fails tells no number. */
+    public restart(): boolean {
+        return true;
     }
 
     public async finish(): Promise<void> {}
@@ -93,6 +100,11 @@ export class FileSink implements ResultSink {
         return handle;
     }
 
+    /** Another file takes the place of this one, which has no name yet. */
+    public restart(): boolean {
+        return true;
+    }
+
     public async finish(): Promise<void> {
         const { job } = this;
         const handle = this.#handle as SinkHandle;
@@ -111,6 +123,10 @@ export class QueueSink implements ResultSink {
     #kept = false;
     #dictionaries: Dictionaries = [];
     #deliveredBytes = 0;
+    /** The reader has got a batch. */
+    #given = false;
+    /** Readers wait for the queue that another plan will open. */
+    #restarting: { opened: Promise<void>; open: () => void } | undefined;
     /** When the event loop had its last turn. */
     #turnAt = 0;
 
@@ -132,14 +148,31 @@ export class QueueSink implements ResultSink {
     public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
         const { job } = this;
         this.#dictionaries = await loadDictionaries(job, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
-        this.close();
+        this.#drop();
         this.#kept = plan.sink === "table";
         this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
             ...batchSize(plan),
             maxBatches: plan.queuedBatches,
             kept: this.#kept
         });
+        this.#restarted();
         return this.#handle;
+    }
+
+    public restart(): boolean {
+        if (this.#given) return false;
+        let open = (): void => undefined;
+        const opened = new Promise<void>((resolve) => {
+            open = resolve;
+        });
+        this.#restarting ??= { opened, open };
+        this.#drop();
+        return true;
+    }
+
+    #restarted(): void {
+        this.#restarting?.open();
+        this.#restarting = undefined;
     }
 
     public async finish(): Promise<void> {}
@@ -152,11 +185,14 @@ export class QueueSink implements ResultSink {
         }
         const memory = (): NativeDelivered => this.#delivered();
         if (droppedBatches.wantRoom(memory)) await droppedBatches.makeRoom(memory);
+        await this.#restarting?.opened;
         const handle = this.#handle;
         if (handle === undefined) return null;
         const batch = await this.job.binding.nextBatch(handle);
-        // The end of a queue that another one has replaced meanwhile (see `open`) is not the end of the result.
-        if (batch === null) return this.#handle === handle ? null : await this.next();
+        // Neither the end nor a batch of a queue that another one replaces (see `restart`) is one of the result.
+        if (this.#handle !== handle) return await this.next();
+        if (batch === null) return null;
+        this.#given = true;
         this.#deliveredBytes += batchBytes(batch);
         // What is freed for the next request, too, must leave room for the table.
         if (this.#kept) this.job.binding.trimCache(this.job.engine, this.#tableBytes());
@@ -182,6 +218,11 @@ export class QueueSink implements ResultSink {
 
     /** Drops what was not delivered. */
     public close(): void {
+        this.#drop();
+        this.#restarted();
+    }
+
+    #drop(): void {
         if (this.#handle !== undefined) this.job.binding.closeSink(this.#handle);
         this.#handle = undefined;
     }

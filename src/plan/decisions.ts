@@ -8,12 +8,12 @@ export interface PartitionSizes {
     readonly spilledBytes: Float64Array;
     readonly rowBytes: number;
     readonly totalRows: number;
+    /** Memory of the set's pages that nobody else can have, up to its pool. */
+    readonly heldBytes: number;
 }
 
 /** What a plan leaves open until true sizes are known. The planner decides, the execution asks it stage by stage. */
 export interface Decisions {
-    /** Upper bound of the pages that a finished set holds. */
-    residentBytes(set: PartitionSet, poolBytes: number, sizes: PartitionSizes): number;
     /** Memory for the pages of a set that is about to be filled; `resident`: pages of finished sets. */
     poolBytesFor(plan: Plan, set: number, resident: ReadonlyMap<number, number>): number;
     /** Memory for the tables of a stage; `live`: pages that each of its sets holds or may come to hold. */

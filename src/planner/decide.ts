@@ -1,22 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Decisions, PartitionSizes } from "../plan/decisions.js";
 import type { JoinStage, PartitionSet, Plan, PlanStage } from "../plan/plan.js";
-import { openPageBytes } from "./partitioning.js";
 import { assignPools } from "./pools.js";
-
-function sum(values: Float64Array): number {
-    let total = 0;
-    for (const value of values) total += value;
-    return total;
-}
-
-/** Upper bound of the pages that a finished set holds: its rows in memory and the open ends of its pages. */
-function residentBytes(set: PartitionSet, poolBytes: number, sizes: PartitionSizes): number {
-    const { spec } = set;
-    const rows = sum(sizes.bytes) - sum(sizes.spilledBytes);
-    const ends = openPageBytes(spec.workers, spec.radixBits, spec.pageBytes, sizes.totalRows);
-    return Math.min(poolBytes, Math.ceil(rows) + ends + spec.pageBytes);
-}
 
 /**
  * Memory for the pages of a set that is about to be filled, now that earlier sets are known: what they left over goes
@@ -94,7 +79,6 @@ function probeSplitRows(stage: JoinStage, probe: PartitionSizes): number {
 
 /** The planner's second half: decisions that need true sizes. */
 export const decisions: Decisions = Object.freeze({
-    residentBytes,
     poolBytesFor,
     tableBytesFor,
     joinSchedule,

@@ -134,6 +134,15 @@ export function runBytesInPool(spec: PartitionSizing, rows: number, poolBytes: n
     return clamp(powerOfTwoAtMost(Math.max(1, (2 * spare) / 2 ** radixBits)), Math.min(page, most), most);
 }
 
+/**
+ * The most of a run of the build side of a join: a partition with a frequent key is joined in chunks of whole runs, so
+ * that one, its rows read back, and their table have to fit. `tableBytes`: what the join has for all of that.
+ */
+export function runBytesInChunk(spec: PartitionSizing, rowBytes: number, tableBytes: number, policy: Policy): number {
+    const takes = 3 + policy.slotBytesPerRowMax / Math.max(1, rowBytes);
+    return Math.max(spec.pageBytes, powerOfTwoAtMost(Math.max(1, tableBytes / takes)));
+}
+
 /** Bytes that a worker gathers for one write: large enough to make the call cheap, little of a small budget. */
 export function spillWriteBytes({ policy, limits, budgetBytes }: PartitionContext): number {
     const share = powerOfTwoAtMost(Math.max(1, budgetBytes / (32 * limits.workers)));

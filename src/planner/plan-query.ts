@@ -6,12 +6,12 @@ import { bytesOption, formatBytes, parseBytes } from "../model/sizes.js";
 import type { InputInfo } from "../plan/logical.js";
 import { typeText } from "../arrow/type-text.js";
 import { freezePlan, type PartitionSet, type Plan, type PlanInput } from "../plan/plan.js";
-import type { StageDraft } from "./compile.js";
+import type { SetDraft, StageDraft } from "./compile.js";
 import { stageCost, type CostContext } from "./cost.js";
 import { arrowRowBytes, Estimator, type ValueWidth } from "./estimates.js";
 import { defaultPolicy } from "./policy.js";
 import { PlanSearch, type Attempt, type PlanQuery } from "./plan-search.js";
-import { runBytesInPool } from "./partitioning.js";
+import { runBytesInChunk, runBytesInPool } from "./partitioning.js";
 import { assignPools } from "./pools.js";
 
 export type { PlanQuery } from "./plan-search.js";
@@ -58,11 +58,19 @@ function planInput(input: InputInfo): PlanInput {
     };
 }
 
+function spillRunBytes({ draft }: Attempt, id: number, poolBytes: number): number {
+    const { spec, rows, width } = draft.sets[id] as SetDraft;
+    const inPool = runBytesInPool(spec, rows, poolBytes);
+    const join = draft.stages.find((stage) => stage.kind === "join" && stage.build === id);
+    if (join === undefined) return inPool;
+    return Math.min(inPool, runBytesInChunk(spec, width.fixed, join.memory.tableBytes, draft.request.policy));
+}
+
 function finishSets(best: Attempt, poolBytes: readonly number[]): PartitionSet[] {
     return best.draft.sets.map((set, id) => ({
         id,
         role: set.role,
-        spec: { ...set.spec, spillRunBytes: runBytesInPool(set.spec, set.rows, poolBytes[id] ?? 0) },
+        spec: { ...set.spec, spillRunBytes: spillRunBytes(best, id, poolBytes[id] ?? 0) },
         estimatedRows: set.rows,
         rowBytes: set.width.fixed,
         estimatedBytes: Math.ceil(set.rows * (set.width.fixed + set.width.heap)),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { linkDictionaries, type LinkedColumn } from "../arrow/linked-dictionaries.js";
+import { toSpillwayError } from "../errors.js";
 import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { SourceHandle } from "../native/binding.js";
@@ -35,6 +36,16 @@ interface Granted {
     planner: QueryPlanner;
     bytes: number;
     release: () => void;
+}
+
+/** Of the memory that a plan was made for and that was too little: what the next plan is made for. */
+const smallerPlanShare = 1 / 4;
+
+/** A stage of the CPU engine found less memory than it needed, but no more than there is. */
+function lacksHostMemory(error: unknown): boolean {
+    const { code, details } = toSpillwayError(error);
+    const { tier, wantedBytes, limitBytes } = details;
+    return code === "BUDGET_TOO_SMALL" && tier === "host" && !(Number(wantedBytes) > Number(limitBytes));
 }
 
 /** Did the choice of an algorithm rely on what a sample told of the keys? */
@@ -126,7 +137,10 @@ export class QueryRun {
         this.#sources.set(input, source);
     }
 
-    /** Each kind of estimate can be found wrong once: the next plan does not rely on it. */
+    /**
+     * Each kind of estimate can be found wrong once: the next plan does not rely on it. Where memory runs short, the
+     * next plan is made for less of it.
+     */
     async #runPlan(plan: Plan, granted: Granted, sink: ResultSink): Promise<{ rows: number; ran: Plan }> {
         const { query } = granted.planner;
         try {
@@ -146,7 +160,7 @@ export class QueryRun {
                 return await this.#runPlan(host, granted, sink);
             }
             const wrong = wrongEstimate(error);
-            if (wrong === undefined || query[wrong] === true) throw error;
+            if (wrong === undefined || query[wrong] === true) return await this.#runSmaller(plan, granted, sink, error);
             if (wrong === "notDense") this.#forgetSamples(plan);
             // What was granted is as wrong as the estimate: for a few groups, say, where there is one for each row.
             granted.release();
@@ -156,6 +170,27 @@ export class QueryRun {
             const next = freezePlan({ ...again.planner.plan(again.bytes, false), deviceReason });
             return await this.#runPlan(next, again, sink);
         }
+    }
+
+    /**
+     * Memory ran short: with a plan for less of it, what that leaves of the grant is room for what no estimate foresaw.
+     * The last one is for the least that the query can run with, so that a budget never fails where a smaller one does
+     * not. Throws `error` where there is no such plan, or where rows are gone.
+     */
+    async #runSmaller(
+        plan: Plan,
+        granted: Granted,
+        sink: ResultSink,
+        error: unknown
+    ): Promise<{ rows: number; ran: Plan }> {
+        const { planner } = granted;
+        const { deviceReason, memory } = plan;
+        const repeatable = plan.device === "cpu" && !inputsOf(this.node).some(({ streamed }) => streamed);
+        if (!repeatable || !lacksHostMemory(error) || memory.budgetBytes <= planner.minimumBytes()) throw error;
+        if (this.#sent && !sink.restart()) throw error;
+        this.#sent = false;
+        const bytes = Math.max(planner.minimumBytes(), Math.floor(memory.budgetBytes * smallerPlanShare));
+        return await this.#runPlan(freezePlan({ ...planner.plan(bytes, false), deviceReason }), granted, sink);
     }
 
     /** Of the keys that arrays relied on. */

@@ -93,7 +93,7 @@ TEST(join_memory_of_a_table_has_rows_table_and_marks) {
         EXPECT_EQ(join.memory().table(0, tight),
                   load + join.table_bytes(1000, numbers, TableUse::kFindAndCount, tight));
         join.spec.keep_unmatched_build = true;
-        EXPECT_EQ(join.memory().table(0), load + join.table_bytes(1000, numbers) + numbers);
+        EXPECT_EQ(join.memory().table(0), load + join.table_bytes(1000, numbers) + block_capacity(numbers));
         join.spec.keep_unmatched_build = false;
         // A table that only counts is filled page by page where the processor has the kernels for it.
         const uint64_t cursor = join.build.set->cursor_bytes(0);
@@ -110,13 +110,29 @@ TEST(join_memory_of_a_second_pass_has_both_sides_twice) {
         join.spec.second_radix_bits = 3;
         const uint64_t rows = 2 * (1000 / 8) + 1;  // of a sub-partition: twice the average
         const uint64_t row_bytes = join.build.set->layout().row_bytes;
-        const uint64_t both = join.build.set->load_bytes(0) + join.probe.set->load_bytes(0) + 1300 * row_bytes;
+        const uint64_t both = join.build.set->load_bytes(0) + join.probe.set->load_bytes(0) +
+                              block_capacity(1000 * row_bytes) + block_capacity(300 * row_bytes);
         EXPECT_EQ(join.memory().second_pass(0), both + join.table_bytes(rows, rows));
         EXPECT(join.memory().fits_second_pass(0, rows));
         EXPECT(!join.memory().fits_second_pass(0, 2 * rows));
         join.spec.keep_unmatched_build = true;
-        EXPECT_EQ(join.memory().second_pass(0), both + join.table_bytes(rows, rows) + rows);
+        EXPECT_EQ(join.memory().second_pass(0), both + join.table_bytes(rows, rows) + block_capacity(rows));
     }
+}
+
+TEST(join_memory_flags_probe_rows_in_a_quarter_of_a_chunk) {
+    MemoryCase join(10, 1000, true);
+    const PartitionedRows& rows = *join.probe.set;
+    const size_t pages = rows.page_count(0);
+    EXPECT(pages > 10);
+    EXPECT_EQ(join.memory().flags_end(0, 0), pages);
+    uint64_t some = 0;
+    for (size_t page = 2; page < 6; ++page) some += rows.page_rows(0, page);
+    join.spec.build_chunk_bytes = 4 * block_capacity(some);
+    const size_t end = join.memory().flags_end(0, 2);
+    EXPECT(end >= 6u && end < pages);
+    join.spec.build_chunk_bytes = 0;
+    EXPECT_EQ(join.memory().flags_end(0, 2), 3u);  // at least a page, else it would never end
 }
 
 TEST(join_memory_takes_a_second_pass_that_fits_a_worker) {
@@ -144,13 +160,21 @@ TEST(join_memory_chunks_end_where_their_memory_does) {
         EXPECT_EQ(join.memory().chunk_end(0, pages - 1), pages);
         uint64_t in_chunk = 0;
         uint64_t loaded = 0;
+        uint64_t extent = 0;
         for (size_t page = 2; page < 6; ++page) {
             in_chunk += rows.page_rows(0, page);
             loaded += rows.page_load_bytes(0, page);
+            extent = std::max(extent, rows.page_extent_bytes(0, page));
         }
         EXPECT_EQ(loaded > 0, spilled);
-        join.spec.build_chunk_bytes = loaded + join.table_bytes(in_chunk, numbers_of(in_chunk));
+        EXPECT_EQ(extent > 0, spilled);
+        const uint64_t chunk = rows.load_bytes(loaded, extent) + join.table_bytes(in_chunk, numbers_of(in_chunk));
+        join.spec.build_chunk_bytes = chunk;
         EXPECT_EQ(join.memory().chunk_end(0, 2), 6u);
+        EXPECT_EQ(join.memory().chunk_end(0, 2, 1), 5u);  // beside flags of probe rows
+        join.spec.keep_unmatched_build = true;
+        EXPECT_EQ(join.memory().chunk_end(0, 2), 5u);  // beside marks of build rows
+        join.spec.keep_unmatched_build = false;
         join.spec.build_chunk_bytes -= 1;
         EXPECT_EQ(join.memory().chunk_end(0, 2), 5u);
         join.spec.build_chunk_bytes = 64 * kMiB;

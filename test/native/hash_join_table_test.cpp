@@ -152,7 +152,7 @@ TEST(hash_join_table_stays_within_its_stated_bytes) {
             MemoryBudget budget(64 << 20);
             const auto table = JoinTable::build(scheme, use, build, layout, 1 << 20, ~0ULL, budget);
             const uint64_t stated = JoinTable::bytes_for(scheme, use, layout, build.rows(), build.numbers());
-            EXPECT(budget.used() <= stated + stated / 8 + 8192);  // blocks are rounded to size classes
+            EXPECT(budget.used() <= stated);
         }
     }
 }
@@ -176,7 +176,7 @@ TEST(hash_join_table_without_room_for_equal_keys_gives_up_at_the_first) {
                 EXPECT_EQ(table == nullptr, equal && gives_up);
                 const uint64_t stated = JoinTable::bytes_for(HashingScheme::kLinearProbing, use, layout, build.rows(),
                                                              build.numbers(), room);
-                EXPECT(budget.used() <= stated + stated / 8 + 8192);
+                EXPECT(budget.used() <= stated);
                 EXPECT(stated <=
                        JoinTable::bytes_for(HashingScheme::kLinearProbing, use, layout, build.rows(), build.numbers()));
             }

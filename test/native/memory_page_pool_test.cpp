@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <random>
@@ -94,6 +95,47 @@ TEST(memory_page_pool_gives_free_slabs_to_others_under_pressure) {
     }
     EXPECT_EQ(pages[0][0], 99);
     EXPECT_EQ(acquire_all(pool).size(), pages.size() - 1);  // and all of them can be had again
+}
+
+TEST(memory_page_pool_gives_free_ends_of_slabs_to_others_once_sealed) {
+    for (const uint64_t page_bytes : {kKiB, 16 * kKiB}) {
+        MemoryBudget budget(8 * kMiB);
+        PagePool pool(budget, page_bytes, 3 * kMiB);
+        std::vector<uint8_t*> pages;
+        const uint64_t wanted = (2 * kMiB + 256 * kKiB) / page_bytes;  // one slab and a quarter of the other
+        while (pages.size() < wanted) pages.push_back(pool.try_acquire());
+        EXPECT_EQ(budget.used(), 3 * kMiB);
+        EXPECT_EQ(pool.held_bytes(), wanted * page_bytes);
+        const Reservation other = budget.reserve(5 * kMiB, "other");
+        // Who fills the pool wants them next.
+        EXPECT(!budget.try_reserve(256 * kKiB).has_value());
+        pool.seal();
+        for (uint8_t* page : pages) page[0] = page[page_bytes - 1] = 42;
+        {
+            const Reservation urgent = budget.reserve(3 * kMiB - wanted * page_bytes, "urgent");
+            EXPECT_EQ(budget.used(), 8 * kMiB);
+            EXPECT_EQ(pool.held_bytes(), wanted * page_bytes);
+            EXPECT(!budget.try_reserve(system_page_bytes()).has_value());
+        }
+        for (uint8_t* page : pages) EXPECT(page[0] == 42 && page[page_bytes - 1] == 42);
+        pool.release(pages);
+        EXPECT_EQ(pool.held_bytes(), 0u);
+        EXPECT(budget.try_reserve(3 * kMiB).has_value());
+        EXPECT_EQ(budget.used(), 5 * kMiB);
+    }
+}
+
+TEST(memory_page_pool_holds_what_lies_before_a_page_in_use) {
+    MemoryBudget budget(4 * kMiB);
+    PagePool pool(budget, 64 * kKiB, kMiB);
+    std::vector<uint8_t*> pages = acquire_all(pool);
+    std::sort(pages.begin(), pages.end());
+    for (const size_t i : {1u, 2u, 11u, 12u, 13u, 14u, 15u}) pool.release(pages[i]);
+    pool.seal();
+    EXPECT_EQ(pool.held_bytes(), 11 * 64 * kKiB);
+    const Reservation rest = budget.reserve(4 * kMiB - 11 * 64 * kKiB, "rest");
+    EXPECT_EQ(budget.used(), 4 * kMiB);
+    for (const size_t i : {0u, 3u, 4u, 5u, 6u, 7u, 8u, 9u, 10u}) pool.release(pages[i]);
 }
 
 TEST(memory_page_pool_gives_many_pages_at_once) {

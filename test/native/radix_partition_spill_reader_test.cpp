@@ -104,14 +104,14 @@ TEST(radix_partition_knows_what_reading_back_takes) {
     EXPECT_EQ(set.load_bytes(0), 0u);
     EXPECT_EQ(set.cursor_bytes(0), 0u);
     set.add_spilled_run(0, {100, 800, {0, 700, 0, 0}});
-    EXPECT_EQ(set.load_bytes(0), 800 + 2 * kKiB);  // all rows, and what is read at once
+    EXPECT_EQ(set.load_bytes(0), block_capacity(800) + 2 * kKiB);  // all rows, and what is read at once
     EXPECT_EQ(set.cursor_bytes(0), 2 * kKiB);
     set.add_spilled_run(0, {200, 1600, {0, 300, 1, 0}});
-    EXPECT_EQ(set.load_bytes(0), 800 + 1600 + 2 * kKiB);
+    EXPECT_EQ(set.load_bytes(0), block_capacity(800 + 1600) + 2 * kKiB);
     EXPECT_EQ(set.cursor_bytes(0), 2 * kKiB + 1600);          // ... and the rows that are unpacked
     set.add_spilled_run(0, {1, 100'000, {0, 90'000, 0, 0}});  // a row larger than a page
-    EXPECT_EQ(set.load_bytes(0), uint64_t{800 + 1600 + 100'000 + 90'000});
-    EXPECT_EQ(set.cursor_bytes(0), uint64_t{90'000 + 1600});
+    EXPECT_EQ(set.load_bytes(0), block_capacity(800 + 1600 + 100'000) + block_capacity(90'000));
+    EXPECT_EQ(set.cursor_bytes(0), block_capacity(90'000) + 1600);
     EXPECT_EQ(set.page_count(0), 3u);
     EXPECT_EQ(set.page_rows(0, 1), 200u);
     EXPECT_EQ(set.page_load_bytes(0, 1), 1600u);

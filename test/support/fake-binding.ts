@@ -48,7 +48,8 @@ export class FakeBinding {
         const partitions = 2 ** spec.radixBits + 1;
         const rows = new Float64Array(partitions).fill(10);
         const bytes = rows.map((count) => count * 16);
-        return { rows, bytes, spilledBytes: new Float64Array(partitions), rowBytes: 16, totalRows: partitions * 10 };
+        const totalRows = partitions * 10;
+        return { rows, bytes, spilledBytes: new Float64Array(partitions), rowBytes: 16, totalRows, heldBytes: 4096 };
     }
 
     #methods(): Calls {

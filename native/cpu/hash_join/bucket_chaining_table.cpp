@@ -17,7 +17,7 @@ uint64_t heads_for(uint64_t rows) {
 }  // namespace
 
 uint64_t BucketChainingTable::bytes_for(uint64_t rows, uint64_t numbers) {
-    return (heads_for(rows) + numbers) * sizeof(uint32_t);
+    return block_capacity((heads_for(rows) + numbers) * sizeof(uint32_t));
 }
 
 BucketChainingTable::BucketChainingTable(const BuildRows& rows, const RowLayout& probe_layout, uint64_t hash_mask,

@@ -28,8 +28,8 @@ std::unique_ptr<JoinTable> JoinTable::build(HashingScheme scheme, TableUse use, 
         const auto range = key_range(rows);
         // Never more memory than linear probing of the same rows, which is what was reserved.
         const uint64_t reserved = bytes_for(HashingScheme::kLinearProbing, use, rows.layout(), rows.rows(), 0, room);
-        const uint64_t affordable = std::min(range_max, reserved / sizeof(uint32_t));
-        if (range && range->span < affordable) {
+        const bool affordable = range && block_capacity((range->span + 1) * sizeof(uint32_t)) <= reserved;
+        if (affordable && range->span < range_max) {
             return std::make_unique<PerfectTable>(rows, probe_layout, *range, budget);
         }
     }

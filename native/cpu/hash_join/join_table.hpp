@@ -55,7 +55,8 @@ class JoinTable {
     // True when no key occurs twice: next_equal always answers kNoRow.
     virtual bool unique() const = 0;
 
-    // Bytes a table of `rows` build rows takes at most; for the planner's reservation and the split into chunks.
+    // Bytes a table of `rows` build rows takes of the budget at most, in whole blocks; for those who enter a
+    // co-partition and the split into chunks.
     static uint64_t bytes_for(HashingScheme scheme, TableUse use, const RowLayout& build, uint64_t rows,
                               uint64_t numbers, TableRoom room = {});
     // Builds the table; kPerfect falls back to linear probing when the keys of these rows are not one integer or

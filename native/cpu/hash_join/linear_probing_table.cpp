@@ -28,8 +28,10 @@ bool numbered(TableUse use, bool wide) {
 
 uint64_t LinearProbingTable::bytes_for(TableUse use, uint64_t rows, uint64_t numbers) {
     // Wide keys need row numbers for any use.
-    const uint64_t slot_bytes = sizeof(uint64_t) + sizeof(uint32_t) + (counts(use) ? sizeof(uint32_t) : 0);
-    return slots_for(rows) * slot_bytes + (finds(use) ? numbers * sizeof(uint32_t) : 0);
+    const uint64_t arrays = counts(use) ? 2 : 1;
+    const uint64_t slots = slots_for(rows);
+    return block_capacity(slots * sizeof(uint64_t)) + arrays * block_capacity(slots * sizeof(uint32_t)) +
+           (finds(use) ? block_capacity(numbers * sizeof(uint32_t)) : 0);
 }
 
 LinearProbingTable::LinearProbingTable(const BuildRows& rows, const RowLayout& probe_layout, TableUse use,

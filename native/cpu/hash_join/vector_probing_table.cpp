@@ -37,8 +37,9 @@ bool VectorProbingTable::usable(const RowLayout& build) {
 
 uint64_t VectorProbingTable::bytes_for(TableUse use, TableRoom room, uint64_t rows, uint64_t numbers) {
     const uint64_t arrays = static_cast<uint64_t>(finds(use)) + static_cast<uint64_t>(counts(use) && room.equal_keys);
-    return buckets_for(rows, room) * kBucketWords * (sizeof(uint64_t) + arrays * sizeof(uint32_t)) +
-           (finds(use) && room.equal_keys ? numbers * sizeof(uint32_t) : 0);
+    const uint64_t slots = buckets_for(rows, room) * kBucketWords;
+    return block_capacity(slots * sizeof(uint64_t)) + arrays * block_capacity(slots * sizeof(uint32_t)) +
+           (finds(use) && room.equal_keys ? block_capacity(numbers * sizeof(uint32_t)) : 0);
 }
 
 VectorProbingTable::VectorProbingTable(uint64_t rows, uint64_t numbers, uint32_t row_bytes, TableUse use,

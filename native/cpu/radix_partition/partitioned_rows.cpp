@@ -121,14 +121,24 @@ uint64_t PartitionedRows::page_load_bytes(int32_t p, size_t page) const {
     return page < resident ? 0 : spilled_[p][page - resident].capacity_bytes;
 }
 
+uint64_t PartitionedRows::page_extent_bytes(int32_t p, size_t page) const {
+    const size_t resident = partitions_[p].pages.size();
+    return page < resident ? 0 : spilled_[p][page - resident].extent.bytes;
+}
+
 uint64_t PartitionedRows::load_bytes(int32_t p) const {
     uint64_t bytes = 0;
-    uint64_t extent_max = std::min(kReadBytesMax, 2 * spec_.spill_run_bytes);
+    uint64_t extent_max = 0;
     for (const SpilledRun& run : spilled_[p]) {
         bytes += run.capacity_bytes;
         extent_max = std::max<uint64_t>(extent_max, run.extent.bytes);
     }
-    return bytes == 0 ? 0 : bytes + extent_max;
+    return load_bytes(bytes, extent_max);
+}
+
+uint64_t PartitionedRows::load_bytes(uint64_t bytes, uint64_t extent_max) const {
+    extent_max = std::max(extent_max, std::min(kReadBytesMax, 2 * spec_.spill_run_bytes));
+    return bytes == 0 ? 0 : block_capacity(bytes) + block_capacity(extent_max);
 }
 
 uint64_t PartitionedRows::cursor_bytes(int32_t p) const {
@@ -138,7 +148,9 @@ uint64_t PartitionedRows::cursor_bytes(int32_t p) const {
         extent_max = std::max<uint64_t>(extent_max, run.extent.bytes);
         if (run.extent.encoding != 0) decoded = std::max<uint64_t>(decoded, run.capacity_bytes);
     }
-    return extent_max == 0 ? 0 : std::max(extent_max, std::min(kReadBytesMax, 2 * spec_.spill_run_bytes)) + decoded;
+    if (extent_max == 0) return 0;
+    const uint64_t read = std::max(extent_max, std::min(kReadBytesMax, 2 * spec_.spill_run_bytes));
+    return block_capacity(read) + (decoded == 0 ? 0 : block_capacity(decoded));
 }
 
 std::vector<RowSpan> PartitionedRows::load(int32_t p, std::vector<Buffer>& memory) {

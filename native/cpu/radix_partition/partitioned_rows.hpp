@@ -96,6 +96,8 @@ class PartitionedRows {
     uint32_t page_rows(int32_t p, size_t page) const;
     // Memory that loading this page needs; none for one in memory.
     uint64_t page_load_bytes(int32_t p, size_t page) const;
+    // What it takes on disk.
+    uint64_t page_extent_bytes(int32_t p, size_t page) const;
     PagePool& pool() { return pool_; }
     SpillFile& spill_file() { return *spill_; }
     // For whoever wants to close it later than the rows are freed.
@@ -105,6 +107,8 @@ class PartitionedRows {
 
     // Bytes of memory that reading this partition whole needs beyond the pages that are in memory already.
     uint64_t load_bytes(int32_t p) const;
+    // The same for some of its pages, of `bytes` in memory and extents of at most `extent_max` on disk.
+    uint64_t load_bytes(uint64_t bytes, uint64_t extent_max) const;
     // The same for reading it page by page (PageCursor).
     uint64_t cursor_bytes(int32_t p) const;
     // Makes every page of p resident in `memory` (allocated here from the budget, already reserved or not) and returns

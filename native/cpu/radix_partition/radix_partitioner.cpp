@@ -284,6 +284,7 @@ void RadixPartitioner::finish() {
     for (auto& worker : workers_) worker.reset();
     SpillScratch scratch;
     shared_->spiller.spill_if_forced(scratch);
+    rows_.pool().seal();
 }
 
 }  // namespace spillway

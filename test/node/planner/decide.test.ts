@@ -20,7 +20,8 @@ function sizes(bytes: readonly number[], spilled: readonly number[] = []): Parti
         bytes: of(bytes),
         spilledBytes: of(spilled),
         rowBytes: 16,
-        totalRows: rows.reduce((a, b) => a + b, 0)
+        totalRows: rows.reduce((a, b) => a + b, 0),
+        heldBytes: 0
     };
 }
 
@@ -46,24 +47,6 @@ test("a group-by without keys has a partition to visit even without rows", () =>
 
 describe("memory from true sizes", () => {
     const [build, probe] = [plan.sets[0]!, plan.sets[1]!];
-
-    test("a set holds at most its pool, and what it did not spill", () => {
-        const fan = 2 ** build.spec.radixBits;
-        const all = sizes(Array.from({ length: fan }, () => 1e6));
-        expect(decisions.residentBytes(build, build.poolBytes, all)).toBe(build.poolBytes);
-        const few = sizes([1600], [1600]);
-        expect(decisions.residentBytes(build, build.poolBytes, few)).toBeLessThan(build.poolBytes);
-    });
-
-    test("a set holds its rows in memory, the open end of a page for each row at most, and one page more", () => {
-        const { workers, radixBits, pageBytes } = build.spec;
-        // 100 rows, a quarter of them on disk: a page may be open for each, and after the last one.
-        const few = sizes([960, 640], [400]);
-        expect(decisions.residentBytes(build, build.poolBytes, few)).toBe(1200 + 101 * pageBytes + pageBytes);
-        const many = sizes([16e5]);
-        const open = workers * (2 ** radixBits + 1) * pageBytes;
-        expect(decisions.residentBytes(build, Infinity, many)).toBe(16e5 + open + pageBytes);
-    });
 
     test("a smaller build side leaves more to the probe side and to tables", () => {
         const planned = decisions.poolBytesFor(plan, probe.id, new Map([[build.id, build.poolBytes]]));

@@ -77,6 +77,25 @@ describe("a run on the CPU", () => {
         expect(runner.admission.running).toBe(0);
     });
 
+    test("that lacks memory has plans for less and less of it, down to the least", async () => {
+        const short = failureOf("BUDGET_TOO_SMALL", { tier: "host", wantedBytes: 2 ** 20, limitBytes: 2 ** 26 });
+        const enough = sampledJoin({ joinPartitions: failing(short, 2, 42) }, { algorithm: "radix" });
+        expect(await enough.join.count()).toBe(42);
+        expect(enough.counted("joinPartitions")).toBe(3);
+        expect(enough.fake.leftOpen).toEqual(["engine"]);
+        const never = sampledJoin({ joinPartitions: failing(short, Infinity, 42) }, { algorithm: "radix" });
+        await expect(never.join.count()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", details: { tier: "host" } });
+        expect(never.counted("joinPartitions")).toBeGreaterThan(2);
+        expect(never.runner.admission.running).toBe(0);
+    });
+
+    test("that needs more than there is fails at once", async () => {
+        const short = failureOf("BUDGET_TOO_SMALL", { tier: "host", wantedBytes: 2 ** 27, limitBytes: 2 ** 26 });
+        const { join, counted } = sampledJoin({ joinPartitions: failing(short, 1, 42) }, { algorithm: "radix" });
+        await expect(join.count()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL" });
+        expect(counted("joinPartitions")).toBe(1);
+    });
+
     test("is admitted once where memory is too short for a sample", async () => {
         const noSample = async () => Promise.reject(failureOf("OUT_OF_MEMORY", { tier: "host" }));
         const { join, runner, counted } = sampledJoin({ keyStatistics: noSample });

@@ -128,6 +128,28 @@ describe("memory of delivered batches", () => {
 });
 
 describe("a queue for another plan", () => {
+    test("gives a waiting reader nothing of the first one, and what is left is of the second", async () => {
+        const { queues, sink } = queue();
+        await sink.open(planOf(1000, 4), () => undefined);
+        const reading = sink.next();
+        expect(sink.restart()).toBe(true);
+        queues[0]!.end(oneRow as never); // on its way when the first plan failed
+        await sink.open(planOf(10, 2), () => undefined);
+        expect((await reading)?.numRows).toBe(1);
+        expect(sink.deliveredBytes).toBe(12);
+        // From now on the reader has rows that another plan would bring again.
+        expect(sink.restart()).toBe(false);
+    });
+
+    test("that never comes ends the reader's wait when the queue is closed", async () => {
+        const { sink } = queue();
+        await sink.open(planOf(1000, 4), () => undefined);
+        const reading = sink.next();
+        expect(sink.restart()).toBe(true);
+        sink.close();
+        expect(await reading).toBeNull();
+    });
+
     test("has the sizes of that plan, and the first one is closed", async () => {
         const { queues, fake, sink } = queue();
         await sink.open(planOf(1000, 4), () => undefined);
