@@ -29,8 +29,7 @@ uint64_t JoinMemory::table(int32_t p, TableRoom room) const {
     const uint64_t rows = build_.partition(p).rows;
     const uint64_t numbers = numbers_of(rows);
     return (streams_build_rows() ? build_.cursor_bytes(p) : build_.load_bytes(p)) +
-           JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers, room) +
-           mark_bytes(numbers);
+           JoinTable::bytes_for(spec_.scheme, use_, build_.layout(), rows, numbers, room) + mark_bytes(numbers);
 }
 
 uint64_t JoinMemory::mark_bytes(uint64_t numbers) const {

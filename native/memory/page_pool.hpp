@@ -64,7 +64,7 @@ class PagePool : private Reclaimable {
   private:
     struct Slab {
         ReservedBlock memory;
-        uint64_t pages;  // of small pages fewer than the memory, which is rounded to the system's, would hold
+        uint64_t pages;    // of small pages fewer than the memory, which is rounded to the system's, would hold
         bool cut = false;  // shorter than it was mapped: of a size that nobody else asks for
     };
     using Pages = std::vector<uint8_t*>::iterator;

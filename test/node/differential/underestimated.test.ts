@@ -14,9 +14,9 @@ type JoinType = (typeof joinTypes)[number];
 type Cell = string | number | null;
 type MakeQuery = (runtime: Runtime) => Query;
 
-const ints = (rows: number, key: (row: number) => number) =>
+const ints = (rows: number, key: (row: number) => number): Table =>
     tableFromArrays({ k: Int32Array.from({ length: rows }, (_, row) => key(row)) });
-const texts = (rows: number, key: (row: number) => number) =>
+const texts = (rows: number, key: (row: number) => number): Table =>
     new Table({
         k: vectorFromArray(
             Array.from({ length: rows }, (_, row) => `key${key(row)}`),
@@ -181,7 +181,8 @@ function drawChain(random: Random): Drawn {
             if (random.chance(nulls)) return null;
             return type instanceof Int32 ? key : `key${key}`;
         });
-        return { table: new Table({ k: vectorFromArray(keys, type) }), counts: countsOf(keys) };
+        const table: Table = new Table({ k: vectorFromArray(keys, type) });
+        return { table, counts: countsOf(keys) };
     };
     const first = relation();
     let counts = first.counts;
