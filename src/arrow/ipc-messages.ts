@@ -6,6 +6,7 @@ import { Message } from "apache-arrow/ipc/metadata/message";
 import { SpillwayError } from "../errors.js";
 import type { FileBatchesSpec, OpenedFileBatches } from "../model/file-batches.js";
 import type { FileEnds } from "../model/file-ends.js";
+import { foreignFileError, startBytes } from "./foreign-format.js";
 import { checkFooter, checkSchemaMessage, type SchemaFacts } from "./metadata-check.js";
 
 /** The schema of a file, and where its batches begin. */
@@ -48,7 +49,7 @@ export function corruptFile(path: string, reason: string, cause?: unknown): Spil
 }
 
 export function truncatedFile(path: string, reason: string): SpillwayError {
-    return new SpillwayError("FILE_TRUNCATED", `'${path}' ends too early: ${reason}; write it again`, { path });
+    return new SpillwayError("FILE_TRUNCATED", `'${path}' ends too early: ${reason}; write or copy it again`, { path });
 }
 
 async function readAt(reader: FileReader, path: string, offset: number, bytes: number): Promise<Uint8Array> {
@@ -111,12 +112,16 @@ export async function readSchema(reader: FileReader, path: string): Promise<File
     const { fileBytes, head } = ends;
     const start = text(head);
     if (start.startsWith(magic)) return await readFileFormat(reader, path, ends);
+    if (fileBytes === 0)
+        throw new SpillwayError("FILE_TRUNCATED", `'${path}' is empty; write or copy it again`, { path });
     if (magic.startsWith(start)) throw truncatedFile(path, `it has ${fileBytes} bytes`);
     if (head.byteLength === headBytes && uint32(head, 0) === continuation) {
         return await readStreamFormat(reader, path, ends);
     }
-    if (start.startsWith("PAR1")) {
-        throw corruptFile(path, "it is a Parquet file; convert it, for instance with DuckDB or pyarrow.feather");
-    }
-    throw corruptFile(path, 'it starts neither with "ARROW1" nor with an Arrow stream');
+    const whole = fileBytes <= ends.tail.byteLength;
+    const first = whole ? ends.tail : await readAt(reader, path, 0, Math.min(startBytes, fileBytes));
+    throw (
+        foreignFileError(path, first, ends.tail) ??
+        corruptFile(path, 'it starts neither with "ARROW1" nor with an Arrow stream')
+    );
 }

@@ -14,7 +14,7 @@ const generalRemedies: Record<ErrorCode, string | null> = {
     FILE_NOT_FOUND: null,
     FILE_UNREADABLE: null,
     FILE_CORRUPT: "Only uncompressed Arrow IPC files are read; docs/troubleshooting.md shows how to convert others.",
-    FILE_TRUNCATED: "The file ends too early: copy or write it again.",
+    FILE_TRUNCATED: null,
     FILE_CHANGED: "Run the command again, and write to no input file while it runs.",
     OUTPUT_EXISTS: "Give --overwrite to replace it, or another --output.",
     OUTPUT_FAILED: null,
@@ -52,6 +52,9 @@ function remedyOf(error: SpillwayError, remedies: Remedies): string | null {
     // The engine tells errors of the system by number.
     if (error.code === "DISK_FULL" && details["errno"] === String(constants.errno.EFBIG)) {
         return "Raise the limit with ulimit -f, or name another file system with --spill-directory.";
+    }
+    if (error.code === "UNSUPPORTED_TYPE" && details["format"] !== undefined) {
+        return "docs/troubleshooting.md has more ways to convert files.";
     }
     // Only what is said of a file is about its format; a column that cannot be a key has its advice in the message.
     if (error.code === "UNSUPPORTED_TYPE" && details["path"] === undefined && details["aggregate"] === undefined) {

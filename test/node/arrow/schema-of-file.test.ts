@@ -189,19 +189,29 @@ describe("a stream", () => {
 });
 
 describe("a file that is neither", () => {
-    test.each(["", "A", "ARROW", "ARROW1"])("but may have been going to be one is truncated: '%s'", async (text) => {
-        await expectRefused(Buffer.from(text), "FILE_TRUNCATED", text === "ARROW1" ? /footer/ : /has \d bytes/);
+    test.each([
+        ["", /is empty/],
+        ["A", /has 1 bytes/],
+        ["ARROW", /has 5 bytes/],
+        ["ARROW1", /footer/]
+    ])("but may have been going to be one is truncated: '%s'", async (text, words) => {
+        await expectRefused(Buffer.from(text), "FILE_TRUNCATED", words);
     });
 
-    test("but a Parquet file is told so", async () => {
-        await expectRefused(Buffer.from("PAR1 and more PAR1"), "FILE_CORRUPT", /Parquet.*DuckDB/);
-        await expectRefused(Buffer.from("PAR1"), "FILE_CORRUPT", /Parquet/);
+    test("but of another known format is told so", async () => {
+        await expectRefused(Buffer.from("PAR1 and more PAR1"), "UNSUPPORTED_TYPE", /Parquet.*duckdb -c/);
+        await expectRefused(Buffer.from("id,name\n1,one\n"), "UNSUPPORTED_TYPE", /CSV/);
+        await expectRefused(Buffer.from("no! PAR1"), "UNSUPPORTED_TYPE", /text file/);
+    });
+
+    test("is known by the first 4 KiB, however long it is", async () => {
+        const bytes = Buffer.from("a,b\n".repeat(2000));
+        const { reader, reads } = readerOf(bytes, 2 ** 40);
+        await expect(readSchema(reader, path)).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE" });
+        expect(reads).toEqual([[0, 4096]]);
     });
 
     test.each([
-        ["a text", Buffer.from("id,name\n1,one\n")],
-        ["a short text", Buffer.from("id")],
-        ["a text that has the mark of Parquet elsewhere", Buffer.from("no! PAR1")],
         ["the beginning of a stream's first message", Buffer.from([0xff, 0xff, 0xff, 0xff, 8, 0, 0])],
         ["a text with a message of a stream in it", Buffer.concat([Buffer.from("text"), uint32(0xffffffff)])]
     ])("is corrupt: %s", async (_, bytes) => {
