@@ -7,7 +7,7 @@
  * Exit code 1: a result is wrong or a run failed; 2: nothing was measured, say for want of a GPU.
  */
 import { spawnSync } from "node:child_process";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { parseArgs } from "node:util";
 
@@ -26,14 +26,11 @@ const together = {
     all: ["in-core-joins", "in-core-group-by"],
     "out-of-core": ["out-of-core-joins", "out-of-core-sizes", "out-of-core-device-limit", "out-of-core-shapes"]
 };
-const experiments = [
-    ...Object.values(together).flat(),
-    ...["in-core-grid", "out-of-core-baselines", "out-of-core-duckdb", "out-of-core-breakdown"],
-    ...["out-of-core-partition", "out-of-core-partition-contiguous", "out-of-core-multiprocessors"],
-    ...["out-of-core-histogram", "out-of-core-partitioners", "out-of-core-group-by", "tiers"],
-    ...["out-of-core-sm-share", "out-of-core-interleave", "out-of-core-plans"],
-    ...["out-of-core-peer", "out-of-core-partition-peer"]
-];
+const experiments = readdirSync(join(root, "configs/experiments"))
+    .filter((name) => name.endsWith(".json"))
+    .map((name) => name.slice(0, -".json".length))
+    .sort();
+const usual = "in-core-joins";
 const tables = {
     join: resultTable,
     "group-by": groupByTable,
@@ -43,14 +40,22 @@ const tables = {
     tiers: tierTable
 };
 
+/** Words in lines of the help, behind the names of its options. */
+function wrapped(words) {
+    const lines = [""];
+    for (const word of words) {
+        if (lines.at(-1).length + word.length > 80) lines.push("");
+        lines.push(`${lines.pop()}${word} `);
+    }
+    return lines.map((line) => line.trimEnd()).join(`\n${" ".repeat(24)}`);
+}
+
+const groups = Object.entries(together).map(([name, members]) => `${name} (${members.join(", ")})`);
+
 const help = `npm run bench:gpu -- [options]
-  --experiment NAME     in-core-joins (default), in-core-group-by, all (both), or in-core-grid;
-                        out-of-core-joins, -sizes, -device-limit, -shapes, out-of-core (all four);
-                        out-of-core-baselines, -duckdb, -breakdown, -partitioners, -group-by;
-                        out-of-core-partition, -partition-contiguous, -multiprocessors, -histogram;
-                        out-of-core-sm-share, -interleave, -plans;
-                        tiers; for two GPUs out-of-core-peer and out-of-core-partition-peer;
-                        or configs/experiments/NAME.json
+  --experiment NAME     a file of configs/experiments, by name or path (default: ${usual}); -peer: two GPUs
+                        ${wrapped(experiments)}
+                        several of them: ${wrapped(groups.join(" ").split(" "))}
   --only TEXT           workloads whose name contains TEXT, such as "wide 2+2" or "m:n"
   --algorithm TEXT      algorithms whose name, with their options, contains TEXT
   --samples N           timed runs of each workload (default: 7, out-of-core 5)
@@ -74,7 +79,7 @@ function readOptions() {
         const { values } = parseArgs({
             options: {
                 ...{ only: word, algorithm: word, machine: word, file: word, program: word, architectures: word },
-                experiment: { ...word, default: experiments[0] },
+                experiment: { ...word, default: usual },
                 ...{ samples: word, warmup: word, set: { ...word, multiple: true, default: [] } },
                 ...{ "memory-limit": word, seed: word, device: word, "limit-s": { ...word, default: "300" } },
                 ...{ help: flag, write: flag, recompute: flag, "build-only": flag }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the benchmark program says to a choice of no case; with any case it would run for minutes.
 import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { repositoryRoot } from "../../support/source-tree.js";
@@ -12,4 +13,21 @@ test.each(["nope", "count 10M"])('--quick --only "%s" is refused with the names 
     expect([status, stdout]).toEqual([1, ""]);
     expect(stderr).toContain(`--only "${only}" names no case of this run`);
     for (const name of ["count 1M dense", "table 1M sparse", "file 1M sparse"]) expect(stderr).toContain(`"${name}"`);
+});
+
+test("the help of the GPU benchmark names the experiments that there are, which are those it takes", () => {
+    const run = (...words: string[]) =>
+        spawnSync(process.execPath, [join(repositoryRoot, "test/bench/gpu.mjs"), ...words], { encoding: "utf8" });
+    const names = readdirSync(join(repositoryRoot, "configs/experiments")).map((name) => name.replace(".json", ""));
+    expect(names.length).toBeGreaterThan(20);
+    const { status, stdout } = run("--help");
+    const described = /--experiment NAME[^]*?(?=\n {2}--)/.exec(stdout)![0].split(/[\s(),;:]+/);
+    expect(status).toBe(0);
+    const refused = run("--experiment", "nope");
+    expect(refused.status).toBe(2);
+    const taken = /^Expected (.*) for --experiment/.exec(refused.stderr)![1]!.split(", ");
+    expect(taken.sort()).toEqual([...names, "all", "out-of-core"].sort());
+    expect(taken.filter((name) => !described.includes(name))).toEqual([]);
+    // Refused for the next option, not for this one.
+    for (const name of taken) expect(run("--experiment", name, "--limit-s", "no").stderr).toMatch(/--limit-s/);
 });
