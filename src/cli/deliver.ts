@@ -3,6 +3,7 @@ import type { Query } from "../index.js";
 import type { CommandContext } from "./command.js";
 import { unlessStopped } from "./interruption.js";
 import { parseCount } from "./parse/numbers.js";
+import { refuseOtherFormat } from "./parse/output.js";
 import { progressFor, type ProgressRenderer } from "./render/progress.js";
 import { batchAsJsonLines, RowTable } from "./render/rows.js";
 import { runSummary } from "./render/summary.js";
@@ -20,8 +21,8 @@ export interface DeliveryArguments {
 
 const rowsOfTable = 10;
 
-/** Refuses options that cannot be followed together, before any work. */
-function refuseContradictions(args: DeliveryArguments): void {
+/** Refuses options that cannot be followed, or not together, before any work. */
+export function checkDelivery(args: DeliveryArguments): void {
     const ways = [args.explain && "--explain", args.count && "--count", args.output != null && "--output"];
     const given = ways.filter((way) => way !== false);
     if (args.count && args.output != null) throw new UsageError("--count and --output exclude each other; give one.");
@@ -36,11 +37,11 @@ function refuseContradictions(args: DeliveryArguments): void {
                 "or give --json instead for rows as JSON lines on standard output."
         );
     }
+    if (args.output != null) refuseOtherFormat(args.output);
 }
 
-/** Runs a query the way the options ask for: plan, count, file, JSON lines or the first rows as a table. */
+/** Runs a query the way the options, which were checked, ask for: plan, count, file, JSON lines or a table. */
 export async function deliver(query: Query, args: DeliveryArguments, context: CommandContext): Promise<void> {
-    refuseContradictions(args);
     const rows = args.rows == null ? null : parseCount("rows", args.rows, 1);
     if (args.explain) return await explain(query, args, context);
     const bar = progressFor(context.stderr, args.quiet);

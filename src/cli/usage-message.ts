@@ -93,6 +93,15 @@ function unknownOptions({ words, path, restore }: CommandWords): string[] {
     return long.filter((name) => !known.includes(name)).map(restore);
 }
 
+/** What `-on` and `--o` are where `--on` was meant: the option of that letter. */
+function shortened(name: string, { words, path }: CommandWords): string {
+    const letter = name.slice(0, 1);
+    const found = Object.entries(path.at(-1)?.options ?? {}).find(([, { alias }]) => alias === letter);
+    const isShort = words.some((word) => word === `-${letter}=${name.slice(1)}` || /^--.(=|$)/.test(word));
+    const given = words.some((word) => optionName(word) === letter);
+    return found !== undefined && isShort && given ? `; -${letter} is short for --${found[0]}` : "";
+}
+
 /** What is wrong, from the message of yargs. */
 function explanationOf(message: string, arranged: CommandWords, commands: readonly Command[]): string[] {
     const { path, words, restore } = arranged;
@@ -102,13 +111,18 @@ function explanationOf(message: string, arranged: CommandWords, commands: readon
     if (required != null) {
         // A misspelt option is not the one that must be given.
         const misspelt = unknownOptions(arranged);
-        if (misspelt.length > 0) return explainUnknown(misspelt, arranged, commands);
-        return [`${required.map((name) => `--${name}`).join(" and ")} must be given`];
+        const lines = misspelt.length > 0 ? explainUnknown(misspelt, arranged, commands) : [];
+        const missing = required.filter((name) => !lines.some((line) => line.endsWith(` --${name}?`)));
+        return [...lines, ...missing.map((name) => `--${name} must be given${shortened(name, arranged)}`)];
     }
     if (message === noCommand || message.endsWith(noSubcommand)) return explainNoCommand(message, words, commands);
     // The values stand there as JSON.
     if (message.startsWith("Invalid values")) return [explainChoice(restore(message.replaceAll("\\u0000", "\0")))];
-    if (message.startsWith("Not enough non-option")) return [`Usage: spillway ${path.at(-1)?.synopsis ?? "COMMAND"}`];
+    if (message.startsWith("Not enough non-option")) {
+        const misspelt = unknownOptions(arranged);
+        const lines = misspelt.length > 0 ? explainUnknown(misspelt, arranged, commands) : [];
+        return [...lines, `Usage: spillway ${path.at(-1)?.synopsis ?? "COMMAND"}`];
+    }
     return [message];
 }
 

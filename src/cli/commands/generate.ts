@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import type { GenerateOptions, Relation, Runtime } from "../../index.js";
 import { defineCommand, defineCommandGroup, type ArgumentsOf, type CommandContext } from "../command.js";
 import { parseCount, parseNumber, parseSeed } from "../parse/numbers.js";
+import { otherFormatOf } from "../parse/output.js";
 import { parsePayload } from "../parse/payload.js";
 import { progressFor } from "../render/progress.js";
 import { formatBytes, formatCount } from "../render/quantities.js";
@@ -117,6 +119,12 @@ async function generateAll(files: GeneratedFile[], args: SharedArguments, contex
     if (args.folder === "-") {
         throw new UsageError(
             "generate writes two files, which standard output cannot hold; name a folder (./- for one of that name)."
+        );
+    }
+    if (otherFormatOf(args.folder) !== null && !existsSync(args.folder)) {
+        throw new UsageError(
+            `generate writes two Arrow files into a folder, but "${args.folder}" is named as a file of another format; ` +
+                "name a folder."
         );
     }
     await using runtime = await openCommandRuntime(args);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { groupByAlgorithms } from "../../index.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
-import { deliver } from "../deliver.js";
+import { checkDelivery, deliver } from "../deliver.js";
 import { unlessStopped } from "../interruption.js";
 import { parseAggregates } from "../parse/aggregates.js";
 import { parseList } from "../parse/lists.js";
@@ -21,7 +21,7 @@ export const groupByQueryOptions = {
         array: true,
         describe:
             "NAME=FUNCTION:COLUMN, several separated by commas; " +
-            "sum, min, max, mean, count, first, any, count-distinct; count:* counts rows"
+            "sum, min, max, mean, count, first, any, count-distinct; 'n=count:*' counts rows (quoted for the shell)"
     },
     algorithm: {
         type: "string",
@@ -37,6 +37,7 @@ const groupByOptions = { ...groupByQueryOptions, ...resultOptions } as const;
 type GroupByArguments = ArgumentsOf<typeof groupByPositionals, typeof groupByOptions>;
 
 export async function runGroupBy(args: GroupByArguments, context: CommandContext): Promise<void> {
+    checkDelivery(args);
     const files = await groupByInput(args.input, context.signal);
     const keys = args.keys == null ? [] : parseList("keys", args.keys);
     const aggregates = parseAggregates(args.aggregate ?? []);

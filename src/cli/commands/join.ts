@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { joinAlgorithms } from "../../index.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
-import { deliver } from "../deliver.js";
+import { checkDelivery, deliver } from "../deliver.js";
 import { unlessStopped } from "../interruption.js";
 import { parseKeys, parseList } from "../parse/lists.js";
 import { joinInputs } from "./inputs.js";
@@ -44,6 +44,7 @@ export const joinOptions = { ...joinQueryOptions, ...resultOptions } as const;
 type JoinArguments = ArgumentsOf<typeof joinPositionals, typeof joinOptions>;
 
 export async function runJoin(args: JoinArguments, context: CommandContext): Promise<void> {
+    checkDelivery(args);
     const files = await joinInputs(args.relations, args.left, args.right, context.signal);
     const on = parseKeys("on", args.on);
     const select = args.select == null ? null : parseList("select", args.select);

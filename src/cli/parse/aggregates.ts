@@ -28,7 +28,7 @@ function parseAggregate(item: string): [name: string, aggregate: AggregateOf<str
     const match = /^(?:([^=]+)=)?([a-zA-Z_-]+):(.+)$/.exec(item);
     if (match == null) {
         throw new UsageError(
-            `--aggregate needs NAME=FUNCTION:COLUMN, such as revenue=sum:price or 'n=count:*', not "${item}".`
+            `--aggregate needs NAME=FUNCTION:COLUMN, such as 'revenue=sum:price' or 'n=count:*', not "${item}".`
         );
     }
     const [, name, word, column] = match;

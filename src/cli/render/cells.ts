@@ -23,7 +23,7 @@ class CellWriter {
     leaf(leaf: null | boolean | number | bigint | string, quoted: boolean): void {
         if (typeof leaf !== "string") {
             // JSON has no NaN and no infinities, a table has: as null they would look like missing values.
-            this.text += String(leaf);
+            this.text += Object.is(leaf, -0) ? "-0" : String(leaf);
         } else if (leaf.length > this.charsMax) {
             const begin = leaf.slice(0, this.charsMax);
             this.#cut(quoted ? JSON.stringify(begin).slice(0, -1) : begin);

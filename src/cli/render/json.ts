@@ -24,8 +24,15 @@ function isNested(value: PlainValue): value is Nested {
     return typeof value === "object" && value !== null;
 }
 
-/** JSON with 64-bit integers as plain digits, which `JSON.stringify` cannot write; NaN and infinities become null. */
+/** -0 keeps its sign, which JSON has and `JSON.stringify` drops; NaN and infinities become null. */
+function numberJson(value: number): string {
+    if (value === 0) return Object.is(value, -0) ? "-0" : "0";
+    return Number.isFinite(value) ? String(value) : "null";
+}
+
+/** JSON with 64-bit integers as plain digits, which `JSON.stringify` cannot write. */
 function leafJson(leaf: Leaf): string {
+    if (typeof leaf === "number") return numberJson(leaf);
     return typeof leaf === "bigint" ? leaf.toString() : JSON.stringify(leaf);
 }
 
@@ -94,10 +101,7 @@ function plainWriter(data: Data, out: JsonBlock): WriteRow | null {
     }
     if (DataType.isFloat(type) && type.precision !== Precision.HALF) {
         const values = data.values as Float32Array | Float64Array;
-        return (row) => {
-            const value = values[row]!;
-            out.raw(Number.isFinite(value) ? String(value) : "null");
-        };
+        return (row) => out.raw(numberJson(values[row]!));
     }
     return null;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the rows of a join or group-by go, and which options of that go together.
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { Sandbox } from "../../support/sandbox.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 import { command } from "./in-process.js";
 
@@ -45,6 +47,33 @@ describe("--output", () => {
             expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
         }
     });
+
+    // Neither file is there: refused before they are looked at.
+    test.each([
+        [
+            "x.parquet",
+            /^--output writes Arrow files, but "x\.parquet" .* of Parquet files; name it "x\.arrow" and convert/
+        ],
+        ["a.b/x.CSV", /of CSV files; name it "a\.b\/x\.arrow" and convert .*TO 'x\.csv'/],
+        ["x.ndjson", /of JSON files; .*--json in place of --output/],
+        ["x.arrow.gz", /of compressed files; name it "x\.arrow\.arrow"/]
+    ])("is no file of another format: %s", async (path, message) => {
+        const { code, stdout, stderr } = await command(["join", "none", "none", "--on", "k", "-o", path]);
+        expect([code, stdout, stderr]).toEqual([2, "", expect.stringMatching(message)]);
+        const grouped = await command(["groupby", "none", "--keys", "k", "--explain", "-o", path]);
+        expect([grouped.code, grouped.stderr]).toEqual([2, expect.stringMatching(message)]);
+    });
+
+    test.each(["x.arrow", "x.arrows", "x.ipc", "x.feather", "x", ".csv", "x.parquet.new", "parquet"])(
+        "may be %s",
+        async (name) => {
+            using sandbox = new Sandbox();
+            const path = join(sandbox.output, name);
+            const words = ["groupby", lineitem, "--aggregate", "count:*", "--threads", "1", "-o", path];
+            expect((await command(words)).code).toBe(0);
+            expect(readdirSync(sandbox.output)).toEqual([name]);
+        }
+    );
 });
 
 test("groupby names the options that it needs", async () => {

@@ -28,6 +28,11 @@ test("a result and a column may be called __proto__", async () => {
     expect(twice).toMatchObject({ code: 2, stderr: '--aggregate names two results "__proto__".' + "\n" });
 });
 
+test("names that are whole numbers come first, as JavaScript has them", async () => {
+    const words = ["groupby", path, "--aggregate", "b=count:*,2=min:toString,1=max:toString", "--json", "--quiet"];
+    expect((await command(words)).stdout).toBe('{"1":7,"2":5,"b":3}\n');
+});
+
 test("so may a key of a join", async () => {
     const words = ["join", path, path, "--on", "__proto__", "--count", "--quiet"];
     expect(await command(words)).toMatchObject({ code: 0, stdout: "5\n" });

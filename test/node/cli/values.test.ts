@@ -5,6 +5,7 @@ import {
     DateMillisecond,
     Dictionary,
     Field,
+    Float16,
     Float64,
     Int32,
     List,
@@ -111,6 +112,17 @@ describe("timestamps", () => {
             '{"1969-12-31T23:59:59.999999999":null}'
         ]);
     });
+});
+
+test("-0 keeps its sign, wherever it is", () => {
+    const list = new List(new Field("item", new Float64(), true));
+    expect(cells(new Float64(), [-0, 0])).toEqual(["-0", "0"]);
+    expect(cells(list, [[-0, 0]])).toEqual(["[-0,0]"]);
+    expect(jsonLines(batchOf(new Float64(), [-0, 0, -1.5, 1e300]))).toBe(
+        '{"c":-0}\n{"c":0}\n{"c":-1.5}\n{"c":1e+300}\n'
+    );
+    expect(jsonLines(batchOf(list, [[-0, 0, 1e-7]]))).toBe('{"c":[-0,0,1e-7]}\n');
+    expect(jsonLines(batchOf(new Float16(), [-0, 0, NaN]))).toBe('{"c":-0}\n{"c":0}\n{"c":null}\n');
 });
 
 test("NaN and infinities are no missing values, wherever they are", () => {
