@@ -32,7 +32,8 @@ function byPyArrow(path: string, module: string): string {
     const input = named(path);
     const output = withExtension(input, ".arrow");
     const imports = [...new Set([module, "pyarrow.feather"])].join(", ");
-    const write = `pyarrow.feather.write_feather(${module}.read_table('${input}'), '${output}', compression='uncompressed')`;
+    const options = `'${output}', compression='uncompressed'`;
+    const write = `pyarrow.feather.write_feather(${module}.read_table('${input}'), ${options})`;
     return `convert it, for instance with pyarrow: python3 -c "import ${imports}; ${write}"`;
 }
 

@@ -123,8 +123,8 @@ async function generateAll(files: GeneratedFile[], args: SharedArguments, contex
     }
     if (otherFormatOf(args.folder) !== null && !existsSync(args.folder)) {
         throw new UsageError(
-            `generate writes two Arrow files into a folder, but "${args.folder}" is named as a file of another format; ` +
-                "name a folder."
+            `generate writes two Arrow files into a folder, but "${args.folder}" is named as a file of another ` +
+                "format; name a folder."
         );
     }
     await using runtime = await openCommandRuntime(args);
