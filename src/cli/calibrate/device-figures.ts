@@ -10,6 +10,7 @@ import {
 import { DeviceSolver, keyRepeats, type Accesses, type DeviceRuns } from "./device-solver.js";
 import { ifPossible, Lab, measured, positive, stageMs, type Figures, type Phases } from "./lab.js";
 import { measureLink } from "./link-figures.js";
+import type { Settler } from "./settler.js";
 
 export interface DeviceRequest {
     /** Opened for the GPU, which no query has used yet. */
@@ -18,6 +19,7 @@ export interface DeviceRequest {
     /** Figures of another GPU, for those that no query tells, such as device_cache_bytes. */
     base: Figures;
     signal: AbortSignal;
+    settler: Settler;
     tell: (step: string) => void;
 }
 
@@ -34,7 +36,7 @@ class DeviceLab {
     public readonly lab: Lab;
 
     public constructor(private readonly request: DeviceRequest) {
-        this.lab = new Lab(request.runtime, request.signal);
+        this.lab = new Lab(request.runtime, request.signal, request.settler);
     }
 
     public async relation(options: object): Promise<Relation> {
@@ -134,7 +136,7 @@ export async function measureDevice(request: DeviceRequest): Promise<Figures> {
     const build = await device.relation({ key: { ...int32, sparse: true }, payload: columns("b") });
     const copied = await copies(device, device.join(build, build, "phj-tr"));
     tell("link");
-    const link = await measureLink(rows, request.signal);
+    const link = await measureLink(rows, request.settler, request.signal);
     tell("joins");
     const start = await device.phases(nothing, "count");
     const joins = await joinRuns(device, build, rows);

@@ -2,7 +2,8 @@
 import { join } from "node:path";
 import type { MachineInfo, Query, Relation, Runtime, RunReport } from "../../index.js";
 import { fileRates } from "./file-rates.js";
-import { Lab, measured, positive, splitNs, stageMs, stageOf, type Figures } from "./lab.js";
+import type { Settler } from "./settler.js";
+import { Lab, measured, splitNs, stageMs, stageOf, type Figures } from "./lab.js";
 
 export interface HostRequest {
     /** One worker: its speeds are what a profile says. */
@@ -12,6 +13,7 @@ export interface HostRequest {
     folder: string;
     rows: number;
     signal: AbortSignal;
+    settler: Settler;
     tell: (step: string) => void;
 }
 
@@ -90,8 +92,8 @@ async function passes(lab: Lab, { left, right }: Relations, rows: number, readPe
 async function tables(lab: Lab, { left, quarter, right }: Relations, rows: number): Promise<[number, number]> {
     const full = await lab.best(radixJoin(lab.runtime, left, right, 0), "count", stageMs("join"));
     const part = await lab.best(radixJoin(lab.runtime, quarter, right, 0), "count", stageMs("join"));
-    const build = positive(((full - part) * nsPerMs) / (rows * 0.75), 0.1);
-    return [build, positive((part * nsPerMs) / rows - build / 4, 0.1)];
+    const build = lab.difference(((full - part) * nsPerMs) / (rows * 0.75), 0.1);
+    return [build, lab.difference((part * nsPerMs) / rows - build / 4, 0.1)];
 }
 
 async function output(lab: Lab, relations: Relations, rows: number, countMs: number): Promise<[number, number]> {
@@ -121,7 +123,7 @@ async function missNs(lab: Lab, request: HostRequest, tableBytes: number, knownN
     const query = lab.runtime.join({ left: build, right: probe, on: "key", hints: { buildSide: "left" }, debug });
     const ms = await lab.best(query, "count", stageMs("join"));
     // Both sides have as many rows: each is one access.
-    return [rows * tableRowBytes, positive(((ms * nsPerMs) / rows - knownNs) / 2, 0.1)];
+    return [rows * tableRowBytes, lab.difference(((ms * nsPerMs) / rows - knownNs) / 2, 0.1)];
 }
 
 /** Times of the two levels beyond the L2 cache, as the planner spreads accesses over them (cost.ts). */
@@ -152,7 +154,7 @@ async function misses(
 
 /** What spilling adds to both stages of the same join, with all workers. */
 async function spill(request: HostRequest, { left, right }: Relations): Promise<[write: number, read: number]> {
-    const lab = new Lab(request.all, request.signal);
+    const lab = new Lab(request.all, request.signal, request.settler);
     let bytes = 0;
     const partitions = (report: RunReport): number => {
         const stages = ["partition build", "partition probe"].map((name) => stageOf(report, name));
@@ -170,11 +172,11 @@ async function spill(request: HostRequest, { left, right }: Relations): Promise<
     const keptMs = await ms(kept, stageMs("join"));
     const readMs = (await ms(spilled, stageMs("join"))) - keptMs;
     // Workers hide some of it behind their own work: a tenth of that at least is left.
-    return [bytes / positive(writeMs, keptMs / 100), bytes / positive(readMs, keptMs / 100)];
+    return [bytes / lab.difference(writeMs, keptMs / 100), bytes / lab.difference(readMs, keptMs / 100)];
 }
 
 async function stageStart(request: HostRequest): Promise<number> {
-    const lab = new Lab(request.all, request.signal);
+    const lab = new Lab(request.all, request.signal, request.settler);
     const key = { role: "foreign", domainRows: 1000 } as const;
     const left = await request.all.generate({ rows: 1000, payload: 0 }, "memory");
     const right = await request.all.generate({ rows: 1000, payload: 0, seed: 2, key }, "memory");
@@ -185,11 +187,11 @@ async function stageStart(request: HostRequest): Promise<number> {
 /** Speeds of one worker, and of what all workers share, each from runs of this machine's own. */
 export async function measureHost(request: HostRequest): Promise<Figures> {
     const { single, rows, folder, signal, tell } = request;
-    const lab = new Lab(single, signal);
+    const lab = new Lab(single, signal, request.settler);
     tell("relations");
     const relations = await generate(request);
     tell("files");
-    const files = await fileRates(folder, rows * 40, request.signal);
+    const files = await fileRates(folder, rows * 40, request.settler, request.signal);
     tell("partition passes");
     const { partitionNsPerRow, partitionBytesPerMs, countMs } = await passes(lab, relations, rows, files.read);
     tell("hash tables");
@@ -202,13 +204,15 @@ export async function measureHost(request: HostRequest): Promise<Figures> {
         on: "key",
         debug: { algorithm: "array" }
     });
-    const arrayNs = ((await lab.best(array, "count", stageMs("join"))) * nsPerMs) / (2 * rows) - readNs;
+    const arrayMs = await lab.best(array, "count", stageMs("join"));
+    const arrayNs = lab.difference((arrayMs * nsPerMs) / (2 * rows) - readNs, 0.1);
     tell("results");
     const [outputNs, outputBytes] = await output(lab, relations, rows, countMs);
     tell("group-by");
     const aggregates = { a: { sum: "payload0" }, b: { sum: "payload1" }, c: { sum: "payload2" } };
     const groups = single.groupBy(relations.grouped, { keys: ["key"], aggregates, debug: { algorithm: "hash" } });
-    const groupNs = ((await lab.best(groups, "batches", stageMs("group"))) * nsPerMs) / rows;
+    const allNs = ((await lab.best(groups, "batches", stageMs("group"))) * nsPerMs) / rows;
+    const groupNs = lab.difference((allNs - partitionNsPerRow - 4 * readNs) / 4, allNs / 40);
     const [l3, memory] = await misses(lab, request, single.machine(), build + probe + partitionNsPerRow + readNs);
     tell("spill files");
     const [spillWrite, spillRead] = await spill(request, relations);
@@ -219,13 +223,13 @@ export async function measureHost(request: HostRequest): Promise<Figures> {
         partition_bytes_per_ms: measured(partitionBytesPerMs),
         build_ns_per_row: measured(build),
         probe_ns_per_row: measured(probe),
-        array_ns_per_key: measured(positive(arrayNs, 0.1)),
+        array_ns_per_key: measured(arrayNs),
         l3_miss_ns: measured(l3),
         memory_miss_ns: measured(memory),
         output_ns_per_row: measured(outputNs),
         output_bytes_per_ms: measured(outputBytes),
         // Four states, and the four columns that are read.
-        group_ns_per_row: measured(positive((groupNs - partitionNsPerRow - 4 * readNs) / 4, groupNs / 40)),
+        group_ns_per_row: measured(groupNs),
         spill_write_bytes_per_ms: measured(spillWrite),
         spill_read_bytes_per_ms: measured(spillRead),
         file_write_bytes_per_ms: measured(files.write),

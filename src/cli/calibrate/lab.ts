@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError, type Query, type Runtime, type RunReport, type StageReport } from "../../index.js";
+import { Settler } from "./settler.js";
 
 /** A figure of a profile, by its name there; not measured: taken from another machine, or from what else it says. */
 export interface Figure {
@@ -44,9 +45,6 @@ export async function ifPossible<T>(run: () => Promise<T>): Promise<T | undefine
     }
 }
 
-// The fastest of a few runs: other programs make a run slower, none makes it faster.
-const runs = 3;
-
 /** Phases of an operation on the GPU, where its report has them. */
 export interface Phases {
     readonly transform: number;
@@ -56,10 +54,15 @@ export interface Phases {
 
 /** Runs queries and reads times from their reports. */
 export class Lab {
+    readonly #settler: Settler;
+
     public constructor(
         public readonly runtime: Runtime,
-        private readonly signal: AbortSignal
-    ) {}
+        private readonly signal: AbortSignal,
+        settler = new Settler()
+    ) {
+        this.#settler = settler;
+    }
 
     async #run(query: Query, sink: "count" | "batches"): Promise<RunReport> {
         const { signal } = this;
@@ -68,24 +71,28 @@ export class Lab {
         return query.report() as RunReport;
     }
 
-    /** The least of what `pick` reads from the reports of some runs, after one that is not counted. */
+    /** The least of what `pick` reads from the reports of runs until it settles, after one that is not counted. */
     public async best(query: Query, sink: "count" | "batches", pick: (report: RunReport) => number): Promise<number> {
         await this.#run(query, sink);
-        let least = Infinity;
-        for (let i = 0; i < runs; i++) least = Math.min(least, pick(await this.#run(query, sink)));
-        return least;
+        return await this.#settler.least(
+            async () => pick(await this.#run(query, sink)),
+            (ms) => ms
+        );
     }
 
     /** Phases of the operation of a query in its fastest run; undefined where the report has none. */
     public async phases(query: Query, sink: "count" | "batches"): Promise<Phases | undefined> {
         await this.#run(query, sink);
-        let best: Phases | undefined;
-        for (let i = 0; i < runs; i++) {
-            const found = phasesOf(await this.#run(query, sink));
-            if (found === undefined) return undefined;
-            if (best === undefined || sum(found) < sum(best)) best = found;
-        }
-        return best;
+        return await this.#settler.least(
+            async () => phasesOf(await this.#run(query, sink)),
+            (found) => (found === undefined ? -Infinity : sum(found))
+        );
+    }
+
+    /** A difference of times, which noise can leave nothing of; then `least`. */
+    public difference(value: number, least: number): number {
+        if (!(value > least)) this.#settler.doubt();
+        return positive(value, least);
     }
 }
 

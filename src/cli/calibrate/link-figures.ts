@@ -8,6 +8,7 @@ import {
     type Relation,
     type Runtime
 } from "../../index.js";
+import type { Settler } from "./settler.js";
 import { ifPossible, Lab, measured, positive, type Figures } from "./lab.js";
 
 export type JoinReport = NonNullable<DeviceStageReport["outOfCore"]>;
@@ -78,8 +79,8 @@ export function linkFigures(copies: LinkRates, kernels: LinkRates): Figures {
  * Copy engines: counts, of which keys alone cross the link. Kernels: rows of a key and a value, which are as long in
  * pages as they are in columns; none has a partner.
  */
-async function measure(runtime: Runtime, rows: number, signal: AbortSignal): Promise<Figures> {
-    const lab = new Lab(runtime, signal);
+async function measure(runtime: Runtime, rows: number, settler: Settler, signal: AbortSignal): Promise<Figures> {
+    const lab = new Lab(runtime, signal, settler);
     const relation = async (options: GenerateRelationOptions): Promise<Relation> => {
         signal.throwIfAborted();
         return await runtime.generate({ payload: 0, ...options }, "memory");
@@ -99,11 +100,11 @@ async function measure(runtime: Runtime, rows: number, signal: AbortSignal): Pro
 }
 
 /** In a runtime of its own: sizes of such joins follow from the memory that they may use. */
-export async function measureLink(rows: number, signal: AbortSignal): Promise<Figures> {
+export async function measureLink(rows: number, settler: Settler, signal: AbortSignal): Promise<Figures> {
     const device = Math.max(deviceBytesLeast, rows * deviceBytesPerRow);
     const figures = await ifPossible(async () => {
         await using runtime = await openRuntime({ device: "gpu", memory: { device } });
-        return await measure(runtime, rows, signal);
+        return await measure(runtime, rows, settler, signal);
     });
     return figures ?? {};
 }

@@ -28,6 +28,8 @@ export interface ProfileText {
     device: string | null;
     host: Figures;
     gpu: Figures | null;
+    /** Why the figures may be wrong, in sentences. */
+    doubts: readonly string[];
 }
 
 function lines(figures: Figures): string[] {
@@ -37,10 +39,11 @@ function lines(figures: Figures): string[] {
 }
 
 /** A machine profile as YAML, as readProfile() reads it. */
-export function profileText({ name, date, cpu, device, host, gpu }: ProfileText): string {
+export function profileText({ name, date, cpu, device, host, gpu, doubts }: ProfileText): string {
     const head = [
         `# Speeds of ${printable(cpu)}, measured by spillway machine calibrate.`,
         "# Meanings and units: configs/machines/default-cpu.yaml and h200.yaml of the package.",
+        ...doubts.map((line) => `# ${line}`),
         `name: ${JSON.stringify(name)}`,
         `date: ${date}`,
         ...(device === null ? [] : [`device: ${JSON.stringify(device)}`])

@@ -5,6 +5,7 @@ import { openRuntime, SpillwayError, type MachineInfo, type Runtime } from "../.
 import { deviceSteps, measureDevice } from "../calibrate/device-figures.js";
 import { hostSteps, measureHost } from "../calibrate/host-figures.js";
 import type { Figures } from "../calibrate/lab.js";
+import { doubts, Settler, watchOthers } from "../calibrate/settler.js";
 import { baseDeviceFigures, profileText } from "../calibrate/profile-text.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
 import { folderError } from "../folders.js";
@@ -59,20 +60,25 @@ async function gpuOf(device: string): Promise<string | null> {
     return usedGpu(runtime);
 }
 
-async function host(rows: number, folder: string, context: CommandContext, tell: (step: string) => void) {
+async function host(rows: number, folder: string, context: CommandContext, settler: Settler, tell: Tell) {
     await using single = await openRuntime({ device: "cpu", threads: 1, memory: { spillDirectory: folder } });
     await using all = await openRuntime({ device: "cpu", memory: { spillDirectory: folder } });
-    const figures = await measureHost({ single, all, folder, rows, signal: context.signal, tell });
+    const figures = await measureHost({ single, all, folder, rows, signal: context.signal, settler, tell });
     return { figures, machine: single.machine() };
 }
 
 /** Figures of the GPU that its runs told, and those of another one for the rest. */
-async function gpu(rows: number, context: CommandContext, tell: (step: string) => void): Promise<Figures> {
+async function gpu(rows: number, context: CommandContext, settler: Settler, tell: Tell): Promise<Figures> {
     await using runtime = await openRuntime({ device: "gpu" });
     const base = baseDeviceFigures();
     const signal = context.signal;
-    return { ...base, ...(await measureDevice({ runtime, rows: rows * gpuRowsFactor, base, signal, tell })) };
+    const request = { runtime, rows: rows * gpuRowsFactor, base, signal, settler, tell };
+    return { ...base, ...(await measureDevice(request)) };
 }
+
+type Tell = (step: string) => void;
+
+const remedy = "Run it again when nothing else runs, or with more --rows; plans by wrong figures are slow, not wrong.";
 
 interface Calibrated {
     name: string;
@@ -81,6 +87,9 @@ interface Calibrated {
     device: string | null;
     host: Figures;
     gpu: Figures | null;
+    /** Share of the processors that other programs took meanwhile; null: nobody tells. */
+    others: number | null;
+    doubtful: readonly string[];
 }
 
 async function calibrate(args: CalibrateArguments, context: CommandContext): Promise<Calibrated> {
@@ -89,11 +98,18 @@ async function calibrate(args: CalibrateArguments, context: CommandContext): Pro
     const device = await gpuOf(args.device);
     const folder = await openWorkFolder(base, "calibrate", "the relations that are measured");
     const steps = stepsOf(context, hostSteps.length + (device === null ? 0 : deviceSteps.length));
+    const settler = new Settler();
+    const tell = (step: string): void => {
+        settler.begin(step);
+        steps.tell(step);
+    };
+    const others = watchOthers();
     try {
-        const { figures, machine } = await host(rows, folder.path, context, steps.tell);
-        const speeds = device === null ? null : await gpu(rows, context, steps.tell);
+        const { figures, machine } = await host(rows, folder.path, context, settler, tell);
+        const speeds = device === null ? null : await gpu(rows, context, settler, tell);
+        const facts = { others: others(), doubtful: [...settler.doubtful] };
         const date = new Date().toISOString().slice(0, 10);
-        return { name: device ?? machine.cpuModel, date, machine, device, host: figures, gpu: speeds };
+        return { name: device ?? machine.cpuModel, date, machine, device, host: figures, gpu: speeds, ...facts };
     } finally {
         steps.end();
         folder.remove();
@@ -123,16 +139,21 @@ export const calibrateCommand = defineCommand({
     options,
     run: async (args, context) => {
         checkOutput(args);
-        const { name, date, machine, device, host: figures, gpu: speeds } = await calibrate(args, context);
+        const { name, date, machine, device, host: figures, gpu: speeds, ...facts } = await calibrate(args, context);
+        const found = doubts(facts.others, facts.doubtful);
         const cpu = `${machine.cpuModel || machine.architecture}, ${machine.cores} cores`;
-        const text = profileText({ name, date, cpu, device, host: figures, gpu: speeds });
+        const text = profileText({ name, date, cpu, device, host: figures, gpu: speeds, doubts: found });
         if (args.output != null) {
             writeProfile(args.output, text);
             if (!args.json) context.say(`Written to ${args.output}`);
         }
         if (args.json) {
             const all = { ...figures, ...speeds };
-            await context.printJson(`${JSON.stringify({ name, date, cpu, device, figures: all })}\n`);
+            const { others, doubtful } = facts;
+            const settled = found.length === 0;
+            const json = { name, date, cpu, device, figures: all, settled, others, doubtful };
+            await context.printJson(`${JSON.stringify(json)}\n`);
         } else if (args.output == null) await context.print(...text.trimEnd().split("\n"));
+        if (found.length > 0) context.say("Warning: these figures may be wrong.", ...found, remedy);
     }
 });

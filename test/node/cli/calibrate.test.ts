@@ -100,7 +100,12 @@ describe("the link", () => {
             device_copy_both_bytes_per_ms: { value: 90, measured: true },
             device_far_both_bytes_per_ms: { value: 80, measured: true }
         });
-        const text = profileText({ ...{ name: "n", date: "2026-01-01", cpu: "c", device: "d" }, host: {}, gpu });
+        const text = profileText({
+            ...{ name: "n", date: "2026-01-01", cpu: "c", device: "d" },
+            host: {},
+            gpu,
+            doubts: []
+        });
         expect(text).toContain("device_copy_out_bytes_per_ms: 50 # not measured here: as to the GPU\n");
         expect(linkFigures({ in: undefined, both: undefined }, { in: undefined, both: undefined })).toEqual({});
     });
