@@ -38,6 +38,8 @@ export type {
     Selected
 } from "./model/schema-types.js";
 export type { ByteSize } from "./model/sizes.js";
+export { plainRows, plainValue } from "./values/plain.js";
+export type { PlainJson, PlainRow, PlainValue } from "./values/plain-types.js";
 export { groupByAlgorithms, joinAlgorithms } from "./model/algorithms.js";
 export type { AlgorithmChoice, GroupByAlgorithm, JoinAlgorithm } from "./model/algorithms.js";
 export type { AlgorithmName, DebugKnobs, HashingScheme } from "./model/debug-knobs.js";

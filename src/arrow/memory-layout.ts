@@ -26,7 +26,7 @@ function valueBytes(length: number, width: number): number {
 }
 
 /** Arrow JS has undefined for children of columns that it makes up, and vectors in batches of an object of vectors. */
-function childrenOf(data: Data): readonly (Data | undefined)[] {
+export function childrenOf(data: Data): readonly (Data | undefined)[] {
     const children: readonly (Data | Vector | undefined)[] = data.children;
     return children.map((child) =>
         child !== undefined && "data" in child ? (child.data[0] as Data | undefined) : child

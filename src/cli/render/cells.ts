@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { formatCount } from "./quantities.js";
-import { Items, LongText, Members, type PlainValue } from "./values.js";
+import { Items, LongText, Members, type LazyValue } from "../../values/readers.js";
 
 export interface CellText {
     readonly text: string;
@@ -41,7 +41,7 @@ class CellWriter {
         this.leaf(text, quoted);
     }
 
-    #name(name: PlainValue): void {
+    #name(name: LazyValue): void {
         const { text, whole } = cellText(name, this.charsMax);
         this.whole &&= whole;
         this.text += `${JSON.stringify(text)}:`;
@@ -70,7 +70,7 @@ class CellWriter {
         this.text += close;
     }
 
-    value(value: PlainValue, quoted: boolean): void {
+    value(value: LazyValue, quoted: boolean): void {
         if (value instanceof LongText) this.#long(value, quoted);
         else if (value instanceof Items || value instanceof Members) this.#items(value);
         else this.leaf(value, quoted);
@@ -78,7 +78,7 @@ class CellWriter {
 }
 
 /** Text of a table cell, cut at about `charsMax` characters: `[1,2,… 199,999,998 more]`. */
-export function cellText(value: PlainValue, charsMax: number): CellText {
+export function cellText(value: LazyValue, charsMax: number): CellText {
     if (value === null) return { text: "NULL", whole: true };
     const writer = new CellWriter(charsMax);
     writer.value(value, false);

@@ -10,9 +10,9 @@ import {
     textBytes,
     validity,
     type Members,
-    type PlainValue,
+    type LazyValue,
     type Reader
-} from "./values.js";
+} from "../../values/readers.js";
 
 // A name of JSON is one string. Keys of maps may be lists, which is no use but possible.
 const nameCharsMax = 1024 * 1024;
@@ -20,7 +20,7 @@ const nameCharsMax = 1024 * 1024;
 type Leaf = null | boolean | number | bigint | string;
 type Nested = Items | Members | LongText;
 
-function isNested(value: PlainValue): value is Nested {
+function isNested(value: LazyValue): value is Nested {
     return typeof value === "object" && value !== null;
 }
 
@@ -37,7 +37,7 @@ function leafJson(leaf: Leaf): string {
 }
 
 /** The key of a map as the name that JSON asks for. */
-function nameJson(name: PlainValue): string {
+function nameJson(name: LazyValue): string {
     if (typeof name === "string") return JSON.stringify(name);
     const long = name instanceof LongText && name.bytes.length <= nameCharsMax;
     const { text, whole } = long ? { text: [...name.pieces()].join(""), whole: true } : cellText(name, nameCharsMax);
@@ -116,7 +116,7 @@ export interface JsonColumn {
 
 export function jsonColumn(data: Data, out: JsonBlock): JsonColumn {
     let reader: Reader | undefined; // most columns are written without one
-    const read = (row: number): PlainValue => (reader ??= dataReader(data))(row);
+    const read = (row: number): LazyValue => (reader ??= dataReader(data))(row);
     const pieces = (row: number): Generator<void> => writeNested(read(row) as Nested, out);
     const valid = validity(data) ?? (() => true);
     const plain = plainWriter(data, out);

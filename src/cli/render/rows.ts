@@ -4,7 +4,7 @@ import { cellText } from "./cells.js";
 import { JsonBlock } from "./json-block.js";
 import { jsonColumn } from "./json.js";
 import { cellWidthMax, TextTable } from "./text-table.js";
-import { columnReader } from "./values.js";
+import { columnReader } from "../../values/readers.js";
 
 /**
  * Rows of a batch, or its first ones, as JSON objects, one a line, in blocks that end anywhere. A block's memory is

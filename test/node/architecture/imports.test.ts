@@ -14,6 +14,8 @@ const typescriptRooms: Record<string, readonly string[]> = {
     ...below(["errors", "model"]),
     // Text for terminals: of plans, and of all that the command line prints.
     printable: [],
+    // What JavaScript shows of Arrow values: for users and for the command line.
+    values: ["errors", "model", "arrow"],
     arrow: ["errors", "model"],
     machine: ["errors", "model"],
     plan: ["errors", "model", "printable", "arrow", "machine"],
@@ -22,8 +24,8 @@ const typescriptRooms: Record<string, readonly string[]> = {
     execute: ["errors", "model", "arrow", "machine", "plan", "native"],
     // The public classes join the planner and the execution: nothing below them knows both.
     runtime: ["errors", "model", "arrow", "machine", "plan", "planner", "native", "execute"],
-    index: ["errors", "model", "arrow", "machine", "plan", "planner", "native", "execute", "runtime"],
-    cli: ["printable", "index"],
+    index: ["errors", "model", "arrow", "values", "machine", "plan", "planner", "native", "execute", "runtime"],
+    cli: ["printable", "values", "index"],
     experiments: ["index", "cli"]
 };
 

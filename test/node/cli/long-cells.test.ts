@@ -21,7 +21,7 @@ import {
 import { describe, expect, test } from "vitest";
 import { cellText } from "../../../src/cli/render/cells.js";
 import { batchAsJsonLines, RowTable } from "../../../src/cli/render/rows.js";
-import { columnReader } from "../../../src/cli/render/values.js";
+import { columnReader } from "../../../src/values/readers.js";
 import { buildData, type PlainValue } from "../../support/arrow-data.js";
 import { jsonLines } from "./in-process.js";
 

@@ -15,7 +15,7 @@ import { lineProgress, terminalProgress } from "../../../src/cli/render/progress
 import { formatBytes, formatCount, formatDuration, formatRough } from "../../../src/cli/render/quantities.js";
 import { RowTable } from "../../../src/cli/render/rows.js";
 import { segmentMatcher } from "../../../src/cli/parse/wildcards.js";
-import { scaledText } from "../../../src/cli/render/values.js";
+import { scaledText } from "../../../src/values/readers.js";
 import { jsonLines } from "./in-process.js";
 
 describe("words", () => {

@@ -8,21 +8,24 @@ import {
     Float16,
     Float64,
     Int32,
+    IntervalDayTime,
+    IntervalMonthDayNano,
     List,
     makeData,
     Map_,
     RecordBatch,
     Schema,
     Struct,
+    TimeMillisecond,
     Timestamp,
     TimeUnit,
     Utf8,
     type DataType
 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { dayText } from "../../../src/cli/render/calendar.js";
+import { dayText } from "../../../src/values/calendar.js";
 import { cellText } from "../../../src/cli/render/cells.js";
-import { columnReader } from "../../../src/cli/render/values.js";
+import { columnReader } from "../../../src/values/readers.js";
 import { buildData, type PlainValue } from "../../support/arrow-data.js";
 import { jsonLines } from "./in-process.js";
 
@@ -147,4 +150,11 @@ test("every name of a column or field comes out, in order", () => {
     const struct = new Struct(["__proto__", "2", "1"].map((name) => new Field(name, new Int32(), true)));
     const batch = batchOf(struct, [[1, 2, 3]], "__proto__");
     expect(jsonLines(batch)).toBe('{"__proto__":{"__proto__":1,"2":2,"1":3}}\n');
+});
+
+test("times of day and intervals are no bare numbers", () => {
+    expect(cells(new TimeMillisecond(), [47_109_250, null])).toEqual(["13:05:09.250", "NULL"]);
+    expect(cells(new IntervalDayTime(), [3n | (7n << 32n)])).toEqual(['{"days":3,"milliseconds":7}']);
+    const batch = batchOf(new IntervalMonthDayNano(), [BigInt.asUintN(128, (-5n << 64n) | (2n << 32n) | 1n)]);
+    expect(jsonLines(batch)).toBe('{"c":{"months":1,"days":2,"nanoseconds":-5}}\n');
 });

@@ -1,9 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-import { DataType, DateUnit, UnionMode, Vector, type Data, type RecordBatch, type Timestamp } from "apache-arrow";
-import { dayText, floorDivide, timestampText } from "./calendar.js";
+import {
+    DataType,
+    DateUnit,
+    IntervalUnit,
+    UnionMode,
+    Vector,
+    type Data,
+    type RecordBatch,
+    type Time,
+    type Timestamp
+} from "apache-arrow";
+
+import { dayText, floorDivide, timestampText, timeText } from "./calendar.js";
+
+// Arrow allows any scale, and a damaged file states one: text of so many zeros would help nobody.
+const largestScale = 1000;
 
 /** Decimal text of an unscaled integer: 12345 with scale 2 is 123.45. */
 export function scaledText(unscaled: bigint, scale: number): string {
+    if (Math.abs(scale) > largestScale) return `${unscaled}e${-scale}`;
     if (scale <= 0) return (unscaled * 10n ** BigInt(-scale)).toString();
     const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, "0");
     const point = digits.length - scale;
@@ -25,16 +40,17 @@ function hexText(bytes: Uint8Array): string {
 export class Items {
     constructor(
         readonly length: number,
-        readonly item: (index: number) => PlainValue
+        readonly item: (index: number) => LazyValue
     ) {}
 }
 
 /** Members of a struct or entries of a map, read one by one, in order; any name may be among them, and twice. */
 export class Members {
     constructor(
+        readonly kind: "struct" | "map",
         readonly length: number,
-        readonly name: (index: number) => PlainValue,
-        readonly value: (index: number) => PlainValue
+        readonly name: (index: number) => LazyValue,
+        readonly value: (index: number) => LazyValue
     ) {}
 }
 
@@ -60,16 +76,17 @@ export class LongText {
     }
 }
 
-/** A value as JSON would hold it; 64-bit integers stay bigint so that no digit is lost. */
-export type PlainValue = null | boolean | number | bigint | string | Items | Members | LongText;
+/** A value as JSON would hold it, long ones unread; 64-bit integers stay bigint so that no digit is lost. */
+export type LazyValue = null | boolean | number | bigint | string | Items | Members | LongText;
 
-export type Reader = (row: number) => PlainValue;
+export type Reader = (row: number) => LazyValue;
 
 const millisecondsPerDay = 86_400_000n;
 
 /**
- * Arrow JS hands dates and timestamps out as floating milliseconds, which loses the last digits of nanoseconds and
- * throws for what a float cannot hold, so the integers are read from the data buffer instead, at any depth.
+ * Arrow JS hands times of day out as bare numbers, and dates and timestamps as floating milliseconds, which loses the
+ * last digits of nanoseconds and throws for what a float cannot hold, so the integers are read from the data buffer
+ * instead, at any depth.
  */
 function timeReader(data: Data): Reader | null {
     const { type } = data;
@@ -77,10 +94,36 @@ function timeReader(data: Data): Reader | null {
         const ticks = (data as Data<Timestamp>).values;
         return (row) => timestampText(ticks[row]!, type);
     }
+    if (DataType.isTime(type)) {
+        const ticks = (data as Data<Time>).values;
+        return (row) => timeText(BigInt(ticks[row]!), type);
+    }
     if (!DataType.isDate(type)) return null;
     const stored = data.values as Int32Array | BigInt64Array;
     if (type.unit === DateUnit.DAY) return (row) => dayText(BigInt(stored[row]!));
     return (row) => dayText(floorDivide(BigInt(stored[row]!), millisecondsPerDay));
+}
+
+/** Intervals by the names of their parts: Arrow JS hands out words, of which two may be one number. */
+function intervalReader(data: Data): Reader | null {
+    const { type } = data;
+    if (!DataType.isInterval(type)) return null;
+    const words = data.values as Int32Array;
+    const parts = (...named: readonly [name: string, value: number | bigint][]): Members =>
+        new Members(
+            "struct",
+            named.length,
+            (index) => named[index]![0],
+            (index) => named[index]![1]
+        );
+    if (type.unit === IntervalUnit.YEAR_MONTH) return (row) => parts(["months", words[row]!]);
+    if (type.unit === IntervalUnit.DAY_TIME) {
+        return (row) => parts(["days", words[2 * row]!], ["milliseconds", words[2 * row + 1]!]);
+    }
+    return (row) => {
+        const nanoseconds = (BigInt(words[4 * row + 3]!) << 32n) | BigInt(words[4 * row + 2]! >>> 0);
+        return parts(["months", words[4 * row]!], ["days", words[4 * row + 1]!], ["nanoseconds", nanoseconds]);
+    };
 }
 
 function listReader(data: Data): Reader {
@@ -101,6 +144,7 @@ function mapReader(data: Data): Reader {
         const begin = offsets[row]!;
         const length = offsets[row + 1]! - begin;
         return new Members(
+            "map",
             length,
             (index) => key(begin + index),
             (index) => value(begin + index)
@@ -115,6 +159,7 @@ function structReader(data: Data): Reader {
     const { children } = data.type;
     return (row) =>
         new Members(
+            "struct",
             children.length,
             (index) => children[index]!.name,
             (index) => read(index)(row)
@@ -184,11 +229,7 @@ function leafReader(data: Data): Reader {
     return (row) => {
         const value: unknown = vector.get(row);
         if (value instanceof Uint8Array) return value.length > pieceBytes ? new LongText(value, "hex") : hexText(value);
-        if (ArrayBuffer.isView(value)) {
-            const parts = value as unknown as ArrayLike<number>;
-            return new Items(parts.length, (index) => parts[index]!);
-        }
-        return value as PlainValue;
+        return value as LazyValue;
     };
 }
 
@@ -198,7 +239,7 @@ function presentReader(data: Data): Reader {
     if (DataType.isList(type) || DataType.isLargeList(type) || DataType.isFixedSizeList(type)) return listReader(data);
     if (DataType.isMap(type)) return mapReader(data);
     if (DataType.isStruct(type)) return structReader(data);
-    return timeReader(data) ?? leafReader(data);
+    return timeReader(data) ?? intervalReader(data) ?? leafReader(data);
 }
 
 /** Is the value of a row there? Null where all are. */

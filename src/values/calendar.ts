@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { TimeUnit, type Timestamp } from "apache-arrow";
+import { TimeUnit, type Time, type Timestamp } from "apache-arrow";
 
 const unitsPerSecond: Record<number, bigint> = {
     [TimeUnit.SECOND]: 1n,
@@ -44,13 +44,23 @@ export function dayText(days: bigint): string {
     return `${year < 0n ? "-" : "+"}${pad(year < 0n ? -year : year, 6)}-${pad(month, 2)}-${pad(day, 2)}`;
 }
 
+/** Time of day or, of a number beyond a day, that many hours: "13:05:09.250", with all digits of the unit. */
+function clockText(ticks: bigint, perSecond: bigint): string {
+    const seconds = ticks / perSecond;
+    const clock = [seconds / 3600n, (seconds / 60n) % 60n, seconds % 60n].map((part) => pad(part, 2)).join(":");
+    return perSecond === 1n ? clock : `${clock}.${pad(ticks % perSecond, perSecond.toString().length - 1)}`;
+}
+
+/** ISO 8601 time of the exact stored integer; what lies before midnight, which no sound file has, gets a sign. */
+export function timeText(ticks: bigint, type: Time): string {
+    const perSecond = unitsPerSecond[type.unit]!;
+    return ticks < 0n ? `-${clockText(-ticks, perSecond)}` : clockText(ticks, perSecond);
+}
+
 /** ISO 8601 text of the exact stored integer, with all digits of its unit; "Z" only where the type has a zone. */
 export function timestampText(ticks: bigint, type: Timestamp): string {
     const perSecond = unitsPerSecond[type.unit]!;
-    const seconds = floorDivide(ticks, perSecond);
-    const days = floorDivide(seconds, secondsPerDay);
-    const ofDay = seconds - days * secondsPerDay;
-    const clock = [ofDay / 3600n, (ofDay / 60n) % 60n, ofDay % 60n].map((part) => pad(part, 2)).join(":");
-    const fraction = perSecond === 1n ? "" : `.${pad(ticks - seconds * perSecond, perSecond.toString().length - 1)}`;
-    return `${dayText(days)}T${clock}${fraction}${type.timezone ? "Z" : ""}`;
+    const perDay = perSecond * secondsPerDay;
+    const days = floorDivide(ticks, perDay);
+    return `${dayText(days)}T${clockText(ticks - days * perDay, perSecond)}${type.timezone ? "Z" : ""}`;
 }
