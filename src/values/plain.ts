@@ -105,10 +105,10 @@ export function plainValue<D extends DataType>(vector: Vector<D>, index: number)
 
 function batchRows(batch: RecordBatch, rows: Record<string, PlainJson>[]): void {
     const arrays = childrenOf(batch.data);
-    const columns = batch.schema.fields.map(({ name }, column) => {
+    const columns = batch.schema.fields.map(({ name }: { name: string | null }, column) => {
         const data = arrays[column];
         const read = data === undefined ? (): null => null : dataReader(data); // those made up hold NULLs
-        return { name: (name as string | null) ?? "", read };
+        return { name: name ?? "", read };
     });
     for (let row = 0; row < batch.numRows; row++) {
         const object: Record<string, PlainJson> = {};
