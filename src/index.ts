@@ -8,6 +8,7 @@ export type {
     BatchesOptions,
     FileOptions,
     ExplainOptions,
+    FromArrowFileOptions,
     FromBatchesOptions,
     GroupByHints,
     GroupByOptions,

@@ -9,8 +9,8 @@ import type { FileToScan } from "../model/file-batches.js";
 import { columnTypeOf } from "./column-type-of.js";
 import { corruptFile, readSchema, type FileReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";
+import { schemaDifference } from "./schema-difference.js";
 import { fileFacts, withNullability, type SourceFacts } from "./source-facts.js";
-import { typeText } from "./type-text.js";
 import { withNames } from "./with-names.js";
 
 /** A relation in files. */
@@ -83,33 +83,6 @@ async function openSchema(path: string, reader: FileReader): Promise<OpenedSchem
     }
 }
 
-/**
- * The first difference between two schemas in words, or undefined. Nullability and metadata may differ. `called`: what
- * the reader knows them by.
- */
-export function schemaDifference(
-    first: Schema,
-    second: Schema,
-    called: readonly [string, string] = ["the first", "the second"]
-): string | undefined {
-    const [one, other] = called;
-    const [before, now] = [withNames(first).fields, withNames(second).fields];
-    const count = Math.max(before.length, now.length);
-    for (let i = 0; i < count; i++) {
-        const l = before[i];
-        const r = now[i];
-        if (l === undefined) return `column ${i + 1} \`${r?.name}\` exists in ${other} only`;
-        if (r === undefined) return `column ${i + 1} \`${l.name}\` exists in ${one} only`;
-        if (l.name !== r.name) return `column ${i + 1} is called \`${l.name}\` in ${one} and \`${r.name}\` in ${other}`;
-        const same =
-            String(l.type) === String(r.type) && JSON.stringify(columnTypeOf(l)) === JSON.stringify(columnTypeOf(r));
-        if (same) continue;
-        const [a, b] = [typeText(l.type as DataType), typeText(r.type as DataType)];
-        return `column \`${l.name}\` has type ${a} in ${one} and ${b} in ${other}`;
-    }
-    return undefined;
-}
-
 export function requireUniqueColumns(schema: Schema, where: string): void {
     const names = schema.fields.map((field) => field.name);
     const twice = names.find((name, index) => names.indexOf(name) !== index);
@@ -140,7 +113,8 @@ export async function openArrowFiles(path: unknown, reader: FileReader): Promise
         if (difference !== undefined) {
             throw new SpillwayError(
                 "INVALID_ARGUMENT",
-                `The files of one relation need one schema, but '${paths[0]}' and '${name}' differ: ${difference}`,
+                `The files of one relation need one schema, but '${paths[0]}' and '${name}' differ: ${difference}; ` +
+                    "write one of them anew with the columns and types of the other",
                 { option: "path", path: name }
             );
         }

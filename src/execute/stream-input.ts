@@ -2,7 +2,7 @@
 import type { Data, RecordBatch, Schema } from "apache-arrow";
 
 import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
-import { schemaDifference } from "../arrow/open-files.js";
+import { schemaDifference } from "../arrow/schema-difference.js";
 import { StreamDictionaries } from "../arrow/stream-dictionaries.js";
 import { SpillwayError, toSpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";

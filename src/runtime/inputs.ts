@@ -5,7 +5,8 @@ import { Schema, type RecordBatch, type Table } from "apache-arrow";
 
 import { columnTypeOf } from "../arrow/column-type-of.js";
 import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
-import { requireUniqueColumns, schemaDifference, type OpenedFiles } from "../arrow/open-files.js";
+import { requireUniqueColumns, type OpenedFiles } from "../arrow/open-files.js";
+import { schemaDifference } from "../arrow/schema-difference.js";
 import { streamColumnTypes } from "../arrow/stream-dictionaries.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "../arrow/source-facts.js";
 import { checkFieldNames, withNames } from "../arrow/with-names.js";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { TypeMap } from "apache-arrow";
+import type { Schema, TypeMap } from "apache-arrow";
 
 import type { GroupByAlgorithm, JoinAlgorithm } from "../model/algorithms.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
@@ -125,12 +125,14 @@ export interface JoinOptions<
      * How the GPU joins. `"auto"`, the default, leaves it to the planner; every other name is an algorithm of the GPU
      * and takes the query there whenever that is possible, whatever the predicted times:
      *
-     * - `"phj-tr"`: radix-partitioned hash join of packed rows; what the planner takes.
+     * - `"phj-tr"`: radix-partitioned hash join of packed rows.
      * - `"phj-ur"`: the same of keys and row numbers, payloads gathered.
      * - `"phj-shared"`: partitioned through histograms that blocks share.
      * - `"npj"`: one hash table, nothing partitioned; `"npj-perfect"`: an array indexed by dense, unique integer keys.
-     *   Inner joins.
      * - `"smj-ur"`, `"smj-tr"`, `"smj-merge"`: sort-merge joins.
+     *
+     * Each does every type of join. The planner itself takes `"npj"` and `"npj-perfect"` where the build side's keys are
+     * unique, `"npj"` for inner joins only.
      *
      * With device `"cpu"` a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the query
      * and `deviceReason` says why.
@@ -175,6 +177,15 @@ export interface FromBatchesOptions {
 }
 
 export interface NameOption {
-    /** Name of the relation in plans and messages. Defaults to the file's name. */
+    /** Name of the relation in plans and messages. Defaults to the file's name, or to "table". */
     name?: string;
+}
+
+export interface FromArrowFileOptions<T extends TypeMap> extends NameOption {
+    /**
+     * All columns of the file, in any order: an object of types by name, such as `{ id: new Int64() }`, or an Arrow
+     * schema. A file with other columns or types is the error INVALID_ARGUMENT, which names each difference. The
+     * compiler takes the relation's columns from it. Nullability and metadata are not compared.
+     */
+    schema?: Schema<T> | T;
 }

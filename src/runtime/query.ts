@@ -112,6 +112,11 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
         return batches as AsyncIterableIterator<RecordBatch<T>>;
     }
 
+    /** The same as `batches()`, so that a query can stand in a loop: `for await (const batch of query)`. */
+    public [Symbol.asyncIterator](): AsyncIterableIterator<RecordBatch<T>> {
+        return this.batches();
+    }
+
     /** The whole result in memory. It must fit the budget; if it may not, use `batches` or `toArrowFile`. */
     public async toTable(options?: BatchesOptions): Promise<Table<T>> {
         const run = checkBatchesOptions(options);

@@ -4,6 +4,7 @@ import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
 import { memoryInput, streamInput } from "./inputs.js";
 import { generateToFile, generateToMemory } from "./generate.js";
 import type { QueryRunner } from "./query-runner.js";
+import { checkStatedSchema, requireStatedSchema } from "../arrow/stated-schema.js";
 import type { DeviceInfo } from "../machine/devices.js";
 import type { MachineInfo } from "../machine/machine.js";
 import {
@@ -27,7 +28,15 @@ import type {
 import { fileInput } from "./inputs.js";
 import { checkFileOptions } from "./check-options.js";
 import { checkGenerateOptions, type GenerateOptions } from "./generate-options.js";
-import type { FileOptions, FromBatchesOptions, GroupByOptions, Input, JoinOptions, NameOption } from "./options.js";
+import type {
+    FileOptions,
+    FromArrowFileOptions,
+    FromBatchesOptions,
+    GroupByOptions,
+    Input,
+    JoinOptions,
+    NameOption
+} from "./options.js";
 import { makeJoin, Source, type Query } from "./query.js";
 import { Relation } from "./relation.js";
 
@@ -58,15 +67,21 @@ export class Runtime {
     /**
      * A relation of one or several Arrow IPC files (file or stream format) of equal schema. Reads footers and message
      * headers only.
+     *
+     * With the option `schema` the columns are checked, and the relation's type follows from them. A type argument
+     * alone (`fromArrowFile<{ id: Int64 }>(path)`) tells the compiler what you know and is not checked.
      */
     public async fromArrowFile<T extends TypeMap = TypeMap>(
         path: string | URL | readonly (string | URL)[],
-        options?: NameOption
+        options?: FromArrowFileOptions<T>
     ): Promise<Relation<T>> {
         const { runner } = this.#parts;
         runner.checkOpen();
-        const name = nameOption(options);
+        const given = checkOptions(options, "", ["name", "schema"]);
+        const name = given["name"] === undefined ? undefined : checkText(given["name"], "name");
+        const stated = given["schema"] === undefined ? undefined : checkStatedSchema(given["schema"]);
         const files = await runner.openFiles(path);
+        if (stated !== undefined) requireStatedSchema(stated, files.schema, files.paths[0] ?? "");
         return new Relation<T>(runner, fileInput(files, name));
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What names a file, what a stream may bring, and which options of generated keys go together.
 import { pathToFileURL } from "node:url";
-import { tableFromArrays, type RecordBatch } from "apache-arrow";
+import { tableFromArrays, type Int32, type RecordBatch } from "apache-arrow";
 import { openRuntime, type Runtime } from "spillway";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 import { expectError } from "../../support/errors.js";
 import { Sandbox } from "../../support/sandbox.js";
 
@@ -93,5 +93,44 @@ describe("an option of a generated key that its role has no use for", () => {
         expect((await runtime.generate({ rows: 10, key: foreign }, "memory")).rows).toBe(10);
         const primary = await runtime.generate({ rows: 10, key: { duplicates: 5 } }, "memory");
         expect(await primary.groupBy({ keys: ["key"] }).count()).toBe(2);
+    });
+});
+
+describe("a query in a loop", () => {
+    const ids = Int32Array.from({ length: 200_000 }, (_, i) => i);
+
+    test("gives its batches, and every loop anew", async () => {
+        const query = runtime.fromTable(tableFromArrays({ id: ids })).groupBy({ keys: ["id"] });
+        for (let run = 0; run < 2; run++) {
+            let rows = 0;
+            for await (const batch of query) {
+                expectTypeOf(batch).toEqualTypeOf<RecordBatch<{ id: Int32 }>>();
+                rows += batch.numRows;
+            }
+            expect(rows).toBe(ids.length);
+        }
+        expect(query.report()?.rowsOut).toBe(ids.length);
+        // So it can be the stream of another relation.
+        const again = runtime.fromBatches(query.schema, () => query);
+        expect(await again.groupBy({ keys: ["id"] }).count()).toBe(ids.length);
+    });
+
+    test("that is left early is cancelled, and frees its memory", async () => {
+        const big = Int32Array.from({ length: 2_000_000 }, (_, i) => i);
+        const relation = runtime.fromTable(tableFromArrays({ id: big }));
+        const query = relation.join(relation, { on: "id" });
+        for await (const batch of query) {
+            expect(batch.numRows).toBeGreaterThan(0);
+            expect(runtime.memory().host.usedBytes).toBeGreaterThan(0);
+            break;
+        }
+        expect(runtime.memory().host.usedBytes).toBe(0);
+        expect(query.report()).toBeUndefined();
+        const failing = async (): Promise<void> => {
+            for await (const batch of query) throw new Error(`${batch.numRows > 0}`);
+        };
+        await expect(failing()).rejects.toThrow("true");
+        expect(runtime.memory().host.usedBytes).toBe(0);
+        expect(query.report()).toBeUndefined();
     });
 });

@@ -2,12 +2,14 @@
 // Several files as one relation: what makes their schemas differ, what of them may, and how errors name their file.
 import { writeFileSync } from "node:fs";
 import {
+    Decimal,
     Dictionary,
     Field,
     FixedSizeBinary,
     Int16,
     Int32,
     Int8,
+    List,
     makeData,
     MetadataVersion,
     RecordBatch,
@@ -22,7 +24,8 @@ import {
     type DataType
 } from "apache-arrow";
 import { afterAll, describe, expect, test } from "vitest";
-import { openArrowFiles, requireUniqueColumns, schemaDifference } from "../../../src/arrow/open-files.js";
+import { openArrowFiles, requireUniqueColumns } from "../../../src/arrow/open-files.js";
+import { schemaDifference } from "../../../src/arrow/schema-difference.js";
 import { SpillwayError } from "../../../src/errors.js";
 import { fileReader } from "../../support/file-reader.js";
 import { flatbufferOf, tableOf } from "../../support/flatbuffers.js";
@@ -38,6 +41,7 @@ const schemaOf = (...fields: [name: string, type: DataType, nullable?: boolean][
 describe("two schemas differ", () => {
     const union = (typeId: number): DataType => new SparseUnion([typeId], [new Field("m", new Int32())]);
     const members = (name: string): DataType => new Struct([new Field(name, new Int32())]);
+    const listOf = (name: string): DataType => new List(new Field("outer", new List(new Field(name, new Int32()))));
     const one = schemaOf(["a", new Int32()], ["b", new Utf8()]);
 
     test.each<[string, Schema, Schema, RegExp]>([
@@ -60,7 +64,30 @@ describe("two schemas differ", () => {
         ],
         ["in a name inside of a type", schemaOf(["s", members("x")]), schemaOf(["s", members("y")]), /`s` .*x.*y/],
         // Arrow JS writes both types alike.
-        ["in the type ids of a union", schemaOf(["u", union(0)]), schemaOf(["u", union(1)]), /`u` /]
+        [
+            "in the type ids of a union",
+            schemaOf(["u", union(0)]),
+            schemaOf(["u", union(1)]),
+            /`u` has type \S+ in both, but with type ids 0 in the first and 1 in the second/
+        ],
+        [
+            "in the name of the values of a list of lists",
+            schemaOf(["l", listOf("item")]),
+            schemaOf(["l", listOf("element")]),
+            /`l` has type \S+ in both, but with values called `item` in the first and `element` in the second/
+        ],
+        [
+            "in the precision of a decimal",
+            schemaOf(["p", new Decimal(2, 15)]),
+            schemaOf(["p", new Decimal(2, 18)]),
+            /`p` has type Decimal128\(15, 2\) in the first and Decimal128\(18, 2\) in the second/
+        ],
+        [
+            "in the name of a time zone",
+            schemaOf(["t", new TimestampSecond("UTC")]),
+            schemaOf(["t", new TimestampSecond("Etc/UTC")]),
+            /`t` .*UTC.*in the first.*Etc\/UTC.*in the second/
+        ]
     ])("%s", (_, first, second, words) => {
         expect(schemaDifference(first, second)).toMatch(words);
         const called = schemaDifference(first, second, ["the schema", "batch 7"]);
