@@ -9,6 +9,7 @@ import type { FileToScan } from "../model/file-batches.js";
 import { columnTypeOf } from "./column-type-of.js";
 import { corruptFile, readSchema, type FileReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";
+import { readingFailure } from "./reading-failure.js";
 import { schemaDifference } from "./schema-difference.js";
 import { fileFacts, withNullability, type SourceFacts } from "./source-facts.js";
 import { withNames } from "./with-names.js";
@@ -46,7 +47,7 @@ function fileError(path: string, error: unknown): SpillwayError {
         return new SpillwayError(error.code, `'${path}': ${error.message}`, { ...error.details, path }, error);
     }
     // Whatever else Arrow JS throws means metadata that it cannot make sense of.
-    return corruptFile(path, error instanceof Error ? error.message : String(error), error);
+    return corruptFile(path, readingFailure(error), error);
 }
 
 /** Ids of the dictionary nodes of fields, in pre-order. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Data, RecordBatch, Schema } from "apache-arrow";
+import { DataType, type Data, type RecordBatch, type Schema } from "apache-arrow";
 
 import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
 import { schemaDifference } from "../arrow/schema-difference.js";
+import { readingFailure } from "../arrow/reading-failure.js";
 import { StreamDictionaries } from "../arrow/stream-dictionaries.js";
-import { SpillwayError, toSpillwayError } from "../errors.js";
+import { SpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
 import type { PartitionsHandle, SourceHandle } from "../native/binding.js";
 import type { InputInfo } from "../plan/logical.js";
@@ -20,7 +21,7 @@ function looking<T>(input: InputInfo, look: () => T): T {
         return look();
     } catch (error) {
         if (error instanceof SpillwayError) throw error;
-        const message = `A batch of relation '${input.name}' cannot be read: ${toSpillwayError(error).message}`;
+        const message = `A batch of relation '${input.name}' cannot be read: ${readingFailure(error)}`;
         throw new SpillwayError("INVALID_ARGUMENT", message, { option: "open" }, error);
     }
 }
@@ -34,11 +35,25 @@ function statedBatches(input: InputInfo, schema: Schema, value: unknown): Record
         if (difference === undefined) continue;
         throw new SpillwayError(
             "INVALID_ARGUMENT",
-            `A batch of relation '${input.name}' does not have the schema that was stated: ${difference}`,
+            `A batch of relation '${input.name}' does not have the schema that was stated: ${difference}` +
+                dictionaryHint(schema, batch.schema),
             { option: "schema" }
         );
     }
     return found.batches.filter((batch) => batch.numRows > 0);
+}
+
+/** Arrow JS makes dictionaries of texts unless it is told another type. */
+function dictionaryHint(stated: Schema, found: Schema): string {
+    const differs = stated.fields.some((field, column) => {
+        const [type, own] = [field.type as DataType, found.fields[column]?.type as DataType | undefined];
+        return DataType.isDictionary(own) && !DataType.isDictionary(type) && String(own.dictionary) === String(type);
+    });
+    if (!differs) return "; state the schema that the batches have, such as batch.schema";
+    return (
+        "; tableFromJSON and tableFromArrays make dictionaries of texts: state the batch's own schema " +
+        "(batch.schema), or make plain text with vectorFromArray(values, new Utf8())"
+    );
 }
 
 const sides = ["the stated schema", "the batch"] as const;

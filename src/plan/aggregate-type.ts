@@ -34,7 +34,7 @@ function sumType(column: LogicalColumn): DataType {
         return type.bitWidth > 128 ? new Decimal(type.scale, 76, 256) : new Decimal(type.scale, 38, 128);
     }
     const advice = DataType.isBool(type)
-        ? "cast it to an integer, or group by it and use count"
+        ? "group by it and use count, or make it an integer where the table, file or batches are made"
         : "only numbers add up";
     throw refuse("sum", column, advice);
 }

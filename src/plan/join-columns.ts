@@ -64,8 +64,8 @@ function sharedKey(request: JoinColumnsRequest, left: number, right: number): Jo
         throw new SpillwayError(
             "KEY_TYPE_MISMATCH",
             `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${leftType} ` +
-                `of the left and ${rightType} of the right; rename one of them and join ` +
-                `on: { ${l.name}: "<new name>" } to keep both, or cast them to one type`,
+                `of the left and ${rightType} of the right; where the table, file or batches are made, give them ` +
+                `one type, or one of them another name and join on: { ${l.name}: "<new name>" } to keep both`,
             { column: l.name, leftType, rightType }
         );
     }

@@ -34,6 +34,12 @@ function mismatch(left: LogicalColumn, right: LogicalColumn, advice: string): Sp
     );
 }
 
+// A query converts no column, so each text names the place where that can be done.
+const whereMade = "where the table, file or batches are made";
+const asInt64 = `an Int64, ${whereMade}`;
+const floatsOfArrays =
+    ". Arrow JS makes Float64 of an array of numbers: use Int32Array.of(1, 2) or vectorFromArray([1, 2], new Int32())";
+
 function isText(type: DataType): boolean {
     return DataType.isUtf8(type) || DataType.isLargeUtf8(type) || DataType.isUtf8View(type);
 }
@@ -76,13 +82,13 @@ function matchIntegers(left: LogicalColumn, right: LogicalColumn): ValueKey | un
     // The signed type must hold every unsigned value: one size up, and there is none above 64 bits.
     if (unsigned.bitWidth === 64) {
         const [column, side] = l.isSigned ? [right, "right"] : [left, "left"];
-        throw mismatch(left, right, `no integer type holds both: cast \`${column.name}\` of the ${side} to Int64`);
+        throw mismatch(left, right, `no integer type holds both: make \`${column.name}\` of the ${side} ${asInt64}`);
     }
     return { kind: "integer", width: Math.max(signed.bitWidth, unsigned.bitWidth * 2) / 8 };
 }
 
 function requireEqual<T>(left: LogicalColumn, right: LogicalColumn, l: T, r: T, what: string): void {
-    if (l !== r) throw mismatch(left, right, `their ${what} differ: cast one to the other's`);
+    if (l !== r) throw mismatch(left, right, `their ${what} differ: make both alike, ${whereMade}`);
 }
 
 function matchTimes(left: LogicalColumn, right: LogicalColumn): boolean {
@@ -129,7 +135,9 @@ function matchValues(left: LogicalColumn, right: LogicalColumn): ValueKey {
         requireEqual(left, right, l.byteWidth, r.byteWidth, "widths");
         return own;
     }
-    throw mismatch(left, right, "cast one of them to the other's type");
+    const isNumber = (type: DataType): boolean => DataType.isInt(type) || DataType.isFloat(type);
+    const hint = isNumber(l) && isNumber(r) ? floatsOfArrays : "";
+    throw mismatch(left, right, `give both one type, ${whereMade}${hint}`);
 }
 
 function keySpec(column: LogicalColumn, index: number, value: ValueKey): KeySpec {

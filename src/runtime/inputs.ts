@@ -6,11 +6,12 @@ import { Schema, type RecordBatch, type Table } from "apache-arrow";
 import { columnTypeOf } from "../arrow/column-type-of.js";
 import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
 import { requireUniqueColumns, type OpenedFiles } from "../arrow/open-files.js";
+import { readingFailure } from "../arrow/reading-failure.js";
 import { schemaDifference } from "../arrow/schema-difference.js";
 import { streamColumnTypes } from "../arrow/stream-dictionaries.js";
 import { narrowNullability, sourceFacts, type SourceFacts } from "../arrow/source-facts.js";
 import { checkFieldNames, withNames } from "../arrow/with-names.js";
-import { SpillwayError, toSpillwayError } from "../errors.js";
+import { SpillwayError } from "../errors.js";
 import { invalidArgument, readArgument } from "../model/arguments.js";
 import type { ColumnType, SourceLayout } from "../model/column-type.js";
 import type { KeptMemory } from "../model/kept-memory.js";
@@ -50,7 +51,7 @@ function layoutOf(schema: Schema, batches: readonly RecordBatch[], kept: KeptMem
         return { ...layout, columns: narrowNullability(layout) };
     } catch (error) {
         if (error instanceof SpillwayError) throw error;
-        const message = `The table cannot be read: ${toSpillwayError(error).message}`;
+        const message = `The table cannot be read: ${readingFailure(error)}`;
         throw new SpillwayError("INVALID_ARGUMENT", message, { option: "table" }, error);
     }
 }

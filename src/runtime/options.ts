@@ -131,8 +131,8 @@ export interface JoinOptions<
      * - `"npj"`: one hash table, nothing partitioned; `"npj-perfect"`: an array indexed by dense, unique integer keys.
      * - `"smj-ur"`, `"smj-tr"`, `"smj-merge"`: sort-merge joins.
      *
-     * Each does every type of join. The planner itself takes `"npj"` and `"npj-perfect"` where the build side's keys are
-     * unique, `"npj"` for inner joins only.
+     * Each does every type of join. The planner itself takes `"npj"` and `"npj-perfect"` for inner joins with
+     * unique build keys only.
      *
      * With device `"cpu"` a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the query
      * and `deviceReason` says why.

@@ -1,8 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // What names a file, what a stream may bring, and which options of generated keys go together.
 import { pathToFileURL } from "node:url";
-import { tableFromArrays, type Int32, type RecordBatch } from "apache-arrow";
-import { openRuntime, type Runtime } from "spillway";
+import {
+    Field,
+    Int32,
+    Schema,
+    Table,
+    tableFromArrays,
+    tableFromJSON,
+    Utf8,
+    vectorFromArray,
+    type RecordBatch
+} from "apache-arrow";
+import { openRuntime, plainRows, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, expectTypeOf, test } from "vitest";
 import { expectError } from "../../support/errors.js";
 import { Sandbox } from "../../support/sandbox.js";
@@ -133,4 +143,50 @@ describe("a query in a loop", () => {
         expect(runtime.memory().host.usedBytes).toBe(0);
         expect(query.report()).toBeUndefined();
     });
+});
+
+describe("an error about types names a way out that exists", () => {
+    test("numbers of plain arrays, which are Float64", async () => {
+        const floats = runtime.fromTable(tableFromArrays({ id: [1, 2] }));
+        const join = (): unknown => floats.join(runtime.fromTable(numbers), { on: "id" });
+        await expectError(join, "KEY_TYPE_MISMATCH", "Float64", "Int32Array.of(1, 2) or vectorFromArray");
+    });
+
+    test("dictionaries of tableFromJSON against plain text", async () => {
+        const tables = [tableFromJSON([{ s: "x" }]), tableFromJSON([{ s: "y" }, { s: "x" }])];
+        const count = async (schema: Schema): Promise<number> =>
+            await runtime
+                .fromBatches(schema, async function* () {
+                    yield* await Promise.resolve(tables);
+                })
+                .groupBy({ keys: ["s"] })
+                .count();
+        const plain = new Schema([new Field("s", new Utf8(), true)]);
+        await expectError(
+            () => count(plain),
+            "INVALID_ARGUMENT",
+            "batch.schema",
+            "vectorFromArray(values, new Utf8())"
+        );
+        expect(await count(tables[0]!.schema)).toBe(2);
+    });
+
+    test("a second join of a table with itself", async () => {
+        const own = runtime.fromTable(tableFromArrays({ id: Int32Array.of(1), x: Int32Array.of(1) }));
+        const once = own.join(own, { on: "id" });
+        await expectError(() => once.join(own, { on: "id" }), "DUPLICATE_COLUMN", "`x_right`", "`suffix`");
+        expect(once.join(own, { on: "id", suffix: "_third" }).schema.names).toEqual(["id", "x", "x_right", "x_third"]);
+    });
+});
+
+test("NULLs of a stream come out, whatever the stated schema says of them", async () => {
+    const stated = new Schema<{ id: Int32 }>([new Field("id", new Int32(), false)]);
+    const table = new Table({ id: vectorFromArray([1, null], new Int32()) });
+    const query = runtime
+        .fromBatches(stated, async function* () {
+            yield* await Promise.resolve(table.batches);
+        })
+        .groupBy({ keys: ["id"] });
+    expect(query.schema.fields[0]!.nullable).toBe(true);
+    expect(plainRows(await query.toTable())).toEqual(expect.arrayContaining([{ id: 1 }, { id: null }]));
 });

@@ -161,7 +161,7 @@ describe("join refuses", () => {
         ["an unknown key", { on: "idd" }, "UNKNOWN_COLUMN", /idd/, /id/],
         ["an unknown right key", { on: { id: "agee" } }, "UNKNOWN_COLUMN", /agee/, /right/, /age/],
         ["a key twice", { on: ["id", "id"] }, "DUPLICATE_COLUMN", /id/],
-        ["keys of two kinds", { on: { id: "age" } }, "KEY_TYPE_MISMATCH", /Int32/, /Float64/, /cast/],
+        ["keys of two kinds", { on: { id: "age" } }, "KEY_TYPE_MISMATCH", /Int32/, /Float64/, /vectorFromArray/],
         ["an unknown type", { type: "outer" }, "INVALID_ARGUMENT", /type/, /outer/, /full/],
         ["a misspelt option", { nullEqualty: true }, "INVALID_ARGUMENT", /nullEqualty/, /nullEquality/],
         ["NULL equality that is no boolean", { nullEquality: 1 }, "INVALID_ARGUMENT", /nullEquality/],

@@ -77,11 +77,11 @@ describe("keys that compare", () => {
 
 describe("keys that do not", () => {
     test.each([
-        ["number and text", new Int32(), new Utf8(), /cast/],
-        ["signed and unsigned 64", new Int64(), new Uint64(), /cast `r` of the right to Int64/],
-        ["unsigned and signed 64", new Uint64(), new Int64(), /cast `l` of the left to Int64/],
-        ["integer and float", new Int32(), new Float64(), /cast/],
-        ["text and bytes", new Utf8(), new Binary(), /cast/],
+        ["number and text", new Int32(), new Utf8(), /one type, where the table, file or batches are made$/],
+        ["signed and unsigned 64", new Int64(), new Uint64(), /make `r` of the right an Int64, where the table/],
+        ["unsigned and signed 64", new Uint64(), new Int64(), /make `l` of the left an Int64, where the table/],
+        ["integer and float", new Int32(), new Float64(), /where the table, file or batches are made/],
+        ["text and bytes", new Utf8(), new Binary(), /where the table, file or batches are made/],
         ["dates of two units", new DateDay(), new DateMillisecond(), /units differ/],
         ["timestamps of two units", new TimestampSecond(), new TimestampMillisecond(), /units differ/],
         ["a zone and none", new TimestampSecond("UTC"), new TimestampSecond(), /time zone/],
@@ -143,7 +143,7 @@ describe("columns", () => {
     });
 
     test("a full join's shared key needs one type", () => {
-        expect(() => join(left, right, { on: "k", type: "full" })).toThrow(/one column.*Int32.*Int64.*rename/);
+        expect(() => join(left, right, { on: "k", type: "full" })).toThrow(/one column.*Int32.*Int64.*another name/);
         const other = inputNode({ k: new Int32(), z: new Int32() });
         expect(join(left, other, { on: "k", type: "full" }).columns[0]).toMatchObject({ name: "k", side: "either" });
     });
