@@ -11,7 +11,13 @@ import { openedGpu, requireGpu, type OpenedGpu } from "./opened-gpu.js";
  */
 const besideBudgetBytes = 48 * 1024 * 1024;
 
-/** Time that queries would have saved on a GPU by predicted times, less the openings that it has paid for. */
+/**
+ * Of the time that a query really took on the CPU, so many times the predicted one counts at most: a query that waited
+ * for its files, or for others, would have waited with a GPU as well.
+ */
+const elapsedTimesMax = 2;
+
+/** Time that queries would have saved on a GPU, less the openings that it has paid for. */
 export class Savings {
     #ms = 0;
 
@@ -19,8 +25,9 @@ export class Savings {
         return this.#ms;
     }
 
+    /** `ms`: less than nothing where a query was faster on the CPU than predicted. */
     public add(ms: number): void {
-        this.#ms += ms;
+        this.#ms = Math.max(0, this.#ms + ms);
     }
 
     /** An opening begins that takes so long. */
@@ -52,6 +59,10 @@ export class GpuOpening {
         return this.#opened;
     }
 
+    public get isUnderWay(): boolean {
+        return this.#opening !== undefined && this.#opened === undefined;
+    }
+
     /** Why there is no GPU to open, once that is known. A GPU whose memory others hold may be tried again. */
     public get failure(): string | undefined {
         return this.#failure;
@@ -76,6 +87,15 @@ export class GpuOpening {
         return isRun
             ? `it is being opened in the background from now on: ${soFar}`
             : `it is opened by the next run: ${soFar}`;
+    }
+
+    /**
+     * A query for which a saving was promised has run on the CPU. What it took there counts from now on, in place of
+     * what was predicted: profiles of processors are of common ones. Begins to open the GPU where that is worth it now.
+     */
+    public ran(predictedMs: number, elapsedMs: number, openMs: number): void {
+        this.savings.add(Math.min(elapsedMs, elapsedTimesMax * predictedMs) - predictedMs);
+        if (this.#opening === undefined && this.#failure === undefined && this.savings.ms > openMs) this.begin(openMs);
     }
 
     /** Opens it while the caller goes on. `openMs`: paid for by savings; left out: somebody asked for it. */

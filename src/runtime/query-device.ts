@@ -64,6 +64,8 @@ export function isRefusal(error: unknown): boolean {
 export class QueryDevice {
     readonly #opening: GpuOpening;
     readonly #admission = new DeviceAdmission();
+    /** Plans of queries that the GPU, once it is open, would make faster; and what opening it takes. */
+    readonly #waiting = new WeakMap<Plan, number>();
 
     public constructor(
         private readonly binding: Binding,
@@ -159,8 +161,17 @@ export class QueryDevice {
         if (opened !== undefined || savingMs > this.#opening.remainingMs(deviceOpenMs)) {
             return await this.#prefer(query, host, draft);
         }
+        const isCounted = isRun && !this.#opening.isUnderWay;
         const promised = this.#opening.promise(savingMs, deviceOpenMs, isRun);
-        return onHost(host, `${slower(host.predictedMs, deviceMs)}, but ${promised}`);
+        const plan = onHost(host, `${slower(host.predictedMs, deviceMs)}, but ${promised}`);
+        if (isCounted) this.#waiting.set(plan, deviceOpenMs);
+        return plan;
+    }
+
+    /** The query of a plan that `choose` gave has run. `elapsedMs`: without the time that it waited for a reader. */
+    public ran(plan: Plan, elapsedMs: number): void {
+        const openMs = this.#waiting.get(plan);
+        if (openMs !== undefined) this.#opening.ran(plan.predictedMs, elapsedMs, openMs);
     }
 
     /** Throws where the user asks for an algorithm of the GPU and keeps queries away from it. */

@@ -83,10 +83,13 @@ export class QueryRun {
         const granted = await this.#plannerWithMemory();
         const plan = await this.#deviceFor(granted);
         if (sink instanceof FileSink) sink.prepare(plan);
+        const startMs = performance.now();
         const { rows, ran } = await this.#runPlan(plan, granted, sink);
         // Rows of memory that was transferred while they were read may be anything: they are no result.
         for (const source of this.#sources.values()) this.job.binding.checkMemory(source);
         await sink.finish();
+        // Batches wait for the caller's code, whatever the device.
+        if (ran === plan && this.sinkKind !== "batches") runner.device.ran(plan, performance.now() - startMs);
         const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
         this.#tracker.end(true);
         const devicePeakBytes = ran.device === "gpu" && !runner.closed ? runner.device.peakBytes() : 0;

@@ -21,6 +21,7 @@ import { largeGroups, outOfCoreGroups } from "./out-of-core-groups.mjs";
 import { openResults } from "./open-results.mjs";
 import { outOfCoreVariants } from "./out-of-core-variants.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
+import { residentMemory } from "./resident-memory.mjs";
 
 const joinAlgorithm = options["join-algorithm"];
 /** The CPU engine's own way is the reference of all of them. */
@@ -198,6 +199,7 @@ const parts = {
     "out-of-core-groups": (_, cpu) => outOfCoreGroups(cpu),
     "out-of-core-groups-large": largeGroups,
     "open-results": (_, cpu) => openResults(cpu),
+    "resident-memory": (_, cpu, folder) => residentMemory(cpu, folder),
     variants: (_, cpu) => outOfCoreVariants(cpu),
     "command-line": (_gpu, _cpu, folder) => commandLine(folder)
 };

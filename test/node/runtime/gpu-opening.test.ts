@@ -111,6 +111,43 @@ describe("with device auto the GPU", () => {
         expect(fake.calls).toEqual([]);
     });
 
+    test("is opened sooner where queries took longer on the CPU than predicted", async () => {
+        const { device, countOf } = deviceWith({ limitBytes: roomy });
+        const slow = await device.choose(...saving(deviceOpenMs - 2));
+        device.ran(slow, slow.predictedMs + 1);
+        await settle();
+        expect(countOf("openDevice")).toBe(0);
+        const slower = await device.choose(...saving(0.5));
+        device.ran(slower, slower.predictedMs + 1);
+        await settle();
+        expect(countOf("openDevice")).toBe(1);
+    });
+
+    test("is opened later where they took less", async () => {
+        const savings = new Savings();
+        const { device, countOf } = deviceWith({ limitBytes: roomy }, {}, 2 ** 30, savings);
+        const fast = await device.choose(...saving(deviceOpenMs - 2));
+        device.ran(fast, fast.predictedMs - 100);
+        expect(savings.ms).toBeCloseTo(deviceOpenMs - 102);
+        device.ran(fast, 0);
+        expect(savings.ms).toBe(0);
+        await device.choose(...saving(100));
+        await settle();
+        expect(countOf("openDevice")).toBe(0);
+    });
+
+    test("does not count most of the time of a query that waited for its files", async () => {
+        const savings = new Savings();
+        const { device } = deviceWith({}, {}, 2 ** 30, savings);
+        const [query, host] = saving(1);
+        const plan = await device.choose(query, host);
+        device.ran(plan, 1e9);
+        expect(savings.ms).toBeCloseTo(1 + host.predictedMs);
+        const unknown = { ...plan };
+        device.ran(unknown, 1e9);
+        expect(savings.ms).toBeCloseTo(1 + host.predictedMs);
+    });
+
     test("is paid for by the queries of all runtimes, each opening anew", async () => {
         const savings = new Savings();
         const runtime = () => deviceWith({ limitBytes: roomy }, {}, 2 ** 30, savings);
@@ -146,6 +183,9 @@ describe("with device auto the GPU", () => {
             const plan = await device.choose(...saving(ms));
             expect(plan).toMatchObject({ device: "cpu", deviceReason: "the driver is broken" });
         }
+        const last = await device.choose(...saving(1));
+        device.ran(last, 1e9);
+        await settle();
         expect(countOf("lookForDevices")).toBe(1);
     });
 

@@ -49,6 +49,17 @@ function sampledJoin(overrides: Overrides, debug = {}, more: Partial<RunnerParts
 }
 
 describe("a run on the CPU", () => {
+    test("tells what it took, for the opening of a GPU, but where it waited for a reader or was planned anew", async () => {
+        const { join, runner } = sampledJoin({ joinArray: failing(wrong("notDense"), 1, 42) });
+        const ran = vi.spyOn(runner.device, "ran");
+        expect(await join.count()).toBe(42);
+        expect(ran).not.toHaveBeenCalled();
+        expect(await join.count()).toBe(42);
+        expect(ran).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ device: "cpu" }), expect.any(Number));
+        for await (const batch of join) expect(batch).toBeUndefined();
+        expect(ran).toHaveBeenCalledOnce();
+    });
+
     test("whose keys were not as dense as their sample is planned anew, and so is no later one", async () => {
         const joinArray = failing(wrong("notDense"), 1, 42);
         const { join, counted, believed } = sampledJoin({ joinArray });
