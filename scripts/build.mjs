@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// node scripts/build.mjs                  engine (build/Release), CUDA plugin where nvcc is, JavaScript (dist)
+// node scripts/build.mjs                  engine (build/Release), CUDA plugin where a GPU and nvcc are, dist
 // node scripts/build.mjs --if-needed      does nothing for parts whose sources have not changed since their last build
 // node scripts/build.mjs --native-only    leaves the JavaScript alone
 // node scripts/build.mjs --debug          build/Debug, with debug information and without optimization
-// node scripts/build.mjs --cuda on|off    auto (default): built where a CUDA toolkit is found, never an error
+// node scripts/build.mjs --cuda on|off    auto (default): built where a GPU and a CUDA toolkit are, never an error
+// node scripts/build.mjs --engine         the engine of an installed package, as `spillway build` does: into the folder
+//                                         of src/native/engine-folder.ts, unless it is there; in a checkout into build/
+// node scripts/build.mjs --package        what a package has and a checkout has not: dist, with the name of its engine
 // Progress goes to stderr; the output of a compiler is shown only when it fails. Needs no network.
 import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
 
-import { buildAddon, buildPlugin, configure } from "./steps/native.mjs";
+import { installEngine } from "./steps/engine.mjs";
+import { buildAddon, buildPlugin, configure, neededCuda } from "./steps/native.mjs";
 import { missingTools } from "./steps/tools.mjs";
 import { hashOf } from "./steps/sources.mjs";
 import { withLock } from "./steps/lock.mjs";
@@ -19,6 +23,7 @@ import { BuildFailure, note, root, runStep } from "./steps/step.mjs";
 const nativeSources = ["native", "cuda", "CMakeLists.txt"];
 const scriptSources = ["src", "tsconfig.json", "configs/machines"];
 const stampFile = join(root, "build", "stamps.json");
+const engineNameFile = join(root, "dist", "native", "engine.json");
 
 function readStamps() {
     try {
@@ -34,10 +39,15 @@ function writeStamp(name, hash) {
 }
 
 async function buildNative(kind, cuda, ifNeeded) {
-    const stamp = `${kind}, cuda ${cuda}`;
+    const stampOf = (plugin) => `${kind}, cuda ${plugin}`;
+    const needed = neededCuda(cuda);
+    const stamp = stampOf(needed);
     const hash = hashOf(nativeSources);
     const addon = join(root, "build", kind, "spillway.node");
-    if (ifNeeded && readStamps()[stamp] === hash && existsSync(addon)) return;
+    // A plugin more than is needed does no harm.
+    const enough = needed === "off" ? [stamp, stampOf("on"), stampOf("auto")] : [stamp];
+    const stamps = readStamps();
+    if (ifNeeded && enough.some((each) => stamps[each] === hash) && existsSync(addon)) return;
     const missing = missingTools();
     if (missing !== null) throw new BuildFailure(missing);
     await configure(kind, cuda);
@@ -79,6 +89,26 @@ async function buildScripts(ifNeeded) {
     writeStamp("dist", hash);
 }
 
+/** With the name of the engine that belongs to these sources, which no checkout has (src/native/engine-folder.ts). */
+async function buildPackageFiles() {
+    await buildScripts(false);
+    const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+    writeFileSync(engineNameFile, JSON.stringify({ version, sources: hashOf(nativeSources).slice(0, 16) }));
+}
+
+/** Of an installed package; null in a checkout. */
+async function installedFolder() {
+    if (!existsSync(engineNameFile)) return null; // perhaps there is no dist either
+    const { engineFolder } = await import(pathToFileURL(join(dirname(engineNameFile), "engine-folder.js")).href);
+    return engineFolder();
+}
+
+async function buildEngine(cuda) {
+    const folder = await installedFolder();
+    if (folder !== null) return await installEngine(folder, cuda);
+    await withLock(join(root, "build"), () => buildNative("Release", cuda, true));
+}
+
 function readArguments() {
     try {
         const { values } = parseArgs({
@@ -86,6 +116,8 @@ function readArguments() {
                 "if-needed": { type: "boolean", default: false },
                 "native-only": { type: "boolean", default: false },
                 debug: { type: "boolean", default: false },
+                engine: { type: "boolean", default: false },
+                package: { type: "boolean", default: false },
                 cuda: { type: "string", default: "auto" }
             }
         });
@@ -96,13 +128,19 @@ function readArguments() {
     }
 }
 
-async function main() {
-    const options = readArguments();
-    const start = Date.now();
+async function build(options) {
+    if (options.package) return await withLock(join(root, "build"), buildPackageFiles);
+    if (options.engine) return await buildEngine(options.cuda);
     await withLock(join(root, "build"), async () => {
         await buildNative(options.debug ? "Debug" : "Release", options.cuda, options["if-needed"]);
         if (!options["native-only"]) await buildScripts(options["if-needed"]);
     });
+}
+
+async function main() {
+    const options = readArguments();
+    const start = Date.now();
+    await build(options);
     const seconds = (Date.now() - start) / 1000;
     if (!options["if-needed"] || seconds > 2) note(`Built in ${seconds.toFixed(0)} s.`);
 }

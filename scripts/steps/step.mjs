@@ -34,6 +34,38 @@ function withoutProgress(output) {
         .trim();
 }
 
+/** Commands that run now, each the first of a process group. */
+const running = new Set();
+
+function stopRunning() {
+    for (const { pid } of running) {
+        try {
+            process.kill(-pid, "SIGTERM");
+        } catch {
+            // It has just ended.
+        }
+    }
+}
+
+/** Compilers are not told when the process that waits for them is stopped: they would go on writing. */
+const stopOnSignals = onceOnly(() => {
+    const codes = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129 };
+    for (const [signal, code] of Object.entries(codes)) {
+        process.once(signal, () => {
+            stopRunning();
+            process.exit(code);
+        });
+    }
+});
+
+function onceOnly(work) {
+    let isDone = false;
+    return () => {
+        if (!isDone) work();
+        isDone = true;
+    };
+}
+
 /**
  * Runs a command and writes one line about it. Everything it prints is kept and shown when it fails.
  * Resolves with its output; throws BuildFailure, or with `optional` returns null, when it fails.
@@ -42,11 +74,14 @@ export async function runStep(name, command, args, { optional = false, env = {} 
     const start = Date.now();
     const live = process.stderr.isTTY === true;
     let output = "";
+    stopOnSignals();
     const child = spawn(command, args, {
         cwd: root,
         stdio: ["ignore", "pipe", "pipe"],
-        env: { ...process.env, ...env }
+        env: { ...process.env, ...env },
+        detached: true
     });
+    if (child.pid !== undefined) running.add(child);
     for (const stream of [child.stdout, child.stderr]) {
         stream.setEncoding("utf8").on("data", (text) => {
             output += text;
@@ -58,6 +93,7 @@ export async function runStep(name, command, args, { optional = false, env = {} 
         child.on("error", (error) => resolve(error.message));
         child.on("close", (code, signal) => resolve(code === 0 ? null : (signal ?? `exit code ${code}`)));
     });
+    running.delete(child);
     if (live) process.stderr.write("\r\x1b[K");
     const seconds = ((Date.now() - start) / 1000).toFixed(1);
     if (problem === null) {

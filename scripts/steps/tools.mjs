@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { spawnSync } from "node:child_process";
+import { readdirSync } from "node:fs";
 
 const oldestCMake = [3, 24];
 
@@ -48,4 +49,16 @@ export function missingTools() {
     if (missing.length === 0) return null;
     const list = missing.length === 1 ? missing[0] : `${missing.slice(0, -1).join(", ")} and ${missing.at(-1)}`;
     return `Spillway needs ${list} to build its engine: \`apt-get install ${packages.join(" ")}\`${advice}.`;
+}
+
+/**
+ * Does the machine show signs of an NVIDIA GPU? By device files, as src/machine/devices.ts does: of a card, of a
+ * Jetson, of WSL. To compile the CUDA plugin takes minutes, which are lost where nothing can run it.
+ */
+export function showsGpu() {
+    try {
+        return readdirSync("/dev").some((name) => /^(nvidia\d+|nvhost-gpu|dxg)$/.test(name));
+    } catch {
+        return false;
+    }
 }

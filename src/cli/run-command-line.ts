@@ -3,6 +3,7 @@ import { readFileSync } from "node:fs";
 import { SpillwayError } from "../index.js";
 import { printable, printableJson } from "../printable.js";
 import type { Command, CommandContext, Remedies } from "./command.js";
+import { buildCommand } from "./commands/build.js";
 import { demoCommand } from "./commands/demo.js";
 import { explainCommand } from "./commands/explain.js";
 import { generateCommand } from "./commands/generate.js";
@@ -27,6 +28,7 @@ const commands: readonly Command[] = [
     explainCommand,
     generateCommand,
     machineCommand,
+    buildCommand,
     demoCommand
 ];
 

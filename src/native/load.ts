@@ -6,13 +6,21 @@ import { fileURLToPath } from "node:url";
 
 import { errorCodes, toSpillwayError } from "../errors.js";
 import type { Binding } from "./binding.js";
+import { engineFolder } from "./engine-folder.js";
 import { notBuilt, notLoadable, notMatching } from "./load-failure.js";
 
 // From dist/native/ (or src/native/) up to the package.
 const packageRoot = fileURLToPath(new URL("../..", import.meta.url));
 
-/** Where `npm run build` puts the addon; a debug build counts when there is no other. */
-const places: readonly string[] = ["Release", "Debug"].map((kind) => join(packageRoot, "build", kind, "spillway.node"));
+/**
+ * Where the addon may be: where `spillway build` puts that of an installed package, where `npm run build` does in a
+ * checkout; a debug build counts when there is no other.
+ */
+function places(): readonly string[] {
+    const installed = engineFolder();
+    const folders = ["Release", "Debug"].map((kind) => join(packageRoot, "build", kind));
+    return [...(installed === null ? [] : [installed]), ...folders].map((folder) => join(folder, "spillway.node"));
+}
 
 function checkVersion(binding: Binding, path: string): void {
     if (typeof binding.errorCodes !== "function") throw notMatching(path, "it has no list of error codes");
@@ -48,8 +56,9 @@ export function withSpillwayErrors(binding: Binding): Binding {
 }
 
 function load(): Binding {
-    const path = places.find((place) => existsSync(place));
-    if (path === undefined) throw notBuilt(places, existsSync(join(packageRoot, "build", "CMakeCache.txt")));
+    const all = places();
+    const path = all.find((place) => existsSync(place));
+    if (path === undefined) throw notBuilt(all, existsSync(join(packageRoot, "build", "CMakeCache.txt")));
     let binding: Binding;
     try {
         binding = createRequire(import.meta.url)(path) as Binding;

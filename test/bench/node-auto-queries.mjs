@@ -12,23 +12,31 @@ async function batches(query) {
     return rows;
 }
 
-/** `output`: where a query that writes a file writes it. */
-export function queriesOf({ orders, lineitem, customer, part, supplier }, output) {
-    const file = async (query) => await query.toArrowFile(output, { overwrite: true });
+const revenue = { revenue: { sum: "l_extendedprice" } };
+const lines = { lines: { count: "*" } };
+const total = { total: { sum: "o_totalprice" } };
+const by = (input, keys, aggregates) => input.groupBy({ keys, aggregates });
+
+/** The relations and the joins that several queries are made of. */
+function partsOf(relations) {
+    const { orders, lineitem, customer, part, supplier } = relations;
     const onOrder = { on: { o_orderkey: "l_orderkey" } };
-    const onCustomer = { on: { c_custkey: "o_custkey" } };
-    const revenue = { revenue: { sum: "l_extendedprice" } };
-    const lines = { lines: { count: "*" } };
-    const ordered = (select) => orders.join(lineitem, { ...onOrder, ...(select === undefined ? {} : { select }) });
-    const byCustomer = (options = {}) => customer.join(orders, { ...onCustomer, ...options });
-    const parted = part.join(lineitem, { on: { p_partkey: "l_partkey" } });
-    const supplied = supplier.join(lineitem, { on: { s_suppkey: "l_suppkey" } });
-    const by = (input, keys, aggregates) => input.groupBy({ keys, aggregates });
-    const star = byCustomer().join(lineitem, onOrder);
+    const byCustomer = (options = {}) => customer.join(orders, { on: { c_custkey: "o_custkey" }, ...options });
+    return {
+        ...relations,
+        ordered: (options = {}) => orders.join(lineitem, { ...onOrder, ...options }),
+        byCustomer,
+        star: byCustomer().join(lineitem, onOrder),
+        parted: part.join(lineitem, { on: { p_partkey: "l_partkey" } }),
+        supplied: supplier.join(lineitem, { on: { s_suppkey: "l_suppkey" } })
+    };
+}
+
+function firstHalf({ orders, lineitem, ordered, byCustomer, parted, star }) {
     return [
         ["orders x lineitem, count", ordered(), count],
         ["lineitem by l_linenumber, 7 groups", by(lineitem, ["l_linenumber"], lines), table],
-        ["orders by o_orderdate, sum", by(orders, ["o_orderdate"], { total: { sum: "o_totalprice" } }), table],
+        ["orders by o_orderdate, sum", by(orders, ["o_orderdate"], total), table],
         ["customer anti join orders, count", byCustomer({ type: "anti" }), count],
         ["orders x lineitem by o_orderdate, sum", by(ordered(), ["o_orderdate"], revenue), table],
         ["lineitem by l_orderkey, count of groups", by(lineitem, ["l_orderkey"], lines), count],
@@ -36,7 +44,7 @@ export function queriesOf({ orders, lineitem, customer, part, supplier }, output
         ["customer x orders, count", byCustomer(), count],
         [
             "orders x lineitem, 4 columns to a table",
-            ordered(["o_orderkey", "o_orderdate", "l_partkey", "l_shipdate"]),
+            ordered({ select: ["o_orderkey", "o_orderdate", "l_partkey", "l_shipdate"] }),
             table
         ],
         ["lineitem by l_suppkey, sum", by(lineitem, ["l_suppkey"], revenue), table],
@@ -45,17 +53,22 @@ export function queriesOf({ orders, lineitem, customer, part, supplier }, output
         ["lineitem by l_shipdate, sum and count", by(lineitem, ["l_shipdate"], { ...revenue, ...lines }), table],
         [
             "orders x lineitem, 4 columns as batches",
-            ordered(["o_orderkey", "o_orderdate", "l_partkey", "l_shipdate"]),
+            ordered({ select: ["o_orderkey", "o_orderdate", "l_partkey", "l_shipdate"] }),
             batches
-        ],
-        ["orders semi join lineitem, count", orders.join(lineitem, { ...onOrder, type: "semi" }), count],
+        ]
+    ];
+}
+
+function secondHalf({ orders, lineitem, ordered, byCustomer, parted, supplied, star }, file) {
+    return [
+        ["orders semi join lineitem, count", ordered({ type: "semi" }), count],
         [
             "lineitem by l_returnflag and l_linestatus (text)",
             by(lineitem, ["l_returnflag", "l_linestatus"], { ...revenue, ...lines }),
             table
         ],
         ["part x lineitem by p_brand, sum", by(parted, ["p_brand"], revenue), table],
-        ["orders by o_custkey, sum, 1 M groups", by(orders, ["o_custkey"], { total: { sum: "o_totalprice" } }), table],
+        ["orders by o_custkey, sum, 1 M groups", by(orders, ["o_custkey"], total), table],
         ["supplier x lineitem by s_nationkey, sum", by(supplied, ["s_nationkey"], revenue), table],
         [
             "lineitem by l_partkey and l_suppkey, count of groups",
@@ -68,13 +81,13 @@ export function queriesOf({ orders, lineitem, customer, part, supplier }, output
             by(lineitem, [], { ...revenue, first: { min: "l_shipdate" }, last: { max: "l_shipdate" } }),
             table
         ],
-        [
-            "customer x orders by c_segment (text), sum",
-            by(byCustomer(), ["c_segment"], { total: { sum: "o_totalprice" } }),
-            table
-        ],
+        ["customer x orders by c_segment (text), sum", by(byCustomer(), ["c_segment"], total), table],
         ["lineitem by l_partkey, sum, 2 M groups", by(lineitem, ["l_partkey"], revenue), table],
-        ["orders x lineitem, 3 columns to a file", ordered(["o_orderdate", "o_custkey", "l_extendedprice"]), file],
+        [
+            "orders x lineitem, 3 columns to a file",
+            ordered({ select: ["o_orderdate", "o_custkey", "l_extendedprice"] }),
+            file
+        ],
         ["lineitem by l_shipmode (text)", by(lineitem, ["l_shipmode"], lines), table],
         [
             "orders by o_orderpriority (text), min and max",
@@ -88,5 +101,12 @@ export function queriesOf({ orders, lineitem, customer, part, supplier }, output
             by(lineitem, ["l_orderkey"], { quantity: { sum: "l_quantity" } }),
             table
         ]
-    ].map(([name, query, run]) => ({ name, query, run }));
+    ];
+}
+
+/** `output`: where a query that writes a file writes it. */
+export function queriesOf(relations, output) {
+    const parts = partsOf(relations);
+    const file = async (query) => await query.toArrowFile(output, { overwrite: true });
+    return [...firstHalf(parts), ...secondHalf(parts, file)].map(([name, query, run]) => ({ name, query, run }));
 }

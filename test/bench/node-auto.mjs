@@ -187,7 +187,9 @@ function recordsOf(options, samples, gpuName) {
         devices.map((device) => ({
             experiment: "node-auto",
             workload: {
-                name: `${of.cpu.queries.length} queries, TPC-H-like scale ${options.scale}, ${pass === 0 ? "opening included" : "second pass"}`,
+                name:
+                    `${of.cpu.queries.length} queries, TPC-H-like scale ${options.scale}, ` +
+                    (pass === 0 ? "opening included" : "second pass"),
                 ...{ scale: options.scale, queries: of.cpu.queries.length },
                 ...{ pass: pass + 1, threads: availableParallelism() }
             },

@@ -25,7 +25,7 @@ const generalRemedies: Record<ErrorCode, string | null> = {
     ABORTED: null,
     CLOSED: null,
     NO_DEVICE: 'Give --device cpu; "spillway machine" says why no GPU is used.',
-    NATIVE_MISSING: 'Build the native part with "npm run build" in the package folder.',
+    NATIVE_MISSING: null, // its message has a list
     INTERNAL: "This is a defect of Spillway: please report it with the command and this message."
 };
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { afterEach, beforeEach, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { addonPath } from "./support.js";
 
 const dist = fileURLToPath(new URL("../../../dist", import.meta.url));
@@ -27,16 +27,18 @@ beforeEach(() => {
     folder = mkdtempSync(join(tmpdir(), "spillway-load-"));
     mkdirSync(join(folder, "build", "Release"), { recursive: true });
     writeFileSync(join(folder, "package.json"), '{ "type": "module" }');
-    for (const name of ["errors.js", "native/load.js", "native/load-failure.js"]) {
+    for (const name of ["errors.js", "native/load.js", "native/load-failure.js", "native/engine-folder.js"]) {
         cpSync(join(dist, name), join(folder, "dist", name), { recursive: true });
     }
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** What a process says that loads the package in `folder`. */
-async function load(): Promise<Record<string, unknown>> {
+async function load(env: NodeJS.ProcessEnv = {}): Promise<Record<string, unknown>> {
     const script = join(folder, "dist", "native", "load.js");
-    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program, script]);
+    const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", program, script], {
+        env: { ...process.env, ...env }
+    });
     return JSON.parse(stdout) as Record<string, unknown>;
 }
 
@@ -83,4 +85,47 @@ test("of another version", async () => {
     expect(await load()).toMatchObject(
         missing(/another version of this package \(error codes differ: STOPPED, ABORTED/)
     );
+});
+
+describe("of an installed package", () => {
+    const name = `1.2.3-abc-${process.platform}-${process.arch}`;
+    let engines = "";
+
+    beforeEach(() => {
+        writeFileSync(join(folder, "dist", "native", "engine.json"), '{ "version": "1.2.3", "sources": "abc" }');
+        engines = join(folder, "engines");
+        mkdirSync(join(engines, name), { recursive: true });
+    });
+
+    test("the engine is where SPILLWAY_ENGINE_FOLDER says, else among the user's caches", async () => {
+        copyFileSync(addonPath, join(engines, name, "spillway.node"));
+        expect(await load({ SPILLWAY_ENGINE_FOLDER: engines })).toEqual({ same: true, codes: 21 });
+        const caches = join(folder, "caches");
+        cpSync(engines, join(caches, "spillway"), { recursive: true });
+        const byCache = { SPILLWAY_ENGINE_FOLDER: "", XDG_CACHE_HOME: caches };
+        expect(await load(byCache)).toEqual({ same: true, codes: 21 });
+        cpSync(caches, join(folder, ".cache"), { recursive: true });
+        const byHome = { SPILLWAY_ENGINE_FOLDER: "", XDG_CACHE_HOME: "relative", HOME: folder };
+        expect(await load(byHome)).toEqual({ same: true, codes: 21 });
+    });
+
+    test("one that is not built is built with one command", async () => {
+        const message = /there is no .*engines.*\n {2}- build it: run `npx spillway build` in your project/;
+        expect(await load({ SPILLWAY_ENGINE_FOLDER: engines })).toMatchObject({
+            ...missing(message),
+            details: { path: join(engines, name, "spillway.node") }
+        });
+    });
+
+    test("a damaged one is deleted and built anew", async () => {
+        writeFileSync(join(engines, name, "spillway.node"), "text");
+        const { message } = await load({ SPILLWAY_ENGINE_FOLDER: engines });
+        expect(message).toContain(`delete the folder ${join(engines, name)}\n  - build it: run \`npx spillway build\``);
+    });
+
+    test("a checkout has its own in build/, whatever was packed of it", async () => {
+        writeFileSync(join(folder, "tsconfig.json"), "{}");
+        copyFileSync(addonPath, join(engines, name, "spillway.node"));
+        expect(await load({ SPILLWAY_ENGINE_FOLDER: engines })).toMatchObject(missing(/run `npm run build`/));
+    });
 });

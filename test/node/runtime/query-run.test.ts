@@ -49,7 +49,7 @@ function sampledJoin(overrides: Overrides, debug = {}, more: Partial<RunnerParts
 }
 
 describe("a run on the CPU", () => {
-    test("tells what it took, for the opening of a GPU, but where it waited for a reader or was planned anew", async () => {
+    test("tells what it took, but where it waited for a reader or was planned anew", async () => {
         const { join, runner } = sampledJoin({ joinArray: failing(wrong("notDense"), 1, 42) });
         const ran = vi.spyOn(runner.device, "ran");
         expect(await join.count()).toBe(42);

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The engine of an installed package: built beside its folder and renamed when it is whole.
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+import { withLock } from "./lock.mjs";
+import { buildAddon, buildPlugin, configure, neededCuda, pluginName } from "./native.mjs";
+import { BuildFailure, note } from "./step.mjs";
+import { missingTools } from "./tools.mjs";
+
+const kind = "Release";
+const addonName = "spillway.node";
+
+/** For which `--cuda` the engine in the folder was built; null where there is none. */
+function builtFor(folder) {
+    if (!existsSync(join(folder, addonName))) return null;
+    if (existsSync(join(folder, pluginName))) return "on";
+    try {
+        return readFileSync(join(folder, "cuda"), "utf8");
+    } catch {
+        return "off";
+    }
+}
+
+/** Where a plugin was tried and did not compile, `auto` does not try again. */
+function isEnough(folder, cuda) {
+    const built = builtFor(folder);
+    const needed = neededCuda(cuda);
+    return built !== null && (needed === "off" || built === "on" || built === needed);
+}
+
+async function buildIn(work, folder, cuda) {
+    await configure(kind, cuda, work);
+    await buildAddon(kind, work);
+    await buildPlugin(kind, cuda, work);
+    const made = join(work, kind);
+    writeFileSync(join(made, "cuda"), neededCuda(cuda));
+    rmSync(folder, { recursive: true, force: true }); // processes that run keep what they have loaded
+    renameSync(made, folder);
+}
+
+async function buildBeside(folder, cuda) {
+    const work = `${folder}.building`;
+    const clean = () => rmSync(work, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
+    clean(); // of a build that was killed
+    process.once("exit", clean);
+    try {
+        mkdirSync(work);
+        await buildIn(work, folder, cuda);
+    } finally {
+        clean();
+        process.removeListener("exit", clean);
+    }
+}
+
+function explained(folder, error) {
+    if (error instanceof BuildFailure || error.code === undefined) return error;
+    return new BuildFailure(
+        `Expected to write the engine to '${folder}' but that failed (${error.code}); mend that, or name a folder ` +
+            "that you may write to in the environment variable SPILLWAY_ENGINE_FOLDER, also for programs that use it."
+    );
+}
+
+/** Builds the engine into `folder` unless it is there. Nothing of a build that failed or was stopped is left. */
+export async function installEngine(folder, cuda) {
+    if (isEnough(folder, cuda)) return note(`The engine is built: ${folder}`);
+    const missing = missingTools();
+    if (missing !== null) throw new BuildFailure(missing);
+    try {
+        await withLock(dirname(folder), async () => {
+            if (isEnough(folder, cuda)) return; // somebody else built it meanwhile
+            await buildBeside(folder, cuda);
+        });
+    } catch (error) {
+        throw explained(folder, error);
+    }
+    note(`The engine is built: ${folder}`);
+}
