@@ -104,11 +104,13 @@ MessageHead read_message_head(const MessageView& message) {
 }
 
 void require_known_version(const MessageView& message, const MessageHead& head, bool has_union) {
+    if (head.version < 0) message.fail("its metadata have version " + std::to_string(head.version));
     if (head.version < kMetadataV4) {
-        message.fail("it was written by Arrow 0.7 or older; rewrite it with a newer version");
+        message.refuse("was written by Arrow 0.7 or older, which is not read; write it again with a newer version");
     }
     if (head.version < kMetadataV5 && has_union) {
-        message.fail("it has unions in the format of before Arrow 1.0; rewrite it");
+        message.refuse("has unions in the format of before Arrow 1.0, which is not read; write it again with Arrow 1.0 "
+                       "or newer, or without these columns");
     }
 }
 

@@ -121,34 +121,44 @@ class Builder {
 
     void scan_stream() {
         const int64_t size = files_->bytes(file_);
+        const int64_t prefix = stream_prefix_bytes(size);
         int64_t extent = 0;  // of the message before
         int64_t messages = 0;
-        for (int64_t offset = file().begin; offset + kIpcPrefixBytes <= size; offset += extent) {
+        for (int64_t offset = file().begin; offset + prefix <= size; offset += extent) {
             if (messages++ % kCheckEvery == 0) control_.check();
-            const int64_t length = stream_metadata_bytes(offset, extent);
+            const int64_t length = stream_metadata_bytes(offset, prefix, extent);
             if (length == 0) break;
-            if (length > size - offset - kIpcPrefixBytes) {
+            if (length > size - offset - prefix) {
                 throw truncated_file(path(), message_at(offset) + " is incomplete");
             }
-            const uint8_t* metadata = read(offset, kIpcPrefixBytes + length, extent);
-            const MessageView view(MetadataBytes(metadata + kIpcPrefixBytes, length, path()));
+            const uint8_t* metadata = read(offset, prefix + length, extent);
+            const MessageView view(MetadataBytes(metadata + prefix, length, path()));
             const MessageHead head = read_message_head(view);
             if (head.type == MessageHead::kSchema) view.fail("it has two schemas");
-            const int64_t body = offset + kIpcPrefixBytes + length;
+            const int64_t body = offset + prefix + length;
             if (head.body_bytes < 0 || head.body_bytes > size - body) {
                 throw truncated_file(path(), "the body at byte " + std::to_string(offset) + " is incomplete");
             }
-            add(view, head, {offset, kIpcPrefixBytes + length, head.body_bytes});
-            extent = kIpcPrefixBytes + length + head.body_bytes;
+            add(view, head, {offset, prefix + length, head.body_bytes});
+            extent = prefix + length + head.body_bytes;
         }
+    }
+
+    // Of all messages of a stream, as of its first one. Those of before Arrow 0.15 have no marker.
+    int64_t stream_prefix_bytes(int64_t size) {
+        uint32_t word = kIpcContinuation;
+        if (size >= kIpcPrefixBytes) std::memcpy(&word, read(0, kIpcPrefixBytes, 0), sizeof word);
+        return word == kIpcContinuation ? kIpcPrefixBytes : kIpcPrefixBytes - int64_t{sizeof word};
     }
 
     static std::string message_at(int64_t offset) { return "the message at byte " + std::to_string(offset); }
 
     // 0 at the end of the stream.
-    int64_t stream_metadata_bytes(int64_t offset, int64_t extent) {
-        uint32_t words[2];
-        std::memcpy(words, read(offset, kIpcPrefixBytes, extent), sizeof words);
+    int64_t stream_metadata_bytes(int64_t offset, int64_t prefix, int64_t extent) {
+        uint32_t words[2] = {kIpcContinuation, 0};
+        const auto bytes = static_cast<size_t>(prefix);
+        uint8_t* const end = reinterpret_cast<uint8_t*>(words) + sizeof words;
+        std::memcpy(end - bytes, read(offset, prefix, extent), bytes);
         if (words[0] != kIpcContinuation) {
             throw damaged_file(path(), "there is no message at byte " + std::to_string(offset));
         }

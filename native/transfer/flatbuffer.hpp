@@ -90,6 +90,10 @@ class Flatbuffer {
     }
 
     [[noreturn]] void fail(const std::string& reason) const { throw damaged_file(bytes_.path(), reason); }
+    // What is sound and not read: "'path' " and this.
+    [[noreturn]] void refuse(const std::string& what) const {
+        throw Error(ErrorCode::kUnsupportedType, "'" + bytes_.path() + "' " + what, {{"path", bytes_.path()}});
+    }
     const std::string& path() const { return bytes_.path(); }
 
   private:

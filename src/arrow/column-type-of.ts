@@ -95,6 +95,10 @@ function scalarLayout(type: DataType, column: string): Physical | undefined {
     return undefined;
 }
 
+function hasDictionary({ layout, children }: ColumnType): boolean {
+    return layout === "dictionary" || children.some(hasDictionary);
+}
+
 function nestedLayout(type: DataType, column: string, depth: number): Physical | undefined {
     const children = (): ColumnType[] => {
         if (depth < largestDepth) return type.children.map((child) => columnTypeOf(child, column, depth + 1));
@@ -132,12 +136,9 @@ function nestedLayout(type: DataType, column: string, depth: number): Physical |
     if (DataType.isDictionary(type)) {
         const value = physical(type.dictionary, column, depth + 1);
         const values = complete("values", true, value);
-        if (values.layout === "dictionary") {
-            throw unsupportedType(
-                column,
-                typeText(type),
-                "decode one level: its dictionary is dictionary-encoded again"
-            );
+        if (hasDictionary(values)) {
+            const wayOut = "write it with plain values in place of the dictionary inside of its dictionary";
+            throw unsupportedType(column, typeText(type), wayOut);
         }
         return {
             layout: "dictionary",

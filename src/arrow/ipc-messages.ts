@@ -37,6 +37,7 @@ const magic = "ARROW1";
 const headBytes = 8; // magic and padding
 const tailBytes = 10; // footer length and magic
 const continuation = 0xffffffff;
+const oldPrefixBytes = 4; // of messages of before Arrow 0.15: the length alone
 // A footer is mostly 24 bytes per batch; one read of this size covers 2,000 batches of a usual schema.
 const tailReadBytes = 64 * 1024;
 // Metadata of one message (kIpcMetadataBytesMax in native/transfer/ipc_limits.hpp).
@@ -83,22 +84,37 @@ async function readFileFormat(reader: FileReader, path: string, ends: FileEnds):
     return { schema: Footer.decode(aligned).schema, facts, format: "file", stamp, begin: 0 };
 }
 
-/** Stream format: the schema is its first message. */
-async function readStreamFormat(reader: FileReader, path: string, ends: FileEnds): Promise<FileSchema> {
+/** Stream format: the schema is its first message, behind a prefix that ends with the length of its metadata. */
+async function readStreamFormat(
+    reader: FileReader,
+    path: string,
+    ends: FileEnds,
+    prefixBytes: number
+): Promise<FileSchema> {
     const { fileBytes: size, stamp } = ends;
     const head = await readAt(reader, path, 0, Math.min(streamHeadBytes, size));
-    const length = uint32(head, 4);
+    const length = uint32(head, prefixBytes - 4);
     if (length === 0) throw corruptFile(path, "it has no schema");
     if (length > metadataBytesMax) throw corruptFile(path, "the message at byte 0 has an impossible length");
-    const begin = headBytes + length;
+    const begin = prefixBytes + length;
     if (begin > size) throw truncatedFile(path, "the message at byte 0 is incomplete");
     const metadata = begin <= head.byteLength ? head : await readAt(reader, path, 0, begin);
-    const flatbuffer = new Uint8Array(metadata.subarray(headBytes, begin));
+    const flatbuffer = new Uint8Array(metadata.subarray(prefixBytes, begin));
     const facts = checkSchemaMessage(flatbuffer);
     const message = Message.decode(flatbuffer);
     const next = begin + message.bodyLength;
     if (!(next >= begin && next <= size)) throw truncatedFile(path, "the body at byte 0 is incomplete");
     return { schema: message.header() as Schema, facts, format: "stream", stamp, begin: next };
+}
+
+/**
+ * May this be a stream of before Arrow 0.15, whose messages begin with the length of their metadata? Behind it is the
+ * offset of the flatbuffer's first table, which no more than the description of that table lies in front of.
+ */
+function mayBeOldStream(head: Uint8Array): boolean {
+    if (head.byteLength < headBytes) return false;
+    const [length, root] = [uint32(head, 0), uint32(head, 4)];
+    return length > 0 && length <= metadataBytesMax && length % 4 === 0 && root >= 4 && root < Math.min(length, 256);
 }
 
 /** The first and last bytes of a file, as many as tell what it is and mostly all of its footer. */
@@ -116,12 +132,12 @@ export async function readSchema(reader: FileReader, path: string): Promise<File
         throw new SpillwayError("FILE_TRUNCATED", `'${path}' is empty; write or copy it again`, { path });
     if (magic.startsWith(start)) throw truncatedFile(path, `it has ${fileBytes} bytes`);
     if (head.byteLength === headBytes && uint32(head, 0) === continuation) {
-        return await readStreamFormat(reader, path, ends);
+        return await readStreamFormat(reader, path, ends, headBytes);
     }
     const whole = fileBytes <= ends.tail.byteLength;
     const first = whole ? ends.tail : await readAt(reader, path, 0, Math.min(startBytes, fileBytes));
-    throw (
-        foreignFileError(path, first, ends.tail) ??
-        corruptFile(path, 'it starts neither with "ARROW1" nor with an Arrow stream')
-    );
+    const foreign = foreignFileError(path, first, ends.tail);
+    if (foreign !== undefined) throw foreign;
+    if (mayBeOldStream(head)) return await readStreamFormat(reader, path, ends, oldPrefixBytes);
+    throw corruptFile(path, 'it starts neither with "ARROW1" nor with an Arrow stream');
 }

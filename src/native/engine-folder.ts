@@ -30,8 +30,9 @@ function cacheFolder(): string | null {
 }
 
 /**
- * Where an installed package has its engine: in a folder of the user, since `npm ci` empties node_modules, and apart from
- * other versions. SPILLWAY_ENGINE_FOLDER takes the place of the user's folder. null in a checkout, which has it in build/.
+ * Where an installed package has its engine: in a folder of the user, since `npm ci` empties node_modules, and apart
+ * from other versions. SPILLWAY_ENGINE_FOLDER takes the place of the user's folder. null in a checkout, which has it in
+ * build/.
  */
 export function engineFolder(): string | null {
     const name = engineName();
