@@ -109,8 +109,9 @@ void require_known_version(const MessageView& message, const MessageHead& head, 
         message.refuse("was written by Arrow 0.7 or older, which is not read; write it again with a newer version");
     }
     if (head.version < kMetadataV5 && has_union) {
-        message.refuse("has unions in the format of before Arrow 1.0, which is not read; write it again with Arrow 1.0 "
-                       "or newer, or without these columns");
+        message.refuse(
+            "has unions in the format of before Arrow 1.0, which is not read; write it again with Arrow 1.0 "
+            "or newer, or without these columns");
     }
 }
 

@@ -53,19 +53,14 @@ function keyNames(on: unknown): NamePair[] {
         });
     } else throw invalidArgument("on", expectedOn, on);
     if (pairs.length === 0) throw invalidArgument("on", `${expectedOn} with at least one column`, on);
-    for (const side of ["left", "right"] as const) {
-        const names = pairs.map((pair) => pair[side]);
-        const twice = names.find((name, index) => names.indexOf(name) !== index);
-        if (twice !== undefined) {
-            throw new SpillwayError(
-                "DUPLICATE_COLUMN",
-                `\`on\` names ${side} column \`${twice}\` twice; name it once`,
-                {
-                    option: "on",
-                    column: twice
-                }
-            );
-        }
+    // A right column may be the partner of several left ones; only an array can name a left column twice.
+    const names = pairs.map((pair) => pair.left);
+    const twice = names.find((name, index) => names.indexOf(name) !== index);
+    if (twice !== undefined) {
+        throw new SpillwayError("DUPLICATE_COLUMN", `\`on\` names column \`${twice}\` twice; name it once`, {
+            option: "on",
+            column: twice
+        });
     }
     return pairs;
 }

@@ -142,6 +142,25 @@ async function chains(gpu, cpu) {
     }
 }
 
+/** A right key column that is the partner of two left ones. */
+async function keyTwice(gpu, cpu) {
+    const random = randomNumbers(77);
+    const rows = options.small ? 100 : 20_000;
+    const common = { rows, domain: 50, nullPercent: 5 };
+    const left = relation(random, { ...common, keys: ["int32", "int32"], side: 0, suffix: "_l" });
+    const right = relation(random, { ...common, rows: 60, keys: ["int32"], side: 0, suffix: "_r" });
+    for (const type of joinTypes) {
+        await check(`${type} join on a right column twice: ${rows} x 60`, () =>
+            compare(gpu, cpu, (runtime) =>
+                runtime.join({
+                    ...{ left: runtime.fromTable(left), right: runtime.fromTable(right), type },
+                    on: { k0: "k0", k1: "k0" }
+                })
+            )
+        );
+    }
+}
+
 /** Results that leave the GPU in pieces. */
 async function pieces(cpu) {
     const pieceRows = options.small ? 100 : 3000;
@@ -191,6 +210,7 @@ const parts = {
     groups,
     algorithms,
     chains,
+    "key-twice": keyTwice,
     pieces: (_, cpu) => pieces(cpu),
     "out-of-core": (_, cpu) => outOfCore(cpu),
     "out-of-core-large": (_, cpu, folder) => largeJoins(cpu, folder),

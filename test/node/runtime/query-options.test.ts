@@ -47,12 +47,10 @@ describe("join", () => {
         expectRefused(() => joinWith(options), details as never, { words: [word] });
     });
 
-    test.each([
-        [["id", "id"], "left"],
-        [{ id: "id", age: "id" }, "right"]
-    ])("refuses keys that name a column twice: %j", (on, side) => {
-        const words = [new RegExp(`${side} column`)];
-        expectRefused(() => joinWith({ on }), { option: "on", column: "id" }, { code: "DUPLICATE_COLUMN", words });
+    test("refuses keys that name a left column twice", () => {
+        const options = { on: ["id", "id"] };
+        const words = [/`on` names column `id` twice/];
+        expectRefused(() => joinWith(options), { option: "on", column: "id" }, { code: "DUPLICATE_COLUMN", words });
     });
 });
 
