@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { DataType } from "apache-arrow";
+import { DataType, Decimal, Dictionary } from "apache-arrow";
 
 import { resultColumnType } from "../arrow/column-type-of.js";
 import { typeText } from "../arrow/type-text.js";
@@ -39,15 +39,58 @@ function outputColumn(
     };
 }
 
-/** Can one column hold the keys of both sides? Bytes must mean the same; dictionaries must be there to be linked. */
-function fitOneColumn(a: LogicalColumn, b: LogicalColumn): boolean {
+/** Are codes of the column's dictionary known before its rows come, so that another column can be given the same? */
+function hasKnownDictionary({ origin }: LogicalColumn): boolean {
+    return origin !== null && !origin.input.streamed;
+}
+
+/** Do the keys of both sides lie in memory alike, so that one column can hold them? */
+function layOutAlike(a: LogicalColumn, b: LogicalColumn): boolean {
     const l = resultColumnType(a.type);
     const r = resultColumnType(b.type);
-    const linkable = (column: LogicalColumn): boolean => column.origin !== null && !column.origin.input.streamed;
     if (l.layout !== r.layout || l.byteWidth !== r.byteWidth || l.order !== r.order) return false;
-    if (l.layout !== "dictionary") return true;
     const [lv, rv] = [l.children[0], r.children[0]];
-    return linkable(a) && linkable(b) && lv?.layout === rv?.layout && lv?.byteWidth === rv?.byteWidth;
+    return l.layout !== "dictionary" || (lv?.layout === rv?.layout && lv?.byteWidth === rv?.byteWidth);
+}
+
+/**
+ * The type whose values are those of both types, which are keys that compare and lie in memory alike. Only decimals of
+ * two precisions differ then in the values that they may have.
+ */
+function unitedType(left: DataType, right: DataType): DataType {
+    if (DataType.isDecimal(left) && DataType.isDecimal(right)) {
+        return new Decimal(left.scale, Math.max(left.precision, right.precision), left.bitWidth);
+    }
+    if (DataType.isDictionary(left) && DataType.isDictionary(right)) {
+        const values = unitedType(left.dictionary as DataType, right.dictionary as DataType);
+        return new Dictionary(values, left.indices, left.id, left.isOrdered);
+    }
+    return left;
+}
+
+/** Why a full join cannot put both keys into one column, and the way out. */
+function cannotShare(l: LogicalColumn, r: LogicalColumn): SpillwayError | undefined {
+    const leftType = typeText(l.field.type as DataType);
+    const rightType = typeText(r.field.type as DataType);
+    const error = (reason: string, wayOut: string): SpillwayError =>
+        new SpillwayError(
+            "KEY_TYPE_MISMATCH",
+            `A full join puts both keys \`${l.name}\` into one column, which ${reason}; where the table, file or ` +
+                `batches are made, ${wayOut}, or give one of them another name and join on: ` +
+                `{ ${l.name}: "<new name>" } to keep both`,
+            { column: l.name, leftType, rightType }
+        );
+    if (!layOutAlike(l, r)) {
+        return error(`cannot hold ${leftType} of the left and ${rightType} of the right`, "give them one type");
+    }
+    const unknown = [!hasKnownDictionary(l) && "left", !hasKnownDictionary(r) && "right"].filter(Boolean);
+    if (l.type.layout !== "dictionary" || unknown.length === 0) return undefined;
+    const sides = unknown.length === 2 ? "both sides are streams" : `the ${unknown.join()} is a stream`;
+    return error(
+        `would have one dictionary for both, but ${sides} (\`fromBatches\`), whose dictionary is not known before ` +
+            `its batches have come`,
+        "make it plain values or collect the batches in a table or file"
+    );
 }
 
 /** The one column of a key that both sides call by the same name. */
@@ -55,21 +98,13 @@ function sharedKey(request: JoinColumnsRequest, left: number, right: number): Jo
     const { type } = request;
     const l = request.left[left] as LogicalColumn;
     const r = request.right[right] as LogicalColumn;
-    const nullable = l.field.nullable || l.type.nullable || r.field.nullable || r.type.nullable;
     if (type === "right") return outputColumn(r, l.name, false, { side: "right", left, right });
     if (type !== "full") return outputColumn(l, l.name, false, { side: "left", left, right });
-    if (!fitOneColumn(l, r)) {
-        const leftType = typeText(l.field.type as DataType);
-        const rightType = typeText(r.field.type as DataType);
-        throw new SpillwayError(
-            "KEY_TYPE_MISMATCH",
-            `A full join puts both keys \`${l.name}\` into one column, which cannot hold ${leftType} ` +
-                `of the left and ${rightType} of the right; where the table, file or batches are made, give them ` +
-                `one type, or one of them another name and join on: { ${l.name}: "<new name>" } to keep both`,
-            { column: l.name, leftType, rightType }
-        );
-    }
-    return outputColumn(l, l.name, nullable, { side: "either", left, right });
+    const refusal = cannotShare(l, r);
+    if (refusal !== undefined) throw refusal;
+    const nullable = l.field.nullable || l.type.nullable || r.field.nullable || r.type.nullable;
+    const field = l.field.clone({ type: unitedType(l.field.type as DataType, r.field.type as DataType) });
+    return outputColumn({ ...l, field }, l.name, nullable, { side: "either", left, right });
 }
 
 function rightName(name: string, taken: ReadonlySet<string>, suffix: string): string {

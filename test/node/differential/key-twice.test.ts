@@ -36,7 +36,7 @@ function column(random: Random, type: arrow.DataType, rows: number, distinct: nu
 
 /** The left side, and the right one with a copy of its key. */
 function tables(random: Random): { left: arrow.Table; right: arrow.Table } {
-    const types = random.pick([integers, texts]);
+    const types = random.pick<readonly arrow.DataType[]>([integers, texts]);
     const distinct = random.pick([1, 10, 100]);
     const [rows, others] = [random.pick([0, 1, 300, distinct === 1 ? 30 : 5000]), random.pick([0, 1, 50, 300])];
     const made = () => column(random, random.pick(types), rows, distinct);
@@ -78,8 +78,9 @@ describe("a right key of two left ones", () => {
         });
         const right = new arrow.Table({ k: arrow.makeVector(Int32Array.of(3, 1, 7)) });
         const rows = async (type: (typeof joinTypes)[number]) => {
-            const on = { k: "k", b: "k" };
-            return await rowsOf(runtime!.fromTable(left).join(runtime!.fromTable(right), { on, type }));
+            const on = { k: "k", b: "k" } as const;
+            const query = runtime!.join({ left: runtime!.fromTable(left), right: runtime!.fromTable(right), on, type });
+            return await rowsOf(query as unknown as Query);
         };
         expect(await rows("inner")).toEqual(["1 | 1", "3 | 3"]);
         expect(await rows("full")).toEqual(["1 | 1", "2 | 5", "3 | 3", "7 | NULL"]);
