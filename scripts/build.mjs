@@ -33,9 +33,11 @@ function readStamps() {
     }
 }
 
-function writeStamp(name, hash) {
+/** `replaced`: stamps that no longer hold. */
+function writeStamp(name, hash, replaced = []) {
+    const others = Object.entries(readStamps()).filter(([each]) => !replaced.includes(each));
     mkdirSync(join(root, "build"), { recursive: true });
-    writeFileSync(stampFile, `${JSON.stringify({ ...readStamps(), [name]: hash }, null, 4)}\n`);
+    writeFileSync(stampFile, `${JSON.stringify({ ...Object.fromEntries(others), [name]: hash }, null, 4)}\n`);
 }
 
 async function buildNative(kind, cuda, ifNeeded) {
@@ -53,7 +55,8 @@ async function buildNative(kind, cuda, ifNeeded) {
     await configure(kind, cuda);
     await buildAddon(kind);
     await buildPlugin(kind, cuda);
-    writeStamp(stamp, hash);
+    // One folder: a plugin of an earlier build is gone where this one leaves it out.
+    writeStamp(stamp, hash, ["auto", "on", "off"].map(stampOf));
 }
 
 /** Outputs whose source has been deleted or renamed; the package must not ship them. */
@@ -77,7 +80,6 @@ async function buildScripts(ifNeeded) {
     if (ifNeeded && readStamps()["dist"] === hash && built) return;
     const compiler = join(root, "node_modules", "typescript", "bin", "tsc");
     if (!existsSync(compiler)) {
-        if (built) return; // installed as a dependency: the package brings dist along and no TypeScript
         // Plain `npm ci` leaves it out where NODE_ENV is "production".
         throw new BuildFailure("TypeScript is not installed; run `npm ci --include=dev` first.");
     }

@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The engine of an installed package: built beside its folder and renamed when it is whole.
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import {
+    existsSync,
+    mkdtempSync,
+    readFileSync,
+    readdirSync,
+    renameSync,
+    rmSync,
+    statSync,
+    utimes,
+    writeFileSync
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 
 import { withLock } from "./lock.mjs";
 import { buildAddon, buildPlugin, configure, neededCuda, pluginName } from "./native.mjs";
@@ -10,6 +20,9 @@ import { missingTools } from "./tools.mjs";
 
 const kind = "Release";
 const addonName = "spillway.node";
+// A build shows every so often that it lives. Its pid would say nothing where containers share a folder of caches.
+const livesMs = 10_000;
+const deadMs = 600_000;
 
 /** For which `--cuda` the engine in the folder was built; null where there is none. */
 function builtFor(folder) {
@@ -39,15 +52,29 @@ async function buildIn(work, folder, cuda) {
     renameSync(made, folder);
 }
 
+/** Folders of builds that were killed. */
+function removeDead(folder) {
+    for (const name of readdirSync(dirname(folder)).filter((each) =>
+        each.startsWith(`${basename(folder)}.building-`)
+    )) {
+        const work = join(dirname(folder), name);
+        const status = statSync(work, { throwIfNoEntry: false });
+        if (status !== undefined && Date.now() - status.mtimeMs > deadMs) {
+            rmSync(work, { recursive: true, force: true });
+        }
+    }
+}
+
 async function buildBeside(folder, cuda) {
-    const work = `${folder}.building`;
+    removeDead(folder);
+    const work = mkdtempSync(`${folder}.building-`);
     const clean = () => rmSync(work, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
-    clean(); // of a build that was killed
+    const alive = setInterval(() => utimes(work, new Date(), new Date(), () => {}), livesMs);
     process.once("exit", clean);
     try {
-        mkdirSync(work);
         await buildIn(work, folder, cuda);
     } finally {
+        clearInterval(alive);
         clean();
         process.removeListener("exit", clean);
     }

@@ -51,13 +51,16 @@ export function missingTools() {
     return `Spillway needs ${list} to build its engine: \`apt-get install ${packages.join(" ")}\`${advice}.`;
 }
 
+/** The same as in src/machine/devices.ts, of which nothing can be taken before it is compiled; a test compares. */
+export const gpuFile = /^(nvidia\d+|nvhost-gpu|dxg)$/;
+
 /**
- * Does the machine show signs of an NVIDIA GPU? By device files, as src/machine/devices.ts does: of a card, of a
- * Jetson, of WSL. To compile the CUDA plugin takes minutes, which are lost where nothing can run it.
+ * Does the machine show signs of an NVIDIA GPU? To compile the CUDA plugin takes minutes, which are lost where nothing
+ * can run it.
  */
 export function showsGpu() {
     try {
-        return readdirSync("/dev").some((name) => /^(nvidia\d+|nvhost-gpu|dxg)$/.test(name));
+        return readdirSync("/dev").some((name) => gpuFile.test(name));
     } catch {
         return false;
     }

@@ -17,7 +17,7 @@ export interface DeviceInfo {
 }
 
 /** Device files of NVIDIA's drivers: of a card, of a Jetson, of WSL. */
-const gpuFile = /^(nvidia\d+|nvhost-gpu|dxg)$/;
+export const gpuFile = /^(nvidia\d+|nvhost-gpu|dxg)$/;
 
 /**
  * Does the machine show signs of a GPU? Takes microseconds and wakes no driver; whether it can be used only
