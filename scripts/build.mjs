@@ -74,7 +74,8 @@ async function writeProfiles() {
     writeFileSync(join(root, "dist", "machine", "profiles.json"), JSON.stringify(readProfileFolder()));
 }
 
-async function buildScripts(ifNeeded) {
+/** `maps`: those of the sources, which no package has. */
+async function buildScripts(ifNeeded, maps = true) {
     const hash = hashOf(scriptSources);
     const built = existsSync(join(root, "dist", "index.js"));
     if (ifNeeded && readStamps()["dist"] === hash && built) return;
@@ -83,17 +84,18 @@ async function buildScripts(ifNeeded) {
         // Plain `npm ci` leaves it out where NODE_ENV is "production".
         throw new BuildFailure("TypeScript is not installed; run `npm ci --include=dev` first.");
     }
-    await runStep("JavaScript", process.execPath, [compiler, "-p", "tsconfig.json"]);
+    const withoutMaps = maps ? [] : ["--sourceMap", "false", "--declarationMap", "false"];
+    await runStep("JavaScript", process.execPath, [compiler, "-p", "tsconfig.json", ...withoutMaps]);
     removeStaleOutputs();
     // As npm does where it installs the package: `npx spillway` runs it in a clone, too.
     chmodSync(join(root, "dist", "cli", "main.js"), 0o755);
     await writeProfiles();
-    writeStamp("dist", hash);
+    writeStamp("dist", maps ? hash : "");
 }
 
 /** With the name of the engine that belongs to these sources, which no checkout has (src/native/engine-folder.ts). */
 async function buildPackageFiles() {
-    await buildScripts(false);
+    await buildScripts(false, false);
     const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
     writeFileSync(engineNameFile, JSON.stringify({ version, sources: hashOf(nativeSources).slice(0, 16) }));
 }

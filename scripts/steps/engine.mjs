@@ -54,9 +54,8 @@ async function buildIn(work, folder, cuda) {
 
 /** Folders of builds that were killed. */
 function removeDead(folder) {
-    for (const name of readdirSync(dirname(folder)).filter((each) =>
-        each.startsWith(`${basename(folder)}.building-`)
-    )) {
+    const prefix = `${basename(folder)}.building-`;
+    for (const name of readdirSync(dirname(folder)).filter((each) => each.startsWith(prefix))) {
         const work = join(dirname(folder), name);
         const status = statSync(work, { throwIfNoEntry: false });
         if (status !== undefined && Date.now() - status.mtimeMs > deadMs) {

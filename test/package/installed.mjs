@@ -59,13 +59,15 @@ function copySources() {
 }
 
 function pack() {
-    const [{ files, filename }] = JSON.parse(done("npm", ["pack", "--json", "--silent"], { cwd: checkout }));
+    const packed = done("npm", ["pack", "--json", "--silent"], { cwd: checkout });
+    const [{ files, filename, size, unpackedSize }] = JSON.parse(packed);
     const names = files.map(({ path }) => path);
     for (const name of ["dist/index.js", "dist/index.d.ts", "dist/cli/main.js", "dist/machine/profiles.json"]) {
         expect(names.includes(name), `${name} is not in the package`);
     }
-    const unwanted = names.filter((name) => /^(test|build|docs\/results|configs\/experiments)\//.test(name));
+    const unwanted = names.filter((name) => /^(test|build|src|docs\/results|configs\/experiments)\/|\.map$/.test(name));
     expect(unwanted.length === 0, `the package holds ${unwanted.slice(0, 5).join(", ")}`);
+    console.log(`        ${files.length} files, ${size} bytes packed, ${unpackedSize} unpacked`);
     return join(checkout, filename);
 }
 

@@ -18,7 +18,8 @@ const commands = [
     ["generate", "tpch"],
     ["machine"],
     ["machine", "calibrate"],
-    ["demo"]
+    ["demo"],
+    ["build"]
 ];
 
 /** Lines with a `count:*` in which a shell may put names of files in place of the star. */
