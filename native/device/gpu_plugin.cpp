@@ -64,7 +64,7 @@ std::string gpu_plugin_path(const std::string& folder) {
     std::string path = folder + "/" + kPluginName;
     if (::access(path.c_str(), F_OK) != 0) {
         throw Error(ErrorCode::kNoDevice,
-                    "the CUDA plugin was not built (no CUDA compiler was found when the package was built)");
+                    "the CUDA plugin was not built (build with --cuda on, which needs the CUDA toolkit)");
     }
     return path;
 }
