@@ -75,7 +75,6 @@ struct GroupOutput {
     uint8_t* present = nullptr;
     const unsigned char* column = nullptr;   // kGather
     const uint32_t* column_valid = nullptr;  // kGather
-    double unit = 1;
     uint64_t flip = 0;
     OutputKind kind = OutputKind::kInteger;
     bool is_signed = false;

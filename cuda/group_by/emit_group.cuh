@@ -5,6 +5,7 @@
 
 #include "group_by/operands.cuh"
 #include "group_by/slot_words.cuh"
+#include "primitive/nearest_mean.cuh"
 
 // Finished groups: accumulators become values of the output columns. Bytes per group: the key and the values once; of
 // `first` a random access per value.
@@ -26,15 +27,20 @@ __device__ inline void store_bits(void* column, uint32_t width, uint64_t at, uin
     }
 }
 
-// An exact sum of two or three words as the nearest double, as the CPU engine's.
+// An exact sum of two or three words.
 template <class Table, class Index>
-__device__ inline double integer_sum(const Table& table, const GroupOutput& output, Index slot) {
+__device__ inline __int128 integer_sum(const Table& table, const GroupOutput& output, Index slot) {
     const uint64_t low = table.get(output.word, slot) | static_cast<uint64_t>(table.get(output.word + 1, slot)) << 32;
     uint32_t high = output.is_signed && low >> 63 != 0 ? ~0U : 0;
     if (output.words == 3) high = table.get(output.word + 2, slot);
     const int64_t top = output.is_signed ? static_cast<int32_t>(high) : static_cast<int64_t>(high);
     const auto bits = static_cast<unsigned __int128>(static_cast<uint64_t>(top)) << 64 | low;
-    return static_cast<double>(static_cast<__int128>(bits));
+    return static_cast<__int128>(bits);
+}
+
+template <class Table, class Index>
+__device__ inline double double_sum(const Table& table, const GroupOutput& output, Index slot) {
+    return __longlong_as_double(static_cast<long long>(table.get_wide(output.word, slot)));
 }
 
 template <class Table, class Index>
@@ -75,10 +81,9 @@ __device__ inline void emit_value(const GroupSink& sink, int number, const Table
         default: {
             const uint64_t count = table.get(output.count_word, slot) |
                                    static_cast<uint64_t>(table.get(output.count_word + 1, slot)) << 32;
-            const double sum = output.kind == OutputKind::kMeanInteger
-                                   ? integer_sum(table, output, slot)
-                                   : __longlong_as_double(static_cast<long long>(table.get_wide(output.word, slot)));
-            const double mean = sum / static_cast<double>(count) / output.unit;
+            const double mean = output.kind == OutputKind::kMeanInteger
+                                    ? nearest_mean(integer_sum(table, output, slot), count)
+                                    : double_sum(table, output, slot) / static_cast<double>(count);
             store_bits(output.values, 8, at, static_cast<uint64_t>(__double_as_longlong(mean)));
         }
     }

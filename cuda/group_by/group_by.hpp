@@ -23,7 +23,7 @@ enum class GroupAggregateKind : uint8_t {
     kCountRows,
     kCount,  // of values that are not NULL
     kSum,    // of kSigned and kUnsigned in 64 bits modulo 2^64 (see sum_overflows), of kFloat in double
-    kMean,   // the sum, of integers exact, by the count, in double
+    kMean,   // the sum by the count, in double: of integers the double nearest to the mean
     kMin,    // NaN is the largest value, -0 is +0, as in native/cpu/group_by
     kMax,
     kFirst  // value of the row with the smallest number, which may be NULL
@@ -37,7 +37,6 @@ struct GroupAggregate {
     // Values of 1, 2, 4 or 8 bytes (kFloat: 4 or 8); data nullptr: the row's number, of 4 or 8 bytes. kCountRows: none.
     DeviceColumn values;
     const uint32_t* valid = nullptr;  // a bit per row; nullptr: no NULLs
-    double unit = 1;                  // kMean: the result is divided by this, 10^scale of a decimal
 };
 
 // At most kGroupAggregatesMax aggregates (accumulators.hpp).

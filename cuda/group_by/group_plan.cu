@@ -192,7 +192,6 @@ class Planner {
         if (is_mean) {
             output.kind = is_float ? OutputKind::kMeanDouble : OutputKind::kMeanInteger;
             output.count_word = count_word(bit);
-            output.unit = aggregate.unit;
         } else {
             output.kind = is_float ? OutputKind::kDouble : OutputKind::kInteger;
         }

@@ -6,6 +6,7 @@
 #include "out_of_core/write_result.cuh"
 #include "out_of_core_group_by/group_columns.hpp"
 #include "out_of_core_group_by/out_of_core_group_policy.hpp"
+#include "primitive/nearest_mean.cuh"
 
 namespace spillway::cuda {
 
@@ -87,10 +88,12 @@ __global__ void invert_kernel(const uint32_t* from, uint32_t* to, uint64_t words
 
 __device__ inline double mean_of(const GroupColumn& column, uint64_t at) {
     const uint64_t sum = static_cast<const uint64_t*>(column.from)[at];
-    const auto count = static_cast<double>(column.counts[at]);
-    if (column.field == GroupField::kMeanFloat) return __longlong_as_double(static_cast<long long>(sum)) / count;
+    const uint64_t count = column.counts[at];
+    if (column.field == GroupField::kMeanFloat) {
+        return __longlong_as_double(static_cast<long long>(sum)) / static_cast<double>(count);
+    }
     const bool is_signed = column.field == GroupField::kMeanSigned;
-    return (is_signed ? static_cast<double>(static_cast<int64_t>(sum)) : static_cast<double>(sum)) / count;
+    return nearest_mean(is_signed ? __int128{static_cast<int64_t>(sum)} : __int128{sum}, count);
 }
 
 __device__ inline void copy_value(const GroupColumn& column, uint64_t from, uint64_t to) {

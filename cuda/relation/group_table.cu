@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -164,7 +163,6 @@ class GroupTable {
                                                                                 : ValueKind::kSigned;
         wanted.values = {column.values.as(), width};
         wanted.valid = validity_of(column);
-        wanted.unit = std::pow(10.0, aggregate.decimal_scale);
         request_.aggregates.push_back(wanted);
     }
 

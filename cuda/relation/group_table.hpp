@@ -21,7 +21,7 @@ struct TableAggregate {
     uint32_t column = 0;  // kCountRows: none
     TableValueKind value_kind = TableValueKind::kSigned;
     uint32_t result_width = 8;  // of the result's values
-    int32_t decimal_scale = 0;  // kMean of a decimal: the double is divided by 10^decimal_scale
+    int32_t decimal_scale = 0;  // kMean of a decimal, -76 to 76: the mean is divided by 10^decimal_scale
 };
 
 struct TableGroupBy {

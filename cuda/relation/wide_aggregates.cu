@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
 #include <string>
 
 #include "relation/wide_aggregates.hpp"
@@ -9,8 +8,10 @@ namespace spillway::cuda {
 bool WideAggregates::takes(const TableAggregate& aggregate) {
     const bool is_sum = aggregate.kind == TableAggregateKind::kSum;
     if (aggregate.value_kind == TableValueKind::kDecimal) return is_sum || aggregate.kind == TableAggregateKind::kMean;
-    // Decimals of 4 and 8 bytes are integers whose sums have 16.
-    return is_sum && aggregate.value_kind == TableValueKind::kSigned && aggregate.result_width == 16;
+    if (aggregate.value_kind != TableValueKind::kSigned) return false;
+    // Decimals of 4 and 8 bytes are integers whose sums have 16, and whose means have a scale.
+    return is_sum ? aggregate.result_width == 16
+                  : aggregate.kind == TableAggregateKind::kMean && aggregate.decimal_scale != 0;
 }
 
 GroupAggregate WideAggregates::add(size_t number, const TableAggregate& aggregate, const TableColumn& column,
@@ -43,8 +44,8 @@ Allocation WideAggregates::values(size_t number, const TableAggregate& aggregate
     LimbSums sums;
     for (const size_t sum : parts.sums) sums.sums[sums.limbs++] = result.values[sum].as<const void>();
     if (aggregate.kind == TableAggregateKind::kMean) {
-        return wide_means(device_, sums, result.values[parts.count].as<const void>(),
-                          std::pow(10.0, aggregate.decimal_scale), result.groups);
+        return wide_means(device_, sums, result.values[parts.count].as<const void>(), aggregate.decimal_scale,
+                          result.groups);
     }
     const std::string text =
         "the sum of column " + std::to_string(aggregate.column) + " has more than 38 decimal digits for one group";

@@ -16,7 +16,7 @@ class WideAggregates {
     WideAggregates(Device& device, size_t aggregates, uint64_t rows)
         : device_(device), aggregates_(aggregates), rows_(rows) {}
 
-    // Sums of decimals, whose result has 16 bytes, and means of those that have 16 bytes themselves.
+    // Sums of decimals, whose result has 16 bytes, and means of those that have a scale or 16 bytes themselves.
     static bool takes(const TableAggregate& aggregate);
 
     // What stands in the place of aggregate `number`. count: of the column's values. Throws kInvalid.

@@ -3,6 +3,7 @@
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "primitive/nearest_mean.cuh"
 #include "relation/relation_grid.hpp"
 #include "relation/warp_rows.cuh"
 #include "relation/wide_sums.hpp"
@@ -10,6 +11,8 @@
 namespace spillway::cuda {
 
 namespace {
+
+constexpr int32_t kScaleMax = 76;  // of nearest_decimal_mean
 
 struct LimbColumns {
     uint32_t* limb[kWideLimbsMax] = {};
@@ -95,19 +98,11 @@ __global__ void join_limbs(const __grid_constant__ LimbSums sums, uint64_t group
     });
 }
 
-// As native/cpu/group_by: words of the magnitude to doubles, added from the highest on. Products by powers of two are
-// exact, with or without fused operations. Bytes: the sums of limbs, the count and the mean of each group.
-__global__ void join_means(const __grid_constant__ LimbSums sums, const uint64_t* counts, double unit, uint64_t groups,
-                           double* to) {
-    for_rows(groups, [&](uint64_t group) {
-        const WideSum sum = sum_of(sums, group);
-        const WideSum size = sum.magnitude();
-        double value = static_cast<double>(size.word[2]) * 0x1p128;
-        value += static_cast<double>(size.word[1]) * 0x1p64;
-        value += static_cast<double>(size.word[0]);
-        if (sum.is_negative()) value = -value;
-        to[group] = value / static_cast<double>(counts[group]) / unit;
-    });
+// Bytes: the sums of limbs, the count and the mean of each group.
+__global__ void join_means(const __grid_constant__ LimbSums sums, const uint64_t* counts, int32_t scale,
+                           uint64_t groups, double* to) {
+    for_rows(groups,
+             [&](uint64_t group) { to[group] = nearest_decimal_mean(sum_of(sums, group).word, counts[group], scale); });
 }
 
 }  // namespace
@@ -162,11 +157,14 @@ Allocation wide_sums(Device& device, const LimbSums& sums, uint64_t groups, cons
     return out;
 }
 
-Allocation wide_means(Device& device, const LimbSums& sums, const void* counts, double unit, uint64_t groups) {
+Allocation wide_means(Device& device, const LimbSums& sums, const void* counts, int32_t scale, uint64_t groups) {
+    if (scale < -kScaleMax || scale > kScaleMax) {
+        throw Error(ErrorCode::kInvalid, "means of decimals with more than 76 digits of scale run on the CPU engine");
+    }
     Allocation out = device.memory().allocate(groups * sizeof(double), "means of decimals");
     count_moved(device, groups * (sums.limbs + 2) * sizeof(uint64_t));
     launch(join_means, relation_grid(device, groups), dim3(kRelationThreads), 0, device.stream(), sums,
-           static_cast<const uint64_t*>(counts), unit, groups, out.as<double>());
+           static_cast<const uint64_t*>(counts), scale, groups, out.as<double>());
     return out;
 }
 

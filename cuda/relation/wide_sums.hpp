@@ -8,7 +8,7 @@
 #include "group_by/group_by.hpp"
 #include "relation/device_table.hpp"
 
-// Sums of integers in 128 bits and means of 16-byte decimals: as sums of 32-bit limbs, each of which is an ordinary sum
+// Sums of integers in 128 bits and means of decimals: as sums of 32-bit limbs, each of which is an ordinary sum
 // whatever the algorithm. 2^32 limbs fit 64 bits.
 namespace spillway::cuda {
 
@@ -33,8 +33,8 @@ struct LimbSums {
 // Sums of 16 bytes. Waits for the device. Throws kOverflow, with the text, where one has more than 38 decimal digits.
 Allocation wide_sums(Device& device, const LimbSums& sums, uint64_t groups, const char* too_large);
 
-// Doubles: the sum, rounded as the CPU engine does, by the count, by the unit. counts: uint64_t[groups].
-// Enqueued on the device's stream.
-Allocation wide_means(Device& device, const LimbSums& sums, const void* counts, double unit, uint64_t groups);
+// Doubles: the nearest ones to the sum by the count by 10^scale. counts: uint64_t[groups]; scale: -76 to 76. Enqueued
+// on the device's stream. Throws kInvalid.
+Allocation wide_means(Device& device, const LimbSums& sums, const void* counts, int32_t scale, uint64_t groups);
 
 }  // namespace spillway::cuda

@@ -12,6 +12,7 @@ constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 constexpr size_t kAggregatesMax = 24;
 constexpr int32_t kFirstPassBitsMax = 12;
 constexpr int32_t kSlotsMax = 64;
+constexpr int32_t kDecimalDigitsMax = 76;  // of a 256-bit decimal
 
 uint64_t count_of(const Field& field, int64_t min = 0) {
     return static_cast<uint64_t>(field.integer(min, kSafeInteger));
@@ -144,7 +145,7 @@ GroupResultColumn decode_result(const Field& field, const OutOfCoreGroupStage& s
     column.offset = static_cast<uint32_t>(fields["offset"].int32(0, 8));
     column.key = fields["key"].int32(-1, 7);
     column.number = decode_number(fields["number"]);
-    column.decimal_scale = fields["decimalScale"].int32(-128, 128);
+    column.decimal_scale = fields["decimalScale"].int32(-kDecimalDigitsMax, kDecimalDigitsMax);
     column.column = fields["column"].int32(-1, static_cast<int32_t>(source.columns().size()) - 1);
     fields.finish();
     check_result(field, column, outputs);

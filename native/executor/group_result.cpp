@@ -2,12 +2,12 @@
 #include "executor/group_result.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "base/bitmap.hpp"
 #include "base/error.hpp"
+#include "base/nearest_mean.hpp"
 #include "executor/out_of_core_spec.hpp"
 #include "executor/padded_buffer.hpp"
 
@@ -95,6 +95,11 @@ class GroupValues {
         return extended(word(column_.high, row)) * (__int128{1} << 32) + static_cast<__int128>(low);
     }
 
+    double mean_of(uint64_t row, uint64_t count) const {
+        if (column_.number == GpuNumberKind::kFloat) return float_sum(row) / static_cast<double>(count);
+        return nearest_mean(integer_sum(row), count, column_.decimal_scale);
+    }
+
     void write_value(uint64_t row, uint8_t* out) const {
         switch (column_.kind) {
             case GroupResultKind::kCopy:
@@ -105,11 +110,7 @@ class GroupValues {
                 std::memcpy(out, at(column_.value, row), sizeof(double));
                 return;
             case GroupResultKind::kMean: {
-                const auto count = static_cast<double>(word(column_.count, row));
-                const double mean =
-                    column_.number == GpuNumberKind::kFloat
-                        ? float_sum(row) / count
-                        : static_cast<double>(integer_sum(row)) / count / std::pow(10.0, column_.decimal_scale);
+                const double mean = mean_of(row, word(column_.count, row));
                 std::memcpy(out, &mean, sizeof mean);
                 return;
             }

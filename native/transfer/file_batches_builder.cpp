@@ -144,11 +144,13 @@ class Builder {
         }
     }
 
-    // Of all messages of a stream, as of its first one. Those of before Arrow 0.15 have no marker.
+    // Of all messages of a stream, as of its first one. Those of before Arrow 0.15 begin with their length, which is
+    // never 0 there.
     int64_t stream_prefix_bytes(int64_t size) {
         uint32_t word = kIpcContinuation;
         if (size >= kIpcPrefixBytes) std::memcpy(&word, read(0, kIpcPrefixBytes, 0), sizeof word);
-        return word == kIpcContinuation ? kIpcPrefixBytes : kIpcPrefixBytes - int64_t{sizeof word};
+        const bool is_length = word != kIpcContinuation && word != 0;
+        return is_length ? kIpcPrefixBytes - int64_t{sizeof word} : kIpcPrefixBytes;
     }
 
     static std::string message_at(int64_t offset) { return "the message at byte " + std::to_string(offset); }

@@ -52,8 +52,8 @@ function meanType(column: LogicalColumn): DataType {
 }
 
 /**
- * Digits behind the point of a decimal whose mean is taken: a float of the unscaled sum divided by a power of ten. 0
- * for all other aggregates, which no scale changes.
+ * Digits behind the point of a decimal whose mean is taken: the mean of its unscaled values is divided by that power of
+ * ten. 0 for all other aggregates, which no scale changes.
  */
 export function decimalScale(kind: AggregateKind, column: LogicalColumn | undefined): number {
     const type = kind === "mean" && column !== undefined ? valueType(column) : undefined;

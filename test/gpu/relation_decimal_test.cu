@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/nearest_mean.hpp"
 #include "gpu_test.hpp"
 #include "support/error_of.hpp"
 #include "support/group_table_check.hpp"
@@ -42,6 +42,8 @@ struct DecimalInput {
     std::map<uint32_t, std::pair<__int128, uint64_t>> expected;
 };
 
+constexpr int32_t kScale = 2;
+
 // Columns: key, mean in hundredths, sum.
 void check_decimals(const DecimalInput& input, const cuda::DeviceTable& table) {
     const HostTable result = to_host(table);
@@ -56,9 +58,7 @@ void check_decimals(const DecimalInput& input, const cuda::DeviceTable& table) {
         ++groups;
         const auto [sum, count] = found->second;
         CHECK(result.columns[2].value<__int128>(row) == sum);
-        const double mean = static_cast<double>(sum) / static_cast<double>(count) / 100;
-        const double difference = result.columns[1].value<double>(row) - mean;
-        CHECK(difference <= 1e-14 * std::abs(mean) && -difference <= 1e-14 * std::abs(mean));
+        CHECK_EQ(result.columns[1].value<double>(row), nearest_mean(sum, count, kScale));
     }
     CHECK_EQ(groups, input.expected.size());
 }
@@ -73,7 +73,8 @@ GPU_TEST("group table: sums and means of decimals, with and without NULLs") {
             const TableValueKind kind = width == 16 ? TableValueKind::kDecimal : TableValueKind::kSigned;
             cuda::TableGroupBy group;
             group.keys = {{0, KeyPartKind::kUnsigned, 4}};
-            group.aggregates = {{TableAggregateKind::kMean, 1, kind, 8, 2}, {TableAggregateKind::kSum, 1, kind, 16}};
+            group.aggregates = {{TableAggregateKind::kMean, 1, kind, 8, kScale},
+                                {TableAggregateKind::kSum, 1, kind, 16}};
             for (const GroupByAlgorithm algorithm : algorithms_to_check()) {
                 group.algorithm = algorithm;
                 check_decimals(input, cuda::group_table(test_device(), to_device(input.host), group));

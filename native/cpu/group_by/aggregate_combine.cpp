@@ -97,22 +97,6 @@ void combine_states(const GroupPlan& plan, uint8_t* const* to, uint8_t* const* f
     }
 }
 
-double decimal_to_double(const uint64_t* sum, uint32_t words) {
-    const bool negative = static_cast<int64_t>(sum[words - 1]) < 0;
-    double value = 0;
-    unsigned carry = negative ? 1 : 0;
-    double scale = 1;
-    double parts[8];
-    for (uint32_t i = 0; i < words; ++i) {  // magnitude: invert and add one
-        const uint64_t word = negative ? ~sum[i] + carry : sum[i];
-        if (negative) carry = carry != 0 && word == 0 ? 1 : 0;
-        parts[i] = static_cast<double>(word) * scale;
-        scale *= 0x1p64;
-    }
-    for (uint32_t i = words; i-- > 0;) value += parts[i];
-    return negative ? -value : value;
-}
-
 bool decimal_fits(const uint64_t* sum, uint32_t value_words) {
     constexpr uint32_t kWordsMax = 5;
     const uint32_t words = value_words + 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cmath>
 #include <limits>
 
+#include "base/nearest_mean.hpp"
 #include "cpu/group_by/aggregate_state.hpp"
 #include "cpu/group_by/group_writer.hpp"
 
@@ -86,13 +86,12 @@ void store_integer_sum(const AggregatePlan& aggregate, __int128 sum, uint8_t* ou
 void append_integer_sum(const AggregatePlan& aggregate, const uint8_t* const* records, int64_t count,
                         ColumnBuilder& column) {
     const bool mean = aggregate.kind == AggregateKind::kMean;
-    const double unit = std::pow(10.0, aggregate.decimal_scale);
     const auto width = static_cast<uint32_t>(aggregate.result_type->byte_width);
     append_values(records, count, width, column, [&](const uint8_t* record, uint8_t* out) {
         const auto sum = load_state<IntegerSum>(record, aggregate);
         if (sum.count == 0) return false;
         if (mean) {
-            const double value = static_cast<double>(sum.value()) / static_cast<double>(sum.count) / unit;
+            const double value = nearest_mean(sum.value(), sum.count, aggregate.decimal_scale);
             std::memcpy(out, &value, sizeof value);
         } else {
             store_integer_sum(aggregate, sum.value(), out);
@@ -112,11 +111,18 @@ void append_float_sum(const AggregatePlan& aggregate, const uint8_t* const* reco
     });
 }
 
+double mean_of_decimals(const uint64_t* sum, uint32_t value_words, uint64_t rows, int32_t scale) {
+    uint64_t words[5];
+    std::memcpy(words, sum, (value_words + 1) * sizeof(uint64_t));
+    if (value_words == 4) return nearest_decimal_mean(words, rows, scale);
+    const uint64_t narrow[3] = {words[0], words[1], words[2]};
+    return nearest_decimal_mean(narrow, rows, scale);
+}
+
 void append_decimal_sum(const AggregatePlan& aggregate, const uint8_t* const* records, int64_t count,
                         ColumnBuilder& column) {
     const uint32_t value_words = aggregate.value_bytes / 8;
     const bool mean = aggregate.kind == AggregateKind::kMean;
-    const double unit = std::pow(10.0, aggregate.decimal_scale);
     const uint32_t width = mean ? sizeof(double) : aggregate.value_bytes;
     append_values(records, count, width, column, [&](const uint8_t* record, uint8_t* out) {
         uint64_t words[6];
@@ -124,7 +130,7 @@ void append_decimal_sum(const AggregatePlan& aggregate, const uint8_t* const* re
         const uint64_t rows = words[value_words + 1];
         if (rows == 0) return false;
         if (mean) {
-            const double value = decimal_to_double(words, value_words + 1) / static_cast<double>(rows) / unit;
+            const double value = mean_of_decimals(words, value_words, rows, aggregate.decimal_scale);
             std::memcpy(out, &value, sizeof value);
         } else {
             const bool fits = decimal_fits(words, value_words);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/nearest_mean.hpp"
 #include "support/host_table.hpp"
 
 // The group-by that others are compared with: the rows of each group, then each aggregate from the list of its values.
@@ -78,7 +79,9 @@ inline void push_mean(const HostColumn& column, ValueKind kind, const std::vecto
             sum += integer_value(column, kind, row);
         }
     }
-    out.push((kind == ValueKind::kFloat ? float_sum : static_cast<double>(sum)) / static_cast<double>(rows.size()));
+    // Of integers the double nearest to the mean, as from the CPU engine.
+    out.push(kind == ValueKind::kFloat ? float_sum / static_cast<double>(rows.size())
+                                       : nearest_mean(sum, rows.size(), 0));
 }
 
 // One cell: counts, sums and means in 8 bytes, min, max and first as wide as the column. All but counts are NULL

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "fake_gpu.hpp"
+#include "native/base/nearest_mean.hpp"
 
 namespace fake {
 
@@ -69,8 +70,7 @@ std::string sum_of(const Column& column, const Rows& rows, const spillway_cuda_a
         wraps = __builtin_add_overflow(sum, integer_of(column.at(row), aggregate.value_kind), &sum) || wraps;
     }
     if (aggregate.kind == kMean) {
-        const double unit = std::pow(10.0, aggregate.decimal_scale);
-        return bytes_of(static_cast<double>(sum) / static_cast<double>(rows.size()) / unit);
+        return bytes_of(spillway::nearest_mean(sum, rows.size(), aggregate.decimal_scale));
     }
     if (aggregate.result_width == 16) {
         const __int128 limit = __int128{10'000'000'000'000'000'000ULL} * 10'000'000'000'000'000'000ULL;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/nearest_mean.hpp"
 #include "model/stage_spec.hpp"
 #include "support/group_by_columns.hpp"
 #include "support/test.hpp"
@@ -63,8 +64,7 @@ inline bool less(const ColumnType& type, std::string_view a, std::string_view b)
     return std::isnan(y) || x < y;
 }
 
-inline std::string sum_of(const ColumnType& type, const std::vector<std::string_view>& values, bool mean,
-                          int32_t scale) {
+inline std::string sum_of(const ColumnType& type, const std::vector<std::string_view>& values, bool mean) {
     const auto count = static_cast<double>(values.size());
     if (type.layout == Layout::kFixed && type.order == Order::kFloat) {
         long double total = 0;
@@ -73,7 +73,7 @@ inline std::string sum_of(const ColumnType& type, const std::vector<std::string_
     }
     __int128 total = 0;
     for (const std::string_view value : values) total += integer_of(type, value);
-    if (mean) return raw(static_cast<double>(total) / count / std::pow(10.0, scale));
+    if (mean) return raw(nearest_mean(total, values.size(), 0));
     if (type.byte_width == 16) return raw(total);
     return raw(static_cast<uint64_t>(total));
 }
@@ -105,7 +105,7 @@ inline Cell aggregate_of(const Wanted& wanted, const InputColumn* column, const 
         case AggregateKind::kAny:
             return "any of the values";
         default:
-            return sum_of(type, values, wanted.kind == AggregateKind::kMean, 0);
+            return sum_of(type, values, wanted.kind == AggregateKind::kMean);
     }
 }
 
@@ -140,7 +140,7 @@ inline void check_cell(const Wanted& wanted, const InputColumn* column, const st
     } else if (!same && got && expected && column != nullptr) {
         const ColumnType& type = value_type(*column->type);
         const bool is_float = type.layout == Layout::kFixed && type.order == Order::kFloat;
-        if (wanted.kind == AggregateKind::kMean || (is_float && wanted.kind == AggregateKind::kSum)) {
+        if (is_float && (wanted.kind == AggregateKind::kMean || wanted.kind == AggregateKind::kSum)) {
             same = close(as<double>(*got), as<double>(*expected));
         } else if (is_float) {
             same = canonical(type, *got) == canonical(type, *expected);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/nearest_mean.hpp"
 #include "executor/out_of_core_group_executor.hpp"
 #include "support/out_of_core_trial.hpp"
 
@@ -102,7 +103,7 @@ struct GroupTest {
             return "|" + text_of(cell, side.types[1]);
         };
         for (const auto& [key, group] : groups) {
-            const double mean = static_cast<double>(group.sum) / static_cast<double>(group.values);
+            const double mean = group.values == 0 ? 0 : nearest_mean(group.sum, static_cast<uint64_t>(group.values), 0);
             texts.insert("|" + key + text(&group.values) + text(group.values == 0 ? nullptr : &mean));
         }
         return texts;

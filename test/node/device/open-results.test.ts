@@ -160,8 +160,8 @@ describe.skipIf(usesRealGpu)("where the reader of another query leaves too littl
             const other = outOfCore.query(runtime);
             const details = { tier: "device", option: "memory.device" };
             const message = expect.stringMatching(held) as string;
-            for (const refused of [other.explain(), other.count(), new Reader(other).next()]) {
-                await expect(refused).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", details, message });
+            for (const run of [() => other.explain(), () => other.count(), () => new Reader(other).next()]) {
+                await expect(run()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", details, message });
             }
             expect(await joinOf(runtime, 1000).count()).toBe(500);
             expect(await reader.toEnd()).toEqual(outOfCore.totals);
