@@ -2,12 +2,14 @@
 // The engine of an installed package: built beside its folder and renamed when it is whole.
 import {
     existsSync,
+    mkdirSync,
     mkdtempSync,
     readFileSync,
     readdirSync,
     renameSync,
     rmSync,
     statSync,
+    statfsSync,
     utimes,
     writeFileSync
 } from "node:fs";
@@ -23,6 +25,8 @@ const addonName = "spillway.node";
 // A build shows every so often that it lives. Its pid would say nothing where containers share a folder of caches.
 const livesMs = 10_000;
 const deadMs = 600_000;
+// With less, writes fail, and a tool may say something else of it or nothing.
+const fullBytes = 4 << 20;
 
 /** For which `--cuda` the engine in the folder was built; null where there is none. */
 function builtFor(folder) {
@@ -64,14 +68,30 @@ function removeDead(folder) {
     }
 }
 
-async function buildBeside(folder, cuda) {
+function isFull(folder) {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize < fullBytes;
+}
+
+async function buildLocked(work, folder, cuda) {
+    if (isEnough(folder, cuda)) return; // somebody else built it meanwhile
     removeDead(folder);
+    try {
+        await buildIn(work, folder, cuda);
+    } catch (error) {
+        throw isFull(work) ? Object.assign(new Error("the disk is full", { cause: error }), { code: "ENOSPC" }) : error;
+    }
+}
+
+async function buildBeside(folder, cuda) {
+    mkdirSync(dirname(folder), { recursive: true });
+    // Before the lock: it shows whether the folder can be written to.
     const work = mkdtempSync(`${folder}.building-`);
     const clean = () => rmSync(work, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 });
     const alive = setInterval(() => utimes(work, new Date(), new Date(), () => {}), livesMs);
     process.once("exit", clean);
     try {
-        await buildIn(work, folder, cuda);
+        await withLock(dirname(folder), () => buildLocked(work, folder, cuda));
     } finally {
         clearInterval(alive);
         clean();
@@ -93,10 +113,7 @@ export async function installEngine(folder, cuda) {
     const missing = missingTools();
     if (missing !== null) throw new BuildFailure(missing);
     try {
-        await withLock(dirname(folder), async () => {
-            if (isEnough(folder, cuda)) return; // somebody else built it meanwhile
-            await buildBeside(folder, cuda);
-        });
+        await buildBeside(folder, cuda);
     } catch (error) {
         throw explained(folder, error);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building engines: of an installed package into the user's folder, of a checkout into build/.
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
@@ -70,6 +71,30 @@ describe("of an installed package", () => {
         expect([failed.code, failed.stderr]).toEqual([1, expect.stringContaining("Building failed at step")]);
         expect(found()).toEqual([name]);
         expect(readFileSync(join(engines, name, "spillway.node"))).toEqual(before);
+    });
+
+    // In some containers nobody may mount a file system of his own.
+    const mounts = spawnSync("unshare", ["-rm", "true"]).status === 0;
+    test.skipIf(!mounts)("a folder that cannot be written to is told with the way out, as is a full disk", async () => {
+        const small = sandbox.path("small");
+        mkdirSync(small);
+        const mounted = (size: string, more: string) => [
+            "unshare",
+            "-rm",
+            "sh",
+            "-c",
+            `mount -t tmpfs -o size=${size} none ${small} && ${more} exec "$@"`,
+            "sh"
+        ];
+        const run = (wrapper: string[]) =>
+            startProgram(process.execPath, [sandbox.path("scripts/build.mjs"), "--engine"], {
+                wrapper,
+                env: { SPILLWAY_ENGINE_FOLDER: small, SMALL_SECONDS: "0" }
+            }).result;
+        const full = await run(mounted("128k", ""));
+        expect([full.code, full.stderr]).toEqual([1, expect.stringMatching(/ENOSPC.*SPILLWAY_ENGINE_FOLDER/s)]);
+        const fixed = await run(mounted("64k", `mount -o remount,ro ${small} &&`));
+        expect([fixed.code, fixed.stderr]).toEqual([1, expect.stringMatching(/EROFS.*SPILLWAY_ENGINE_FOLDER/s)]);
     });
 
     test("a build of another container is left alone, and one that was killed long ago is removed", async () => {
