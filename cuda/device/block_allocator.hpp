@@ -56,7 +56,7 @@ class BlockAllocator {
     // what is free, not to be granted.
     Grant take(uint64_t bytes, uint64_t withheld_bytes = 0);
     uint64_t give_back(void* data) noexcept;  // of take(); returns the bytes that were counted
-    void trim() noexcept;                 // releases segments without blocks
+    void trim() noexcept;                     // releases segments without blocks
 
     // Bytes of the limit for memory that comes from elsewhere, not rounded; free segments make room for it. False: the
     // blocks and what is reserved already leave less.

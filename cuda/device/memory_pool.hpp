@@ -134,9 +134,9 @@ class BlockPool {
     uint64_t peak_bytes() const;
     void reset_peak();
     uint64_t limit_bytes() const;
-    uint64_t reserved_bytes() const;                     // taken from the driver: blocks in use and cached ones
-    uint64_t free_bytes() const;  // within the limit and what claims leave this thread, and what the driver has now
-    uint64_t blocks() const;                             // handed out
+    uint64_t reserved_bytes() const;  // taken from the driver: blocks in use and cached ones
+    uint64_t free_bytes() const;      // within the limit and what claims leave this thread, and what the driver has now
+    uint64_t blocks() const;          // handed out
     bool holds(const void* data, uint64_t bytes) const;  // all of it lies in one segment of the pool
 
     // Gives cached segments back to the driver. Waits for all work of the device, as cudaFree does.
