@@ -104,7 +104,10 @@ export interface JoinOptions<
 > {
     left: Input<L>;
     right: Input<R>;
-    /** Key columns: `"key"`, `["a", "b"]` or `{ leftName: "rightName" }`. Keys of equal name come out once. */
+    /**
+     * Key columns: `"key"`, `["a", "b"]` or `{ leftName: "rightName" }`. Keys of equal name come out once. A right
+     * column may be the partner of several left ones.
+     */
     on: On;
     /**
      * - `"inner"`: pairs of rows with equal keys.

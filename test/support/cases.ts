@@ -108,8 +108,8 @@ export function aggregatesFor(type: DataType): readonly AggregateName[] {
     const always = ["first", "any", "count", "countDistinct"] as const;
     if (DataType.isDictionary(type)) return always;
     if (DataType.isInt(type) || DataType.isFloat(type)) return aggregateNames;
-    const sums = DataType.isDecimal(type) || DataType.isDuration(type);
-    return [...(sums ? (["sum"] as const) : []), "min", "max", ...always];
+    if (DataType.isDecimal(type)) return aggregateNames;
+    return [...(DataType.isDuration(type) ? (["sum"] as const) : []), "min", "max", ...always];
 }
 
 export function groupCase(random: Random, families = Object.keys(keyTypes)): GroupCase {

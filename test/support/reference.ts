@@ -119,9 +119,25 @@ function sumOf(type: DataType, cells: readonly string[]): string {
     return cells.reduce((sum, cell) => sum + BigInt(cell), 0n).toString();
 }
 
+/** The double nearest to a quotient of whole numbers, ties to even: enough bits, and one for all that is less. */
+export function nearestQuotient(dividend: bigint, divisor: bigint): number {
+    if (dividend < 0n) return -nearestQuotient(-dividend, divisor);
+    const bits = (value: bigint): number => value.toString(2).length;
+    const shift = Math.max(0, 64 + bits(divisor) - bits(dividend));
+    const shifted = dividend << BigInt(shift);
+    const quotient = shifted / divisor;
+    const sticky = shifted % divisor === 0n ? 0n : 1n;
+    // Number() rounds to nearest even, and powers of two change no digit.
+    return Number((quotient << 1n) | sticky) / 2 ** (shift + 1);
+}
+
 function meanOf(type: DataType, cells: readonly string[]): string {
     if (cells.length === 0) return nullCell;
-    return String(Number(sumOf(type, cells)) / cells.length + 0);
+    if (DataType.isFloat(type)) return String(Number(sumOf(type, cells)) / cells.length + 0);
+    const unit = (digits: number): bigint => 10n ** BigInt(Math.max(0, digits));
+    const scale = DataType.isDecimal(type) ? type.scale : 0;
+    const sum = BigInt(sumOf(type, cells)) * unit(-scale);
+    return String(nearestQuotient(sum, BigInt(cells.length) * unit(scale)));
 }
 
 /** The expected text, or the set of texts that are right (any, float extremes of -0 and 0). */

@@ -57,6 +57,23 @@ bool less(const std::string& a, const std::string& b, int32_t kind) {
     return std::isnan(y) ? !std::isnan(x) : x < y;
 }
 
+double mean_of(const Column& column, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
+    uint64_t sum[3] = {};
+    for (const uint64_t row : rows) {
+        const __int128 value = integer_of(column.at(row), aggregate.value_kind);
+        const auto bits = static_cast<unsigned __int128>(value);
+        const uint64_t words[3] = {static_cast<uint64_t>(bits), static_cast<uint64_t>(bits >> 64),
+                                   value < 0 ? ~0ULL : 0};
+        unsigned __int128 carry = 0;
+        for (int i = 0; i < 3; ++i) {
+            carry += static_cast<unsigned __int128>(sum[i]) + words[i];
+            sum[i] = static_cast<uint64_t>(carry);
+            carry >>= 64;
+        }
+    }
+    return spillway::nearest_decimal_mean(sum, rows.size(), aggregate.decimal_scale);
+}
+
 std::string sum_of(const Column& column, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
     if (aggregate.value_kind == kFloat) {
         long double sum = 0;
@@ -64,13 +81,12 @@ std::string sum_of(const Column& column, const Rows& rows, const spillway_cuda_a
         if (aggregate.kind == kMean) sum /= static_cast<long double>(rows.size());
         return bytes_of(static_cast<double>(sum));
     }
+    // As on a GPU, means are those of sums in 192 bits.
+    if (aggregate.kind == kMean) return bytes_of(mean_of(column, rows, aggregate));
     __int128 sum = 0;
     bool wraps = false;
     for (const uint64_t row : rows) {
         wraps = __builtin_add_overflow(sum, integer_of(column.at(row), aggregate.value_kind), &sum) || wraps;
-    }
-    if (aggregate.kind == kMean) {
-        return bytes_of(spillway::nearest_mean(sum, rows.size(), aggregate.decimal_scale));
     }
     if (aggregate.result_width == 16) {
         const __int128 limit = __int128{10'000'000'000'000'000'000ULL} * 10'000'000'000'000'000'000ULL;

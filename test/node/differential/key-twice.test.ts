@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins whose `on` names a right column twice have the rows of those with a copy of that column.
 import * as arrow from "apache-arrow";
-import { openRuntime, type Query, type Runtime } from "spillway";
+import { openRuntime, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
+import { suiteModes } from "../../support/engine.js";
 import { forSeeds, type Random } from "../../support/random.js";
 import { joinTypes } from "../../support/reference.js";
 import { rowTexts } from "../../support/rows.js";
 
+const modes: readonly RuntimeOptions[] = [
+    { device: "cpu", memory: { host: "64MiB" } },
+    { device: "cpu", memory: { host: "1MiB" }, threads: 1 },
+    ...["forced spill", "hash always 0", "radix, bucket chaining", "streaming"].map((name) => suiteModes[name]!),
+    { device: "auto", memory: { host: "64MiB", device: "64MiB" }, debug: { gpu: true } },
+    { device: "auto", memory: { host: "256MiB", device: "64MiB" }, debug: { outOfCore: true, chunkRows: 64 } }
+];
 const runtimes: Runtime[] = [];
 beforeAll(async () => {
-    for (const [host, threads] of [
-        ["1MiB", 1],
-        ["64MiB", 2]
-    ] as const) {
-        runtimes.push(await openRuntime({ device: "cpu", memory: { host }, threads }));
-    }
+    for (const mode of modes) runtimes.push(await openRuntime({ threads: 2, ...mode }));
 });
 afterAll(async () => {
     for (const runtime of runtimes) await runtime.close();
@@ -56,18 +59,24 @@ async function rowsOf(query: Query): Promise<string[]> {
 
 describe("a right key of two left ones", () => {
     test("gives the rows that two equal columns give", async () => {
-        await forSeeds(61_000, 60, async (random) => {
+        let onGpu = 0;
+        await forSeeds(61_000, 40, async (random) => {
             const { left, right } = tables(random);
             const type = random.pick(joinTypes);
             const nullEquality = random.chance(0.3);
-            for (const runtime of runtimes) {
-                const [l, r] = [runtime.fromTable(left), runtime.fromTable(right)];
-                const select = type === "semi" || type === "anti" ? ["a", "b", "l"] : ["a", "b", "l", "k", "r"];
-                const rows = async (b: "k" | "copy") =>
-                    await rowsOf(runtime.join({ left: l, right: r, on: { a: "k", b }, type, nullEquality, select }));
-                expect(await rows("k"), type).toEqual(await rows("copy"));
+            const select = type === "semi" || type === "anti" ? ["a", "b", "l"] : ["a", "b", "l", "k", "r"];
+            const joined = (runtime: Runtime, b: "k" | "copy") => {
+                const sides = { left: runtime.fromTable(left), right: runtime.fromTable(right) };
+                return runtime.join({ ...sides, on: { a: "k", b }, type, nullEquality, select });
+            };
+            const expected = await rowsOf(joined(runtimes[0]!, "copy"));
+            for (const [i, runtime] of runtimes.entries()) {
+                const query = joined(runtime, "k");
+                expect(await rowsOf(query), `${type} join in mode ${i}`).toEqual(expected);
+                if (query.report()?.device === "gpu") onGpu += 1;
             }
         });
+        if (process.env["SPILLWAY_SEED"] === undefined) expect(onGpu).toBeGreaterThan(10);
     });
 
     test("of which one has its name comes out once, beside the other", async () => {

@@ -1,21 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every value of every result column fits the type that the result declares.
 import * as arrow from "apache-arrow";
-import { openRuntime, SpillwayError, type Query, type Runtime } from "spillway";
+import { openRuntime, SpillwayError, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { PlainValue } from "../../support/arrow-data.js";
 import { groupCase, joinCase } from "../../support/cases.js";
 import { dictionaryOf } from "../../support/domains.js";
+import { suiteModes } from "../../support/engine.js";
 import { misfits } from "../../support/misfits.js";
 import { forSeeds, type Random } from "../../support/random.js";
 import { joinTypes } from "../../support/reference.js";
 import { buildTable, oneBatch } from "../../support/relations.js";
 
-let runtime: Runtime;
+const modes: readonly RuntimeOptions[] = [
+    { device: "cpu" },
+    suiteModes["forced spill"]!,
+    { device: "auto", memory: { device: "64MiB" }, debug: { gpu: true } }
+];
+let runtimes: Runtime[] = [];
 beforeAll(async () => {
-    runtime = await openRuntime({ device: "cpu", threads: 2, memory: { host: "64MiB" } });
+    const open = (mode: RuntimeOptions) =>
+        openRuntime({ threads: 2, ...mode, memory: { host: "64MiB", ...mode.memory } });
+    runtimes = await Promise.all(modes.map(open));
 });
-afterAll(async () => await runtime.close());
+afterAll(async () => {
+    for (const runtime of runtimes) await runtime.close();
+});
 
 async function expectFits(query: Query, words: string): Promise<arrow.Table> {
     const batches: arrow.RecordBatch[] = [];
@@ -83,7 +93,7 @@ function side(random: Random, type: arrow.DataType, name: string): arrow.Table {
 }
 
 /** A relation of the table in memory or of a stream. */
-const relationOf = (random: Random, table: arrow.Table) =>
+const relationOf = (random: Random, runtime: Runtime, table: arrow.Table) =>
     random.chance(0.2)
         ? runtime.fromBatches(table.schema, async function* () {
               yield* table.batches;
@@ -100,7 +110,8 @@ describe("every value of a result fits the type of its column", () => {
             const [left, right] = [side(random, leftType, "l"), side(random, rightType, "r")];
             const words = `${type} join on ${String(leftType)} and ${String(rightType)}`;
             try {
-                const sides = [relationOf(random, left), relationOf(random, right)] as const;
+                const runtime = random.pick(runtimes);
+                const sides = [relationOf(random, runtime, left), relationOf(random, runtime, right)] as const;
                 const query = sides[0].join(sides[1], { on: "k", type });
                 const table = await expectFits(query, words);
                 const [key] = table.schema.fields;
@@ -121,6 +132,7 @@ describe("every value of a result fits the type of its column", () => {
     test("in joins of drawn relations and group-bys of them", async () => {
         await forSeeds(72_000, 60, async (random) => {
             const { left, right, on, type, nullEquality, text } = joinCase(random);
+            const runtime = random.pick(runtimes);
             const query = runtime.join({
                 ...{ left: runtime.fromTable(left), right: runtime.fromTable(right), on: Object.fromEntries(on) },
                 ...{ type, nullEquality }
@@ -137,7 +149,7 @@ describe("every value of a result fits the type of its column", () => {
             const of = aggregates.map(({ alias, kind, column }) => [alias, { [kind]: column }]);
             const options = { keys, aggregates: Object.fromEntries(of) } as never;
             try {
-                await expectFits(runtime.fromTable(table).groupBy(options), text);
+                await expectFits(random.pick(runtimes).fromTable(table).groupBy(options), text);
             } catch (error) {
                 if (!(error instanceof SpillwayError)) throw error;
                 expect(error.code, text).toBe("INTEGER_OVERFLOW");

@@ -172,6 +172,30 @@ describe("columns", () => {
         expect(() => full(dictionary(new Utf8()), dictionary(new Utf8()), true)).toThrow(refused);
     });
 
+    test("a full join's shared key of a stream's dictionary names the stream as the reason", () => {
+        const words = new Dictionary(new Utf8(), new Int8());
+        const full = (left: boolean, right: boolean, type: DataType = words) => {
+            const sides = [left, right].map((streamed) => inputNode({ k: type }, { streamed }));
+            return () => join(sides[0]!, sides[1]!, { on: "k", type: "full" });
+        };
+        expect(full(true, true)).toThrow(/one dictionary for both, but both sides are streams .*another name/);
+        expect(full(true, false)).toThrow(/but the left is a stream .* collect the batches in a table or file/);
+        expect(full(false, true)).toThrow(/but the right is a stream/);
+        expect(full(true, true, new Utf8())).not.toThrow();
+    });
+
+    test("a full join's shared key of decimals has the larger precision", () => {
+        const typeOf = (type: string, left: DataType, right: DataType) =>
+            String(join(inputNode({ k: left }), inputNode({ k: right }), { on: "k", type }).columns[0]!.field.type);
+        const [narrow, wide] = [new Decimal(2, 10, 128), new Decimal(2, 30, 128)];
+        expect(typeOf("full", narrow, wide)).toBe("Decimal[30e+2]");
+        expect(typeOf("full", wide, narrow)).toBe("Decimal[30e+2]");
+        expect(typeOf("left", narrow, wide)).toBe("Decimal[10e+2]");
+        expect(typeOf("right", narrow, wide)).toBe("Decimal[30e+2]");
+        const words = (type: DataType) => new Dictionary(type, new Int8());
+        expect(typeOf("full", words(narrow), words(wide))).toContain("Decimal[30e+2]");
+    });
+
     test("come out as plain text and Int32 codes, each dictionary with an id of its own", () => {
         const twice = join(join(left, right, { on: "k" }), right, { on: "k", suffix: "_3" });
         const types = logicalSchema(twice).fields.map(({ name, type }) => `${name} ${String(type)}`);
