@@ -56,7 +56,7 @@ void BatchCursor::read_header(int64_t batch) {
     if (head.body_bytes < 0 || head.body_bytes > parts_.files->bytes(file) - body) {
         throw truncated_file(path, "the body at byte " + std::to_string(place.offset) + " is incomplete");
     }
-    read_batch_layout(view, head.batch, {parts_.plans, parts_.counts}, body, head.body_bytes, layout_, starts_);
+    read_batch_layout(view, head, {parts_.plans, parts_.counts}, body, head.body_bytes, layout_, starts_);
     layout_.file = file;
     position_ = {&layout_, number.number, parts_.files.get(), starts_.data(), nullptr};
     // Bytes may change although all that tells of a write stays: what is read must be sound all the same.

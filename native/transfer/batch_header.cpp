@@ -20,6 +20,7 @@ constexpr int kVersion = 0;
 constexpr int kHeaderType = 1;
 constexpr int kHeader = 2;
 constexpr int kBodyLength = 3;
+constexpr int kMetadata = 4;
 }  // namespace message_slot
 namespace dictionary_slot {
 constexpr int kId = 0;
@@ -34,16 +35,33 @@ constexpr int kCompression = 3;
 constexpr int kVariadicCounts = 4;
 }  // namespace batch_slot
 
-void require_uncompressed(const MessageView& message, const FlatTable& batch) {
-    if (message.field(batch, batch_slot::kCompression, 4) == 0) return;
-    const FlatTable compression = message.child(batch, batch_slot::kCompression, "");
-    const auto number = message.number<int8_t>(compression, 0, 0);
-    const std::string codec = number == 0 ? "LZ4" : number == 1 ? "ZSTD" : "codec " + std::to_string(number);
+[[noreturn]] void fail_compressed(const MessageView& message, const std::string& codec) {
     throw Error(ErrorCode::kUnsupportedType,
                 "'" + message.path() + "' has buffers compressed with " + codec +
                     ", which cannot be read; write it uncompressed (pyarrow: IpcWriteOptions(compression=None); " +
                     "Polars: write_ipc(compression='uncompressed'))",
                 {{"path", message.path()}, {"codec", codec}});
+}
+
+// Arrow 0.17 said in the metadata of a message that its buffers are compressed, and nowhere else. Read as they lie,
+// they may even be long enough for the rows.
+void require_no_old_compression(const MessageView& message) {
+    const FlatVector pairs = message.vector(message.root(), message_slot::kMetadata, 4);
+    for (int64_t i = 0; i < pairs.count; ++i) {
+        const int64_t at = pairs.first + 4 * i;
+        const FlatTable pair = message.table(at + int64_t{message.load<uint32_t>(at)});
+        if (!message.has_text(pair, 0, "ARROW:experimental_compression")) continue;
+        const bool is_zstd = message.has_text(pair, 1, "ZSTD") || message.has_text(pair, 1, "zstd");
+        fail_compressed(message, is_zstd ? "ZSTD" : "LZ4");
+    }
+}
+
+void require_uncompressed(const MessageView& message, const MessageHead& head) {
+    if (head.version < kMetadataV5) require_no_old_compression(message);
+    if (message.field(head.batch, batch_slot::kCompression, 4) == 0) return;
+    const FlatTable compression = message.child(head.batch, batch_slot::kCompression, "");
+    const auto number = message.number<int8_t>(compression, 0, 0);
+    fail_compressed(message, number == 0 ? "LZ4" : number == 1 ? "ZSTD" : "codec " + std::to_string(number));
 }
 
 void read_variadic_counts(const MessageView& message, const FlatTable& batch, int64_t buffers, BatchLayout& layout) {
@@ -125,9 +143,10 @@ void find_variadic_starts(const BatchLayout& layout, std::vector<int64_t>& start
     for (const int32_t count : layout.variadic_counts) starts.push_back(starts.back() + std::max(count, 0));
 }
 
-void read_batch_layout(const MessageView& message, const FlatTable& batch, const HeaderShape& shape, int64_t body,
+void read_batch_layout(const MessageView& message, const MessageHead& head, const HeaderShape& shape, int64_t body,
                        int64_t body_bytes, BatchLayout& layout, std::vector<int64_t>& starts) {
-    require_uncompressed(message, batch);
+    require_uncompressed(message, head);
+    const FlatTable& batch = head.batch;
     const FlatVector nodes = message.vector(batch, batch_slot::kNodes, kStructBytes);
     const FlatVector buffers = message.vector(batch, batch_slot::kBuffers, kStructBytes);
     read_variadic_counts(message, batch, buffers.count, layout);

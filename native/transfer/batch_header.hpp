@@ -52,11 +52,11 @@ Reservation reserve_layout(MemoryBudget& budget, int64_t metadata_bytes);
 // The numbers of data buffers of view columns, added up: starts[k] is that of the buffers before the k-th view node.
 void find_variadic_starts(const BatchLayout& layout, std::vector<int64_t>& starts);
 
-// Reads a record batch into `layout` (all but its file and dictionaries), with offsets in the file: its body is
+// Reads the batch of a message into `layout` (all but its file and dictionaries), with offsets in the file: its body is
 // [body, body + body_bytes). Throws kFileCorrupt unless it has just the nodes and buffers of the schema, no negative
 // length, and no buffer outside of its body; kUnsupportedType when it is compressed. `starts`: see
 // find_variadic_starts. The vectors are filled anew and keep their memory.
-void read_batch_layout(const MessageView& message, const FlatTable& batch, const HeaderShape& shape, int64_t body,
+void read_batch_layout(const MessageView& message, const MessageHead& head, const HeaderShape& shape, int64_t body,
                        int64_t body_bytes, BatchLayout& layout, std::vector<int64_t>& starts);
 
 }  // namespace spillway

@@ -190,7 +190,7 @@ class Builder {
         const int64_t body = message.offset + message.metadata_bytes;
         layout_bytes_.release();
         layout_bytes_ = reserve_layout(budget_, message.metadata_bytes);
-        read_batch_layout(view, head.batch, {plans, counts}, body, message.body_bytes, layout_, starts_);
+        read_batch_layout(view, head, {plans, counts}, body, message.body_bytes, layout_, starts_);
         layout_.file = file_;
         const BatchPosition position{&layout_, number, files_.get(), starts_.data(), nullptr};
         check_batch(plans, counts, position);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 
@@ -72,6 +73,13 @@ class Flatbuffer {
         const int64_t count = load<uint32_t>(start);
         require(start + 4, count * element_bytes);  // both below 2^32: no overflow
         return {start + 4, count};
+    }
+
+    // Is a string this one? None is copied, however long it is.
+    bool has_text(const FlatTable& of, int index, std::string_view text) const {
+        const FlatVector letters = vector(of, index, 1);
+        const auto wanted = static_cast<int64_t>(text.size());
+        return letters.count == wanted && std::memcmp(bytes_.at(letters.first, wanted), text.data(), text.size()) == 0;
     }
 
     // A number of a table, `fallback` when it was left out.

@@ -7,8 +7,7 @@ namespace spillway {
 
 // The magic of the file format and its padding.
 inline constexpr int64_t kIpcHeadBytes = 8;
-// In front of each message since 2019; before, the length stood alone.
-// In front of the length of a message, since Arrow 0.15.
+// In front of the length of a message since Arrow 0.15; before, the length stood alone.
 inline constexpr uint32_t kIpcContinuation = 0xFFFFFFFFu;
 // Continuation marker and length of the metadata of a message.
 inline constexpr int64_t kIpcPrefixBytes = 8;

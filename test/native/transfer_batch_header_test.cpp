@@ -37,7 +37,7 @@ struct Header {
         std::vector<int64_t> starts;
         if (head.type == MessageHead::kSchema) throw damaged_file(path, "a schema");
         const int64_t body_bytes = std::min(head.body_bytes, kBody);
-        read_batch_layout(view, head.batch, {plans, counts}, kBody, body_bytes, layout, starts);
+        read_batch_layout(view, head, {plans, counts}, kBody, body_bytes, layout, starts);
         return layout;
     }
     BatchLayout read() const { return read(metadata()); }

@@ -4,8 +4,12 @@ import { writeFileSync } from "node:fs";
 import { Int64, makeData, makeVector, Message, Table } from "apache-arrow";
 import { Field as FieldTable } from "apache-arrow/fb/field";
 import { Footer as FooterTable } from "apache-arrow/fb/footer";
+import { KeyValue as KeyValueTable } from "apache-arrow/fb/key-value";
 import { Message as MessageTable } from "apache-arrow/fb/message";
 import { MessageHeader } from "apache-arrow/fb/message-header";
+import { Buffer as BufferStruct } from "apache-arrow/fb/buffer";
+import { FieldNode as NodeStruct } from "apache-arrow/fb/field-node";
+import { RecordBatch as BatchTable } from "apache-arrow/fb/record-batch";
 import { Schema as SchemaTable } from "apache-arrow/fb/schema";
 import { FileBlock, Footer } from "apache-arrow/ipc/metadata/file";
 import { BodyCompression, BufferRegion, FieldNode, RecordBatch } from "apache-arrow/ipc/metadata/message";
@@ -89,4 +93,47 @@ export function writeCompressed(path: string, codec: 0 | 1): void {
     const schemaBytes = Message.encode(Message.from(schema));
     const block = new FileBlock(metadata.length, body.length, 8 + encapsulate(schemaBytes).length);
     writeParts(path, schemaBytes, [metadata, body], Footer.encode(new Footer(schema, 4, [block], [])));
+}
+
+/** A record batch of one int64 column, and that its buffers are compressed as Arrow 0.17 said it: in the metadata. */
+function oldCompressedBatch(rows: number, valueBytes: number, codec: string): Uint8Array {
+    const builder = new Builder();
+    const pair = KeyValueTable.createKeyValue(
+        builder,
+        builder.createString("ARROW:experimental_compression"),
+        builder.createString(codec)
+    );
+    const metadata = MessageTable.createCustomMetadataVector(builder, [pair]);
+    BatchTable.startBuffersVector(builder, 2);
+    BufferStruct.createBuffer(builder, 0n, BigInt(valueBytes));
+    BufferStruct.createBuffer(builder, 0n, 0n);
+    const buffers = builder.endVector();
+    BatchTable.startNodesVector(builder, 1);
+    NodeStruct.createFieldNode(builder, BigInt(rows), 0n);
+    const nodes = builder.endVector();
+    BatchTable.startRecordBatch(builder);
+    BatchTable.addLength(builder, BigInt(rows));
+    BatchTable.addNodes(builder, nodes);
+    BatchTable.addBuffers(builder, buffers);
+    const batch = BatchTable.endRecordBatch(builder);
+    MessageTable.startMessage(builder);
+    MessageTable.addVersion(builder, 3);
+    MessageTable.addHeaderType(builder, MessageHeader.RecordBatch);
+    MessageTable.addHeader(builder, batch);
+    MessageTable.addBodyLength(builder, BigInt(valueBytes));
+    MessageTable.addCustomMetadata(builder, metadata);
+    MessageTable.finishMessageBuffer(builder, MessageTable.endMessage(builder));
+    return builder.asUint8Array();
+}
+
+/** A stream whose values Arrow 0.17 could not make smaller: as they lie they are long enough to be taken for rows. */
+export function writeOldCompressed(path: string, codec: string): void {
+    const rows = 100;
+    const body = Buffer.alloc(rows * 8 + 24, 7);
+    body.writeBigInt64LE(BigInt(rows * 8), 0);
+    const data = makeData({ type: new Int64(), length: 0, nullCount: 0, data: new BigInt64Array(0) });
+    const { schema } = new Table({ key: makeVector(data) });
+    const first = encapsulate(Message.encode(Message.from(schema)));
+    const batch = encapsulate(oldCompressedBatch(rows, body.length, codec));
+    writeFileSync(path, Buffer.concat([first, batch, body, endOfStream]));
 }

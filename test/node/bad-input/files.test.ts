@@ -5,7 +5,7 @@ import { tableFromArrays, tableToIPC } from "apache-arrow";
 import { openRuntime, type Runtime } from "spillway";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectError } from "../../support/errors.js";
-import { foreignTypes, writeCompressed, writeForeignSchema } from "../../support/foreign-files.js";
+import { foreignTypes, writeCompressed, writeForeignSchema, writeOldCompressed } from "../../support/foreign-files.js";
 import { Sandbox } from "../../support/sandbox.js";
 
 const table = tableFromArrays({
@@ -106,6 +106,17 @@ describe("a file that", () => {
         writeCompressed(path, codec);
         const run = async () => (await runtime.fromArrowFile(path)).groupBy({ keys: ["key"] }).count();
         await expectError(run, "UNSUPPORTED_TYPE", name, /uncompressed|without compression/i);
+    });
+
+    test.each([
+        ["LZ4", /LZ4/],
+        ["lz4", /LZ4/],
+        ["ZSTD", /ZSTD/],
+        ["zstd", /ZSTD/]
+    ] as const)("has bodies compressed as Arrow 0.17 did it (%s)", async (codec, name) => {
+        const path = sandbox.path(`compressed-${codec}-0.17.arrow`);
+        writeOldCompressed(path, codec);
+        await expectError(() => runtime.fromArrowFile(path), "UNSUPPORTED_TYPE", path, name, /uncompressed/);
     });
 
     test("has another schema than the file before it", async () => {
