@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "device/gpu_operation.hpp"
-#include "executor/deliver_executor.hpp"
-#include "executor/out_of_core_group_spec.hpp"
-#include "executor/out_of_core_spec.hpp"
-#include "executor/pieces_executor.hpp"
-#include "executor/upload_executor.hpp"
+#include "executor/device/deliver.hpp"
+#include "executor/device/pieces.hpp"
+#include "executor/device/upload.hpp"
+#include "executor/streaming/group_by_spec.hpp"
+#include "executor/streaming/join_spec.hpp"
 
 namespace spillway::addon {
 

@@ -13,7 +13,7 @@
 #include "cpu/radix_partition/partitioned_rows.hpp"
 #include "device/gpu_list.hpp"
 #include "device/gpu_operation.hpp"
-#include "executor/key_statistics.hpp"
+#include "executor/cpu/key_statistics.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
 #include "transfer/arrow_file_writer.hpp"

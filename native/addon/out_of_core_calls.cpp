@@ -8,7 +8,7 @@
 #include "addon/sink_stage.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
-#include "executor/out_of_core_executor.hpp"
+#include "executor/streaming/join.hpp"
 
 namespace spillway::addon {
 

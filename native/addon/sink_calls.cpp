@@ -6,7 +6,7 @@
 #include "addon/handle_types.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
-#include "executor/partition_executor.hpp"
+#include "executor/cpu/partition.hpp"
 #include "executor/sinks/count_sink.hpp"
 
 namespace spillway::addon {

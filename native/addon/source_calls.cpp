@@ -11,7 +11,7 @@
 #include "addon/job_registry.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
-#include "executor/key_statistics.hpp"
+#include "executor/cpu/key_statistics.hpp"
 #include "transfer/file_table.hpp"
 
 namespace spillway::addon {

@@ -7,8 +7,8 @@
 #include "addon/sink_stage.hpp"
 #include "addon/source_use.hpp"
 #include "addon/stage_job.hpp"
-#include "executor/group_by_executor.hpp"
-#include "executor/join_executor.hpp"
+#include "executor/cpu/group_by.hpp"
+#include "executor/cpu/joins.hpp"
 #include "generate/relation_generator.hpp"
 #include "generate/tpch_generator.hpp"
 

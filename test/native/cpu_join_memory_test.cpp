@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "cpu/radix_partition/radix_partitioner.hpp"
-#include "executor/join_memory.hpp"
+#include "executor/cpu/join_memory.hpp"
 #include "support/table.hpp"
 #include "support/test.hpp"
 

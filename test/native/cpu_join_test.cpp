@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "cpu/radix_partition/radix_partitioner.hpp"
-#include "executor/join_executor.hpp"
-#include "executor/join_memory.hpp"
+#include "executor/cpu/join_memory.hpp"
+#include "executor/cpu/joins.hpp"
 #include "support/table.hpp"
 #include "support/test.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "executor/join_executor.hpp"
+#include "executor/cpu/joins.hpp"
 #include "executor/sinks/count_sink.hpp"
 #include "support/output_columns.hpp"
 #include "support/test_relation.hpp"

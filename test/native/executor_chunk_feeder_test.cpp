@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "executor/chunk_feeder.hpp"
+#include "executor/streaming/chunk_feeder.hpp"
 #include "support/out_of_core_trial.hpp"
 
 namespace spillway::test {

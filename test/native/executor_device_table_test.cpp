@@ -6,9 +6,9 @@
 
 #include "device/gpu_plugin.hpp"
 #include "device/gpu_table.hpp"
-#include "executor/deliver_executor.hpp"
+#include "executor/device/deliver.hpp"
+#include "executor/device/upload.hpp"
 #include "executor/sinks/count_sink.hpp"
-#include "executor/upload_executor.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/out_of_core_trial.hpp"
 #include "support/output_columns.hpp"

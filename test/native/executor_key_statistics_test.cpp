@@ -2,7 +2,7 @@
 // What the planner learns of key columns: ranges of every integer type, NULLs, frequent keys, pairs of two sides.
 #include <algorithm>
 
-#include "executor/key_statistics.hpp"
+#include "executor/cpu/key_statistics.hpp"
 #include "support/test_relation.hpp"
 
 namespace spillway::test {

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-#include "executor/spill_disk.hpp"
+#include "executor/streaming/spill_disk.hpp"
 #include "support/out_of_core_trial.hpp"
 #include "support/temporary_folder.hpp"
 

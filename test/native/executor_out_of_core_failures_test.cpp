@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <thread>
 
+#include "executor/device_job.hpp"
 #include "executor/kept_pinned.hpp"
-#include "executor/out_of_core_phase.hpp"
 #include "support/out_of_core_trial.hpp"
 
 namespace spillway::test {

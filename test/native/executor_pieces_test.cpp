@@ -4,7 +4,7 @@
 
 #include "device/gpu_plugin.hpp"
 #include "device/gpu_table.hpp"
-#include "executor/pieces_executor.hpp"
+#include "executor/device/pieces.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/out_of_core_trial.hpp"
 #include "support/output_columns.hpp"

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "executor/result_gather.hpp"
+#include "executor/streaming/result_gather.hpp"
 #include "support/output_columns.hpp"
 #include "support/test_relation.hpp"
 

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "base/parallel.hpp"
-#include "executor/partition_executor.hpp"
+#include "executor/cpu/partition.hpp"
 #include "executor/sinks/count_sink.hpp"
 #include "executor/sinks/file_sink.hpp"
 #include "executor/sinks/queue_sink.hpp"

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/parallel.hpp"
-#include "executor/join_memory.hpp"
+#include "executor/cpu/join_memory.hpp"
 #include "support/test.hpp"
 
 using namespace spillway;

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "base/hash.hpp"
-#include "executor/distinct_pairs.hpp"
+#include "executor/cpu/distinct_pairs.hpp"
 #include "support/failing_calls.hpp"
 #include "support/group_by_inputs.hpp"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "cpu/group_by/group_plan.hpp"
-#include "executor/partitioned_grouper.hpp"
-#include "executor/shared_groups.hpp"
+#include "executor/cpu/partitioned_grouper.hpp"
+#include "executor/cpu/shared_groups.hpp"
 #include "support/group_by_inputs.hpp"
 
 namespace spillway::test::grouping {

@@ -45,7 +45,7 @@ class BuildRows {
   private:
     // Spilled runs are many times as long as pages: numbers as for the longest span would have gaps behind all the
     // short ones, and arrays over all numbers many times the memory that was planned. Pieces of at most half the
-    // average span leave gaps of half the rows (executor/join_memory.cpp counts on that).
+    // average span leave gaps of half the rows (executor/cpu/join_memory.cpp counts on that).
     void split(const std::vector<RowSpan>& spans) {
         const uint64_t half = rows_ / (2 * std::max<size_t>(spans.size(), 1));
         shift_ = half > 1 ? static_cast<uint32_t>(std::bit_width(half) - 1) : 0;

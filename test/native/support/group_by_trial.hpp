@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "cpu/radix_partition/radix_partitioner.hpp"
-#include "executor/group_by_executor.hpp"
+#include "executor/cpu/group_by.hpp"
 #include "support/group_by_oracle.hpp"
 
 // Runs one group-by, partitioned or hash, and compares every group and aggregate with the oracle.

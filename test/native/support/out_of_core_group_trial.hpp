@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/nearest_mean.hpp"
-#include "executor/out_of_core_group_executor.hpp"
+#include "executor/streaming/group_by.hpp"
 #include "support/out_of_core_trial.hpp"
 
 // Group-bys of a source out of core on the (fake) GPU, and what they should give.

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "device/gpu_plugin.hpp"
-#include "executor/out_of_core_executor.hpp"
+#include "executor/streaming/join.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/output_columns.hpp"
 #include "support/test_relation.hpp"

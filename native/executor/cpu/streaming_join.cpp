@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "base/parallel.hpp"
+#include "cpu/hash_join/co_partition_probe.hpp"
+#include "cpu/radix_partition/radix_partitioner.hpp"
+#include "cpu/row/placed_rows.hpp"
+#include "cpu/row/row_encoder.hpp"
+#include "executor/cpu/joins.hpp"
+#include "executor/cpu/morsel_reader.hpp"
+#include "executor/cpu/partition.hpp"
+
+namespace spillway {
+
+namespace {
+
+// One build partition, resident with its table.
+struct ResidentTable {
+    std::vector<Buffer> memory;
+    std::unique_ptr<BuildRows> rows;
+    std::unique_ptr<JoinTable> table;
+    Buffer matched;
+    ProbeTarget target;
+};
+
+class StreamingJoin {
+  public:
+    StreamingJoin(PartitionedRows& build, Source& probe, const PartitionSpec& probe_spec, const JoinSpec& spec,
+                  BatchSink& sink, JobControl& control)
+        : build_(build), probe_(probe), probe_spec_(probe_spec), spec_(spec), sink_(sink), control_(control) {}
+
+    uint64_t run() {
+        columns_ = columns_read(probe_spec_);
+        probe_.load_dictionaries(columns_, build_.budget(), control_);
+        layout_ = RowLayout::make(probe_.columns(), probe_spec_.keys, probe_spec_.carry, probe_spec_.null_keys);
+        build_tables();
+        MorselQueue queue(probe_, probe_spec_.morsel_rows);
+        std::atomic<uint64_t> rows{0};
+        parallel_run(
+            workers_for(spec_.workers, probe_, probe_spec_.morsel_rows),
+            [&](int worker) { rows += stream(worker, queue); }, stop());
+        return rows + emit_build_side();
+    }
+
+  private:
+    std::function<void()> stop() {
+        return [this] { control_.cancelled.store(true, std::memory_order_relaxed); };
+    }
+
+    void build_tables() {
+        tables_.resize(static_cast<size_t>(build_.partition_count()));
+        std::atomic<int32_t> next{0};
+        const int workers = std::min(spec_.workers, build_.partition_count());
+        parallel_run(
+            workers,
+            [&](int) {
+                for (int32_t p = next++; p < build_.partition_count(); p = next++) {
+                    control_.check();
+                    build_table(p);
+                }
+            },
+            stop());
+    }
+
+    void build_table(int32_t p) {
+        ResidentTable& resident = tables_[static_cast<size_t>(p)];
+        resident.rows = std::make_unique<BuildRows>(build_.load(p, resident.memory), build_.layout());
+        resident.table = JoinTable::build(spec_.scheme, table_use(spec_, !sink_.wants_columns()), *resident.rows,
+                                          layout_, spec_.perfect_range_max, spec_.hash_mask, build_.budget());
+        if (marks_build_rows(spec_)) {
+            resident.matched =
+                Buffer::allocate(build_.budget(), std::max<uint64_t>(resident.rows->numbers(), 1), "match flags", true);
+        }
+        resident.target = {&spec_, resident.rows.get(), resident.table.get(), resident.matched.data(), nullptr};
+    }
+
+    // The probe side of one worker: encode a block of rows, look it up, write matches while the block is in cache.
+    class Stream {
+      public:
+        Stream(StreamingJoin& join, int worker)
+            : join_(join),
+              out_(join.spec_.outputs, join.build_.layout(), join.layout_, join.build_.budget(), join.sink_, worker,
+                   join.probe_.rows() / join.spec_.workers + 1),
+              probe_(out_),
+              encoder_(join.layout_, join.columns_, join.build_.budget()),
+              by_partition_(join.tables_.size()) {}
+
+        void block(const std::vector<ColumnView>& views, int64_t begin, int64_t count) {
+            const EncodedRows& encoded = encoder_.encode(views, begin, count, 0);
+            for (int64_t done = 0; done < encoded.rows;) {
+                done = collect(encoded, done);
+                look_up();
+            }
+        }
+        int64_t rows_max() const { return encoder_.rows_max(); }
+        uint64_t finish() { return out_.finish(); }
+
+      private:
+        void look_up() {
+            for (size_t p = 0; p < by_partition_.size(); ++p) {
+                auto& rows = by_partition_[p];
+                if (rows.empty()) continue;
+                probe_.probe(join_.tables_[p].target, rows.data(), static_cast<int64_t>(rows.size()), 0);
+                rows.clear();
+            }
+            if (emits_lone_probe(join_.spec_) && !lone_.empty()) {
+                out_.probe_only(lone_.data(), static_cast<int64_t>(lone_.size()));
+            }
+            lone_.clear();
+        }
+
+        int64_t collect(const EncodedRows& encoded, int64_t begin) {
+            const int64_t end = placed_.place(encoded, begin, join_.build_.budget());
+            const PartitionSpec& build = join_.build_.spec();
+            for (int64_t i = begin; i < end; ++i) {
+                const uint8_t* row = placed_.row(i - begin);
+                if (encoded.null_key != nullptr && encoded.null_key[i] != 0) {
+                    lone_.push_back(row);
+                } else {
+                    by_partition_[radix_of(first_word(row), build.hash_mask, build.radix_bits)].push_back(row);
+                }
+            }
+            return end;
+        }
+
+        StreamingJoin& join_;
+        ResultWriter out_;
+        CoPartitionProbe probe_;
+        RowEncoder encoder_;
+        PlacedRows placed_;
+        std::vector<std::vector<const uint8_t*>> by_partition_;
+        std::vector<const uint8_t*> lone_;
+    };
+
+    uint64_t stream(int worker, MorselQueue& queue) {
+        MorselReader reader(probe_, columns_, queue, build_.budget(), control_);
+        Stream stream(*this, worker);
+        while (reader.next()) {
+            for (int64_t begin = 0; begin < reader.rows(); begin += stream.rows_max()) {
+                stream.block(reader.views(), begin, std::min(stream.rows_max(), reader.rows() - begin));
+            }
+        }
+        return stream.finish();
+    }
+
+    uint64_t emit_build_side() {
+        if (!marks_build_rows(spec_)) return 0;
+        ResultWriter out(spec_.outputs, build_.layout(), layout_, build_.budget(), sink_, 0,
+                         static_cast<int64_t>(build_.total_rows()));
+        CoPartitionProbe emit(out);
+        for (const ResidentTable& resident : tables_) {
+            control_.check();
+            emit.emit_build_rows(resident.target);
+        }
+        if (emits_lone_build(spec_)) {
+            const int32_t p = build_.null_partition();
+            PageCursor cursor(build_, p, 0, build_.page_count(p));
+            for (RowSpan span; cursor.next(span);) emit.emit_lone_build_rows(span, build_.layout().row_bytes);
+        }
+        return out.finish();
+    }
+
+    PartitionedRows& build_;
+    Source& probe_;
+    const PartitionSpec& probe_spec_;
+    const JoinSpec& spec_;
+    BatchSink& sink_;
+    JobControl& control_;
+    RowLayout layout_;
+    std::vector<int32_t> columns_;
+    std::vector<ResidentTable> tables_;
+};
+
+}  // namespace
+
+uint64_t join_streaming(PartitionedRows& build, Source& probe, const PartitionSpec& probe_spec, const JoinSpec& spec,
+                        BatchSink& sink, JobControl& control) {
+    return StreamingJoin(build, probe, probe_spec, spec, sink, control).run();
+}
+
+}  // namespace spillway

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/device/deliver.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "base/bit_range.hpp"
+#include "base/checked_size.hpp"
+#include "base/error.hpp"
+#include "base/parallel.hpp"
+#include "executor/device/table_reader.hpp"
+#include "executor/padded_buffer.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr const char* kPurpose = "result batches";
+
+// Views are planned but come out as offsets and bytes.
+TypePtr delivered_type(const TypePtr& planned) {
+    if (planned->layout != Layout::kView) return planned;
+    ColumnType type = *planned;
+    type.layout = Layout::kBinary;
+    type.byte_width = sizeof(int32_t);
+    return std::make_shared<const ColumnType>(std::move(type));
+}
+
+uint32_t gpu_width(const ColumnType& type) {
+    if (type.layout == Layout::kBool || type.layout == Layout::kNull) return 1;
+    if (type.layout == Layout::kDictionary) return sizeof(int32_t);
+    return static_cast<uint32_t>(type.byte_width);
+}
+
+class Delivery {
+  public:
+    Delivery(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink, JobControl& control)
+        : table_(table), pinned_(pinned), sink_(sink), budget_(pinned.budget()), control_(control) {
+        for (const DeliverColumn& column : spec.columns) {
+            columns_.push_back({delivered_type(column.type), column.column});
+            const GpuColumn& on_gpu = gpu_column(columns_.back());
+            row_bytes_ += on_gpu.kind == GpuColumnKind::kBytes ? static_cast<uint64_t>(columns_.back().type->byte_width)
+                                                               : on_gpu.width;
+        }
+        const BatchSize size = sink.batch_size();
+        batch_bytes_ = std::max<uint64_t>(size.bytes, 1);
+        const uint64_t fitting = std::max<uint64_t>(batch_bytes_ / std::max<uint64_t>(row_bytes_, 1), 1);
+        batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
+        const uint64_t stripes = table.rows() / batch_rows_ + 1;
+        workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), stripes));
+        half_bytes_ = half_bytes_of(spec.staging_bytes / static_cast<uint64_t>(workers_) / 2);
+        // Small batches are cut from rows that are copied together, as long as there is a share for each worker.
+        const uint64_t together = half_bytes_ / std::max<uint64_t>(row_bytes_, 1) / batch_rows_;
+        const uint64_t share = stripes / static_cast<uint64_t>(workers_);
+        holds_ = std::min(together, share) > 1;
+        stripe_rows_ = batch_rows_ * std::max<uint64_t>(std::min(together, share), 1);
+    }
+
+    void run() {
+        StagingMemory memory(pinned_, multiply_or_max(2 * static_cast<uint64_t>(workers_), half_bytes_));
+        parallel_run(
+            workers_, [&](int worker) { send_stripes(worker, memory); },
+            [this] { control_.cancelled.store(true, std::memory_order_relaxed); });
+    }
+
+  private:
+    struct Column {
+        TypePtr type;
+        int32_t column;
+    };
+    // Memory of one worker: offsets of a stripe's strings (empty for other columns), and a batch's NULL bits.
+    struct Scratch {
+        explicit Scratch(size_t columns) : offsets(columns) {}
+        std::vector<Buffer> offsets;
+        Buffer bits;
+        const uint64_t* offsets_of(size_t column) const {
+            return offsets[column].empty() ? nullptr : reinterpret_cast<const uint64_t*>(offsets[column].data());
+        }
+    };
+
+    const GpuColumn& gpu_column(const Column& column) const {
+        return table_.columns()[static_cast<size_t>(column.column)];
+    }
+    bool is_bytes(size_t index) const { return gpu_column(columns_[index]).kind == GpuColumnKind::kBytes; }
+
+    void send_stripes(int worker, StagingMemory& memory) {
+        TableReader reader(table_, memory, control_, half_bytes_);
+        Scratch scratch(columns_.size());
+        for (uint64_t stripe = next_++; stripe * stripe_rows_ < table_.rows(); stripe = next_++) {
+            control_.check();
+            const uint64_t begin = stripe * stripe_rows_;
+            const uint64_t rows = std::min(stripe_rows_, table_.rows() - begin);
+            for (size_t i = 0; i < columns_.size(); ++i) {
+                if (!is_bytes(i)) continue;
+                const uint64_t bytes = (rows + 1) * sizeof(uint64_t);
+                reader.copy(static_cast<size_t>(columns_[i].column), GpuPart::kOffsets, begin * sizeof(uint64_t), bytes,
+                            room(scratch.offsets[i], bytes));
+            }
+            if (holds_) hold(reader, scratch, begin, rows);
+            for (uint64_t done = 0; done < rows;) {
+                const uint64_t part = rows_that_fit(scratch, done, std::min(rows - done, batch_rows_));
+                sink_.push(worker, batch_of(reader, scratch, begin, done, part));
+                done += part;
+            }
+        }
+    }
+
+    void hold(TableReader& reader, const Scratch& scratch, uint64_t begin, uint64_t rows) {
+        for (size_t i = 0; i < columns_.size(); ++i) {
+            const auto from = static_cast<size_t>(columns_[i].column);
+            const GpuColumn& column = gpu_column(columns_[i]);
+            const uint64_t* const offsets = scratch.offsets_of(i);
+            const uint64_t bytes = is_bytes(i) ? offsets[rows] - offsets[0] : rows * column.width;
+            // Long strings are as well read batch by batch.
+            if (bytes <= half_bytes_) {
+                reader.hold(from, GpuPart::kValues, is_bytes(i) ? offsets[0] : begin * column.width, bytes);
+            }
+            if (!column.nullable) continue;
+            reader.hold(from, GpuPart::kValidity, begin / 8, (begin + rows + 7) / 8 - begin / 8);
+        }
+    }
+
+    uint8_t* room(Buffer& buffer, uint64_t bytes) {
+        buffer.renew(budget_, bytes, kPurpose);
+        return buffer.data();
+    }
+
+    // How many rows of the stripe from `row` on make a batch: one at least.
+    uint64_t rows_that_fit(const Scratch& scratch, uint64_t row, uint64_t rows) const {
+        const auto fits = [&](uint64_t count) {
+            uint64_t bytes = count * row_bytes_;
+            for (size_t i = 0; i < columns_.size(); ++i) {
+                const uint64_t* const offsets = scratch.offsets_of(i);
+                if (offsets == nullptr) continue;
+                const uint64_t values = offsets[row + count] - offsets[row];
+                const bool narrow = columns_[i].type->byte_width == sizeof(int32_t);
+                if (narrow && values > static_cast<uint64_t>(std::numeric_limits<int32_t>::max())) return false;
+                bytes += values;
+            }
+            return bytes <= batch_bytes_;
+        };
+        if (fits(rows)) return rows;
+        uint64_t most = 1;
+        for (uint64_t exceeds = rows; exceeds - most > 1;) {
+            const uint64_t middle = most + (exceeds - most) / 2;
+            (fits(middle) ? most : exceeds) = middle;
+        }
+        return most;
+    }
+
+    OutputBatch batch_of(TableReader& reader, Scratch& scratch, uint64_t stripe, uint64_t row, uint64_t rows) {
+        OutputBatch batch;
+        batch.rows = static_cast<int64_t>(rows);
+        for (size_t i = 0; i < columns_.size(); ++i) {
+            control_.check();
+            OutputColumn column;
+            column.type = columns_[i].type;
+            column.length = batch.rows;
+            if (column.type->layout == Layout::kNull) {
+                column.null_count = batch.rows;
+            } else {
+                read_validity(reader, scratch.bits, i, stripe + row, rows, column);
+                if (is_bytes(i)) {
+                    read_bytes(reader, i, scratch.offsets_of(i) + row, rows, column);
+                } else {
+                    read_values(reader, i, stripe + row, rows, column);
+                }
+            }
+            batch.columns.push_back(std::move(column));
+        }
+        return batch;
+    }
+
+    void read_validity(TableReader& reader, Buffer& bits, size_t index, uint64_t row, uint64_t rows,
+                       OutputColumn& column) {
+        if (!gpu_column(columns_[index]).nullable || rows == 0) return;
+        const uint64_t first = row / 8;
+        const uint64_t bytes = (row + rows + 7) / 8 - first;
+        uint8_t* const valid = room(bits, bytes);
+        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValidity, first, bytes, valid);
+        const auto bit = static_cast<int64_t>(row % 8);
+        column.null_count = column.length - count_set_bits(valid, bit, column.length);
+        if (column.null_count == 0) return;
+        column.validity = padded_buffer(budget_, (rows + 7) / 8);
+        copy_bits_aligned(valid, bit, column.length, column.validity.data());
+    }
+
+    void read_values(TableReader& reader, size_t index, uint64_t row, uint64_t rows, OutputColumn& column) {
+        const uint64_t width = gpu_column(columns_[index]).width;
+        const auto from = static_cast<size_t>(columns_[index].column);
+        if (column.type->layout != Layout::kBool) {
+            column.data = padded_buffer(budget_, rows * width);
+            return reader.copy(from, GpuPart::kValues, row * width, rows * width, column.data.data());
+        }
+        column.data = padded_buffer(budget_, (rows + 7) / 8);
+        std::memset(column.data.data(), 0, column.data.size());
+        int64_t at = 0;
+        reader.read(from, GpuPart::kValues, row, rows, [&](const uint8_t* bytes, uint64_t count) {
+            for (uint64_t i = 0; i < count; ++i, ++at) {
+                if (bytes[i] != 0) set_bit(column.data.data(), at);
+            }
+        });
+    }
+
+    void read_bytes(TableReader& reader, size_t index, const uint64_t* offsets, uint64_t rows, OutputColumn& column) {
+        const auto width = static_cast<uint64_t>(column.type->byte_width);
+        column.offsets = padded_buffer(budget_, (rows + 1) * width);
+        for (uint64_t i = 0; i <= rows; ++i) {
+            const uint64_t offset = offsets[i] - offsets[0];  // little-endian: the low bytes come first
+            std::memcpy(column.offsets.data() + i * width, &offset, width);
+        }
+        const uint64_t bytes = offsets[rows] - offsets[0];
+        column.data = padded_buffer(budget_, bytes);
+        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValues, offsets[0], bytes,
+                    column.data.data());
+    }
+
+    const GpuTable& table_;
+    KeptPinned& pinned_;
+    BatchSink& sink_;
+    MemoryBudget& budget_;
+    JobControl& control_;
+    std::vector<Column> columns_;
+    uint64_t row_bytes_ = 0;  // without the bytes of strings
+    uint64_t batch_bytes_ = 0;
+    uint64_t batch_rows_ = 1;
+    uint64_t stripe_rows_ = 1;  // copied by a worker before it takes others
+    bool holds_ = false;
+    uint64_t half_bytes_ = 0;
+    int workers_ = 1;
+    std::atomic<uint64_t> next_{0};
+};
+
+}  // namespace
+
+bool can_deliver(const GpuColumn& column, const ColumnType& type) {
+    if (type.is_nested()) return false;
+    if (type.is_bytes()) return column.kind == GpuColumnKind::kBytes;
+    return column.kind == GpuColumnKind::kFixed && column.width == gpu_width(type);
+}
+
+uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,
+                       JobControl& control) {
+    if (!sink.wants_columns()) {
+        sink.add_rows(0, table.rows());
+        return table.rows();
+    }
+    for (const DeliverColumn& column : spec.columns) {
+        SPILLWAY_CHECK(static_cast<size_t>(column.column) < table.columns().size());
+        SPILLWAY_CHECK(can_deliver(table.columns()[static_cast<size_t>(column.column)], *column.type));
+    }
+    Delivery(table, spec, pinned, sink, control).run();
+    return table.rows();
+}
+
+}  // namespace spillway

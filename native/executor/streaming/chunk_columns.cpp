@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/chunk_columns.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bit_range.hpp"
+#include "base/error.hpp"
+#include "cpu/row/key_normalizer.hpp"
+#include "executor/streaming/chunk_values.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr int64_t kKeyRows = 1024;  // of keys that are normalized at a time: their words stay in the L1 cache
+
+uint64_t key_validity_bytes(uint64_t rows) {
+    return (rows + 31) / 32 * 4;
+}
+
+void bits_to_bytes(const uint8_t* bits, int64_t bit, uint64_t rows, uint8_t* out) {
+    for (uint64_t i = 0; i < rows; ++i) out[i] = get_bit(bits, bit + static_cast<int64_t>(i)) ? 1 : 0;
+}
+
+// Little-endian: the low bytes come first.
+void write_row_numbers(uint64_t first_row, uint64_t rows, uint32_t width, uint8_t* out) {
+    for (uint64_t i = 0; i < rows; ++i, out += width) {
+        const uint64_t number = first_row + i;
+        if (width == sizeof number) {
+            std::memcpy(out, &number, sizeof number);
+        } else {
+            std::memcpy(out, &number, sizeof(uint32_t));
+        }
+    }
+}
+
+// Integers that need neither a sign nor room.
+bool is_word(const KeySpec& key, const ColumnType& type, uint32_t key_bytes) {
+    return key.kind == KeyKind::kInteger && type.layout == Layout::kFixed &&
+           static_cast<uint32_t>(type.byte_width) == key_bytes;
+}
+
+}  // namespace
+
+uint32_t chunk_width(const ColumnType& type) {
+    if (type.layout == Layout::kBool) return 1;
+    if (type.layout == Layout::kDictionary) return sizeof(int32_t);
+    if (type.layout != Layout::kFixed) return 0;
+    const auto width = static_cast<uint32_t>(type.byte_width);
+    return width > 0 && width <= 16 && (width & (width - 1)) == 0 ? width : 0;
+}
+
+uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type) {
+    if (column.validity) return 1;
+    const uint32_t width = chunk_width(type);
+    if (column.part == ChunkPart::kWhole) return width;
+    return width == sizeof(uint64_t) ? sizeof(uint32_t) : 0;
+}
+
+ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows)
+    : key_bytes_(keys.bytes), null_byte_(side.null_byte) {
+    add_keys(source, side.keys, keys);
+    validity_at_ = pinned_column_bytes(chunk_rows * key_bytes_);
+    chunk_bytes_ = validity_at_ + (nullable_ ? pinned_column_bytes(key_validity_bytes(chunk_rows)) : 0);
+    for (const ChunkColumn& column : side.columns) {
+        Column made;
+        made.from = column;
+        made.at = chunk_bytes_;
+        if (column.column == kRowNumberColumn) {
+            made.width = column.row_number_bytes;
+        } else {
+            made.view = view_of(column.column);
+            made.width = chunk_width(column, *source.columns()[static_cast<size_t>(column.column)]);
+        }
+        SPILLWAY_CHECK(made.width > 0);
+        columns_.push_back(made);
+        chunk_bytes_ += pinned_column_bytes(chunk_rows * made.width);
+    }
+}
+
+void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as) {
+    const bool packed = as.mode == OutOfCoreKeys::kPacked;
+    uint64_t shift = 0;
+    for (const KeySpec& key : keys) {
+        const TypePtr& type = source.columns()[static_cast<size_t>(key.column)];
+        Key made;
+        made.part.spec = key;
+        made.part.type = type;
+        made.view = view_of(key.column);
+        made.shift = static_cast<uint32_t>(shift);
+        keys_.push_back(std::move(made));
+        shift += static_cast<uint64_t>(key.width) * 8;
+        nullable_ = nullable_ || (type->nullable && null_byte_ < 0);
+        plain_ = packed && null_byte_ < 0 && keys.size() == 1 && is_word(key, *type, key_bytes_);
+    }
+    if (packed) {
+        SPILLWAY_CHECK(shift <= uint64_t{8} * key_bytes_ && null_byte_ < static_cast<int32_t>(key_bytes_));
+        SPILLWAY_CHECK(as.null_keys != NullKeys::kEqual);
+        return;
+    }
+    SPILLWAY_CHECK(!keys_.empty() && null_byte_ < 0);
+    SPILLWAY_CHECK(key_bytes_ == sizeof(uint64_t) && as.null_keys != NullKeys::kDrop);
+    encoded_ = RowLayout::make(source.columns(), keys, {}, as.null_keys);
+    SPILLWAY_CHECK(as.mode == OutOfCoreKeys::kHashed || encoded_->mode == KeyMode::kWord);
+    if (as.null_keys == NullKeys::kEqual) nullable_ = false;
+}
+
+std::unique_ptr<RowEncoder> ChunkColumns::encoder(MemoryBudget& budget) const {
+    return encoded_ ? std::make_unique<RowEncoder>(*encoded_, read_, budget) : nullptr;
+}
+
+size_t ChunkColumns::view_of(int32_t column) {
+    const auto found = std::find(read_.begin(), read_.end(), column);
+    if (found != read_.end()) return static_cast<size_t>(found - read_.begin());
+    read_.push_back(column);
+    return read_.size() - 1;
+}
+
+std::vector<const void*> ChunkColumns::columns(const uint8_t* chunk) const {
+    std::vector<const void*> made;
+    for (const Column& column : columns_) made.push_back(chunk + column.at);
+    return made;
+}
+
+void ChunkColumns::clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const {
+    if (nullable_) std::memset(chunk + validity_at_ + at / 8, 0, key_validity_bytes(rows));
+}
+
+bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const {
+    return !nullable_ || all_bits_set(chunk + validity_at_, static_cast<int64_t>(at), static_cast<int64_t>(rows));
+}
+
+void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, RowEncoder* encoder,
+                         uint8_t* chunk, uint64_t at) const {
+    if (encoder != nullptr) {
+        encode_keys(views, rows, *encoder, chunk + at * key_bytes_);
+    } else {
+        write_keys(views, rows, chunk + at * key_bytes_);
+    }
+    if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
+    for (const Column& column : columns_) {
+        write_column(column, views, rows, first_row, chunk + column.at + at * column.width);
+    }
+}
+
+void ChunkColumns::write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows,
+                                uint64_t first_row, uint8_t* out) const {
+    if (column.from.column == kRowNumberColumn) {
+        write_row_numbers(first_row, rows, column.width, out);
+        return;
+    }
+    const ColumnView& view = views[column.view];
+    if (!column.from.validity) {
+        write_chunk_values(view, column.from, rows, out);
+    } else if (view.validity == nullptr) {
+        std::memset(out, 1, rows);
+    } else {
+        bits_to_bytes(view.validity, view.validity_bit, rows, out);
+    }
+}
+
+void ChunkColumns::encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder,
+                               uint8_t* out) const {
+    const auto count = static_cast<int64_t>(rows);
+    for (int64_t done = 0; done < count; done += encoder.rows_max()) {
+        const EncodedRows& encoded = encoder.encode(views, done, std::min(encoder.rows_max(), count - done), 0);
+        for (int64_t i = 0; i < encoded.rows; ++i, out += sizeof(uint64_t)) {
+            const uint64_t word = encoded.hash(i);
+            std::memcpy(out, &word, sizeof word);
+        }
+    }
+}
+
+void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const {
+    if (plain_) {
+        std::memcpy(out, views[keys_[0].view].data, rows * key_bytes_);
+        return;
+    }
+    uint64_t words[kKeyRows];
+    uint64_t parts[kKeyRows];
+    for (uint64_t done = 0; done < rows; done += kKeyRows) {
+        const int64_t count = std::min<int64_t>(kKeyRows, static_cast<int64_t>(rows - done));
+        const RowSelection selection{static_cast<int64_t>(done), nullptr, count};
+        if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
+        for (size_t k = 0; k < keys_.size(); ++k) {
+            const ColumnView& view = views[keys_[k].view];
+            normalize_words(keys_[k].part, view, selection, k == 0 ? words : parts);
+            for (int64_t i = 0; k > 0 && i < count; ++i) words[i] |= parts[i] << keys_[k].shift;
+            if (null_byte_ < 0 || view.validity == nullptr) continue;
+            const uint64_t flag = uint64_t{1} << (8 * static_cast<uint32_t>(null_byte_) + k);
+            for (int64_t i = 0; i < count; ++i) {
+                if (!view.is_valid(selection.begin + i)) words[i] |= flag;
+            }
+        }
+        uint8_t* const to = out + done * key_bytes_;
+        if (key_bytes_ == sizeof(uint64_t)) {
+            std::memcpy(to, words, static_cast<size_t>(count) * sizeof(uint64_t));
+            continue;
+        }
+        for (int64_t i = 0; i < count; ++i) {
+            const auto narrow = static_cast<uint32_t>(words[i]);
+            std::memcpy(to + i * static_cast<int64_t>(sizeof narrow), &narrow, sizeof narrow);
+        }
+    }
+}
+
+void ChunkColumns::write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits,
+                                      uint64_t at) const {
+    const auto count = static_cast<int64_t>(rows);
+    const auto first = static_cast<int64_t>(at);
+    bool written = false;
+    for (const Key& key : keys_) {
+        const ColumnView& view = views[key.view];
+        if (view.validity == nullptr) continue;
+        if (!written) {
+            copy_bits(view.validity, view.validity_bit, count, bits, first);
+        } else {
+            for (int64_t i = 0; i < count; ++i) {
+                if (!view.is_valid(i)) clear_bit(bits, first + i);
+            }
+        }
+        written = true;
+    }
+    if (!written) fill_bits(bits, first, count, true);
+}
+
+}  // namespace spillway

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cpu/row/row_encoder.hpp"
+#include "executor/streaming/join_spec.hpp"
+#include "model/column_view.hpp"
+#include "transfer/source.hpp"
+
+namespace spillway {
+
+// Where the columns of one side lie in the memory of a chunk, and how rows of a source get there.
+class ChunkColumns {
+  public:
+    ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows);
+
+    // Columns of the source to be read, in the order of the views of write().
+    const std::vector<int32_t>& read() const { return read_; }
+    uint64_t chunk_bytes() const { return chunk_bytes_; }
+    bool has_key_validity() const { return nullable_; }
+
+    const void* key(const uint8_t* chunk) const { return chunk; }
+    const uint32_t* key_valid(const uint8_t* chunk) const {
+        return reinterpret_cast<const uint32_t*>(chunk + validity_at_);
+    }
+    std::vector<const void*> columns(const uint8_t* chunk) const;
+
+    // Clears the bits of rows [at, at + rows), before they are written. at: a multiple of 64.
+    void clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const;
+    // For one worker's keys; nullptr where they need none.
+    std::unique_ptr<RowEncoder> encoder(MemoryBudget& budget) const;
+    // Rows of the views, of which the first has this number in the source, become rows [at, at + rows) of the chunk.
+    void write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, RowEncoder* encoder,
+               uint8_t* chunk, uint64_t at) const;
+    bool all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const;
+
+  private:
+    struct Key {
+        KeyPart part;
+        size_t view = 0;
+        uint32_t shift = 0;  // in the word, in bits
+    };
+    struct Column {
+        size_t view = 0;
+        ChunkColumn from;
+        uint32_t width = 1;
+        uint64_t at = 0;  // in the chunk
+    };
+    size_t view_of(int32_t column);
+    void add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as);
+    void write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row,
+                      uint8_t* out) const;
+    void encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder, uint8_t* out) const;
+    void write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
+    void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
+
+    const uint32_t key_bytes_;
+    const int32_t null_byte_;
+    std::vector<int32_t> read_;
+    std::vector<Key> keys_;
+    std::optional<RowLayout> encoded_;  // of the keys, where they are not packed
+    std::vector<Column> columns_;
+    bool nullable_ = false;  // some key column, where a NULL is no key
+    bool plain_ = false;     // the only key's values are the words
+    uint64_t validity_at_ = 0;
+    uint64_t chunk_bytes_ = 0;
+};
+
+}  // namespace spillway

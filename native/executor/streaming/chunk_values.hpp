@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "executor/streaming/join_spec.hpp"
+#include "model/column_view.hpp"
+
+namespace spillway {
+
+// Values of a column, or a part of each, one after the other as they lie in a chunk.
+void write_chunk_values(const ColumnView& view, const ChunkColumn& column, uint64_t rows, uint8_t* out);
+
+}  // namespace spillway

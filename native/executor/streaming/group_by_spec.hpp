@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/gpu_out_of_core_group.hpp"
+#include "executor/streaming/join_spec.hpp"
+#include "model/column_type.hpp"
+
+namespace spillway {
+
+// How a result column is made of the GPU's: copied, a sum in 64 bits or 128, a sum by a count.
+enum class GroupResultKind : uint8_t { kCopy, kSum, kMean };
+
+struct GroupResultColumn {
+    TypePtr type;
+    GroupResultKind kind = GroupResultKind::kCopy;
+    int32_t value = 0;     // output column of the GPU; of a sum in two parts that of the low 32 bits ...
+    int32_t high = -1;     // ... and of the high ones
+    int32_t count = -1;    // kMean
+    int32_t present = -1;  // output that is 0 where the result is NULL; -1: it never is
+    uint32_t offset = 0;   // byte of the output where the value begins: parts of a key
+    int32_t key = -1;      // the key of that number, whose bit says where it is NULL; -1: there is none
+    GpuNumberKind number = GpuNumberKind::kSigned;  // of the values that were added up
+    int32_t decimal_scale = 0;
+    int32_t column = -1;  // of the source, for errors
+};
+
+struct OutOfCoreGroupStage {
+    GpuOutOfCoreGroupSpec group;
+    OutOfCoreSide side;
+    std::vector<GroupResultColumn> columns;
+    int32_t workers = 1;  // that fill chunks, and as many that deliver groups
+};
+
+}  // namespace spillway

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/join.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "executor/streaming/chunk_feeder.hpp"
+#include "executor/streaming/held_columns.hpp"
+#include "executor/streaming/phase.hpp"
+#include "executor/streaming/result_blocks.hpp"
+#include "executor/streaming/result_gather.hpp"
+#include "executor/streaming/result_part.hpp"
+#include "executor/streaming/spill_disk.hpp"
+
+namespace spillway {
+
+namespace {
+
+// Of strings and nested values, which make batches of their own size, an offset.
+uint64_t result_width(const ColumnType& type) {
+    const uint32_t width = chunk_width(type);
+    return width == 0 ? static_cast<uint64_t>(type.byte_width) : width;
+}
+
+ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBudget& budget) {
+    ResultForm form;
+    form.block_rows = stage.join.sizes.result_rows;
+    form.slots = stage.join.sizes.result_slots;
+    form.row_bytes = 0;
+    for (const GpuOutputColumn& output : stage.join.outputs) form.widths.push_back(stage.join.output_width(output));
+    for (const ResultColumn& column : stage.columns) form.row_bytes += result_width(*column.type);
+    if (held[kBuildSide] != nullptr || held[kProbeSide] != nullptr) {
+        form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
+            auto rows_of = std::make_shared<ResultGather>(stage, held, sink, budget, worker);
+            return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                             const std::function<void()>& read) { return rows_of->deliver(outputs, rows, read); };
+        };
+        return form;
+    }
+    form.columns = [&](const std::vector<const uint8_t*>& outputs, uint64_t rows) {
+        std::vector<OutputColumn> columns;
+        for (const ResultColumn& column : stage.columns) {
+            columns.push_back(result_column(stage, column, outputs, rows, budget));
+        }
+        return columns;
+    };
+    return form;
+}
+
+class OutOfCore {
+  public:
+    OutOfCore(Source* const (&sources)[2], const OutOfCoreStage& stage, KeptPinned& pinned, const DevicePause& pause,
+              BatchSink* sink, JobControl& control, const std::shared_ptr<SpillSpace>& space)
+        : sources_{sources[kBuildSide], sources[kProbeSide]},
+          stage_(stage),
+          sink_(sink),
+          budget_(pinned.budget()),
+          control_(control),
+          columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
+          held_columns_{hold(kBuildSide), hold(kProbeSide)},
+          held_{held_columns_[kBuildSide].get(), held_columns_[kProbeSide].get()},
+          spill_(pinned.reserve(pinned_spill_bytes(stage.join.sizes), "rows that the GPU spills")),
+          ring_(pinned, ring_slots(),
+                std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
+        if (sink != nullptr) blocks_.emplace(pinned, form_of(stage, held_, budget_), *sink, control, pause);
+        if (space != nullptr && stage.join.sizes.disk_blocks > 0) disk_.emplace(space, control);
+        join_ = GpuOutOfCoreJoin::begin(pinned.device(), stage.join, disk_ ? &*disk_ : nullptr);
+    }
+
+    OutOfCoreRun run() {
+        OutOfCoreRun done;
+        GpuResultSink* const rows = blocks_ ? &*blocks_ : nullptr;
+        phase(kBuildSide, [&](GpuChunkSource& chunks) { done.partition_rows = join_.build(chunks, rows); });
+        phase(kProbeSide, [&](GpuChunkSource& chunks) {
+            done.report = join_.probe(chunks, rows);
+            // The last rows may wait for a reader who needs the memory of both before he reads on.
+            join_.reset();
+            disk_.reset();
+            spill_.release();
+        });
+        // The GPU counts pairs of the same hash.
+        if (blocks_) done.report.result_rows = blocks_->delivered_rows();
+        return done;
+    }
+
+    // Rows that are counted are given when all have been.
+    bool gave_rows() const { return blocks_ && blocks_->gave_rows() && sink_->wants_columns(); }
+
+  private:
+    ChunkColumns columns_of(size_t side) const {
+        const ChunkKeys keys{stage_.join.key_bytes, stage_.keys, stage_.null_keys};
+        ChunkColumns columns(*sources_[side], stage_.sides[side], keys, stage_.join.sizes.chunk_rows);
+        sources_[side]->load_dictionaries(columns.read(), budget_, control_);
+        return columns;
+    }
+    std::unique_ptr<HeldColumns> hold(size_t side) const {
+        const std::vector<int32_t> columns = gathered_columns(stage_, side);
+        if (columns.empty()) return nullptr;
+        sources_[side]->load_dictionaries(columns, budget_, control_);
+        return std::make_unique<HeldColumns>(*sources_[side], columns, budget_, control_);
+    }
+    void load_held() {
+        for (HeldColumns* const held : held_) {
+            if (held != nullptr) held->load();
+        }
+    }
+    void wake_held() {
+        for (HeldColumns* const held : held_) {
+            if (held != nullptr) held->wake();
+        }
+    }
+    // Small relations have no use for all of them.
+    uint64_t ring_slots() const {
+        const auto rows = static_cast<uint64_t>(std::max(sources_[0]->rows(), sources_[1]->rows()));
+        const uint64_t chunks = rows / stage_.join.sizes.chunk_rows + 1;
+        return std::min(stage_.join.sizes.chunk_slots + kSpareChunks, chunks);
+    }
+
+    // One side is read.
+    template <class Use>
+    void phase(size_t side, Use use) {
+        ChunkFeeder feeder(*sources_[side], columns_[side], ring_, stage_.join.sizes.chunk_rows, budget_, control_);
+        // Those who will deliver have nothing to do before the first rows of the result are there.
+        const PhaseHooks hooks{[&] {
+                                   if (side == kBuildSide) load_held();
+                               },
+                               [&] { wake_held(); }};
+        run_phase(feeder, blocks_ ? &*blocks_ : nullptr, stage_.workers, control_, hooks, [&] { use(feeder); });
+    }
+
+    Source* const sources_[2];
+    const OutOfCoreStage& stage_;
+    BatchSink* const sink_;
+    MemoryBudget& budget_;
+    JobControl& control_;
+    const ChunkColumns columns_[2];
+    const std::unique_ptr<HeldColumns> held_columns_[2];
+    const HeldSides held_;
+    PinnedReservation spill_;
+    ChunkRing ring_;
+    std::optional<ResultBlocks> blocks_;
+    std::optional<SpillDisk> disk_;
+    // Last, so that copies have ended before their memory goes, and threads of the plugin before the disk.
+    GpuOutOfCoreJoin join_;
+};
+
+}  // namespace
+
+OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
+                              const DevicePause& pause, BatchSink* sink, JobControl& control,
+                              const std::shared_ptr<SpillSpace>& space) {
+    const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
+    // Pairs of the same hash can only be counted when their keys have been compared.
+    const bool compares = stage.keys == OutOfCoreKeys::kHashed;
+    SPILLWAY_CHECK(wants_rows == (sink != nullptr && (sink->wants_columns() || compares)));
+    std::optional<OutOfCore> join;
+    OutOfCoreRun done;
+    try {
+        Source* const sources[2] = {&build, &probe};
+        join.emplace(sources, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
+        done = join->run();
+    } catch (const Error& error) {
+        rethrow_undelivered(error, join && join->gave_rows());
+    }
+    if (sink == nullptr) control.rows_out.fetch_add(done.report.result_rows, std::memory_order_relaxed);
+    if (sink != nullptr && !sink->wants_columns()) sink->add_rows(0, done.report.result_rows);
+    return done;
+}
+
+}  // namespace spillway

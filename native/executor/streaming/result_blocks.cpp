@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/result_blocks.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr uint64_t kSpareBlocks = 2;
+
+}  // namespace
+
+ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause)
+    : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)) {
+    constexpr const char* kPurpose = "result rows of the GPU";
+    uint64_t bytes = 0;
+    for (const uint32_t width : form_.widths) {
+        column_at_.push_back(bytes);
+        bytes += pinned_column_bytes(form_.block_rows * width);
+    }
+    const BatchSize size = sink.batch_size();
+    const uint64_t fitting = std::max<uint64_t>(size.bytes / std::max<uint64_t>(form_.row_bytes, 1), 1);
+    batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
+    const uint64_t count = form_.slots + kSpareBlocks;
+    bytes = std::max(bytes, kPinnedColumnAlign);
+    reservation_ = pinned.reserve(count * bytes, kPurpose);
+    for (uint64_t i = 0; i < count; ++i) {
+        blocks_.emplace_back();
+        blocks_.back().memory = pinned.device().allocate_pinned(bytes, kPurpose);
+        free_.push_back(&blocks_.back());
+    }
+}
+
+void ResultBlocks::wait_for_block() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (free_.empty()) {
+        control_.check();
+        changed_.wait_for(lock, kOutOfCorePoll);
+    }
+}
+
+void ResultBlocks::open(uint64_t rows, void** columns) {
+    SPILLWAY_CHECK(rows <= form_.block_rows);
+    gave_rows_ = true;
+    bool waits = false;
+    {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        waits = free_.empty();
+    }
+    // The reader of the rows may be slow, and may run queries of its own before it reads on.
+    if (waits) pause_([this] { wait_for_block(); });
+    control_.check();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    Block* const block = free_.front();
+    free_.pop_front();
+    block->rows = rows;
+    block->taken = 0;
+    block->delivered = 0;
+    opened_.push_back(block);
+    for (size_t i = 0; i < column_at_.size(); ++i) {
+        columns[i] = static_cast<uint8_t*>(block->memory.data()) + column_at_[i];
+    }
+}
+
+void ResultBlocks::close() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ready_.push_back(opened_.front());
+    opened_.pop_front();
+    changed_.notify_all();
+}
+
+class ResultBlocks::Working {
+  public:
+    explicit Working(ResultBlocks& blocks) : blocks_(blocks) {}
+    ~Working() {
+        const std::lock_guard<std::mutex> lock(blocks_.mutex_);
+        --blocks_.working_;
+        blocks_.changed_.notify_all();
+    }
+    Working(const Working&) = delete;
+
+  private:
+    ResultBlocks& blocks_;
+};
+
+void ResultBlocks::begin(int workers) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = false;
+    working_ = workers;
+}
+
+void ResultBlocks::drain() {
+    pause_([this] {
+        std::unique_lock<std::mutex> lock(mutex_);
+        while (working_ > 0) {
+            control_.check();
+            changed_.wait_for(lock, kOutOfCorePoll);
+        }
+    });
+}
+
+void ResultBlocks::end() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+}
+
+void ResultBlocks::wake() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    changed_.notify_all();
+}
+
+bool ResultBlocks::take(Stripe& stripe) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    while (ready_.empty()) {
+        control_.check();
+        if (ended_) return false;
+        changed_.wait_for(lock, kOutOfCorePoll);
+    }
+    Block* const block = ready_.front();
+    stripe = {block, block->taken, std::min(batch_rows_, block->rows - block->taken)};
+    block->taken += stripe.rows;
+    if (block->taken == block->rows) ready_.pop_front();
+    return true;
+}
+
+void ResultBlocks::work(int worker) {
+    const Working working(*this);
+    const DeliverRows deliver = form_.deliverer ? form_.deliverer(sink_, worker) : nullptr;
+    for (Stripe stripe; take(stripe);) {
+        control_.check();
+        if (deliver) {
+            delivered_rows_ += deliver(outputs_of(stripe), stripe.rows, [&] { has_read(stripe); });
+            continue;
+        }
+        OutputBatch batch = batch_of(stripe);
+        has_read(stripe);
+        delivered_rows_ += stripe.rows;
+        sink_.push(worker, std::move(batch));
+    }
+}
+
+// The block may be filled again while the last batch of its rows waits for its reader.
+void ResultBlocks::has_read(const Stripe& stripe) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    stripe.block->delivered += stripe.rows;
+    if (stripe.block->delivered == stripe.block->rows) {
+        free_.push_back(stripe.block);
+        changed_.notify_all();
+    }
+}
+
+std::vector<const uint8_t*> ResultBlocks::outputs_of(const Stripe& stripe) const {
+    std::vector<const uint8_t*> outputs;
+    for (size_t i = 0; i < column_at_.size(); ++i) {
+        outputs.push_back(static_cast<const uint8_t*>(stripe.block->memory.data()) + column_at_[i] +
+                          stripe.row * form_.widths[i]);
+    }
+    return outputs;
+}
+
+OutputBatch ResultBlocks::batch_of(const Stripe& stripe) {
+    const std::vector<const uint8_t*> outputs = outputs_of(stripe);
+    OutputBatch batch;
+    batch.rows = static_cast<int64_t>(stripe.rows);
+    batch.columns = form_.columns(outputs, stripe.rows);
+    return batch;
+}
+
+}  // namespace spillway

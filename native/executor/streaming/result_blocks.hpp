@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "base/job_control.hpp"
+#include "executor/device_job.hpp"
+#include "executor/kept_pinned.hpp"
+#include "executor/streaming/join_spec.hpp"
+#include "model/batch_sink.hpp"
+
+namespace spillway {
+
+// Gives a sink rows that begin there in each output column of the GPU. `read` is called when they are needed no more,
+// before the sink is given the last batch. Returns how many of the rows were part of the result.
+using DeliverRows = std::function<uint64_t(const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                                           const std::function<void()>& read)>;
+
+// What the GPU's rows are, and what becomes of them.
+struct ResultForm {
+    uint64_t block_rows = 0;  // at most
+    uint32_t slots = 2;       // buffers of the GPU
+    std::vector<uint32_t> widths;
+    uint64_t row_bytes = 1;  // of a row of a batch
+    // Makes the columns of a batch; outputs: where its rows begin in each column of the GPU.
+    std::function<std::vector<OutputColumn>(const std::vector<const uint8_t*>& outputs, uint64_t rows)> columns;
+    // Instead, where set: one worker's way to make batches.
+    std::function<DeliverRows(BatchSink& sink, int worker)> deliverer;
+};
+
+// Result rows on their way from the GPU to a sink: copy engines write them into blocks of pinned memory, workers make
+// batches of them and push those, while the join goes on as long as there is a free block.
+class ResultBlocks final : public GpuResultSink {
+  public:
+    // One block more than the GPU has buffers is being filled while another is delivered.
+    ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause);
+
+    void open(uint64_t rows, void** columns) override;
+    void close() noexcept override;
+
+    // begin() says how many call work(); each returns when end() was called and what was closed before has been
+    // delivered.
+    void begin(int workers);
+    void work(int worker);
+    void end();
+    // Waits for all of them.
+    void drain();
+    // Those who wait look at the job again: it was cancelled.
+    void wake();
+    // For the thread of open(): has it been called?
+    bool gave_rows() const { return gave_rows_; }
+    // Without pairs whose keys differ; when all have been delivered.
+    uint64_t delivered_rows() const { return delivered_rows_; }
+
+  private:
+    struct Block {
+        PinnedBlock memory;
+        uint64_t rows = 0;
+        uint64_t taken = 0;  // by workers
+        uint64_t delivered = 0;
+    };
+    struct Stripe {
+        Block* block = nullptr;
+        uint64_t row = 0;
+        uint64_t rows = 0;
+    };
+    class Working;
+    bool take(Stripe& stripe);
+    std::vector<const uint8_t*> outputs_of(const Stripe& stripe) const;
+    OutputBatch batch_of(const Stripe& stripe);
+    void has_read(const Stripe& stripe);
+    void wait_for_block();
+
+    const ResultForm form_;
+    BatchSink& sink_;
+    JobControl& control_;
+    const DevicePause pause_;
+    std::vector<uint64_t> column_at_;  // in a block
+    uint64_t batch_rows_ = 1;
+    PinnedReservation reservation_;
+    std::deque<Block> blocks_;
+
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::deque<Block*> free_;
+    std::deque<Block*> opened_;
+    std::deque<Block*> ready_;
+    bool ended_ = false;
+    bool gave_rows_ = false;
+    int working_ = 0;
+    std::atomic<uint64_t> delivered_rows_{0};
+};
+
+}  // namespace spillway

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/result_gather.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "base/error.hpp"
+#include "executor/streaming/result_part.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr int64_t kBlockRows = ColumnGather::kRowsMax;
+
+size_t side_of(const ResultPart& part) {
+    return part.origin == ResultOrigin::kBuildSource ? kBuildSide : kProbeSide;
+}
+
+uint64_t row_number(const uint8_t* numbers, uint64_t row, uint32_t width) {
+    uint64_t number = 0;  // little-endian: the low bytes come first
+    std::memcpy(&number, numbers + row * width, width);
+    return number;
+}
+
+std::vector<KeyPart> key_parts(const OutOfCoreStage& stage, const HeldColumns& held, size_t side) {
+    return RowLayout::make(held.source_columns(), stage.sides[side].keys, {}, stage.null_keys).keys;
+}
+
+}  // namespace
+
+std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side) {
+    std::set<int32_t> columns;
+    for (const ResultColumn& column : stage.columns) {
+        for (const ResultPart& part : column.parts) {
+            if (part.origin != ResultOrigin::kGpu && side_of(part) == side) columns.insert(part.value);
+        }
+    }
+    if (stage.keys == OutOfCoreKeys::kHashed) {
+        for (const KeySpec& key : stage.sides[side].keys) columns.insert(key.column);
+    }
+    return {columns.begin(), columns.end()};
+}
+
+ResultGather::ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget,
+                           int worker)
+    : stage_(stage),
+      held_(held),
+      sink_(sink),
+      budget_(budget),
+      worker_(worker),
+      batch_size_{std::max<int64_t>(sink.batch_size().rows, 1), sink.batch_size().bytes} {
+    if (sink.wants_columns()) add_columns(stage, held);
+    if (stage.keys != OutOfCoreKeys::kHashed) return;
+    const HeldColumns& build = *held[kBuildSide];
+    const HeldColumns& probe = *held[kProbeSide];
+    match_.emplace(key_parts(stage, build, kBuildSide), key_parts(stage, probe, kProbeSide));
+    for (size_t p = 0; p < match_->parts(); ++p) {
+        MatchedPart part;
+        part.views[kBuildSide] = &build.views(stage.sides[kBuildSide].keys[p].column);
+        part.views[kProbeSide] = &probe.views(stage.sides[kProbeSide].keys[p].column);
+        matched_.push_back(part);
+    }
+}
+
+void ResultGather::add_columns(const OutOfCoreStage& stage, const HeldSides& held) {
+    for (const ResultColumn& column : stage.columns) {
+        if (!column.is_gathered()) {
+            fixed_row_bytes_ += chunk_width(*column.type);
+            continue;
+        }
+        std::vector<Part> parts;
+        TypePtr type;
+        for (const ResultPart& part : column.parts) {
+            const HeldColumns& source = *held[side_of(part)];
+            parts.push_back({side_of(part), part.mask, &source.views(part.value)});
+            if (type == nullptr) type = source.source_columns()[static_cast<size_t>(part.value)];
+        }
+        columns_.push_back({&column, std::move(parts), ColumnGather(type, budget_)});
+        fixed_row_bytes_ += columns_.back().gather.fixed_bytes();
+        values_.emplace_back(static_cast<size_t>(kBlockRows));
+    }
+}
+
+uint64_t ResultGather::deliver(const std::vector<const uint8_t*>& outputs, uint64_t rows,
+                               const std::function<void()>& read) {
+    outputs_ = &outputs;
+    batch_begin_ = 0;
+    uint64_t delivered = 0;
+    for (uint64_t begin = 0; begin < rows;) {
+        find_places(begin, static_cast<int64_t>(std::min<uint64_t>(kBlockRows, rows - begin)));
+        const uint64_t end = begin + static_cast<uint64_t>(found_);
+        if (match_) drop_false_pairs();
+        delivered += static_cast<uint64_t>(found_);
+        for (size_t i = 0; i < columns_.size(); ++i) find_values(columns_[i]);
+        for (int64_t done = 0; done < found_ && sink_.wants_columns();) {
+            const int64_t step = rows_with_room(done, rows - begin);
+            for (Column& column : columns_) column.gather.append(done, step);
+            done += step;
+            batch_rows_ += static_cast<uint64_t>(step);
+            const bool full = done < found_ || batch_rows_ == static_cast<uint64_t>(batch_size_.rows);
+            const bool last = done == found_ && end == rows;
+            if (full && !last) sink_.push(worker_, take_batch(begin + static_cast<uint64_t>(done)));
+        }
+        begin = end;
+    }
+    std::optional<OutputBatch> batch;
+    if (batch_rows_ > 0) batch = take_batch(rows);
+    read();
+    if (batch) sink_.push(worker_, std::move(*batch));
+    return delivered;
+}
+
+// Where the rows [begin, begin + rows) come from, on each side that has row numbers.
+void ResultGather::find_places(uint64_t begin, int64_t rows) {
+    found_ = rows;
+    presence_.assign(static_cast<size_t>(rows), kBuildPresent | kProbePresent | kKeyPresent);
+    if (stage_.presence >= 0) {
+        const uint8_t* const bits = (*outputs_)[static_cast<size_t>(stage_.presence)] + begin;
+        presence_.assign(bits, bits + rows);
+    }
+    for (const size_t side : {kBuildSide, kProbeSide}) {
+        if (held_[side] == nullptr) continue;
+        const uint8_t present = side == kBuildSide ? kBuildPresent : kProbePresent;
+        const auto output = static_cast<size_t>(stage_.row_numbers[side]);
+        const uint32_t width = stage_.join.output_width(stage_.join.outputs[output]);
+        auto& places = places_[side];
+        places.resize(static_cast<size_t>(rows));
+        for (int64_t i = 0; i < rows; ++i) {
+            if ((presence_[i] & present) == 0) continue;  // its number has no meaning
+            places[i] = held_[side]->place(row_number((*outputs_)[output], begin + static_cast<uint64_t>(i), width));
+        }
+    }
+}
+
+void ResultGather::drop_false_pairs() {
+    int64_t kept = 0;
+    for (int64_t i = 0; i < found_; ++i) {
+        const HeldColumns::Place build = places_[kBuildSide][i];
+        const HeldColumns::Place probe = places_[kProbeSide][i];
+        bool equal = true;
+        for (size_t p = 0; p < matched_.size() && equal; ++p) {
+            const auto& views = matched_[p].views;
+            equal = match_->equal(p, {&(*views[kBuildSide])[static_cast<size_t>(build.batch)], build.row},
+                                  {&(*views[kProbeSide])[static_cast<size_t>(probe.batch)], probe.row});
+        }
+        if (!equal) continue;
+        places_[kBuildSide][kept] = build;
+        places_[kProbeSide][kept] = probe;
+        ++kept;
+    }
+    found_ = kept;
+}
+
+// The first part that is there counts.
+void ResultGather::find_values(Column& column) {
+    std::vector<ValuePlace>& values = values_[static_cast<size_t>(&column - columns_.data())];
+    for (int64_t i = 0; i < found_; ++i) {
+        ValuePlace place;
+        for (const Part& part : column.parts) {
+            if ((presence_[i] & part.mask) != part.mask) continue;
+            const HeldColumns::Place at = places_[part.side][i];
+            place = {&(*part.views)[static_cast<size_t>(at.batch)], at.row};
+            break;
+        }
+        values[i] = place;
+    }
+    column.gather.find(values.data(), found_);
+}
+
+uint64_t ResultGather::row_bytes(int64_t i) const {
+    uint64_t bytes = fixed_row_bytes_;
+    for (const Column& column : columns_) {
+        if (column.gather.is_variable()) bytes += column.gather.value_bytes(i);
+    }
+    return bytes;
+}
+
+// How many rows of the block from `begin` on the batch has room for: none when it is full, one at least when it is
+// empty.
+int64_t ResultGather::rows_that_fit(int64_t begin) const {
+    uint64_t used = batch_rows_ * fixed_row_bytes_;
+    for (const Column& column : columns_) {
+        if (column.gather.is_variable()) used += column.gather.bytes() - batch_rows_ * column.gather.fixed_bytes();
+    }
+    const auto rows_left = static_cast<int64_t>(static_cast<uint64_t>(batch_size_.rows) - batch_rows_);
+    const int64_t most = std::min(found_ - begin, rows_left);
+    for (int64_t i = 0; i < most; ++i) {
+        used += row_bytes(begin + i);
+        if (used > batch_size_.bytes) return i == 0 && batch_rows_ == 0 ? 1 : i;
+    }
+    return most;
+}
+
+// ... and gets memory for: a column whose buffer doubled may have taken what another one needs. An empty batch takes it
+// for all of the `left` rows that may follow, and for no more: many batches are short.
+int64_t ResultGather::rows_with_room(int64_t begin, uint64_t left) {
+    const auto expected = static_cast<int64_t>(std::min(left, static_cast<uint64_t>(batch_size_.rows)));
+    for (Column& column : columns_) column.gather.expect(expected);
+    for (int64_t step = rows_that_fit(begin);;) {
+        try {
+            for (Column& column : columns_) column.gather.reserve(begin, step);
+            return step;
+        } catch (const Error& error) {
+            if (error.code() != ErrorCode::kBudgetTooSmall || (batch_rows_ == 0 && step <= 1)) throw;
+        }
+        if (batch_rows_ > 0) return 0;
+        step /= 2;
+        for (Column& column : columns_) column.gather.expect(step);
+    }
+}
+
+// Rows [batch_begin_, end) of the outputs, less those that were dropped.
+OutputBatch ResultGather::take_batch(uint64_t end) {
+    std::vector<const uint8_t*> outputs;
+    for (size_t i = 0; i < outputs_->size(); ++i) {
+        outputs.push_back((*outputs_)[i] + batch_begin_ * stage_.join.output_width(stage_.join.outputs[i]));
+    }
+    OutputBatch batch;
+    batch.rows = static_cast<int64_t>(batch_rows_);
+    auto gathered = columns_.begin();
+    for (const ResultColumn& column : stage_.columns) {
+        batch.columns.push_back(column.is_gathered() ? (gathered++)->gather.finish()
+                                                     : result_column(stage_, column, outputs, batch_rows_, budget_));
+    }
+    batch_begin_ = end;
+    batch_rows_ = 0;
+    return batch;
+}
+
+}  // namespace spillway

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "cpu/materialize/column_gather.hpp"
+#include "cpu/materialize/key_match.hpp"
+#include "executor/streaming/held_columns.hpp"
+#include "executor/streaming/join_spec.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/batch_sink.hpp"
+
+namespace spillway {
+
+// Columns of a side that are read by row number, for results and to compare keys; in order, each once.
+std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side);
+
+// Sources whose columns are gathered; nullptr: none of this side.
+using HeldSides = HeldColumns* const[2];
+
+// One worker's way to make batches of result rows some of whose columns are gathered by row number. Pairs of rows whose
+// keys have the same hash and are not equal are dropped.
+class ResultGather {
+  public:
+    ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget, int worker);
+
+    // outputs: where the rows begin in each output column of the GPU. `read` is called when they are needed no more,
+    // before the sink is given the last batch. Returns how many of the rows were part of the result.
+    uint64_t deliver(const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read);
+
+  private:
+    struct Part {
+        size_t side = 0;
+        uint8_t mask = 0;
+        const std::vector<ColumnView>* views = nullptr;
+    };
+    struct Column {
+        const ResultColumn* spec = nullptr;
+        std::vector<Part> parts;
+        ColumnGather gather;
+    };
+    struct MatchedPart {
+        const std::vector<ColumnView>* views[2] = {};
+    };
+    void add_columns(const OutOfCoreStage& stage, const HeldSides& held);
+    void find_places(uint64_t begin, int64_t rows);
+    void drop_false_pairs();
+    void find_values(Column& column);
+    uint64_t row_bytes(int64_t i) const;
+    int64_t rows_that_fit(int64_t begin) const;
+    int64_t rows_with_room(int64_t begin, uint64_t left);
+    OutputBatch take_batch(uint64_t end);
+
+    const OutOfCoreStage& stage_;
+    const HeldSides& held_;
+    BatchSink& sink_;
+    MemoryBudget& budget_;
+    const int worker_;
+    const BatchSize batch_size_;
+    std::vector<Column> columns_;  // that are gathered
+    uint64_t fixed_row_bytes_ = 0;
+    std::optional<KeyMatch> match_;
+    std::vector<MatchedPart> matched_;
+
+    const std::vector<const uint8_t*>* outputs_ = nullptr;
+    uint64_t batch_begin_ = 0;  // first of the rows that are in no batch yet
+    uint64_t batch_rows_ = 0;   // gathered since
+    int64_t found_ = 0;         // rows of the block
+    std::vector<HeldColumns::Place> places_[2];
+    std::vector<uint8_t> presence_;
+    std::vector<std::vector<ValuePlace>> values_;  // of each column
+};
+
+}  // namespace spillway
