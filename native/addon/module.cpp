@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <napi.h>
 
-#include "addon/addon_error.hpp"
-#include "addon/calls.hpp"
-#include "addon/job_registry.hpp"
+#include "addon/calls/calls.hpp"
+#include "addon/jobs/addon_error.hpp"
+#include "addon/jobs/job_registry.hpp"
 #include "base/heap.hpp"
 
 namespace {
@@ -20,11 +20,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     export_engine_calls(exports);
     export_source_calls(exports);
     export_file_calls(exports);
-    export_partition_calls(exports);
     export_stage_calls(exports);
     export_device_calls(exports);
-    export_out_of_core_calls(exports);
-    export_out_of_core_group_calls(exports);
+    export_streaming_calls(exports);
     export_sink_calls(exports);
     return exports;
 }

@@ -32,6 +32,8 @@ const typescriptRooms: Record<string, readonly string[]> = {
 const model = ["base", "memory", "model"];
 const rows = [...model, "cpu/row"];
 const operators = ["cpu/hash_join", "cpu/group_by"];
+const engines = ["executor", "executor/cpu", "executor/device", "executor/streaming"];
+const addon = ["addon/jobs", "addon/decode", "addon/encode"];
 const nativeRooms: Record<string, readonly string[]> = {
     base: [],
     // "plugin" is the C header of the CUDA plugin: all that native/ ever sees of cuda/.
@@ -54,17 +56,12 @@ const nativeRooms: Record<string, readonly string[]> = {
     "executor/device": [...model, "transfer", "device", "executor"],
     // Keys are encoded as rows of the CPU engine have them, and values that no chunk holds are gathered as it does.
     "executor/streaming": [...rows, "transfer", "cpu/materialize", "device", "executor"],
-    addon: [
-        ...rows,
-        "transfer",
-        "cpu/radix_partition",
-        "cpu/materialize",
-        ...operators,
-        "generate",
-        "executor",
-        ...["sinks", "cpu", "device", "streaming"].map((room) => `executor/${room}`),
-        "device"
-    ]
+    // Arguments and results do not see each other: a job takes what makes its result as a function.
+    "addon/jobs": [...model, "transfer", "cpu/radix_partition", "device", "executor", "executor/sinks"],
+    "addon/decode": [...model, "transfer", "generate", "device", ...engines, "addon/jobs"],
+    "addon/encode": [...model, "transfer", "cpu/radix_partition", "device", ...engines, "addon/jobs"],
+    "addon/calls": [...model, "transfer", "generate", "device", ...engines, "executor/sinks", ...addon],
+    addon: ["base", ...addon, "addon/calls"]
 };
 
 // Joins in GPU memory stand side by side; equi_join is the door to all of them.

@@ -92,7 +92,7 @@ test("a large table makes V8 collect its heap once or twice, not for every batch
         await runChild("table-collections", argument)
     );
     for (const path of [left, right]) rmSync(path!, { force: true });
-    // It was nine. From Node 23 on V8 hears of all bytes at once (native/addon/delivered_memory.hpp).
+    // It was nine. From Node 23 on V8 hears of all bytes at once (native/addon/jobs/delivered_memory.hpp).
     expect(collectionsPerTable).toBeLessThanOrEqual(newerV8 ? 4 : 3);
 });
 

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/calls/calls.hpp"
+#include "addon/calls/stage_use.hpp"
+#include "addon/decode/decode.hpp"
+#include "addon/encode/encode.hpp"
+#include "addon/jobs/addon_error.hpp"
+#include "addon/jobs/handles.hpp"
+#include "addon/jobs/stage_job.hpp"
+#include "executor/cpu/partition.hpp"
+#include "executor/sinks/count_sink.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+constexpr int64_t kBatchesMax = 1 << 20;
+
+Napi::Value share_sink(Napi::Env env, std::unique_ptr<SinkHandle> handle) {
+    return make_handle(env, registry_of(env)->share(std::move(handle)));
+}
+
+BatchSize decode_batch_size(Fields& options) {
+    const int64_t rows = options["batchRows"].integer(1, kSafeInteger);
+    return {rows, static_cast<uint64_t>(options["batchBytes"].integer(1, kSafeInteger))};
+}
+
+Napi::Value create_count_sink(const Napi::CallbackInfo& info) {
+    auto handle = std::make_unique<SinkHandle>(get_handle<Job>(info[0]));
+    handle->sink = std::make_unique<CountSink>(handle->job->control);
+    return share_sink(info.Env(), std::move(handle));
+}
+
+Napi::Value create_queue_sink(const Napi::CallbackInfo& info) {
+    auto handle = std::make_unique<SinkHandle>(get_handle<Job>(info[0]));
+    decode_columns(Field(info[1], "columns"));
+    Fields options(info[2], "options");
+    const BatchSize size = decode_batch_size(options);
+    const auto batches = static_cast<size_t>(options["maxBatches"].integer(1, kBatchesMax));
+    const bool kept = options["kept"].boolean();
+    options.finish();
+    auto queue = std::make_unique<QueueSink>(size, batches, handle->job->control);
+    handle->queue = queue.get();
+    const auto& registry = registry_of(info.Env());
+    const auto encode = [target = BatchTarget{handle->job->engine, registry->delivered_memory(), kept}](
+                            Napi::Env env, OutputBatch&& batch) { return encode_batch(env, std::move(batch), target); };
+    handle->delivery = std::make_shared<QueueDelivery>(info.Env(), registry->js_thread(), encode,
+                                                       kept ? registry->delivered_memory() : nullptr);
+    handle->delivery->attach(*queue);
+    handle->sink = std::move(queue);
+    return share_sink(info.Env(), std::move(handle));
+}
+
+Napi::Value next_batch(const Napi::CallbackInfo& info) {
+    const auto sink = get_handle<SinkHandle>(info[0]);
+    sink->queue_sink();
+    return sink->delivery->next(info.Env());
+}
+
+Napi::Value delivered_memory(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    return encode_delivered(info.Env(), *registry_of(info.Env())->delivered_memory(), engine->budget);
+}
+
+Napi::Value create_file_sink(const Napi::CallbackInfo& info) {
+    auto handle = std::make_unique<SinkHandle>(get_handle<Job>(info[0]));
+    auto columns = decode_columns(Field(info[1], "columns"));
+    Fields options(info[2], "options");
+    const std::string path = options["path"].string();
+    auto schema_message = options["schemaMessage"].bytes();
+    const bool overwrite = options["overwrite"].boolean();
+    const BatchSize size = decode_batch_size(options);
+    options.finish();
+    JobControl& control = handle->job->control;
+    const auto make_room = [space = handle->job->engine->spill_space] { return space->trim() > 0; };
+    auto writer = std::make_unique<ArrowFileWriter>(path, std::move(schema_message), overwrite, control, make_room);
+    auto file = std::make_unique<FileSink>(std::move(writer), std::move(columns), size, control);
+    handle->file = file.get();
+    handle->sink = std::move(file);
+    return share_sink(info.Env(), std::move(handle));
+}
+
+Napi::Value write_dictionary(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto sink = get_handle<SinkHandle>(info[1]);
+    const auto source = use_source(info[2]);
+    const auto path = decode_dictionary_path(info[3], source->source->columns());
+    const int64_t id = Field(info[4], "id").integer(0, kSafeInteger);
+    sink->file_sink();
+    const auto lease = Lease::take(sink, "sink");
+    return start_stage(info.Env(), job, [=]() -> Encode {
+        sink->file_sink().writer().write_dictionary(id, dictionary_of(*source, path, *job));
+        return undefined_result;
+    });
+}
+
+Napi::Value file_blocks(const Napi::CallbackInfo& info) {
+    const auto sink = get_handle<SinkHandle>(info[0]);
+    const ArrowFileWriter& writer = sink->file_sink().writer();
+    auto blocks = Napi::Object::New(info.Env());
+    blocks.Set("dictionaries", encode_blocks(info.Env(), writer.dictionary_blocks()));
+    blocks.Set("records", encode_blocks(info.Env(), writer.record_blocks()));
+    return blocks;
+}
+
+Napi::Value finish_file_sink(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto sink = get_handle<SinkHandle>(info[1]);
+    const auto footer = Field(info[2], "footer").bytes();
+    sink->file_sink();
+    const auto lease = Lease::take(sink, "sink");
+    const auto disposer = registry_of(info.Env())->block_disposer();
+    const auto finish = [=]() -> Encode {
+        ArrowFileWriter& writer = sink->file_sink().writer();
+        writer.finish(footer);
+        disposer->close_file(writer.take_replaced());
+        return undefined_result;
+    };
+    return start_stage(info.Env(), job, finish, StageMemory::kNone);
+}
+
+Napi::Value create_partition_sink(const Napi::CallbackInfo& info) {
+    auto handle = std::make_unique<SinkHandle>(get_handle<Job>(info[0]));
+    handle->partitions = get_handle<PartitionsHandle>(info[1]);
+    PartitionsHandle& partitions = *handle->partitions;
+    partitions.expect(PartitionsHandle::State::kFilling);
+    // A batch of the one stage is a morsel of the other.
+    const BatchSize size{partitions.rows->spec().morsel_rows,
+                         static_cast<uint64_t>(Field(info[2], "batchBytes").integer(1, kSafeInteger))};
+    handle->sink = std::make_unique<PartitionSink>(*partitions.partitioner, *partitions.rows, partitions.columns, size);
+    return share_sink(info.Env(), std::move(handle));
+}
+
+Napi::Value close_sink(const Napi::CallbackInfo& info) {
+    const auto sink = box_of<SinkHandle>(info[0]).value;
+    if (sink && sink->delivery) sink->delivery->abandon(info.Env());
+    close_handle<SinkHandle>(info[0]);
+    return info.Env().Undefined();
+}
+
+}  // namespace
+
+void export_sink_calls(Napi::Object exports) {
+    export_sync<create_count_sink>(exports, "createCountSink");
+    export_sync<create_queue_sink>(exports, "createQueueSink");
+    export_async<next_batch>(exports, "nextBatch");
+    export_sync<delivered_memory>(exports, "deliveredMemory");
+    export_sync<create_file_sink>(exports, "createFileSink");
+    export_async<write_dictionary>(exports, "writeDictionary");
+    export_sync<file_blocks>(exports, "fileBlocks");
+    export_async<finish_file_sink>(exports, "finishFileSink");
+    export_sync<create_partition_sink>(exports, "createPartitionSink");
+    export_sync<close_sink>(exports, "closeSink");
+}
+
+}  // namespace spillway::addon

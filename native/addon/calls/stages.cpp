@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/calls/calls.hpp"
+#include "addon/calls/stage_use.hpp"
+#include "addon/decode/decode.hpp"
+#include "addon/encode/encode.hpp"
+#include "addon/jobs/addon_error.hpp"
+#include "addon/jobs/handles.hpp"
+#include "addon/jobs/stage_job.hpp"
+#include "executor/cpu/group_by.hpp"
+#include "executor/cpu/joins.hpp"
+#include "executor/cpu/partition.hpp"
+#include "generate/relation_generator.hpp"
+#include "generate/tpch_generator.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+using State = PartitionsHandle::State;
+constexpr const char* kPartitions = "set of partitions";
+
+Napi::Value create_partitions(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    PartitionPlan plan = decode_partition(info[1], "spec");
+    const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
+    auto handle = std::make_unique<PartitionsHandle>(job, std::move(plan.columns));
+    handle->rows = std::make_unique<PartitionedRows>(std::move(plan.spec), layout, job->engine->budget,
+                                                     job->engine->spill_space, job->control);
+    handle->partitioner = std::make_unique<RadixPartitioner>(*handle->rows);
+    return make_handle(info.Env(), registry_of(info.Env())->share(std::move(handle)));
+}
+
+Napi::Value partition_source_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto partitions = get_handle<PartitionsHandle>(info[1]);
+    const auto source = use_source(info[2]);
+    const bool has_first_row = info.Length() > 3 && !info[3].IsUndefined();
+    const int64_t first_row = has_first_row ? Field(info[3], "firstRow").integer(0, kSafeInteger) : 0;
+    partitions->expect(State::kFilling);
+    check_columns(partitions->columns, source->source->columns());
+    const auto lease = Lease::take(partitions, kPartitions);
+    return start_stage(info.Env(), job, [job, partitions, source, lease, first_row]() -> Encode {
+        partition_source(*partitions->partitioner, *partitions->rows, *source->source, job->control,
+                         static_cast<uint64_t>(first_row));
+        return undefined_result;
+    });
+}
+
+Napi::Value finish_partitions(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto partitions = get_handle<PartitionsHandle>(info[1]);
+    partitions->expect(State::kFilling);
+    const auto lease = Lease::take(partitions, kPartitions);
+    return start_stage(info.Env(), job, [partitions, lease]() -> Encode {
+        partitions->partitioner->finish();
+        return [partitions](Napi::Env env) {
+            partitions->state = State::kFinished;
+            return encode_sizes(env, *partitions->rows);
+        };
+    });
+}
+
+Napi::Value close_partitions(const Napi::CallbackInfo& info) {
+    close_handle<PartitionsHandle>(info[0]);
+    return info.Env().Undefined();
+}
+
+// Finished partitions whose rows this stage uses up.
+struct Consumed {
+    explicit Consumed(const Napi::Value& value)
+        : handle((get_handle<PartitionsHandle>(value)->expect(State::kFinished), get_handle<PartitionsHandle>(value))),
+          lease(Lease::take(handle, kPartitions)) {}
+    PartitionedRows& rows() const { return *handle->rows; }
+    const PartitionSpec& spec() const { return handle->rows->spec(); }
+    const RowLayout& layout() const { return handle->rows->layout(); }
+
+    std::shared_ptr<PartitionsHandle> handle;
+    std::shared_ptr<Lease> lease;
+};
+
+Napi::Value join_partitions_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const Consumed build(info[1]);
+    const Consumed probe(info[2]);
+    const JoinSpec spec = decode_join(info[3]);
+    check_join_sides(build.spec(), build.layout(), probe.spec(), probe.layout(), spec);
+    check_schedule(spec.schedule, build.spec().radix_bits);
+    const StageSink sink(get_handle<SinkHandle>(info[4]));
+    build.handle->state = State::kConsumed;
+    probe.handle->state = State::kConsumed;
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return join_partitions(build.rows(), probe.rows(), spec, rows, job->control);
+    });
+}
+
+Napi::Value join_streaming_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const Consumed build(info[1]);
+    const auto probe = use_source(info[2]);
+    const PartitionPlan plan = decode_partition(info[3], "probeSpec");
+    const JoinSpec spec = decode_join(info[4]);
+    check_columns(plan.columns, probe->source->columns());
+    const RowLayout layout = RowLayout::make(plan.columns, plan.spec.keys, plan.spec.carry, plan.spec.null_keys);
+    check_join_sides(build.spec(), build.layout(), plan.spec, layout, spec);
+    const StageSink sink(get_handle<SinkHandle>(info[5]));
+    build.handle->state = State::kConsumed;
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return join_streaming(build.rows(), *probe->source, plan.spec, spec, rows, job->control);
+    });
+}
+
+Napi::Value join_array_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto build = use_source(info[1]);
+    const PartitionPlan build_plan = decode_partition(info[2], "buildSpec");
+    const auto probe = use_source(info[3]);
+    const PartitionPlan probe_plan = decode_partition(info[4], "probeSpec");
+    const ArrayJoinSpec spec = decode_array_join(info[5]);
+    check_columns(build_plan.columns, build->source->columns());
+    check_columns(probe_plan.columns, probe->source->columns());
+    check_array_join(build_plan.spec, probe_plan.spec, spec);
+    const StageSink sink(get_handle<SinkHandle>(info[6]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return join_array(*build->source, build_plan.spec, *probe->source, probe_plan.spec, spec, rows,
+                          job->engine->budget, job->control);
+    });
+}
+
+Napi::Value group_partitions_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const Consumed partitions(info[1]);
+    const GroupBySpec spec = decode_group_by(info[2]);
+    check_fields(spec, partitions.spec());
+    check_schedule(spec.schedule, partitions.spec().radix_bits);
+    const StageSink sink(get_handle<SinkHandle>(info[3]));
+    partitions.handle->state = State::kConsumed;
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return group_partitions(partitions.rows(), spec, rows, job->control);
+    });
+}
+
+Napi::Value group_source_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const PartitionPlan plan = decode_partition(info[2], "partitionSpec");
+    const GroupBySpec spec = decode_group_by(info[3]);
+    check_columns(plan.columns, source->source->columns());
+    check_fields(spec, plan.spec);
+    const StageSink sink(get_handle<SinkHandle>(info[4]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return group_source(*source->source, plan.spec, spec, job->engine->budget, job->control, rows);
+    });
+}
+
+Napi::Value generate_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const GenerateSpec spec = decode_generate(info[1]);
+    const StageSink sink(get_handle<SinkHandle>(info[2]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return generate_relation(spec, job->engine->budget, job->control, rows);
+    });
+}
+
+Napi::Value generate_tpch_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const TpchSpec spec = decode_tpch(info[1]);
+    const StageSink sink(get_handle<SinkHandle>(info[2]));
+    return start_sink_stage(info.Env(), job, sink, [=](BatchSink& rows) {
+        return generate_tpch(spec, job->engine->budget, job->control, rows);
+    });
+}
+
+}  // namespace
+
+void export_stage_calls(Napi::Object exports) {
+    export_sync<create_partitions>(exports, "createPartitions");
+    export_async<partition_source_call>(exports, "partitionSource");
+    export_async<finish_partitions>(exports, "finishPartitions");
+    export_sync<close_partitions>(exports, "closePartitions");
+    export_async<join_partitions_call>(exports, "joinPartitions");
+    export_async<join_streaming_call>(exports, "joinStreaming");
+    export_async<join_array_call>(exports, "joinArray");
+    export_async<group_partitions_call>(exports, "groupPartitions");
+    export_async<group_source_call>(exports, "groupSource");
+    export_async<generate_call>(exports, "generate");
+    export_async<generate_tpch_call>(exports, "generateTpch");
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/calls/calls.hpp"
+#include "addon/calls/stage_use.hpp"
+#include "addon/decode/device.hpp"
+#include "addon/encode/encode.hpp"
+#include "addon/jobs/addon_error.hpp"
+#include "addon/jobs/handles.hpp"
+#include "addon/jobs/stage_job.hpp"
+#include "executor/streaming/group_by.hpp"
+#include "executor/streaming/join.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+Napi::Value out_of_core_bytes_call(const Napi::CallbackInfo& info) {
+    const auto gpu = gpu_of(*get_handle<Engine>(info[0]));
+    const GpuOutOfCoreSpec spec = decode_out_of_core(info[1], "spec");
+    return encode_count(info.Env(), GpuOutOfCoreJoin::device_bytes(gpu->device, spec));
+}
+
+Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto build = use_source(info[1]);
+    const auto probe = use_source(info[2]);
+    const OutOfCoreStage stage = decode_out_of_core_stage(info[3], *build->source, *probe->source);
+    const auto gpu = gpu_of(*job->engine);
+    const auto join = [=](BatchSink* sink) {
+        const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
+        return gpu->operate(job->control, [&] {
+            return join_out_of_core(*build->source, *probe->source, stage, *job->engine->kept_pinned, pause, sink,
+                                    job->control, job->engine->spill_space);
+        });
+    };
+    const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
+    if (!wants_rows) {
+        return start_stage(info.Env(), job, [join]() -> Encode {
+            const OutOfCoreRun done = join(nullptr);
+            return [done](Napi::Env env) { return encode_join_run(env, done); };
+        });
+    }
+    const StageSink sink(get_handle<SinkHandle>(info[4]));
+    return start_sink_stage(
+        info.Env(), job, sink, [join](BatchSink& rows) { return join(&rows); },
+        [](Napi::Env env, const OutOfCoreRun& done) { return encode_join_run(env, done); });
+}
+
+Napi::Value out_of_core_group_bytes_call(const Napi::CallbackInfo& info) {
+    const auto gpu = gpu_of(*get_handle<Engine>(info[0]));
+    const GpuOutOfCoreGroupSpec spec = decode_out_of_core_group(info[1], "spec");
+    return encode_count(info.Env(), GpuOutOfCoreGroupBy::device_bytes(gpu->device, spec));
+}
+
+// A sink where groups are wanted; without one they are counted.
+Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto source = use_source(info[1]);
+    const OutOfCoreGroupStage stage = decode_out_of_core_group_stage(info[2], *source->source);
+    const size_t partitions = size_t{1} << stage.group.sizes.radix_bits;
+    const auto gpu = gpu_of(*job->engine);
+    const auto group = [=](BatchSink* sink) {
+        const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
+        return gpu->operate(job->control, [&] {
+            return group_out_of_core(*source->source, stage, *job->engine->kept_pinned, pause, sink, job->control,
+                                     job->engine->spill_space);
+        });
+    };
+    if (info[3].IsUndefined()) {
+        return start_stage(info.Env(), job, [group, partitions]() -> Encode {
+            const GpuOutOfCoreGroupReport done = group(nullptr);
+            return [done, partitions](Napi::Env env) { return encode_group_report(env, done, partitions); };
+        });
+    }
+    const StageSink sink(get_handle<SinkHandle>(info[3]));
+    return start_sink_stage(
+        info.Env(), job, sink, [group](BatchSink& rows) { return group(&rows); },
+        [partitions](Napi::Env env, const GpuOutOfCoreGroupReport& done) {
+            return encode_group_report(env, done, partitions);
+        });
+}
+
+}  // namespace
+
+void export_streaming_calls(Napi::Object exports) {
+    export_sync<out_of_core_bytes_call>(exports, "outOfCoreBytes");
+    export_async<join_out_of_core_call>(exports, "joinOutOfCore");
+    export_sync<out_of_core_group_bytes_call>(exports, "outOfCoreGroupBytes");
+    export_async<group_out_of_core_call>(exports, "groupOutOfCore");
+}
+
+}  // namespace spillway::addon

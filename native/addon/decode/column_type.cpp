@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+
+#include "addon/decode/decode.hpp"
+#include "model/type_size.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+constexpr int kDepthMax = 64;  // nesting of types; recursion must not exhaust the stack
+
+int32_t decode_width(const Field& field, Layout layout) {
+    constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
+    const int32_t width = field.int32(0, kMax);
+    switch (layout) {
+        case Layout::kFixed:
+            if (width == 0) throw field.error("an integer from 1 to " + std::to_string(kMax));
+            break;
+        case Layout::kBinary:
+        case Layout::kList:
+            if (width != 4 && width != 8) throw field.error("4 or 8 (width of an offset)");
+            break;
+        case Layout::kDictionary:
+            if (width != 1 && width != 2 && width != 4 && width != 8) throw field.error("1, 2, 4 or 8 (index width)");
+            break;
+        default:
+            break;  // no width of its own
+    }
+    return width;
+}
+
+void check_children(const ColumnType& type, const Field& field) {
+    const size_t children = type.children.size();
+    switch (type.layout) {
+        case Layout::kList:
+        case Layout::kFixedList:
+        case Layout::kDictionary:
+            if (children != 1) throw field.error("an array with one child type");
+            break;
+        case Layout::kStruct:
+            break;
+        case Layout::kUnionSparse:
+        case Layout::kUnionDense:
+            if (children != type.type_ids.size()) throw field.error("an array with one child per entry of 'typeIds'");
+            break;
+        default:
+            if (children != 0) throw field.error("an empty array for this layout");
+            break;
+    }
+}
+
+ColumnType decode_type(const Field& field, int depth) {
+    if (depth > kDepthMax) throw field.error("nested at most " + std::to_string(kDepthMax) + " levels deep");
+    Fields fields(field);
+    ColumnType type;
+    type.name = fields["name"].string();
+    type.layout = fields["layout"].one_of<Layout>({{"null", Layout::kNull},
+                                                   {"bool", Layout::kBool},
+                                                   {"fixed", Layout::kFixed},
+                                                   {"binary", Layout::kBinary},
+                                                   {"view", Layout::kView},
+                                                   {"list", Layout::kList},
+                                                   {"fixedList", Layout::kFixedList},
+                                                   {"struct", Layout::kStruct},
+                                                   {"unionSparse", Layout::kUnionSparse},
+                                                   {"unionDense", Layout::kUnionDense},
+                                                   {"dictionary", Layout::kDictionary}});
+    type.order = fields["order"].one_of<Order>({{"signed", Order::kSigned},
+                                                {"unsigned", Order::kUnsigned},
+                                                {"float", Order::kFloat},
+                                                {"decimal", Order::kDecimal},
+                                                {"bytes", Order::kBytes}});
+    type.byte_width = decode_width(fields["byteWidth"], type.layout);
+    // The order of a dictionary column itself says how its indices are read; values are ordered by child 0.
+    if (fields.has("indexSigned")) {
+        const bool index_signed = fields["indexSigned"].boolean();
+        if (type.layout == Layout::kDictionary) type.order = index_signed ? Order::kSigned : Order::kUnsigned;
+    }
+    type.nullable = fields["nullable"].boolean();
+    type.utf8 = fields["utf8"].boolean();
+    type.list_size = fields["listSize"].integer(0, std::numeric_limits<int32_t>::max());
+    for (const Field& id : fields["typeIds"].array()) type.type_ids.push_back(static_cast<int8_t>(id.int32(0, 127)));
+    const Field children = fields["children"];
+    for (const Field& child : children.array()) type.children.push_back(decode_type(child, depth + 1));
+    check_children(type, children);
+    fields.finish();
+    return type;
+}
+
+}  // namespace
+
+TypePtr decode_column(const Field& field) {
+    const auto type = std::make_shared<const ColumnType>(decode_type(field, 0));
+    check_row_size(*type, type->name);
+    return type;
+}
+
+std::vector<TypePtr> decode_columns(const Field& field) {
+    std::vector<TypePtr> columns;
+    for (const Field& column : field.array()) columns.push_back(decode_column(column));
+    return columns;
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/decode/device.hpp"
+
+#include <limits>
+
+#include "addon/decode/decode.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+int32_t index_of(const Field& field, size_t choices) {
+    const int32_t index = field.int32(0, kInt32Max);
+    if (static_cast<size_t>(index) >= choices) throw field.error("one of " + std::to_string(choices) + " columns");
+    return index;
+}
+
+bool fits(const GpuKeyPart& part, const GpuColumn& column) {
+    if (part.kind == GpuKeyKind::kBytes) return column.kind == GpuColumnKind::kBytes;
+    if (column.kind != GpuColumnKind::kFixed) return false;
+    const bool word = part.width == 1 || part.width == 2 || part.width == 4 || part.width == 8;
+    switch (part.kind) {
+        case GpuKeyKind::kFixed:
+            return part.width == column.width;
+        case GpuKeyKind::kFloat:
+            return (part.width == 4 || part.width == 8) && (column.width == 4 || column.width == part.width);
+        default:
+            return word && column.width <= part.width;
+    }
+}
+
+std::vector<GpuKeyPart> decode_keys(const Field& field, const GpuTable& table) {
+    std::vector<GpuKeyPart> keys;
+    for (const Field& item : field.array()) {
+        Fields fields(item);
+        GpuKeyPart part;
+        part.column = static_cast<uint32_t>(index_of(fields["column"], table.columns().size()));
+        part.kind = fields["kind"].one_of<GpuKeyKind>({{"signed", GpuKeyKind::kSigned},
+                                                       {"unsigned", GpuKeyKind::kUnsigned},
+                                                       {"float", GpuKeyKind::kFloat},
+                                                       {"fixed", GpuKeyKind::kFixed},
+                                                       {"bytes", GpuKeyKind::kBytes}});
+        part.width = static_cast<uint32_t>(fields["width"].int32(0, kInt32Max));
+        fields.finish();
+        if (!fits(part, table.columns()[part.column])) throw item.error("a key that its column can hold");
+        keys.push_back(part);
+    }
+    return keys;
+}
+
+GpuJoinColumn decode_join_column(const Field& field, const GpuTable& build, const GpuTable& probe) {
+    Fields fields(field);
+    GpuJoinColumn column;
+    column.side = fields["side"].one_of<GpuSide>(
+        {{"build", GpuSide::kBuild}, {"probe", GpuSide::kProbe}, {"either", GpuSide::kEither}});
+    const Field of_build = fields["buildColumn"];
+    const Field of_probe = fields["probeColumn"];
+    if (column.side != GpuSide::kProbe) {
+        column.build_column = static_cast<uint32_t>(index_of(of_build, build.columns().size()));
+    }
+    if (column.side != GpuSide::kBuild) {
+        column.probe_column = static_cast<uint32_t>(index_of(of_probe, probe.columns().size()));
+    }
+    fields.finish();
+    if (column.side == GpuSide::kEither) {
+        const GpuColumn& left = build.columns()[column.build_column];
+        const GpuColumn& right = probe.columns()[column.probe_column];
+        const bool same = left.kind == right.kind && (left.kind == GpuColumnKind::kBytes || left.width == right.width);
+        if (!same) throw field.error("columns of one type");
+    }
+    return column;
+}
+
+GpuAggregate decode_aggregate(const Field& field, const GpuTable& table) {
+    Fields fields(field);
+    GpuAggregate aggregate;
+    aggregate.kind = fields["kind"].one_of<GpuAggregateKind>({{"countRows", GpuAggregateKind::kCountRows},
+                                                              {"count", GpuAggregateKind::kCount},
+                                                              {"sum", GpuAggregateKind::kSum},
+                                                              {"min", GpuAggregateKind::kMin},
+                                                              {"max", GpuAggregateKind::kMax},
+                                                              {"mean", GpuAggregateKind::kMean},
+                                                              {"first", GpuAggregateKind::kFirst},
+                                                              {"any", GpuAggregateKind::kAny},
+                                                              {"countDistinct", GpuAggregateKind::kCountDistinct}});
+    const Field column = fields["column"];
+    if (aggregate.kind != GpuAggregateKind::kCountRows) {
+        aggregate.column = static_cast<uint32_t>(index_of(column, table.columns().size()));
+    }
+    aggregate.value_kind = fields["valueKind"].one_of<GpuValueKind>({{"signed", GpuValueKind::kSigned},
+                                                                     {"unsigned", GpuValueKind::kUnsigned},
+                                                                     {"float", GpuValueKind::kFloat},
+                                                                     {"decimal", GpuValueKind::kDecimal},
+                                                                     {"bytes", GpuValueKind::kBytes}});
+    aggregate.result_width = static_cast<uint32_t>(fields["resultWidth"].int32(0, kInt32Max));
+    aggregate.decimal_scale = fields["decimalScale"].int32(-kDecimalDigitsMax, kDecimalDigitsMax);
+    fields.finish();
+    return aggregate;
+}
+
+DeliverSpec deliver_fields(Fields& fields, const std::vector<GpuColumn>& table) {
+    DeliverSpec spec;
+    for (const Field& item : fields["columns"].array()) {
+        Fields column(item);
+        const Field index = column["column"];
+        spec.columns.push_back({decode_column(column["type"]), index_of(index, table.size())});
+        column.finish();
+        if (!can_deliver(table[static_cast<size_t>(spec.columns.back().column)], *spec.columns.back().type)) {
+            throw index.error("a column that holds values of the type");
+        }
+    }
+    spec.staging_bytes = count_of(fields["stagingBytes"]);
+    spec.workers = fields["workers"].int32(1, kWorkersMax);
+    return spec;
+}
+
+}  // namespace
+
+UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
+    Fields fields(value, "spec");
+    UploadSpec spec;
+    const Field columns = fields["columns"];
+    for (const Field& item : columns.array()) {
+        Fields column(item);
+        const Field index = column["column"];
+        spec.columns.push_back({index_of(index, source.columns().size()), column["decode"].boolean()});
+        column.finish();
+        if (!can_upload(*source.columns()[static_cast<size_t>(spec.columns.back().column)])) {
+            throw index.error("a column that is not nested");
+        }
+    }
+    if (spec.columns.empty()) throw columns.error("an array of at least one column");
+    spec.staging_bytes = count_of(fields["stagingBytes"]);
+    spec.workers = fields["workers"].int32(1, kWorkersMax);
+    fields.finish();
+    return spec;
+}
+
+GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe) {
+    Fields fields(value, "spec");
+    GpuJoin join;
+    join.algorithm = fields["algorithm"].one_of<GpuJoinAlgorithm>({{"phj-tr", GpuJoinAlgorithm::kRadixHash},
+                                                                   {"npj", GpuJoinAlgorithm::kNoPartitioning},
+                                                                   {"npj-perfect", GpuJoinAlgorithm::kPerfectHash},
+                                                                   {"phj-ur", GpuJoinAlgorithm::kBucketChain},
+                                                                   {"smj-ur", GpuJoinAlgorithm::kSortMergeGather},
+                                                                   {"smj-tr", GpuJoinAlgorithm::kSortMergeColumns},
+                                                                   {"smj-merge", GpuJoinAlgorithm::kMergeSort},
+                                                                   {"phj-shared", GpuJoinAlgorithm::kSharedHistogram}});
+    join.emit = fields["emit"].one_of<GpuJoinEmit>({{"pairs", GpuJoinEmit::kPairs},
+                                                    {"buildOnce", GpuJoinEmit::kBuildOnce},
+                                                    {"probeOnce", GpuJoinEmit::kProbeOnce}});
+    join.anti = fields["anti"].boolean();
+    join.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
+    join.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    join.nulls_equal = fields["nullsEqual"].boolean();
+    join.expected_rows = count_of(fields["expectedRows"]);
+    join.first_key = fields["firstKey"].bigint();
+    join.key_range = count_of(fields["keyRange"]);
+    join.build_keys = decode_keys(fields["buildKeys"], build);
+    const Field probe_keys = fields["probeKeys"];
+    join.probe_keys = decode_keys(probe_keys, probe);
+    const size_t count = join.build_keys.size();
+    if (count == 0 || join.probe_keys.size() != count)
+        throw probe_keys.error("as many keys as 'buildKeys', at least one");
+    for (size_t i = 0; i < count; ++i) {
+        if (join.build_keys[i].width != join.probe_keys[i].width) throw probe_keys.error("as wide as 'buildKeys'");
+    }
+    for (const Field& column : fields["columns"].array()) {
+        join.columns.push_back(decode_join_column(column, build, probe));
+    }
+    fields.finish();
+    return join;
+}
+
+GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table) {
+    Fields fields(value, "spec");
+    GpuGroupBy group;
+    group.algorithm =
+        fields["algorithm"].one_of<GpuGroupAlgorithm>({{"hgb", GpuGroupAlgorithm::kHash},
+                                                       {"pgb-tr", GpuGroupAlgorithm::kPartitioned},
+                                                       {"sgb-ur", GpuGroupAlgorithm::kSorted},
+                                                       {"pgb-ur", GpuGroupAlgorithm::kPartitionedGather},
+                                                       {"sgb-tr", GpuGroupAlgorithm::kSortedColumns},
+                                                       {"sgb-de-tr", GpuGroupAlgorithm::kDictionarySorted}});
+    group.expected_groups = count_of(fields["expectedGroups"]);
+    group.keys = decode_keys(fields["keys"], table);
+    for (const Field& aggregate : fields["aggregates"].array()) {
+        group.aggregates.push_back(decode_aggregate(aggregate, table));
+    }
+    fields.finish();
+    return group;
+}
+
+DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<GpuColumn>& table) {
+    Fields fields(value, "spec");
+    DeliverSpec spec = deliver_fields(fields, table);
+    fields.finish();
+    return spec;
+}
+
+PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<GpuColumn>& table) {
+    Fields fields(value, "spec");
+    PiecesSpec spec;
+    spec.deliver = deliver_fields(fields, table);
+    spec.rows_max = static_cast<uint64_t>(fields["rowsMax"].integer(1, kSafeInteger));
+    fields.finish();
+    return spec;
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <limits>
+#include <optional>
+
+#include "addon/decode/decode.hpp"
+#include "addon/decode/device.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+constexpr int32_t kRowBytesMax = 32;
+constexpr int32_t kFirstPassBitsMax = 12;
+constexpr int32_t kSlotsMax = 64;
+constexpr int32_t kBlocksMax = 1 << 16;
+constexpr int64_t kFilterWordsMax = int64_t{1} << 40;
+constexpr uint8_t kPresenceMax = kBuildPresent | kProbePresent | kKeyPresent;
+
+std::vector<uint32_t> decode_widths(const Field& field, uint32_t key_bytes) {
+    std::vector<uint32_t> widths;
+    uint64_t bytes = key_bytes;
+    for (const Field& item : field.array()) {
+        const auto width = static_cast<uint32_t>(item.int32(1, 16));
+        if ((width & (width - 1)) != 0) throw item.error("1, 2, 4, 8 or 16 bytes");
+        widths.push_back(width);
+        bytes += width;
+    }
+    if (bytes > kRowBytesMax) throw field.error("columns of 32 bytes in all, with the key");
+    return widths;
+}
+
+GpuOutputColumn decode_output(const Field& field, const GpuOutOfCoreSpec& spec) {
+    Fields fields(field);
+    GpuOutputColumn output;
+    output.side = fields["side"].one_of<GpuOutputSide>({{"build", GpuOutputSide::kBuild},
+                                                        {"probe", GpuOutputSide::kProbe},
+                                                        {"key", GpuOutputSide::kKey},
+                                                        {"presence", GpuOutputSide::kPresence}});
+    const Field column = fields["column"];
+    output.column = static_cast<uint32_t>(column.int32(0, kInt32Max));
+    fields.finish();
+    const bool of_side = output.side == GpuOutputSide::kBuild || output.side == GpuOutputSide::kProbe;
+    const size_t side = output.side == GpuOutputSide::kBuild ? kBuildSide : kProbeSide;
+    if (of_side && output.column >= spec.widths[side].size()) throw column.error("a column of the side");
+    return output;
+}
+
+// 0, or a power of two of words; the GPU takes 2^40 of them at most.
+uint64_t decode_filter_words(const Field& field) {
+    const auto words = static_cast<uint64_t>(field.integer(0, kFilterWordsMax));
+    if (words == 1 || (words & (words - 1)) != 0) throw field.error("0 or a power of two from 2 on");
+    return words;
+}
+
+GpuOutOfCoreSizes decode_sizes(const Field& field) {
+    Fields fields(field);
+    GpuOutOfCoreSizes sizes;
+    sizes.radix_bits = static_cast<uint32_t>(fields["radixBits"].int32(0, kFirstPassBitsMax));
+    sizes.chunk_rows = count_of(fields["chunkRows"], 64);
+    sizes.chunk_slots = static_cast<uint32_t>(fields["chunkSlots"].int32(1, kSlotsMax));
+    sizes.page_rows = count_of(fields["pageRows"], 1);
+    sizes.pages = count_of(fields["pages"], 1);
+    sizes.resident_partitions = static_cast<uint32_t>(fields["residentPartitions"].int32(0, kInt32Max));
+    sizes.spill_block_bytes = count_of(fields["spillBlockBytes"], 1);
+    sizes.spill_bytes = count_of(fields["spillBytes"]);
+    sizes.result_rows = count_of(fields["resultRows"], 1);
+    sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
+    sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
+    sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
+    sizes.filter_words = decode_filter_words(fields["filterWords"]);
+    fields.finish();
+    return sizes;
+}
+
+// null: copy engines bring chunks in and packed rows out.
+std::optional<GpuCoherent> decode_coherent(const Field& field, const GpuOutOfCoreSpec& spec) {
+    if (field.is_null()) return std::nullopt;
+    Fields fields(field);
+    GpuCoherent coherent;
+    coherent.device_bytes = count_of(fields["deviceBytes"], 1);
+    coherent.partitioner =
+        fields["partitioner"].one_of<GpuPartitioner>({{"auto", GpuPartitioner::kBest},
+                                                      {"standard", GpuPartitioner::kStandard},
+                                                      {"linear", GpuPartitioner::kLinear},
+                                                      {"shared", GpuPartitioner::kShared},
+                                                      {"hierarchical", GpuPartitioner::kHierarchical},
+                                                      {"bulk", GpuPartitioner::kBulk}});
+    coherent.partition_blocks = static_cast<uint32_t>(fields["partitionBlocks"].int32(0, kBlocksMax));
+    coherent.gather_blocks = static_cast<uint32_t>(fields["gatherBlocks"].int32(0, kBlocksMax));
+    fields.finish();
+    const bool plain = spec.sizes.filter_words == 0 && spec.sizes.disk_blocks == 0;
+    if (!plain || !spec.can_be_coherent()) {
+        throw field.error(
+            "null, where a join gives other rows than pairs of a key and a column of its width, has a "
+            "filter or spills to disk");
+    }
+    return coherent;
+}
+
+using Sources = const Source* const[2];
+
+void check_keys(const Field& field, const OutOfCoreStage& stage, const std::vector<KeySpec>& keys) {
+    uint64_t bytes = 0;
+    bool fixed = true;
+    for (const KeySpec& key : keys) {
+        const KeyKind kind = key.kind == KeyKind::kDictionaryValue ? key.kind_of_value : key.kind;
+        fixed = fixed && kind != KeyKind::kBytes && kind != KeyKind::kDictionaryIndex;
+        if (kind != KeyKind::kBytes) bytes += static_cast<uint64_t>(key.width);
+    }
+    const bool equal = stage.null_keys == NullKeys::kEqual;
+    const uint64_t mask_bytes = equal ? (keys.size() + 7) / 8 : 0;
+    if (stage.keys == OutOfCoreKeys::kHashed) {
+        const bool pairs = stage.join.emit == GpuJoinEmit::kPairs && !stage.join.keep_unmatched_build &&
+                           !stage.join.keep_unmatched_probe && stage.join.result == GpuOutOfCoreResult::kRows;
+        if (!pairs || keys.empty()) throw field.error("keys of a join that gives pairs alone");
+    } else if (!fixed || keys.empty() || bytes + mask_bytes > stage.join.key_bytes) {
+        throw field.error("keys of fixed width that fit 'keyBytes' together");
+    }
+    const bool packed = stage.keys == OutOfCoreKeys::kPacked;
+    if (packed ? equal : stage.join.key_bytes != 8) throw field.error("keys of 8 bytes, or NULLs that are no keys");
+}
+
+ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t width) {
+    Fields fields(field);
+    ChunkColumn chunk;
+    const Field column = fields["column"];
+    chunk.column = column.int32(kRowNumberColumn, static_cast<int32_t>(source.columns().size()) - 1);
+    chunk.validity = fields["validity"].boolean();
+    fields.finish();
+    bool fits = false;
+    if (chunk.column == kRowNumberColumn) {
+        const bool narrow = static_cast<uint64_t>(source.rows()) <= std::numeric_limits<uint32_t>::max();
+        fits = !chunk.validity && (width == 8 || (width == 4 && narrow));
+        chunk.row_number_bytes = width;
+    } else {
+        const ColumnType& type = *source.columns()[static_cast<size_t>(chunk.column)];
+        fits = width == (chunk.validity ? 1 : chunk_width(type));
+    }
+    if (!fits) throw field.error("a column of the width that the join has there");
+    return chunk;
+}
+
+OutOfCoreSide decode_side(const Field& field, const Source& source, const OutOfCoreStage& stage, size_t side) {
+    Fields fields(field);
+    OutOfCoreSide made;
+    const Field keys = fields["keys"];
+    made.keys = decode_keys(keys, source.columns());
+    check_keys(keys, stage, made.keys);
+    const Field columns = fields["columns"];
+    const std::vector<uint32_t>& widths = stage.join.widths[side];
+    for (const Field& item : columns.array()) {
+        if (made.columns.size() >= widths.size()) throw item.error("a column of the width that the join has there");
+        made.columns.push_back(decode_chunk_column(item, source, widths[made.columns.size()]));
+    }
+    fields.finish();
+    if (made.columns.size() != widths.size()) throw columns.error("a column for each width of the join");
+    return made;
+}
+
+// Output with the row numbers of a side; -1: none.
+int32_t decode_row_numbers(const Field& field, const OutOfCoreStage& stage, size_t side) {
+    const int32_t output = field.int32(-1, static_cast<int32_t>(stage.join.outputs.size()) - 1);
+    if (output < 0) return output;
+    const GpuOutputColumn& found = stage.join.outputs[static_cast<size_t>(output)];
+    const GpuOutputSide wanted = side == kBuildSide ? GpuOutputSide::kBuild : GpuOutputSide::kProbe;
+    const auto& columns = stage.sides[side].columns;
+    if (found.side != wanted || columns[found.column].column != kRowNumberColumn) {
+        throw field.error("an output with the side's row numbers");
+    }
+    return output;
+}
+
+// Views come out as offsets and bytes; dictionaries have unified indices, whatever theirs were.
+bool gives(const ColumnType& source, const ColumnType& result) {
+    if (source.is_bytes()) return result.is_bytes();
+    const bool width_matters = source.layout != Layout::kDictionary;
+    return source.layout == result.layout && (!width_matters || source.byte_width == result.byte_width);
+}
+
+ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, const Sources& sources,
+                       const ColumnType& type) {
+    Fields fields(field);
+    const uint32_t width = chunk_width(type);
+    const auto outputs = static_cast<int32_t>(stage.join.outputs.size());
+    ResultPart part;
+    const Field from = fields["from"];
+    const Field value = fields["value"];
+    const Field validity = fields["validity"];
+    const Field offset = fields["offset"];
+    part.origin = from.one_of<ResultOrigin>(
+        {{"gpu", ResultOrigin::kGpu}, {"build", ResultOrigin::kBuildSource}, {"probe", ResultOrigin::kProbeSource}});
+    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
+    part.validity = validity.int32(-1, outputs - 1);
+    part.offset = static_cast<uint32_t>(offset.int32(0, kRowBytesMax));
+    fields.finish();
+    if (part.origin != ResultOrigin::kGpu) {
+        const size_t side = part.origin == ResultOrigin::kBuildSource ? kBuildSide : kProbeSide;
+        part.value = value.int32(0, static_cast<int32_t>(sources[side]->columns().size()) - 1);
+        if (stage.row_numbers[side] < 0) throw from.error("a side with row numbers");
+        const ColumnType& found = *sources[side]->columns()[static_cast<size_t>(part.value)];
+        if (!gives(found, type)) throw value.error("a column of the result's type");
+        return part;
+    }
+    part.value = value.int32(0, outputs - 1);
+    const auto width_of = [&](int32_t output) {
+        return stage.join.output_width(stage.join.outputs[static_cast<size_t>(output)]);
+    };
+    if (width == 0 || part.offset + width > width_of(part.value)) {
+        throw offset.error("a place where the value fits its output");
+    }
+    if (part.validity >= 0 && width_of(part.validity) != 1) throw validity.error("an output of bytes");
+    return part;
+}
+
+ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, const Sources& sources) {
+    Fields fields(field);
+    ResultColumn column;
+    column.type = decode_column(fields["type"]);
+    const Field parts = fields["parts"];
+    for (const Field& part : parts.array()) column.parts.push_back(decode_part(part, stage, sources, *column.type));
+    if (column.parts.empty()) throw parts.error("at least one part");
+    for (const ResultPart& part : column.parts) {
+        if ((part.origin != ResultOrigin::kGpu) != column.is_gathered()) throw parts.error("parts of one origin");
+        // A hash leaves nothing of the keys, and of columns that came with it, rows may be dropped.
+        if (stage.keys == OutOfCoreKeys::kHashed && !column.is_gathered()) throw parts.error("parts of the sources");
+    }
+    fields.finish();
+    return column;
+}
+
+}  // namespace
+
+GpuOutOfCoreSpec decode_out_of_core(const Napi::Value& value, const std::string& path) {
+    Fields fields(value, path);
+    GpuOutOfCoreSpec spec;
+    const Field key_bytes = fields["keyBytes"];
+    spec.key_bytes = static_cast<uint32_t>(key_bytes.int32(4, 8));
+    if (spec.key_bytes != 4 && spec.key_bytes != 8) throw key_bytes.error("4 or 8");
+    spec.widths[kBuildSide] = decode_widths(fields["buildWidths"], spec.key_bytes);
+    spec.widths[kProbeSide] = decode_widths(fields["probeWidths"], spec.key_bytes);
+    spec.emit = fields["emit"].one_of<GpuJoinEmit>({{"pairs", GpuJoinEmit::kPairs},
+                                                    {"buildOnce", GpuJoinEmit::kBuildOnce},
+                                                    {"probeOnce", GpuJoinEmit::kProbeOnce}});
+    spec.anti = fields["anti"].boolean();
+    spec.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
+    spec.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    spec.result = fields["result"].one_of<GpuOutOfCoreResult>(
+        {{"count", GpuOutOfCoreResult::kCount}, {"rows", GpuOutOfCoreResult::kRows}});
+    for (const Field& output : fields["outputs"].array()) spec.outputs.push_back(decode_output(output, spec));
+    const Field sizes = fields["sizes"];
+    spec.sizes = decode_sizes(sizes);
+    if (spec.sizes.filter_words > 0 && spec.keeps_lone_probe_rows()) {
+        throw sizes.error("no filter where probe rows without a partner come out");
+    }
+    spec.coherent = decode_coherent(fields["coherent"], spec);
+    fields.finish();
+    return spec;
+}
+
+OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe) {
+    Fields fields(value, "spec");
+    const Sources sources = {&build, &probe};
+    OutOfCoreStage stage;
+    stage.join = decode_out_of_core(fields["join"].value(), "spec.join");
+    if (stage.join.coherent) {
+        stage.join.coherent->rows[kBuildSide] = static_cast<uint64_t>(build.rows());
+        stage.join.coherent->rows[kProbeSide] = static_cast<uint64_t>(probe.rows());
+    }
+    stage.keys = fields["keys"].one_of<OutOfCoreKeys>(
+        {{"packed", OutOfCoreKeys::kPacked}, {"encoded", OutOfCoreKeys::kEncoded}, {"hashed", OutOfCoreKeys::kHashed}});
+    stage.null_keys = fields["nullsEqual"].boolean() ? NullKeys::kEqual : NullKeys::kKeep;
+    stage.sides[kBuildSide] = decode_side(fields["build"], build, stage, kBuildSide);
+    stage.sides[kProbeSide] = decode_side(fields["probe"], probe, stage, kProbeSide);
+    const Field numbers = fields["rowNumbers"];
+    Fields number_fields(numbers);
+    stage.row_numbers[kBuildSide] = decode_row_numbers(number_fields["build"], stage, kBuildSide);
+    stage.row_numbers[kProbeSide] = decode_row_numbers(number_fields["probe"], stage, kProbeSide);
+    number_fields.finish();
+    if (stage.keys == OutOfCoreKeys::kHashed && (stage.row_numbers[0] < 0 || stage.row_numbers[1] < 0)) {
+        throw numbers.error("row numbers of both sides, whose keys are compared");
+    }
+    const Field presence = fields["presence"];
+    stage.presence = presence.int32(-1, static_cast<int32_t>(stage.join.outputs.size()) - 1);
+    const bool is_presence =
+        stage.presence < 0 || stage.join.outputs[static_cast<size_t>(stage.presence)].side == GpuOutputSide::kPresence;
+    if (!is_presence) throw presence.error("an output of presence bytes");
+    for (const Field& column : fields["columns"].array()) {
+        stage.columns.push_back(decode_result(column, stage, sources));
+    }
+    stage.workers = fields["workers"].int32(1, kWorkersMax);
+    fields.finish();
+    return stage;
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/jobs/handles.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+// Its address differs between two copies of the addon in one process, whose structs may differ too.
+const char kImageAnchor = 0;
+
+Error misuse(const std::string& message) {
+    return Error(ErrorCode::kInvalidArgument, message);
+}
+
+}  // namespace
+
+napi_type_tag type_tag(uint64_t kind_number) {
+    return {kind_number, reinterpret_cast<uint64_t>(&kImageAnchor)};
+}
+
+void Lease::expect_idle(bool busy, const char* what) {
+    if (busy) throw misuse(std::string("the ") + what + " is in use by another stage; wait for that to end");
+}
+
+void PartitionsHandle::expect(State wanted) const {
+    if (state == wanted) return;
+    switch (state) {
+        case State::kFilling:
+            throw misuse("the partitions are still being filled; call finishPartitions first");
+        case State::kFinished:
+            throw misuse("the partitions are finished and take no more rows");
+        case State::kConsumed:
+            throw misuse("the rows of these partitions were used up by an earlier stage");
+    }
+}
+
+QueueSink& SinkHandle::queue_sink() const {
+    if (queue == nullptr) throw misuse("this sink has no batches to take; it was not made by createQueueSink");
+    return *queue;
+}
+
+FileSink& SinkHandle::file_sink() const {
+    if (file == nullptr) throw misuse("this sink is no file; it was not made by createFileSink");
+    return *file;
+}
+
+StageSink::StageSink(std::shared_ptr<SinkHandle> handle)
+    : handle_(std::move(handle)), lease_(Lease::take(handle_, "sink")) {
+    if (handle_->queue != nullptr && handle_->queue->finished()) {
+        throw misuse("the stream of this sink has ended; make a sink per stage");
+    }
+    if (handle_->partitions) {
+        handle_->partitions->expect(PartitionsHandle::State::kFilling);
+        partitions_lease_ = Lease::take(handle_->partitions, "set of partitions");
+    }
+}
+
+void StageSink::end() const {
+    if (handle_->queue != nullptr) handle_->queue->close_producer();
+}
+
+}  // namespace spillway::addon
