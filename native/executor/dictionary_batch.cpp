@@ -7,13 +7,11 @@
 
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
-#include "executor/offsets.hpp"
+#include "executor/arrow_buffers.hpp"
 
 namespace spillway {
 
 namespace {
-
-constexpr const char* kDictionaryPurpose = "dictionary of the result";
 
 class ColumnCopy {
   public:
@@ -63,11 +61,7 @@ class ColumnCopy {
 
   private:
     Buffer padded(int64_t size) {
-        const auto used = static_cast<uint64_t>(size);
-        Buffer buffer = Buffer::allocate(budget_, (used + 63) / 64 * 64, kDictionaryPurpose);
-        if (!buffer.empty()) std::memset(buffer.data() + used, 0, buffer.size() - used);
-        buffer.set_size(used);
-        return buffer;
+        return padded_buffer(budget_, static_cast<uint64_t>(size), "dictionary of the result");
     }
 
     Buffer bytes(const uint8_t* from, int64_t size) {

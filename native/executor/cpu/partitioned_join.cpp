@@ -1,20 +1,105 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <utility>
 #include <vector>
 
+#include "base/job_control.hpp"
 #include "base/parallel.hpp"
 #include "cpu/hash_join/co_partition_probe.hpp"
+#include "cpu/hash_join/join_table.hpp"
+#include "cpu/radix_partition/partitioned_rows.hpp"
 #include "cpu/radix_partition/second_pass.hpp"
 #include "executor/cpu/join_memory.hpp"
-#include "executor/cpu/join_tables.hpp"
 #include "executor/cpu/joins.hpp"
+#include "model/stage_spec.hpp"
 
 namespace spillway {
 
 namespace {
+
+// A hash table with what it refers to. Moves with the unique_ptr that holds it.
+struct BuiltTable {
+    std::vector<Buffer> memory;     // pages read back
+    std::optional<BuildRows> rows;  // none when the table keeps the words alone
+    std::unique_ptr<JoinTable> table;
+    Buffer matched;  // flags by row number, if the join marks build rows
+
+    ProbeTarget target(const JoinSpec& spec, uint8_t* probe_matched = nullptr) {
+        return {&spec, rows ? &*rows : nullptr, table.get(), matched.data(), probe_matched};
+    }
+};
+
+// Makes the tables of a partitioned join. JoinMemory says what they take.
+class JoinTables {
+  public:
+    JoinTables(PartitionedRows& build, const RowLayout& probe_layout, const JoinSpec& spec, TableUse use,
+               JobControl& control)
+        : build_(build), probe_layout_(probe_layout), spec_(spec), use_(use), control_(control) {}
+
+    // Over partition p. nullptr: there are equal keys, but no room for them.
+    std::unique_ptr<BuiltTable> of_partition(int32_t p, TableRoom room) const;
+    // Over pages [begin, end) of it.
+    std::unique_ptr<BuiltTable> of_pages(int32_t p, size_t begin, size_t end) const;
+    // Over rows that stay while the table lives.
+    std::unique_ptr<BuiltTable> of_rows(const RowSpan& rows) const;
+
+  private:
+    std::unique_ptr<BuiltTable> finish(std::unique_ptr<BuiltTable> built, TableRoom room) const;
+    std::unique_ptr<JoinTable> make_counter(int32_t p, TableRoom room) const;
+
+    PartitionedRows& build_;
+    const RowLayout& probe_layout_;
+    const JoinSpec& spec_;
+    const TableUse use_;
+    JobControl& control_;
+};
+
+std::unique_ptr<BuiltTable> JoinTables::of_partition(int32_t p, TableRoom room) const {
+    auto built = std::make_unique<BuiltTable>();
+    if (JoinTable::counts_streamed(spec_.scheme, use_, build_.layout())) {
+        built->table = make_counter(p, room);
+        return built->table == nullptr ? nullptr : std::move(built);
+    }
+    built->rows.emplace(build_.load(p, built->memory), build_.layout());
+    return finish(std::move(built), room);
+}
+
+std::unique_ptr<BuiltTable> JoinTables::of_pages(int32_t p, size_t begin, size_t end) const {
+    auto built = std::make_unique<BuiltTable>();
+    built->rows.emplace(build_.load_pages(p, begin, end, built->memory), build_.layout());
+    return finish(std::move(built), {});
+}
+
+std::unique_ptr<BuiltTable> JoinTables::of_rows(const RowSpan& rows) const {
+    auto built = std::make_unique<BuiltTable>();
+    built->rows.emplace(std::vector<RowSpan>{rows}, build_.layout());
+    return finish(std::move(built), {});
+}
+
+std::unique_ptr<BuiltTable> JoinTables::finish(std::unique_ptr<BuiltTable> built, TableRoom room) const {
+    built->table = JoinTable::build(spec_.scheme, use_, *built->rows, probe_layout_, spec_.perfect_range_max,
+                                    spec_.hash_mask, build_.budget(), room);
+    if (built->table == nullptr) return nullptr;
+    if (marks_build_rows(spec_)) {
+        const auto numbers = std::max<uint64_t>(built->rows->numbers(), 1);
+        built->matched = Buffer::allocate(build_.budget(), numbers, "match flags", true);
+    }
+    return built;
+}
+
+std::unique_ptr<JoinTable> JoinTables::make_counter(int32_t p, TableRoom room) const {
+    const auto each = [&](const std::function<bool(const RowSpan&)>& body) {
+        PageCursor cursor(build_, p, 0, build_.page_count(p));
+        for (RowSpan span; cursor.next(span) && body(span);) control_.check();
+    };
+    return JoinTable::build_counter(build_.partition(p).rows, build_.layout().row_bytes, each, spec_.hash_mask,
+                                    build_.budget(), room);
+}
 
 // Rows that a worker's builders have room for from the start: its share and a quarter, since no share is exact and
 // growing means copying all of it into memory that nobody has touched yet.

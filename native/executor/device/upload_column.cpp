@@ -7,7 +7,7 @@
 #include "base/bit_range.hpp"
 #include "base/checked_size.hpp"
 #include "base/error.hpp"
-#include "executor/offsets.hpp"
+#include "executor/arrow_buffers.hpp"
 
 namespace spillway {
 

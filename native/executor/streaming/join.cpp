@@ -13,7 +13,6 @@
 #include "executor/streaming/phase.hpp"
 #include "executor/streaming/result_blocks.hpp"
 #include "executor/streaming/result_gather.hpp"
-#include "executor/streaming/result_part.hpp"
 #include "executor/streaming/spill_disk.hpp"
 
 namespace spillway {

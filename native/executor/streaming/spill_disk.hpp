@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "base/job_control.hpp"
 #include "device/gpu_out_of_core.hpp"
@@ -15,12 +16,25 @@ namespace spillway {
 class SpillDisk final : public GpuSpillDisk {
   public:
     // Throws as SpillFile.
-    SpillDisk(std::shared_ptr<SpillSpace> space, JobControl& control);
+    SpillDisk(std::shared_ptr<SpillSpace> space, JobControl& control) : file_(std::move(space), control, kShards) {}
 
-    uint64_t write(const void* data, uint64_t bytes) override;
-    void read(uint64_t at, uint64_t offset, void* data, uint64_t bytes) override;
+    uint64_t write(const void* data, uint64_t bytes) override {
+        const uint64_t writer = writes_.fetch_add(1, std::memory_order_relaxed);
+        const SpillFile::Position position = file_.write({{data, bytes}}, writer);
+        return static_cast<uint64_t>(position.offset) | position.shard;
+    }
+    void read(uint64_t at, uint64_t offset, void* data, uint64_t bytes) override {
+        const auto begin = static_cast<int64_t>((at & ~kShardMask) + offset);
+        file_.read({begin, static_cast<uint8_t>(at & kShardMask)}, data, bytes);
+    }
 
   private:
+    // As many as the plugin's threads that write (kDiskThreads in cuda/out_of_core/out_of_core_policy.hpp).
+    static constexpr int kShards = 4;
+    // Extents begin at whole pages, which have 4 KiB at least: the bits below are the shard's.
+    static constexpr uint64_t kShardMask = 4095;
+    static_assert(SpillFile::kShardsMax <= 4096);
+
     SpillFile file_;
     std::atomic<uint64_t> writes_{0};
 };
