@@ -124,7 +124,7 @@ double nearest_decimal_mean(const uint64_t (&sum)[kWords], uint64_t count, int32
     return is_negative ? -mean : mean;
 }
 
-// ... of integers, or of decimals of 32 and 64 bits. count: above 0.
+// Finds that mean for integers, or for decimals of 32 and 64 bits. count: above 0.
 inline double nearest_mean(__int128 sum, uint64_t count, int32_t scale) {
     const auto bits = static_cast<unsigned __int128>(sum);
     const uint64_t words[2] = {static_cast<uint64_t>(bits), static_cast<uint64_t>(bits >> 64)};

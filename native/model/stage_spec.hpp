@@ -33,7 +33,7 @@ enum class HashingScheme : uint8_t { kLinearProbing, kBucketChaining, kPerfect }
 
 enum class JoinEmit : uint8_t {
     kPairs,      // a row per match (inner and outer joins)
-    kBuildOnce,  // build rows that have a match (semi) ...
+    kBuildOnce,  // build rows that have a match (semi)
     kProbeOnce,  // probe rows that have a match (semi)
 };
 
@@ -69,7 +69,7 @@ struct ArrayJoinSpec {
     bool keep_unmatched_probe = false;  // kPairs
     std::vector<int32_t> outputs;       // indices into the probe side's carry list
     uint64_t first_key = 0;             // smallest key that the bitmap has a bit for, as a normalized word
-    uint64_t key_values = 1;            // ... and how many values from there on
+    uint64_t key_values = 1;            // how many values it has bits for, from there on
     int32_t build_workers = 1;          // each fills a bitmap of its own
     int32_t workers = 1;
 };

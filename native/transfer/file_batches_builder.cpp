@@ -144,8 +144,8 @@ class Builder {
         }
     }
 
-    // Of all messages of a stream, as of its first one. Those of before Arrow 0.15 begin with their length, which is
-    // never 0 there.
+    // All messages of a stream have a prefix of this length, as its first one has. Messages from before Arrow 0.15
+    // begin with their length, which is never 0 there.
     int64_t stream_prefix_bytes(int64_t size) {
         uint32_t word = kIpcContinuation;
         if (size >= kIpcPrefixBytes) std::memcpy(&word, read(0, kIpcPrefixBytes, 0), sizeof word);

@@ -64,7 +64,7 @@ Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, con
     });
 }
 
-// ... whose result is the number of rows.
+// The same for a stage whose result is the number of rows.
 template <class Stage>
 Napi::Value start_sink_stage(Napi::Env env, const std::shared_ptr<Job>& job, const StageSink& sink, Stage stage) {
     return start_sink_stage(env, job, sink, stage,

@@ -12,7 +12,8 @@ namespace {
 // In the C++ ABI of all platforms here a member function takes `this` as its first argument, and a napi_value is the
 // pointer that V8's handles consist of (v8impl::V8LocalValueFromJsValue).
 struct V8Calls {
-    BackingStore (*backing_store)(void* buffer);  // std::shared_ptr<v8::BackingStore> v8::ArrayBuffer::...
+    // v8::ArrayBuffer::GetBackingStore, which returns std::shared_ptr<v8::BackingStore>.
+    BackingStore (*backing_store)(void* buffer);
     void* (*data)(const void* store);
     size_t (*byte_length)(const void* store);
 };

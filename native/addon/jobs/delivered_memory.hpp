@@ -23,7 +23,7 @@ class DeliveredMemory {
     // V8 has dropped the ArrayBuffer.
     void dropped(napi_env env, uint64_t length, uint64_t capacity);
     void tell(napi_env env);
-    // Of all blocks that V8 has not dropped yet, whether or not JS can still reach them.
+    // Bytes of all blocks that V8 has not dropped yet, whether or not JS can still reach them.
     int64_t alive_bytes() const { return alive_; }
 
   private:

@@ -18,7 +18,7 @@
 
 namespace spillway::addon {
 
-// Of operations that have to follow each other. An abort ends the wait for it.
+// Operations that have to follow each other take the turn one by one. An abort ends the wait for it.
 class Turn {
   public:
     void take(const JobControl& control) {

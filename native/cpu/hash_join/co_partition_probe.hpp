@@ -14,7 +14,7 @@ namespace spillway {
 inline bool marks_build_rows(const JoinSpec& spec) {
     return spec.emit == JoinEmit::kBuildOnce || (spec.emit == JoinEmit::kPairs && spec.keep_unmatched_build);
 }
-// ... and is a probe row's own output decided by whether it found one?
+// Is a probe row's own output decided by whether it found a partner?
 inline bool decides_probe_rows(const JoinSpec& spec) {
     return spec.emit == JoinEmit::kProbeOnce || (spec.emit == JoinEmit::kPairs && spec.keep_unmatched_probe);
 }

@@ -66,7 +66,7 @@ class JoinTable {
                                             MemoryBudget& budget, TableRoom room = {});
     // Can a table for kCount be filled from rows that do not stay in memory?
     static bool counts_streamed(HashingScheme scheme, TableUse use, const RowLayout& build);
-    // ... and that table. nullptr: equal keys, but no room for them.
+    // Builds such a table. nullptr: equal keys, but no room for them.
     static std::unique_ptr<JoinTable> build_counter(uint64_t rows, uint32_t row_bytes, const EachSpan& each,
                                                     uint64_t hash_mask, MemoryBudget& budget, TableRoom room);
 };

@@ -32,9 +32,9 @@ class ColumnGather {
     void find(const ValuePlace* places, int64_t count);
     // Is the length of values known only when they were found?
     bool is_variable() const { return kind_ == Kind::kBytes || kind_ == Kind::kNested; }
-    // ... of row i of the block.
+    // Returns the bytes of the value of row i of the block, where is_variable().
     uint64_t value_bytes(int64_t i) const { return lengths_[static_cast<size_t>(i)]; }
-    // Of a value, without what its length depends on.
+    // Counts the bytes that every value takes, without those that depend on its length.
     uint64_t fixed_bytes() const { return is_variable() ? sizeof(int32_t) : width_; }
 
     // Room for rows [begin, begin + count) of the block. Throws kBudgetTooSmall; then nothing has changed.

@@ -10,7 +10,8 @@ namespace spillway {
 
 namespace {
 
-// Of a partition in memory; a pool that is larger than its rows says nothing, so not too many.
+// Guesses the pages of a partition in memory. A pool that is larger than its rows says nothing, so the guess has a
+// limit.
 size_t expected_pages(PartitionedRows& rows) {
     constexpr uint64_t kPagesMax = 64;
     const uint64_t pages = rows.pool().pool_bytes() / rows.spec().page_bytes;

@@ -10,8 +10,8 @@ namespace spillway {
 // One worker's groups of partitioned rows: a table with a share of the stage's memory.
 class GroupCollector {
   public:
-    // Of the work on a partition with count-distinct aggregates, what is left when its rows were read for the first
-    // time may take as long again.
+    // The first reading of a partition's rows counts as this share of the work where aggregates count distinct values:
+    // what is left then may take as long again.
     static constexpr double kReadShare = 0.5;
 
     GroupCollector(const GroupPlan& plan, PartitionedRows& rows, JobControl& control, uint64_t table_bytes)

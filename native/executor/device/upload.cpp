@@ -21,7 +21,7 @@ namespace spillway {
 namespace {
 
 constexpr int64_t kRowsUnit = 64;                // chunks begin at whole words of bitmaps
-constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // of a read of one worker, but for a single row ...
+constexpr uint64_t kPieceBytesMax = 4ULL << 20;  // one worker reads no more at once, unless a single row is larger
 constexpr uint64_t kPieceBytesMin = 256ULL << 10;
 
 class Upload {
@@ -39,7 +39,8 @@ class Upload {
         // Each worker has memory in two halves for rows, and as much for the bytes of strings.
         const uint64_t wanted_bytes = spec.staging_bytes / workers / 4;
         half_bytes_ = std::max(half_bytes_of(wanted_bytes), row_bytes * static_cast<uint64_t>(kRowsUnit));
-        piece_bytes_ = std::clamp(2 * half_bytes_, kPieceBytesMin, kPieceBytesMax);  // ... in a small budget less
+        // In a small budget reads are smaller than that.
+        piece_bytes_ = std::clamp(2 * half_bytes_, kPieceBytesMin, kPieceBytesMax);
         const auto fitting = static_cast<int64_t>(half_bytes_ / row_bytes);
         const int64_t share = source.rows() / workers_ + 1;
         chunk_rows_ = std::max(std::min(fitting, share) / kRowsUnit * kRowsUnit, kRowsUnit);
@@ -121,7 +122,7 @@ class Upload {
     bool any_bytes() const {
         return std::any_of(plans_.begin(), plans_.end(), [](const UploadPlan& plan) { return plan.is_bytes(); });
     }
-    // Of all workers: for rows, and for the bytes of strings where there are any.
+    // All workers together have so many: each has one for rows, and one for the bytes of strings where there are any.
     uint64_t stagings() const { return static_cast<uint64_t>(workers_) * (any_bytes() ? 2 : 1); }
 
     // Memory of one worker.
@@ -213,7 +214,7 @@ class Upload {
         worker.rows.sent(device_call(control_, [&] { return table_.write(column, part, offset_bytes, from, bytes); }));
     }
 
-    // Of a chunk's values or offsets; behind the last chunk's offsets stands the end.
+    // Counts the bytes of a chunk's values or offsets; behind the last chunk's offsets stands the end.
     uint64_t value_bytes(size_t column, int64_t chunk) const {
         const auto rows = static_cast<uint64_t>(chunk_end(chunk) - chunk * chunk_rows_);
         const bool end = plans_[column].is_bytes() && chunk + 1 == chunks_;

@@ -101,7 +101,8 @@ class GroupValues {
         std::memcpy(&sum, at(column_.value, row), sizeof sum);
         return sum;
     }
-    // Of at most 2^63 rows in two parts; without a second one the GPU has seen to it that the sum fits 64 bits.
+    // A sum in two parts is that of at most 2^63 rows. Without a second part the GPU has seen to it that the sum fits
+    // 64 bits.
     __int128 integer_sum(uint64_t row) const {
         const bool is_signed = column_.number == GpuNumberKind::kSigned;
         const auto extended = [&](uint64_t value) {

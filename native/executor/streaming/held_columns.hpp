@@ -31,7 +31,7 @@ class HeldColumns {
         int64_t batch = 0;
         int64_t row = 0;  // inside the batch
     };
-    // Of a row of the source. One look at a directory of the rows, and at the first rows of a batch or two.
+    // Finds a row of the source by one look at a directory of the rows, and at the first rows of a batch or two.
     Place place(uint64_t row) const {
         SPILLWAY_CHECK(row < rows_);
         auto batch = static_cast<size_t>(directory_[row >> shift_]);

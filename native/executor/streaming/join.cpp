@@ -19,7 +19,8 @@ namespace spillway {
 
 namespace {
 
-// Of strings and nested values, which make batches of their own size, an offset.
+// Bytes of a value in a row of a batch. For strings and nested values, which make batches of their own size, only an
+// offset counts.
 uint64_t result_width(const ColumnType& type) {
     const uint32_t width = chunk_width(type);
     return width == 0 ? static_cast<uint64_t>(type.byte_width) : width;

@@ -309,8 +309,9 @@ int64_t ResultGather::rows_that_fit(int64_t begin) const {
     return most;
 }
 
-// ... and gets memory for: a column whose buffer doubled may have taken what another one needs. An empty batch takes it
-// for all of the `left` rows that may follow, and for no more: many batches are short.
+// As rows_that_fit(), but also gets memory for the rows, and returns fewer where there is none: a column whose buffer
+// doubled may have taken what another one needs. An empty batch takes memory for all of the `left` rows that may
+// follow, and for no more: many batches are short.
 int64_t ResultGather::rows_with_room(int64_t begin, uint64_t left) {
     const auto expected = static_cast<int64_t>(std::min(left, static_cast<uint64_t>(batch_size_.rows)));
     for (Column& column : columns_) column.gather.expect(expected);
