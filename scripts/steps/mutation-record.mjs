@@ -108,7 +108,7 @@ export function writeRecord(record, file = recordFile) {
     writeFileSync(file, recordText(record));
 }
 
-/** "src/planner" of "src/planner/out-of-core/sizes.ts"; undefined outside of them. */
+/** "src/planner" of "src/planner/streaming/join/sizes.ts"; undefined outside of them. */
 export function folderOf(name, folders) {
     return folders.find((folder) => `${name}/`.startsWith(`${folder}/`));
 }

@@ -7,8 +7,8 @@ import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./com
 import { totalMs } from "./device-cost/choose.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
-import { unknownLimitBytes } from "./out-of-core/host-memory.js";
-import { planOutOfCore } from "./out-of-core/plan.js";
+import { unknownLimitBytes } from "./streaming/host-memory.js";
+import { planOutOfCore } from "./plan-out-of-core.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import type { PlanQuery } from "./plan-search.js";
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a Bloom filter of the build side's keys keeps out of a join beyond GPU memory, as the planner computes it
-// (src/planner/out-of-core/filter.ts, which a GPU machine without packages has not compiled). Only built-in modules.
+// (src/planner/streaming/join/filter.ts, which a GPU machine without packages has not compiled). Only built-in modules.
 
 const wordBits = 64;
 const keyBits = 4; // of a key in its word

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of a join beyond GPU memory as plans of queries have them (src/planner/out-of-core), for runs of the benchmark
-// with the option `sizes: plan`. Without it spillway_gpu_bench chooses, which takes nothing but the program; both weigh
-// chunks, copies and pages alike, but for partitions in parts. Needs dist/ and the packages that it imports.
+// Sizes of a join beyond GPU memory as plans of queries have them (src/planner/streaming/join), for runs of the
+// benchmark with the option `sizes: plan`. Without it spillway_gpu_bench chooses, which takes nothing but the program;
+// both weigh chunks, copies and pages alike, but for partitions in parts. Needs dist/ and the packages that it imports.
 import { BuildFailure } from "../../scripts/steps/step.mjs";
 
 const hostBytes = 2 ** 40; // of which nothing is taken: chunks and spilled rows have what they need
@@ -9,8 +9,8 @@ const hostBytes = 2 ** 40; // of which nothing is taken: chunks and spilled rows
 async function planner() {
     try {
         const modules = await Promise.all([
-            import("../../dist/planner/out-of-core/sizes.js"),
-            import("../../dist/planner/out-of-core/predict.js"),
+            import("../../dist/planner/streaming/join/sizes.js"),
+            import("../../dist/planner/streaming/join/predict.js"),
             import("../../dist/machine/profile.js")
         ]);
         return Object.assign({}, ...modules);

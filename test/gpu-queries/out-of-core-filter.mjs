@@ -2,7 +2,7 @@
 // Joins of relations larger than GPU memory with a Bloom filter and without: the same rows as the CPU engine's, fewer
 // of them spilled; what the planner chooses, and how fast both are where one probe row in ten has a partner.
 import { openRuntime } from "../../dist/index.js";
-import { falsePositiveShare } from "../../dist/planner/out-of-core/filter.js";
+import { falsePositiveShare } from "../../dist/planner/streaming/join/filter.js";
 import { check, compareWith, joinTypes, linkOf, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 

@@ -4,7 +4,7 @@
 import { createRequire } from "node:module";
 
 import { openRuntime } from "../../dist/index.js";
-import { groupDeviceBytes } from "../../dist/planner/out-of-core/group-device-bytes.js";
+import { groupDeviceBytes } from "../../dist/planner/streaming/group/device-bytes.js";
 import { check, compareWith, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 

@@ -5,7 +5,7 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 
 import { openRuntime } from "../../dist/index.js";
-import { deviceBytes } from "../../dist/planner/out-of-core/device-bytes.js";
+import { deviceBytes } from "../../dist/planner/streaming/join/device-bytes.js";
 import { check, compareWith, joinTypes, measure, onceMade, options, reference } from "./checks.mjs";
 import { filteredJoins } from "./out-of-core-filter.mjs";
 import { gatheredColumns } from "./out-of-core-gathered.mjs";

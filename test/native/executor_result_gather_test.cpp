@@ -118,7 +118,7 @@ TEST(executor_held_columns_know_where_each_row_is) {
     EXPECT_ERROR(kInternal, held->place(row));
 }
 
-// What the planner counts on (heldBytes in src/planner/out-of-core/gather.ts).
+// What the planner counts on (heldBytes in src/planner/streaming/join/gather.ts).
 TEST(executor_held_columns_take_an_eighth_more_memory_than_they_have_in_files) {
     TestRelation relation(12);
     relation.add_column(type_of(Layout::kFixed, 8));

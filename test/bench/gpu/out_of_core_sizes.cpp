@@ -25,7 +25,7 @@ constexpr uint64_t kChunks = 128;
 constexpr uint64_t kChunkRowsMin = 1ULL << 20;
 constexpr uint64_t kChunkRowsMax = 1ULL << 22;
 // Each chunk leaves a run, of which every group of partitions fetches a piece: of relations of more than 512 chunks
-// they are larger, as in src/planner/out-of-core/sizes.ts. H200, 2^32 x 2^32 rows of 8 bytes at 16 GiB: spilled
+// they are larger, as in src/planner/streaming/join/sizes.ts. H200, 2^32 x 2^32 rows of 8 bytes at 16 GiB: spilled
 // partitions took 527 ms with chunks of 2^22 rows, 417 with 2^24.
 constexpr uint64_t kManyChunks = 512;
 constexpr uint64_t kManyChunkRowsMax = 1ULL << 24;
@@ -54,7 +54,7 @@ constexpr uint64_t kPagesMax = 1ULL << 15;
 
 constexpr uint64_t kSpillBlockBytes = 16 * kMiB;
 
-// As src/planner/out-of-core/filter.ts has them: chunks and pages need the rest of the limit.
+// As src/planner/streaming/join/filter.ts has them: chunks and pages need the rest of the limit.
 constexpr uint64_t kFilterWordsMin = 2;
 constexpr uint64_t kFilterWordsMax = 1ULL << 40;
 constexpr uint64_t kFilterLimitShare = 4;

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { falsePositiveShare as plannedFalsePositives } from "../../../src/planner/out-of-core/filter.js";
+import { falsePositiveShare as plannedFalsePositives } from "../../../src/planner/streaming/join/filter.js";
 import { PackedBench } from "../../support/packed-bench.js";
 import { repositoryRoot } from "../../support/source-tree.js";
 

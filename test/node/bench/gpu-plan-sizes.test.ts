@@ -4,7 +4,7 @@ import { Int64 } from "apache-arrow";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";

@@ -4,7 +4,7 @@ import { rmSync, truncateSync } from "node:fs";
 import { Decimal, Float32, Float64, Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
 import { type Query, type Runtime, type SpillwayError } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
-import { groupDeviceBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
+import { groupDeviceBytes } from "../../../src/planner/streaming/group/device-bytes.js";
 import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";

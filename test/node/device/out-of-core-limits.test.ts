@@ -3,7 +3,7 @@
 import { Int64, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
-import { deviceBytes } from "../../../src/planner/out-of-core/device-bytes.js";
+import { deviceBytes } from "../../../src/planner/streaming/join/device-bytes.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";

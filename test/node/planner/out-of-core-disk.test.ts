@@ -8,8 +8,8 @@ import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import type { Plan, SinkKind } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
-import { chooseSpill, expectedOnDisk, type SpillRequest } from "../../../src/planner/out-of-core/spill.js";
+import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
+import { chooseSpill, expectedOnDisk, type SpillRequest } from "../../../src/planner/streaming/spill.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
 import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
 

@@ -5,7 +5,7 @@ import { describe, expect, test } from "vitest";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf, type InputShape } from "../../support/planning.js";
 

@@ -7,8 +7,8 @@ import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-st
 import type { Plan } from "../../../src/plan/plan.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { partialRowBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
-import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { partialRowBytes } from "../../../src/planner/streaming/group/device-bytes.js";
+import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { group, inputNode, join, planQueryOf, planWithNamedLimit, type InputShape } from "../../support/planning.js";
 import { forSeeds } from "../../support/random.js";

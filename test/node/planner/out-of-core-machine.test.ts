@@ -6,14 +6,14 @@ import { loadProfile, type MachineProfile } from "../../../src/machine/profile.j
 import type { NativeDevice } from "../../../src/native/binding.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { choosePath } from "../../../src/planner/out-of-core/path.js";
-import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { choosePath } from "../../../src/planner/streaming/join/path.js";
+import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import {
     joinedPartitionBytes,
     joinPassBits,
     sortedPartitionBytes,
     sortPassBits
-} from "../../../src/planner/out-of-core/shared-memory.js";
+} from "../../../src/planner/streaming/shared-memory.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { openedGpu, queryFor } from "../../../src/runtime/opened-gpu.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";

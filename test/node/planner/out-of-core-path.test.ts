@@ -6,7 +6,7 @@ import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 

@@ -7,19 +7,19 @@ import { describe, expect, test } from "vitest";
 import type { OutOfCoreGroup } from "../../../src/plan/out-of-core-group-stage.js";
 import type { OutOfCoreShape, OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { coherentBytes, type CoherentRequest } from "../../../src/planner/out-of-core/coherent-device-bytes.js";
-import { deviceBytes } from "../../../src/planner/out-of-core/device-bytes.js";
-import { noFilter } from "../../../src/planner/out-of-core/filter.js";
-import { groupDeviceBytes } from "../../../src/planner/out-of-core/group-device-bytes.js";
+import { coherentBytes, type CoherentRequest } from "../../../src/planner/streaming/coherent/device-bytes.js";
+import { deviceBytes } from "../../../src/planner/streaming/join/device-bytes.js";
+import { noFilter } from "../../../src/planner/streaming/join/filter.js";
+import { groupDeviceBytes } from "../../../src/planner/streaming/group/device-bytes.js";
 import {
     chooseGroupSizes,
     groupRingBytes,
     mostGroupHostBytes,
     type GroupSizeRequest
-} from "../../../src/planner/out-of-core/group-sizes.js";
-import { planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
-import { chooseSizes, mostHostBytes, ringBytes, type SizeRequest } from "../../../src/planner/out-of-core/sizes.js";
-import { chooseSpill } from "../../../src/planner/out-of-core/spill.js";
+} from "../../../src/planner/streaming/group/sizes.js";
+import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
+import { chooseSizes, mostHostBytes, ringBytes, type SizeRequest } from "../../../src/planner/streaming/join/sizes.js";
+import { chooseSpill } from "../../../src/planner/streaming/spill.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 

@@ -5,10 +5,10 @@ import { describe, expect, test } from "vitest";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { rowBytes } from "../../../src/planner/out-of-core/device-bytes.js";
-import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
-import { ringBytes } from "../../../src/planner/out-of-core/sizes.js";
-import { copiesBack } from "../../../src/planner/out-of-core/spilled-copies.js";
+import { rowBytes } from "../../../src/planner/streaming/join/device-bytes.js";
+import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
+import { ringBytes } from "../../../src/planner/streaming/join/sizes.js";
+import { copiesBack } from "../../../src/planner/streaming/join/spilled-copies.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 

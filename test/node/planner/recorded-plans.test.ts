@@ -7,7 +7,7 @@ import { SpillwayError } from "../../../src/errors.js";
 import { farPartitioners } from "../../../src/model/debug-knobs.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/out-of-core/plan.js";
+import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planOnDevice } from "../../../src/planner/plan-device.js";
 import { expectations, memoryNeeds, planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { drawQuery, plainTheme, type Theme } from "../../support/drawn-queries.js";

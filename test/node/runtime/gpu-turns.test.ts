@@ -2,8 +2,8 @@
 // What a runtime keeps of its GPU: memory that is asked for when it is opened, and turns, of which one query has one.
 import { Int32, Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { besideBytes } from "../../../src/planner/out-of-core/host-memory.js";
-import { outOfCoreHostBytes } from "../../../src/planner/out-of-core/plan.js";
+import { besideBytes } from "../../../src/planner/streaming/host-memory.js";
+import { outOfCoreHostBytes } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, QueryPlanner, type PlanQuery } from "../../../src/planner/plan-query.js";
 import type { Plan, SinkKind } from "../../../src/plan/plan.js";
 import { isMemoryTaken } from "../../../src/runtime/device-admission.js";

@@ -1,27 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { MachineProfile } from "../../machine/profile.js";
-import { isNested, type ColumnType } from "../../model/column-type.js";
-import { formatMs } from "../../model/sizes.js";
-import type { InputInfo } from "../../plan/logical.js";
-import { NotOnDevice } from "../device-support.js";
-import type { Side } from "../join-sides.js";
-import type { Policy } from "../policy.js";
+import type { MachineProfile } from "../../../machine/profile.js";
+import { isNested, type ColumnType } from "../../../model/column-type.js";
+import { formatMs } from "../../../model/sizes.js";
+import type { InputInfo } from "../../../plan/logical.js";
+import { NotOnDevice } from "../../device-support.js";
+import type { Side } from "../../join-sides.js";
+import type { Policy } from "../../policy.js";
+import { chunkWidth, dictionaryIndexBytes, rowBytesMax } from "../chunk-rows.js";
 
-/** Of a row on the GPU, with its key (kRowWordsMax in cuda/radix_partition/row_layout.hpp). */
-const rowBytesMax = 32;
-const valueBytesMax = 16;
 /** A row number of a packed row: as many bits as rows of a chunk have numbers, of 2^22 rows. */
 const packedNumberBytes = 3;
-const dictionaryIndexBytes = 4;
 const millisecond = 1e6;
-
-/** Bytes of a value on the GPU; 0: it cannot be there. */
-export function chunkWidth(type: ColumnType): number {
-    if (type.layout === "bool") return 1;
-    if (type.layout === "dictionary") return dictionaryIndexBytes;
-    if (type.layout !== "fixed" || type.byteWidth > valueBytesMax) return 0;
-    return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
-}
 
 /** What carrying a column and gathering it costs. */
 export interface GatherCosts {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCoreOutput, OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import type { OutOfCoreOutput, OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 
 type Shape = OutOfCoreShape;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCorePathName } from "../../model/debug-knobs.js";
-import { formatMs } from "../../model/sizes.js";
-import type { OutOfCorePath, OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
-import { attempt, NotOnDevice } from "../device-support.js";
+import type { OutOfCorePathName } from "../../../model/debug-knobs.js";
+import { formatMs } from "../../../model/sizes.js";
+import type { OutOfCorePath, OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
+import { attempt, NotOnDevice } from "../../device-support.js";
 
 /** What counts for the way that rows take between the GPU and host memory. */
 export interface PathFacts {

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-import { inputsOf } from "../../plan/logical.js";
-import type { OutOfCoreStage } from "../../plan/out-of-core-stage.js";
-import type { Plan } from "../../plan/plan.js";
-import { attempt, NotOnDevice } from "../device-support.js";
-import { Estimator } from "../estimates.js";
-import { joinSides, otherSide } from "../join-sides.js";
-import type { PlanQuery } from "../plan-search.js";
-import { defaultPolicy } from "../policy.js";
-import { requirePairs } from "./coherent-layout.js";
-import { coherentDraft } from "./coherent-plan.js";
-import { mostCoherentHostBytes } from "./coherent-sizes.js";
-import { rowBytes } from "./device-bytes.js";
-import { hostShare, tablesFactor } from "./host-memory.js";
-import type { JoinDraft } from "./join-draft.js";
-import { heldOf, inputsOfSides, type InputJoin } from "./join-layout.js";
-import { outOfCoreLayout } from "./layout.js";
-import { choosePath, wantedPath, type PathFacts } from "./path.js";
-import { mostHostBytes, ringBytes } from "./sizes.js";
-import { diskBytes } from "./spill.js";
-import { stagedDraft } from "./staged-plan.js";
-import { joinWork } from "./work.js";
+import { inputsOf } from "../plan/logical.js";
+import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
+import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
+import { freezePlan, type Plan } from "../plan/plan.js";
+import { attempt, NotOnDevice } from "./device-support.js";
+import { Estimator } from "./estimates.js";
+import { joinSides, otherSide } from "./join-sides.js";
+import type { PlanQuery } from "./plan-search.js";
+import { defaultPolicy } from "./policy.js";
+import { coherentLayout } from "./streaming/coherent/layout.js";
+import { coherentDraft } from "./streaming/coherent/plan.js";
+import { mostCoherentHostBytes } from "./streaming/coherent/sizes.js";
+import { groupHostBytes, groupStageOf } from "./streaming/group/plan.js";
+import { hostShare, tablesFactor, unknownLimitBytes } from "./streaming/host-memory.js";
+import { rowBytes } from "./streaming/join/device-bytes.js";
+import type { JoinDraft } from "./streaming/join/draft.js";
+import { heldOf, inputsOfSides, type InputJoin } from "./streaming/join/facts.js";
+import { outOfCoreLayout } from "./streaming/join/layout.js";
+import { choosePath, wantedPath, type PathFacts } from "./streaming/join/path.js";
+import { stagedDraft } from "./streaming/join/plan.js";
+import { mostHostBytes, ringBytes } from "./streaming/join/sizes.js";
+import { diskBytes } from "./streaming/spill.js";
 
 function requireInputJoin({ root }: PlanQuery): InputJoin {
     if (root.kind !== "join" || root.left.kind !== "input" || root.right.kind !== "input") {
@@ -38,15 +39,14 @@ function pathFactsOf({ coherentDevice, measuredDevice, debug }: PlanQuery): Path
     return { isCoherent: coherentDevice, isMeasured: measuredDevice, asked: debug.path };
 }
 
-/** Host memory that a join could use for chunks and spilled rows; 0 where its tables are likely to fit GPU memory. */
-export function joinHostBytes(query: PlanQuery, limitBytes: number): number {
+/** As outOfCoreHostBytes, of a join; throws NotOnDevice. */
+function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const node = requireInputJoin(query);
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
     const sides = joinSides(node, [], estimator, policy);
-    const inputs = inputsOfSides(node);
     const counted = query.sink === "count";
-    const layout = outOfCoreLayout(node, sides, inputs, { counted });
+    const layout = outOfCoreLayout(node, sides, inputsOfSides(node), { counted });
     const { join } = layout;
     const rows = { build: node[sides.build].input.rows, probe: node[otherSide(sides.build)].input.rows };
     const bytes = rows.build * rowBytes(join, "build") + rows.probe * rowBytes(join, "probe");
@@ -58,15 +58,14 @@ export function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const most = mostHostBytes({ ...size, shape: join }) + heldOf(node, sides, layout);
     if (wantedPath(pathFactsOf(query)) === "staged") return Math.ceil(most / hostShare);
     const coherent = attempt(() => {
-        requirePairs(node, sides);
-        const own = outOfCoreLayout(node, sides, inputs, { counted, path: "coherent" });
+        const own = coherentLayout(node, sides, counted);
         return mostCoherentHostBytes({ ...size, shape: own.join }) + heldOf(node, sides, own);
     });
     return Math.ceil((coherent instanceof NotOnDevice ? most : Math.max(most, coherent)) / hostShare);
 }
 
 /** The stage of a join whose tables do not fit GPU memory. Throws NotOnDevice where it cannot run there. */
-export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCoreStage {
+function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCoreStage {
     const node = requireInputJoin(query);
     const { sink, profile } = query;
     const policy = query.policy ?? defaultPolicy;
@@ -76,7 +75,7 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const facts = { query, host, node, sides, estimator, limitBytes };
     const drafts = { staged: () => stagedDraft(facts), coherent: () => coherentDraft(facts) };
     const { draft, path } = choosePath<JoinDraft>(pathFactsOf(query), drafts);
-    const { way, ...decided } = draft;
+    const { way, work, ...decided } = draft;
     const { layout, sizes, predicted, heldBytes } = decided;
     const rings = ringBytes(layout.join, sizes);
     const inputs = inputsOf(node);
@@ -101,11 +100,41 @@ export function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         buildInput: inputs.indexOf(build.input),
         probeInput: inputs.indexOf(probe.input),
         ...decided,
-        path,
-        work: joinWork({
-            ...{ shape: layout.join, sizes, coherent: decided.coherent, multiprocessors: query.multiprocessors },
-            buildRows: estimator.of(build).rows,
-            blockBytes: profile.deviceBlockBytes
-        })
+        ...{ path, work }
     };
+}
+
+/**
+ * Host memory that a query could use for chunks and spilled rows; 0 where its tables are likely to fit GPU memory, or
+ * where it cannot run out of core at all. `limitBytes` undefined: not known yet.
+ */
+export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBytes): number {
+    const { root } = query;
+    const bytes = attempt(() =>
+        root.kind === "group" ? groupHostBytes(query, root, limitBytes) : joinHostBytes(query, limitBytes)
+    );
+    return bytes instanceof NotOnDevice ? 0 : bytes;
+}
+
+/** The plan of a join or group-by whose tables do not fit GPU memory, or why it cannot run there. */
+export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
+    const { root } = query;
+    const stage = attempt<OutOfCoreStage | OutOfCoreGroupStage>(() =>
+        root.kind === "group" ? groupStageOf(query, root, host, limitBytes) : joinStageOf(query, host, limitBytes)
+    );
+    if (stage instanceof NotOnDevice) return stage;
+    return freezePlan<Plan>({
+        ...host,
+        device: "gpu",
+        deviceReason: null,
+        deviceMemory: {
+            limitBytes,
+            estimatedBytes: stage.deviceBytes,
+            uploadedBytes: stage.predicted.h2dBytes,
+            downloadedBytes: stage.predicted.d2hBytes
+        },
+        sets: [],
+        stages: [stage],
+        predictedMs: stage.predictedMs
+    });
 }

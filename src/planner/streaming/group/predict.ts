@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { MachineProfile } from "../../machine/profile.js";
-import type { OutOfCoreGroupLayout, OutOfCoreGroupPrediction } from "../../plan/out-of-core-group-stage.js";
-import type { SinkKind } from "../../plan/plan.js";
-import type { KeyStatistics } from "../statistics.js";
-import { aggregateWidth, groupOutputWidths } from "./group-device-bytes.js";
+import type { MachineProfile } from "../../../machine/profile.js";
+import type { OutOfCoreGroupLayout, OutOfCoreGroupPrediction } from "../../../plan/out-of-core-group-stage.js";
+import type { SinkKind } from "../../../plan/plan.js";
+import type { KeyStatistics } from "../../statistics.js";
+import { aggregateWidth, groupOutputWidths } from "./device-bytes.js";
 
 export interface GroupLoad {
     readonly layout: OutOfCoreGroupLayout;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCoreLayout } from "../../plan/out-of-core-stage.js";
-import type { InputInfo, InputNode, JoinNode } from "../../plan/logical.js";
-import type { Plan } from "../../plan/plan.js";
-import type { Estimator } from "../estimates.js";
-import { otherSide, type JoinSides, type Side } from "../join-sides.js";
-import type { PlanQuery } from "../plan-search.js";
-import { defaultPolicy } from "../policy.js";
-import { requirePairs } from "./coherent-layout.js";
+import type { OutOfCoreLayout } from "../../../plan/out-of-core-stage.js";
+import type { InputInfo, InputNode, JoinNode } from "../../../plan/logical.js";
+import type { Plan } from "../../../plan/plan.js";
+import type { Estimator } from "../../estimates.js";
+import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
+import type { PlanQuery } from "../../plan-search.js";
+import { defaultPolicy } from "../../policy.js";
 import { rowBytes } from "./device-bytes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
 import { outOfCoreLayout } from "./layout.js";
@@ -49,7 +48,8 @@ export interface CostedLayout {
     readonly costs: GatherCosts;
 }
 
-function costsOf({ query, host, node, sides, estimator }: JoinFacts, spilledShare: number): GatherCosts {
+/** What delivering the rows of a join costs if such a share of them is spilled. */
+export function gatherCostsOf({ query, host, node, sides, estimator }: JoinFacts, spilledShare: number): GatherCosts {
     const inputs = inputsOfSides(node);
     return {
         rows: { left: inputs.left.rows, right: inputs.right.rows },
@@ -68,16 +68,8 @@ export function layoutOf(facts: JoinFacts): CostedLayout {
     const plain = outOfCoreLayout(node, sides, inputs, { counted });
     const built = inputs[sides.build].rows * rowBytes(plain.join, "build");
     const resident = Math.min(1, (limitBytes * residentBytesShare) / Math.max(1, built));
-    const costs = costsOf(facts, 1 - (query.debug.residentShare ?? resident));
+    const costs = gatherCostsOf(facts, 1 - (query.debug.residentShare ?? resident));
     return { layout: outOfCoreLayout(node, sides, inputs, { counted, costs }), costs };
-}
-
-/** ... of the coherent path, from which all rows come partition by partition. Throws NotOnDevice. */
-export function coherentLayoutOf(facts: JoinFacts): CostedLayout {
-    const { query, node, sides } = facts;
-    requirePairs(node, sides);
-    const request = { counted: query.sink === "count", path: "coherent" } as const;
-    return { layout: outOfCoreLayout(node, sides, inputsOfSides(node), request), costs: costsOf(facts, 1) };
 }
 
 /**

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { GroupNode, InputNode } from "../../plan/logical.js";
-import type { OutOfCoreGroupStage } from "../../plan/out-of-core-group-stage.js";
-import type { Plan } from "../../plan/plan.js";
-import { NotOnDevice } from "../device-support.js";
-import { Estimator } from "../estimates.js";
-import type { PlanQuery } from "../plan-search.js";
-import { defaultPolicy } from "../policy.js";
-import { groupDeviceBytes, partialRowBytes } from "./group-device-bytes.js";
-import { outOfCoreGroupLayout } from "./group-layout.js";
-import { packedPartialBytes, predictGroups } from "./group-predict.js";
-import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./group-sizes.js";
-import type { GroupSizeRequest } from "./group-sizes.js";
-import { hostBytes, hostShare, tablesFactor } from "./host-memory.js";
-import { diskBytes, expectedOnDisk } from "./spill.js";
-import { groupWork } from "./work.js";
+import type { GroupNode, InputNode } from "../../../plan/logical.js";
+import type { OutOfCoreGroupStage } from "../../../plan/out-of-core-group-stage.js";
+import type { Plan } from "../../../plan/plan.js";
+import { NotOnDevice } from "../../device-support.js";
+import { Estimator } from "../../estimates.js";
+import type { PlanQuery } from "../../plan-search.js";
+import { defaultPolicy } from "../../policy.js";
+import { groupDeviceBytes, partialRowBytes } from "./device-bytes.js";
+import { outOfCoreGroupLayout } from "./layout.js";
+import { packedPartialBytes, predictGroups } from "./predict.js";
+import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
+import type { GroupSizeRequest } from "./sizes.js";
+import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
+import { diskBytes, expectedOnDisk } from "../spill.js";
 
 type InputGroup = GroupNode & { readonly child: InputNode };
 
@@ -87,6 +86,6 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         input: 0,
         ...{ layout, sizes, predicted, deviceBytes: groupDeviceBytes(layout.group, sizes) },
         path: { wanted: "staged", runs: "staged", reason: "group-bys have no other" },
-        work: groupWork
+        work: { histogram: "none", streams: ["chunks in", "kernels", "spilled rows out", "results out"] }
     };
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { DebugKnobs } from "../../model/debug-knobs.js";
-import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
-import type { OutOfCoreGroupSizes } from "../../plan/out-of-core-group-stage.js";
+import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
+import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
 import {
     groupChunkBytes,
     groupDeviceBytes,
@@ -9,10 +9,10 @@ import {
     packedGroupBytesMax,
     partialRowBytes,
     type GroupSpec
-} from "./group-device-bytes.js";
-import { mostPages } from "./pages.js";
-import { radixBitsFor, withBitsThatFit, type RadixBits } from "./radix-bits.js";
-import { chooseSpill, spillBytesMax } from "./spill.js";
+} from "./device-bytes.js";
+import { mostPages } from "../pages.js";
+import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
+import { chooseSpill, spillBytesMax } from "../spill.js";
 
 const kibibyte = 1024;
 const mebibyte = 1024 * kibibyte;

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-import { otherSide, type Side } from "../join-sides.js";
-import type { Estimator } from "../estimates.js";
+import type { OutOfCoreJoinWork, OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import { otherSide, type Side } from "../../join-sides.js";
+import type { Estimator } from "../../estimates.js";
 import { deviceBytes } from "./device-bytes.js";
 import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
-import { loadOf, sizeRequestOf, type JoinDraft } from "./join-draft.js";
-import { layoutOf, type InputJoin, type JoinFacts } from "./join-layout.js";
+import { loadOf, sizeRequestOf, type JoinDraft } from "./draft.js";
+import { layoutOf, type InputJoin, type JoinFacts } from "./facts.js";
 import { packedRowBytes, predictOutOfCore, usualRadixBits, type JoinLoad } from "./predict.js";
 import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
-import { expectedOnDisk } from "./spill.js";
+import { expectedOnDisk } from "../spill.js";
+import { sortPassBits } from "../shared-memory.js";
 import { backStartMs, chunksOf, probeReads } from "./spilled-copies.js";
 
 /** What a filter of the build side's keys would see. */
@@ -40,6 +42,18 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
     return { sizes, predicted };
 }
 
+/** Rows of the result take turns with spilled ones: they leave by the same link. */
+function workOf({ result }: OutOfCoreShape, { radixBits }: OutOfCoreSizes, buildRows: number): OutOfCoreJoinWork {
+    const out = result === "rows" ? "spilled rows and results out" : "spilled rows out";
+    return {
+        histogram: "none",
+        streams: ["chunks in", "kernels", out],
+        secondPass: "sort",
+        secondPassBits: sortPassBits(buildRows / 2 ** radixBits, radixBits),
+        multiprocessors: null
+    };
+}
+
 /** The join by copy engines. Throws NotOnDevice with why it cannot run so. */
 export function stagedDraft(facts: JoinFacts): JoinDraft {
     const { query, node, sides, estimator } = facts;
@@ -67,6 +81,7 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
         coherent: null,
         deviceBytes: deviceBytes(layout.join, sizes),
         heldBytes: load.heldBytes,
+        work: workOf(layout.join, sizes, estimator.of(node[sides.build]).rows),
         way: `partitioned in GPU memory, spilled to host memory${disk}`
     };
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCorePathName } from "../../model/debug-knobs.js";
-import { rowNumberColumn } from "../../model/column-type.js";
-import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../plan/logical.js";
+import { rowNumberColumn } from "../../../model/column-type.js";
+import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreColumn,
     OutOfCoreGathered,
@@ -9,18 +8,11 @@ import type {
     OutOfCoreOutput,
     OutOfCorePart,
     OutOfCoreSide
-} from "../../plan/out-of-core-stage.js";
-import { NotOnDevice } from "../device-support.js";
-import { coherentGathered, coherentNumberBytes } from "./coherent-layout.js";
-import { otherSide, type JoinSides, type Side } from "../join-sides.js";
-import {
-    carriedBytes,
-    chooseGathered,
-    chunkWidth,
-    rowNumberBytes,
-    type GatherCosts,
-    type SideColumn
-} from "./gather.js";
+} from "../../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../../device-support.js";
+import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
+import { chunkWidth } from "../chunk-rows.js";
+import { carriedBytes, chooseGathered, rowNumberBytes, type GatherCosts, type SideColumn } from "./gather.js";
 import { keyPlan, type KeyPlan } from "./keys.js";
 
 /** Bits of the presence byte (PresenceBits in cuda/materialize/join_output.hpp). */
@@ -37,13 +29,22 @@ interface SideDraft {
 
 const emptySide = (): SideDraft => ({ columns: [], widths: [], rowNumbers: -1, gathered: new Map() });
 
+/** What a path of joins can carry beside a key, where that is not what copy engines can. */
+export interface CarryRule {
+    /** Columns of a side that stay in host memory, and why. */
+    gathered(columns: readonly SideColumn[], keyBytes: number): Map<number, string>;
+    /** Bytes of a row number; throws NotOnDevice where numbers of so many rows do not fit. */
+    rowNumberBytes(rows: number, keyBytes: number): number;
+}
+
 /** How rows are to be laid out. */
 export interface LayoutRequest {
     /** Nobody wants rows. */
     readonly counted: boolean;
     /** Left out where only the size of rows matters. */
     readonly costs?: GatherCosts;
-    readonly path?: OutOfCorePathName;
+    /** Left out: the path of copy engines, which carry what fits a row. */
+    readonly rule?: CarryRule;
 }
 
 /** Puts the rows of both sides, and of the result, together; throws NotOnDevice where there is no way. */
@@ -117,12 +118,12 @@ class LayoutDraft {
             if (column.side === "either" && chunkWidth(type) > 0) takenBytes += carriedBytes({ type });
             else columns.set(index, { column: index, type });
         }
+        const { costs, rule } = this.request;
         if (this.#keys.mode === "hashed") {
             for (const index of columns.keys()) draft.gathered.set(index, "beside a key that is hashed");
-        } else if (this.request.path === "coherent") {
-            draft.gathered = coherentGathered([...columns.values()], this.#keys.bytes);
+        } else if (rule !== undefined) {
+            draft.gathered = rule.gathered([...columns.values()], this.#keys.bytes);
         } else {
-            const { costs } = this.request;
             draft.gathered = chooseGathered(side, [...columns.values()], takenBytes, this.inputs[side], costs);
         }
     }
@@ -141,8 +142,7 @@ class LayoutDraft {
         const draft = this.#sides[side];
         if (draft.rowNumbers < 0) {
             const { rows } = this.inputs[side];
-            const width =
-                this.request.path === "coherent" ? coherentNumberBytes(rows, this.#keys.bytes) : rowNumberBytes(rows);
+            const width = this.request.rule?.rowNumberBytes(rows, this.#keys.bytes) ?? rowNumberBytes(rows);
             draft.rowNumbers = this.#carried(side, rowNumberColumn, false, width);
         }
         return draft.rowNumbers;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
-import type { DebugKnobs } from "../../model/debug-knobs.js";
-import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
-import { attempt, NotOnDevice } from "../device-support.js";
+import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
+import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import type { OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import { attempt, NotOnDevice } from "../../device-support.js";
 import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
 import { noFilter, type FilterDraft } from "./filter.js";
-import { mostPages } from "./pages.js";
-import { radixBitsFor, withBitsThatFit, type RadixBits } from "./radix-bits.js";
-import { sortedPartitionBytes } from "./shared-memory.js";
-import { chooseSpill, spillBytesMax } from "./spill.js";
+import { mostPages } from "../pages.js";
+import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
+import { sortedPartitionBytes } from "../shared-memory.js";
+import { chooseSpill, spillBytesMax } from "../spill.js";
 import { backStartMs, chunksOf, chunkStartMs, probeReads } from "./spilled-copies.js";
 
 const kibibyte = 1024;

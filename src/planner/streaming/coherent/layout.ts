@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { JoinNode } from "../../plan/logical.js";
-import { NotOnDevice } from "../device-support.js";
-import type { JoinSides } from "../join-sides.js";
-import { chunkWidth, rowNumberBytes, whyGathered, type SideColumn } from "./gather.js";
+import type { JoinNode } from "../../../plan/logical.js";
+import type { OutOfCoreLayout } from "../../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../../device-support.js";
+import type { JoinSides } from "../../join-sides.js";
+import { chunkWidth } from "../chunk-rows.js";
+import { inputsOfSides, type InputJoin } from "../join/facts.js";
+import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
+import { outOfCoreLayout, type CarryRule } from "../join/layout.js";
 
 /** Throws NotOnDevice for joins whose result is more than pairs of rows: kernels on the coherent path find no other. */
-export function requirePairs({ type }: JoinNode, sides: JoinSides): void {
+function requirePairs({ type }: JoinNode, sides: JoinSides): void {
     const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
     if (emit === "pairs" && !anti && !keepUnmatchedBuild && !keepUnmatchedProbe) return;
     throw new NotOnDevice(`it makes inner joins, and this is one of type "${type}"`);
@@ -24,7 +28,7 @@ function whyNotAlone({ type }: SideColumn, keyBytes: number): string | undefined
  * its width. That is the only column, if it is such a value, and else the number of the row by which all of them are
  * gathered. Either costs the same on the link.
  */
-export function coherentGathered(columns: readonly SideColumn[], keyBytes: number): Map<number, string> {
+function gathered(columns: readonly SideColumn[], keyBytes: number): Map<number, string> {
     const [only] = columns;
     if (only === undefined) return new Map();
     if (columns.length > 1) {
@@ -35,8 +39,16 @@ export function coherentGathered(columns: readonly SideColumn[], keyBytes: numbe
     return new Map(why === undefined ? [] : [[only.column, why]]);
 }
 
-/** Bytes of a row number beside a key: as many as those of the key. */
-export function coherentNumberBytes(rows: number, keyBytes: number): number {
+/** A row number beside a key has as many bytes as the key. */
+function numberBytes(rows: number, keyBytes: number): number {
     if (rowNumberBytes(rows) <= keyBytes) return keyBytes;
     throw new NotOnDevice(`numbers of ${rows} rows do not fit the ${keyBytes} bytes beside a key`);
+}
+
+const rule: CarryRule = { gathered, rowNumberBytes: numberBytes };
+
+/** The layout of a join by kernels. Throws NotOnDevice with why there is none. */
+export function coherentLayout(node: InputJoin, sides: JoinSides, counted: boolean): OutOfCoreLayout {
+    requirePairs(node, sides);
+    return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule });
 }

@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-import { isNested } from "../../model/column-type.js";
-import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../plan/logical.js";
+import { isNested } from "../../../model/column-type.js";
+import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreAggregate,
     OutOfCoreChunkColumn,
     OutOfCoreGroupColumn,
     OutOfCoreGroupLayout,
     OutOfCoreNumber
-} from "../../plan/out-of-core-group-stage.js";
-import { NotOnDevice } from "../device-support.js";
-import { partialRowBytes, type GroupSpec } from "./group-device-bytes.js";
-import { chunkWidth } from "./gather.js";
+} from "../../../plan/out-of-core-group-stage.js";
+import { NotOnDevice } from "../../device-support.js";
+import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
+import { partialRowBytes, type GroupSpec } from "./device-bytes.js";
 
-/** Of a key and its accumulators (kRowWordsMax in cuda/radix_partition/row_layout.hpp). */
-const rowBytesMax = 32;
 /** kGroupAggregatesMax in cuda/group_by/accumulators.hpp. */
 const aggregatesMax = 24;
-const keyBytesMax = 8;
 const valueBytesMax = 8;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FarPartitioner } from "../../model/debug-knobs.js";
-import { powerOfTwoAtMost } from "../../model/sizes.js";
-import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
-import { resultBytes } from "./device-bytes.js";
-import { joinPassBits } from "./shared-memory.js";
+import type { FarPartitioner } from "../../../model/debug-knobs.js";
+import { powerOfTwoAtMost } from "../../../model/sizes.js";
+import type { OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import { resultBytes } from "../join/device-bytes.js";
+import { joinPassBits } from "../shared-memory.js";
 
 /**
  * GPU memory that a coherent join takes beside its pages: the twin of CoherentShape::partition_bytes and join_bytes in

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, formatBytes, formatCount, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
-import type { DebugKnobs, FarPartitioner } from "../../model/debug-knobs.js";
-import type { OutOfCoreCoherent, OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
-import { NotOnDevice } from "../device-support.js";
-import { coherentBytes, coherentRowBytes, type CoherentRequest } from "./coherent-device-bytes.js";
-import { outputWidth, resultBytes } from "./device-bytes.js";
-import { joinedPartitionBytes, sortedPartitionBytes } from "./shared-memory.js";
-import { ringBytes, ringShare } from "./sizes.js";
+import { clamp, formatBytes, formatCount, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
+import type { DebugKnobs, FarPartitioner } from "../../../model/debug-knobs.js";
+import type { OutOfCoreCoherent, OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../../device-support.js";
+import { coherentBytes, coherentRowBytes, type CoherentRequest } from "./device-bytes.js";
+import { outputWidth, resultBytes } from "../join/device-bytes.js";
+import { joinedPartitionBytes, sortedPartitionBytes } from "../shared-memory.js";
+import { ringBytes, ringShare } from "../join/sizes.js";
 
 const mebibyte = 2 ** 20;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { MachineProfile } from "../../machine/profile.js";
-import type { SinkKind } from "../../plan/plan.js";
-import type { OutOfCoreLayout, OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
-import type { KeyStatistics } from "../statistics.js";
-import { rowNumberColumn } from "../../model/column-type.js";
+import type { MachineProfile } from "../../../machine/profile.js";
+import type { SinkKind } from "../../../plan/plan.js";
+import type { OutOfCoreLayout, OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
+import type { KeyStatistics } from "../../statistics.js";
+import { rowNumberColumn } from "../../../model/column-type.js";
 import { outputWidth, rowBytes } from "./device-bytes.js";
 import { packedRowNumberBytes } from "./gather.js";
 import { chunkStartMs } from "./spilled-copies.js";

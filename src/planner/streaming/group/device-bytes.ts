@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCoreAggregate, OutOfCoreGroup, OutOfCoreGroupSizes } from "../../plan/out-of-core-group-stage.js";
+import type { OutOfCoreAggregate, OutOfCoreGroup, OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
 
 export type GroupSpec = Omit<OutOfCoreGroup, "sizes">;
 

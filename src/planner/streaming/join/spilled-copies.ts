@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
+import type { OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { indexRows, marksProbeRows } from "./device-bytes.js";
 
 /** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/out_of_core/out_of_core_policy.hpp). */

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { KeySpec } from "../../model/column-type.js";
-import type { JoinNode } from "../../plan/logical.js";
-import type { OutOfCoreKeys } from "../../plan/out-of-core-stage.js";
-import { NotOnDevice } from "../device-support.js";
-
-const keyBytesMax = 8;
+import type { KeySpec } from "../../../model/column-type.js";
+import type { JoinNode } from "../../../plan/logical.js";
+import type { OutOfCoreKeys } from "../../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../../device-support.js";
+import { keyBytesMax } from "../chunk-rows.js";
 
 /** What the GPU compares, and how many bytes of it. */
 export interface KeyPlan {

@@ -2,14 +2,15 @@
 import type {
     OutOfCoreCoherent,
     OutOfCoreFilter,
+    OutOfCoreJoinWork,
     OutOfCoreLayout,
     OutOfCorePrediction,
     OutOfCoreSizes
-} from "../../plan/out-of-core-stage.js";
-import { arrowRowBytes } from "../estimates.js";
-import { otherSide, type Side } from "../join-sides.js";
-import { freeHostBytes } from "./host-memory.js";
-import { gatherRowNs, heldOf, type CostedLayout, type JoinFacts } from "./join-layout.js";
+} from "../../../plan/out-of-core-stage.js";
+import { arrowRowBytes } from "../../estimates.js";
+import { otherSide, type Side } from "../../join-sides.js";
+import { freeHostBytes } from "../host-memory.js";
+import { gatherRowNs, heldOf, type CostedLayout, type JoinFacts } from "./facts.js";
 import type { JoinLoad } from "./predict.js";
 
 /** A join out of core by one of its paths. */
@@ -21,6 +22,7 @@ export interface JoinDraft {
     readonly filter: OutOfCoreFilter;
     readonly deviceBytes: number;
     readonly heldBytes: number;
+    readonly work: OutOfCoreJoinWork;
     /** For people: where its partitions are. */
     readonly way: string;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, formatMs, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../model/sizes.js";
-import type { DebugKnobs } from "../../model/debug-knobs.js";
-import type { OutOfCoreFilter, OutOfCorePrediction, OutOfCoreShape } from "../../plan/out-of-core-stage.js";
-import { attempt, NotOnDevice } from "../device-support.js";
+import { clamp, formatMs, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
+import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import type { OutOfCoreFilter, OutOfCorePrediction, OutOfCoreShape } from "../../../plan/out-of-core-stage.js";
+import { attempt, NotOnDevice } from "../../device-support.js";
 
 const wordBytes = 8;
 const wordBits = 64;

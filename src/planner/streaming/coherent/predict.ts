@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { MachineProfile } from "../../machine/profile.js";
-import type { OutOfCorePrediction } from "../../plan/out-of-core-stage.js";
-import { coherentRowBytes } from "./coherent-device-bytes.js";
-import { phaseParts, type JoinLoad } from "./predict.js";
+import type { MachineProfile } from "../../../machine/profile.js";
+import type { OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
+import { coherentRowBytes } from "./device-bytes.js";
+import { phaseParts, type JoinLoad } from "../join/predict.js";
 
 type FarSpeeds = Pick<
     MachineProfile,
