@@ -2,10 +2,8 @@
 import { setImmediate, setTimeout } from "node:timers/promises";
 import v8 from "node:v8";
 import vm from "node:vm";
-
+import { mebibyte } from "../model/sizes.js";
 import type { NativeDelivered } from "../native/delivered.js";
-
-const mebibyte = 1024 * 1024;
 
 /**
  * Batches that may lie dropped but uncollected beyond what the budget leaves. Of the 128 MiB beside the budget Node and

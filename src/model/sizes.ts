@@ -2,6 +2,9 @@
 import { SpillwayError } from "../errors.js";
 import { invalidArgument } from "./arguments.js";
 
+export const kibibyte = 1024;
+export const mebibyte = 1024 * kibibyte;
+
 /** Bytes as a number, or text such as "16GiB", "512MB", "64k" (k, M, G, T with or without B are powers of 1000). */
 export type ByteSize = number | string;
 
@@ -69,9 +72,8 @@ export function formatBytes(bytes: number): string {
 
 /** Text that parseBytes reads back to at least `bytes`: for messages that name a value to set. */
 export function bytesOption(bytes: number): string {
-    const mebibyte = 1024 * 1024;
     const gibibyte = 1024 * mebibyte;
-    if (bytes < mebibyte) return `${Math.ceil(bytes / 1024)}KiB`;
+    if (bytes < mebibyte) return `${Math.ceil(bytes / kibibyte)}KiB`;
     // From 1000 MiB on, three digits are shown: a figure must survive being shown.
     if (bytes < 1000 * mebibyte) return `${Math.ceil(bytes / mebibyte)}MiB`;
     return `${Math.ceil((bytes / gibibyte) * 10) / 10}GiB`;
@@ -101,4 +103,8 @@ export function powerOfTwoAtLeast(value: number): number {
 
 export function clamp(value: number, min: number, max: number): number {
     return Math.min(Math.max(value, min), max);
+}
+
+export function sumOf(values: readonly number[]): number {
+    return values.reduce((sum, value) => sum + value, 0);
 }

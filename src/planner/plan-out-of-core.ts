@@ -18,6 +18,7 @@ import type { JoinDraft } from "./streaming/join/draft.js";
 import { heldOf, inputsOfSides, type InputJoin } from "./streaming/join/facts.js";
 import { outOfCoreLayout } from "./streaming/join/layout.js";
 import { choosePath, wantedPath, type PathFacts } from "./streaming/join/path.js";
+import { phasesMs } from "./streaming/join/predict.js";
 import { stagedDraft } from "./streaming/join/plan.js";
 import { mostHostBytes, ringBytes } from "./streaming/join/sizes.js";
 import { diskBytes } from "./streaming/spill.js";
@@ -95,7 +96,7 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
             tableBytes: sizes.spillBytes + diskBytes(sizes),
             outputBytes: rings.results
         },
-        predictedMs: predicted.buildMs + predicted.probeMs + predicted.spilledMs + profile.deviceStageStartMs,
+        predictedMs: phasesMs(predicted) + profile.deviceStageStartMs,
         predictedSpillBytes: predicted.diskBytes,
         buildInput: inputs.indexOf(build.input),
         probeInput: inputs.indexOf(probe.input),

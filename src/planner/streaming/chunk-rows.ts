@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../../model/column-type.js";
+import type { KeyStatistics } from "../statistics.js";
 
 /** A row on the GPU, with its key, has no more bytes (kRowWordsMax in cuda/radix_partition/row_layout.hpp). */
 export const rowBytesMax = 32;
@@ -14,4 +15,11 @@ export function chunkWidth(type: ColumnType): number {
     if (type.layout === "dictionary") return dictionaryIndexBytes;
     if (type.layout !== "fixed" || type.byteWidth > valueBytesMax) return 0;
     return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
+}
+
+/** Mean bytes of a packed key: the bits in which values differ, or `bits`, all that are left, where that is less. */
+export function packedKeyBytes(bits: number, statistics: KeyStatistics | undefined): number {
+    const { min, max } = statistics ?? { min: null, max: null };
+    const isKnown = min !== null && max !== null && max >= min;
+    return Math.min(bits, isKnown ? (max - min).toString(2).length : bits) / 8;
 }

@@ -1,7 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
+import { clamp, kibibyte, mebibyte, powerOfTwoAtLeast } from "../../model/sizes.js";
+import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../device-support.js";
 
-const mebibyte = 2 ** 20;
+const pageBytesMin = 64 * kibibyte;
+const pageBytesMax = 2 * mebibyte;
+const pagesMax = 2 ** 15;
+
+/** Rows of a page: few, since each partition wastes half a page. */
+export function pageRowsFor(limitBytes: number, rowBytes: number): number {
+    const wanted = clamp(limitBytes / pagesMax, pageBytesMin, pageBytesMax);
+    return powerOfTwoAtLeast(Math.ceil(wanted / rowBytes));
+}
+
+/** Without so many pages not even the rows of a chunk have a place. */
+export function leastPages({ chunkRows, pageRows }: Pick<OutOfCoreSizes, "chunkRows" | "pageRows">): number {
+    return Math.ceil(chunkRows / pageRows) + 1;
+}
 
 /** What of a limit can be planned with: blocks are rounded up to 2 MiB, and small ones are taken meanwhile. */
 function budgetOf(limitBytes: number): number {

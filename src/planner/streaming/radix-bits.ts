@@ -2,7 +2,7 @@
 import { clamp } from "../../model/sizes.js";
 import { attempt, NotOnDevice } from "../device-support.js";
 
-const [bitsMin, bitsMax] = [5, 12] as const;
+export const [radixBitsMin, radixBitsMax] = [5, 12] as const;
 /** What a partition takes for itself: gaps in chunks and packed runs, lists, counters, extremes of its fields. */
 const bytesPerPartition = 18 * 1024;
 const partitionsShare = 1 / 8;
@@ -17,12 +17,12 @@ export interface RadixBits {
 /** `wanted` bits make partitions small enough; a limit of GPU memory affords so many; `forced`: the knob. */
 export function radixBitsFor(wanted: number, limitBytes: number, forced: number | undefined): RadixBits {
     if (forced !== undefined) {
-        const bits = Math.min(forced, bitsMax);
+        const bits = Math.min(forced, radixBitsMax);
         return { least: bits, usual: bits, most: bits };
     }
     const affordable = Math.floor(Math.log2((limitBytes * partitionsShare) / bytesPerPartition));
-    const most = clamp(affordable, bitsMin, bitsMax);
-    return { least: bitsMin, usual: clamp(wanted, bitsMin, most), most };
+    const most = clamp(affordable, radixBitsMin, radixBitsMax);
+    return { least: radixBitsMin, usual: clamp(wanted, radixBitsMin, most), most };
 }
 
 /**

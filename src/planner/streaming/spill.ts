@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, formatBytes, powerOfTwoAtMost } from "../../model/sizes.js";
+import { clamp, formatBytes, kibibyte, mebibyte, powerOfTwoAtMost } from "../../model/sizes.js";
 import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../device-support.js";
-
-const kibibyte = 1024;
-const mebibyte = 1024 * kibibyte;
 
 const spillBlockBytesMax = 16 * mebibyte;
 const spillBlockBytesMin = 64 * kibibyte;
@@ -46,6 +43,14 @@ export function diskBytes(sizes: Pick<OutOfCoreSizes, "diskBlockBytes" | "diskBl
 export function spillBlockBytesOf(mostBytes: number, freeBytes: number): number {
     const block = powerOfTwoAtMost(Math.min(mostBytes, freeBytes) / spillBlocksMin);
     return clamp(block, spillBlockBytesMin, spillBlockBytesMax);
+}
+
+/**
+ * Packed rows if all of them leave GPU memory and packing gains nothing, with a chunk for partitions that leave late, in
+ * fragments of their own. `packedChunkBytes`: of a chunk that is packed so.
+ */
+export function spilledMost(rows: number, chunkRows: number, packedChunkBytes: number): number {
+    return (Math.ceil(rows / chunkRows) + 1) * packedChunkBytes;
 }
 
 /** Most host memory that spilled rows take. */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineProfile } from "../../../machine/profile.js";
 import type { OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
-import { coherentRowBytes } from "./device-bytes.js";
 import { phaseParts, type JoinLoad } from "../join/predict.js";
+import { readMs } from "../link.js";
+import { coherentRowBytes } from "./device-bytes.js";
 
 type FarSpeeds = Pick<
     MachineProfile,
@@ -30,20 +31,20 @@ export function farMs(bytesIn: number, bytesOut: number, speeds: FarSpeeds): num
  * join while result rows go out. A side without a value is read as keys alone and written as keys that stand twice.
  */
 export function predictCoherent(load: JoinLoad, nearShare: number): OutOfCorePrediction {
-    const { inputs, resultBytes, gatherMs, readMs, outMs } = phaseParts(load);
+    const { inputs, resultBytes, gatherMs, outMs } = phaseParts(load);
     const rowBytes = coherentRowBytes(load.layout.join);
     const farBytesOf = (side: "build" | "probe"): number => load.rows[side] * rowBytes * (1 - nearShare);
     const far = { build: farBytesOf("build"), probe: farBytesOf("probe") };
     const farBytes = far.build + far.probe;
-    const linkMs = (bytesIn: number, bytesOut: number): number => farMs(bytesIn, bytesOut, load.profile);
+    const kernelsMs = (bytesIn: number, bytesOut: number): number => farMs(bytesIn, bytesOut, load.profile);
     return {
         h2dBytes: Math.ceil(inputs.build + inputs.probe + farBytes),
         d2hBytes: Math.ceil(farBytes + resultBytes),
         spilledBytes: Math.ceil(farBytes),
         ...{ diskBytes: 0, droppedRows: 0 },
-        buildMs: Math.max(linkMs(inputs.build, far.build), readMs(inputs.build + load.heldBytes)),
-        probeMs: Math.max(linkMs(inputs.probe, far.probe), readMs(inputs.probe)),
-        spilledMs: Math.max(linkMs(farBytes, resultBytes), outMs(1)),
+        buildMs: Math.max(kernelsMs(inputs.build, far.build), readMs(load, inputs.build + load.heldBytes)),
+        probeMs: Math.max(kernelsMs(inputs.probe, far.probe), readMs(load, inputs.probe)),
+        spilledMs: Math.max(kernelsMs(farBytes, resultBytes), outMs),
         gatherMs
     };
 }

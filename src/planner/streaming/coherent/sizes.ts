@@ -1,44 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, formatBytes, formatCount, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
-import type { DebugKnobs, FarPartitioner } from "../../../model/debug-knobs.js";
+import type { FarPartitioner } from "../../../model/debug-knobs.js";
+import {
+    clamp,
+    formatBytes,
+    formatCount,
+    kibibyte,
+    mebibyte,
+    powerOfTwoAtLeast,
+    powerOfTwoAtMost
+} from "../../../model/sizes.js";
 import type { OutOfCoreCoherent, OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
-import { coherentBytes, coherentRowBytes, type CoherentRequest } from "./device-bytes.js";
 import { outputWidth, resultBytes } from "../join/device-bytes.js";
 import { joinedPartitionBytes, sortedPartitionBytes } from "../shared-memory.js";
-import { ringBytes, ringShare } from "../join/sizes.js";
-
-const mebibyte = 2 ** 20;
+import { ringBytes } from "../join/sizes.js";
+import { radixBitsMax, radixBitsMin } from "../radix-bits.js";
+import { chunkRowsLeast, pinnedBytes, resultSlots, ringShare, type SizeLimits } from "../sizes.js";
+import { coherentBytes, coherentRowBytes, type CoherentRequest } from "./device-bytes.js";
 
 /** The smallest page that GPU and host memory are taken in (kCoherentPageBytesMin in cuda/coherent_join). */
-const pageBytes = 64 * 2 ** 10;
-const pagesMax = 2 ** 26;
-
-const radixBitsRange = [5, 12] as const;
+const pageBytes = 64 * kibibyte;
+const farPagesMax = 2 ** 26;
 
 /**
  * Each chunk leaves a page per partition partly empty: with 2^10 partitions half of 64 MiB, of 256 that 2^24 rows of 16
  * bytes take.
  */
-const chunkRowsMost = 2 ** 24;
-const rowsLeast = 2 ** 14;
-const chunkSlots = 1;
-const resultSlots = 2;
+const farChunkRowsMost = 2 ** 24;
+const farChunkSlots = 1;
 const resultBlockBytes = 64 * mebibyte;
-/** Of GPU memory, for blocks of result rows. */
+/** Blocks of result rows take no larger share of GPU memory, where that can be helped. */
 const resultShare = 1 / 16;
 
 /** What the estimate of other memory than pages may be wrong by, and for rounding. */
 const pagesSlack = 1.03;
 const pagesSpare = 32;
 
-export interface CoherentSizeRequest extends CoherentRequest {
-    /** Host memory for chunks, blocks of result rows and pages. */
-    readonly hostBytes: number;
-    /** The result needs host memory, too: no more of it is taken for pages than is likely to be used. */
-    readonly sparing: boolean;
-    readonly debug: DebugKnobs;
-}
+/** What is spilled are pages, of which none goes to disk. */
+export type CoherentSizeRequest = CoherentRequest & SizeLimits;
 
 export interface CoherentSizes {
     readonly sizes: OutOfCoreSizes;
@@ -50,20 +49,19 @@ export interface CoherentSizes {
 }
 
 function chooseRadixBits({ shape, buildRows, limitBytes, blockBytes, debug }: CoherentSizeRequest): number {
-    const [least, most] = radixBitsRange;
-    if (debug.radixBits !== undefined) return Math.min(debug.radixBits, most);
+    if (debug.radixBits !== undefined) return Math.min(debug.radixBits, radixBitsMax);
     const rowBytes = coherentRowBytes(shape);
     const isCount = shape.result === "count";
     const wanted = isCount ? joinedPartitionBytes(blockBytes, rowBytes) : sortedPartitionBytes(blockBytes);
     const bytesMax = Math.max(1, Math.min(wanted, limitBytes / 16));
-    return clamp(Math.ceil(Math.log2((buildRows * rowBytes) / bytesMax)), least, most);
+    return clamp(Math.ceil(Math.log2((buildRows * rowBytes) / bytesMax)), radixBitsMin, radixBitsMax);
 }
 
 function chooseResultRows(shape: OutOfCoreShape, chunkRows: number, limitBytes: number): number {
     if (shape.result !== "rows") return chunkRows;
     const width = shape.outputs.reduce((sum, output) => sum + outputWidth(shape, output), 1);
     let rows = Math.min(chunkRows, powerOfTwoAtMost(resultBlockBytes / width));
-    while (rows > rowsLeast && resultSlots * resultBytes(shape, rows) > limitBytes * resultShare) rows /= 2;
+    while (rows > chunkRowsLeast && resultSlots * resultBytes(shape, rows) > limitBytes * resultShare) rows /= 2;
     return rows;
 }
 
@@ -83,7 +81,8 @@ function sizesOf(request: CoherentSizeRequest): OutOfCoreSizes {
     const base = {
         radixBits: chooseRadixBits(request),
         pageRows: pageBytes / coherentRowBytes(shape),
-        ...{ chunkSlots, resultSlots, residentPartitions: 0, diskBlockBytes: 0, diskBlocks: 0, filterWords: 0 },
+        ...{ chunkSlots: farChunkSlots, resultSlots, residentPartitions: 0, diskBlockBytes: 0, diskBlocks: 0 },
+        filterWords: 0,
         ...{ pages: 0, spillBlockBytes: pageBytes, spillBytes: 0 }
     };
     const withChunks = (chunkRows: number): OutOfCoreSizes => ({
@@ -91,24 +90,21 @@ function sizesOf(request: CoherentSizeRequest): OutOfCoreSizes {
         chunkRows,
         resultRows: chooseResultRows(shape, chunkRows, limitBytes)
     });
-    const pinned = (rows: number): number => {
-        const { chunks, results } = ringBytes(shape, withChunks(rows));
-        return chunks + results;
-    };
-    let rows = clamp(powerOfTwoAtLeast(Math.max(1, buildRows, probeRows)), rowsLeast, chunkRowsMost);
-    while (rows > rowsLeast && pinned(rows) > hostBytes * ringShare) rows /= 2;
+    const pinned = (rows: number): number => pinnedBytes(ringBytes(shape, withChunks(rows)));
+    let rows = clamp(powerOfTwoAtLeast(Math.max(1, buildRows, probeRows)), chunkRowsLeast, farChunkRowsMost);
+    while (rows > chunkRowsLeast && pinned(rows) > hostBytes * ringShare) rows /= 2;
     const sizes = withChunks(debug.chunkRows ?? rows);
     const pages = coherentPages(request, sizes);
-    if (pages > pagesMax)
-        throw new NotOnDevice(`it takes ${formatCount(pages)} pages, ${formatCount(pagesMax)} at most`);
+    if (pages > farPagesMax) {
+        throw new NotOnDevice(`it takes ${formatCount(pages)} pages, ${formatCount(farPagesMax)} at most`);
+    }
     return { ...sizes, pages };
 }
 
 /** Host memory that such a join could use, all rows in it. */
 export function mostCoherentHostBytes(request: Omit<CoherentSizeRequest, "hostBytes" | "sparing">): number {
     const sizes = sizesOf({ ...request, hostBytes: Infinity, sparing: false });
-    const { chunks, results } = ringBytes(request.shape, sizes);
-    return chunks + results + sizes.pages * pageBytes;
+    return pinnedBytes(ringBytes(request.shape, sizes)) + sizes.pages * pageBytes;
 }
 
 /** Pages in GPU memory as far as it goes. */
@@ -132,8 +128,8 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     const deviceBytes = residentShare === undefined ? limitBytes : taken + near * pageBytes;
     const surelyNear = nearPages(near, deviceBytes, takenWith(partitioner ?? "hierarchical"));
     const farPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
-    const { chunks, results } = ringBytes(shape, sizes);
-    const free = Math.floor(Math.min(hostBytes - chunks - results, debug.hostSpillBytes ?? Infinity));
+    const pinned = pinnedBytes(ringBytes(shape, sizes));
+    const free = Math.floor(Math.min(hostBytes - pinned, debug.hostSpillBytes ?? Infinity));
     const farBytes = farPages * pageBytes;
     if (farBytes > free) {
         throw new NotOnDevice(

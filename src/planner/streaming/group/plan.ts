@@ -6,13 +6,13 @@ import { NotOnDevice } from "../../device-support.js";
 import { Estimator } from "../../estimates.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
+import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
+import { diskBytes, expectedOnDisk } from "../spill.js";
 import { groupDeviceBytes, partialRowBytes } from "./device-bytes.js";
 import { outOfCoreGroupLayout } from "./layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
 import type { GroupSizeRequest } from "./sizes.js";
-import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
-import { diskBytes, expectedOnDisk } from "../spill.js";
 
 type InputGroup = GroupNode & { readonly child: InputNode };
 

@@ -2,6 +2,23 @@
 import type { DebugKnobs } from "../../../model/debug-knobs.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
+import { leastPages, mostPages, pageRowsFor } from "../pages.js";
+import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
+import {
+    chunkBytesMax,
+    chunkRowsGood,
+    chunkRowsLeast,
+    chunkRowsSmall,
+    chunkSlots,
+    chunksMin,
+    pinnedBytes,
+    resultSlots,
+    ringShare,
+    ringsOf,
+    type Rings,
+    type SizeLimits
+} from "../sizes.js";
+import { chooseSpill, spillBytesMax, spilledMost } from "../spill.js";
 import {
     groupChunkBytes,
     groupDeviceBytes,
@@ -10,28 +27,12 @@ import {
     partialRowBytes,
     type GroupSpec
 } from "./device-bytes.js";
-import { mostPages } from "../pages.js";
-import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
-import { chooseSpill, spillBytesMax } from "../spill.js";
 
-const kibibyte = 1024;
-const mebibyte = 1024 * kibibyte;
+// None of these sizes, which are of group-bys alone, is measured yet.
 
-/** As of joins out of core (sizes.ts, which says why); none of those of group-bys alone is measured yet. */
-const spareSlots = 2;
-const chunkSlots = 3;
-const resultSlots = 2;
-const chunkBytesMax = 64 * mebibyte;
-const chunkRowsGood = 2 ** 20;
-const chunkRowsSmall = 2 ** 18;
-const chunkRowsLeast = 2 ** 14;
-const chunksMin = 32;
+/** What chunks take of the limit is no larger share, while they are large enough to be good. */
 const chunksShare = 0.25;
-const pageBytesMin = 64 * kibibyte;
-const pageBytesMax = 2 * mebibyte;
 const pageRowsMin = 8;
-const pagesMax = 2 ** 15;
-const ringShare = 1 / 4;
 
 /** A partition should be aggregated at once, with others. */
 const partitionsPerMerge = 4;
@@ -43,27 +44,16 @@ const withoutPagesShare = 3 / 4;
 /** Pages are aggregated again when they may hold half as many groups as rows. */
 const rowsPerGroupMax = 2;
 
-export interface GroupSizeRequest {
+export interface GroupSizeRequest extends SizeLimits {
     readonly shape: GroupSpec;
     readonly rows: number;
     readonly groups: number;
     /** Mean bytes of a spilled row. */
     readonly packedBytes: number;
-    /** GPU memory that the query may use. */
-    readonly limitBytes: number;
-    /** Host memory for chunks, blocks of groups and what is spilled. */
-    readonly hostBytes: number;
-    /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
-    readonly sparing: boolean;
-    readonly debug: DebugKnobs;
 }
 
-/** Pinned memory of the host for rows and groups on their way. */
-export function groupRingBytes(shape: GroupSpec, sizes: OutOfCoreGroupSizes): { chunks: number; results: number } {
-    return {
-        chunks: (sizes.chunkSlots + spareSlots) * groupChunkBytes(shape, sizes.chunkRows),
-        results: (sizes.resultSlots + spareSlots) * groupResultBytes(shape, sizes.resultRows)
-    };
+export function groupRingBytes(shape: GroupSpec, sizes: OutOfCoreGroupSizes): Rings {
+    return ringsOf(sizes, groupChunkBytes(shape, sizes.chunkRows), groupResultBytes(shape, sizes.resultRows));
 }
 
 /** Partial rows that pages have to hold if none of them leaves. */
@@ -79,8 +69,7 @@ function radixBitsOf(request: GroupSizeRequest): RadixBits {
 }
 
 function choosePageRows({ shape, limitBytes }: GroupSizeRequest, chunkRows: number | undefined): number {
-    const wanted = clamp(limitBytes / pagesMax, pageBytesMin, pageBytesMax);
-    const good = powerOfTwoAtLeast(Math.ceil(wanted / partialRowBytes(shape)));
+    const good = pageRowsFor(limitBytes, partialRowBytes(shape));
     // Small chunks are for tests, which have few rows.
     return chunkRows === undefined ? good : clamp(powerOfTwoAtMost(chunkRows), pageRowsMin, good);
 }
@@ -94,10 +83,7 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
     const { shape, rows: inputRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
     const taken = (rows: number): number => groupDeviceBytes(shape, withChunks(sizes, rows));
-    const pinned = (rows: number): number => {
-        const { chunks, results } = groupRingBytes(shape, withChunks(sizes, rows));
-        return chunks + results;
-    };
+    const pinned = (rows: number): number => pinnedBytes(groupRingBytes(shape, withChunks(sizes, rows)));
     const widest = Math.max(partialRowBytes(shape), groupChunkBytes(shape, 2 ** 20) / 2 ** 20);
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
     let rows = clamp(powerOfTwoAtMost(Math.max(1, inputRows / chunksMin)), chunkRowsSmall, most);
@@ -105,10 +91,6 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
     const fits = (): boolean => taken(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits()) rows /= 2;
     return rows;
-}
-
-function leastPages({ chunkRows, pageRows }: OutOfCoreGroupSizes): number {
-    return Math.ceil(chunkRows / pageRows) + 1;
 }
 
 /** As many as a share of the memory takes: what is aggregated together frees more than its parts do. */
@@ -146,27 +128,25 @@ export function spilledGroupRows(
     return held <= room ? 0 : request.rows * (1 - room / held);
 }
 
-/** Packed rows if all of them leave and packing gains nothing, and a chunk for partitions that leave late. */
-function spilledMost(shape: GroupSpec, rows: number, { chunkRows, radixBits }: OutOfCoreGroupSizes): number {
-    return (Math.ceil(rows / chunkRows) + 1) * packedGroupBytesMax(shape, chunkRows, radixBits);
+/** Packed rows if all of them leave GPU memory and packing gains nothing. */
+function spilledBytesMost(shape: GroupSpec, rows: number, { chunkRows, radixBits }: OutOfCoreGroupSizes): number {
+    return spilledMost(rows, chunkRows, packedGroupBytesMax(shape, chunkRows, radixBits));
 }
 
 /** Host memory that a group-by of so many rows could use. */
 export function mostGroupHostBytes(shape: GroupSpec, rows: number, limitBytes: number, debug: DebugKnobs): number {
     const rest = { packedBytes: 0, hostBytes: Infinity, sparing: false, debug };
     const sizes = sizesOf({ shape, rows, groups: rows, limitBytes, ...rest });
-    const { chunks, results } = groupRingBytes(shape, sizes);
-    return chunks + results + spillBytesMax(spilledMost(shape, rows, sizes));
+    return pinnedBytes(groupRingBytes(shape, sizes)) + spillBytesMax(spilledBytesMost(shape, rows, sizes));
 }
 
 /** Rows may come to more groups than are expected, and then leave: there is a way to disk unless memory holds all. */
 function chooseSpillSizes(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): ReturnType<typeof chooseSpill> {
     const { shape, rows, hostBytes, sparing, packedBytes, debug } = request;
-    const { chunks, results } = groupRingBytes(shape, sizes);
     return chooseSpill({
-        freeBytes: Math.floor(hostBytes - chunks - results),
+        freeBytes: Math.floor(hostBytes - pinnedBytes(groupRingBytes(shape, sizes))),
         expectedBytes: spilledGroupRows(request, sizes) * packedBytes,
-        mostBytes: spilledMost(shape, rows, sizes),
+        mostBytes: spilledBytesMost(shape, rows, sizes),
         sparing,
         hostSpillBytes: debug.hostSpillBytes
     });

@@ -3,6 +3,7 @@ import { clamp, formatMs, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../m
 import type { DebugKnobs } from "../../../model/debug-knobs.js";
 import type { OutOfCoreFilter, OutOfCorePrediction, OutOfCoreShape } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
+import { phasesMs } from "./predict.js";
 
 const wordBytes = 8;
 const wordBits = 64;
@@ -103,7 +104,7 @@ function drafts({ buildKeys, matchRatio, limitBytes }: FilterRequest): FilterDra
     }));
 }
 
-const msOf = ({ predicted: { buildMs, probeMs, spilledMs } }: Outcome): number => buildMs + probeMs + spilledMs;
+const msOf = ({ predicted }: Outcome): number => phasesMs(predicted);
 const linkBytesOf = ({ predicted: { h2dBytes, d2hBytes } }: Outcome): number => h2dBytes + d2hBytes;
 
 /**

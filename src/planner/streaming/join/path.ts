@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OutOfCorePathName } from "../../../model/debug-knobs.js";
 import { formatMs } from "../../../model/sizes.js";
-import type { OutOfCorePath, OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
+import type { OutOfCorePath } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
+import { phasesMs, type OutOfCorePhases } from "./predict.js";
 
 /** What counts for the way that rows take between the GPU and host memory. */
 export interface PathFacts {
@@ -18,7 +19,7 @@ export interface PathFacts {
 export type PathDrafts<T> = Readonly<Record<OutOfCorePathName, () => T>>;
 
 interface Drafted {
-    readonly predicted: Pick<OutOfCorePrediction, "buildMs" | "probeMs" | "spilledMs">;
+    readonly predicted: OutOfCorePhases;
 }
 
 const pcie = "PCIe: copy engines bring chunks in and packed rows out, fewer bytes than kernels would move";
@@ -36,7 +37,7 @@ export function wantedPath({ isCoherent, asked }: PathFacts): OutOfCorePathName 
     return asked ?? (isCoherent === true ? "coherent" : "staged");
 }
 
-const msOf = ({ predicted: { buildMs, probeMs, spilledMs } }: Drafted): number => buildMs + probeMs + spilledMs;
+const msOf = ({ predicted }: Drafted): number => phasesMs(predicted);
 
 /** The faster of both on a coherent machine; where its speeds are not known, those of a PCIe machine tell nothing. */
 function coherentMachine<T extends Drafted>(drafts: PathDrafts<T>, byKernels: T, isMeasured: boolean) {

@@ -2,15 +2,15 @@
 import type { OutOfCoreJoinWork, OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { otherSide, type Side } from "../../join-sides.js";
 import type { Estimator } from "../../estimates.js";
+import { expectedOnDisk } from "../spill.js";
+import { sortPassBits } from "../shared-memory.js";
 import { deviceBytes } from "./device-bytes.js";
 import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
 import { loadOf, sizeRequestOf, type JoinDraft } from "./draft.js";
 import { layoutOf, type InputJoin, type JoinFacts } from "./facts.js";
 import { packedRowBytes, predictOutOfCore, usualRadixBits, type JoinLoad } from "./predict.js";
 import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
-import { expectedOnDisk } from "../spill.js";
-import { sortPassBits } from "../shared-memory.js";
-import { backStartMs, chunksOf, probeReads } from "./spilled-copies.js";
+import { backStartMs, chunksOf, probeReads, residentShareOf } from "./spilled-copies.js";
 
 /** What a filter of the build side's keys would see. */
 function matchOf(node: InputJoin, build: Side, estimator: Estimator) {
@@ -37,7 +37,7 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
         probeReads: reads,
         backStartMs: backStartMs({ rows, reads }, sizes),
         droppedRows: request.probeRows * filter.droppedShare,
-        residentShare: Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits)
+        residentShare: residentShareOf(sizes)
     });
     return { sizes, predicted };
 }

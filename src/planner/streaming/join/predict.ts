@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { MachineProfile } from "../../../machine/profile.js";
-import type { SinkKind } from "../../../plan/plan.js";
+import { sumOf } from "../../../model/sizes.js";
 import type { OutOfCoreLayout, OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
-import type { KeyStatistics } from "../../statistics.js";
 import { rowNumberColumn } from "../../../model/column-type.js";
+import type { KeyStatistics } from "../../statistics.js";
+import { packedKeyBytes } from "../chunk-rows.js";
+import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
 import { outputWidth, rowBytes } from "./device-bytes.js";
 import { packedRowNumberBytes } from "./gather.js";
 import { chunkStartMs } from "./spilled-copies.js";
 
 /** What a join has to move, whatever way it takes. */
-export interface JoinLoad {
+export interface JoinLoad extends Movers {
     readonly layout: OutOfCoreLayout;
     readonly rows: { readonly build: number; readonly probe: number; readonly result: number };
     /** Key columns that may be NULL send a bit per row. */
@@ -20,10 +21,9 @@ export interface JoinLoad {
     readonly heldBytes: number;
     /** What gathering takes a worker per row of the result. */
     readonly gatherNs: number;
-    readonly workers: number;
-    readonly sink: SinkKind;
-    readonly profile: MachineProfile;
 }
+
+export type OutOfCorePhases = Pick<OutOfCorePrediction, "buildMs" | "probeMs" | "spilledMs">;
 
 export interface LinkLoad extends JoinLoad {
     readonly spilled: { readonly build: number; readonly probe: number };
@@ -41,7 +41,6 @@ export interface LinkLoad extends JoinLoad {
 }
 
 const nsPerMs = 1e6;
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
 /** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
 export const usualRadixBits = 8;
@@ -57,54 +56,40 @@ export function packedRowBytes(
     radixBits: number,
     statistics: KeyStatistics | undefined
 ): number {
-    const mixedBits = 8 * join.keyBytes - radixBits;
-    const { min, max } = statistics ?? { min: null, max: null };
-    const known = keys === "packed" && min !== null && max !== null && max >= min;
-    const rangeBits = known ? (max - min).toString(2).length : mixedBits;
     const widths = side === "build" ? join.buildWidths : join.probeWidths;
     const { columns } = side === "build" ? build : probe;
     const number = widths[columns.findIndex(({ column }) => column === rowNumberColumn)] ?? 0;
     const others = rowBytes(join, side) - join.keyBytes - number + packedRowNumberBytes(number);
-    return others + Math.min(mixedBits, rangeBits) / 8;
+    return others + packedKeyBytes(8 * join.keyBytes - radixBits, keys === "packed" ? statistics : undefined);
+}
+
+/** Time of all phases. */
+export function phasesMs({ buildMs, probeMs, spilledMs }: OutOfCorePhases): number {
+    return buildMs + probeMs + spilledMs;
 }
 
 /** What phases of joins out of core are made of: bytes of inputs and results, and times of what carries them. */
 export function phaseParts(load: JoinLoad) {
-    const { layout, rows, profile, workers, sink } = load;
+    const { layout, rows } = load;
     const { join } = layout;
-    const linkMs = (bytesIn: number, bytesOut: number): number =>
-        Math.max(
-            bytesIn / profile.deviceCopyInBytesPerMs,
-            bytesOut / profile.deviceCopyOutBytesPerMs,
-            (bytesIn + bytesOut) / profile.deviceCopyBothBytesPerMs
-        );
     const inputOf = (side: "build" | "probe"): number => {
         const widths = side === "build" ? join.buildWidths : join.probeWidths;
-        return rows[side] * (join.keyBytes + sum(widths) + (load.keyBits[side] ? 1 / 8 : 0));
+        return rows[side] * (join.keyBytes + sumOf(widths) + (load.keyBits[side] ? 1 / 8 : 0));
     };
-    const readMs = (bytes: number): number => bytes / profile.readBytesPerMs / workers;
-    const resultBytes = rows.result * sum(join.outputs.map((output) => outputWidth(join, output)));
-    const arrowBytes = rows.result * load.resultRowBytes;
-    const gatherMs = (rows.result * load.gatherNs) / nsPerMs / workers;
-    const outMs = (share: number): number =>
-        share *
-        (gatherMs +
-            arrowBytes / profile.outputBytesPerMs / workers +
-            (sink === "file" ? arrowBytes / profile.fileWriteBytesPerMs : 0));
+    const resultBytes = rows.result * sumOf(join.outputs.map((output) => outputWidth(join, output)));
+    const gatherMs = (rows.result * load.gatherNs) / nsPerMs / load.workers;
     return {
         inputs: { build: inputOf("build"), probe: inputOf("probe") },
         resultBytes,
         gatherMs,
-        linkMs,
-        readMs,
-        outMs
+        outMs: deliveryMs(load, rows.result * load.resultRowBytes, gatherMs)
     };
 }
 
 /** Bytes per direction of the link, and how long its phases take; the GPU keeps up with any link so far. */
 export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
     const { spilled, onDisk, residentShare, chunks, profile } = load;
-    const { inputs, resultBytes, gatherMs, linkMs, readMs, outMs } = phaseParts(load);
+    const { inputs, resultBytes, gatherMs, outMs } = phaseParts(load);
     const { build, probe } = inputs;
     const spilledBytes = spilled.build + spilled.probe;
     const backBytes = spilled.build + spilled.probe * load.probeReads;
@@ -120,19 +105,19 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         diskBytes: Math.ceil(diskBytes),
         droppedRows: Math.round(load.droppedRows),
         buildMs: Math.max(
-            chunksMs("build", linkMs(build, spilled.build)),
-            readMs(build + load.heldBytes),
+            chunksMs("build", linkMs(load, build, spilled.build)),
+            readMs(load, build + load.heldBytes),
             writeMs(onDisk.build)
         ),
         probeMs: Math.max(
-            chunksMs("probe", linkMs(probe, spilled.probe + resultBytes * residentShare)),
-            readMs(probe),
-            outMs(residentShare),
+            chunksMs("probe", linkMs(load, probe, spilled.probe + resultBytes * residentShare)),
+            readMs(load, probe),
+            residentShare * outMs,
             writeMs(onDisk.probe)
         ),
         spilledMs: Math.max(
-            linkMs(backBytes, resultBytes * (1 - residentShare)) + load.backStartMs,
-            outMs(1 - residentShare),
+            linkMs(load, backBytes, resultBytes * (1 - residentShare)) + load.backStartMs,
+            (1 - residentShare) * outMs,
             diskReadBytes / profile.spillReadBytesPerMs
         ),
         gatherMs

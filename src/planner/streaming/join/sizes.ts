@@ -1,86 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
-import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import { clamp, mebibyte, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
-import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
-import { noFilter, type FilterDraft } from "./filter.js";
-import { mostPages } from "../pages.js";
+import { leastPages, mostPages, pageRowsFor } from "../pages.js";
 import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
 import { sortedPartitionBytes } from "../shared-memory.js";
-import { chooseSpill, spillBytesMax } from "../spill.js";
-import { backStartMs, chunksOf, chunkStartMs, probeReads } from "./spilled-copies.js";
+import {
+    chunkBytesMax,
+    chunkRowsGood,
+    chunkRowsLeast,
+    chunkRowsSmall,
+    chunkSlots,
+    chunksMin,
+    pinnedBytes,
+    resultSlots,
+    ringShare,
+    ringsOf,
+    type Rings,
+    type SizeLimits
+} from "../sizes.js";
+import { chooseSpill, spillBytesMax, spilledMost } from "../spill.js";
+import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
+import { noFilter, type FilterDraft } from "./filter.js";
+import { backStartMs, chunksOf, chunkStartMs, probeReads, residentShareOf } from "./spilled-copies.js";
 
-const kibibyte = 1024;
-const mebibyte = 1024 * kibibyte;
-
-/** Chunks that the host fills, and blocks that it delivers, beside those of the GPU (native/executor). */
-const spareSlots = 2;
-const chunkSlots = 3;
-const resultSlots = 2;
-
-/** A chunk takes 1.2 ms on a link of 55 GB/s; its start takes 15 to 65 us (spilled-copies.ts). */
-const chunkBytesMax = 64 * mebibyte;
 /**
- * Of relations of more than 512 such chunks up to twice as much: each chunk leaves a run, of which every group of
+ * Relations of more than 512 chunks have up to twice as large ones: each chunk leaves a run, of which every group of
  * partitions fetches a piece, so that pieces shrink and copies grow in number with that of runs. H200, 2^32 x 2^32 rows
  * of 8 bytes at 16 GiB: spilled partitions took 527 ms with chunks of 2^22 rows, 417 with 2^24, of which their bytes
  * take 405.
  */
 const manyChunks = 512;
 const manyChunkBytesMax = 128 * mebibyte;
-const chunkRowsGood = 2 ** 20;
-const chunkRowsSmall = 2 ** 18;
-const chunkRowsLeast = 2 ** 14;
-/** Of the limit, for all that is no page, where partitions would be cut into parts else. */
+/** All that is no page gets this share of the limit, where partitions would be cut into parts else. */
 const chunkShareMax = 3 / 4;
-/** A chunk is on its way before the first one is computed on: of 32, that is 3 %. */
-const chunksMin = 32;
 
-const pageBytesMin = 64 * kibibyte;
-const pageBytesMax = 2 * mebibyte;
-const pagesMax = 2 ** 15;
-
-/** Of the host's budget, for chunks and blocks of result rows. */
-export const ringShare = 1 / 4;
-
-export interface SizeRequest {
+export interface SizeRequest extends SizeLimits {
     readonly shape: OutOfCoreShape;
     readonly buildRows: number;
     readonly probeRows: number;
     /** Mean bytes of a spilled row of each side. */
     readonly packedBytes: { readonly build: number; readonly probe: number };
-    /** GPU memory that the query may use. */
-    readonly limitBytes: number;
-    /** Host memory for chunks, blocks of result rows and what is spilled; the rest of that goes to disk. */
-    readonly hostBytes: number;
-    /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
-    readonly sparing: boolean;
     readonly filter: FilterDraft;
     /** Of the link, towards the GPU. */
     readonly linkBytesPerMs: number;
     /** Shared memory of a block of the GPU. */
     readonly blockBytes: number;
-    readonly debug: DebugKnobs;
 }
 
-/** Pinned memory of the host for rows on their way. */
-export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): { chunks: number; results: number } {
+export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): Rings {
     const chunk = Math.max(...(["build", "probe"] as const).map((side) => chunkBytes(shape, side, sizes.chunkRows)));
     const result = shape.result === "rows" ? resultBytes(shape, sizes.resultRows) : 0;
-    return { chunks: (sizes.chunkSlots + spareSlots) * chunk, results: (sizes.resultSlots + spareSlots) * result };
+    return ringsOf(sizes, chunk, result);
 }
 
 function radixBitsOf({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest): RadixBits {
     const bytesMax = Math.max(1, Math.min(sortedPartitionBytes(blockBytes), limitBytes / 16));
     const wanted = Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax));
     return radixBitsFor(wanted, limitBytes, debug.radixBits);
-}
-
-/** Few, since each partition wastes half a page. */
-function choosePageRows({ shape, limitBytes }: SizeRequest): number {
-    const wanted = clamp(limitBytes / pagesMax, pageBytesMin, pageBytesMax);
-    return powerOfTwoAtLeast(Math.ceil(wanted / rowBytes(shape, "build")));
 }
 
 function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
@@ -90,7 +67,7 @@ function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
 /** The rest of the limit, or what all partitions need when their last pages are almost empty. */
 function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, limitBytes } = request;
-    const least = Math.ceil(sizes.chunkRows / sizes.pageRows) + 1;
+    const least = leastPages(sizes);
     const most = Math.max(least, Math.ceil(buildRows / sizes.pageRows) + 2 ** sizes.radixBits);
     return mostPages(least, most, limitBytes, (pages) => deviceBytes(shape, { ...sizes, pages }));
 }
@@ -119,7 +96,7 @@ function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const chunks = chunksOf(rows, sizes);
     const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
     const bytes = spilled.build + spilled.probe * reads + 2 * sizes.chunkRows * widest;
-    const residentShare = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
+    const residentShare = residentShareOf(sizes);
     const chunkMs = (side: "build" | "probe"): number => chunks[side] * chunkStartMs(side, residentShare);
     return bytes / linkBytesPerMs + backStartMs({ rows, reads }, sizes) + chunkMs("build") + chunkMs("probe");
 }
@@ -133,10 +110,7 @@ function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
     const takenWith = (rows: number): number => deviceBytes(shape, withChunks(sizes, rows));
-    const pinned = (rows: number): number => {
-        const { chunks, results } = ringBytes(shape, withChunks(sizes, rows));
-        return chunks + results;
-    };
+    const pinned = (rows: number): number => pinnedBytes(ringBytes(shape, withChunks(sizes, rows)));
     const timeWith = (rows: number): number => chunksMs(request, withPages(request, withChunks(sizes, rows)));
     const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
     const bytesOfMany = ((buildRows + probeRows) * widest) / manyChunks;
@@ -167,21 +141,20 @@ function withPages(request: SizeRequest, sizes: OutOfCoreSizes): OutOfCoreSizes 
 /** Packed rows of both sides that leave GPU memory if partitions are as large as expected. */
 export function spilledBytes(
     { buildRows, probeRows, packedBytes, filter }: SizeRequest,
-    { residentPartitions, radixBits }: OutOfCoreSizes
+    sizes: OutOfCoreSizes
 ): { build: number; probe: number } {
-    const share = 1 - residentPartitions / 2 ** radixBits;
+    const share = 1 - residentShareOf(sizes);
     const passingRows = probeRows * (1 - filter.droppedShare);
     return { build: share * buildRows * packedBytes.build, probe: share * passingRows * packedBytes.probe };
 }
 
-/**
- * Packed rows of both sides if all of them leave GPU memory and packing gains nothing, with a chunk of each for
- * partitions that leave late, in fragments of their own.
- */
-function spilledMost(shape: SizeRequest["shape"], buildRows: number, probeRows: number, sizes: OutOfCoreSizes): number {
-    const { chunkRows, radixBits } = sizes;
+/** Packed rows of both sides if all of them leave GPU memory and packing gains nothing. */
+function spilledBytesMost(
+    { shape, buildRows, probeRows }: Pick<SizeRequest, "shape" | "buildRows" | "probeRows">,
+    { chunkRows, radixBits }: OutOfCoreSizes
+): number {
     const allOf = (side: "build" | "probe", rows: number): number =>
-        (Math.ceil(rows / chunkRows) + 1) * packedBytesMax(shape, side, chunkRows, radixBits);
+        spilledMost(rows, chunkRows, packedBytesMax(shape, side, chunkRows, radixBits));
     return allOf("build", buildRows) + allOf("probe", probeRows);
 }
 
@@ -189,7 +162,6 @@ function spilledMost(shape: SizeRequest["shape"], buildRows: number, probeRows: 
 export function mostHostBytes(
     asked: Pick<SizeRequest, "shape" | "buildRows" | "probeRows" | "limitBytes" | "blockBytes" | "debug">
 ): number {
-    const { shape, buildRows, probeRows } = asked;
     const request = {
         ...asked,
         packedBytes: { build: 0, probe: 0 },
@@ -199,18 +171,16 @@ export function mostHostBytes(
         linkBytesPerMs: Infinity
     };
     const sizes = sizesOf(request);
-    const { chunks, results } = ringBytes(shape, sizes);
-    return chunks + results + spillBytesMax(spilledMost(shape, buildRows, probeRows, sizes));
+    return pinnedBytes(ringBytes(asked.shape, sizes)) + spillBytesMax(spilledBytesMost(asked, sizes));
 }
 
 function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnType<typeof chooseSpill> {
-    const { shape, buildRows, probeRows, hostBytes, sparing, debug } = request;
-    const { chunks, results } = ringBytes(shape, sizes);
+    const { shape, hostBytes, sparing, debug } = request;
     const { build, probe } = spilledBytes(request, sizes);
     return chooseSpill({
-        freeBytes: Math.floor(hostBytes - chunks - results),
+        freeBytes: Math.floor(hostBytes - pinnedBytes(ringBytes(shape, sizes))),
         expectedBytes: build + probe,
-        mostBytes: spilledMost(shape, buildRows, probeRows, sizes),
+        mostBytes: spilledBytesMost(request, sizes),
         sparing,
         hostSpillBytes: debug.hostSpillBytes
     });
@@ -220,7 +190,7 @@ function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnTy
 function sizesWith(request: SizeRequest, radixBits: number): OutOfCoreSizes {
     const sizes: OutOfCoreSizes = {
         radixBits,
-        pageRows: choosePageRows(request),
+        pageRows: pageRowsFor(request.limitBytes, rowBytes(request.shape, "build")),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
         ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         filterWords: request.filter.words

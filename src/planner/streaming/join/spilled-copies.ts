@@ -38,8 +38,9 @@ export function chunksOf({ build, probe }: SideRows, { chunkRows }: Pick<OutOfCo
     return { build: Math.ceil(build / chunkRows), probe: Math.ceil(probe / chunkRows) };
 }
 
-function spilledShareOf({ residentPartitions, radixBits }: OutOfCoreSizes): number {
-    return Math.max(0, 1 - residentPartitions / 2 ** radixBits);
+/** Share of the partitions that stay in GPU memory. */
+export function residentShareOf({ residentPartitions, radixBits }: OutOfCoreSizes): number {
+    return Math.min(1, residentPartitions / 2 ** radixBits);
 }
 
 /**
@@ -76,7 +77,7 @@ interface WayBack {
 export function copiesBack({ rows, reads }: WayBack, sizes: OutOfCoreSizes): number {
     const { chunkRows, pages, pageRows, radixBits, residentPartitions } = sizes;
     const groupRows = Math.max(1, Math.min(groupChunks * chunkRows, pages * pageRows));
-    const groups = Math.ceil((rows.build * spilledShareOf(sizes)) / groupRows);
+    const groups = Math.ceil((rows.build * (1 - residentShareOf(sizes))) / groupRows);
     const chunks = chunksOf(rows, sizes);
     return Math.min(groups, 2 ** radixBits - residentPartitions) * (chunks.build + chunks.probe * reads);
 }
@@ -84,5 +85,6 @@ export function copiesBack({ rows, reads }: WayBack, sizes: OutOfCoreSizes): num
 /** What spilled rows take on their way back beside their bytes: the start of copies, and of kernels that join them. */
 export function backStartMs(back: WayBack, sizes: OutOfCoreSizes): number {
     const { build, probe } = chunksOf(back.rows, sizes);
-    return copiesBack(back, sizes) * copyStartMs + (build + probe * back.reads) * spilledShareOf(sizes) * chunkBackMs;
+    const spilledShare = 1 - residentShareOf(sizes);
+    return copiesBack(back, sizes) * copyStartMs + (build + probe * back.reads) * spilledShare * chunkBackMs;
 }
