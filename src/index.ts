@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 export { openRuntime } from "./runtime/open-runtime.js";
 export { Runtime, type MemoryState } from "./runtime/runtime.js";
-export { Relation } from "./runtime/relation.js";
-export { Query, Source } from "./runtime/query.js";
+export { Query, Relation, Source, type Input, type JoinOptions } from "./runtime/query.js";
 export { errorCodes, SpillwayError, type ErrorCode, type ErrorDetails } from "./errors.js";
 export type {
     BatchesOptions,
@@ -12,9 +11,7 @@ export type {
     FromBatchesOptions,
     GroupByHints,
     GroupByOptions,
-    Input,
     JoinHints,
-    JoinOptions,
     MemoryOptions,
     NameOption,
     RunOptions,

@@ -1,6 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The commands that make Arrow files of other formats; docs/troubleshooting.md explains them.
-import type { ForeignFormat } from "./foreign-format.js";
+
+/** Formats that are told apart by foreign-format.ts. */
+export type ForeignFormat =
+    | "Parquet"
+    | "Feather version 1"
+    | "ORC"
+    | "Avro"
+    | "SQLite"
+    | "DuckDB"
+    | "Excel"
+    | "ZIP"
+    | "gzip"
+    | "Zstandard"
+    | "LZ4"
+    | "xz"
+    | "bzip2"
+    | "CSV"
+    | "JSON"
+    | "Git LFS pointer"
+    | "HTML"
+    | "text";
 
 /** What a file is called, and what its user can do. */
 export interface Conversion {

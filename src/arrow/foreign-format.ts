@@ -1,28 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a file is that is no Arrow file: by its first and last bytes, for text by its name too.
 import { SpillwayError } from "../errors.js";
-import { conversion } from "./foreign-conversion.js";
-
-/** Formats that are told apart; each has its way out in foreign-conversion.ts. */
-export type ForeignFormat =
-    | "Parquet"
-    | "Feather version 1"
-    | "ORC"
-    | "Avro"
-    | "SQLite"
-    | "DuckDB"
-    | "Excel"
-    | "ZIP"
-    | "gzip"
-    | "Zstandard"
-    | "LZ4"
-    | "xz"
-    | "bzip2"
-    | "CSV"
-    | "JSON"
-    | "Git LFS pointer"
-    | "HTML"
-    | "text";
+import { conversion, type ForeignFormat } from "./foreign-conversion.js";
 
 /** How many of its first bytes tell what a file is. */
 export const startBytes = 4 * 1024;

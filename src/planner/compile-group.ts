@@ -3,8 +3,7 @@ import { type NullKeys, rowNumberColumn } from "../model/column-type.js";
 import { clamp } from "../model/sizes.js";
 import type { AggregateKind, GroupNode } from "../plan/logical.js";
 import type { AggregateDescription, GroupDescription, StageOutput } from "../plan/plan.js";
-import { compileNode } from "./compile-node.js";
-import { hashMaskText, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
+import { hashMaskText, type CompileNode, type Feed, type PlanDraft, type SetRequest } from "./compile.js";
 import { fanout } from "./partitioning.js";
 
 // Widest common state: row number, value and flag of `first`; a compensated sum with its count.
@@ -132,7 +131,13 @@ function tableMemory(draft: PlanDraft, plan: GroupPlan, copies: number): number 
     return clamp(wanted, least, Math.max(least, Math.floor(budgetBytes * policy.tableShare)));
 }
 
-function compilePartitioned(draft: PlanDraft, plan: GroupPlan, output: StageOutput, outputWidths: number[]): void {
+function compilePartitioned(
+    draft: PlanDraft,
+    plan: GroupPlan,
+    output: StageOutput,
+    outputWidths: number[],
+    compileNode: CompileNode
+): void {
     const { node, pass } = plan;
     const allBytes = plan.groups * plan.recordBytes * 2;
     const rowBytes = draft.widthOf(pass).fixed;
@@ -191,11 +196,17 @@ function compileHash(draft: PlanDraft, plan: GroupPlan, output: StageOutput): vo
     });
 }
 
-/** Stages of a group-by whose columns `needed` go to `output`. */
-export function compileGroup(draft: PlanDraft, node: GroupNode, needed: readonly number[], output: StageOutput): void {
+/** Stages of a group-by whose columns `needed` go to `output`. `compileNode`: for what is grouped, if it is a query. */
+export function compileGroup(
+    draft: PlanDraft,
+    node: GroupNode,
+    needed: readonly number[],
+    output: StageOutput,
+    compileNode: CompileNode
+): void {
     // The engine writes keys first, then aggregates; a result column that is not needed is left out.
     const ordered = [...needed].sort((a, b) => a - b);
     const plan = planGroup(draft, node, ordered);
     if (hashes(draft, plan)) compileHash(draft, plan, output);
-    else compilePartitioned(draft, plan, output, ordered);
+    else compilePartitioned(draft, plan, output, ordered, compileNode);
 }

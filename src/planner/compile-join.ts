@@ -5,8 +5,14 @@ import { clamp } from "../model/sizes.js";
 import type { JoinColumn, JoinNode } from "../plan/logical.js";
 import type { JoinDescription, JoinOutput, StageOutput } from "../plan/plan.js";
 import { compileArrayJoin } from "./compile-array-join.js";
-import { compileNode } from "./compile-node.js";
-import { hashMaskText, type Feed, type PlanDraft, type SetDraft, type SetRequest } from "./compile.js";
+import {
+    hashMaskText,
+    type CompileNode,
+    type Feed,
+    type PlanDraft,
+    type SetDraft,
+    type SetRequest
+} from "./compile.js";
 import { carriedColumns, joinSides, otherSide, type JoinSides, type Side } from "./join-sides.js";
 import { fanout, spillReadBytes } from "./partitioning.js";
 import { keyRange } from "./statistics.js";
@@ -150,14 +156,14 @@ function describe(
     };
 }
 
-function compileChild(draft: PlanDraft, join: JoinPlan, side: Side, set: number): void {
+function compileChild(draft: PlanDraft, join: JoinPlan, side: Side, set: number, compileNode: CompileNode): void {
     const child = join.node[side];
     const request = side === join.sides.build ? join.build : join.probe;
     if (child.kind === "input") draft.addPass(set, request.feed, `partition ${request.role}`);
     else compileNode(draft, child, neededOf(join.node, join.needed, side), { to: "set", set });
 }
 
-function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput): void {
+function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput, compileNode: CompileNode): void {
     const { limits, policy, budgetBytes } = draft.request;
     const rows = Math.max(join.buildRows, join.probe.feed.rows);
     const widest = Math.max(draft.widthOf(join.build).fixed, draft.widthOf(join.probe).fixed);
@@ -170,7 +176,7 @@ function compileRadix(draft: PlanDraft, join: JoinPlan, output: StageOutput): vo
         join.node[buildSide].kind === "input" && join.node[otherSide(buildSide)].kind !== "input"
             ? [otherSide(buildSide), buildSide]
             : [buildSide, otherSide(buildSide)];
-    for (const side of order) compileChild(draft, join, side, side === buildSide ? build : probe);
+    for (const side of order) compileChild(draft, join, side, side === buildSide ? build : probe, compileNode);
 
     const perPartition = (join.buildBytes + join.tableBytesMax) / 2 ** bits;
     const wanted = Math.ceil(limits.workers * perPartition * policy.partitionSlack);
@@ -227,10 +233,16 @@ function compileStreaming(draft: PlanDraft, join: JoinPlan, output: StageOutput)
     });
 }
 
-/** Stages of a join whose columns `needed` go to `output`. */
-export function compileJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[], output: StageOutput): void {
+/** Stages of a join whose columns `needed` go to `output`. `compileNode`: for sides that are joins or group-bys. */
+export function compileJoin(
+    draft: PlanDraft,
+    node: JoinNode,
+    needed: readonly number[],
+    output: StageOutput,
+    compileNode: CompileNode
+): void {
     if (compileArrayJoin(draft, node, needed, output)) return;
     const join = planJoin(draft, node, needed);
     if (streams(draft, join)) compileStreaming(draft, join, output);
-    else compileRadix(draft, join, output);
+    else compileRadix(draft, join, output, compileNode);
 }

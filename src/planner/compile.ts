@@ -87,6 +87,9 @@ export function hashMaskText(mask: bigint | undefined): string {
     return `0x${(mask ?? 0xffff_ffff_ffff_ffffn).toString(16)}`;
 }
 
+/** Adds the stages whose last one sends the columns `needed` of `node` to `output`; inputs have no own stage. */
+export type CompileNode = (draft: PlanDraft, node: LogicalNode, needed: readonly number[], output: StageOutput) => void;
+
 /** Collects the stages and partition sets of one plan. */
 export class PlanDraft {
     public readonly stages: StageDraft[] = [];

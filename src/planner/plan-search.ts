@@ -5,8 +5,9 @@ import type { DebugKnobs } from "../model/debug-knobs.js";
 import { clamp } from "../model/sizes.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
-import { compileNode } from "./compile-node.js";
-import { PlanDraft, type StageDraft } from "./compile.js";
+import { compileGroup } from "./compile-group.js";
+import { compileJoin } from "./compile-join.js";
+import { PlanDraft, type CompileNode, type StageDraft } from "./compile.js";
 import { Estimator } from "./estimates.js";
 import { limitLadder, type PlanLimits } from "./limits.js";
 import { defaultPolicy, type Policy } from "./policy.js";
@@ -105,6 +106,11 @@ function leastRungs(ladder: readonly PlanLimits[]): PlanLimits[] {
     for (const limits of ladder) lastOfKind.set(`${limits.radixBitsMax}/${limits.streaming}`, limits);
     return [...lastOfKind.values()].reverse();
 }
+
+const compileNode: CompileNode = (draft, node, needed, output) => {
+    if (node.kind === "join") compileJoin(draft, node, needed, output, compileNode);
+    else if (node.kind === "group") compileGroup(draft, node, needed, output, compileNode);
+};
 
 function streams({ draft }: Attempt): boolean {
     return draft.stages.some(({ kind }) => kind === "streamingJoin" || kind === "arrayJoin");

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RecordBatch, Schema } from "apache-arrow";
 
-import type { DebugKnobs } from "../model/debug-knobs.js";
-import { logicalSchema, type LogicalNode } from "../plan/logical.js";
+import { logicalSchema } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { SinkHandle } from "../native/binding.js";
 import type { Job } from "../execute/job.js";
-import { QueryRun } from "./query-run.js";
-import type { QueryRunner, RunRequest } from "./query-runner.js";
+import { QueryRun, type QueryRequest } from "./query-run.js";
 import type { SourceOf } from "../execute/result-dictionaries.js";
 import { QueueSink } from "../execute/result-sink.js";
-import type { RunReport } from "../execute/run-report.js";
 
 /** Tells when the queue exists: until then there is nothing to read from. */
 class OpeningSink extends QueueSink {
@@ -26,16 +23,6 @@ class OpeningSink extends QueueSink {
     }
 }
 
-/** What a stream of batches runs. */
-interface StreamQuery {
-    readonly runner: QueryRunner;
-    readonly node: LogicalNode;
-    readonly debug: DebugKnobs;
-    readonly kind: "batches" | "table";
-    readonly request: RunRequest;
-    readonly report: (report: RunReport) => void;
-}
-
 /** The query behind a stream. It refers to no stream, so that one that the reader has dropped can be collected. */
 class StreamRun {
     #job: Job | undefined;
@@ -48,7 +35,7 @@ class StreamRun {
     #turn: Promise<unknown> = Promise.resolve();
     #pending = 0;
 
-    public constructor(private readonly query: StreamQuery) {}
+    public constructor(private readonly query: QueryRequest) {}
 
     public get schema(): Schema {
         return logicalSchema(this.query.node);
@@ -88,15 +75,14 @@ class StreamRun {
     }
 
     async #start(): Promise<OpeningSink> {
-        const { runner, node, debug, kind, request, report } = this.query;
+        const { runner, node, request } = this.query;
         const started = new Promise<OpeningSink>((resolve, reject) => {
             const work = async (job: Job): Promise<void> => {
                 this.#job = job;
                 const sink = new OpeningSink(job, node);
                 this.#sink = sink;
                 resolve(sink);
-                const run = new QueryRun(runner, job, node, debug, kind, request);
-                await run.run(sink, report);
+                await new QueryRun(job, this.query).run(sink);
             };
             this.#running = runner.runJob(request.signal, work).catch((error: unknown) => {
                 this.#failure = { error };
@@ -149,7 +135,7 @@ const abandoned = new FinalizationRegistry<StreamRun>((run) => {
 export class BatchStream implements AsyncIterableIterator<RecordBatch> {
     readonly #run: StreamRun;
 
-    public constructor(query: StreamQuery) {
+    public constructor(query: QueryRequest) {
         this.#run = new StreamRun(query);
         abandoned.register(this, this.#run, this);
     }

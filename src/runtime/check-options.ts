@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { RunRequest } from "./query-runner.js";
+import type { RunRequest } from "./query-run.js";
 import {
     checkBoolean,
     checkFunction,

@@ -23,7 +23,8 @@ import type { NativeGenerateSpec, SinkHandle } from "../native/binding.js";
 import { budgetTooSmall } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { show } from "../execute/progress-tracker.js";
-import type { QueryRunner, RunRequest } from "./query-runner.js";
+import type { RunRequest } from "./query-run.js";
+import type { QueryRunner } from "./query-runner.js";
 
 export interface GeneratedColumn {
     name: string;

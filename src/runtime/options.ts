@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Schema, TypeMap } from "apache-arrow";
 
-import type { GroupByAlgorithm, JoinAlgorithm } from "../model/algorithms.js";
+import type { GroupByAlgorithm } from "../model/algorithms.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
-import type { AggregateOf, JoinColumns, JoinOn, JoinType, Name } from "../model/schema-types.js";
+import type { AggregateOf, Name } from "../model/schema-types.js";
 import type { ByteSize } from "../model/sizes.js";
-import type { Query } from "./query.js";
-import type { Relation } from "./relation.js";
 
 export interface MemoryOptions {
     /**
@@ -89,61 +87,6 @@ export interface JoinHints {
     resultRows?: number;
     /** Build the hash tables on this side. Defaults to the smaller one. */
     buildSide?: "left" | "right";
-}
-
-/** Something a query can read: a relation or another query. */
-export type Input<T extends TypeMap> = Relation<T> | Query<T>;
-
-export interface JoinOptions<
-    L extends TypeMap,
-    R extends TypeMap,
-    On extends JoinOn<L, R>,
-    Kind extends JoinType,
-    Suffix extends string,
-    Select extends readonly string[]
-> {
-    left: Input<L>;
-    right: Input<R>;
-    /**
-     * Key columns: `"key"`, `["a", "b"]` or `{ leftName: "rightName" }`. Keys of equal name come out once. A right
-     * column may be the partner of several left ones.
-     */
-    on: On;
-    /**
-     * - `"inner"`: pairs of rows with equal keys.
-     * - `"left"`, `"right"`, `"full"`: also the rows of that side (or both) without a partner, filled with NULL.
-     * - `"semi"`: left rows that have a partner, each once.
-     * - `"anti"`: left rows that have none.
-     *
-     * Defaults to `"inner"`.
-     */
-    type?: Kind;
-    /** Result columns, in this order. Defaults to all of the left, then those of the right that are no shared key. */
-    select?: Select & readonly Name<JoinColumns<L, R, On, Kind, Suffix>>[];
-    /** Appended to right columns whose name the left has too. Defaults to `"_right"`. */
-    suffix?: Suffix;
-    /** Does NULL equal NULL in keys? Defaults to false, as in SQL. */
-    nullEquality?: boolean;
-    /**
-     * How the GPU joins. `"auto"`, the default, leaves it to the planner; every other name is an algorithm of the GPU
-     * and takes the query there whenever that is possible, whatever the predicted times:
-     *
-     * - `"phj-tr"`: radix-partitioned hash join of packed rows.
-     * - `"phj-ur"`: the same of keys and row numbers, payloads gathered.
-     * - `"phj-shared"`: partitioned through histograms that blocks share.
-     * - `"npj"`: one hash table, nothing partitioned; `"npj-perfect"`: an array indexed by dense, unique integer keys.
-     * - `"smj-ur"`, `"smj-tr"`, `"smj-merge"`: sort-merge joins.
-     *
-     * Each does every type of join. The planner itself takes `"npj"` and `"npj-perfect"` for inner joins with
-     * unique build keys only.
-     *
-     * With device `"cpu"` a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the query
-     * and `deviceReason` says why.
-     */
-    algorithm?: JoinAlgorithm;
-    hints?: JoinHints;
-    /** Knobs for tests and experiments; not covered by semantic versioning. */
-    debug?: DebugKnobs;
 }
 
 export interface GroupByHints {

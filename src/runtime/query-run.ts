@@ -3,6 +3,7 @@ import { linkDictionaries, type LinkedColumn } from "../arrow/linked-dictionarie
 import { toSpillwayError } from "../errors.js";
 import type { KeySpec, SourceLayout } from "../model/column-type.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Progress } from "../model/progress.js";
 import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
@@ -14,10 +15,29 @@ import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
 import { isMemoryTaken } from "./device-admission.js";
 import { deviceFailure, isRefusal, sentNothing } from "./query-device.js";
-import type { QueryRunner, RunRequest } from "./query-runner.js";
+import type { QueryRunner } from "./query-runner.js";
 import { FileSink, type ResultSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
 import { settleAll } from "./settle-all.js";
+
+/** Checked options of a run. */
+export interface RunRequest {
+    signal?: AbortSignal;
+    onProgress?: (progress: Progress) => void;
+    batchRows?: number;
+    overwrite?: boolean;
+}
+
+/** A query, and how it is to run once. */
+export interface QueryRequest {
+    readonly runner: QueryRunner;
+    readonly node: LogicalNode;
+    readonly debug: DebugKnobs;
+    readonly kind: SinkKind;
+    readonly request: RunRequest;
+    /** Called when the run has ended well. */
+    readonly report: (report: RunReport) => void;
+}
 
 /** The layout of an input, with dictionaries that agree with those of the columns it shares a result column with. */
 function linkedLayout(input: InputInfo, layout: SourceLayout, groups: readonly Origin[][]): SourceLayout {
@@ -63,23 +83,16 @@ export class QueryRun {
     #sent = false;
 
     public constructor(
-        private readonly runner: QueryRunner,
         private readonly job: Job,
-        private readonly node: LogicalNode,
-        private readonly debug: DebugKnobs,
-        private readonly sinkKind: SinkKind,
-        request: RunRequest
+        private readonly query: QueryRequest
     ) {
-        this.request = request;
-        this.#tracker = new ProgressTracker(() => job.progress(), request.onProgress);
+        this.#tracker = new ProgressTracker(() => job.progress(), query.request.onProgress);
         job.onEnd(() => this.#tracker.end(false));
     }
 
-    private readonly request: RunRequest;
-
     /** Resolves with the number of result rows. */
-    public async run(sink: ResultSink, report: (report: RunReport) => void): Promise<number> {
-        const { runner } = this;
+    public async run(sink: ResultSink): Promise<number> {
+        const { runner, kind, report } = this.query;
         const granted = await this.#plannerWithMemory();
         const plan = await this.#deviceFor(granted);
         if (sink instanceof FileSink) sink.prepare(plan);
@@ -89,7 +102,7 @@ export class QueryRun {
         for (const source of this.#sources.values()) this.job.binding.checkMemory(source);
         await sink.finish();
         // Batches wait for the caller's code, whatever the device.
-        if (ran === plan && this.sinkKind !== "batches") runner.device.ran(plan, performance.now() - startMs);
+        if (ran === plan && kind !== "batches") runner.device.ran(plan, performance.now() - startMs);
         const peakBytes = runner.closed ? 0 : runner.memory().peakBytes;
         this.#tracker.end(true);
         const devicePeakBytes = ran.device === "gpu" && !runner.closed ? runner.device.peakBytes() : 0;
@@ -99,15 +112,16 @@ export class QueryRun {
 
     /** The plan, for the device that the query is to run on. */
     async #deviceFor({ planner, bytes }: Granted): Promise<Plan> {
-        const plan = await this.runner.device.choose(planner.query, planner.plan(bytes, false));
+        const plan = await this.query.runner.device.choose(planner.query, planner.plan(bytes, false));
         this.job.check();
         return plan;
     }
 
     /** A planner with all statistics and the memory it may use; opens the sources. */
     async #plannerWithMemory(): Promise<Granted> {
-        const { runner, job, node } = this;
-        const request = runner.planRequest(node, this.sinkKind, this.debug, this.request.batchRows);
+        const { job } = this;
+        const { runner, node, debug, kind, request: asked } = this.query;
+        const request = runner.planRequest(node, kind, debug, asked.batchRows);
         const policy = runner.samplingPolicy(request.debug);
         const known = runner.statistics.known(node, policy);
         const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known });
@@ -123,12 +137,13 @@ export class QueryRun {
     }
 
     async #admit(planner: QueryPlanner): Promise<Granted> {
-        return { planner, ...(await this.runner.admit(this.job, planner)) };
+        return { planner, ...(await this.query.runner.admit(this.job, planner)) };
     }
 
     async #openSources(): Promise<void> {
-        const links = dictionaryLinks(this.node);
-        await settleAll(inputsOf(this.node).map((input) => this.#openSource(input, links)));
+        const { node } = this.query;
+        const links = dictionaryLinks(node);
+        await settleAll(inputsOf(node).map((input) => this.#openSource(input, links)));
         this.job.check();
     }
 
@@ -158,7 +173,7 @@ export class QueryRun {
             }
             const untouched = !this.#sent || sentNothing(error);
             const failure = plan.device === "gpu" && untouched ? deviceFailure(error) : undefined;
-            if (failure !== undefined && this.runner.device.isAutomatic) {
+            if (failure !== undefined && this.query.runner.device.isAutomatic) {
                 const host = freezePlan({ ...granted.planner.plan(granted.bytes, false), deviceReason: failure });
                 return await this.#runPlan(host, granted, sink);
             }
@@ -188,7 +203,7 @@ export class QueryRun {
     ): Promise<{ rows: number; ran: Plan }> {
         const { planner } = granted;
         const { deviceReason, memory } = plan;
-        const repeatable = plan.device === "cpu" && !inputsOf(this.node).some(({ streamed }) => streamed);
+        const repeatable = plan.device === "cpu" && !inputsOf(this.query.node).some(({ streamed }) => streamed);
         if (!repeatable || !lacksHostMemory(error) || memory.budgetBytes <= planner.minimumBytes()) throw error;
         if (this.#sent && !sink.restart()) throw error;
         this.#sent = false;
@@ -198,9 +213,10 @@ export class QueryRun {
 
     /** Of the keys that arrays relied on. */
     #forgetSamples(plan: Plan): void {
-        const inputs = inputsOf(this.node);
+        const { runner, node } = this.query;
+        const inputs = inputsOf(node);
         const disprove = (at: number, keys: readonly KeySpec[]): void => {
-            this.runner.statistics.disprove(inputs[at] as InputInfo, keys);
+            runner.statistics.disprove(inputs[at] as InputInfo, keys);
         };
         for (const stage of plan.stages) {
             if (stage.kind === "arrayJoin") {
@@ -213,10 +229,11 @@ export class QueryRun {
 
     async #stages(plan: Plan, sink: ResultSink): Promise<number> {
         const { job } = this;
+        const { runner, node } = this.query;
         const run = new PlanRun({
             job,
             plan,
-            inputs: inputsOf(this.node),
+            inputs: inputsOf(node),
             sources: this.#sources,
             tracker: this.#tracker,
             decisions,
@@ -224,8 +241,15 @@ export class QueryRun {
                 this.#sent = true;
                 return sink.open(plan, (input) => this.#sources.get(input));
             },
-            deviceTurn: () => this.runner.device.takeTurn(job, plan)
+            deviceTurn: () => runner.device.takeTurn(job, plan)
         });
         return await run.run();
     }
+}
+
+/** Runs a query as a job of its own; its rows go to the sink. Resolves with their number. */
+export async function runQuery(query: QueryRequest, sinkOf: (job: Job) => ResultSink): Promise<number> {
+    return await query.runner.runJob(query.request.signal, async (job) => {
+        return await new QueryRun(job, query).run(sinkOf(job));
+    });
 }

@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Table } from "apache-arrow";
-import { type RecordBatch } from "apache-arrow";
-
 import type { FileReader } from "../arrow/ipc-messages.js";
 import type { OpenedFiles } from "../arrow/open-files.js";
 import { OpenedFilesCache } from "../arrow/opened-files-cache.js";
@@ -13,34 +10,20 @@ import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { FileBatches } from "../model/column-type.js";
 import type { FileBatchesSpec, OpenedFileBatches } from "../model/file-batches.js";
 import type { KeptMemory } from "../model/kept-memory.js";
-import type { Progress } from "../model/progress.js";
 import type { Binding, EngineHandle, NativeMemory } from "../native/binding.js";
 import type { NativeDelivered } from "../native/delivered.js";
 import { inputsOf, type LogicalNode } from "../plan/logical.js";
 import { Explanation } from "../plan/plan-text.js";
 import type { SinkKind } from "../plan/plan.js";
-import { expectations, QueryPlanner, type Expectations, type PlanQuery } from "../planner/plan-query.js";
+import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
 import { defaultPolicy, type Policy } from "../planner/policy.js";
 import { samplingPolicy } from "../planner/statistics.js";
 import { Admission } from "./admission.js";
-import { BatchStream } from "./batch-stream.js";
 import { QueryDevice, type DeviceOptions } from "./query-device.js";
 import { IdleTrim } from "./idle-trim.js";
 import { collectGarbage, droppedBatches } from "../execute/dropped-batches.js";
 import { Job } from "../execute/job.js";
-import { QueryRun } from "./query-run.js";
-import { CountSink, FileSink } from "../execute/result-sink.js";
-import type { RunReport } from "../execute/run-report.js";
 import { StatisticsCache } from "./statistics-cache.js";
-import { tableOf } from "./table-of.js";
-
-/** Checked options of a run. */
-export interface RunRequest {
-    signal?: AbortSignal;
-    onProgress?: (progress: Progress) => void;
-    batchRows?: number;
-    overwrite?: boolean;
-}
 
 export interface RunnerParts {
     binding: Binding;
@@ -72,12 +55,12 @@ const forgotten = new FinalizationRegistry<EngineNet>(({ binding, engine }) => {
     }
 });
 
-/** Its next rows come from an iterator of the caller's. */
-function readsStream(node: LogicalNode): boolean {
+/** Do rows of the query come from an iterator of the caller's? */
+export function readsStream(node: LogicalNode): boolean {
     return inputsOf(node).some((input) => input.streamed);
 }
 
-/** Runs queries on the engine of one runtime: admits them, plans them, runs their stages, cleans up. */
+/** The engine of one runtime, and what its queries share: jobs, admission, planning, statistics, opened files. */
 export class QueryRunner {
     public readonly parts: RunnerParts;
     public readonly policy: Policy;
@@ -285,56 +268,5 @@ export class QueryRunner {
             const host = new QueryPlanner(planned).plan(query.budgetBytes);
             return new Explanation(await this.device.choose(planned, host, false));
         });
-    }
-
-    public async count(
-        node: LogicalNode,
-        debug: DebugKnobs,
-        request: RunRequest,
-        report: (report: RunReport) => void
-    ): Promise<number> {
-        return await this.runJob(request.signal, async (job) => {
-            const run = new QueryRun(this, job, node, debug, "count", request);
-            return await run.run(new CountSink(job), report);
-        });
-    }
-
-    public async toArrowFile(
-        node: LogicalNode,
-        debug: DebugKnobs,
-        path: string,
-        request: RunRequest,
-        report: (report: RunReport) => void
-    ): Promise<number> {
-        return await this.runJob(request.signal, async (job) => {
-            const run = new QueryRun(this, job, node, debug, "file", request);
-            return await run.run(new FileSink(job, node, path, request.overwrite ?? false), report);
-        });
-    }
-
-    public batches(
-        node: LogicalNode,
-        debug: DebugKnobs,
-        request: RunRequest,
-        report: (report: RunReport) => void
-    ): AsyncIterableIterator<RecordBatch> {
-        this.checkOpen();
-        return new BatchStream({ runner: this, node, debug, kind: "batches", request, report });
-    }
-
-    public async toTable(
-        node: LogicalNode,
-        debug: DebugKnobs,
-        request: RunRequest,
-        report: (report: RunReport) => void
-    ): Promise<Table> {
-        const stream = new BatchStream({ runner: this, node, debug, kind: "table", request, report });
-        const expected = (): Expectations => {
-            // Those that the run has taken, if it took any.
-            const query = this.planRequest(node, "table", debug);
-            const statistics = this.statistics.known(node, this.samplingPolicy(query.debug)) ?? new Map();
-            return expectations({ ...query, statistics });
-        };
-        return await tableOf(stream, () => this.memory(), expected, this.admission, readsStream(node));
     }
 }

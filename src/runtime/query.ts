@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { RecordBatch, Schema, Table, TypeMap } from "apache-arrow";
 
-import type { QueryRunner } from "./query-runner.js";
+import { CountSink, FileSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
+import type { JoinAlgorithm } from "../model/algorithms.js";
 import { checkPath, readArgument } from "../model/arguments.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
 import type {
@@ -14,20 +15,72 @@ import type {
     Name,
     Selected
 } from "../model/schema-types.js";
-import { logicalSchema, type LogicalNode } from "../plan/logical.js";
+import { logicalSchema, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Explanation } from "../plan/plan-text.js";
+import type { SinkKind } from "../plan/plan.js";
+import { BatchStream } from "./batch-stream.js";
 import { checkBatchesOptions, checkExplainOptions, checkFileOptions, checkRunOptions } from "./check-options.js";
 import { groupNode } from "./group-by.js";
 import { joinNode } from "./join.js";
-import type {
-    BatchesOptions,
-    ExplainOptions,
-    FileOptions,
-    GroupByOptions,
-    Input,
-    JoinOptions,
-    RunOptions
-} from "./options.js";
+import type { BatchesOptions, ExplainOptions, FileOptions, GroupByOptions, JoinHints, RunOptions } from "./options.js";
+import { runQuery, type QueryRequest, type RunRequest } from "./query-run.js";
+import type { QueryRunner } from "./query-runner.js";
+import { queryTable } from "./table-of.js";
+
+/** Something a query can read: a relation or another query. */
+export type Input<T extends TypeMap> = Relation<T> | Query<T>;
+
+export interface JoinOptions<
+    L extends TypeMap,
+    R extends TypeMap,
+    On extends JoinOn<L, R>,
+    Kind extends JoinType,
+    Suffix extends string,
+    Select extends readonly string[]
+> {
+    left: Input<L>;
+    right: Input<R>;
+    /**
+     * Key columns: `"key"`, `["a", "b"]` or `{ leftName: "rightName" }`. Keys of equal name come out once. A right
+     * column may be the partner of several left ones.
+     */
+    on: On;
+    /**
+     * - `"inner"`: pairs of rows with equal keys.
+     * - `"left"`, `"right"`, `"full"`: also the rows of that side (or both) without a partner, filled with NULL.
+     * - `"semi"`: left rows that have a partner, each once.
+     * - `"anti"`: left rows that have none.
+     *
+     * Defaults to `"inner"`.
+     */
+    type?: Kind;
+    /** Result columns, in this order. Defaults to all of the left, then those of the right that are no shared key. */
+    select?: Select & readonly Name<JoinColumns<L, R, On, Kind, Suffix>>[];
+    /** Appended to right columns whose name the left has too. Defaults to `"_right"`. */
+    suffix?: Suffix;
+    /** Does NULL equal NULL in keys? Defaults to false, as in SQL. */
+    nullEquality?: boolean;
+    /**
+     * How the GPU joins. `"auto"`, the default, leaves it to the planner; every other name is an algorithm of the GPU
+     * and takes the query there whenever that is possible, whatever the predicted times:
+     *
+     * - `"phj-tr"`: radix-partitioned hash join of packed rows.
+     * - `"phj-ur"`: the same of keys and row numbers, payloads gathered.
+     * - `"phj-shared"`: partitioned through histograms that blocks share.
+     * - `"npj"`: one hash table, nothing partitioned; `"npj-perfect"`: an array indexed by dense, unique integer keys.
+     * - `"smj-ur"`, `"smj-tr"`, `"smj-merge"`: sort-merge joins.
+     *
+     * Each does every type of join. The planner itself takes `"npj"` and `"npj-perfect"` for inner joins with
+     * unique build keys only.
+     *
+     * With device `"cpu"` a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the query
+     * and `deviceReason` says why.
+     */
+    algorithm?: JoinAlgorithm;
+    hints?: JoinHints;
+    /** Knobs for tests and experiments; not covered by semantic versioning. */
+    debug?: DebugKnobs;
+}
 
 /** Something that can be joined and grouped: a relation or the result of another query. */
 export abstract class Source<T extends TypeMap = TypeMap> {
@@ -79,6 +132,33 @@ export abstract class Source<T extends TypeMap = TypeMap> {
     }
 }
 
+/** Rows of files, of tables in memory or of a stream of batches. Rows stay where they are until a query needs them. */
+export class Relation<T extends TypeMap = TypeMap> extends Source<T> {
+    readonly #input: InputInfo;
+
+    /** @internal */
+    public constructor(runner: QueryRunner, input: InputInfo) {
+        super(runner, { kind: "input", input, columns: input.columns }, {});
+        this.#input = input;
+    }
+
+    /** Name shown in plans and messages. */
+    public get name(): string {
+        return this.#input.name;
+    }
+
+    /** Number of rows; null for `fromBatches`, which is known only after it has been read. */
+    public get rows(): number | null {
+        return this.#input.streamed ? null : this.#input.rows;
+    }
+
+    /** Bytes of all columns as they lie in files or memory; null for `fromBatches`. */
+    public get bytes(): number | null {
+        if (this.#input.streamed) return null;
+        return this.#input.columnBytes.reduce((sum, bytes) => sum + bytes, 0);
+    }
+}
+
 /** A query: nothing runs until `count`, `batches`, `toTable` or `toArrowFile` is called; each call runs it anew. */
 export class Query<T extends TypeMap = TypeMap> extends Source<T> {
     #report: RunReport | undefined;
@@ -98,8 +178,8 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
 
     /** Number of result rows; columns that the count does not need are not read. */
     public async count(options?: RunOptions): Promise<number> {
-        const run = checkRunOptions(options);
-        return await this._runner.count(this._node, this._debug, run, this.#keepReport);
+        const query = this.#request("count", checkRunOptions(options));
+        return await runQuery(query, (job) => new CountSink(job));
     }
 
     /**
@@ -107,9 +187,9 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
      * loop early cancels the query.
      */
     public batches(options?: BatchesOptions): AsyncIterableIterator<RecordBatch<T>> {
-        const run = checkBatchesOptions(options);
-        const batches = this._runner.batches(this._node, this._debug, run, this.#keepReport);
-        return batches as AsyncIterableIterator<RecordBatch<T>>;
+        const query = this.#request("batches", checkBatchesOptions(options));
+        this._runner.checkOpen();
+        return new BatchStream(query) as AsyncIterableIterator<RecordBatch<T>>;
     }
 
     /** The same as `batches()`, so that a query can stand in a loop: `for await (const batch of query)`. */
@@ -119,15 +199,15 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
 
     /** The whole result in memory. It must fit the budget; if it may not, use `batches` or `toArrowFile`. */
     public async toTable(options?: BatchesOptions): Promise<Table<T>> {
-        const run = checkBatchesOptions(options);
-        return (await this._runner.toTable(this._node, this._debug, run, this.#keepReport)) as Table<T>;
+        return (await queryTable(this.#request("table", checkBatchesOptions(options)))) as Table<T>;
     }
 
     /** Writes the result to an Arrow IPC file; resolves with the number of rows. The file appears when it is whole. */
     public async toArrowFile(path: string | URL, options?: FileOptions): Promise<number> {
         const target = checkPath(path, "path");
-        const run = checkFileOptions(options);
-        return await this._runner.toArrowFile(this._node, this._debug, target, run, this.#keepReport);
+        const query = this.#request("file", checkFileOptions(options));
+        const { overwrite = false } = query.request;
+        return await runQuery(query, (job) => new FileSink(job, this._node, target, overwrite));
     }
 
     /** Statistics of the last run of this query that ended well; undefined before. */
@@ -135,9 +215,12 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
         return this.#report;
     }
 
-    readonly #keepReport = (report: RunReport): void => {
-        this.#report = report;
-    };
+    #request(kind: SinkKind, request: RunRequest): QueryRequest {
+        const report = (ran: RunReport): void => {
+            this.#report = ran;
+        };
+        return { runner: this._runner, node: this._node, debug: this._debug, kind, request, report };
+    }
 }
 
 /** Checks the options of a join and makes its query. @internal */

@@ -28,17 +28,8 @@ import type {
 import { fileInput } from "./inputs.js";
 import { checkFileOptions } from "./check-options.js";
 import { checkGenerateOptions, type GenerateOptions } from "./generate-options.js";
-import type {
-    FileOptions,
-    FromArrowFileOptions,
-    FromBatchesOptions,
-    GroupByOptions,
-    Input,
-    JoinOptions,
-    NameOption
-} from "./options.js";
-import { makeJoin, Source, type Query } from "./query.js";
-import { Relation } from "./relation.js";
+import type { FileOptions, FromArrowFileOptions, FromBatchesOptions, GroupByOptions, NameOption } from "./options.js";
+import { makeJoin, Relation, Source, type Input, type JoinOptions, type Query } from "./query.js";
 
 /** Bytes of host memory and spill that the engine holds. */
 export interface MemoryState {

@@ -4,9 +4,11 @@ import { Table, type RecordBatch } from "apache-arrow";
 import { SpillwayError } from "../errors.js";
 import { bytesOption, formatBytes, formatCount } from "../model/sizes.js";
 import type { NativeMemory } from "../native/binding.js";
-import type { Expectations } from "../planner/plan-query.js";
+import { expectations, type Expectations } from "../planner/plan-query.js";
 import type { Admission } from "./admission.js";
-import type { BatchStream } from "./batch-stream.js";
+import { BatchStream } from "./batch-stream.js";
+import type { QueryRequest } from "./query-run.js";
+import { readsStream } from "./query-runner.js";
 
 interface Collected {
     rows: number;
@@ -70,4 +72,16 @@ export async function tableOf(
         admission.dropTable(stream);
     }
     return batches.length === 0 ? new Table(stream.schema) : new Table(batches);
+}
+
+/** The whole result of a query. */
+export async function queryTable(query: QueryRequest): Promise<Table> {
+    const { runner, node, debug } = query;
+    const expected = (): Expectations => {
+        const asked = runner.planRequest(node, "table", debug);
+        // Those that the run has taken, if it took any.
+        const statistics = runner.statistics.known(node, runner.samplingPolicy(asked.debug)) ?? new Map();
+        return expectations({ ...asked, statistics });
+    };
+    return await tableOf(new BatchStream(query), () => runner.memory(), expected, runner.admission, readsStream(node));
 }

@@ -46,8 +46,8 @@ export function spillBlockBytesOf(mostBytes: number, freeBytes: number): number 
 }
 
 /**
- * Packed rows if all of them leave GPU memory and packing gains nothing, with a chunk for partitions that leave late, in
- * fragments of their own. `packedChunkBytes`: of a chunk that is packed so.
+ * Packed rows if all of them leave GPU memory and packing gains nothing, with a chunk for partitions that leave late,
+ * in fragments of their own. `packedChunkBytes`: of a chunk that is packed so.
  */
 export function spilledMost(rows: number, chunkRows: number, packedChunkBytes: number): number {
     return (Math.ceil(rows / chunkRows) + 1) * packedChunkBytes;

@@ -141,6 +141,24 @@ function violations(
     });
 }
 
+/** Files that import each other, each circle as "a -> b -> a". */
+function circles(imports: readonly Pick<Import, "from" | "to">[]): string[] {
+    const targets = new Map<string, string[]>();
+    for (const { from, to } of imports) targets.set(from, [...(targets.get(from) ?? []), to]);
+    const found: string[] = [];
+    const done = new Set<string>();
+    const visit = (file: string, path: readonly string[]): void => {
+        if (path.includes(file)) {
+            found.push([...path.slice(path.indexOf(file)), file].join(" -> "));
+        } else if (!done.has(file)) {
+            for (const target of targets.get(file) ?? []) visit(target, [...path, file]);
+            done.add(file);
+        }
+    };
+    for (const file of targets.keys()) visit(file, []);
+    return found;
+}
+
 describe("TypeScript", () => {
     const imports = typescriptImports(sourceFiles("src"));
 
@@ -156,6 +174,17 @@ describe("TypeScript", () => {
         expect(violations(inside, streamingRooms, streamingRoom)).toEqual([]);
         const outside = seen.filter(({ from, to }) => !from.startsWith(streaming) && streamingRoom(to) !== "shared");
         expect([...new Set(outside.map(({ from }) => from))]).toEqual(["src/planner/plan-out-of-core.ts"]);
+    });
+
+    test("no files import each other in a circle, not even types", () => {
+        const made = [
+            { from: "a", to: "b" },
+            { from: "b", to: "c" },
+            { from: "c", to: "b" },
+            { from: "a", to: "c" }
+        ];
+        expect(circles(made)).toEqual(["b -> c -> b"]);
+        expect(circles(imports)).toEqual([]);
     });
 
     test("every import names a file that exists", () => {

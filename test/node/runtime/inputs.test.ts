@@ -10,7 +10,7 @@ import { SpillwayError } from "../../../src/errors.js";
 import type { InputNode } from "../../../src/plan/logical.js";
 import { defaultPolicy } from "../../../src/planner/policy.js";
 import { fileInput, memoryInput, streamInput } from "../../../src/runtime/inputs.js";
-import { Relation } from "../../../src/runtime/relation.js";
+import { Relation } from "../../../src/runtime/query.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 import { expectRefused } from "../../support/refused.js";
 
