@@ -4,8 +4,7 @@ import { Footer } from "apache-arrow/ipc/metadata/file";
 import { Message } from "apache-arrow/ipc/metadata/message";
 
 import { SpillwayError } from "../errors.js";
-import type { FileBatchesSpec, OpenedFileBatches } from "../model/file-batches.js";
-import type { FileEnds } from "../model/file-ends.js";
+import type { FileBatchesSpec, FileEnds, OpenedFileBatches } from "../model/files.js";
 import { foreignFileError, startBytes } from "./foreign-format.js";
 import { checkFooter, checkSchemaMessage, type SchemaFacts } from "./metadata-check.js";
 

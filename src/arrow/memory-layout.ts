@@ -10,8 +10,7 @@ import {
 } from "apache-arrow";
 
 import { SpillwayError } from "../errors.js";
-import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
-import type { KeptMemory } from "../model/kept-memory.js";
+import type { BatchLayout, ColumnType, DictionaryLayout, KeptMemory, SourceLayout } from "../model/column-type.js";
 import { bitmapBytes, checkedProduct, checkedSum } from "../model/sizes.js";
 import { SteadyBytes } from "./steady-bytes.js";
 

@@ -5,7 +5,7 @@ import { DataType, Schema } from "apache-arrow";
 import { SpillwayError } from "../errors.js";
 import { checkPath, invalidArgument, readArgument } from "../model/arguments.js";
 import type { ColumnType, SourceLayout } from "../model/column-type.js";
-import type { FileToScan } from "../model/file-batches.js";
+import type { FileToScan } from "../model/files.js";
 import { columnTypeOf } from "./column-type-of.js";
 import { corruptFile, readSchema, type FileReader } from "./ipc-messages.js";
 import { UnreadType } from "./metadata-check.js";

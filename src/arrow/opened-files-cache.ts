@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { Field, Schema, type DataType } from "apache-arrow";
 
-import type { FileEnds } from "../model/file-ends.js";
+import type { FileEnds } from "../model/files.js";
 import { readEnds, type FileReader } from "./ipc-messages.js";
 import { checkPaths, openArrowFiles, type OpenedFiles } from "./open-files.js";
 

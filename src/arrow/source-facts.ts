@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { BatchLayout, ColumnType, DictionaryLayout, SourceLayout } from "../model/column-type.js";
-import type { OpenedFileBatches } from "../model/file-batches.js";
+import type { OpenedFileBatches } from "../model/files.js";
 import { checkedSum } from "../model/sizes.js";
 import { bufferCount, visitNodes } from "./column-type-of.js";
 

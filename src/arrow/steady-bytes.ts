@@ -2,7 +2,7 @@
 import { types } from "node:util";
 
 import { SpillwayError } from "../errors.js";
-import type { KeptMemory } from "../model/kept-memory.js";
+import type { KeptMemory } from "../model/column-type.js";
 import { formatBytes } from "../model/sizes.js";
 
 // No budget counts them, so that they have to fit into what a process may take beside its budget.

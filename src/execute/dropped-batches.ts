@@ -3,7 +3,7 @@ import { setImmediate, setTimeout } from "node:timers/promises";
 import v8 from "node:v8";
 import vm from "node:vm";
 import { mebibyte } from "../model/sizes.js";
-import type { NativeDelivered } from "../native/delivered.js";
+import type { NativeDelivered } from "../native/binding.js";
 
 /**
  * Batches that may lie dropped but uncollected beyond what the budget leaves. Of the 128 MiB beside the budget Node and

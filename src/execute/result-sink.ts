@@ -4,8 +4,7 @@ import { setImmediate } from "node:timers/promises";
 
 import { batchBytes, recordBatchOf, resultColumns, type Dictionaries } from "../arrow/batch-from-native.js";
 import { encodeFooter, encodeSchemaMessage } from "../arrow/ipc-encoding.js";
-import type { SinkHandle } from "../native/binding.js";
-import type { NativeDelivered } from "../native/delivered.js";
+import type { NativeDelivered, SinkHandle } from "../native/binding.js";
 import { logicalSchema, type LogicalNode } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineInfo } from "../machine/machine.js";
-import type { BatchLayout, ColumnType, FileBatches, KeySpec, SourceLayout } from "../model/column-type.js";
-import type { FileBatchesSpec, OpenedFileBatches } from "../model/file-batches.js";
-import type { FileEnds } from "../model/file-ends.js";
-import type { KeptMemory } from "../model/kept-memory.js";
+import type { BatchLayout, ColumnType, FileBatches, KeptMemory, KeySpec, SourceLayout } from "../model/column-type.js";
+import type { FileBatchesSpec, FileEnds, OpenedFileBatches } from "../model/files.js";
 import type { PartitionSizes } from "../plan/decisions.js";
 import type { AggregateKind } from "../plan/logical.js";
-import type { NativeDelivered } from "./delivered.js";
 import type { DeviceBinding } from "./device-binding.js";
-import type { NativeGenerateSpec } from "./generate-spec.js";
 import type { EngineHandle, JobHandle, PartitionsHandle, SinkHandle, SourceHandle } from "./handles.js";
-import type { NativeArrayJoinSpec, NativeJoinSpec } from "./join-spec.js";
 
 /**
  * The only door to native code: the types of what `spillway.node` exports. Decisions stay in TypeScript; every call
@@ -19,7 +14,6 @@ import type { NativeArrayJoinSpec, NativeJoinSpec } from "./join-spec.js";
  * src/errors.ts understands: `{ code: string, message: string, details: Record<string, string> }` on an Error.
  */
 
-export type { NativeGenerateColumn, NativeGenerateSpec } from "./generate-spec.js";
 export type {
     DevicePiecesHandle,
     DeviceTableHandle,
@@ -29,7 +23,6 @@ export type {
     SinkHandle,
     SourceHandle
 } from "./handles.js";
-export type { NativeArrayJoinSpec, NativeJoinOutput, NativeJoinSpec } from "./join-spec.js";
 
 export type NativeColumnType = ColumnType;
 export type NativeBatch = BatchLayout;
@@ -60,6 +53,42 @@ export interface NativePartitionSpec {
     morselRows: number;
     workers: number;
     hashMask: bigint;
+}
+
+export interface NativeJoinOutput {
+    side: "build" | "probe" | "either";
+    buildField: number;
+    probeField: number;
+}
+
+/** Mirrors JoinSpec in native/model/stage_spec.hpp. */
+export interface NativeJoinSpec {
+    emit: "pairs" | "buildOnce" | "probeOnce";
+    anti: boolean;
+    keepUnmatchedBuild: boolean;
+    keepUnmatchedProbe: boolean;
+    scheme: "linearProbing" | "bucketChaining" | "perfect";
+    outputs: NativeJoinOutput[];
+    schedule: Int32Array;
+    secondRadixBits: number;
+    tableBytes: number;
+    buildChunkBytes: number;
+    perfectRangeMax: number;
+    probeSplitRows: number;
+    workers: number;
+    hashMask: bigint;
+}
+
+/** Mirrors ArrayJoinSpec in native/model/stage_spec.hpp. */
+export interface NativeArrayJoinSpec {
+    emit: "pairs" | "probeOnce";
+    anti: boolean;
+    keepUnmatchedProbe: boolean;
+    outputs: number[];
+    firstKey: bigint;
+    keyValues: number;
+    buildWorkers: number;
+    workers: number;
 }
 
 /** Mirrors GroupBySpec. */
@@ -106,6 +135,14 @@ export interface NativeProgress {
     partitionsDone: number;
 }
 
+/** What result batches take beside the budget, and what an engine leaves of its own. */
+export interface NativeDelivered {
+    /** Delivered to this JS thread and not collected yet, dropped or not; of all runtimes. */
+    aliveBytes: number;
+    /** Neither reserved nor kept for the next request. */
+    unusedBytes: number;
+}
+
 export interface NativeMemory {
     limitBytes: number;
     usedBytes: number;
@@ -143,6 +180,41 @@ export interface NativeFileBlock {
     offset: number;
     metadataBytes: number;
     bodyBytes: number;
+}
+
+export interface NativeGenerateColumn {
+    name: string;
+    /** Physical type written: signed integer or double of that width; "utf8" = readable text of about `width` bytes. */
+    kind: "int" | "float" | "utf8";
+    width: number;
+}
+
+/** One generated relation; see native/generate/relation_generator.hpp. */
+export interface NativeGenerateSpec {
+    rows: number;
+    seed: bigint;
+    /** primary: unique keys 0 .. rows-1 times `keyStride` plus `keyOffset`; foreign: drawn from `domainRows`. */
+    key: {
+        name: string;
+        width: 4 | 8;
+        role: "primary" | "foreign";
+        /** Number of distinct primary keys the foreign keys refer to. */
+        domainRows: number;
+        keyStride: number;
+        keyOffset: number;
+        /** primary: each key appears this many times (m:n); rows counts all of them. */
+        duplicates: number;
+        /** foreign: 0 = uniform, else Zipf exponent. */
+        zipf: number;
+        /** foreign: share of rows that have a partner. */
+        matchRatio: number;
+        order: "shuffled" | "sorted";
+        /** Scatter keys over the 64-bit range (invertible mix) instead of dense. */
+        sparse: boolean;
+    };
+    payload: NativeGenerateColumn[];
+    batchRows: number;
+    workers: number;
 }
 
 export interface NativeEngineSpec {
@@ -188,7 +260,7 @@ export interface Binding extends DeviceBinding {
     /** Throws INVALID_ARGUMENT when memory of the source was transferred or resized since it was opened. */
     checkMemory(source: SourceHandle): void;
     closeSource(source: SourceHandle): void;
-    /** Finds all batches of files and checks their headers; see src/model/file-batches.ts. */
+    /** Finds all batches of files and checks their headers; see src/model/files.ts. */
     openFileBatches(engine: EngineHandle, spec: FileBatchesSpec): Promise<OpenedFileBatches>;
     /** Sources that are open read on. */
     closeFileBatches(batches: FileBatches): void;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { rowNumberColumn, type ColumnType, type KeySpec } from "../model/column-type.js";
-import { isVariable } from "../model/column-type.js";
+import { type ColumnType, isVariable, type KeySpec, rowNumberColumn } from "../model/column-type.js";
 import type { InputInfo, LogicalNode } from "../plan/logical.js";
 import type { CpuStage, PartitionDescription, PartitionSet, SinkKind, StageMemory, StageOutput } from "../plan/plan.js";
 import type { Estimator } from "./estimates.js";

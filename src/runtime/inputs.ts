@@ -13,8 +13,7 @@ import { narrowNullability, sourceFacts, type SourceFacts } from "../arrow/sourc
 import { checkFieldNames, withNames } from "../arrow/with-names.js";
 import { SpillwayError } from "../errors.js";
 import { invalidArgument, readArgument } from "../model/arguments.js";
-import type { ColumnType, SourceLayout } from "../model/column-type.js";
-import type { KeptMemory } from "../model/kept-memory.js";
+import type { ColumnType, KeptMemory, SourceLayout } from "../model/column-type.js";
 import type { InputInfo, InputSource, LogicalColumn } from "../plan/logical.js";
 import { defaultPolicy } from "../planner/policy.js";
 

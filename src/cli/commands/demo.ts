@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+import { readFileSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { SpillwayError, type Progress, type Query, type RunOptions } from "../../index.js";
 import { defineCommand, type ArgumentsOf, type CommandContext } from "../command.js";
-import { checkDemoResult, type DemoCheck, type DemoFiles } from "../demo/check-result.js";
-import { peakResidentBytes } from "../demo/process-memory.js";
-import { arrowBatches } from "../demo/read-arrow.js";
+import { arrowBatches, checkDemoResult, type DemoCheck, type DemoFiles } from "../demo/check-result.js";
 import { folderError } from "../folders.js";
 import { unlessStopped } from "../interruption.js";
 import { parseNumber } from "../parse/numbers.js";
@@ -41,6 +40,16 @@ const select = ["o_orderkey", "o_orderdate", "o_orderpriority", "l_linenumber", 
 const diskBytesPerScale = 2 * 2 ** 30;
 
 const purpose = "the demo's files";
+
+/** Most memory the process has had resident so far (VmHWM), or null where the kernel does not tell. */
+function peakResidentBytes(): number | null {
+    try {
+        const match = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync("/proc/self/status", "utf8"));
+        return match == null ? null : Number(match[1]) * 1024;
+    } catch {
+        return null;
+    }
+}
 
 async function requireDisk(folder: string, scale: number): Promise<void> {
     const { bavail, bsize } = await statfs(folder).catch((error: unknown) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { Data, DataType, RecordBatch } from "apache-arrow";
-import { arrowBatches } from "./read-arrow.js";
+import { open } from "node:fs/promises";
+import { RecordBatchReader, type Data, type DataType, type RecordBatch } from "apache-arrow";
 
 export interface DemoFiles {
     orders: string;
@@ -22,6 +22,24 @@ export interface DemoCheck {
     checksum: number;
     wrongDates: number;
     passed: boolean;
+}
+
+/**
+ * Record batches of a file read by Arrow JS alone, one at a time: what any other Arrow program would see. Throws the
+ * signal's reason instead of the next batch.
+ */
+export async function* arrowBatches(path: string, signal: AbortSignal): AsyncGenerator<RecordBatch> {
+    const file = await open(path);
+    try {
+        const reader = await RecordBatchReader.from(file);
+        for await (const batch of reader) {
+            signal.throwIfAborted();
+            yield batch;
+        }
+        signal.throwIfAborted(); // a signal that came during the last batch
+    } finally {
+        await file.close();
+    }
 }
 
 function dataOf(batch: RecordBatch, name: string): Data<DataType> {

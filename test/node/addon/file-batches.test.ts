@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { Dictionary, Int32, Table, tableToIPC, Utf8, vectorFromArray } from "apache-arrow";
 import { afterAll, describe, expect, test } from "vitest";
 import type { DictionaryLink, FileBatches } from "../../../src/model/column-type.js";
-import type { FileToScan } from "../../../src/model/file-batches.js";
+import type { FileToScan } from "../../../src/model/files.js";
 import { openArrowFiles } from "../../../src/arrow/open-files.js";
 import type { EngineHandle } from "../../../src/native/binding.js";
 import { fileReaderOf } from "../../support/file-reader.js";

@@ -6,7 +6,7 @@ import { openRuntime } from "spillway";
 import { afterAll, describe, expect, test } from "vitest";
 import type { FileReader } from "../../../src/arrow/ipc-messages.js";
 import { OpenedFilesCache } from "../../../src/arrow/opened-files-cache.js";
-import type { FileEnds } from "../../../src/model/file-ends.js";
+import type { FileEnds } from "../../../src/model/files.js";
 import { fileReader } from "../../support/file-reader.js";
 import { Sandbox } from "../../support/sandbox.js";
 

@@ -16,7 +16,7 @@ import { expect, test } from "vitest";
 import { columnTypeOf } from "../../../src/arrow/column-type-of.js";
 import { memoryLayout } from "../../../src/arrow/memory-layout.js";
 import { SteadyBytes } from "../../../src/arrow/steady-bytes.js";
-import type { KeptMemory } from "../../../src/model/kept-memory.js";
+import type { KeptMemory } from "../../../src/model/column-type.js";
 
 const rows = 16;
 type Make = (bytes: number) => ArrayBufferLike;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Misspelt commands, options and values, and values written next to their letter.
 import { describe, expect, test } from "vitest";
-import { splitShortOptions } from "../../../src/cli/short-options.js";
+import { splitShortOptions } from "../../../src/cli/command-words.js";
 import { joinOptions } from "../../../src/cli/commands/join.js";
 import { command } from "./in-process.js";
 

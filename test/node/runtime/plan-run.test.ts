@@ -5,7 +5,7 @@ import { Job } from "../../../src/execute/job.js";
 import { PlanRun, wrongEstimate } from "../../../src/execute/plan-run.js";
 import { ProgressTracker } from "../../../src/execute/progress-tracker.js";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
-import type { NativeJoinSpec } from "../../../src/native/join-spec.js";
+import type { NativeJoinSpec } from "../../../src/native/binding.js";
 import { decisions } from "../../../src/planner/decide.js";
 import { FakeBinding } from "../../support/fake-binding.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OutOfCoreCoherent, OutOfCoreFilter, OutOfCoreJoinWork } from "../../../plan/out-of-core-stage.js";
-import { loadOf, sizeRequestOf, type JoinDraft } from "../join/draft.js";
-import { gatherCostsOf, type JoinFacts } from "../join/facts.js";
+import { gatherCostsOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
 import { joinPassBits, sortPassBits } from "../shared-memory.js";
 import { coherentRowBytes } from "./device-bytes.js";
 import { coherentLayout } from "./layout.js";
