@@ -8,7 +8,7 @@
 #include "device/phase_times.hpp"
 #include "radix_partition/plan_regions.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace bucket_chain_join {
 
 namespace {
 
@@ -157,4 +157,4 @@ MatchPairs bucket_chain_pairs(Device& device, const DeviceRelation& build, const
     return join_tuples(device, build_tuples, probe_tuples, wish, options);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::bucket_chain_join

@@ -10,7 +10,7 @@
 // in up to two passes into chains of fixed-size buckets, without a histogram and without contiguous partitions;
 // co-partitions are joined in shared memory; the result is pairs of row numbers, by which payloads are gathered from
 // the untransformed relations.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace bucket_chain_join {
 
 // Keys of 4 or 8 bytes, row numbers of row_width bytes. Work is enqueued on the device's stream; the host does not
 // wait. Memory: twice the tuples with more than 8 bits while it runs, then once, and an open bucket per partition that
@@ -22,4 +22,4 @@ PartitionedTuples bucket_chain_partition(Device& device, const DeviceRelation& r
 MatchPairs bucket_chain_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                               const MatchWish& wish, const PairJoinOptions& options = {});
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::bucket_chain_join

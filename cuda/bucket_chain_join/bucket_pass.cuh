@@ -12,7 +12,7 @@
 // places for each digit's run with one atomic, and writes the runs. Bytes: first pass, the keys once and the tuples
 // once; second pass, the tuples twice. H200, 2^27 keys of 4 bytes: 1.6 GB and 2.1 GB, 0.40 and 0.54 ms at the copy rate
 // of 3.98 TB/s; runs of 64 bytes that begin anywhere touch half as many sectors again.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace bucket_chain_join {
 
 struct BucketPass {
     // First pass: the key column. Later: the buckets of the pass before.
@@ -184,4 +184,4 @@ __global__ void list_buckets_kernel(BucketPool pool, const uint64_t* begin, uint
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::bucket_chain_join

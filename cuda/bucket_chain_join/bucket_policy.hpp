@@ -7,7 +7,7 @@
 
 // The numbers that tune the bucket-chain partitioning; nothing else in cuda/bucket_chain_join has any. None is measured
 // yet.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace bucket_chain_join {
 
 // A block sorts a tile by digit in shared memory, 32 KiB of 8-byte tuples and 64 KiB of 16-byte ones: two blocks per
 // multiprocessor. A tile of 4,096 tuples has runs of 16 on average for 256 partitions, 64 bytes of each column.
@@ -26,4 +26,4 @@ constexpr uint32_t kLastBucketTuples = kBucketTuplesMin;
 // Threads that collect partitions and buckets afterwards.
 constexpr int kDirectoryThreads = 256;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::bucket_chain_join

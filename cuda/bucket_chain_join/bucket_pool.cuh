@@ -10,7 +10,7 @@
 //
 // A chain is not a list of links here: each bucket knows its partition and its number in the chain, so that any part of
 // a chain is found without walking the rest of it, which for one hot key is a list of a million buckets.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace bucket_chain_join {
 
 struct BucketPool {
     void* keys = nullptr;
@@ -72,4 +72,4 @@ __device__ inline bool take_places(const BucketPool& pool, uint64_t partition, u
     return true;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::bucket_chain_join

@@ -5,7 +5,7 @@
 
 // The numbers that tune the coherent join; none changes results but for the order of rows. None is measured yet where
 // no measurement is named.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 // A page of rows, in powers of two between these. A partition of a chunk leaves half a page empty on average, no more
 // than one row in so many of what it has. Larger pages are opened less often, and a page of another tier follows after
@@ -63,4 +63,4 @@ constexpr uint32_t kGatherMultiprocessorShare = 4;
 constexpr uint64_t kCoherentReserveBytes = 32 << 20;
 constexpr uint64_t kCoherentReserveShare = 64;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

@@ -4,7 +4,7 @@
 
 #include "coherent_join/far_side.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 FarSide::FarSide(Device& device, PageArea& area, uint32_t row_bytes, uint64_t page_rows, int radix_bits)
     : device_(device), area_(area), row_bytes_(row_bytes), page_rows_(page_rows), rows_(1ULL << radix_bits) {}
@@ -55,4 +55,4 @@ uint64_t FarSide::find(uint64_t partition, uint64_t first, uint64_t rows, std::v
     return far_rows;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

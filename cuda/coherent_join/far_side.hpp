@@ -6,9 +6,9 @@
 
 #include "coherent_join/page_area.hpp"
 #include "far_partition/far_partition.hpp"
-#include "out_of_core/row_batch.hpp"
+#include "stream/row_batch.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 // The partitions of one side after the first pass: of each chunk a list of pages per partition. Rows have the layout of
 // packed rows, the mixed key first and the payload behind it, so that whoever looks packed rows up reads them where
@@ -47,4 +47,4 @@ class FarSide {
     uint64_t far_rows_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

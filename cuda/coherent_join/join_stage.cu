@@ -4,13 +4,14 @@
 
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/join_stage.hpp"
+#include "stream/partition_groups.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 namespace {
 
-std::unique_ptr<ResultWriter> writer_for(Device& device, const CoherentSpec& spec, const CoherentShape& shape) {
-    if (spec.join.result != OutOfCoreResult::kRows) return nullptr;
+std::unique_ptr<ResultWriter> writer_for(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape) {
+    if (spec.join.result != JoinResultKind::kRows) return nullptr;
     return std::make_unique<ResultWriter>(device, shape.columns, spec.join.sizes.result_slots,
                                           spec.join.sizes.result_rows);
 }
@@ -22,7 +23,7 @@ uint64_t tiles_for(uint64_t rows) {
 }  // namespace
 
 // Pages for two groups: one is joined while the other comes.
-JoinStage::JoinStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
+JoinStage::JoinStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
                      const FarSide& build, const FarSide& probe)
     : device_(device),
       shape_(shape),
@@ -38,7 +39,7 @@ JoinStage::JoinStage(Device& device, const CoherentSpec& spec, const CoherentSha
       gatherer_(device, spec.options.gather_grid, spec.options.gather_alone),
       timer_(device.stream()) {}
 
-void JoinStage::run(ResultSink* sink, OutOfCoreReport& report) {
+void JoinStage::run(ResultSink* sink, StreamReport& report) {
     if (writer_ != nullptr) writer_->set_sink(sink);
     plan_parts();
     for (;;) {
@@ -64,25 +65,19 @@ StageTimes JoinStage::stages() {
 
 // Neighbouring partitions, as many as fit a group. Without rows on one side a partition has no result.
 void JoinStage::plan_parts() {
-    Part part;
-    uint64_t pages = 0;
-    const auto close = [&] {
-        if (!part.partitions.empty()) parts_.push_back(std::move(part));
-        part = {};
-        pages = 0;
-    };
+    PartitionGroups groups({shape_.group_pages, UINT64_MAX, UINT64_MAX});
     for (uint64_t p = 0; p < shape_.partitions; ++p) {
         if (build_.rows(p) == 0 || probe_.rows(p) == 0) continue;
-        const uint64_t more = (build_.rows(p) + shape_.page_rows - 1) / shape_.page_rows;
-        if (pages + more > shape_.group_pages) close();
-        if (more > shape_.group_pages) {
-            plan_large(p);
-            continue;
-        }
-        part.partitions.push_back(p);
-        pages += more;
+        const uint64_t pages = (build_.rows(p) + shape_.page_rows - 1) / shape_.page_rows;
+        pages > shape_.group_pages ? groups.add_alone(p, {pages}) : groups.add(p, {pages});
     }
-    close();
+    for (PartitionGroup& group : groups.finish()) {
+        if (group.alone) {
+            plan_large(group.partitions.front());
+        } else {
+            parts_.push_back({std::move(group.partitions)});
+        }
+    }
 }
 
 // Every part of the build rows meets all probe rows of the partition. One key may have all of them, so that no further
@@ -197,4 +192,4 @@ void JoinStage::use(Unit& unit) {
     for (const uint64_t partition : part.partitions) pages_.release(partition);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

@@ -9,13 +9,14 @@
 #include "coherent_join/coherent_shape.hpp"
 #include "coherent_join/far_side.hpp"
 #include "coherent_join/row_gatherer.hpp"
-#include "out_of_core/batch_joiner.hpp"
-#include "out_of_core/parcels.hpp"
-#include "out_of_core/result_writer.hpp"
-#include "out_of_core/row_index.hpp"
-#include "out_of_core/row_pages.hpp"
+#include "row_index/batch_joiner.hpp"
+#include "row_index/row_index.hpp"
+#include "stream/parcels.hpp"
+#include "stream/result_writer.hpp"
+#include "stream/row_pages.hpp"
+#include "stream/stream_operator.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 // Second pass and join of the partitions of both sides, group by group, on two streams (section 5.2 and figure 11 of
 // the Triton join's paper). There both sides are partitioned once more; here build rows alone are sorted, by buckets of
@@ -25,11 +26,11 @@ namespace spillway::cuda {
 // gathered, too (CoherentOptions::gather_probe).
 class JoinStage {
   public:
-    JoinStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
+    JoinStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
               const FarSide& build, const FarSide& probe);
 
     // Adds rows, sums and bytes to the report.
-    void run(ResultSink* sink, OutOfCoreReport& report);
+    void run(ResultSink* sink, StreamReport& report);
     StageTimes stages();
 
   private:
@@ -79,4 +80,4 @@ class JoinStage {
     uint64_t far_rows_ = 0;  // that were read
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

@@ -5,7 +5,7 @@
 #include "coherent_join/page_area.hpp"
 #include "tier/tier_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 namespace {
 
@@ -76,4 +76,4 @@ FarPages PageArea::rest(uint64_t page_rows) const {
     return pages;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

@@ -11,7 +11,7 @@
 #include "tier/page_pool.hpp"
 #include "tier/stripe_pattern.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 struct PageAreaSpec {
     uint64_t page_bytes = 0;  // a power of two, 128 bytes to 2 MiB
@@ -56,4 +56,4 @@ class PageArea {
     uint64_t taken_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

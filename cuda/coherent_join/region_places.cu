@@ -3,7 +3,7 @@
 #include "coherent_join/region_places.hpp"
 #include "device/launch.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 namespace {
 
@@ -40,4 +40,4 @@ void RegionPlaces::place(Parcels& parcels, const std::vector<uint64_t>& first) {
            regions_.begin.as<uint64_t>(), regions_.end.as<uint64_t>(), front(), back());
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "out_of_core/parcels.hpp"
 #include "radix_partition/plan_regions.hpp"
+#include "stream/parcels.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 // Regions of a second pass, 2^bits of each partition of the first one, of both sides: partition p of the probe side is
 // number partitions + p. All are known before the second pass begins, as the first one has counted their rows, so that
@@ -42,4 +42,4 @@ class RegionPlaces {
     std::vector<uint64_t> first_;  // where the regions of a partition begin if those of all follow each other
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

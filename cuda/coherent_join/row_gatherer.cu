@@ -5,7 +5,7 @@
 #include "coherent_join/row_gatherer.hpp"
 #include "device/launch.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 namespace {
 
@@ -101,4 +101,4 @@ void RowGatherer::wait_on_device(uint32_t ticket) {
     SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), slots_[ticket].gathered.get(), 0));
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

@@ -7,9 +7,9 @@
 
 #include "coherent_join/coherent_policy.hpp"
 #include "device/device.hpp"
-#include "out_of_core/copy_rows.hpp"
+#include "stream/copy_rows.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 // Brings rows from pages of any memory into the device's, by a kernel on a stream of its own, while the device's stream
 // joins what came before.
@@ -48,4 +48,4 @@ class RowGatherer {
     uint32_t next_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

@@ -5,13 +5,11 @@
 #include "coherent_join/coherent_policy.hpp"
 #include "coherent_join/second_pass_stage.hpp"
 #include "radix_partition/radix_policy.hpp"
+#include "stream/partition_groups.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 namespace {
-
-constexpr int kBuild = 0;
-constexpr int kProbe = 1;
 
 bool wants_keys(const ResultWindow& columns) {
     for (int32_t c = 0; c < columns.columns; ++c) {
@@ -32,13 +30,14 @@ uint32_t split_blocks(const Device& device, const CoherentOptions& options) {
 
 }  // namespace
 
-SecondPassStage::SecondPassStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
-                                 const FarSide& build, const FarSide& probe, const uint64_t* split_counts)
+SecondPassStage::SecondPassStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape,
+                                 const char* base, const FarSide& build, const FarSide& probe,
+                                 const uint64_t* split_counts)
     : device_(device),
       shape_(shape),
       base_(base),
       sides_{&build, &probe},
-      gives_sums_(spec.join.result == OutOfCoreResult::kSums),
+      gives_sums_(spec.join.result == JoinResultKind::kSums),
       done_(spec.join.sizes.radix_bits),
       bits_(shape.split_bits),
       tile_rows_(shape.split_tile_rows(device)),
@@ -56,7 +55,7 @@ SecondPassStage::~SecondPassStage() {
     discard(cudaStreamSynchronize(stream_.get()));  // a lost device runs nothing any more
 }
 
-void SecondPassStage::run(OutOfCoreReport& report) {
+void SecondPassStage::run(StreamReport& report) {
     plan_units();
     regions_.place(parcels_, places());
     for (size_t i = 0, ahead = 0; i < units_.size(); ++i) {
@@ -88,33 +87,29 @@ StageTimes SecondPassStage::stages() {
 
 // Without rows on one side a partition has no result: it takes no room in its group, and is not read.
 bool SecondPassStage::has_both(uint64_t partition) const {
-    return sides_[kBuild]->rows(partition) > 0 && sides_[kProbe]->rows(partition) > 0;
+    return sides_[kBuildSide]->rows(partition) > 0 && sides_[kProbeSide]->rows(partition) > 0;
 }
 
 // Neighbouring partitions, as many as fit a group.
 void SecondPassStage::plan_units() {
-    Unit unit;
-    const auto close = [&] {
-        if (unit.rows[kBuild] > 0) units_.push_back(unit);
-        unit = {};
-    };
+    const uint64_t rows_max = shape_.group_rows();
+    PartitionGroups groups({rows_max, rows_max, kSecondPassPartitions});
     for (uint64_t p = 0; p < shape_.partitions; ++p) {
         check_counts(p);
-        uint64_t more[2] = {};
-        for (int side = 0; side < 2 && has_both(p); ++side) more[side] = sides_[side]->rows(p);
-        const bool is_large = std::max(more[kBuild], more[kProbe]) > shape_.group_rows();
-        bool full = is_large || unit.partitions == kSecondPassPartitions;
-        for (int side = 0; side < 2; ++side) full = full || unit.rows[side] + more[side] > shape_.group_rows();
-        if (full) close();
-        if (is_large) {
-            large_.push_back(p);
-            continue;
-        }
-        if (unit.partitions == 0) unit.first = p;
-        ++unit.partitions;
-        for (int side = 0; side < 2; ++side) unit.rows[side] += more[side];
+        GroupWeights weights = {0, 0, 1};
+        for (size_t side = 0; side < 2 && has_both(p); ++side) weights[side] = sides_[side]->rows(p);
+        const bool is_large = std::max(weights[kBuildSide], weights[kProbeSide]) > rows_max;
+        is_large ? groups.add_alone(p, weights) : groups.add(p, weights);
     }
-    close();
+    for (const PartitionGroup& group : groups.finish()) {
+        if (group.alone) {
+            large_.push_back(group.partitions.front());
+        } else if (group.weights[kBuildSide] > 0) {
+            units_.push_back({group.partitions.front(),
+                              group.partitions.size(),
+                              {group.weights[kBuildSide], group.weights[kProbeSide]}});
+        }
+    }
 }
 
 // What the first pass has counted decides where rows are moved to.
@@ -180,7 +175,7 @@ void SecondPassStage::join(const Unit& unit, uint32_t slot, uint32_t multiproces
         const uint64_t number = static_cast<uint64_t>(side) * shape_.partitions + unit.first;
         return RegionRows{slot_rows(slot), regions_.begin(number), regions_.end(number), unit.rows[side]};
     };
-    sums_.add(of(kBuild), of(kProbe), unit.partitions << bits_, done_ + bits_, multiprocessors);
+    sums_.add(of(kBuildSide), of(kProbeSide), unit.partitions << bits_, done_ + bits_, multiprocessors);
     timer_.end();
 }
 
@@ -209,19 +204,19 @@ void SecondPassStage::join_large(uint64_t partition) {
         for (const RowPiece& piece : pieces) rows += piece.rows;
         return RegionRows{out[side], regions.begin.as<const uint64_t>(), regions.end.as<const uint64_t>(), rows};
     };
-    for (const std::vector<RowPiece>& build_part : parts[kBuild]) {
-        const Regions build = split_part(build_part, out[kBuild]);
-        for (const std::vector<RowPiece>& probe_part : parts[kProbe]) {
+    for (const std::vector<RowPiece>& build_part : parts[kBuildSide]) {
+        const Regions build = split_part(build_part, out[kBuildSide]);
+        for (const std::vector<RowPiece>& probe_part : parts[kProbeSide]) {
             device_.check_cancelled();
-            const Regions probe = split_part(probe_part, out[kProbe]);
+            const Regions probe = split_part(probe_part, out[kProbeSide]);
             timer_.begin("join");
-            sums_.add(rows_of(kBuild, build, build_part), rows_of(kProbe, probe, probe_part), 1ULL << bits_,
+            sums_.add(rows_of(kBuildSide, build, build_part), rows_of(kProbeSide, probe, probe_part), 1ULL << bits_,
                       done_ + bits_, 0);
             timer_.end();
         }
-        far_rows_ += 2 * far_rows[kProbe];
+        far_rows_ += 2 * far_rows[kProbeSide];
     }
-    far_rows_ += 2 * far_rows[kBuild];
+    far_rows_ += 2 * far_rows[kBuildSide];
 }
 
 Regions SecondPassStage::split_part(const std::vector<RowPiece>& pieces, uint32_t* out) {
@@ -269,4 +264,4 @@ RowRegions SecondPassStage::send(const Input& input) {
     return in;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

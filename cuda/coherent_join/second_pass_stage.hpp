@@ -9,10 +9,11 @@
 #include "coherent_join/far_side.hpp"
 #include "coherent_join/region_places.hpp"
 #include "hash_join/region_sums.hpp"
-#include "out_of_core/parcels.hpp"
 #include "radix_partition/split_regions.hpp"
+#include "stream/parcels.hpp"
+#include "stream/stream_operator.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace coherent_join {
 
 // Second pass and join of counts and sums, as the Triton join has them (its sections 4.1 and 5.2), each on a share of
 // the multiprocessors: on one stream rows of a group of partitions are read from their pages, near or far, and
@@ -22,7 +23,7 @@ namespace spillway::cuda {
 class SecondPassStage {
   public:
     // split_counts: [2][partitions << split_bits] rows of both sides, which the first pass has counted.
-    SecondPassStage(Device& device, const CoherentSpec& spec, const CoherentShape& shape, const char* base,
+    SecondPassStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
                     const FarSide& build, const FarSide& probe, const uint64_t* split_counts);
     // Waits for the second pass.
     ~SecondPassStage();
@@ -30,7 +31,7 @@ class SecondPassStage {
     SecondPassStage& operator=(const SecondPassStage&) = delete;
 
     // Adds rows, sums and bytes to the report.
-    void run(OutOfCoreReport& report);
+    void run(StreamReport& report);
     // "partition" on the one stream, "wait" and "join" on the other.
     StageTimes stages();
 
@@ -90,4 +91,4 @@ class SecondPassStage {
     uint64_t far_rows_ = 0;        // that were read
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::coherent_join

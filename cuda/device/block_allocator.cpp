@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -207,4 +207,4 @@ bool BlockAllocator::holds(const void* data, uint64_t bytes) const {
     return offset < segment.bytes && bytes <= segment.bytes - offset;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -7,9 +7,11 @@
 #include <set>
 #include <utility>
 
+#include "device/device_policy.hpp"
+
 // The bookkeeping of the memory pools without any CUDA, so that it is tested on machines without a GPU.
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 // Where a BlockAllocator gets its segments from.
 class BlockBacking {
@@ -21,13 +23,6 @@ class BlockBacking {
 
   protected:
     ~BlockBacking() = default;
-};
-
-struct BlockSizes {
-    uint64_t granularity_bytes;          // of blocks: every block is a multiple, and that is what the limit counts
-    uint64_t segment_granularity_bytes;  // of segments; a multiple of the above
-    uint64_t small_bytes;                // smaller blocks share segments, so that none of them pins a large one
-    uint64_t shared_segment_bytes;       // size of those segments
 };
 
 // Blocks cut from segments that stay when they are free: best fit, split, coalesced with free neighbours. Large blocks
@@ -110,4 +105,4 @@ class BlockAllocator {
     uint64_t blocks_in_use_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

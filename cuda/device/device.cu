@@ -4,7 +4,7 @@
 
 #include "device/device.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -94,4 +94,4 @@ void Device::synchronize() {
     stream_->synchronize();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -9,30 +9,27 @@
 #include <optional>
 #include <string>
 
+#include "api/gpu_facts.hpp"
 #include "device/device_policy.hpp"
 #include "device/memory_pool.hpp"
 #include "device/staging.hpp"
 #include "device/stream.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 class PhaseTimes;
 
-struct DeviceProperties {
+struct DeviceProperties : GpuFacts {
     std::string name;
     int ordinal = 0;
-    int compute_major = 0;
     int compute_minor = 0;
-    int multiprocessors = 0;
     int warp_threads = 0;
     int threads_per_block_max = 0;
     int threads_per_multiprocessor_max = 0;
     int blocks_per_multiprocessor_max = 0;
     int registers_per_multiprocessor = 0;
     int copy_engines = 0;
-    uint64_t shared_bytes_per_block = 0;        // without opting in
-    uint64_t shared_bytes_per_block_optin = 0;  // what launch() can raise it to
-    uint64_t shared_bytes_per_multiprocessor = 0;
+    uint64_t shared_bytes_per_block = 0;  // without opting in
     uint64_t l2_bytes = 0;
     uint64_t memory_bytes = 0;
 };
@@ -83,4 +80,4 @@ class Device {
     PhaseTimes* phase_times_ = nullptr;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

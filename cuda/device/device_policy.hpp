@@ -3,11 +3,16 @@
 
 #include <cstdint>
 
-#include "device/block_allocator.hpp"
-
 // The numbers that tune the device layer; nothing else in cuda/device has any.
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
+
+struct BlockSizes {
+    uint64_t granularity_bytes;          // of blocks: every block is a multiple, and that is what the limit counts
+    uint64_t segment_granularity_bytes;  // of segments; a multiple of the above
+    uint64_t small_bytes;                // smaller blocks share segments, so that none of them pins a large one
+    uint64_t shared_segment_bytes;       // size of those segments
+};
 
 constexpr uint64_t kKiB = 1024;
 constexpr uint64_t kMiB = 1024 * kKiB;
@@ -48,4 +53,4 @@ constexpr unsigned kPublishThreads = 256;
 constexpr uint64_t kLocalBytesPerThread = kKiB;
 constexpr uint64_t kDriverReserveBytes = 256 * kMiB;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -2,10 +2,10 @@
 #include <atomic>
 #include <mutex>
 
+#include "api/plugin.h"
 #include "device/error.hpp"
-#include "device/plugin.h"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -138,4 +138,4 @@ std::string lost_reason(int ordinal) {
     return losses().reason[ordinal];
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

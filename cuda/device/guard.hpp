@@ -7,10 +7,10 @@
 #include <exception>
 #include <new>
 
+#include "api/plugin.h"
 #include "device/error.hpp"
-#include "device/plugin.h"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 inline void set_status(spillway_cuda_status& status, int32_t code, const char* text) {
     status.code = code;
@@ -65,4 +65,4 @@ void guarded(spillway_cuda_status* status, Body&& body) noexcept {
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

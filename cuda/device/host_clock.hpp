@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 // Time on the host since it was made.
 class HostClock {
@@ -13,7 +13,7 @@ class HostClock {
     }
 
   private:
-    const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+    std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -17,7 +17,7 @@
 
 #include "device/device_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -122,4 +122,4 @@ uint64_t available_host_bytes() noexcept {
     return kibibytes * kKiB;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -5,7 +5,7 @@
 
 // Memory of the system without any CUDA, so that it is tested on machines without a GPU.
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 // Fresh anonymous memory that begins at a multiple of 2 MiB, in huge pages where the system has them; nullptr: there is
 // none. Nothing is backed by pages yet. Processes that are forked do not get it: a device that writes into pages which
@@ -25,4 +25,4 @@ bool prefer_numa_node(void* data, uint64_t bytes, int node) noexcept;
 // touching more than there is does not fail, it ends this process or another one.
 uint64_t available_host_bytes() noexcept;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

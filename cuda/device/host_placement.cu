@@ -7,7 +7,7 @@
 #include "device/error.hpp"
 #include "device/host_placement.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -57,4 +57,4 @@ HostPlacement host_placement_of(int ordinal) {
                            attribute(cudaDevAttrPageableMemoryAccessUsesHostPageTables, ordinal)});
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -3,7 +3,7 @@
 
 #include "device/plain_host_memory.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 // An attribute of the driver API, asked for at run time, as the plugin links no driver library; `otherwise` where the
 // driver does not know it. The number of a CUdevice_attribute: older toolkits lack the names of some.
@@ -19,4 +19,4 @@ int host_numa_node(int ordinal);
 // What the device asks for.
 HostPlacement host_placement_of(int ordinal);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

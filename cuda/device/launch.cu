@@ -11,7 +11,7 @@
 
 #include "device/launch.hpp"
 
-namespace spillway::cuda::detail {
+namespace spillway::cuda { inline namespace device { namespace detail {
 
 namespace {
 
@@ -89,5 +89,4 @@ void launch_kernel(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
     check_launch(cudaLaunchKernelExC(&config, kernel, arguments), kernel, "launching ");
     if (waits_after_launch()) check_launch(cudaStreamSynchronize(stream), kernel, "running ");
 }
-
-}  // namespace spillway::cuda::detail
+}}}  // namespace spillway::cuda::device::detail

@@ -13,7 +13,7 @@
 // The only place where kernels are launched. SPILLWAY_CUDA_SYNC=1 in the environment waits after each launch, so that
 // a failing kernel is named instead of whichever call comes next.
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace detail {
 
@@ -44,4 +44,4 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cu
                           std::index_sequence_for<P...>());
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "api/plugin.h"
 #include "device/host_placement.hpp"
-#include "device/plugin.h"
 
 // SPILLWAY_CUDA_OLDEST_CC (80 = compute capability 8.0): the oldest device the plugin holds code for, from CMake's list
 // of architectures.

@@ -7,7 +7,7 @@
 #include "device/device_policy.hpp"
 #include "device/memory_pool.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -315,4 +315,4 @@ uint64_t MemoryPool::backing_free_bytes() const {
     return status == cudaSuccess ? free_bytes : 0;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -9,7 +9,7 @@
 #include "device/block_allocator.hpp"
 #include "device/error.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 class BlockPool;
 
@@ -207,4 +207,4 @@ class MemoryPool final : private DeviceBacking, public BlockPool {
     const int ordinal_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

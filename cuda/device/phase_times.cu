@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/phase_times.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -52,4 +52,4 @@ double PhaseTimes::milliseconds(Phase phase) {
     return is_whole_ ? timer_.milliseconds(name_of(phase)) : 0.0;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

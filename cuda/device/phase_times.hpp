@@ -9,7 +9,7 @@
 
 // What the phases of one operation take and how many bytes its kernels move, for whoever asks. Operations open a
 // PhaseScope around what they enqueue; while nobody listens that costs a comparison and nothing on the device.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 // As in the comparisons of joins and group-bys on GPUs. Where one kernel does the work of two phases, its time is that
 // of the earlier one: a join of packed rows writes its result as it matches, so that little is left to materialize.
@@ -85,4 +85,4 @@ inline void note_algorithm(Device& device, int number) {
     if (device.phase_times() != nullptr) device.phase_times()->set_algorithm(number);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -3,7 +3,7 @@
 
 #include "device/host_memory.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 PlainHostMemory::PlainHostMemory(uint64_t bytes, int numa_node) noexcept {
     if (bytes > available_host_bytes()) return;
@@ -30,4 +30,4 @@ void PlainBacking::release(void* data, uint64_t bytes) noexcept {
     unmap_host_memory(data, bytes);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -6,7 +6,7 @@
 
 #include "device/block_allocator.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 // How host memory is made so that kernels reach it.
 enum class HostPlacement : uint8_t {
@@ -69,4 +69,4 @@ class PlainBacking final : public BlockBacking {
     const int numa_node_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

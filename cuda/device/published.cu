@@ -5,7 +5,7 @@
 #include "device/launch.hpp"
 #include "device/published.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -47,4 +47,4 @@ const uint64_t* Published::wait() const {
     return words_.as<const uint64_t>();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -8,7 +8,7 @@
 
 #include "device/device.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 struct WordRange {
     const void* data = nullptr;  // device memory
@@ -48,4 +48,4 @@ T read_published(Device& device, const void* data) {
     return value;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

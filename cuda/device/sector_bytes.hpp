@@ -8,7 +8,7 @@
 // What random accesses must move, for count_moved(). GPU memory is read and written in sectors of 32 bytes, so that an
 // access to a value alone moves a whole one: that granularity is part of what an algorithm has to move, while what
 // caches save beyond the cases below, or fetch in vain, is not.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 constexpr uint64_t kSectorBytes = 32;
 constexpr uint64_t kAnyOrder = ~0ULL;
@@ -26,4 +26,4 @@ inline uint64_t sector_bytes(const Device& device, uint64_t accesses, uint64_t v
     return runs > each / whole ? each : runs * whole;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

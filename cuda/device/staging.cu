@@ -9,7 +9,7 @@
 #include "device/host_placement.hpp"
 #include "device/staging.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 namespace {
 
@@ -242,4 +242,4 @@ bool is_pinned(const void* data, uint64_t bytes) {
     return is_pinned_at(first) && is_pinned_at(first + bytes - 1);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -14,7 +14,7 @@
 #include "device/plain_host_memory.hpp"
 #include "device/stream.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 class Device;
 
@@ -130,4 +130,4 @@ class Downloader : public CopyQueue {
 // Whether the device can copy from and to all of it directly: pinned by any CUDA runtime call of this process.
 bool is_pinned(const void* data, uint64_t bytes);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

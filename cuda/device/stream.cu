@@ -4,7 +4,7 @@
 
 #include "device/stream.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 Event::Event(EventTiming timing) {
     const unsigned flags = timing == EventTiming::kOn ? cudaEventDefault : cudaEventDisableTiming;
@@ -138,4 +138,4 @@ std::vector<PhaseTimer::Phase> PhaseTimer::milliseconds() {
     return collect();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -9,7 +9,7 @@
 
 #include "device/error.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace device {
 
 enum class EventTiming { kOff, kOn };
 
@@ -96,4 +96,4 @@ class PhaseTimer {
     bool running_ = false;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::device

@@ -12,7 +12,7 @@
 #include "shared_histogram_join/shared_histogram_join.hpp"
 #include "sort_merge_join/sort_merge_join.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace equi_joins {
 
 namespace {
 
@@ -198,4 +198,4 @@ HashJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, con
     return RadixHashJoin(device, build, probe, join).pieces();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::equi_joins

@@ -8,19 +8,7 @@
 #include "materialize/join_output.hpp"
 #include "primitive/device_relation.hpp"
 
-namespace spillway::cuda {
-
-// Joins by name (reference names in docs/internals.md).
-enum class JoinAlgorithm : uint8_t {
-    kRadixHash = 0,         // packed rows, radix partitioned, joined in shared memory: PHJ-TR in rows
-    kNoPartitioning = 1,    // NPJ, linear probing
-    kPerfectHash = 2,       // NPJ, an array indexed by key - first_key
-    kBucketChain = 3,       // PHJ-UR: row numbers in chains of buckets, payloads gathered
-    kSortMergeGather = 4,   // SMJ-UR
-    kSortMergeColumns = 5,  // SMJ-TR
-    kMergeSort = 6,         // sort-merge join by merge sort
-    kSharedHistogram = 7    // PHJ by shared histograms: row numbers in contiguous partitions, payloads gathered
-};
+namespace spillway::cuda { inline namespace equi_joins {
 
 struct EquiJoin {
     JoinAlgorithm algorithm = JoinAlgorithm::kRadixHash;
@@ -40,4 +28,4 @@ JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRe
 uint64_t equi_join_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                          const EquiJoin& join);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::equi_joins

@@ -4,7 +4,7 @@
 #include "equi_join/equi_join.hpp"
 #include "hash_join/join_pieces.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace equi_joins {
 
 // equi_join() for results in pieces. The relations stay, where the kind of join keeps rows without a key, until the
 // last piece; else they may go. Throws kInvalid for algorithms other than kRadixHash: their tables and sorted rows are
@@ -12,4 +12,4 @@ namespace spillway::cuda {
 HashJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                                 const EquiJoin& join);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::equi_joins

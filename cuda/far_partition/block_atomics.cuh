@@ -7,7 +7,7 @@
 
 // Atomic operations with the order that a lock or a publication needs and no more. In PTX: what the header of the
 // toolkit offers for it costs seconds of compile time per file.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // Shared memory, between the threads of a block.
 __device__ inline uint32_t load_relaxed(const uint32_t* shared) {
@@ -57,4 +57,4 @@ __device__ inline uint32_t load_relaxed_global(const uint32_t* global) {
     return value;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

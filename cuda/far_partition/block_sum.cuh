@@ -5,7 +5,7 @@
 
 #include "primitive/warp.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // Sum over this thread's value and those of all threads before it in the block; by all threads, with a barrier inside.
 // `warp_sums` is shared memory, which may be used again after a barrier.
@@ -24,4 +24,4 @@ __device__ uint32_t block_inclusive_sum(uint32_t value, uint32_t (&warp_sums)[kT
     return within + (warp_index() == 0 ? 0 : warp_sums[warp_index() - 1]);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

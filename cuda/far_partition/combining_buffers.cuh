@@ -7,7 +7,7 @@
 #include "far_partition/combining_pass.hpp"
 #include "far_partition/far_source.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 constexpr uint32_t kNoSlot = ~0U;
 
@@ -109,4 +109,4 @@ class CombiningBuffers {
     uint32_t* const ready_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

@@ -3,15 +3,10 @@
 
 #include <cstdint>
 
+#include "far_partition/far_sizes.hpp"
 #include "far_partition/far_target.cuh"
 
-namespace spillway::cuda {
-
-// What a block leaves of a partition: rows in one of its buffers.
-struct Leftover {
-    uint32_t buffer;
-    uint32_t rows;
-};
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // What kernels with buffers get. Buffers in GPU memory: with a second level those of the blocks, which stay where they
 // are; without, room for what is left in shared memory at the end.
@@ -26,10 +21,4 @@ struct CombiningPass {
     FarTarget target;
 };
 
-// Shared memory of a block, per partition: its buffer, a word for slots, one for rows that are there, and with a second
-// level one for its state.
-constexpr uint32_t combining_state_bytes(bool has_second_level) {
-    return has_second_level ? 12 : 8;
-}
-
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

@@ -7,7 +7,7 @@
 #include "far_partition/combining_pass.hpp"
 #include "far_partition/far_source.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // What `blocks` blocks left in buffers goes behind the rows of the partition, a block for each partition. All full
 // buffers were stored before, so that this is the first range that may end anywhere.
@@ -50,4 +50,4 @@ __global__ void __launch_bounds__(kDrainThreads)
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

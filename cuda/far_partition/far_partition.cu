@@ -8,7 +8,7 @@
 #include "far_partition/far_sizes.hpp"
 #include "far_partition/launch_pass.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 namespace {
 
@@ -288,4 +288,4 @@ FarPartitions far_partition(Device& device, const FarRelation& relation, const F
     return FarPartitioning(device, relation, destination, options).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

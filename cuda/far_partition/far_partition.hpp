@@ -5,14 +5,14 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "far_partition/far_partitioner.hpp"
 #include "far_partition/far_rows.cuh"
+#include "far_partition/far_sizes.hpp"
 
 // First-pass radix partitioning over far memory: kernels read a relation where it lies and write its partitions where
 // they are wanted. "Where" is any address that the device can use: its own memory, a peer's, or pinned host memory.
 // Bytes of a pass over n tuples of t bytes: n * t read from the source, n * t written to the destination, n * t / 2
 // more read for a histogram on the GPU; kHierarchical also writes and reads n * t in GPU memory.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // Key and payload have the same width, and may be the same column.
 struct FarRelation {
@@ -50,13 +50,8 @@ struct FarDestination {
     FarPages pages;
 };
 
-struct FarPartitionOptions {
-    FarPartitioner partitioner = FarPartitioner::kHierarchical;
-    int radix_bits = 0;               // 0 to kFarBitsMax: the top bits of the mixed key
-    uint32_t grid = 0;                // blocks; 0: one for each multiprocessor
-    uint32_t second_level_bytes = 0;  // of kHierarchical, per block and partition, a power of two; 0: the policy's
-    uint32_t buffer_bytes = 0;        // in shared memory per partition, at most; 0: what there is room for
-    cudaStream_t stream = nullptr;    // nullptr: the device's
+struct FarPartitionOptions : FarBufferOptions {
+    cudaStream_t stream = nullptr;  // nullptr: the device's
     // Rows are counted on their way, for a second pass of split_bits more bits: split_counts[i] += those whose mixed
     // keys begin with the radix_bits + split_bits bits of i. In device memory; nullptr: they are not.
     uint64_t* split_counts = nullptr;
@@ -89,15 +84,4 @@ struct FarPartitions {
 FarPartitions far_partition(Device& device, const FarRelation& relation, const FarDestination& destination,
                             const FarPartitionOptions& options);
 
-// The fastest that the device has for so many bits: kBulk from compute capability 9.0 on, where it was so end to end
-// over PCIe and NVLink (docs/out-of-core-measured.md), else kHierarchical.
-FarPartitioner best_far_partitioner(const DeviceProperties& properties, uint32_t column_bytes, int radix_bits);
-
-// Radix bits that the shared memory of a block allows.
-int far_bits_max(const DeviceProperties& properties, FarPartitioner partitioner, uint32_t column_bytes);
-
-// GPU memory that buffers take while a partitioner runs.
-uint64_t far_buffer_bytes(const DeviceProperties& properties, const FarPartitionOptions& options,
-                          uint32_t column_bytes);
-
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

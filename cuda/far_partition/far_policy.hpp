@@ -15,7 +15,7 @@
 // So appending does not suffer from address translation as random access does (5 GB/s in pieces of 128 B), and pieces
 // of 512 B are all that there is to gain. A piece of 512 B that lies 16 B beside its line is written at 39.6 GB/s.
 // To and from a peer's memory over NVLink 4: 371-376 GB/s, in pieces of 128 B already.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 constexpr int kFarBitsMax = 12;
 
@@ -70,6 +70,9 @@ constexpr int kDrainThreads = 256;
 
 // Waiting for a page that another block is just taking from the pool: an atomic operation and a store in GPU memory.
 constexpr uint32_t kPageBackoffNs = 100;
+// Numbers of pages in an entry of the page directory (far_target.cuh).
+constexpr int kPageNumberBits = 26;
+constexpr uint64_t kPagesMax = (1ULL << kPageNumberBits) - 2;
 // Slots of the page directory per page of the pool, rounded up to a power of two: walks stay short.
 constexpr uint64_t kDirectorySlotsPerPage = 2;
 
@@ -78,4 +81,4 @@ constexpr int kFarHistogramUnroll = 4;
 constexpr int kListThreads = 256;
 constexpr uint64_t kListBlocksMax = 1024;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

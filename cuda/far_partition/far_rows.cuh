@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // Where the rows of all partitions lie, as kernels and the host see it: the arrays are in device memory or, of
 // FarPartitions::host_rows(), in host memory. Rows themselves lie in whatever tier the destination named.
@@ -30,4 +30,4 @@ struct FarRows {
     }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

@@ -7,7 +7,7 @@
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // Rows of a key and a payload of so many 32-bit words each, stored by one instruction.
 template <int kWords>
@@ -145,4 +145,4 @@ __device__ void for_each_far_row(const FarColumns<kWords>& in, Body body) {
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

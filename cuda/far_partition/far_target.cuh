@@ -7,7 +7,7 @@
 #include "far_partition/far_policy.hpp"
 #include "primitive/mix.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 constexpr uint64_t kNowhere = ~0ULL;
 
@@ -18,8 +18,6 @@ constexpr uint32_t kCountsWrong = 2;
 // A page in the directory: [partition: 12 bits][place in the partition's list: 26][number of the page + 1: 26], so that
 // no entry is 0. One word, published by one atomic operation, which says all: addresses of pages were in memory before
 // the kernel began, and rows on a page are nobody's to read before it ends. So it needs no order with other accesses.
-constexpr int kPageNumberBits = 26;
-constexpr uint64_t kPagesMax = (1ULL << kPageNumberBits) - 2;
 __host__ __device__ inline uint64_t page_key(uint64_t partition, uint64_t place) {
     return partition << kPageNumberBits | place;
 }
@@ -106,4 +104,4 @@ struct FarTarget {
     }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

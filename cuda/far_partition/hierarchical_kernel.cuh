@@ -5,7 +5,7 @@
 
 #include "far_partition/shared_kernel.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // A second level of buffers in GPU memory: one for each partition of the block and a spare one for each warp.
 template <int kWords>
@@ -110,4 +110,4 @@ __global__ void __launch_bounds__(kFarThreads, 1)
         pass, buffers, [&](uint32_t p) { return second.buffer(p); }, [&](uint32_t p) { return second.filled(p); });
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

@@ -6,7 +6,7 @@
 #include "far_partition/plain_kernels.cuh"
 #include "far_partition/shared_kernel.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 namespace {
 
@@ -99,4 +99,4 @@ void launch_list_pages(const FarPass& pass, const uint64_t* begin, char** list) 
     launch(list_pages_kernel, grid, dim3(kListThreads), 0, pass.stream, target, begin, list);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

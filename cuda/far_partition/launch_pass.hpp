@@ -7,7 +7,7 @@
 #include "far_partition/far_partition.hpp"
 
 // The kernels of the room, enqueued on a stream of the current device.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 struct FarPass {
     FarRelation in;
@@ -26,4 +26,4 @@ void launch_far_partitioner(FarPartitioner partitioner, const FarPass& pass);
 void launch_far_drain(const FarPass& pass);
 void launch_list_pages(const FarPass& pass, const uint64_t* begin, char** list);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

@@ -4,10 +4,11 @@
 #include <cstdint>
 
 #include "far_partition/block_sum.cuh"
+#include "far_partition/far_sizes.hpp"
 #include "far_partition/far_source.cuh"
 #include "far_partition/far_target.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // counts[partition] over the keys. Counters of a block are 32 bits wide: they go to memory before one can be full.
 // Bytes: the keys once.
@@ -59,11 +60,6 @@ __global__ void __launch_bounds__(kFarThreads, 1)
         char* const to = there ? target.row(partition, at) : nullptr;
         if (to != nullptr) __stcs(reinterpret_cast<Row*>(to), row);
     });
-}
-
-// Of dynamic shared memory: the sorted batch, where the runs of partitions go, their beginnings in the batch.
-constexpr uint32_t linear_shared_bytes(uint32_t batch_rows, uint32_t partitions, uint32_t tuple_bytes) {
-    return batch_rows * tuple_bytes + partitions * (sizeof(uint64_t) + sizeof(uint32_t));
 }
 
 // kLinear: a block sorts a batch of its rows by partition in shared memory, takes a range for each run and stores the
@@ -137,4 +133,4 @@ __global__ void __launch_bounds__(kLinearThreads)
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

@@ -5,7 +5,7 @@
 
 #include "far_partition/combining_buffers.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace far_partitioning {
 
 // A full buffer in the registers of a warp. What does not fit kHeldWords per lane no buffer has (far_policy.hpp).
 struct HeldBuffer {
@@ -136,4 +136,4 @@ __global__ void __launch_bounds__(kFarThreads, 1)
         pass, buffers, [](uint32_t p) { return p; }, [](uint32_t) { return 0U; });
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::far_partitioning

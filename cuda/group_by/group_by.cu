@@ -5,22 +5,22 @@
 #include <utility>
 
 #include "device/launch.hpp"
-#include "group_by/aggregate_tiles.cuh"
-#include "group_by/column_groups.hpp"
-#include "group_by/emit_groups.hpp"
-#include "group_by/estimate_groups.hpp"
-#include "group_by/global_table.hpp"
+#include "group_by/columns/column_groups.hpp"
 #include "group_by/group_by.hpp"
-#include "group_by/group_counters.hpp"
-#include "group_by/group_plan.hpp"
-#include "group_by/group_result.hpp"
-#include "group_by/group_units.hpp"
-#include "group_by/moved_bytes.hpp"
-#include "group_by/packed_groups.hpp"
-#include "group_by/sort_keys.hpp"
-#include "group_by/sorted_columns.hpp"
+#include "group_by/packed/packed_groups.hpp"
+#include "group_by/plan/group_plan.hpp"
+#include "group_by/plan/group_result.hpp"
+#include "group_by/plan/moved_bytes.hpp"
+#include "group_by/sorted/sort_keys.hpp"
+#include "group_by/sorted/sorted_columns.hpp"
+#include "group_by/tables/aggregate_tiles.cuh"
+#include "group_by/tables/emit_groups.hpp"
+#include "group_by/tables/estimate_groups.hpp"
+#include "group_by/tables/global_table.hpp"
+#include "group_by/tables/group_counters.hpp"
+#include "group_by/tables/group_units.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace grouping {
 
 namespace {
 
@@ -39,7 +39,7 @@ class GroupBy {
 
     GroupByResult run() {
         if (request_.rows == 0) return allocate(0);
-        if (sorts_columns(request_.algorithm)) return group_by_sorted_columns(device_, request_, plan_);
+        if (sorts_columns(request_.algorithm)) return group_by_sorted_columns(device_, request_, plan_, &group_by);
         bool is_estimated = request_.expected_groups == 0;
         uint64_t groups = is_estimated ? estimate_groups(device_, request_) : request_.expected_groups;
         GroupByAlgorithm algorithm = request_.algorithm;
@@ -285,4 +285,4 @@ GroupByResult group_by(Device& device, const GroupByRequest& request) {
     return GroupBy(device, request).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::grouping

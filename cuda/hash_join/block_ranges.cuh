@@ -14,7 +14,7 @@
 // bucket nor that of buckets matters. No walk and no comparison while the table is built: one key in all rows costs
 // what other keys do, but for atomics that meet. It takes the place of the other table's buckets, and leaves keys in
 // rows.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // Of the numbers, those of one bucket; as a word of 32 bits: begin, count.
 constexpr int kRangeCountBits = 16;
@@ -152,4 +152,4 @@ class BlockRanges {
     const uint32_t buckets_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "hash_join/join_memory.hpp"
 #include "primitive/mix.cuh"
 
 // The hash table of a block whose build keys are unique, in shared memory: bucket chaining (Sioulas et al., ICDE 2019),
@@ -10,21 +11,7 @@
 // reads one word per row and no keys; the head of a bucket holds the bits of its first row. Inserting is one exchange,
 // whatever other rows are there: linear probing over words of the same kind took 140 instructions per 32 rows for it,
 // as every lane waits for the one that walks furthest.
-namespace spillway::cuda {
-
-constexpr int kBuildNumberBits = 14;  // the upper ones of a word
-constexpr int kHeldKeyBits = 32 - kBuildNumberBits;
-constexpr uint32_t kHeldKey = (1U << kHeldKeyBits) - 1;
-constexpr uint32_t kNoBuildRow = (1U << kBuildNumberBits) - 1;
-constexpr uint32_t kEmptyBucket = ~0U;  // its number is kNoBuildRow: where the bits of a key match it, no row is found
-constexpr uint32_t kBucketsMin = 16;    // of a table, however few its rows
-
-// Keys of 4 bytes of one bucket whose lowest 18 bits are equal are equal: they have the radix bits r in common, so that
-// others would be 2^(18 + r) apart behind these, which is another bucket where there are 2^(14 - r). Then walks need no
-// look at keys, and the chains' words take the keys' place in the rows.
-__host__ __device__ constexpr bool chains_hold_keys(uint32_t key_words, uint32_t radix_bits) {
-    return key_words == 1 && (static_cast<uint64_t>(kBucketsMin) << radix_bits) >= 1ULL << kBuildNumberBits;
-}
+namespace spillway::cuda { inline namespace hash_join {
 
 template <int kKeyWords>
 struct BlockTable {
@@ -118,4 +105,4 @@ struct BlockTable {
     }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

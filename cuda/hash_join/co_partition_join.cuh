@@ -19,7 +19,7 @@
 // rows read once, matches written once; H200, 2^27 x 2^27 rows of 12 bytes with as many matches of 20 bytes: 5.9 GB,
 // 1.48 ms at the copy rate. Units with unique build keys and units with repeated ones have a table and a probe loop
 // each: the former need no more than one match per probe row, and every instruction counts there.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 template <int kKeyWords, int kProbeWords, MatchUse kUse>
 class CoPartitionJoin : RangeJoin<kKeyWords, kProbeWords, kUse> {
@@ -210,4 +210,4 @@ __global__ void __launch_bounds__(kJoinThreads + kWarpThreads, 1)
     Join(pass, memory, shared).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

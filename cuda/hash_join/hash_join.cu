@@ -13,7 +13,7 @@
 #include "materialize/dense_output.hpp"
 #include "radix_partition/radix_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -35,7 +35,8 @@ class HashJoin {
         pass_.partitions = build.partitions();
         if (extent.part != nullptr) take_part(*extent.part);
         pass_.radix_bits = static_cast<uint32_t>(build.radix_bits);
-        const BlockRoom room = block_room(device, build.layout.key_words, build.layout.row_words, build.radix_bits);
+        const BlockRoom room =
+            block_room(device.properties(), build.layout.key_words, build.layout.row_words, build.radix_bits);
         pass_.build_capacity = room.rows;
         pass_.buckets = room.buckets;
         pass_.probe_unit_rows = probe_unit_rows(extent.part != nullptr ? extent.part->rows[1] : stored_rows(probe),
@@ -231,4 +232,4 @@ JoinResult join_partitions(Device& device, const PartitionedRows& build, const P
     return HashJoin(device, build, probe, extent).materialize(output, expected_rows, plan);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -9,7 +9,7 @@
 #include "primitive/device_relation.hpp"
 #include "radix_partition/radix_partition.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // Radix bits with which the build side's partitions fit a block's shared memory.
 int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words);
@@ -41,4 +41,4 @@ JoinResult join_partitions(Device& device, const PartitionedRows& build, const P
                            const std::vector<JoinOutputColumn>& output, uint64_t expected_rows,
                            OutputPlan plan = OutputPlan::kOnePass, const JoinExtent& extent = {});
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

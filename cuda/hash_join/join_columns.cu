@@ -4,7 +4,7 @@
 #include "device/error.hpp"
 #include "hash_join/join_columns.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -122,4 +122,4 @@ void JoinColumns::find_sources(int side, const DeviceRelation& relation, const v
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -10,7 +10,7 @@
 #include "primitive/device_relation.hpp"
 #include "radix_partition/row_layout.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // The columns of a result and where in the rows of both sides they come from.
 class JoinColumns {
@@ -35,4 +35,4 @@ class JoinColumns {
     std::vector<size_t> order_;  // of the sides' columns: by side, then by width
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

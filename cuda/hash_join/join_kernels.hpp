@@ -3,7 +3,7 @@
 
 #include "hash_join/join_pass.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 using JoinKernel = void (*)(JoinPass);
 
@@ -13,4 +13,4 @@ JoinKernel join_kernel_8(MatchUse use, uint32_t probe_words);
 // Of rows that are a key and a payload of its width, both sides (SumTargets).
 JoinKernel join_kernel_sum(uint32_t key_words);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

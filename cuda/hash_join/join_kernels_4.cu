@@ -2,7 +2,7 @@
 #include "hash_join/co_partition_join.cuh"
 #include "hash_join/join_kernels.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // Keys of 4 bytes.
 JoinKernel join_kernel_4(MatchUse use, uint32_t probe_words) {
@@ -28,4 +28,4 @@ JoinKernel join_kernel_4(MatchUse use, uint32_t probe_words) {
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

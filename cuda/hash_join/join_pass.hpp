@@ -5,7 +5,7 @@
 
 #include "hash_join/packed_match.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 struct JoinSide {
     const uint32_t* rows = nullptr;
@@ -40,4 +40,4 @@ struct JoinPass {
 // What a join kernel does with matches.
 enum class MatchUse : uint8_t { kCount, kMark, kWrite, kSum };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

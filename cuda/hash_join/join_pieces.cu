@@ -8,7 +8,7 @@
 #include "hash_join/pieces_policy.hpp"
 #include "radix_partition/radix_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -203,4 +203,4 @@ JoinResult HashJoinPieces::next_pairs(uint64_t rows_max) {
     return result;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

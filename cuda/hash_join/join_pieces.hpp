@@ -8,7 +8,7 @@
 #include "hash_join/hash_join.hpp"
 #include "hash_join/range_counts.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // A join of partitions whose result comes in pieces, so that any number of rows leaves a device of any size: all
 // matches are counted first, range by range of partitioned rows; a piece joins ranges that have its rows together. Rows
@@ -85,4 +85,4 @@ class HashJoinPieces {
     std::vector<CountedRows>* taken_from_ = nullptr;  // nullptr: pairs_
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -3,16 +3,14 @@
 #include <cmath>
 
 #include "device/launch.hpp"
-#include "hash_join/block_table.cuh"
 #include "hash_join/hash_join.hpp"
 #include "hash_join/join_memory.hpp"
 #include "hash_join/join_plan.hpp"
 #include "hash_join/join_units.cuh"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
-#include "radix_partition/tile_size.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -28,40 +26,11 @@ __global__ void count_units(const __grid_constant__ JoinPass pass, uint64_t* uni
 
 }  // namespace
 
-// In favour of buckets where rows of a partition of average size leave room for more.
-BlockRoom block_room(Device& device, uint32_t key_words, uint32_t row_words, int radix_bits) {
-    constexpr uint64_t kStaticBytes = 1024;  // more than the kernel's own variables in shared memory
-    const bool holds_keys = chains_hold_keys(key_words, static_cast<uint32_t>(radix_bits));
-    const uint64_t fixed_bytes = kStaticBytes + JoinMemory::bytes(0, row_words, 0, holds_keys);
-    const auto shared = static_cast<double>(device.properties().shared_bytes_per_block_optin - fixed_bytes);
-    const double row_bytes = row_words * 4.0 + (holds_keys ? 0 : 4);
-    // Rounded up and not down: the mean that the policy names must fit.
-    const double most = std::min<double>(kPartitionRowsMax / kPartitionFill + kRegionAlignRows, kNoBuildRow);
-    BlockRoom room;
-    const auto rows = static_cast<uint64_t>(std::min(most, shared / (row_bytes + 4 * kBucketsPerRowMin)));
-    room.rows = static_cast<uint32_t>(rows / kRegionAlignRows * kRegionAlignRows);
-    const double buckets = std::min(kBucketsPerRowMax * room.rows, (shared - room.rows * row_bytes) / 4);
-    room.buckets = static_cast<uint32_t>(buckets) / 4 * 4;
-    return room;
-}
-
 int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words) {
     int bits = 0;
     while (bits < radix_bits_max()) {
-        const double fits = block_room(device, key_words, build_row_words, bits).rows * kPartitionFill;
+        const double fits = block_room(device.properties(), key_words, build_row_words, bits).rows * kPartitionFill;
         if (static_cast<double>(build_rows) / std::exp2(bits) <= fits) break;
-        ++bits;
-    }
-    return bits;
-}
-
-int second_pass_bits(Device& device, const RowLayout& build, uint64_t partition_rows, int done) {
-    const auto row_words = static_cast<int>(build.row_words);
-    const int most = std::min(pass_bits_max(device.properties(), row_words), 32 - done);
-    int bits = 0;
-    while (bits < most) {
-        const double fits = block_room(device, build.key_words, build.row_words, done + bits).rows * kPartitionFill;
-        if (static_cast<double>(partition_rows) / std::exp2(bits) <= fits) break;
         ++bits;
     }
     return bits;
@@ -93,4 +62,4 @@ void launch_join(Device& device, JoinKernel kernel, uint64_t blocks, uint32_t ke
            pass);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The numbers that tune the co-partition join; nothing else in cuda/hash_join has any.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // One block per multiprocessor, with all of its shared memory: partitions of 8,192 rows (14 radix bits for 2^27 rows)
 // then leave room for uneven ones. With the warp that fetches units 20 warps, 5 per scheduler, have 96 registers per
@@ -67,4 +67,4 @@ constexpr int kLoneThreads = 256;
 constexpr int kLoneBlocksPerMultiprocessor = 8;
 constexpr uint64_t kLoneTileRows = 4096;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -8,7 +8,7 @@
 #include "primitive/bulk_copy.cuh"
 #include "primitive/warp.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // Of one co-partition: all pairs of its build rows in parts that a block holds and its probe rows in parts of
 // probe_unit_rows.
@@ -60,4 +60,4 @@ __device__ inline void fetch_unit(const JoinPass& pass, JoinUnit& unit) {
     prefetch_l2(build_rows_of(pass, unit), min(build_bytes_of(pass, unit), kPrefetchBytesMax));
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -14,7 +14,7 @@
 
 // What a warp of the join of co-partitions does with matches, however they were found. A write takes as many
 // instructions for one match as for 32: few matches wait in a queue in shared memory until there are enough.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 template <int kKeyWords, int kProbeWords, MatchUse kUse>
 class JoinWarp {
@@ -129,4 +129,4 @@ class JoinWarp {
     MatchSums<kKeyWords> sums_;  // of the thread
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

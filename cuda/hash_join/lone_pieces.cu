@@ -11,7 +11,7 @@
 #include "hash_join/pieces_policy.hpp"
 #include "materialize/dense_output.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -138,4 +138,4 @@ JoinResult HashJoinPieces::write_lone(const LoneSection& section, const std::vec
     return result;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -9,7 +9,7 @@
 #include "primitive/warp.cuh"
 #include "radix_partition/plan_regions.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -148,4 +148,4 @@ uint64_t lone_rows_warps(Device& device, uint64_t rows) {
     return static_cast<uint64_t>(lone_grid(device, rows).x) * (kLoneThreads / kWarpThreads);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

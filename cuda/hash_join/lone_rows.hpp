@@ -9,7 +9,7 @@
 
 // Rows that are written once each and not as pairs: rows without a match of outer joins, results of semi and anti
 // joins.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 struct LoneRows {
     int side = 0;         // 0: build, 1: probe
@@ -30,4 +30,4 @@ inline void launch_keyless_rows(Device& device, const MatchOutput& output, const
 // Warps of either for a side of so many rows: each may leave a chunk of the output open.
 uint64_t lone_rows_warps(Device& device, uint64_t rows);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -7,7 +7,7 @@
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // What a thread has added up over its matches (SumTargets), in registers.
 template <int kKeyWords>
@@ -47,4 +47,4 @@ class MatchSums {
     uint64_t totals_[kSumTotals] = {};
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -10,7 +10,7 @@
 
 // Matches of packed rows, the mixed key first. The columns of a side are described word by word of its row, not field
 // by field: a kernel that has the words in registers can only name them with constants.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // What is wanted of a row, a bit each: columns of 4 bytes by the words of their sides' rows, columns of 8 bytes by
 // pairs of words behind the key (fields lie widest first, so that they begin nowhere else), and the rest.
@@ -112,4 +112,4 @@ __device__ inline void write_packed_key(const MatchOutput& out, uint64_t place, 
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -9,7 +9,7 @@
 #include "device/error.hpp"
 
 // What the parts of join_pieces.hpp share: lists of ranges with their rows, the next one last.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 inline uint64_t parts_of(uint64_t rows, uint64_t part_rows) {
     return (rows + part_rows - 1) / part_rows;
@@ -42,4 +42,4 @@ void replace_last(std::vector<Range>& left, const std::vector<Range>& parts) {
     left.insert(left.end(), parts.rbegin(), parts.rend());
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The numbers that tune joins whose result comes in pieces. None is measured yet, but where something else is said.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // Rows that a piece may have whatever its limit: ranges are cut at multiples of kRegionAlignRows on both sides, so that
 // 8 build rows and 8 probe rows of one key stay together.
@@ -31,4 +31,4 @@ constexpr uint64_t kLoneRangeRows = 4096;
 // Of the rows of a piece, the share by which chunks that warps leave open may exceed it: one in so many.
 constexpr uint64_t kPieceSlackShare = 8;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

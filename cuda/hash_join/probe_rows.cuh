@@ -10,7 +10,7 @@
 // A warp's probe rows on their way to the registers. Every thread takes neighbouring rows, which lie at multiples of 8
 // or 16 bytes whatever a row's width and so come in wide loads: rows of 12 bytes loaded word by word touch each sector
 // three times, and what was prefetched for later words falls out of the few KiB that the block leaves of the L1 cache.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 template <int kKeyWords, int kProbeWords>
 class ProbeRows {
@@ -92,4 +92,4 @@ class ProbeRows {
     uint32_t count_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -9,7 +9,7 @@
 #include "primitive/warp.cuh"
 #include "radix_partition/radix_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -236,4 +236,4 @@ std::vector<uint64_t> count_keyless_rows(Device& device, const uint32_t* key_val
     return download_counts(device, counts, ranges.size());
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

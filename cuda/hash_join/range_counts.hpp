@@ -8,7 +8,7 @@
 #include "hash_join/join_pass.hpp"
 
 // How many rows a join gives, range by range: what a result in pieces is cut by.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // Rows of both sides of one partition, all pairs of which are looked at. Both begin at multiples of kRegionAlignRows.
 struct MatchRange {
@@ -49,4 +49,4 @@ Allocation copy_to_device(Device& device, const std::vector<Value>& values, cons
     return copy;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -18,7 +18,7 @@
 // and 2.6 writes: 400 instructions, in all 2.1 ms at the pace of unique keys (210 in 2.27 ms for twice the rows); with
 // 2^23 keys 9 turns and 8.6 writes, 1,030 instructions, 5.5 ms. H200: 2.51 and 5.97 ms; walks along chains took 3.95
 // and 8.94.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 template <int kKeyWords, int kProbeWords, MatchUse kUse>
 class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
@@ -144,4 +144,4 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
     }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

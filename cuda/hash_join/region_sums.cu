@@ -3,10 +3,11 @@
 
 #include "device/phase_times.hpp"
 #include "hash_join/join_kernels.hpp"
+#include "hash_join/join_memory.hpp"
 #include "hash_join/join_plan.hpp"
 #include "hash_join/region_sums.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 namespace {
 
@@ -43,7 +44,7 @@ void RegionSums::add(const RegionRows& build, const RegionRows& probe, uint64_t 
     pass_.probe = side_of(probe, layout_);
     pass_.partitions = regions;
     pass_.radix_bits = static_cast<uint32_t>(radix_bits);
-    const BlockRoom room = block_room(device_, layout_.key_words, layout_.row_words, radix_bits);
+    const BlockRoom room = block_room(device_.properties(), layout_.key_words, layout_.row_words, radix_bits);
     pass_.build_capacity = room.rows;
     pass_.buckets = room.buckets;
     pass_.probe_unit_rows = probe_unit_rows(probe.count, regions, taken);
@@ -62,4 +63,4 @@ RegionSums::Totals RegionSums::read() {
     return {words[kMatchTotal], words[kKeyTotal], words[kBuildTotal], words[kProbeTotal]};
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

@@ -7,7 +7,7 @@
 #include "hash_join/join_pass.hpp"
 #include "radix_partition/row_layout.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace hash_join {
 
 // Rows of one side in regions: those of region r are [begin[r], end[r]), each region begins at a multiple of
 // kRegionAlignRows. Device memory.
@@ -49,4 +49,4 @@ class RegionSums {
     JoinPass pass_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::hash_join

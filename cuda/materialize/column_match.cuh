@@ -7,7 +7,7 @@
 
 // Matches of rows whose columns were left where they are: every value is gathered by row number (GFUR). The key is one
 // column of many there, and MatchOutput::key is not used.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 struct ColumnRow {
     const void* const* columns;  // where the columns of MatchOutput::column[] come from; nullptr: the row's number
@@ -99,4 +99,4 @@ __device__ inline void write_zeros(const MatchOutput& out, int side, uint64_t pl
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

@@ -5,7 +5,7 @@
 #include "materialize/dense_output.hpp"
 #include "primitive/prefix_sum.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 namespace {
 
@@ -91,4 +91,4 @@ void close_holes(Device& device, const MatchOutput& out, uint32_t key_width, uin
            written.as<const uint64_t>());
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

@@ -5,7 +5,7 @@
 #include "materialize/gather_rows.hpp"
 #include "materialize/materialize_grid.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 namespace {
 
@@ -109,4 +109,4 @@ void gather_rows(Device& device, const DeviceColumn& column, const RowNumbers& r
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

@@ -7,7 +7,7 @@
 #include "materialize/row_list.hpp"
 #include "primitive/device_relation.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 // out[i] = the column's value of the i-th row in the list; a column without data gives the row numbers themselves.
 // valid: a bit per row of the column, 0 = its value is 0; nullptr: all values count. `out` lies at a multiple of the
@@ -20,4 +20,4 @@ void gather_rows(Device& device, const DeviceColumn& column, const RowNumbers& r
 // Throws kInvalid for a width or a place that no column has.
 void check_column(const DeviceColumn& column);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

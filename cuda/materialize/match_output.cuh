@@ -8,7 +8,7 @@
 // Where kernels that find matches write them: column by column, a warp at a time, its rows at consecutive places, so
 // that stores cover whole sectors. A warp reserves chunks of rows with one atomic each; the rest of its last chunk is a
 // hole, which dense_output.hpp closes.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 constexpr int kOutputColumnsMax = 56;
 constexpr int kMatchSides = 2;   // build, probe
@@ -82,4 +82,4 @@ class OutputPlaces {
     uint64_t count_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

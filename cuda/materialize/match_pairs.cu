@@ -11,7 +11,7 @@
 #include "materialize/materialize_grid.hpp"
 #include "materialize/row_list.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 namespace {
 
@@ -230,4 +230,4 @@ uint64_t count_pairs(Device& device, const DeviceRelation& build, const DeviceRe
     return rows + marks.count(0) + marks.count(1);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

@@ -12,7 +12,7 @@
 // Joins that find pairs of row numbers first and fetch columns afterwards: one access per value of the result. The
 // relations may be the inputs (GFUR, row numbers at random) or copies in the order of the join (GFTR, row numbers that
 // rise, whose accesses share sectors).
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 // What a finder of matches shall find. Marks: a bit per row number of that side in whole 32-bit words, zeroed by the
 // caller; 1 = the row has a partner; nullptr: not wanted.
@@ -44,4 +44,4 @@ JoinResult materialize_pairs(Device& device, const DeviceRelation& build, const 
 uint64_t count_pairs(Device& device, const DeviceRelation& build, const DeviceRelation& probe, const JoinKind& kind,
                      const std::function<MatchPairs(const MatchWish&)>& match);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

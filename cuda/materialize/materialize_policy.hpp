@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The numbers that tune how results are put together from row numbers; nothing measured yet.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 // Full multiprocessors (8 blocks of 256 threads) with kGatherUnroll independent accesses per thread keep a million
 // under way; 30,000 keep the memory of an H200 busy, and clustered gathers are bound by bandwidth.
@@ -12,4 +12,4 @@ constexpr int kMaterializeThreads = 256;
 constexpr int kMaterializeBlocksPerMultiprocessor = 8;
 constexpr int kGatherUnroll = 4;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

@@ -7,7 +7,7 @@
 #include "primitive/prefix_sum.hpp"
 #include "primitive/warp.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 namespace {
 
@@ -137,4 +137,4 @@ void mark_rows(Device& device, const RowNumbers& rows, uint32_t* marks) {
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

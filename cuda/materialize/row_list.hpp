@@ -5,7 +5,7 @@
 
 #include "device/device.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace materialize {
 
 // Row numbers that a gather follows, in device memory.
 struct RowNumbers {
@@ -48,4 +48,4 @@ RowList list_rows(Device& device, const RowBits& bits, uint32_t width);
 // the list once, and a word read and written per row, or the bits once where the cache holds them.
 void mark_rows(Device& device, const RowNumbers& rows, uint32_t* marks);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::materialize

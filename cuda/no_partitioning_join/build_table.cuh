@@ -11,7 +11,7 @@
 // rows at the 34 G/s of one in the L2 cache 0.03 ms. Slots of 16 bytes move no more sectors than those of 8 but for
 // walks, 2.5 slots in 1.75 sectors, and take a plain store more. Perfect hashing: 2^27 rows of shuffled keys in 512 MiB
 // at 13.4 G/s 10 ms; sorted keys share sectors and take a fraction.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 struct BuildStatus {
     unsigned long long walk_steps;    // of walks of kWalkReportSteps and more; kWalkTooLong and above: of one of them
@@ -89,4 +89,4 @@ __global__ void __launch_bounds__(kNpjThreads, kNpjBlocksPerMultiprocessor)
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -6,7 +6,7 @@
 #include "no_partitioning_join/key_extremes.cuh"
 #include "no_partitioning_join/key_range.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 namespace {
 
@@ -54,4 +54,4 @@ KeyRange find_key_range(Device& device, const DeviceRelation& relation) {
     return is_wide ? range_of<uint64_t>(least) : range_of<uint32_t>(least);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

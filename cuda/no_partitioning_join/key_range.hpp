@@ -6,7 +6,7 @@
 #include "device/device.hpp"
 #include "primitive/device_relation.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 // `keys` values from `first` on, modulo 2^32 for keys of 4 bytes and 2^64 for keys of 8.
 struct KeyRange {
@@ -19,4 +19,4 @@ struct KeyRange {
 // device.
 KeyRange find_key_range(Device& device, const DeviceRelation& relation);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -14,7 +14,7 @@
 #include "no_partitioning_join/npj_checks.hpp"
 #include "no_partitioning_join/probe_table.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 namespace {
 
@@ -269,4 +269,4 @@ uint64_t no_partitioning_count(Device& device, const DeviceRelation& build, cons
     return NoPartitioningJoin(device, build, probe, options).count();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -16,7 +16,7 @@
 // random accesses (npj_policy.hpp), not measured: clear the table 0.7 ms, build 11, probe 4.4, gather the build
 // payload 3.2, write 0.5: 20 ms, several times the partitioned join. With 2^20 build rows (a table of 16 MiB, inside
 // the L2 cache) the same probe side takes 3 ms.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 enum class HashingScheme : uint8_t {
     // Slots of (mixed key, row number), a power of two of them and at most half of them taken; equal keys take one slot
@@ -51,4 +51,4 @@ uint64_t no_partitioning_count(Device& device, const DeviceRelation& build, cons
 // Memory that the table takes while a join runs; without that of a range that is not known.
 uint64_t npj_table_bytes(uint64_t build_rows, uint32_t key_width, const NpjOptions& options = {});
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

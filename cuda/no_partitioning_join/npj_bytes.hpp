@@ -8,7 +8,7 @@
 #include "primitive/device_relation.hpp"
 
 // What a no-partitioning join must move, for reports.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 inline uint64_t npj_key_bytes(const DeviceRelation& relation) {
     return relation.rows * relation.key.width + (relation.key_valid == nullptr ? 0 : relation.rows / 8);
@@ -34,4 +34,4 @@ inline uint64_t npj_match_bytes(const Device& device, const DeviceRelation& buil
     return bytes;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -2,7 +2,7 @@
 #include "materialize/match_output.cuh"
 #include "no_partitioning_join/npj_checks.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 void refuse_npj(const std::string& text) {
     throw Error(ErrorCode::kInvalid, text);
@@ -44,4 +44,4 @@ void check_output(const std::vector<JoinOutputColumn>& output) {
     if (output.size() > static_cast<size_t>(kOutputColumnsMax)) refuse_npj("too many columns for one join");
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -11,7 +11,7 @@
 //   table          16 MiB   64 MiB   128 MiB   512 MiB   2 GiB and 8 GiB
 //   reads             155       80        58      45.5                42
 //   CAS inserts        34     24.5        17      13.4                12
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 // Reads at 42 G/s and a latency of some 0.7 us keep 30,000 accesses in flight. Four blocks of 256 threads on each of
 // 132 multiprocessors, with kNpjUnroll rows per thread, have 540,000, and each thread has 64 registers. The rates above
@@ -62,4 +62,4 @@ constexpr uint64_t kWalkStepsPerRow = 64;
 // addition, 2.2 M rows with 4,224 warps.
 constexpr uint32_t kNpjChunkRows = 512;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -16,7 +16,7 @@
 // nearly in order, and all output columns in order. H200, 2^27 probe rows with one match each, 2^27 build rows: slots
 // at 42 G/s 4.4 ms, each build column 3.2 ms, 1.6 GB of keys and two 4-byte payloads out 0.5 ms; perfect hashing with a
 // table of 512 MiB 2.9 ms instead of 4.4. A table of 16 MiB at 155 G/s 1.2 ms, its payload column of 4 MiB 0.9 ms.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 struct NpjProbe {
     const void* source[kOutputColumnsMax] = {};  // where out.column[] come from; nullptr: the row's number
@@ -150,4 +150,4 @@ __global__ void __launch_bounds__(kNpjThreads, kNpjBlocksPerMultiprocessor)
     TableProbe<Table, kCountOnly>(table, probe, with, queues[kCountOnly ? 0 : warp_index()]).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -12,7 +12,7 @@
 //
 // A table says: first(key) where a key begins, or that it cannot be there; claim() puts a row into an empty slot and
 // says what was there; fill() adds what the claim did not write; load() a slot for the probe kernel alone.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 // Slots from the top bits of the mixed key. Radix bits are these bits too: rows of one partition of many would share
 // their slots, so this is a table for relations that were not partitioned.
@@ -122,4 +122,4 @@ struct PerfectTable {
     __device__ static uint64_t row_of(Entry entry) { return entry; }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::no_partitioning_joins

@@ -10,7 +10,7 @@
 #include "pair_join/tuple_join.cuh"
 #include "radix_partition/plan_regions.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace pair_join {
 
 namespace {
 
@@ -248,4 +248,4 @@ MatchPairs join_tuples(Device& device, const PartitionedTuples& build, const Par
     return pairs;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::pair_join

@@ -11,7 +11,7 @@
 
 // What the partitioned joins of (key, row number) share: the join of co-partitions in shared memory, whose result is
 // pairs of row numbers. Payloads stay in the untransformed relations and are gathered by those (GFUR).
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace pair_join {
 
 struct PairJoinOptions {
     int radix_bits = -1;                     // -1: as many as fit shared memory
@@ -32,4 +32,4 @@ uint32_t tuple_row_width(const DeviceRelation& build, const DeviceRelation& prob
 MatchPairs join_tuples(Device& device, const PartitionedTuples& build, const PartitionedTuples& probe,
                        const MatchWish& wish, const PairJoinOptions& options);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::pair_join

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The numbers that tune the join of partitioned tuples; nothing else in cuda/pair_join has any. None is measured yet.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace pair_join {
 
 // Two blocks per multiprocessor leave each thread 64 registers, and the tables below fit shared memory twice for every
 // width on an H200 and once on devices that give a block 96 KiB.
@@ -37,4 +37,4 @@ constexpr uint32_t kBucketTuplesMin = 512;
 // Pairs that a warp reserves at once. Memory for a chunk per warp is taken in addition: 2.2 M pairs with 4,224 warps.
 constexpr uint32_t kPairChunkRows = 512;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::pair_join

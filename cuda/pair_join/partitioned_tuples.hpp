@@ -5,7 +5,7 @@
 
 #include "device/memory_pool.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace pair_join {
 
 // Tuples of (mixed key, row number), in 2^radix_bits partitions by the top bits of the mixed key. Keys and row numbers
 // are columns: the place of a tuple is the same in both. Rows without a key are left out.
@@ -28,4 +28,4 @@ struct PartitionedTuples {
     uint64_t partitions() const { return 1ULL << radix_bits; }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::pair_join

@@ -11,7 +11,7 @@
 // one), puts its build tuples into a hash table, and its warps look probe tuples up, each thread several at a time from
 // its registers, and write a pair of row numbers per match. Bytes: the tuples of both sides once, and the pairs once;
 // H200, 2^27 x 2^27 tuples of 8 bytes with as many pairs of 8 bytes: 3.2 GB, 0.81 ms at the copy rate of 3.98 TB/s.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace pair_join {
 
 enum class PairUse : uint8_t {
     kWrite,  // marks too, where they are wanted
@@ -169,4 +169,4 @@ __global__ void __launch_bounds__(kPairThreads, kPairBlocksPerMultiprocessor)
     TupleJoin<Key, Row, kUse>(pass, memory, shared).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::pair_join

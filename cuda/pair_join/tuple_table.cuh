@@ -5,7 +5,7 @@
 
 #include "pair_join/pair_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace pair_join {
 
 constexpr uint32_t kNoTuple = 0xffff;
 static_assert(kBuildPartTuples < kNoTuple, "links have 16 bits");
@@ -59,4 +59,4 @@ struct TupleTable {
     __device__ bool is_marked(uint32_t number) const { return (marks[number / 32] >> (number % 32) & 1) != 0; }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::pair_join

@@ -7,7 +7,7 @@
 #include "pair_join/pair_policy.hpp"
 #include "primitive/warp.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace pair_join {
 
 // PartitionedTuples as a kernel sees them.
 struct TupleSide {
@@ -91,4 +91,4 @@ __device__ inline void fetch_tuple_unit(const TuplePass& pass, TupleUnit& unit) 
     if (lane_index() == 0) unit.number = number;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::pair_join

@@ -7,9 +7,9 @@
 #include <mutex>
 #include <utility>
 
+#include "api/plugin.h"
 #include "device/device.hpp"
 #include "device/guard.hpp"
-#include "device/plugin.h"
 #include "relation/device_table.hpp"
 #include "relation/join_pieces.hpp"
 
@@ -27,7 +27,7 @@ struct spillway_cuda_gpu {
     std::atomic<int64_t> operations{0};  // out of core, which come back for memory between callbacks and calls
 };
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace plugin {
 
 // Counts a block, table or transfer as long as it exists.
 class Child {
@@ -54,7 +54,7 @@ class OpenOperation {
     spillway_cuda_gpu* gpu_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::plugin
 
 // The child is the first member, so that it is counted until the memory is back in its pool.
 struct spillway_cuda_buffer {
@@ -86,15 +86,15 @@ struct spillway_cuda_table {
 
 struct spillway_cuda_pieces {
     spillway_cuda_pieces(spillway_cuda_gpu* gpu, const spillway::cuda::DeviceTable& build,
-                         const spillway::cuda::DeviceTable& probe, spillway::cuda::TableJoin join,
+                         const spillway::cuda::DeviceTable& probe, const spillway::cuda::TableJoin& join,
                          spillway::cuda::PoolClaim claim)
-        : child(gpu), memory(std::move(claim)), pieces(gpu->device, build, probe, std::move(join)) {}
+        : child(gpu), memory(std::move(claim)), pieces(gpu->device, build, probe, join) {}
     spillway::cuda::Child child;
     spillway::cuda::PoolClaim memory;  // of the largest piece so far, also while its reader waits
     spillway::cuda::JoinPieces pieces;
 };
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace plugin {
 
 inline void require(bool holds, const char* what) {
     if (!holds) throw Error(ErrorCode::kInvalid, what);
@@ -122,4 +122,4 @@ spillway_cuda_transfer* start_transfer(spillway_cuda_gpu* gpu, Queue& queue, Cop
 spillway_cuda_transfer* start_upload(spillway_cuda_gpu* gpu, uint8_t* to, const void* from, uint64_t bytes);
 spillway_cuda_transfer* start_download(spillway_cuda_gpu* gpu, void* to, const uint8_t* from, uint64_t bytes);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::plugin

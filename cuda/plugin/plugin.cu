@@ -5,14 +5,11 @@
 #include <mutex>
 #include <string>
 
+#include "api/plugin.h"
 #include "device/device.hpp"
 #include "device/guard.hpp"
-#include "device/plugin.h"
+#include "plugin/functions.hpp"
 #include "plugin/handles.hpp"
-#include "plugin/operations.hpp"
-#include "plugin/out_of_core.hpp"
-#include "plugin/out_of_core_group.hpp"
-#include "plugin/tables.hpp"
 
 namespace cuda = spillway::cuda;
 
@@ -175,13 +172,12 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::begin_join_call,
     cuda::next_piece_call,
     cuda::free_pieces,
-    cuda::out_of_core_bytes_call,
-    cuda::begin_out_of_core_call,
-    cuda::build_out_of_core_call,
-    cuda::probe_out_of_core_call,
-    cuda::free_out_of_core,
-    {cuda::out_of_core_group_bytes_call, cuda::begin_out_of_core_group_call, cuda::run_out_of_core_group_call,
-     cuda::free_out_of_core_group},
+    cuda::begin_staged_join,
+    cuda::begin_coherent_join,
+    cuda::begin_staged_group_by,
+    cuda::run_stream,
+    cuda::partition_rows,
+    cuda::free_stream,
 };
 static_assert(sizeof(spillway_cuda_functions) ==
                   offsetof(spillway_cuda_functions, open_device) + SPILLWAY_CUDA_FUNCTION_COUNT * sizeof(void (*)()),

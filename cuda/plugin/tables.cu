@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "device/guard.hpp"
+#include "plugin/functions.hpp"
 #include "plugin/handles.hpp"
-#include "plugin/tables.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace plugin {
 
 namespace {
 
@@ -16,11 +16,10 @@ uint64_t product(uint64_t a, uint64_t b) {
     return bytes;
 }
 
-TableColumn make_column(MemoryPool& memory, uint64_t rows, const spillway_cuda_column& wanted) {
-    require(wanted.kind == SPILLWAY_CUDA_COLUMN_FIXED || wanted.kind == SPILLWAY_CUDA_COLUMN_BYTES,
-            "a column is of no known kind");
+TableColumn make_column(MemoryPool& memory, uint64_t rows, const ColumnSpec& wanted) {
+    require(wanted.kind <= ColumnKind::kBytes, "a column is of no known kind");
     TableColumn column;
-    if (wanted.kind == SPILLWAY_CUDA_COLUMN_FIXED) {
+    if (wanted.kind == ColumnKind::kFixed) {
         require(wanted.width > 0, "a column has values of no bytes");
         column.kind = ColumnKind::kFixed;
         column.width = wanted.width;
@@ -32,21 +31,21 @@ TableColumn make_column(MemoryPool& memory, uint64_t rows, const spillway_cuda_c
         column.values = memory.allocate(wanted.bytes, "bytes of a column");
         column.offsets = memory.allocate(product(rows + 1, sizeof(uint64_t)), "offsets of a column");
     }
-    if (wanted.nullable != 0) {
+    if (wanted.nullable) {
         column.validity = memory.allocate((rows + 31) / 32 * sizeof(uint32_t), "validity of a column");
     }
     return column;
 }
 
-uint8_t* range_of(const spillway_cuda_table* table, uint64_t index, int32_t part, uint64_t offset_bytes,
+uint8_t* range_of(const spillway_cuda_table* table, uint64_t index, ColumnPart part, uint64_t offset_bytes,
                   uint64_t bytes) {
     require(table != nullptr, "a copy has no table");
     require(index < table->table.columns.size(), "a copy names a column that the table does not have");
     const TableColumn& column = table->table.columns[index];
     const Allocation* block = nullptr;
-    if (part == SPILLWAY_CUDA_VALUES) block = &column.values;
-    if (part == SPILLWAY_CUDA_OFFSETS) block = &column.offsets;
-    if (part == SPILLWAY_CUDA_VALIDITY) block = &column.validity;
+    if (part == ColumnPart::kValues) block = &column.values;
+    if (part == ColumnPart::kOffsets) block = &column.offsets;
+    if (part == ColumnPart::kValidity) block = &column.validity;
     require(block != nullptr, "a copy is of no known part of a column");
     require(offset_bytes <= block->bytes() && bytes <= block->bytes() - offset_bytes,
             "a copy exceeds its part of a column");
@@ -55,7 +54,7 @@ uint8_t* range_of(const spillway_cuda_table* table, uint64_t index, int32_t part
 
 }  // namespace
 
-void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns, uint64_t column_count,
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec* columns, uint64_t column_count,
                   spillway_cuda_table** table, spillway_cuda_status* status) {
     *table = nullptr;
     guarded(status, [&] {
@@ -77,17 +76,17 @@ void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* colu
     *column_count = table->table.columns.size();
 }
 
-void table_column(const spillway_cuda_table* table, uint64_t index, spillway_cuda_column* told) {
+void table_column(const spillway_cuda_table* table, uint64_t index, ColumnSpec* told) {
     *told = {};
     if (index >= table->table.columns.size()) return;
     const TableColumn& column = table->table.columns[index];
-    told->kind = column.kind == ColumnKind::kFixed ? SPILLWAY_CUDA_COLUMN_FIXED : SPILLWAY_CUDA_COLUMN_BYTES;
+    told->kind = column.kind;
     told->width = column.width;
-    told->nullable = column.validity ? 1 : 0;
+    told->nullable = static_cast<bool>(column.validity);
     told->bytes = column.bytes;
 }
 
-void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+void write_table(spillway_cuda_table* to, uint64_t column, ColumnPart part, uint64_t offset_bytes, const void* from,
                  uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
     guarded(status, [&] {
@@ -96,7 +95,7 @@ void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_
     });
 }
 
-void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, ColumnPart part, uint64_t offset_bytes,
                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
     guarded(status, [&] {
@@ -105,4 +104,4 @@ void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int3
     });
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::plugin

@@ -3,7 +3,7 @@
 
 #include "plugin/handles.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace plugin {
 
 namespace {
 
@@ -39,4 +39,4 @@ spillway_cuda_transfer* start_download(spillway_cuda_gpu* gpu, void* to, const u
     });
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::plugin

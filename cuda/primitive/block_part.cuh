@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace primitive {
 
 // Barriers of the first kThreads threads of a block, whole warps, which the others do not take part in. __syncthreads()
 // has barrier 0, these have barrier 1.
@@ -29,4 +29,4 @@ struct BlockPart {
     }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

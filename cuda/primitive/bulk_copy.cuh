@@ -14,7 +14,7 @@
 #define SPILLWAY_BULK_COPIES 0
 #endif
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace primitive {
 
 #if SPILLWAY_BULK_COPIES
 constexpr bool kBulkCopies = true;
@@ -119,4 +119,4 @@ class BulkLoad {
     alignas(8) uint64_t barrier_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

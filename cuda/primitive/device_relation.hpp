@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace primitive {
 
 // A column in device memory, at a multiple of 16 bytes; data nullptr: the row's number, of 4 or 8 bytes.
 struct DeviceColumn {
@@ -19,4 +19,4 @@ struct DeviceRelation {
     std::vector<DeviceColumn> columns;    // carried along
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace primitive {
 
 // Keys of one side.
 template <class Key>
@@ -17,4 +17,4 @@ struct KeyRows {
     }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace primitive {
 
 // Invertible mixes: a key is stored mixed, so that the stored word is hash and key in one, strided keys spread over the
 // partitions, and no other hash is kept. Radix bits come from the top of the word, hash table slots from below them.
@@ -65,4 +65,4 @@ __host__ __device__ inline uint32_t radix_digit(uint32_t top_word, uint32_t shif
     return (top_word >> shift) & mask;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

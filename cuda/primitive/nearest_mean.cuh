@@ -5,7 +5,7 @@
 #include <cstring>
 
 // Means of exact sums, rounded once, as native/base/nearest_mean.hpp makes them: a query gives the same on CPU and GPU.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace primitive {
 
 // A number of several 64-bit words without a sign, the lowest word first. Words beyond the last are lost.
 template <int kWords>
@@ -132,4 +132,4 @@ __host__ __device__ inline double nearest_mean(__int128 sum, uint64_t count) {
     return is_negative ? -mean : mean;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

@@ -4,7 +4,7 @@
 #include "primitive/prefix_sum.hpp"
 
 // Bytes: values read and written once.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace primitive {
 
 void exclusive_sum(Device& device, uint64_t* values, uint64_t count) {
     if (count == 0) return;
@@ -16,4 +16,4 @@ void exclusive_sum(Device& device, uint64_t* values, uint64_t count) {
     SPILLWAY_CUDA_CHECK(cub::DeviceScan::ExclusiveSum(scratch.as(), scratch_bytes, values, values, items, stream));
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

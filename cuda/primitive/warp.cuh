@@ -3,9 +3,10 @@
 
 #include <cstdint>
 
-namespace spillway::cuda {
+#include "primitive/warp_threads.hpp"
 
-constexpr int kWarpThreads = 32;
+namespace spillway::cuda { inline namespace primitive {
+
 constexpr uint32_t kFullWarp = 0xffffffffU;
 
 __device__ inline uint32_t lane_index() {
@@ -60,4 +61,4 @@ __device__ inline uint64_t warp_last_not_above(const T* first, uint64_t count, T
     return from;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::primitive

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "radix_partition/histogram.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 __global__ void __launch_bounds__(kHistogramThreads, 2)
     histogram_rows_kernel(const uint32_t* rows, uint32_t row_words, uint32_t top_word, const uint64_t* begin,
@@ -28,4 +28,4 @@ __global__ void __launch_bounds__(kHistogramThreads, 2)
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -7,7 +7,7 @@
 #include "primitive/warp.cuh"
 #include "radix_partition/radix_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // counts[top bits of the mixed key] over all rows that have a key. Bytes: the key column once; counters are in shared
 // memory until the block ends.
@@ -56,4 +56,4 @@ __global__ void __launch_bounds__(kHistogramThreads, 2)
                           const uint64_t* end, const uint64_t* first_tile, const uint64_t* parent, uint64_t regions,
                           uint32_t tile_rows, uint32_t shift, int bits, unsigned long long* counts);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -9,7 +9,7 @@
 // histogram once and writes one per partition; round_up reads those and writes as many; the sum reads them and writes
 // as many once more; open_regions reads two arrays and writes three. So Regions::open() moves 72 bytes per partition:
 // 2^8 of them 18 KiB, 2^16 4.5 MiB.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 namespace {
 
@@ -88,4 +88,4 @@ Allocation first_tiles(Device& device, const uint64_t* counts, uint64_t regions,
     return first;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -5,7 +5,7 @@
 
 #include "device/device.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // Where the partitions of one pass lie, from their sizes; computed on the device, in order on its stream.
 struct Regions {
@@ -24,4 +24,4 @@ Allocation count_groups(Device& device, const uint64_t* counts, uint64_t groups,
 // [regions + 1] number of each region's first tile when every region is cut into tiles of tile_rows.
 Allocation first_tiles(Device& device, const uint64_t* counts, uint64_t regions, uint64_t tile_rows);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

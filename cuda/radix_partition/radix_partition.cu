@@ -10,7 +10,7 @@
 #include "radix_partition/scatter_launch.hpp"
 #include "radix_partition/tile_size.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 namespace {
 
@@ -197,4 +197,4 @@ PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, 
     return RadixPartitioning(device, relation, radix_bits).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

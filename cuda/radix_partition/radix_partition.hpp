@@ -7,7 +7,7 @@
 #include "primitive/device_relation.hpp"
 #include "radix_partition/row_layout.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // Rows in device memory, in 2^radix_bits partitions by the top bits of the mixed key. Partition p is rows
 // [begin[p], end[p]); partitions begin at multiples of kRegionAlignRows, so that there may be gaps between them.
@@ -31,4 +31,4 @@ int radix_bits_max();
 // Passes over the rows that so many bits take; more on GPUs with little shared memory (pass_bits_max()).
 int radix_passes(int radix_bits);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -5,7 +5,7 @@
 
 // The numbers that tune the radix partition passes; nothing else in cuda/radix_partition has any. A policy never
 // changes results but for the order of rows inside a partition.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // Threads of a block, and radix bits of one pass. 9 bits and more need more room for left-over rows than they leave for
 // a tile. Two passes of 7 bits leave 8,192 rows of 2^27 in a partition, which fit shared memory with their hash table.
@@ -70,4 +70,4 @@ constexpr int kHistogramThreads = 1024;
 // 0.15 ms at 2^12 counters, 0.16 at 2^14, 0.20 at 2^15 (one block), against 1 ms to read the rows' keys once more.
 constexpr int kHistogramBitsMax = 15;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -7,7 +7,7 @@
 
 #include "radix_partition/row_layout.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // A word of a row: which word of its column's values it is. stride 0: it is a word of the row's number.
 struct WordSource {
@@ -53,4 +53,4 @@ struct ScatterPass {
     cudaStream_t stream = nullptr;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

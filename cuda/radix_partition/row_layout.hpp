@@ -6,12 +6,10 @@
 #include <numeric>
 #include <vector>
 
-#include "device/error.hpp"
+#include "api/error.hpp"
+#include "api/stream_spec.hpp"
 
-namespace spillway::cuda {
-
-constexpr int kRowWordsMax = 8;
-constexpr int kRowColumnsMax = 28;  // one byte each behind a 4-byte key
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // Columns packed into rows of 32-bit words: [mixed key: 1 or 2 words][fields, widest first], padded to whole words. A
 // gather of a whole row costs one memory sector of 32 bytes, as much as that of one 4-byte column, and a row is moved
@@ -23,11 +21,16 @@ struct RowLayout {
     std::vector<uint32_t> offsets;  // in bytes; multiples of min(width, 4)
 
     uint32_t row_bytes() const { return row_words * 4; }
-    static uint32_t words_for(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
+    template <class Widths>
+    static uint32_t words_for(uint32_t key_bytes, const Widths& widths) {
         const uint32_t bytes = std::accumulate(widths.begin(), widths.end(), key_bytes);
         return (bytes + 3) / 4;
     }
     // Throws kInvalid for widths that do not exist and for rows of more than kRowWordsMax words.
+    template <class Widths>
+    static RowLayout make(uint32_t key_bytes, const Widths& widths) {
+        return make(key_bytes, std::vector<uint32_t>(widths.begin(), widths.end()));
+    }
     static RowLayout make(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
         if (key_bytes != 4 && key_bytes != 8) throw Error(ErrorCode::kInvalid, "keys of rows have 4 or 8 bytes");
         RowLayout layout;
@@ -54,4 +57,4 @@ struct RowLayout {
     }
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

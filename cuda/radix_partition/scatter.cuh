@@ -19,7 +19,7 @@
 // but synchronous per tile, without locks, and with one bulk copy per run in place of store instructions.
 // Bytes per row: read once, written once. H200, 2^27 rows of 12 bytes: 1.61 GB read and 1.59 written in 0.96 ms, 3.3
 // of 3.98 TB/s.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // What a kernel is compiled for: row and key words, most radix bits of the pass, where rows come from.
 template <int kRowWordsOf, int kKeyWordsOf, int kBitsMaxOf, TileSource kSourceOf>
@@ -249,4 +249,4 @@ __global__ void __launch_bounds__(kScatterThreads, kScatterBlocks)
     Scatter<Shape>(pass, memory, shared).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "radix_partition/scatter_launch.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 namespace {
 
@@ -26,4 +26,4 @@ void launch_scatter_columns(Device& device, const ScatterPass& pass, const RowLa
     launch_layout<FromColumns>(device, pass, layout);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

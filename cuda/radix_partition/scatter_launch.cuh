@@ -9,7 +9,7 @@
 #include "radix_partition/tile_size.hpp"
 
 // What both files of launches share. They are two so that two cores compile them side by side.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 template <class Shape>
 void launch_shape(Device& device, const ScatterPass& pass) {
@@ -58,4 +58,4 @@ void launch_layout(Device& device, const ScatterPass& pass, const RowLayout& lay
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "radix_partition/scatter_launch.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 namespace {
 
@@ -22,4 +22,4 @@ void launch_scatter_rows(Device& device, const ScatterPass& pass, const RowLayou
     launch_layout<FromRows>(device, pass, layout);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

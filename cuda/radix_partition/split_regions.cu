@@ -6,7 +6,7 @@
 #include "radix_partition/split_regions.hpp"
 #include "radix_partition/tile_size.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 namespace {
 
@@ -62,4 +62,4 @@ void move_split(Device& device, const RowLayout& layout, const RowRegions& in, i
     launch_scatter_rows(device, pass, layout);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

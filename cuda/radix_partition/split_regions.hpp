@@ -6,7 +6,7 @@
 #include "device/device.hpp"
 #include "radix_partition/row_layout.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // Packed rows in regions, ranges that begin at multiples of kRegionAlignRows; what lies between a region's end and the
 // next such multiple may be read. Several regions may be parts of one parent. All arrays are in device memory.
@@ -35,4 +35,4 @@ void count_split(Device& device, const RowLayout& layout, const RowRegions& in, 
 void move_split(Device& device, const RowLayout& layout, const RowRegions& in, int done, int bits, uint64_t* front,
                 uint64_t* back, uint32_t* out);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -9,7 +9,7 @@
 
 // The rows of one tile on their way from where they came (tile_stage.cuh) to where they are sorted, both in shared
 // memory: thread t has rows t, t + threads, ... of the tile, so that neighbouring lanes read neighbouring words.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 template <int kWords>
 __device__ inline void load_words(const uint32_t* from, uint32_t (&to)[kWords]) {
@@ -194,4 +194,4 @@ class TileRows {
     uint32_t word_[kItems][kRowWords];
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

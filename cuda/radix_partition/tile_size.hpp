@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "device/device.hpp"
+#include "api/gpu_facts.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // What a block of a pass has in shared memory: the staged tile, and behind it the sorted one with left-over rows and
 // what aligns runs.
@@ -17,9 +17,9 @@ struct TileSize {
 
 // Bits of a pass over rows of so many words, at most: kPassBitsMax, or kFewBits where more digits leave a block less
 // room than for half of a tile. So it is with 96 KiB of shared memory and rows of 28 bytes, which leave over 70 KiB.
-int pass_bits_max(const DeviceProperties& properties, int row_words);
+int pass_bits_max(const GpuFacts& gpu, int row_words);
 
 // Of a kernel for rows of so many words and passes of at most bits_max (scatter_bits_max()).
-TileSize tile_size(const DeviceProperties& properties, int row_words, int bits_max);
+TileSize tile_size(const GpuFacts& gpu, int row_words, int bits_max);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -10,7 +10,7 @@
 
 // The next tile of a pass on its way to shared memory, while the one before it is sorted: one thread asks for it by
 // bulk copies, one per column or one for all packed rows, and no thread waits for memory unless it is late.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace radix_partitioning {
 
 // kWords: no column of less than 4 bytes; their rows are put together in registers. kRows: packed rows in regions.
 enum class TileSource { kColumns, kWords, kRows };
@@ -149,4 +149,4 @@ class TileStage {
     uint32_t phase_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::radix_partitioning

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 struct ByteSpan {
     const uint8_t* data;
@@ -64,4 +64,4 @@ __device__ inline bool equal_bytes(ByteSpan a, ByteSpan b) {
     return true;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

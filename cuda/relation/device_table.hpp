@@ -4,12 +4,11 @@
 #include <cstdint>
 #include <vector>
 
+#include "api/table_spec.hpp"
 #include "device/memory_pool.hpp"
 #include "primitive/device_relation.hpp"
 
-namespace spillway::cuda {
-
-enum class ColumnKind : uint8_t { kFixed, kBytes };
+namespace spillway::cuda { inline namespace relation {
 
 // A column of a query in device memory, in Arrow's layout with offset 0.
 struct TableColumn {
@@ -28,4 +27,4 @@ struct DeviceTable {
     std::vector<TableColumn> columns;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

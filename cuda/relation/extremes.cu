@@ -9,7 +9,7 @@
 #include "relation/relation_grid.hpp"
 #include "relation/warp_rows.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -113,4 +113,4 @@ void find_extremes(Device& device, const TableColumn& column, uint64_t rows, con
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

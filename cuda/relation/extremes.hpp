@@ -7,7 +7,7 @@
 #include "relation/device_table.hpp"
 #include "relation/group_table.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // Whether min and max of such values are found here, by rows, and not by the group-by itself: byte strings, bytes of
 // fixed width and decimals of 16 and 32 bytes.
@@ -19,4 +19,4 @@ bool compares_rows(const TableAggregate& aggregate, const TableColumn& column);
 void find_extremes(Device& device, const TableColumn& column, uint64_t rows, const TableAggregate& aggregate,
                    const uint32_t* group_of, void* best, uint32_t row_width, uint64_t groups);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -8,7 +8,7 @@
 #include "relation/gather.hpp"
 #include "relation/relation_grid.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -165,4 +165,4 @@ TableColumn gather_either(Device& device, const GatherSide& first, const GatherS
     return Gather(device, what, first.from_rows).run(first.column.kind);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -10,7 +10,7 @@
 // Kernels of gather.hpp. What they move per value: the row number in order (4 or 8 bytes), a random sector of 32 bytes
 // of the column (42 G/s in an H200's memory: 3.2 ms for 2^27 values), one more for each of validity bits and offsets,
 // the value out in order, and a byte of presence where rows can be missing.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 struct GatherSource {
     const uint8_t* values = nullptr;
@@ -191,4 +191,4 @@ __global__ void __launch_bounds__(kRelationThreads)
     });
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -6,7 +6,7 @@
 #include "device/device.hpp"
 #include "relation/device_table.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // rows[i] of `from` for every i, of any kind and width, NULLs kept (GFUR materialization: one random access per value).
 // row_width: 4 or 8 bytes per row number. present: a byte per row; where (present[i] & mask) == 0 the value is NULL and
@@ -26,4 +26,4 @@ struct GatherSide {
 TableColumn gather_either(Device& device, const GatherSide& first, const GatherSide& second, uint64_t count,
                           const uint8_t* present);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -6,7 +6,7 @@
 #include "relation/relation_grid.hpp"
 #include "relation/warp_rows.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -25,4 +25,4 @@ void mark_rows(Device& device, const void* rows, uint32_t row_width, uint64_t co
            marks);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "device/phase_times.hpp"
-#include "group_by/dictionary.hpp"
+#include "group_by/sorted/dictionary.hpp"
 #include "relation/extremes.hpp"
 #include "relation/gather.hpp"
 #include "relation/group_marks.hpp"
@@ -12,7 +12,7 @@
 #include "relation/null_bits.hpp"
 #include "relation/wide_aggregates.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -168,7 +168,7 @@ class GroupTable {
 
     // One row of each pair of a key and a value that is not NULL is marked; then the marks are added up.
     void add_distinct(const TableAggregate& aggregate, const TableColumn& column) {
-        std::vector<KeyPart> parts = group_.keys;
+        std::vector<KeyPart> parts(group_.keys.begin(), group_.keys.end());
         parts.push_back(part_of(column, aggregate));
         const KeyColumn pair_keys = group_keys(device_, table_, parts);
         GroupByRequest pairs;
@@ -267,7 +267,7 @@ class GroupTable {
 
     Device& device_;
     const DeviceTable& table_;
-    const TableGroupBy& group_;
+    const TableGroupBy group_;
     const uint32_t row_width_;  // of the row numbers that values are gathered by
     KeyColumn keys_;
     GroupByRequest request_;
@@ -282,4 +282,4 @@ DeviceTable group_table(Device& device, const DeviceTable& table, const TableGro
     return GroupTable(device, table, group).run();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

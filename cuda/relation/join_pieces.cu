@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <utility>
-
 #include "equi_join/equi_join_pieces.hpp"
 #include "relation/join_pieces.hpp"
 #include "relation/table_joiner.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 struct JoinPieces::State {
-    State(Device& device, const DeviceTable& build, const DeviceTable& probe, TableJoin wanted)
-        : join(std::move(wanted)), joiner(device, build, probe, join), pieces(begin(device)) {
+    State(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& wanted)
+        : join(wanted), joiner(device, build, probe, join), pieces(begin(device)) {
         // Rows without a key are in no partition: where the join keeps them they are read from the relations.
         const JoinKind& kind = join.kind;
         if (!kind.anti && !kind.keep_unmatched_build && !kind.keep_unmatched_probe) joiner.release();
@@ -19,13 +17,13 @@ struct JoinPieces::State {
         return equi_join_pieces(device, joiner.relation(kBuildSide), joiner.relation(kProbeSide), equi);
     }
 
-    const TableJoin join;
+    const OwnedTableJoin join;
     TableJoiner joiner;
     HashJoinPieces pieces;
 };
 
-JoinPieces::JoinPieces(Device& device, const DeviceTable& build, const DeviceTable& probe, TableJoin join)
-    : state_(std::make_unique<State>(device, build, probe, std::move(join))) {}
+JoinPieces::JoinPieces(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join)
+    : state_(std::make_unique<State>(device, build, probe, join)) {}
 
 JoinPieces::~JoinPieces() = default;
 
@@ -41,4 +39,4 @@ std::optional<DeviceTable> JoinPieces::next(uint64_t rows_max) {
     return table;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -8,7 +8,7 @@
 #include "device/device.hpp"
 #include "relation/join_tables.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // join_tables() for results that do not fit the device: the sides are partitioned once, all rows counted, then made
 // piece by piece. Of the radix hash join alone (equi_join_pieces.hpp).
@@ -16,7 +16,7 @@ class JoinPieces {
   public:
     // The tables stay until the last piece: columns that do not travel in the rows are gathered from them. Waits for
     // the device. Throws as join_tables, and kInvalid for other algorithms.
-    JoinPieces(Device& device, const DeviceTable& build, const DeviceTable& probe, TableJoin join);
+    JoinPieces(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join);
     ~JoinPieces();
     JoinPieces(const JoinPieces&) = delete;
     JoinPieces& operator=(const JoinPieces&) = delete;
@@ -31,4 +31,4 @@ class JoinPieces {
     std::unique_ptr<State> state_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

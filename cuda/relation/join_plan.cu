@@ -9,7 +9,7 @@
 #include "relation/null_bits.hpp"
 #include "relation/relation_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -152,8 +152,8 @@ class JoinPlanner {
     // The join gives a row's key in any case, so a column that is the key needs no room in the row. Where rows without
     // a key are in the result of an anti join, nothing says which those are.
     bool is_in_key(const PlannedColumn& column) const {
-        const auto is_key = [&](const KeyColumn& key, const std::vector<KeyPart>& parts, uint32_t number) {
-            return key.is_value && parts.front().column == number && !(join_.kind.anti && key.validity);
+        const auto is_key = [&](const KeyColumn& key, const ListView<KeyPart>& parts, uint32_t number) {
+            return key.is_value && parts[0].column == number && !(join_.kind.anti && key.validity);
         };
         const bool is_build = is_key(keys_.build, join_.build_keys,
                                      column.side == TableSide::kEither ? column.build_column : column.column);
@@ -164,7 +164,7 @@ class JoinPlanner {
 
     const DeviceTable& build_;
     const DeviceTable& probe_;
-    const TableJoin& join_;
+    const TableJoin join_;
     const JoinKeys& keys_;
     JoinPlan plan_;
     std::vector<uint32_t> wanted_[2];
@@ -183,4 +183,4 @@ JoinPlan plan_join(const DeviceTable& build, const DeviceTable& probe, const Tab
     return JoinPlanner(build, probe, join, keys).plan();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -7,7 +7,7 @@
 #include "relation/join_tables.hpp"
 
 // Which columns of a table take which way through a join.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 enum class ColumnWay : uint8_t {
     kKey,          // the join's own key column has the values
@@ -53,4 +53,4 @@ struct JoinPlan {
 // Columns are carried in the order of the output as long as they fit. Throws kInvalid for what the join cannot give.
 JoinPlan plan_join(const DeviceTable& build, const DeviceTable& probe, const TableJoin& join, const JoinKeys& keys);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -4,7 +4,7 @@
 #include "relation/join_tables.hpp"
 #include "relation/table_joiner.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 DeviceTable join_tables(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join) {
     if (!join.output.empty()) {
@@ -24,4 +24,4 @@ uint64_t count_join(Device& device, const DeviceTable& build, const DeviceTable&
     return equi_join_count(device, relation_of(build, keys.build), relation_of(probe, keys.probe), equi_join_of(join));
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -9,7 +9,7 @@
 #include "relation/key_parts.cuh"
 #include "relation/relation_grid.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -90,7 +90,7 @@ void check_part(const TableColumn& column, const KeyPart& part) {
     refuse("a kind of key that does not exist");
 }
 
-KeyView view_of(const DeviceTable& table, const std::vector<KeyPart>& parts, bool nulls_equal) {
+KeyView view_of(const DeviceTable& table, const ListView<KeyPart>& parts, bool nulls_equal) {
     if (parts.empty()) refuse("a key without columns");
     if (parts.size() > static_cast<size_t>(kKeyPartsMax)) refuse("a key of more than 32 columns");
     KeyView view;
@@ -193,7 +193,7 @@ KeyColumn word_key(Device& device, const KeyView& view, const KeyShape& shape) {
 }
 
 // Values and NULL bits of key columns, each once and in order.
-uint64_t part_bytes(const DeviceTable& table, const std::vector<KeyPart>& parts) {
+uint64_t part_bytes(const DeviceTable& table, const ListView<KeyPart>& parts) {
     uint64_t bytes = 0;
     for (const KeyPart& part : parts) {
         const TableColumn& column = table.columns[part.column];
@@ -214,8 +214,8 @@ KeyColumn numbered_key(NumberedKeys&& keys, uint32_t width) {
 
 }  // namespace
 
-JoinKeys join_keys(Device& device, const DeviceTable& build, const std::vector<KeyPart>& build_parts,
-                   const DeviceTable& probe, const std::vector<KeyPart>& probe_parts, bool nulls_equal,
+JoinKeys join_keys(Device& device, const DeviceTable& build, const ListView<KeyPart>& build_parts,
+                   const DeviceTable& probe, const ListView<KeyPart>& probe_parts, bool nulls_equal,
                    const KeyOptions& options) {
     const KeyView build_view = view_of(build, build_parts, nulls_equal);
     const KeyView probe_view = view_of(probe, probe_parts, nulls_equal);
@@ -230,7 +230,7 @@ JoinKeys join_keys(Device& device, const DeviceTable& build, const std::vector<K
     return keys;
 }
 
-KeyColumn group_keys(Device& device, const DeviceTable& table, const std::vector<KeyPart>& parts,
+KeyColumn group_keys(Device& device, const DeviceTable& table, const ListView<KeyPart>& parts,
                      const KeyOptions& options) {
     const KeyView view = view_of(table, parts, true);
     const PhaseScope transform(device, Phase::kTransform);
@@ -241,4 +241,4 @@ KeyColumn group_keys(Device& device, const DeviceTable& table, const std::vector
     return numbered_key(std::move(sides.build), sides.width);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

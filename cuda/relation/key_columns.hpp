@@ -8,22 +8,7 @@
 #include "relation/device_table.hpp"
 
 // Keys of one or several columns of any kind, as the one column of 4 or 8 bytes that joins and group-bys work with.
-namespace spillway::cuda {
-
-// How a key column is normalized so that equal keys have equal bytes; as KeyKind of native/model/row_layout.hpp.
-enum class KeyPartKind : uint8_t {
-    kSigned,    // widened to `width` with its sign
-    kUnsigned,  // widened to `width` with zeros
-    kFloat,     // of 2, 4 or 8 bytes, widened to `width`; every NaN equal, -0 equal to +0
-    kFixed,     // `width` bytes as they are: decimals, fixed-size binary, intervals
-    kBytes      // of any length
-};
-
-struct KeyPart {
-    uint32_t column = 0;  // of the table
-    KeyPartKind kind = KeyPartKind::kSigned;
-    uint32_t width = 4;  // normalized; kBytes: 0
-};
+namespace spillway::cuda { inline namespace relation {
 
 struct KeyColumn {
     Allocation owned;       // empty when the key is a column of the table as it is
@@ -47,12 +32,12 @@ struct JoinKeys {
 // fit 8 bytes together are packed; wider ones and byte strings become numbers by a hash table over the build side's
 // keys, with every candidate compared byte for byte, so that no collision joins what differs.
 // nulls_equal: NULL equals NULL; else a row with a NULL part has no key.
-JoinKeys join_keys(Device& device, const DeviceTable& build, const std::vector<KeyPart>& build_parts,
-                   const DeviceTable& probe, const std::vector<KeyPart>& probe_parts, bool nulls_equal,
+JoinKeys join_keys(Device& device, const DeviceTable& build, const ListView<KeyPart>& build_parts,
+                   const DeviceTable& probe, const ListView<KeyPart>& probe_parts, bool nulls_equal,
                    const KeyOptions& options = {});
 
 // Keys of a group-by, NULL equal to NULL. No row is without a key.
-KeyColumn group_keys(Device& device, const DeviceTable& table, const std::vector<KeyPart>& parts,
+KeyColumn group_keys(Device& device, const DeviceTable& table, const ListView<KeyPart>& parts,
                      const KeyOptions& options = {});
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -12,7 +12,7 @@
 
 // Normalized key columns on the device, as native/cpu/row/key_normalizer.cpp has them on the host: equal keys have
 // equal words or bytes.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 __device__ inline uint64_t width_mask(uint32_t width) {
     return width >= 8 ? ~0ULL : (1ULL << (width * 8)) - 1;
@@ -136,4 +136,4 @@ __device__ inline bool equal_keys(const KeyView& a, uint64_t a_row, const KeyVie
     return true;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

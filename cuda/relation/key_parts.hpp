@@ -6,7 +6,7 @@
 #include "relation/key_columns.hpp"
 #include "relation/relation_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // A key column as kernels see it.
 struct PartView {
@@ -39,4 +39,4 @@ struct NumberedSides {
 // probe: nullptr for a group-by.
 NumberedSides number_keys(Device& device, const KeyView& build, const KeyView* probe, const KeyOptions& options);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -5,7 +5,7 @@
 #include "relation/relation_grid.hpp"
 #include "relation/warp_rows.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -117,4 +117,4 @@ Allocation presence_bitmap(Device& device, const uint8_t* presence, uint8_t want
     return bitmap;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -8,7 +8,7 @@
 
 // NULLs of columns that travel through a join: a field of bits per row, one bit per nullable column, 1 = there. A join
 // fills fields of a missing row with zeros, so that there all columns are NULL.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // Bytes of a field for so many columns (at most 32): 1, 2 or 4.
 constexpr uint32_t null_field_width(size_t columns) {
@@ -23,4 +23,4 @@ std::vector<Allocation> unpack_null_bits(Device& device, const void* fields, siz
 // A bitmap of the rows whose presence has all bits of `wanted`.
 Allocation presence_bitmap(Device& device, const uint8_t* presence, uint8_t wanted, uint64_t rows);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

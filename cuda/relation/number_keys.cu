@@ -13,7 +13,7 @@
 // H200's memory, with an atomic where the slot is empty 12 G/s), and the key of the candidate, which is one random
 // sector per key column, two for byte strings (offsets, bytes). 2^27 build rows and as many probe rows with a 20-byte
 // string each: some 11 + 3 ms for slots and 2 * 2 * 3.2 ms for comparisons.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -135,4 +135,4 @@ NumberedSides number_keys(Device& device, const KeyView& build, const KeyView* p
     return sides;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -7,7 +7,7 @@
 #include "device/device.hpp"
 #include "relation/relation_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // Blocks of kRelationThreads threads for kernels whose threads go over `items` in steps of the grid; none for none.
 inline dim3 relation_grid(const Device& device, uint64_t items) {
@@ -19,4 +19,4 @@ constexpr uint64_t bitmap_words(uint64_t rows) {
     return (rows + 31) / 32;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -5,7 +5,7 @@
 
 // The numbers that tune work on whole tables; nothing else in cuda/relation has any. Where no measurement is named
 // there is none yet.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // Kernels here have one random access per thread under way. Full multiprocessors (8 blocks of 256 threads, at most 32
 // registers each, else fewer blocks are resident) have 270,000 of them, and 30,000 keep an H200's memory busy.
@@ -28,4 +28,4 @@ constexpr uint64_t kCopyTileBytes = 1024;
 // and the presence stay below kOutputColumnsMax.
 constexpr int kCarriedColumnsMax = 26;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -14,10 +14,8 @@
 #include "relation/relation_grid.hpp"
 
 // How join_tables.cu and join_pieces.cu make rows of tables, and tables of joined rows.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
-constexpr int kBuildSide = 0;
-constexpr int kProbeSide = 1;
 constexpr uint64_t kNoRowsBytes = 16;  // an address at all
 constexpr uint8_t kSidePresent[] = {kBuildPresent, kProbePresent};
 
@@ -217,7 +215,7 @@ class TableJoiner {
 
     Device& device_;
     const DeviceTable* const tables_[2];
-    const TableJoin& join_;
+    const TableJoin join_;
     JoinPlan plan_;
     EquiJoin equi_;
     JoinKeys keys_;
@@ -231,4 +229,4 @@ class TableJoiner {
     std::vector<SharedColumn> nulls_[2];
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -5,7 +5,7 @@
 
 #include "primitive/warp.cuh"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // Calls body(first row of the warp) for groups of 32 neighbouring rows until all rows are done: whole warps, so that
 // the body may vote on a word of a bitmap. Lane i has row first + i, which may be one behind the last.
@@ -29,4 +29,4 @@ __device__ inline bool is_set(const uint32_t* bits, uint64_t row) {
     return bits == nullptr || (__ldg(&bits[row / 32]) >> (row % 32) & 1) != 0;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -3,7 +3,7 @@
 
 #include "relation/wide_aggregates.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 bool WideAggregates::takes(const TableAggregate& aggregate) {
     const bool is_sum = aggregate.kind == TableAggregateKind::kSum;
@@ -72,4 +72,4 @@ size_t WideAggregates::push(const GroupAggregate& aggregate) {
     return aggregates_ + more_.size() - 1;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -7,7 +7,7 @@
 #include "relation/group_table.hpp"
 #include "relation/wide_sums.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 // Sums and means of a group-by that 64 bits do not hold, made of sums of limbs (wide_sums.hpp): the lowest limb in the
 // aggregate's own place in the request, the others and the counts of means behind all aggregates.
@@ -52,4 +52,4 @@ class WideAggregates {
     std::vector<ColumnLimbs> limbs_;  // of each column once
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -8,7 +8,7 @@
 #include "relation/warp_rows.cuh"
 #include "relation/wide_sums.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
@@ -168,4 +168,4 @@ Allocation wide_means(Device& device, const LimbSums& sums, const void* counts, 
     return out;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

@@ -10,7 +10,7 @@
 
 // Sums of integers in 128 bits and means of decimals: as sums of 32-bit limbs, each of which is an ordinary sum
 // whatever the algorithm. 2^32 limbs fit 64 bits.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace relation {
 
 constexpr uint64_t kWideSumRowsMax = 1ULL << 32;
 constexpr uint32_t kWideLimbsMax = 4;
@@ -37,4 +37,4 @@ Allocation wide_sums(Device& device, const LimbSums& sums, uint64_t groups, cons
 // on the device's stream. Throws kInvalid.
 Allocation wide_means(Device& device, const LimbSums& sums, const void* counts, int32_t scale, uint64_t groups);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::relation

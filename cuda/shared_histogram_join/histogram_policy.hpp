@@ -7,7 +7,7 @@
 
 // The numbers that tune the partitioning by shared histograms; nothing else in cuda/shared_histogram_join has any. None
 // is measured yet.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace shared_histogram_join {
 
 // All threads of a block share one histogram, so that its shared memory (3 KiB) does not limit how many threads there
 // are. Each thread loads so many tuples into registers before it looks at the first.
@@ -23,4 +23,4 @@ constexpr uint64_t kChunkTuples = 16384;
 
 constexpr int kOffsetThreads = 256;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::shared_histogram_join

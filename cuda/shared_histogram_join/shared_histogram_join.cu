@@ -8,7 +8,7 @@
 #include "shared_histogram_join/reorder_pass.cuh"
 #include "shared_histogram_join/shared_histogram_join.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace shared_histogram_join {
 
 namespace {
 
@@ -133,4 +133,4 @@ MatchPairs shared_histogram_pairs(Device& device, const DeviceRelation& build, c
     return join_tuples(device, build_tuples, probe_tuples, wish, options);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::shared_histogram_join

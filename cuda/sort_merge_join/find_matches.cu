@@ -8,7 +8,7 @@
 #include "sort_merge_join/merge_matches.cuh"
 #include "sort_merge_join/row_grid.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 namespace {
 
@@ -189,4 +189,4 @@ MatchPairs find_matches(Device& device, const SortedRelations& sorted, const Mat
     return pairs;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

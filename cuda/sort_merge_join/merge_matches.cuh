@@ -8,7 +8,7 @@
 // Kernels that merge the sorted keys of both sides, each of which they read once per run (4 or 8 bytes). Those that
 // write read the row numbers of the pairs' rows besides (nearly in order) and write two row numbers per pair; with
 // 2^27 rows and matches, 4-byte keys and row numbers 3.2 GB, 0.8 ms on an H200.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 // Row numbers of a side by place; nullptr: the places themselves.
 struct RowNumbersByPlace {
@@ -210,4 +210,4 @@ __global__ void __launch_bounds__(kMergeThreads)
     }
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

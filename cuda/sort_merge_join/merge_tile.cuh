@@ -10,7 +10,7 @@
 // after every kMergeTileRows keys, so that tiles have equal work whatever the keys are: one key in half of all rows
 // makes tiles of probe keys alone and tiles of build keys alone. A probe key's first partner is then inside of its tile
 // or right behind it, and only the last run of equal build keys can go on behind the tile.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 template <class Key>
 struct MergeInput {
@@ -187,4 +187,4 @@ class MergeTile {
     uint32_t probes_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

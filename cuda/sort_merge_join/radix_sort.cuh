@@ -8,7 +8,7 @@
 
 // CUB's radix sort for one width of keys, compiled once per width: its kernels take long to compile. Bytes: keys once,
 // then keys and values read and written once per 8 bits that are looked at; bound by bandwidth.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 template <class Key, class Value>
 void radix_sort_values(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values,
@@ -47,4 +47,4 @@ void radix_sort_4(Device& device, const KeysToSort& keys, const KeyBits& bits, c
 void radix_sort_8(Device& device, const KeysToSort& keys, const KeyBits& bits, const void* values, uint32_t value_width,
                   const SortedColumns& sorted);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

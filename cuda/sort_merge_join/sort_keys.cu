@@ -9,7 +9,7 @@
 #include "sort_merge_join/row_grid.hpp"
 #include "sort_merge_join/sort_keys.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 namespace {
 
@@ -113,4 +113,4 @@ void merge_sort(Device& device, const KeysToSort& keys, const uint32_t* values, 
     sort(device, keys, values, sorted);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

@@ -6,7 +6,7 @@
 #include "device/device.hpp"
 #include "primitive/key_bits.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 struct KeysToSort {
     const void* keys = nullptr;
@@ -30,4 +30,4 @@ void radix_sort(Device& device, const KeysToSort& keys, const KeyBits& bits, con
                 const SortedColumns& sorted);
 void merge_sort(Device& device, const KeysToSort& keys, const uint32_t* values, const SortedColumns& sorted);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

@@ -5,7 +5,7 @@
 #include "sort_merge_join/find_matches.hpp"
 #include "sort_merge_join/sort_merge_join.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 JoinResult join_sorted(Device& device, SortedRelations sorted, const JoinKind& kind,
                        const std::vector<JoinOutputColumn>& output, const SortMergeOptions& options) {
@@ -34,4 +34,4 @@ uint64_t sort_merge_count(Device& device, const DeviceRelation& build, const Dev
                        [&](const MatchWish& wish) { return find_matches(device, sorted, wish, options); });
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

@@ -17,7 +17,7 @@
 // both. Pairs: the keys and 8 bytes of row numbers read, 12 bytes of pairs and keys written, 1 ms. SMJ-UR: a random
 // gather of each payload, 3.2 ms; 12 ms in all. SMJ-TR sorts the payloads in place of row numbers and gathers in order,
 // 0.4 ms each: 7 ms in all, and as many sorts as there are columns where there are more.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 // Throws kInvalid for arguments that no caller may give, kOutOfMemory, kCancelled.
 JoinResult sort_merge_join(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
@@ -31,4 +31,4 @@ uint64_t sort_merge_count(Device& device, const DeviceRelation& build, const Dev
 JoinResult join_sorted(Device& device, SortedRelations sorted, const JoinKind& kind,
                        const std::vector<JoinOutputColumn>& output, const SortMergeOptions& options);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 // The numbers that tune the sort-merge joins; nothing else in cuda/sort_merge_join has any. Nothing measured yet.
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 constexpr int kMergeThreads = 256;
 constexpr int kMergeWarps = kMergeThreads / 32;
@@ -27,4 +27,4 @@ constexpr uint64_t kMergeSortTileBytes = 256 * 17 * 4;
 constexpr int kRowThreads = 256;
 constexpr int kRowBlocksPerMultiprocessor = 8;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

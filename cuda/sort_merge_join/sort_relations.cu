@@ -8,7 +8,7 @@
 #include "sort_merge_join/sort_keys.hpp"
 #include "sort_merge_join/sort_relations.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 namespace {
 
@@ -232,4 +232,4 @@ SortedRelations sort_relations(Device& device, const DeviceRelation& build, cons
     return sorted;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

@@ -9,7 +9,7 @@
 #include "materialize/row_list.hpp"
 #include "primitive/device_relation.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace sort_merge_joins {
 
 enum class SortMergeScheme : uint8_t {
     // SMJ-UR: a radix sort of (key, row number); columns stay where they are and are gathered by row number (GFUR).
@@ -52,4 +52,4 @@ SortedRelations sort_relations(Device& device, const DeviceRelation& build, cons
                                const JoinKind& kind, const std::vector<JoinOutputColumn>& output,
                                const SortMergeOptions& options);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::sort_merge_joins

@@ -4,7 +4,7 @@
 #include "device/error.hpp"
 #include "tier/driver_functions.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
@@ -50,4 +50,4 @@ void check_driver(CUresult result, const char* call) {
     if (result != CUDA_SUCCESS) check(static_cast<cudaError_t>(result), call);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

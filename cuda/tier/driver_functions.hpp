@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // What the driver alone can do, asked for at run time: the plugin links no driver library, so that it loads on machines
 // without one. For .cu files, as <cuda.h> is large.
@@ -27,4 +27,4 @@ const DriverFunctions& driver_functions();
 // Throws Error for anything but success, as check() does for the runtime, whose numbers are the same.
 void check_driver(CUresult result, const char* call);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -3,7 +3,7 @@
 
 #include "tier/interleaved_pages.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
@@ -50,4 +50,4 @@ void InterleavedPages::shrink(PageTier tier, const Slab& slab) noexcept {
     stripes_[index_of(tier)].push_back(offset / range_.stripe_bytes());
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -8,7 +8,7 @@
 #include "tier/interleaved_range.hpp"
 #include "tier/page_source.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // The pages of an interleaved range: a slab is a stripe, and a tier's limit what the range has of it. All of the memory
 // is there from the beginning, so trim() gives back none. Who wants the tiers in turn takes addresses of range().
@@ -29,4 +29,4 @@ class InterleavedPages final : public PageSource {
     std::array<std::vector<uint64_t>, kMemoryTiers> stripes_;  // that are no slab now, the last is the next
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

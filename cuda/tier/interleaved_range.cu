@@ -3,7 +3,7 @@
 
 #include "tier/interleaved_range.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
@@ -39,4 +39,4 @@ InterleavedRange::InterleavedRange(InterleavedMemory& memory, const StripeShares
     mapping_ = StripeMapping(memory.driver_, memory.stripes_, pattern_, bytes);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -9,7 +9,7 @@
 #include "tier/stripe_mapping.hpp"
 #include "tier/tier_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // Physical stripes of one size for the interleaved ranges of a GPU, kept between ranges: creating them is dear (see
 // StripePool). What is kept counts against the limits of the devices' pools, so trim() when other memory is wanted. One
@@ -62,4 +62,4 @@ class InterleavedRange {
     StripeMapping mapping_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -4,7 +4,7 @@
 
 #include "tier/page_directory.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 void PageDirectory::update(const PageSource& source) {
     const uint64_t changes = source.changes();  // first: what comes in between is copied now and once more
@@ -25,4 +25,4 @@ void PageDirectory::update(const PageSource& source) {
     changes_ = changes;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

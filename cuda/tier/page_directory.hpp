@@ -6,7 +6,7 @@
 #include "device/device.hpp"
 #include "tier/page_source.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // The addresses of a source's pages in GPU memory, by page id: what kernels follow that are given ids. 8 bytes a page:
 // 64 GiB in pages of 64 KiB are 8 MiB.
@@ -29,4 +29,4 @@ class PageDirectory {
     uint64_t changes_ = 0;  // of the source; 0: there are no pages yet
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -6,7 +6,7 @@
 #include "tier/page_pool.hpp"
 #include "tier/tier_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
@@ -134,4 +134,4 @@ PageReservation reserve_pages(PageSource& source, PageTier tier, uint64_t pages,
     return reservation;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

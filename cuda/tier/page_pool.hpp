@@ -8,7 +8,7 @@
 #include "device/device.hpp"
 #include "tier/page_source.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 struct PagePoolSpec {
     uint64_t page_bytes = 0;  // a power of two, 64 KiB - 2 MiB
@@ -53,4 +53,4 @@ void order_behind_peer(Device& peer, Device& device, cudaStream_t later);
 void take_pages(PageSource& source, PageTier tier, uint64_t pages, std::vector<Page>& out, const char* what);
 PageReservation reserve_pages(PageSource& source, PageTier tier, uint64_t pages, const char* what);
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 PageReservation::PageReservation(PageReservation&& other) noexcept
     : source_(std::exchange(other.source_, nullptr)), tier_(other.tier_), pages_(std::exchange(other.pages_, 0)) {}
@@ -266,4 +266,4 @@ uint64_t PageSource::changes() const {
     return changes_;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

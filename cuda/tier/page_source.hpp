@@ -11,7 +11,7 @@
 
 #include "tier/page_tier.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 struct Page {
     uint64_t id = 0;  // index of the directory
@@ -148,4 +148,4 @@ class PageSource {
     uint64_t changes_ = 0;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

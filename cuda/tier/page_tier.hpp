@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // Where a page lives, in the order of how fast the GPU reaches it. Pages on disk are the engine's business: nothing
 // here gives any, and the name is for directories that both sides read.
@@ -17,4 +17,4 @@ constexpr size_t index_of(PageTier tier) {
     return static_cast<size_t>(tier);
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

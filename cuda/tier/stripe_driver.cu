@@ -8,7 +8,7 @@
 #include "tier/stripe_driver.hpp"
 #include "tier/tier_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
@@ -189,4 +189,4 @@ std::string StripeDriver::try_host() const {
     return "the driver gives no host memory to map (error " + std::to_string(static_cast<int>(result)) + ")";
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -10,7 +10,7 @@
 #include "device/device.hpp"
 #include "tier/stripe_mapping.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // Stripes of a GPU's own memory, of a peer's and of the host's, by the driver's calls for virtual memory. Each counts
 // against the limit of the pool that holds the other memory of its tier: Device::memory() of the GPU or of the peer,
@@ -52,4 +52,4 @@ class StripeDriver final : public MappingDriver {
     std::unordered_map<uint64_t, Handle> handles_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

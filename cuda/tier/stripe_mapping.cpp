@@ -6,7 +6,7 @@
 
 #include "tier/tier_policy.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 uint64_t StripePool::take(PageTier tier) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -107,4 +107,4 @@ void StripeMapping::reset() noexcept {
     stripes_.clear();
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -11,7 +11,7 @@
 // Physical stripes mapped into one range of addresses, without any CUDA, so that order and clean-up of the calls are
 // tested on machines without a GPU, with every call failing.
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // The calls that reserve addresses, create physical memory and map it. What fails throws, and has changed nothing; what
 // undoes does not throw.
@@ -103,4 +103,4 @@ class StripeMapping {
     uint64_t mapped_stripes_ = 0;  // the first of them
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

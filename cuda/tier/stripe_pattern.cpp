@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tier/stripe_pattern.hpp"
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
@@ -58,4 +58,4 @@ std::vector<StripeRun> StripePattern::runs(uint64_t stripes) const {
     return all;
 }
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

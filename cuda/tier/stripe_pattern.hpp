@@ -4,16 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "api/stream_spec.hpp"
 #include "tier/page_tier.hpp"
 
-namespace spillway::cuda {
-
-// Parts of a range by tier, as weights: 1, 0, 3 is one stripe of GPU memory for three of host memory.
-struct StripeShares {
-    uint32_t device = 0;
-    uint32_t peer = 0;
-    uint32_t host = 0;
-};
+namespace spillway::cuda { inline namespace tier {
 
 // Neighbours of one tier.
 struct StripeRun {
@@ -44,4 +38,4 @@ class StripePattern {
     uint64_t total_;
 };
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

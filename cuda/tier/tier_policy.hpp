@@ -7,7 +7,7 @@
 
 // The numbers that tune cuda/tier.
 
-namespace spillway::cuda {
+namespace spillway::cuda { inline namespace tier {
 
 // Stripes of an interleaved range. Kernels read and write ranges of 2 MiB and of 32 MiB stripes equally fast (H200,
 // PCIe 5: 1:1 105 and 103 GB/s, 3:1 70 and 68.5 GB/s), while every stripe costs calls to create, map and allow it: 64
@@ -24,4 +24,4 @@ constexpr uint64_t kTierPageBytesMax = 2 * kMiB;
 constexpr uint64_t kHostSlabBytes = 256 * kMiB;
 constexpr uint64_t kDeviceSlabBytes = 64 * kMiB;
 
-}  // namespace spillway::cuda
+}}  // namespace spillway::cuda::tier

@@ -23,6 +23,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     export_stage_calls(exports);
     export_device_calls(exports);
     export_streaming_calls(exports);
+    export_device_memory_calls(exports);
     export_sink_calls(exports);
     return exports;
 }

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <string>
 
-#include "cuda/device/plugin.h"
+#include "cuda/api/plugin.h"
 #include "device/gpu_error.hpp"
 #include "device/gpu_probe.hpp"
 

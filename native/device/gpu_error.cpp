@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device/plugin.h"
+#include "cuda/api/plugin.h"
 
 namespace spillway {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "cuda/device/plugin.h"
+#include "cuda/api/plugin.h"
 #include "device/gpu_plugin.hpp"
 #include "device/gpu_probe.hpp"
 

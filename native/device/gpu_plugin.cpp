@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "base/error.hpp"
-#include "cuda/device/plugin.h"
+#include "cuda/api/plugin.h"
 
 namespace spillway {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "cuda/api/table_spec.hpp"
 #include "device/gpu_device.hpp"
-#include "device/gpu_operation.hpp"
 
 struct spillway_cuda_pieces;
 struct spillway_cuda_table;
@@ -27,27 +27,28 @@ class GpuTable : public detail::GpuOwned<spillway_cuda_table> {
   public:
     GpuTable() = default;
     // Throws as GpuDevice::allocate.
-    static GpuTable create(GpuDevice& device, uint64_t rows, const std::vector<GpuColumn>& columns);
-    static GpuTable join(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const GpuJoin& join,
-                         GpuReport& report);
-    static uint64_t count_join(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const GpuJoin& join,
-                               GpuReport& report);
-    static GpuTable group(GpuDevice& device, const GpuTable& table, const GpuGroupBy& group, GpuReport& report);
+    static GpuTable create(GpuDevice& device, uint64_t rows, const std::vector<cuda::ColumnSpec>& columns);
+    static GpuTable join(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
+                         const cuda::OwnedTableJoin& join, cuda::TableReport& report);
+    static uint64_t count_join(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
+                               const cuda::OwnedTableJoin& join, cuda::TableReport& report);
+    static GpuTable group(GpuDevice& device, const GpuTable& table, const cuda::OwnedTableGroupBy& group,
+                          cuda::TableReport& report);
 
     uint64_t rows() const { return rows_; }
-    const std::vector<GpuColumn>& columns() const { return columns_; }
+    const std::vector<cuda::ColumnSpec>& columns() const { return columns_; }
     uint64_t bytes() const;  // of all parts
 
     // As GpuDevice::upload and download.
-    GpuTransfer write(size_t column, GpuPart part, uint64_t offset_bytes, const void* from, uint64_t bytes);
-    GpuTransfer read(void* to, size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes) const;
+    GpuTransfer write(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, const void* from, uint64_t bytes);
+    GpuTransfer read(void* to, size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes) const;
 
   private:
     friend class GpuPieces;
     GpuTable(const GpuDevice& device, spillway_cuda_table* table);
 
     uint64_t rows_ = 0;
-    std::vector<GpuColumn> columns_;
+    std::vector<cuda::ColumnSpec> columns_;
 };
 
 // A join whose result comes in pieces, so that it may be larger than GPU memory. Calls take turns.
@@ -56,21 +57,21 @@ class GpuPieces : public detail::GpuOwned<spillway_cuda_pieces> {
     GpuPieces() = default;
     // Counts the rows. The tables must stay until the last piece. Throws as GpuTable::join, and kUnsupportedType for
     // algorithms that have no pieces.
-    static GpuPieces begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const GpuJoin& join,
-                           GpuReport& report);
+    static GpuPieces begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
+                           const cuda::OwnedTableJoin& join, cuda::TableReport& report);
 
     uint64_t rows() const { return rows_; }
     // Of every piece; whether they are nullable and how long their strings are, pieces know.
-    const std::vector<GpuColumn>& columns() const { return columns_; }
+    const std::vector<cuda::ColumnSpec>& columns() const { return columns_; }
 
     // The next rows, at most rows_max (64 at least: a smaller limit counts as that); an empty handle when all have been
     // given. After an error, also of memory, the same rows come again.
-    GpuTable next(GpuDevice& device, uint64_t rows_max, GpuReport& report);
+    GpuTable next(GpuDevice& device, uint64_t rows_max, cuda::TableReport& report);
 
   private:
     using GpuOwned::GpuOwned;
     uint64_t rows_ = 0;
-    std::vector<GpuColumn> columns_;
+    std::vector<cuda::ColumnSpec> columns_;
 };
 
 }  // namespace spillway

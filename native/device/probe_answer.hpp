@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/device/plugin.h"
+#include "cuda/api/plugin.h"
 
 namespace spillway {
 

@@ -3,7 +3,7 @@ import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { FarPartitioner, OutOfCorePathName } from "../model/debug-knobs.js";
 import type { StageCommon } from "./stage.js";
 
-/** What the plan decides of a join out of core; mirrors OutOfCoreSizes in cuda/out_of_core/out_of_core_join.hpp. */
+/** What the plan decides of a join out of core; mirrors OutOfCoreSizes in cuda/staged_join/staged_join.hpp. */
 export interface OutOfCoreSizes {
     /** Of the first pass. */
     readonly radixBits: number;

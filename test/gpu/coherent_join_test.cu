@@ -29,8 +29,8 @@ int bits_of(FarPartitioner partitioner, int wanted) {
 }
 
 // A limit that has room for some pages of GPU memory, not for all: it falls until there is no room for more than half.
-uint64_t limit_for_half_of_the_pages(const FarJoinSpec& far, uint64_t rows) {
-    cuda::CoherentSpec spec;
+uint64_t limit_for_half_of_the_pages(const BaselineSpec& far, uint64_t rows) {
+    cuda::CoherentJoinSpec spec;
     spec.join = far.join;
     spec.rows[0] = spec.rows[1] = rows;
     spec.options = far.coherent;
@@ -57,7 +57,7 @@ GPU_TEST("coherent join: every partitioner, from no radix bits to 12") {
             const auto partitioner = static_cast<FarPartitioner>(p);
             // With 12 bits most partitions have one row, and a page.
             const uint64_t group_rows = wanted == 12 ? rows * kCoherentPageRows / 3 : rows / 3;
-            FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, bits_of(partitioner, wanted), group_rows, kMixed);
+            BaselineSpec spec = check.spec(JoinResultKind::kRows, bits_of(partitioner, wanted), group_rows, kMixed);
             spec.coherent.partitioner = partitioner;
             check.all(spec, std::string(cuda::kFarPartitionerNames[p]) + ", " + std::to_string(wanted) + " bits");
         }
@@ -83,7 +83,7 @@ GPU_TEST("coherent join: none, one, a page and a group of rows, one less and one
             const std::vector<uint64_t> keys = sparse_keys(build_rows, test_seed());
             const CoherentCheck check(keys, foreign_keys(keys, probe_rows, 0.8, test_seed()));
             const int radix_bits = static_cast<int>(build_rows + probe_rows) % 2 * 2;
-            check.all(check.spec(OutOfCoreResult::kRows, radix_bits, kGroupRows, kMixed),
+            check.all(check.spec(JoinResultKind::kRows, radix_bits, kGroupRows, kMixed),
                       std::to_string(build_rows) + " x " + std::to_string(probe_rows) + " rows");
         }
     }
@@ -95,21 +95,21 @@ GPU_TEST("coherent join: m:n, a hot key, partitions larger than a group, keys of
         const std::string what = "keys of " + std::to_string(width) + " bytes";
         const std::vector<uint64_t> keys = sparse_keys(rows / 6, test_seed());
         const CoherentCheck many(repeated_keys(keys, 6, test_seed()), repeated_keys(keys, 5, test_seed() + 1), width);
-        many.all(many.spec(OutOfCoreResult::kRows, 4, rows / 5, kMixed), "m:n, " + what);
+        many.all(many.spec(JoinResultKind::kRows, 4, rows / 5, kMixed), "m:n, " + what);
         // Most partitions have rows of one side alone.
         const std::vector<uint64_t> seven(keys.begin(), keys.begin() + 7);
         const std::vector<uint64_t> others = foreign_keys(seven, rows, 0.3, test_seed());
         for (const CoherentCheck& few : {CoherentCheck(seven, others, width), CoherentCheck(others, seven, width)}) {
-            few.all(few.spec(OutOfCoreResult::kRows, 6, rows / 5, kMixed), "seven keys, " + what);
+            few.all(few.spec(JoinResultKind::kRows, 6, rows / 5, kMixed), "seven keys, " + what);
         }
         const std::vector<uint64_t> hot = one_hot_key(rows, 0.1, test_seed());
         const CoherentCheck large(hot, foreign_keys(hot, rows, 0.9, test_seed()), width);
         // The partition of the hot key comes in parts, between others that fit a group.
-        large.all(large.spec(OutOfCoreResult::kRows, 5, rows / 20, kMixed), "a hot key, " + what);
-        large.all(large.spec(OutOfCoreResult::kRows, 0, rows / 3, kFarOnly), "one partition in parts, " + what);
+        large.all(large.spec(JoinResultKind::kRows, 5, rows / 20, kMixed), "a hot key, " + what);
+        large.all(large.spec(JoinResultKind::kRows, 0, rows / 3, kFarOnly), "one partition in parts, " + what);
         // Of keys of 4 bytes so many bits are known then that chains of a block's table hold the others.
-        FarJoinSpec fine =
-            many.spec(OutOfCoreResult::kSums, bits_of(FarPartitioner::kLinear, 12), rows * kCoherentPageRows, kMixed);
+        BaselineSpec fine =
+            many.spec(JoinResultKind::kSums, bits_of(FarPartitioner::kLinear, 12), rows * kCoherentPageRows, kMixed);
         fine.coherent.partitioner = FarPartitioner::kLinear;
         many.expect(fine, "12 bits, " + what);
     }
@@ -121,9 +121,9 @@ GPU_TEST("coherent join: pages of either tier, of both in turns, of what is free
     const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));
     for (const cuda::StripeShares shares : {kFarOnly, kMixed, cuda::StripeShares{1, 0, 3}, kNearOnly, {}}) {
         const std::string what = std::to_string(shares.device) + ":" + std::to_string(shares.host);
-        FarJoinSpec spec = check.spec(OutOfCoreResult::kSums, 3, rows / 3, shares);
+        BaselineSpec spec = check.spec(JoinResultKind::kSums, 3, rows / 3, shares);
         spec.coherent.page_rows = full_suite() ? 1024 : 64;
-        const FarJoinOutcome outcome = check.run(spec);
+        const BaselineOutcome outcome = check.run(spec);
         check.check().check(spec, outcome, what);
         const uint64_t far_rows = outcome.report.spilled_rows[0] + outcome.report.spilled_rows[1];
         if (shares.host == 0) CHECK_EQ(far_rows, 0);
@@ -143,27 +143,27 @@ GPU_TEST("coherent join: shares of multiprocessors, chunks, times of stages") {
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
     const CoherentCheck check(keys, foreign_keys(keys, 2 * rows, 0.8, test_seed()));
     for (const uint32_t grid : {1U, 7U, 1000U}) {
-        FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, 3, rows / 4, kMixed);
+        BaselineSpec spec = check.spec(JoinResultKind::kRows, 3, rows / 4, kMixed);
         spec.coherent.partition_grid = spec.coherent.gather_grid = grid;
         spec.coherent.gather_alone = grid == 7;
         spec.coherent.gather_probe = grid == 7;
         check.all(spec, std::to_string(grid) + " blocks");
     }
-    FarJoinCheck chunks = check.check();
+    BaselineCheck chunks = check.check();
     chunks.cuts[0] = {1, 500, 0, 37};
     chunks.cuts[1] = {31, 0, 1000};
-    FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, 2, rows / 4, kMixed);
+    BaselineSpec spec = check.spec(JoinResultKind::kRows, 2, rows / 4, kMixed);
     spec.coherent.chunks = static_cast<uint32_t>(rows / 50);
     chunks.expect(kCoherent, spec, "odd chunks");
 
-    FarJoinSpec sums = check.spec(OutOfCoreResult::kSums, 3, rows, kFarOnly);
+    BaselineSpec sums = check.spec(JoinResultKind::kSums, 3, rows, kFarOnly);
     for (const bool second_pass : {true, false}) {
         sums.coherent.second_pass = second_pass;
         PinnedChunks build = check.check().chunks(0, sums.join.sizes);
         PinnedChunks probe = check.check().chunks(1, sums.join.sizes);
-        const auto join = cuda::open_far_join(test_device(), kCoherent, sums);
-        join->build(build);
-        join->probe(probe, nullptr);
+        const auto join = cuda::open_baseline_join(test_device(), kCoherent, sums);
+        join->run(cuda::kBuildSide, build, nullptr);
+        join->run(cuda::kProbeSide, probe, nullptr);
         std::vector<std::string> names;
         for (const cuda::PhaseTimer::Phase& stage : join->stages()) {
             names.push_back(stage.name);
@@ -180,7 +180,7 @@ GPU_TEST("coherent join: pages of a peer") {
     const std::vector<uint64_t> keys = sparse_keys(rows, test_seed());
     const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));
     for (const cuda::StripeShares shares : {cuda::StripeShares{0, 1, 0}, {1, 1, 0}, {1, 1, 1}}) {
-        FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, 3, rows / 3, shares);
+        BaselineSpec spec = check.spec(JoinResultKind::kRows, 3, rows / 3, shares);
         spec.peer = peer.get();
         check.all(spec, std::to_string(shares.device) + ":1:" + std::to_string(shares.host));
     }
@@ -191,14 +191,14 @@ GPU_TEST("coherent join: too little memory of either tier, more rows than it was
     const std::vector<uint64_t> keys = sparse_keys(2000, test_seed());
     const CoherentCheck check(keys, foreign_keys(keys, 2000, 0.9, test_seed()));
     cuda::Device device(test_device().ordinal(), 64 << 20, kAmpleBytes);
-    const auto refusal_of = [&](const FarJoinSpec& spec) {
+    const auto refusal_of = [&](const BaselineSpec& spec) {
         const cuda::Error error = error_of([&] { check.run(spec, device); });
         CHECK_EQ(device.memory().blocks(), 0);
         CHECK_EQ(device.staging().used_bytes(), 0);
         return error;
     };
-    const FarJoinSpec good = check.spec(OutOfCoreResult::kSums, 3, 512, kMixed);
-    FarJoinSpec spec = good;
+    const BaselineSpec good = check.spec(JoinResultKind::kSums, 3, 512, kMixed);
+    BaselineSpec spec = good;
     spec.build_rows = 64 << 20;  // half of 1 GiB and more
     const cuda::Error near = refusal_of(spec);
     CHECK_EQ(near.code(), ErrorCode::kOutOfMemory);
@@ -235,11 +235,11 @@ GPU_TEST("coherent join: rows without a key, sides without a payload") {
                 const KeyedRelation build(keys, width, of_build, test_seed(), null_share);
                 const KeyedRelation probe(foreign, width, {}, test_seed() + 1, null_share == 1 ? 0 : null_share);
                 for (const bool swapped : {false, true}) {
-                    const FarJoinCheck check(swapped ? probe : build, swapped ? build : probe);
+                    const BaselineCheck check(swapped ? probe : build, swapped ? build : probe);
                     for (int p = 0; p < cuda::kFarPartitioners; ++p) {
                         if (!full_suite() && ++turn % 7 != 0) continue;
-                        const auto result = turn % 2 == 0 ? OutOfCoreResult::kRows : OutOfCoreResult::kCount;
-                        FarJoinSpec spec = check.spec(result, ample_sizes(rows, 4, rows / 2));
+                        const auto result = turn % 2 == 0 ? JoinResultKind::kRows : JoinResultKind::kCount;
+                        BaselineSpec spec = check.spec(result, ample_sizes(rows, 4, rows / 2));
                         spec.shares = kMixed;
                         spec.coherent.partitioner = static_cast<FarPartitioner>(p);
                         check.expect(kCoherent, spec,
@@ -258,14 +258,14 @@ GPU_TEST("coherent join: as many pages in GPU memory as it may take") {
     const uint64_t rows = small_or_full(20'000, 2'000'000);
     const std::vector<uint64_t> keys = dense_permutation(rows, test_seed());
     const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()));
-    FarJoinSpec spec = check.spec(OutOfCoreResult::kCount, 3, 0, {});
+    BaselineSpec spec = check.spec(JoinResultKind::kCount, 3, 0, {});
     spec.coherent.page_rows = 1024;
     uint64_t far_rows_before = 2 * rows;
     for (const uint64_t device_bytes : {limit_for_half_of_the_pages(spec, rows), kAmpleBytes}) {
         spec.coherent.device_bytes = device_bytes;
         const uint64_t before_bytes = test_device().memory().used_bytes();
         test_device().memory().reset_peak();
-        const FarJoinOutcome outcome = check.run(spec);
+        const BaselineOutcome outcome = check.run(spec);
         check.check().check(spec, outcome, std::to_string(device_bytes) + " bytes");
         CHECK(test_device().memory().peak_bytes() <= before_bytes + device_bytes);
         const uint64_t far_rows = outcome.report.spilled_rows[0] + outcome.report.spilled_rows[1];
@@ -281,8 +281,8 @@ GPU_TEST("coherent join: payloads of other widths are refused") {
     const KeyedRelation narrow(keys, 8, {4}, test_seed());
     const KeyedRelation two(keys, 8, {8, 8}, test_seed());
     for (const KeyedRelation* other : {&narrow, &two}) {
-        const FarJoinCheck check(*other, plain);
-        const FarJoinSpec spec = check.spec(OutOfCoreResult::kCount, ample_sizes(500, 2));
+        const BaselineCheck check(*other, plain);
+        const BaselineSpec spec = check.spec(JoinResultKind::kCount, ample_sizes(500, 2));
         const cuda::Error error = error_of([&] { check.run(test_device(), kCoherent, spec); });
         CHECK_EQ(error.code(), ErrorCode::kInvalid);
     }

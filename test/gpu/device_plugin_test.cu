@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "api/plugin.h"
 #include "device/device.hpp"
-#include "device/plugin.h"
 #include "gpu_test.hpp"
 
 namespace spillway::cuda {

@@ -11,9 +11,13 @@
 #include <vector>
 
 namespace spillway::cuda {
+inline namespace device {
 class Device;
+}
+inline namespace api {
 class Error;
 enum class ErrorCode;
+}  // namespace api
 }  // namespace spillway::cuda
 
 // The harness of the GPU tests. It is a sibling of test/native/support/test.hpp: those tests share nothing but memory,

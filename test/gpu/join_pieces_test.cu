@@ -45,7 +45,7 @@ HostTable pieces_of(JoinPieces& join, uint64_t rows_max, uint64_t& pieces) {
 struct PiecesTest {
     TestTable build;
     TestTable probe;
-    TableJoin join;
+    OwnedTableJoin join;
 
     PiecesTest(KeyCase key, uint64_t build_rows, uint64_t probe_rows, uint64_t domain, double null_share) {
         const auto build_numbers = small_numbers(build_rows, domain, test_seed());

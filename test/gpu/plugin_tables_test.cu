@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "api/plugin.h"
 #include "device/device.hpp"
-#include "device/plugin.h"
 #include "gpu_test.hpp"
 
 namespace spillway::cuda {
@@ -15,35 +15,24 @@ using gpu_test::test_device;
 
 namespace {
 
-// The numbers of plugin.h.
-constexpr int32_t kSigned = 0;
-constexpr int32_t kBuildSide = 0;
-constexpr int32_t kProbeSide = 1;
-constexpr int32_t kCountRows = 0;
-constexpr int32_t kSum = 2;
-constexpr int32_t kRadixHash = 0;
-constexpr int32_t kNoPartitioning = 1;
-constexpr int32_t kPerfectHash = 2;
-constexpr int32_t kPartitioned = 1;
-
 struct Plugin {
     Plugin() { call.open_device(test_device().ordinal(), uint64_t{1} << 30, uint64_t{64} << 20, &gpu, &status); }
     ~Plugin() { call.close_device(gpu, &status); }
 
     bool ok() const { return status.code == SPILLWAY_CUDA_OK; }
-    spillway_cuda_table* create(uint64_t rows, const std::vector<spillway_cuda_column>& columns) {
+    spillway_cuda_table* create(uint64_t rows, const std::vector<ColumnSpec>& columns) {
         spillway_cuda_table* table = nullptr;
         call.create_table(gpu, rows, columns.data(), columns.size(), &table, &status);
         return table;
     }
     template <class Value>
-    void write(spillway_cuda_table* table, uint64_t column, int32_t part, const std::vector<Value>& values) {
+    void write(spillway_cuda_table* table, uint64_t column, ColumnPart part, const std::vector<Value>& values) {
         spillway_cuda_transfer* transfer = nullptr;
         call.write_table(table, column, part, 0, values.data(), values.size() * sizeof(Value), &transfer, &status);
         if (ok()) call.wait(transfer, &status);
     }
     template <class Value>
-    std::vector<Value> read(const spillway_cuda_table* table, uint64_t column, int32_t part, uint64_t count) {
+    std::vector<Value> read(const spillway_cuda_table* table, uint64_t column, ColumnPart part, uint64_t count) {
         std::vector<Value> values(count);
         spillway_cuda_transfer* transfer = nullptr;
         call.read_table(values.data(), table, column, part, 0, count * sizeof(Value), &transfer, &status);
@@ -60,14 +49,14 @@ struct Plugin {
     const spillway_cuda_functions& call = *spillway_cuda_get_functions();
     spillway_cuda_gpu* gpu = nullptr;
     spillway_cuda_status status{};
-    spillway_cuda_report report{};
+    TableReport report{};
 };
 
-spillway_cuda_column fixed(uint32_t width, bool nullable = false) {
-    return {SPILLWAY_CUDA_COLUMN_FIXED, width, nullable ? 1 : 0, 0, 0};
+ColumnSpec fixed(uint32_t width, bool nullable = false) {
+    return {ColumnKind::kFixed, width, nullable, 0};
 }
 
-double phases_ms(const spillway_cuda_report& report) {
+double phases_ms(const TableReport& report) {
     return report.transform_ms + report.match_ms + report.materialize_ms;
 }
 
@@ -81,8 +70,8 @@ spillway_cuda_table* numbers(Plugin& plugin, uint64_t rows, uint64_t domain) {
     }
     spillway_cuda_table* const table = plugin.create(rows, {fixed(8), fixed(4)});
     if (table == nullptr) return nullptr;
-    plugin.write(table, 0, SPILLWAY_CUDA_VALUES, keys);
-    plugin.write(table, 1, SPILLWAY_CUDA_VALUES, values);
+    plugin.write(table, 0, ColumnPart::kValues, keys);
+    plugin.write(table, 1, ColumnPart::kValues, values);
     return table;
 }
 
@@ -92,25 +81,25 @@ GPU_TEST("plugin: parts of a table go there and back, and nothing beyond them") 
     Plugin plugin;
     const std::vector<uint64_t> offsets = {0, 3, 3, 8};
     const std::string bytes = "abcdefgh";
-    spillway_cuda_column text{SPILLWAY_CUDA_COLUMN_BYTES, 0, 1, 0, bytes.size()};
+    ColumnSpec text{ColumnKind::kBytes, 0, true, bytes.size()};
     spillway_cuda_table* const table = plugin.create(3, {fixed(6), text});
     CHECK(plugin.ok());
-    plugin.write(table, 0, SPILLWAY_CUDA_VALUES, std::vector<char>(18, 'z'));
-    plugin.write(table, 1, SPILLWAY_CUDA_VALUES, std::vector<char>(bytes.begin(), bytes.end()));
-    plugin.write(table, 1, SPILLWAY_CUDA_OFFSETS, offsets);
-    plugin.write(table, 1, SPILLWAY_CUDA_VALIDITY, std::vector<uint32_t>{5});
+    plugin.write(table, 0, ColumnPart::kValues, std::vector<char>(18, 'z'));
+    plugin.write(table, 1, ColumnPart::kValues, std::vector<char>(bytes.begin(), bytes.end()));
+    plugin.write(table, 1, ColumnPart::kOffsets, offsets);
+    plugin.write(table, 1, ColumnPart::kValidity, std::vector<uint32_t>{5});
     CHECK(plugin.ok());
-    CHECK(plugin.read<uint64_t>(table, 1, SPILLWAY_CUDA_OFFSETS, 4) == offsets);
-    CHECK(plugin.read<char>(table, 1, SPILLWAY_CUDA_VALUES, 8) == std::vector<char>(bytes.begin(), bytes.end()));
-    CHECK(plugin.read<char>(table, 0, SPILLWAY_CUDA_VALUES, 18) == std::vector<char>(18, 'z'));
-    spillway_cuda_column told{};
+    CHECK(plugin.read<uint64_t>(table, 1, ColumnPart::kOffsets, 4) == offsets);
+    CHECK(plugin.read<char>(table, 1, ColumnPart::kValues, 8) == std::vector<char>(bytes.begin(), bytes.end()));
+    CHECK(plugin.read<char>(table, 0, ColumnPart::kValues, 18) == std::vector<char>(18, 'z'));
+    ColumnSpec told{};
     plugin.call.table_column(table, 1, &told);
-    CHECK(told.kind == SPILLWAY_CUDA_COLUMN_BYTES && told.nullable == 1 && told.bytes == 8);
-    plugin.read<char>(table, 0, SPILLWAY_CUDA_VALUES, 19);
+    CHECK(told.kind == ColumnKind::kBytes && told.nullable && told.bytes == 8);
+    plugin.read<char>(table, 0, ColumnPart::kValues, 19);
     CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
-    plugin.read<char>(table, 0, SPILLWAY_CUDA_OFFSETS, 1);
+    plugin.read<char>(table, 0, ColumnPart::kOffsets, 1);
     CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
-    plugin.read<char>(table, 2, SPILLWAY_CUDA_VALUES, 1);
+    plugin.read<char>(table, 2, ColumnPart::kValues, 1);
     CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
     plugin.call.free_table(table);
 }
@@ -121,15 +110,13 @@ GPU_TEST("plugin: a join and a group-by of its result, without a copy in between
     spillway_cuda_table* const build = numbers(plugin, domain, domain);
     spillway_cuda_table* const probe = numbers(plugin, 4 * domain, domain);
     CHECK(build != nullptr && probe != nullptr);
-    const spillway_cuda_key_part key{0, kSigned, 8};
-    const spillway_cuda_join_column columns[] = {{kBuildSide, 1, 0}, {kProbeSide, 0, 0}};
-    spillway_cuda_join join{};
+    const std::vector<KeyPart> key = {{0, KeyPartKind::kSigned, 8}};
+    const std::vector<TableJoinColumn> columns = {{TableSide::kBuild, 1, 0}, {TableSide::kProbe, 0, 0}};
+    TableJoin join;
     join.expected_rows = 4 * domain;
-    join.key_count = 1;
-    join.build_keys = &key;
-    join.probe_keys = &key;
-    join.column_count = 2;
-    join.columns = columns;
+    join.build_keys = key;
+    join.probe_keys = key;
+    join.output = columns;
     uint64_t counted = 0;
     plugin.call.count_join(plugin.gpu, build, probe, &join, &counted, &plugin.report, &plugin.status);
     CHECK(plugin.ok());
@@ -159,21 +146,19 @@ GPU_TEST("plugin: a join and a group-by of its result, without a copy in between
     CHECK_EQ(plugin.rows(joined), 4 * domain);
     CHECK(plugin.report.peak_bytes > 0);
 
-    const spillway_cuda_key_part group_key{1, kSigned, 8};
-    const spillway_cuda_aggregate aggregates[] = {{kCountRows, 0, kSigned, 8, 0}, {kSum, 0, kSigned, 8, 0}};
-    spillway_cuda_group group{};
+    const std::vector<KeyPart> group_key = {{1, KeyPartKind::kSigned, 8}};
+    const std::vector<TableAggregate> aggregates = {{TableAggregateKind::kCountRows}, {TableAggregateKind::kSum}};
+    TableGroupBy group;
     group.expected_groups = domain;
-    group.key_count = 1;
-    group.keys = &group_key;
-    group.aggregate_count = 2;
+    group.keys = group_key;
     group.aggregates = aggregates;
     spillway_cuda_table* groups = nullptr;
     plugin.call.group_table(plugin.gpu, joined, &group, &groups, &plugin.report, &plugin.status);
     CHECK(plugin.ok());
     CHECK_EQ(plugin.rows(groups), domain);
-    const auto keys = plugin.read<int64_t>(groups, 0, SPILLWAY_CUDA_VALUES, domain);
-    const auto counts = plugin.read<int64_t>(groups, 1, SPILLWAY_CUDA_VALUES, domain);
-    const auto sums = plugin.read<int64_t>(groups, 2, SPILLWAY_CUDA_VALUES, domain);
+    const auto keys = plugin.read<int64_t>(groups, 0, ColumnPart::kValues, domain);
+    const auto counts = plugin.read<int64_t>(groups, 1, ColumnPart::kValues, domain);
+    const auto sums = plugin.read<int64_t>(groups, 2, ColumnPart::kValues, domain);
     uint64_t wrong = 0;
     for (uint64_t i = 0; i < domain; ++i) wrong += counts[i] == 4 && sums[i] == 12 * keys[i] ? 0 : 1;
     CHECK_EQ(wrong, uint64_t{0});
@@ -185,43 +170,40 @@ GPU_TEST("plugin: reports say what phases take, what moves and which algorithm r
     const uint64_t rows = small_or_full(20'000, 2'000'000);
     spillway_cuda_table* const table = numbers(plugin, rows, rows);
     CHECK(table != nullptr);
-    const spillway_cuda_key_part key{0, kSigned, 8};
-    const spillway_cuda_join_column columns[] = {{kBuildSide, 1, 0}, {kProbeSide, 0, 0}};
-    spillway_cuda_join join{};
+    const std::vector<KeyPart> key = {{0, KeyPartKind::kSigned, 8}};
+    const std::vector<TableJoinColumn> columns = {{TableSide::kBuild, 1, 0}, {TableSide::kProbe, 0, 0}};
+    TableJoin join;
     join.expected_rows = rows;
     join.key_range = rows;
-    join.key_count = 1;
-    join.build_keys = &key;
-    join.probe_keys = &key;
-    join.column_count = 2;
-    join.columns = columns;
-    const spillway_cuda_report& report = plugin.report;
-    for (const int32_t algorithm : {kRadixHash, kNoPartitioning, kPerfectHash}) {
+    join.build_keys = key;
+    join.probe_keys = key;
+    join.output = columns;
+    const TableReport& report = plugin.report;
+    for (const auto algorithm :
+         {JoinAlgorithm::kRadixHash, JoinAlgorithm::kNoPartitioning, JoinAlgorithm::kPerfectHash}) {
         join.algorithm = algorithm;
         spillway_cuda_table* joined = nullptr;
         plugin.call.join_tables(plugin.gpu, table, table, &join, &joined, &plugin.report, &plugin.status);
         CHECK(plugin.ok());
         CHECK_EQ(plugin.rows(joined), rows);
-        CHECK_EQ(report.algorithm, algorithm);
+        CHECK_EQ(report.algorithm, static_cast<int32_t>(algorithm));
         // Events and the caller's clock tick differently: a microsecond of either.
         CHECK(phases_ms(report) <= report.elapsed_ms + 0.002);
         // Results without holes are whole when they are written.
         CHECK(report.match_ms > 0 && report.materialize_ms >= 0);
-        CHECK(algorithm == kRadixHash ? report.transform_ms > 0 : report.transform_ms >= 0);
+        CHECK(algorithm == JoinAlgorithm::kRadixHash ? report.transform_ms > 0 : report.transform_ms >= 0);
         // Keys of both sides are read, 12 bytes per match written; the radix join packs both sides' rows of at least 8
         // bytes and reads them again.
-        CHECK(report.moved_bytes >= rows * (algorithm == kRadixHash ? 2 * 24 + 12 : 2 * 8 + 12));
+        CHECK(report.moved_bytes >= rows * (algorithm == JoinAlgorithm::kRadixHash ? 2 * 24 + 12 : 2 * 8 + 12));
         plugin.call.free_table(joined);
     }
 
     // As many groups as rows are too many for tables in shared memory.
-    const spillway_cuda_aggregate count{kCountRows, 0, kSigned, 8, 0};
-    spillway_cuda_group group{};
+    const std::vector<TableAggregate> count = {{TableAggregateKind::kCountRows}};
+    TableGroupBy group;
     group.expected_groups = rows;
-    group.key_count = 1;
-    group.keys = &key;
-    group.aggregate_count = 1;
-    group.aggregates = &count;
+    group.keys = key;
+    group.aggregates = count;
     spillway_cuda_table* groups = nullptr;
     plugin.call.group_table(plugin.gpu, table, &group, &groups, &plugin.report, &plugin.status);
     CHECK(plugin.ok());
@@ -229,24 +211,24 @@ GPU_TEST("plugin: reports say what phases take, what moves and which algorithm r
     CHECK(report.match_ms > 0 && report.materialize_ms > 0);
     CHECK(phases_ms(report) <= report.elapsed_ms + 0.002);
     CHECK(report.moved_bytes >= rows * (8 + 8 + 8));  // keys read, groups written
-    if (rows > 1'000'000) CHECK(report.algorithm == kPartitioned && report.transform_ms > 0);
+    if (rows > 1'000'000)
+        CHECK(report.algorithm == static_cast<int32_t>(GroupByAlgorithm::kPartitioned) && report.transform_ms > 0);
     for (spillway_cuda_table* one : {table, groups}) plugin.call.free_table(one);
 }
 
 GPU_TEST("plugin: an operation refuses columns that are not there, and a cancelled one ends") {
     Plugin plugin;
     spillway_cuda_table* const table = numbers(plugin, 100, 10);
-    const spillway_cuda_key_part key{7, kSigned, 8};
-    spillway_cuda_join join{};
-    join.key_count = 1;
-    join.build_keys = &key;
-    join.probe_keys = &key;
+    const std::vector<KeyPart> key = {{7, KeyPartKind::kSigned, 8}};
+    TableJoin join;
+    join.build_keys = key;
+    join.probe_keys = key;
     spillway_cuda_table* result = nullptr;
     plugin.call.join_tables(plugin.gpu, table, table, &join, &result, &plugin.report, &plugin.status);
     CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID && result == nullptr);
-    const spillway_cuda_key_part there{0, kSigned, 8};
-    join.build_keys = &there;
-    join.probe_keys = &there;
+    const std::vector<KeyPart> there = {{0, KeyPartKind::kSigned, 8}};
+    join.build_keys = there;
+    join.probe_keys = there;
     plugin.call.set_cancelled(plugin.gpu, 1);
     plugin.call.join_tables(plugin.gpu, table, table, &join, &result, &plugin.report, &plugin.status);
     CHECK(plugin.status.code == SPILLWAY_CUDA_CANCELLED && result == nullptr);

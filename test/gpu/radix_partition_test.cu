@@ -18,7 +18,6 @@ namespace spillway::gpu_test {
 namespace {
 
 using cuda::PartitionedRows;
-using cuda::radix_partition;
 
 uint64_t mixed_key(const uint8_t* row, uint32_t key_words) {
     uint64_t word = 0;
@@ -87,7 +86,7 @@ void check_partitions(const KeyedRelation& relation, const PartitionedRows& rows
 }
 
 void check(const KeyedRelation& relation, int radix_bits, const std::string& what) {
-    const PartitionedRows rows = radix_partition(test_device(), relation.device(), radix_bits);
+    const PartitionedRows rows = cuda::radix_partition(test_device(), relation.device(), radix_bits);
     test_device().synchronize();
     check_partitions(relation, rows, what + ", " + std::to_string(radix_bits) + " bits");
 }
@@ -197,14 +196,14 @@ GPU_TEST("radix partition: one hot key, Zipf keys, NULL keys, equal and special 
 
 GPU_TEST("radix partition: bad arguments and refused memory") {
     const KeyedRelation relation(dense_permutation(1000, test_seed()), 4, {4, 4}, test_seed());
-    CHECK_THROWS(radix_partition(test_device(), relation.device(), -1), cuda::ErrorCode::kInvalid);
-    CHECK_THROWS(radix_partition(test_device(), relation.device(), cuda::radix_bits_max() + 1),
+    CHECK_THROWS(cuda::radix_partition(test_device(), relation.device(), -1), cuda::ErrorCode::kInvalid);
+    CHECK_THROWS(cuda::radix_partition(test_device(), relation.device(), cuda::radix_bits_max() + 1),
                  cuda::ErrorCode::kInvalid);
     const KeyedRelation wide(dense_permutation(10, test_seed()), 8, {16, 16}, test_seed());
-    CHECK_THROWS(radix_partition(test_device(), wide.device(), 1), cuda::ErrorCode::kInvalid);
+    CHECK_THROWS(cuda::radix_partition(test_device(), wide.device(), 1), cuda::ErrorCode::kInvalid);
     cuda::DeviceRelation shifted = relation.device();
     shifted.columns[0].data = static_cast<const char*>(shifted.columns[0].data) + 4;
-    CHECK_THROWS(radix_partition(test_device(), shifted, 1), cuda::ErrorCode::kInvalid);
+    CHECK_THROWS(cuda::radix_partition(test_device(), shifted, 1), cuda::ErrorCode::kInvalid);
 
     cuda::MemoryPool& memory = test_device().memory();
     const uint64_t before = memory.used_bytes();
@@ -212,7 +211,7 @@ GPU_TEST("radix partition: bad arguments and refused memory") {
     for (uint64_t n = 1; n < 100; ++n) {
         memory.fail_after(n);
         try {
-            radix_partition(test_device(), relation.device(), 16);
+            cuda::radix_partition(test_device(), relation.device(), 16);
             break;
         } catch (const cuda::Error& error) {
             CHECK_EQ(error.code(), cuda::ErrorCode::kOutOfMemory);

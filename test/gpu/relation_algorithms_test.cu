@@ -36,7 +36,7 @@ void add_payloads(TestTable& table, uint64_t rows, uint64_t seed) {
 struct KeyedTables {
     TestTable build;
     TestTable probe;
-    TableJoin join;
+    OwnedTableJoin join;
 
     KeyedTables(KeyCase key, const std::vector<uint64_t>& build_numbers, const std::vector<uint64_t>& probe_numbers,
                 double null_share) {

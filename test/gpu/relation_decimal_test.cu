@@ -71,7 +71,7 @@ GPU_TEST("group table: sums and means of decimals, with and without NULLs") {
         for (const double null_share : {0.0, 0.4}) {
             const DecimalInput input(rows, width, null_share);
             const TableValueKind kind = width == 16 ? TableValueKind::kDecimal : TableValueKind::kSigned;
-            cuda::TableGroupBy group;
+            cuda::OwnedTableGroupBy group;
             group.keys = {{0, KeyPartKind::kUnsigned, 4}};
             group.aggregates = {{TableAggregateKind::kMean, 1, kind, 8, kScale},
                                 {TableAggregateKind::kSum, 1, kind, 16}};
@@ -91,7 +91,7 @@ GPU_TEST("group table: sums of decimals of 38 digits and of 39, of no rows") {
         column.width = 16;
         for (const __int128 value : values) column.push_bytes(reinterpret_cast<const uint8_t*>(&value));
         host.columns.push_back(std::move(column));
-        cuda::TableGroupBy group;
+        cuda::OwnedTableGroupBy group;
         group.aggregates = {{TableAggregateKind::kSum, 0, TableValueKind::kDecimal, 16}};
         return to_host(cuda::group_table(test_device(), to_device(host), group));
     };

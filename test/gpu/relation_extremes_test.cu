@@ -85,7 +85,7 @@ std::vector<std::string> values_of(const TableColumn& column, uint64_t rows) {
 // Columns of the table: 4-byte keys, values. Grouped by the keys or, without any, all rows (key 0).
 void check_extremes(const cuda::DeviceTable& table, bool has_keys, TableValueKind kind,
                     const ExpectedExtremes& expected, const std::string& what) {
-    cuda::TableGroupBy group;
+    cuda::OwnedTableGroupBy group;
     if (has_keys) group.keys = {{0, KeyPartKind::kUnsigned, 4}};
     const uint32_t width = table.columns[1].kind == cuda::ColumnKind::kBytes ? 0 : table.columns[1].width;
     group.aggregates = {{TableAggregateKind::kCount, 1, kind, 8},

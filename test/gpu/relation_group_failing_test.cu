@@ -143,7 +143,7 @@ HostTable expected_groups(const HostTable& table, const std::vector<size_t>& key
 
 struct FailingGroupBy {
     const GroupTableInput& input;
-    cuda::TableGroupBy group;
+    cuda::OwnedTableGroupBy group;
     std::vector<size_t> keys;
 
     FailingGroupBy(const GroupTableInput& from, const std::vector<Column>& key_columns) : input(from) {

@@ -45,7 +45,7 @@ const std::vector<WantedAggregate> kWantedAggregates = {{Aggregate::kCountRows},
                                                         {Aggregate::kFirst, 2}};
 
 void check_table(const HostTable& table, const std::vector<size_t>& keys, const std::string& what) {
-    cuda::TableGroupBy group;
+    cuda::OwnedTableGroupBy group;
     for (const size_t key : keys) {
         group.keys.push_back({static_cast<uint32_t>(key), KeyPartKind::kUnsigned, table.columns[key].width});
     }
@@ -91,7 +91,7 @@ GPU_TEST("group table: distinct values, of one group and of many") {
     const uint64_t rows = small_or_full(2000, 100000);
     const HostTable host = some_table(rows, 50, 0.2);
     const cuda::DeviceTable table = to_device(host);
-    cuda::TableGroupBy group;
+    cuda::OwnedTableGroupBy group;
     group.aggregates = {{TableAggregateKind::kCountDistinct, 0, TableValueKind::kUnsigned, 8}};
     const HostTable all = to_host(cuda::group_table(test_device(), table, group));
     CHECK_EQ(all.rows(), 1);
@@ -112,7 +112,7 @@ GPU_TEST("group table: first, any and counts of texts") {
     host.columns.push_back(group_keys_column(numbers, 4));
     cuda::DeviceTable table = to_device(host);
     table.columns.push_back(texts_of(numbers, {}));
-    cuda::TableGroupBy group;
+    cuda::OwnedTableGroupBy group;
     group.keys = {{0, KeyPartKind::kUnsigned, 4}};
     for (const TableAggregateKind kind : {TableAggregateKind::kFirst, TableAggregateKind::kAny,
                                           TableAggregateKind::kCount, TableAggregateKind::kCountDistinct}) {
@@ -140,7 +140,7 @@ GPU_TEST("group table: what the CPU engine has to do") {
     const cuda::DeviceTable table = to_device(host);
     const auto refused = [&](const TableAggregate& aggregate, const std::string& text,
                              cuda::ErrorCode code = cuda::ErrorCode::kInvalid) {
-        cuda::TableGroupBy group;
+        cuda::OwnedTableGroupBy group;
         group.aggregates = {aggregate};
         const cuda::Error error = error_of([&] { cuda::group_table(test_device(), table, group); });
         CHECK_EQ(error.code(), code);

@@ -41,7 +41,7 @@ void add_payloads(TestTable& table, uint64_t rows, bool is_wide, uint64_t seed) 
 struct FailingJoin {
     TestTable build;
     TestTable probe;
-    TableJoin join;
+    OwnedTableJoin join;
     std::string name;
 
     FailingJoin(const std::pair<const char*, JoinAlgorithm>& named, const JoinKind& kind, uint64_t turn) {
@@ -63,7 +63,7 @@ struct FailingJoin {
         if (is_array) set_range();
         // Pairs may be more than the rows of a semi or anti join, which are made of them: a second run for want of room
         // would depend on who was faster.
-        TableJoin inner = join;
+        OwnedTableJoin inner = join;
         inner.kind = kAllJoinKinds[0];
         join.expected_rows = std::max(expected_pairs(build.host(), probe.host(), join).size(),
                                       expected_pairs(build.host(), probe.host(), inner).size());

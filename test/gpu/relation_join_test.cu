@@ -20,7 +20,7 @@ using Payloads = std::vector<uint32_t>;
 struct JoinTest {
     TestTable build;
     TestTable probe;
-    TableJoin join;
+    OwnedTableJoin join;
 
     JoinTest(KeyCase key, uint64_t build_rows, uint64_t probe_rows, double null_share, const Payloads& build_payloads,
              const Payloads& probe_payloads) {
@@ -132,7 +132,7 @@ GPU_TEST("relation: columns that the result has more than once") {
 
 GPU_TEST("relation: joins with no output columns have rows, and what cannot be asked for") {
     JoinTest test(KeyCase::kPacked, 100, 150, 0.2, {4}, {0, 8});
-    TableJoin& join = test.join;
+    OwnedTableJoin& join = test.join;
     for (const JoinKind& kind : kAllJoinKinds) {
         join.kind = kind;
         join.output.clear();

@@ -182,7 +182,7 @@ GPU_TEST("relation: keys of 2-byte floats") {
     const KeyPart of_build = {build.add(column_of(halves)), KeyPartKind::kFloat, 4};
     const KeyPart of_probe = {probe.add(column_of(floats)), KeyPartKind::kFloat, 4};
     const cuda::JoinKeys keys =
-        cuda::join_keys(test_device(), build.device(), {of_build}, probe.device(), {of_probe}, false);
+        cuda::join_keys(test_device(), build.device(), {&of_build, 1}, probe.device(), {&of_probe, 1}, false);
     CHECK(words_of(keys.build, halves.size()) == words_of(keys.probe, floats.size()));
 }
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "gpu_test.hpp"
-#include "group_by/dictionary.hpp"
-#include "group_by/sort_pairs.hpp"
-#include "group_by/sorted_policy.hpp"
+#include "group_by/sorted/dictionary.hpp"
+#include "group_by/sorted/sort_pairs.hpp"
+#include "group_by/sorted/sorted_policy.hpp"
 #include "support/group_by_check.hpp"
 
 // The group-bys that sort columns, and the one that gathers values of partitions.

@@ -9,8 +9,8 @@
 #include "gpu_test.hpp"
 #include "support/coherent_check.hpp"
 #include "support/error_of.hpp"
-#include "support/out_of_core_check.hpp"
-#include "support/out_of_core_group_check.hpp"
+#include "support/staged_group_by_check.hpp"
+#include "support/staged_join_check.hpp"
 
 // Host memory of a device that uses the host's page tables, on devices that need not do so: it is asked for by name.
 namespace spillway::gpu_test {
@@ -19,9 +19,9 @@ using cuda::Allocation;
 using cuda::Device;
 using cuda::ErrorCode;
 using cuda::HostPlacement;
+using cuda::JoinResultKind;
 using cuda::kGiB;
 using cuda::kMiB;
-using cuda::OutOfCoreResult;
 using cuda::PinnedBlock;
 using cuda::StagingPool;
 using cuda::Tier;
@@ -110,22 +110,22 @@ GPU_TEST("plain memory: joins and group-bys out of core") {
 
     const KeyedRelation build(keys, 8, {8}, test_seed(), 0.02);
     const KeyedRelation probe(probe_keys, 8, {4}, test_seed() + 1);
-    const OutOfCoreCheck staged(build, probe, {JoinEmit::kPairs, false, true, true});
+    const StagedJoinCheck staged(build, probe, {JoinEmit::kPairs, false, true, true});
     for (const uint32_t resident : {0U, 3U}) {
-        for (const auto result : {OutOfCoreResult::kRows, OutOfCoreResult::kCount}) {
-            const OutOfCoreSpec spec = staged.spec(result, spilled_sizes(rows, 3, resident));
+        for (const auto result : {JoinResultKind::kRows, JoinResultKind::kCount}) {
+            const StagedJoinSpec spec = staged.spec(result, spilled_sizes(rows, 3, resident));
             staged.check(spec, staged.run(device, spec), std::to_string(resident) + " resident partitions");
         }
     }
 
     const CoherentCheck coherent(keys, probe_keys);
-    for (const auto result : {OutOfCoreResult::kRows, OutOfCoreResult::kSums}) {
-        const FarJoinSpec spec = coherent.spec(result, 3, rows / 3, kMixed);
+    for (const auto result : {JoinResultKind::kRows, JoinResultKind::kSums}) {
+        const BaselineSpec spec = coherent.spec(result, 3, rows / 3, kMixed);
         coherent.check().check(spec, coherent.run(spec, device), "kernels alone");
     }
 
-    const OutOfCoreGroupCheck groups(keyed_values(drawn_keys(4 * rows, rows, test_seed()), 8, 0.02),
-                                     {{Aggregate::kSum, 1}, {Aggregate::kCountRows}}, true);
+    const StagedGroupByCheck groups(keyed_values(drawn_keys(4 * rows, rows, test_seed()), 8, 0.02),
+                                    {{Aggregate::kSum, 1}, {Aggregate::kCountRows}}, true);
     groups.run(device, groups.spec(least_group_sizes(2)), "group-by");
 
     CHECK_EQ(device.staging().blocks(), 0);

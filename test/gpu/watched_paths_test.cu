@@ -8,8 +8,8 @@
 
 #include "support/coherent_check.hpp"
 #include "support/far_partition_check.hpp"
-#include "support/out_of_core_check.hpp"
-#include "support/out_of_core_group_check.hpp"
+#include "support/staged_group_by_check.hpp"
+#include "support/staged_join_check.hpp"
 
 namespace spillway::gpu_test {
 
@@ -49,45 +49,44 @@ GPU_TEST("coherent join: a small one by each partitioner, in two passes and by a
     const std::vector<uint64_t> keys = sparse_keys(kRows / 2, test_seed());
     const CoherentCheck check(repeated_keys(keys, 2, test_seed()), foreign_keys(keys, kRows, 0.7, test_seed()));
     for (int p = 0; p < cuda::kFarPartitioners; ++p) {
-        FarJoinSpec spec = check.spec(OutOfCoreResult::kRows, 3, kRows / 3, kMixed);
+        BaselineSpec spec = check.spec(JoinResultKind::kRows, 3, kRows / 3, kMixed);
         spec.coherent.partitioner = static_cast<cuda::FarPartitioner>(p);
         check.expect(spec, cuda::kFarPartitionerNames[p]);
     }
-    FarJoinSpec indexed = check.spec(OutOfCoreResult::kRows, 3, kRows / 3, kFarOnly);
+    BaselineSpec indexed = check.spec(JoinResultKind::kRows, 3, kRows / 3, kFarOnly);
     indexed.coherent.second_pass = false;
     check.expect(indexed, "indexed");
 }
 
-GPU_TEST("out-of-core join: a small one along each path") {
+GPU_TEST("staged join: a small one along each path") {
     const std::vector<uint64_t> keys = sparse_keys(kRows / 2, test_seed());
     const KeyedRelation build(repeated_keys(keys, 2, test_seed()), 8, {8}, test_seed(), 0.05);
     const KeyedRelation probe(foreign_keys(keys, kRows, 0.7, test_seed()), 8, {4}, test_seed() + 1, 0.05);
-    const OutOfCoreCheck full(build, probe, {JoinEmit::kPairs, false, true, true});
+    const StagedJoinCheck full(build, probe, {JoinEmit::kPairs, false, true, true});
     full.rows(ample_sizes(kRows, 3), "resident");
     full.rows(spilled_sizes(kRows, 3, 3), "some partitions spilled");
     full.rows(least_sizes(2), "partitions that leave while rows come in");
     full.rows(least_sizes(0), "one partition in parts");
-    const OutOfCoreCheck inner(build, probe);
-    OutOfCoreSizes filtered = spilled_sizes(kRows, 3, 0);
+    const StagedJoinCheck inner(build, probe);
+    StreamSizes filtered = spilled_sizes(kRows, 3, 0);
     filtered.filter_words = 256;
     inner.rows(filtered, "spilled rows behind a filter");
     inner.sums(spilled_sizes(kRows, 3, 4), "sums");
     inner.count(spilled_sizes(kRows, 3, 4), "count");
 }
 
-GPU_TEST("out-of-core group-by: a small one along each path") {
+GPU_TEST("staged group-by: a small one along each path") {
     const std::vector<WantedAggregate> aggregates = {{Aggregate::kSum, 1}, {Aggregate::kCountRows}};
     for (const uint64_t groups : {uint64_t{7}, kRows / 2}) {
         const std::string what = std::to_string(groups) + " groups";
-        const OutOfCoreGroupCheck check(keyed_values(drawn_keys(kRows, groups, test_seed()), 8, 0.05), aggregates,
-                                        true);
+        const StagedGroupByCheck check(keyed_values(drawn_keys(kRows, groups, test_seed()), 8, 0.05), aggregates, true);
         for (const auto pre : {PreAggregation::kAlways, PreAggregation::kNever}) {
             check.run(with_pre_aggregation(ample_group_sizes(kRows, 3), pre), what + ", resident");
             check.run(with_pre_aggregation(least_group_sizes(2), pre), what + ", least pages");
         }
     }
     // One partition with more groups than pages comes back in slices.
-    const OutOfCoreGroupCheck distinct(keyed_values(sparse_keys(kRows, test_seed())), aggregates);
+    const StagedGroupByCheck distinct(keyed_values(sparse_keys(kRows, test_seed())), aggregates);
     distinct.run(least_group_sizes(0), "a partition in slices");
 }
 

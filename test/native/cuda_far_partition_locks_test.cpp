@@ -8,10 +8,12 @@
 namespace spillway {
 
 namespace cuda {
+inline namespace far_partitioning {
 
 // These belong to the block; kernels declare them.
 uint4 shared_words[1024];
 
+}  // namespace far_partitioning
 }  // namespace cuda
 
 namespace {

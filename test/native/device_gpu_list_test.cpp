@@ -61,7 +61,7 @@ TEST(device_gpu_list_of_plugin) {
     folder.behave("none");
     EXPECT_EQ(find_gpus_in(folder.path()).reason, "no driver");
     folder.behave("version");
-    EXPECT(contains(find_gpus_in(folder.path()).reason, "interface version 5, expected 6"));
+    EXPECT(contains(find_gpus_in(folder.path()).reason, "interface version 6, expected 7"));
     folder.behave("incomplete");
     EXPECT(contains(find_gpus_in(folder.path()).reason, "lacks functions"));
 }

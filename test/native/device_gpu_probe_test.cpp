@@ -2,7 +2,7 @@
 #include <csignal>
 #include <memory>
 
-#include "cuda/device/plugin.h"
+#include "cuda/api/plugin.h"
 #include "device/gpu_probe.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/test.hpp"

@@ -66,7 +66,7 @@ struct Feeding {
     ChunkFeeder feeder;
 };
 
-void expect_rows(const GpuChunk& chunk, int64_t first, const std::set<int64_t>& nulls) {
+void expect_rows(const cuda::Chunk& chunk, int64_t first, const std::set<int64_t>& nulls) {
     const auto* keys = static_cast<const int32_t*>(chunk.key);
     const auto* numbers = static_cast<const int64_t*>(chunk.columns[0]);
     bool has_null = false;
@@ -102,7 +102,7 @@ TEST(executor_chunk_feeder_fills_chunks_of_several_slices) {
         }
         int64_t rows = 0;
         std::string failure;
-        GpuChunk chunk;
+        cuda::Chunk chunk;
         try {
             while (feeding.feeder.next(chunk)) {
                 expect_rows(chunk, rows, nulls);
@@ -128,13 +128,13 @@ TEST(executor_chunk_feeder_hands_out_no_chunk_that_lacks_slices) {
     std::filesystem::resize_file(feeding.relation.files[0]->path(), 1000);
     EXPECT_ERROR(kFileTruncated, feeding.feeder.work());
     EXPECT_EQ(feeding.relation.control.rows_in.load(), kChunkRows + 65'536);
-    GpuChunk first;
+    cuda::Chunk first;
     EXPECT(feeding.feeder.next(first));
     expect_rows(first, 0, {});
     std::atomic<bool> asks{false};
     bool is_given = false;
     std::thread taker([&] {
-        GpuChunk chunk;
+        cuda::Chunk chunk;
         asks = true;
         try {
             is_given = feeding.feeder.next(chunk);
@@ -155,12 +155,12 @@ TEST(executor_chunk_feeder_leaves_chunks_alone_that_are_in_use) {
     Feeding feeding({});
     std::thread worker([&] { feeding.feeder.work(); });
     const auto fed = [&] { return feeding.relation.control.rows_in.load(); };
-    GpuChunk chunk;
+    cuda::Chunk chunk;
     feeding.feeder.next(chunk);
     while (fed() < kSlots * kChunkRows) std::this_thread::yield();
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     const uint64_t ahead = fed();
-    GpuChunk second;
+    cuda::Chunk second;
     feeding.feeder.next(second);
     feeding.feeder.release();
     feeding.feeder.release();

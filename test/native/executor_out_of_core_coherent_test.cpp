@@ -9,9 +9,9 @@ using batches::BatchCollector;
 namespace {
 
 // The rows' numbers beside their keys, and nothing else.
-OutOfCoreStage coherent_join(const OutOfCoreTest& test) {
+OutOfCoreStage coherent_join() {
     OutOfCoreStage stage = inner_join();
-    stage.join.outputs = {{GpuOutputSide::kKey, 0}, {GpuOutputSide::kBuild, 0}, {GpuOutputSide::kProbe, 0}};
+    stage.join.output = {{cuda::OutputSide::kKey, 0}, {cuda::OutputSide::kBuild, 0}, {cuda::OutputSide::kProbe, 0}};
     for (const size_t side : {kBuildSide, kProbeSide}) {
         stage.join.widths[side] = {4};
         stage.sides[side].columns = {{.column = kRowNumberColumn, .row_number_bytes = 4}};
@@ -28,21 +28,18 @@ OutOfCoreStage coherent_join(const OutOfCoreTest& test) {
     stage.columns[3].parts = {gathered(ResultOrigin::kProbeSource, 1)};
     stage.columns[4].parts = {gathered(ResultOrigin::kProbeSource, 2)};
     stage.join.sizes.resident_partitions = 0;
-    GpuCoherent coherent;
-    coherent.rows[kBuildSide] = static_cast<uint64_t>(test.build.source->rows());
-    coherent.rows[kProbeSide] = static_cast<uint64_t>(test.probe.source->rows());
-    coherent.device_bytes = 8 * 1024;
-    stage.join.coherent = coherent;
+    stage.coherent.emplace().device_bytes = 8 * 1024;
     return stage;
 }
 
 }  // namespace
 
 TEST(executor_out_of_core_joins_by_kernels_alone) {
-    for (const auto partitioner : {GpuPartitioner::kBest, GpuPartitioner::kStandard, GpuPartitioner::kBulk}) {
+    for (const auto partitioner :
+         {cuda::FarPartitioner::kBest, cuda::FarPartitioner::kStandard, cuda::FarPartitioner::kBulk}) {
         OutOfCoreTest test;
-        test.stage = coherent_join(test);
-        test.stage.join.coherent->partitioner = partitioner;
+        test.stage = coherent_join();
+        test.stage.coherent->partitioner = partitioner;
         BatchCollector sink;
         const OutOfCoreRun done = test.run(&sink);
         EXPECT(test.rows_of(sink) == test.expected());
@@ -62,7 +59,7 @@ TEST(executor_out_of_core_joins_by_kernels_alone) {
 }
 
 TEST(executor_out_of_core_by_kernels_alone_refuses_what_they_cannot_join) {
-    const OutOfCoreStage good = coherent_join(OutOfCoreTest());
+    const OutOfCoreStage good = coherent_join();
     const auto refuses = [&](const OutOfCoreStage& stage) {
         OutOfCoreTest test;
         test.stage = stage;
@@ -71,17 +68,14 @@ TEST(executor_out_of_core_by_kernels_alone_refuses_what_they_cannot_join) {
         test.expect_clean();
     };
     OutOfCoreStage stage = good;
-    --stage.join.coherent->rows[kProbeSide];
-    refuses(stage);
-    stage = good;
     stage.join.sizes.page_rows = 8;
     refuses(stage);
     EXPECT(good.join.can_be_coherent());
     stage = good;
-    stage.join.keep_unmatched_probe = true;
+    stage.join.kind.keep_unmatched_probe = true;
     EXPECT(!stage.join.can_be_coherent());
     refuses(stage);
-    for (const std::vector<uint32_t>& widths : {std::vector<uint32_t>{8}, {4, 4}, {1}}) {
+    for (const cuda::ColumnWidths& widths : {cuda::ColumnWidths{8}, {4, 4}, {1}}) {
         stage = good;
         stage.join.widths[kBuildSide] = widths;
         EXPECT(!stage.join.can_be_coherent());

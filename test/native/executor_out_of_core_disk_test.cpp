@@ -18,7 +18,7 @@ using batches::BatchCollector;
 struct DiskTest : OutOfCoreTest {
     DiskTest() {
         space = std::make_shared<SpillSpace>(folder.path());
-        GpuOutOfCoreSizes& sizes = stage.join.sizes;
+        cuda::StreamSizes& sizes = stage.join.sizes;
         sizes.spill_bytes = 1000;
         sizes.disk_block_bytes = 500;
         sizes.disk_blocks = 3;
@@ -52,10 +52,10 @@ class FileSizeLimit {
 // 64 rows of keys alone.
 class ChunkOfKeys final : public GpuChunkSource {
   public:
-    bool next(GpuChunk& chunk) override {
+    bool next(cuda::Chunk& chunk) override {
         if (given_) return false;
         given_ = true;
-        chunk = {64, keys_, nullptr, nullptr};
+        chunk = {64, keys_, nullptr, {}};
         return true;
     }
     void release() noexcept override {}
@@ -80,8 +80,9 @@ struct BadDisk final : GpuSpillDisk {
 
 std::string failure_of(bool fails_to_write) {
     OutOfCoreGpu gpu(kOutOfCoreLimitBytes);
-    GpuOutOfCoreSpec spec;
+    cuda::StagedJoinSpec spec;
     spec.key_bytes = 4;
+    spec.result = cuda::JoinResultKind::kCount;
     spec.sizes.radix_bits = 0;
     spec.sizes.chunk_rows = spec.sizes.page_rows = 64;
     spec.sizes.pages = 2;
@@ -90,11 +91,11 @@ std::string failure_of(bool fails_to_write) {
     BadDisk disk(fails_to_write);
     std::string what;
     try {
-        GpuOutOfCoreJoin join = GpuOutOfCoreJoin::begin(gpu.device, spec, &disk);
+        GpuStream join = GpuStream::begin(gpu.device, spec, &disk);
         ChunkOfKeys build;
         ChunkOfKeys probe;
-        join.build(build, nullptr);
-        join.probe(probe, nullptr);
+        join.run(kBuildSide, build, nullptr);
+        join.run(kProbeSide, probe, nullptr);
     } catch (const std::runtime_error& error) {
         what = error.what();
     }
@@ -109,7 +110,7 @@ TEST(executor_out_of_core_disk_gives_the_rows_of_the_join) {
     BatchCollector sink;
     const OutOfCoreRun done = test.run(&sink);
     EXPECT(test.rows_of(sink) == test.expected());
-    const GpuOutOfCoreReport& report = done.report;
+    const cuda::StreamReport& report = done.report;
     EXPECT(report.disk_written_bytes > 10'000);
     EXPECT_EQ(report.disk_read_bytes, report.disk_written_bytes);
     EXPECT_EQ(test.build.control.spilled_bytes.load(), report.disk_written_bytes);

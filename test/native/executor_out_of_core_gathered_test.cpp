@@ -26,7 +26,7 @@ OutOfCoreStage gathered_join() {
         stage.sides[side].columns = {{kRowNumberColumn, false, ChunkPart::kWhole, ChunkFill::kNone, 4}};
         stage.row_numbers[side] = side == kBuildSide ? 0 : 1;
     }
-    stage.join.outputs = {{GpuOutputSide::kBuild, 0}, {GpuOutputSide::kProbe, 0}, {GpuOutputSide::kKey, 0}};
+    stage.join.output = {{cuda::OutputSide::kBuild, 0}, {cuda::OutputSide::kProbe, 0}, {cuda::OutputSide::kKey, 0}};
     stage.columns[0].parts = {{2, 0, -1, 0}};
     for (const int32_t column : {1, 2}) {
         stage.columns[static_cast<size_t>(column)].parts = {gathered(ResultOrigin::kBuildSource, column)};
@@ -40,7 +40,7 @@ OutOfCoreStage hashed_join() {
     OutOfCoreStage stage = gathered_join();
     stage.keys = OutOfCoreKeys::kHashed;
     stage.join.key_bytes = 8;
-    stage.join.outputs.pop_back();
+    stage.join.output.resize(2);
     stage.columns.clear();
     return stage;
 }

@@ -16,15 +16,15 @@ using batches::BatchCollector;
 struct GroupDiskTest : GroupTest {
     GroupDiskTest() {
         space = std::make_shared<SpillSpace>(folder.path());
-        GpuOutOfCoreGroupSizes& sizes = stage.group.sizes;
+        cuda::StreamSizes& sizes = stage.group.sizes;
         sizes.spill_bytes = 1000;
         sizes.disk_block_bytes = 500;
         sizes.disk_blocks = 3;
     }
 
-    GpuOutOfCoreGroupReport expect_right() {
+    cuda::StreamReport expect_right() {
         BatchCollector sink;
-        const GpuOutOfCoreGroupReport report = run(&sink);
+        const cuda::StreamReport report = run(&sink);
         EXPECT(rows_of(sink) == expected());
         sink.batches.clear();
         expect_clean();
@@ -39,7 +39,7 @@ struct GroupDiskTest : GroupTest {
 
 TEST(executor_out_of_core_group_disk_gives_the_groups) {
     GroupDiskTest test;
-    const GpuOutOfCoreGroupReport report = test.expect_right();
+    const cuda::StreamReport report = test.expect_right();
     EXPECT(report.disk_written_bytes > 1500);
     EXPECT_EQ(report.disk_read_bytes, report.disk_written_bytes);
     EXPECT_EQ(test.side.control.spilled_bytes.load(), report.disk_written_bytes);
@@ -47,14 +47,14 @@ TEST(executor_out_of_core_group_disk_gives_the_groups) {
     EXPECT(test.space->kept_bytes() > 0);  // for the next job
     test.stage.group.sizes.spill_bytes = 0;
     EXPECT(test.expect_right().disk_written_bytes > report.disk_written_bytes);
-    EXPECT_EQ(test.run(nullptr).groups, test.expected().size());
+    EXPECT_EQ(test.run(nullptr).result_rows, test.expected().size());
 }
 
 TEST(executor_out_of_core_group_disk_is_left_alone_where_memory_suffices) {
     GroupDiskTest test;
     test.stage.group.sizes.spill_bytes = kMiB;
-    const GpuOutOfCoreGroupReport report = test.expect_right();
-    EXPECT(report.spilled_rows > 0);
+    const cuda::StreamReport report = test.expect_right();
+    EXPECT(report.spilled_rows[0] > 0);
     EXPECT_EQ(report.disk_written_bytes, 0u);
     EXPECT_EQ(test.side.control.spilled_bytes.load(), 0u);
     EXPECT_EQ(test.space->kept_bytes(), 0u);

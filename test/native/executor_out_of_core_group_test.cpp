@@ -27,12 +27,12 @@ TEST(executor_out_of_core_groups_are_those_of_the_rows) {
     GroupTest test;
     batches::BatchCollector sink;
     sink.size = {.rows = 40};
-    const GpuOutOfCoreGroupReport report = test.run(&sink);
+    const cuda::StreamReport report = test.run(&sink);
     EXPECT(test.rows_of(sink) == test.expected());
     EXPECT(test.expected().size() > 300);
-    EXPECT_EQ(report.groups, test.expected().size());
-    EXPECT_EQ(report.rows, 1577u);
-    EXPECT(report.spilled_rows > 0);
+    EXPECT_EQ(report.result_rows, test.expected().size());
+    EXPECT_EQ(report.rows[0], 1577u);
+    EXPECT(report.spilled_rows[0] > 0);
     for (const OutputBatch& batch : sink.batches) EXPECT(batch.rows <= 40);
     sink.batches.clear();
     test.expect_clean();
@@ -45,7 +45,7 @@ TEST(executor_out_of_core_groups_are_those_of_the_rows) {
 
 TEST(executor_out_of_core_groups_are_counted_without_a_sink) {
     GroupTest test;
-    EXPECT_EQ(test.run(nullptr).groups, test.expected().size());
+    EXPECT_EQ(test.run(nullptr).result_rows, test.expected().size());
     EXPECT_EQ(test.side.control.rows_out.load(), test.expected().size());
     test.expect_clean();
 }
@@ -53,7 +53,7 @@ TEST(executor_out_of_core_groups_are_counted_without_a_sink) {
 TEST(executor_out_of_core_groups_are_counted_for_a_sink_without_columns) {
     GroupTest test;
     CountSink sink(test.side.control);
-    EXPECT_EQ(test.run(&sink).groups, test.expected().size());
+    EXPECT_EQ(test.run(&sink).result_rows, test.expected().size());
     EXPECT_EQ(sink.total(), test.expected().size());
     test.expect_clean();
 }
@@ -62,7 +62,7 @@ TEST(executor_out_of_core_gives_one_group_without_keys) {
     GroupTest test;
     test.drop_keys();
     batches::BatchCollector sink;
-    EXPECT_EQ(test.run(&sink).groups, 1u);
+    EXPECT_EQ(test.run(&sink).result_rows, 1u);
     EXPECT_EQ(sink.batches.size(), 1u);
     EXPECT_EQ(sink.batches[0].rows, 1);
 }
@@ -72,7 +72,7 @@ TEST(executor_out_of_core_gives_one_group_without_keys_and_rows) {
     Side empty(48, {0});
     test.drop_keys();
     batches::BatchCollector sink;
-    EXPECT_EQ(test.run(&sink, empty).groups, 1u);
+    EXPECT_EQ(test.run(&sink, empty).result_rows, 1u);
     EXPECT_EQ(sink.batches.size(), 1u);
     EXPECT_EQ(sink.batches[0].rows, 1);
     EXPECT_EQ(sink.batches[0].columns[1].null_count, 1);

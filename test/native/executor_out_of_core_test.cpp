@@ -2,6 +2,7 @@
 // Joins of sources out of core on the (fake) GPU: chunks of several batches, keys of several columns, result blocks.
 #include <algorithm>
 
+#include "cuda/memory_model/staged_memory.hpp"
 #include "support/out_of_core_trial.hpp"
 
 namespace spillway::test {
@@ -41,8 +42,8 @@ TEST(executor_out_of_core_batches_keep_to_their_bytes) {
 TEST(executor_out_of_core_counts_without_columns) {
     OutOfCoreTest test;
     const size_t rows = test.expected().size();
-    test.stage.join.result = GpuOutOfCoreResult::kCount;
-    test.stage.join.outputs.clear();
+    test.stage.join.result = cuda::JoinResultKind::kCount;
+    test.stage.join.output.clear();
     test.stage.columns.clear();
     for (const size_t side : {kBuildSide, kProbeSide}) {
         test.stage.join.widths[side].clear();
@@ -94,15 +95,14 @@ TEST(executor_out_of_core_packs_several_keys_into_a_word) {
     EXPECT(test.rows_of(sink) == expected);
 }
 
-TEST(device_out_of_core_bytes_grow_with_chunks_and_pages) {
-    OutOfCoreGpu gpu(kMiB);
+TEST(memory_model_staged_join_bytes_grow_with_chunks_and_pages) {
     OutOfCoreStage stage = inner_join();
-    const uint64_t before = GpuOutOfCoreJoin::device_bytes(gpu.device, stage.join);
+    const uint64_t before = cuda::staged_join_memory(stage.join).device_bytes;
     stage.join.sizes.pages *= 2;
-    const uint64_t more_pages = GpuOutOfCoreJoin::device_bytes(gpu.device, stage.join);
+    const uint64_t more_pages = cuda::staged_join_memory(stage.join).device_bytes;
     stage.join.sizes.chunk_rows *= 2;
     EXPECT(more_pages > before);
-    EXPECT(GpuOutOfCoreJoin::device_bytes(gpu.device, stage.join) > more_pages);
+    EXPECT(cuda::staged_join_memory(stage.join).device_bytes > more_pages);
 }
 
 }  // namespace spillway::test

@@ -28,21 +28,21 @@ struct PiecesGpu {
 
 // One key in all rows, and their numbers.
 GpuTable one_key(GpuDevice& device) {
-    const GpuColumn column{GpuColumnKind::kFixed, 4, false, 0};
+    const cuda::ColumnSpec column{cuda::ColumnKind::kFixed, 4, false, 0};
     GpuTable table = GpuTable::create(device, kRows, {column, column});
     const std::vector<int32_t> keys(kRows, 7);
     std::vector<int32_t> numbers(kRows);
     for (uint64_t row = 0; row < kRows; ++row) numbers[row] = static_cast<int32_t>(row);
-    table.write(0, GpuPart::kValues, 0, keys.data(), kRows * 4).wait();
-    table.write(1, GpuPart::kValues, 0, numbers.data(), kRows * 4).wait();
+    table.write(0, cuda::ColumnPart::kValues, 0, keys.data(), kRows * 4).wait();
+    table.write(1, cuda::ColumnPart::kValues, 0, numbers.data(), kRows * 4).wait();
     return table;
 }
 
-GpuJoin product_join() {
-    GpuJoin join;
-    join.build_keys = {{0, GpuKeyKind::kSigned, 4}};
+cuda::OwnedTableJoin product_join() {
+    cuda::OwnedTableJoin join;
+    join.build_keys = {{0, cuda::KeyPartKind::kSigned, 4}};
     join.probe_keys = join.build_keys;
-    join.columns = {{GpuSide::kBuild, 1, 0}, {GpuSide::kProbe, 0, 1}};
+    join.output = {{cuda::TableSide::kBuild, 1, 0}, {cuda::TableSide::kProbe, 0, 1}};
     return join;
 }
 
@@ -56,7 +56,7 @@ struct PiecesTest {
     }
 
     DeliveredPieces run(uint64_t rows_max) {
-        GpuReport report;
+        cuda::TableReport report;
         GpuPieces pieces = GpuPieces::begin(gpu.device, table, table, product_join(), report);
         EXPECT_EQ(pieces.rows(), kRows * kRows);
         spec.rows_max = rows_max;
@@ -130,9 +130,9 @@ TEST(executor_pieces_stop_when_the_job_does) {
 
 TEST(executor_pieces_of_algorithms_that_have_none) {
     PiecesTest test(1 << 24);
-    GpuJoin join = product_join();
-    join.algorithm = GpuJoinAlgorithm::kNoPartitioning;
-    GpuReport report;
+    cuda::OwnedTableJoin join = product_join();
+    join.algorithm = cuda::JoinAlgorithm::kNoPartitioning;
+    cuda::TableReport report;
     EXPECT_ERROR(kUnsupportedType, GpuPieces::begin(test.gpu.device, test.table, test.table, join, report));
 }
 

@@ -84,11 +84,11 @@ OutOfCoreStage numbered_stage() {
     OutOfCoreStage stage;
     stage.join.widths[kBuildSide] = {4, 2};
     stage.join.widths[kProbeSide] = {8};
-    stage.join.outputs = {{GpuOutputSide::kBuild, 0},
-                          {GpuOutputSide::kProbe, 0},
-                          {GpuOutputSide::kPresence, 0},
-                          {GpuOutputSide::kBuild, 1}};
-    stage.join.result = GpuOutOfCoreResult::kRows;
+    stage.join.output = {{cuda::OutputSide::kBuild, 0},
+                         {cuda::OutputSide::kProbe, 0},
+                         {cuda::OutputSide::kPresence, 0},
+                         {cuda::OutputSide::kBuild, 1}};
+    stage.join.result = cuda::JoinResultKind::kRows;
     stage.row_numbers[kBuildSide] = 0;
     stage.row_numbers[kProbeSide] = 1;
     return stage;
@@ -163,8 +163,8 @@ TEST(executor_result_gather_takes_values_of_every_layout_from_either_side) {
     const auto columns = static_cast<int32_t>(build.types.size());
     for (int32_t c = 0; c < columns; ++c) {
         const TypePtr type = result_type(build.types[static_cast<size_t>(c)]);
-        const ResultPart of_build = part_of(ResultOrigin::kBuildSource, c, kBuildPresent);
-        const ResultPart of_probe = part_of(ResultOrigin::kProbeSource, c, kProbePresent);
+        const ResultPart of_build = part_of(ResultOrigin::kBuildSource, c, cuda::kBuildPresent);
+        const ResultPart of_probe = part_of(ResultOrigin::kProbeSource, c, cuda::kProbePresent);
         stage.columns.push_back({type, {of_build}});
         // A dictionary column of both sides would need one dictionary.
         if (type->layout != Layout::kDictionary) stage.columns.push_back({type, {of_probe, of_build}});
@@ -175,11 +175,11 @@ TEST(executor_result_gather_takes_values_of_every_layout_from_either_side) {
 
     Random random(8);
     GpuRows rows;
-    const int present[] = {kBuildPresent, kProbePresent, kBuildPresent | kProbePresent};
+    const int present[] = {cuda::kBuildPresent, cuda::kProbePresent, cuda::kBuildPresent | cuda::kProbePresent};
     std::multiset<std::string> expected;
     for (int i = 0; i < 5000; ++i) {
-        const bool has_build = present[i % 3] & kBuildPresent;
-        const bool has_probe = present[i % 3] & kProbePresent;
+        const bool has_build = present[i % 3] & cuda::kBuildPresent;
+        const bool has_probe = present[i % 3] & cuda::kProbePresent;
         // The number of a row that is not there has no meaning.
         const uint64_t b = has_build ? below(random, 2266) : 0xffffffffu;
         const uint64_t p = has_probe ? below(random, 2266) : ~0ULL;

@@ -12,6 +12,7 @@ void export_file_calls(Napi::Object exports);
 void export_stage_calls(Napi::Object exports);
 void export_device_calls(Napi::Object exports);
 void export_streaming_calls(Napi::Object exports);
+void export_device_memory_calls(Napi::Object exports);
 void export_sink_calls(Napi::Object exports);
 
 }  // namespace spillway::addon

@@ -62,7 +62,8 @@ Napi::Value reset_device_peak(const Napi::CallbackInfo& info) {
 }
 
 // A new table, and what the operation took that made it.
-Encode made_table(const std::shared_ptr<Engine>& engine, GpuTable rows, const std::optional<GpuReport>& report = {}) {
+Encode made_table(const std::shared_ptr<Engine>& engine, GpuTable rows,
+                  const std::optional<cuda::TableReport>& report = {}) {
     const auto made = std::make_shared<GpuTable>(std::move(rows));
     return [engine, made, report](Napi::Env env) -> Napi::Value {
         auto object = Napi::Object::New(env);
@@ -90,10 +91,10 @@ Napi::Value join_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto build = get_handle<DeviceTableHandle>(info[1]);
     const auto probe = get_handle<DeviceTableHandle>(info[2]);
-    const GpuJoin join = decode_device_join(info[3], build->table, probe->table);
+    const cuda::OwnedTableJoin join = decode_device_join(info[3], build->table, probe->table);
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
-        GpuReport report;
+        cuda::TableReport report;
         GpuTable rows = gpu->operate(
             job->control, [&] { return GpuTable::join(gpu->device, build->table, probe->table, join, report); });
         return made_table(job->engine, std::move(rows), report);
@@ -104,10 +105,10 @@ Napi::Value count_join_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto build = get_handle<DeviceTableHandle>(info[1]);
     const auto probe = get_handle<DeviceTableHandle>(info[2]);
-    const GpuJoin join = decode_device_join(info[3], build->table, probe->table);
+    const cuda::OwnedTableJoin join = decode_device_join(info[3], build->table, probe->table);
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
-        GpuReport report;
+        cuda::TableReport report;
         const uint64_t rows = gpu->operate(
             job->control, [&] { return GpuTable::count_join(gpu->device, build->table, probe->table, join, report); });
         job->control.rows_out.fetch_add(rows, std::memory_order_relaxed);
@@ -123,10 +124,10 @@ Napi::Value count_join_call(const Napi::CallbackInfo& info) {
 Napi::Value group_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto input = get_handle<DeviceTableHandle>(info[1]);
-    const GpuGroupBy group = decode_device_group(info[2], input->table);
+    const cuda::OwnedTableGroupBy group = decode_device_group(info[2], input->table);
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, input, group, gpu]() -> Encode {
-        GpuReport report;
+        cuda::TableReport report;
         GpuTable rows =
             gpu->operate(job->control, [&] { return GpuTable::group(gpu->device, input->table, group, report); });
         return made_table(job->engine, std::move(rows), report);
@@ -148,10 +149,10 @@ Napi::Value begin_pieces_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto build = get_handle<DeviceTableHandle>(info[1]);
     const auto probe = get_handle<DeviceTableHandle>(info[2]);
-    const GpuJoin join = decode_device_join(info[3], build->table, probe->table);
+    const cuda::OwnedTableJoin join = decode_device_join(info[3], build->table, probe->table);
     const auto gpu = gpu_of(*job->engine);
     return start_stage(info.Env(), job, [job, build, probe, join, gpu]() -> Encode {
-        GpuReport report;
+        cuda::TableReport report;
         const auto begun = std::make_shared<GpuPieces>(gpu->operate(
             job->control, [&] { return GpuPieces::begin(gpu->device, build->table, probe->table, join, report); }));
         return [job, build, probe, begun, report](Napi::Env env) -> Napi::Value {

@@ -13,12 +13,6 @@ namespace spillway::addon {
 
 namespace {
 
-Napi::Value out_of_core_bytes_call(const Napi::CallbackInfo& info) {
-    const auto gpu = gpu_of(*get_handle<Engine>(info[0]));
-    const GpuOutOfCoreSpec spec = decode_out_of_core(info[1], "spec");
-    return encode_count(info.Env(), GpuOutOfCoreJoin::device_bytes(gpu->device, spec));
-}
-
 Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto build = use_source(info[1]);
@@ -32,7 +26,7 @@ Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
                                     job->control, job->engine->spill_space);
         });
     };
-    const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
+    const bool wants_rows = stage.join.result == cuda::JoinResultKind::kRows;
     if (!wants_rows) {
         return start_stage(info.Env(), job, [join]() -> Encode {
             const OutOfCoreRun done = join(nullptr);
@@ -43,12 +37,6 @@ Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
     return start_sink_stage(
         info.Env(), job, sink, [join](BatchSink& rows) { return join(&rows); },
         [](Napi::Env env, const OutOfCoreRun& done) { return encode_join_run(env, done); });
-}
-
-Napi::Value out_of_core_group_bytes_call(const Napi::CallbackInfo& info) {
-    const auto gpu = gpu_of(*get_handle<Engine>(info[0]));
-    const GpuOutOfCoreGroupSpec spec = decode_out_of_core_group(info[1], "spec");
-    return encode_count(info.Env(), GpuOutOfCoreGroupBy::device_bytes(gpu->device, spec));
 }
 
 // A sink where groups are wanted; without one they are counted.
@@ -67,14 +55,14 @@ Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
     };
     if (info[3].IsUndefined()) {
         return start_stage(info.Env(), job, [group, partitions]() -> Encode {
-            const GpuOutOfCoreGroupReport done = group(nullptr);
+            const cuda::StreamReport done = group(nullptr);
             return [done, partitions](Napi::Env env) { return encode_group_report(env, done, partitions); };
         });
     }
     const StageSink sink(get_handle<SinkHandle>(info[3]));
     return start_sink_stage(
         info.Env(), job, sink, [group](BatchSink& rows) { return group(&rows); },
-        [partitions](Napi::Env env, const GpuOutOfCoreGroupReport& done) {
+        [partitions](Napi::Env env, const cuda::StreamReport& done) {
             return encode_group_report(env, done, partitions);
         });
 }
@@ -82,9 +70,7 @@ Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
 }  // namespace
 
 void export_streaming_calls(Napi::Object exports) {
-    export_sync<out_of_core_bytes_call>(exports, "outOfCoreBytes");
     export_async<join_out_of_core_call>(exports, "joinOutOfCore");
-    export_sync<out_of_core_group_bytes_call>(exports, "outOfCoreGroupBytes");
     export_async<group_out_of_core_call>(exports, "groupOutOfCore");
 }
 

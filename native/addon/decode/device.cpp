@@ -15,31 +15,31 @@ int32_t index_of(const Field& field, size_t choices) {
     return index;
 }
 
-bool fits(const GpuKeyPart& part, const GpuColumn& column) {
-    if (part.kind == GpuKeyKind::kBytes) return column.kind == GpuColumnKind::kBytes;
-    if (column.kind != GpuColumnKind::kFixed) return false;
+bool fits(const cuda::KeyPart& part, const cuda::ColumnSpec& column) {
+    if (part.kind == cuda::KeyPartKind::kBytes) return column.kind == cuda::ColumnKind::kBytes;
+    if (column.kind != cuda::ColumnKind::kFixed) return false;
     const bool word = part.width == 1 || part.width == 2 || part.width == 4 || part.width == 8;
     switch (part.kind) {
-        case GpuKeyKind::kFixed:
+        case cuda::KeyPartKind::kFixed:
             return part.width == column.width;
-        case GpuKeyKind::kFloat:
+        case cuda::KeyPartKind::kFloat:
             return (part.width == 4 || part.width == 8) && (column.width == 4 || column.width == part.width);
         default:
             return word && column.width <= part.width;
     }
 }
 
-std::vector<GpuKeyPart> decode_keys(const Field& field, const GpuTable& table) {
-    std::vector<GpuKeyPart> keys;
+std::vector<cuda::KeyPart> decode_keys(const Field& field, const GpuTable& table) {
+    std::vector<cuda::KeyPart> keys;
     for (const Field& item : field.array()) {
         Fields fields(item);
-        GpuKeyPart part;
+        cuda::KeyPart part;
         part.column = static_cast<uint32_t>(index_of(fields["column"], table.columns().size()));
-        part.kind = fields["kind"].one_of<GpuKeyKind>({{"signed", GpuKeyKind::kSigned},
-                                                       {"unsigned", GpuKeyKind::kUnsigned},
-                                                       {"float", GpuKeyKind::kFloat},
-                                                       {"fixed", GpuKeyKind::kFixed},
-                                                       {"bytes", GpuKeyKind::kBytes}});
+        part.kind = fields["kind"].one_of<cuda::KeyPartKind>({{"signed", cuda::KeyPartKind::kSigned},
+                                                              {"unsigned", cuda::KeyPartKind::kUnsigned},
+                                                              {"float", cuda::KeyPartKind::kFloat},
+                                                              {"fixed", cuda::KeyPartKind::kFixed},
+                                                              {"bytes", cuda::KeyPartKind::kBytes}});
         part.width = static_cast<uint32_t>(fields["width"].int32(0, kInt32Max));
         fields.finish();
         if (!fits(part, table.columns()[part.column])) throw item.error("a key that its column can hold");
@@ -48,57 +48,60 @@ std::vector<GpuKeyPart> decode_keys(const Field& field, const GpuTable& table) {
     return keys;
 }
 
-GpuJoinColumn decode_join_column(const Field& field, const GpuTable& build, const GpuTable& probe) {
+cuda::TableJoinColumn decode_join_column(const Field& field, const GpuTable& build, const GpuTable& probe) {
     Fields fields(field);
-    GpuJoinColumn column;
-    column.side = fields["side"].one_of<GpuSide>(
-        {{"build", GpuSide::kBuild}, {"probe", GpuSide::kProbe}, {"either", GpuSide::kEither}});
+    cuda::TableJoinColumn column;
+    column.side = fields["side"].one_of<cuda::TableSide>(
+        {{"build", cuda::TableSide::kBuild}, {"probe", cuda::TableSide::kProbe}, {"either", cuda::TableSide::kEither}});
     const Field of_build = fields["buildColumn"];
     const Field of_probe = fields["probeColumn"];
-    if (column.side != GpuSide::kProbe) {
+    if (column.side != cuda::TableSide::kProbe) {
         column.build_column = static_cast<uint32_t>(index_of(of_build, build.columns().size()));
     }
-    if (column.side != GpuSide::kBuild) {
+    if (column.side != cuda::TableSide::kBuild) {
         column.probe_column = static_cast<uint32_t>(index_of(of_probe, probe.columns().size()));
     }
     fields.finish();
-    if (column.side == GpuSide::kEither) {
-        const GpuColumn& left = build.columns()[column.build_column];
-        const GpuColumn& right = probe.columns()[column.probe_column];
-        const bool same = left.kind == right.kind && (left.kind == GpuColumnKind::kBytes || left.width == right.width);
+    if (column.side == cuda::TableSide::kEither) {
+        const cuda::ColumnSpec& left = build.columns()[column.build_column];
+        const cuda::ColumnSpec& right = probe.columns()[column.probe_column];
+        const bool same =
+            left.kind == right.kind && (left.kind == cuda::ColumnKind::kBytes || left.width == right.width);
         if (!same) throw field.error("columns of one type");
     }
     return column;
 }
 
-GpuAggregate decode_aggregate(const Field& field, const GpuTable& table) {
+cuda::TableAggregate decode_aggregate(const Field& field, const GpuTable& table) {
     Fields fields(field);
-    GpuAggregate aggregate;
-    aggregate.kind = fields["kind"].one_of<GpuAggregateKind>({{"countRows", GpuAggregateKind::kCountRows},
-                                                              {"count", GpuAggregateKind::kCount},
-                                                              {"sum", GpuAggregateKind::kSum},
-                                                              {"min", GpuAggregateKind::kMin},
-                                                              {"max", GpuAggregateKind::kMax},
-                                                              {"mean", GpuAggregateKind::kMean},
-                                                              {"first", GpuAggregateKind::kFirst},
-                                                              {"any", GpuAggregateKind::kAny},
-                                                              {"countDistinct", GpuAggregateKind::kCountDistinct}});
+    cuda::TableAggregate aggregate;
+    aggregate.kind =
+        fields["kind"].one_of<cuda::TableAggregateKind>({{"countRows", cuda::TableAggregateKind::kCountRows},
+                                                         {"count", cuda::TableAggregateKind::kCount},
+                                                         {"sum", cuda::TableAggregateKind::kSum},
+                                                         {"min", cuda::TableAggregateKind::kMin},
+                                                         {"max", cuda::TableAggregateKind::kMax},
+                                                         {"mean", cuda::TableAggregateKind::kMean},
+                                                         {"first", cuda::TableAggregateKind::kFirst},
+                                                         {"any", cuda::TableAggregateKind::kAny},
+                                                         {"countDistinct", cuda::TableAggregateKind::kCountDistinct}});
     const Field column = fields["column"];
-    if (aggregate.kind != GpuAggregateKind::kCountRows) {
+    if (aggregate.kind != cuda::TableAggregateKind::kCountRows) {
         aggregate.column = static_cast<uint32_t>(index_of(column, table.columns().size()));
     }
-    aggregate.value_kind = fields["valueKind"].one_of<GpuValueKind>({{"signed", GpuValueKind::kSigned},
-                                                                     {"unsigned", GpuValueKind::kUnsigned},
-                                                                     {"float", GpuValueKind::kFloat},
-                                                                     {"decimal", GpuValueKind::kDecimal},
-                                                                     {"bytes", GpuValueKind::kBytes}});
+    aggregate.value_kind =
+        fields["valueKind"].one_of<cuda::TableValueKind>({{"signed", cuda::TableValueKind::kSigned},
+                                                          {"unsigned", cuda::TableValueKind::kUnsigned},
+                                                          {"float", cuda::TableValueKind::kFloat},
+                                                          {"decimal", cuda::TableValueKind::kDecimal},
+                                                          {"bytes", cuda::TableValueKind::kBytes}});
     aggregate.result_width = static_cast<uint32_t>(fields["resultWidth"].int32(0, kInt32Max));
     aggregate.decimal_scale = fields["decimalScale"].int32(-kDecimalDigitsMax, kDecimalDigitsMax);
     fields.finish();
     return aggregate;
 }
 
-DeliverSpec deliver_fields(Fields& fields, const std::vector<GpuColumn>& table) {
+DeliverSpec deliver_fields(Fields& fields, const std::vector<cuda::ColumnSpec>& table) {
     DeliverSpec spec;
     for (const Field& item : fields["columns"].array()) {
         Fields column(item);
@@ -136,23 +139,24 @@ UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
     return spec;
 }
 
-GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe) {
+cuda::OwnedTableJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe) {
     Fields fields(value, "spec");
-    GpuJoin join;
-    join.algorithm = fields["algorithm"].one_of<GpuJoinAlgorithm>({{"phj-tr", GpuJoinAlgorithm::kRadixHash},
-                                                                   {"npj", GpuJoinAlgorithm::kNoPartitioning},
-                                                                   {"npj-perfect", GpuJoinAlgorithm::kPerfectHash},
-                                                                   {"phj-ur", GpuJoinAlgorithm::kBucketChain},
-                                                                   {"smj-ur", GpuJoinAlgorithm::kSortMergeGather},
-                                                                   {"smj-tr", GpuJoinAlgorithm::kSortMergeColumns},
-                                                                   {"smj-merge", GpuJoinAlgorithm::kMergeSort},
-                                                                   {"phj-shared", GpuJoinAlgorithm::kSharedHistogram}});
-    join.emit = fields["emit"].one_of<GpuJoinEmit>({{"pairs", GpuJoinEmit::kPairs},
-                                                    {"buildOnce", GpuJoinEmit::kBuildOnce},
-                                                    {"probeOnce", GpuJoinEmit::kProbeOnce}});
-    join.anti = fields["anti"].boolean();
-    join.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
-    join.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    cuda::OwnedTableJoin join;
+    join.algorithm =
+        fields["algorithm"].one_of<cuda::JoinAlgorithm>({{"phj-tr", cuda::JoinAlgorithm::kRadixHash},
+                                                         {"npj", cuda::JoinAlgorithm::kNoPartitioning},
+                                                         {"npj-perfect", cuda::JoinAlgorithm::kPerfectHash},
+                                                         {"phj-ur", cuda::JoinAlgorithm::kBucketChain},
+                                                         {"smj-ur", cuda::JoinAlgorithm::kSortMergeGather},
+                                                         {"smj-tr", cuda::JoinAlgorithm::kSortMergeColumns},
+                                                         {"smj-merge", cuda::JoinAlgorithm::kMergeSort},
+                                                         {"phj-shared", cuda::JoinAlgorithm::kSharedHistogram}});
+    join.kind.emit = fields["emit"].one_of<cuda::JoinEmit>({{"pairs", cuda::JoinEmit::kPairs},
+                                                            {"buildOnce", cuda::JoinEmit::kBuildOnce},
+                                                            {"probeOnce", cuda::JoinEmit::kProbeOnce}});
+    join.kind.anti = fields["anti"].boolean();
+    join.kind.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
+    join.kind.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
     join.nulls_equal = fields["nullsEqual"].boolean();
     join.expected_rows = count_of(fields["expectedRows"]);
     join.first_key = fields["firstKey"].bigint();
@@ -167,22 +171,22 @@ GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, cons
         if (join.build_keys[i].width != join.probe_keys[i].width) throw probe_keys.error("as wide as 'buildKeys'");
     }
     for (const Field& column : fields["columns"].array()) {
-        join.columns.push_back(decode_join_column(column, build, probe));
+        join.output.push_back(decode_join_column(column, build, probe));
     }
     fields.finish();
     return join;
 }
 
-GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table) {
+cuda::OwnedTableGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table) {
     Fields fields(value, "spec");
-    GpuGroupBy group;
+    cuda::OwnedTableGroupBy group;
     group.algorithm =
-        fields["algorithm"].one_of<GpuGroupAlgorithm>({{"hgb", GpuGroupAlgorithm::kHash},
-                                                       {"pgb-tr", GpuGroupAlgorithm::kPartitioned},
-                                                       {"sgb-ur", GpuGroupAlgorithm::kSorted},
-                                                       {"pgb-ur", GpuGroupAlgorithm::kPartitionedGather},
-                                                       {"sgb-tr", GpuGroupAlgorithm::kSortedColumns},
-                                                       {"sgb-de-tr", GpuGroupAlgorithm::kDictionarySorted}});
+        fields["algorithm"].one_of<cuda::GroupByAlgorithm>({{"hgb", cuda::GroupByAlgorithm::kHash},
+                                                            {"pgb-tr", cuda::GroupByAlgorithm::kPartitioned},
+                                                            {"sgb-ur", cuda::GroupByAlgorithm::kSorted},
+                                                            {"pgb-ur", cuda::GroupByAlgorithm::kPartitionedGather},
+                                                            {"sgb-tr", cuda::GroupByAlgorithm::kSortedColumns},
+                                                            {"sgb-de-tr", cuda::GroupByAlgorithm::kDictionarySorted}});
     group.expected_groups = count_of(fields["expectedGroups"]);
     group.keys = decode_keys(fields["keys"], table);
     for (const Field& aggregate : fields["aggregates"].array()) {
@@ -192,14 +196,14 @@ GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table) 
     return group;
 }
 
-DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<GpuColumn>& table) {
+DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table) {
     Fields fields(value, "spec");
     DeliverSpec spec = deliver_fields(fields, table);
     fields.finish();
     return spec;
 }
 
-PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<GpuColumn>& table) {
+PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table) {
     Fields fields(value, "spec");
     PiecesSpec spec;
     spec.deliver = deliver_fields(fields, table);

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "device/gpu_operation.hpp"
+#include "addon/decode/decode.hpp"
+#include "cuda/api/table_spec.hpp"
 #include "executor/device/deliver.hpp"
 #include "executor/device/pieces.hpp"
 #include "executor/device/upload.hpp"
@@ -18,14 +19,36 @@ namespace spillway::addon {
 // As decode.hpp, for stages of the GPU: what is decoded here fits the tables that it names.
 
 UploadSpec decode_upload(const Napi::Value& value, const Source& source);
-GpuJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe);
-GpuGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table);
+cuda::OwnedTableJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe);
+cuda::OwnedTableGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table);
 // table: its columns.
-DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<GpuColumn>& table);
-PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<GpuColumn>& table);
-GpuOutOfCoreSpec decode_out_of_core(const Napi::Value& value, const std::string& path);
+DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table);
+PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table);
+// draft: of a plan that is being made, whose sizes may be 0. The fields of a join without `coherent`.
+cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft);
+cuda::FarPartitioner decode_partitioner(const Field& field);
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe);
-GpuOutOfCoreGroupSpec decode_out_of_core_group(const Napi::Value& value, const std::string& path);
+cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft);
 OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, const Source& source);
+
+constexpr int32_t kSlotsMax = 64;
+
+// What sizes of joins and group-bys have in common.
+inline cuda::StreamSizes decode_stream_sizes(Fields& fields, bool draft) {
+    const int64_t least = draft ? 0 : 1;
+    cuda::StreamSizes sizes;
+    sizes.radix_bits = fields["radixBits"].int32(0, cuda::kFirstPassBitsMax);
+    sizes.chunk_rows = count_of(fields["chunkRows"], draft ? 0 : 64);
+    sizes.chunk_slots = static_cast<uint32_t>(fields["chunkSlots"].int32(1, kSlotsMax));
+    sizes.page_rows = count_of(fields["pageRows"], least);
+    sizes.pages = count_of(fields["pages"], least);
+    sizes.spill_block_bytes = count_of(fields["spillBlockBytes"], least);
+    sizes.spill_bytes = count_of(fields["spillBytes"]);
+    sizes.result_rows = count_of(fields["resultRows"], least);
+    sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
+    sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
+    sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
+    return sizes;
+}
 
 }  // namespace spillway::addon

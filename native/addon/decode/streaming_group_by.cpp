@@ -8,50 +8,37 @@ namespace spillway::addon {
 
 namespace {
 
-constexpr size_t kAggregatesMax = 24;
-constexpr int32_t kFirstPassBitsMax = 12;
-constexpr int32_t kSlotsMax = 64;
-
-GpuNumberKind decode_number(const Field& field) {
-    return field.one_of<GpuNumberKind>(
-        {{"signed", GpuNumberKind::kSigned}, {"unsigned", GpuNumberKind::kUnsigned}, {"float", GpuNumberKind::kFloat}});
+cuda::ValueKind decode_number(const Field& field) {
+    return field.one_of<cuda::ValueKind>({{"signed", cuda::ValueKind::kSigned},
+                                          {"unsigned", cuda::ValueKind::kUnsigned},
+                                          {"float", cuda::ValueKind::kFloat}});
 }
 
-GpuPartial decode_partial(const Field& field, const GpuOutOfCoreGroupSpec& spec) {
+cuda::StagedAggregate decode_partial(const Field& field, const cuda::StagedGroupBySpec& spec) {
     Fields fields(field);
-    GpuPartial partial;
-    partial.kind = fields["kind"].one_of<GpuPartialKind>({{"countRows", GpuPartialKind::kCountRows},
-                                                          {"sum", GpuPartialKind::kSum},
-                                                          {"min", GpuPartialKind::kMin},
-                                                          {"max", GpuPartialKind::kMax}});
-    partial.number = decode_number(fields["number"]);
+    cuda::StagedAggregate partial;
+    partial.kind = fields["kind"].one_of<cuda::GroupAggregateKind>({{"countRows", cuda::GroupAggregateKind::kCountRows},
+                                                                    {"sum", cuda::GroupAggregateKind::kSum},
+                                                                    {"min", cuda::GroupAggregateKind::kMin},
+                                                                    {"max", cuda::GroupAggregateKind::kMax}});
+    partial.value_kind = decode_number(fields["number"]);
     const Field column = fields["column"];
     partial.column = static_cast<uint32_t>(column.int32(0, kInt32Max));
     fields.finish();
-    if (partial.kind != GpuPartialKind::kCountRows && partial.column >= spec.widths.size()) {
+    if (partial.kind != cuda::GroupAggregateKind::kCountRows && partial.column >= spec.widths.size()) {
         throw column.error("a column of the chunks");
     }
     return partial;
 }
 
-GpuOutOfCoreGroupSizes decode_sizes(const Field& field) {
+cuda::StreamSizes decode_sizes(const Field& field, bool draft) {
     Fields fields(field);
-    GpuOutOfCoreGroupSizes sizes;
-    sizes.radix_bits = static_cast<uint32_t>(fields["radixBits"].int32(0, kFirstPassBitsMax));
-    sizes.chunk_rows = count_of(fields["chunkRows"], 64);
-    sizes.chunk_slots = static_cast<uint32_t>(fields["chunkSlots"].int32(1, kSlotsMax));
-    sizes.page_rows = count_of(fields["pageRows"], 1);
-    sizes.pages = count_of(fields["pages"], 1);
-    sizes.merge_rows = count_of(fields["mergeRows"], 1);
-    sizes.spill_block_bytes = count_of(fields["spillBlockBytes"], 1);
-    sizes.spill_bytes = count_of(fields["spillBytes"]);
-    sizes.result_rows = count_of(fields["resultRows"], 1);
-    sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
-    sizes.pre_aggregation = fields["preAggregation"].one_of<GpuPreAggregation>({{"auto", GpuPreAggregation::kAuto},
-                                                                                {"always", GpuPreAggregation::kAlways},
-                                                                                {"never", GpuPreAggregation::kNever}});
-    sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
-    sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
+    cuda::StreamSizes sizes = decode_stream_sizes(fields, draft);
+    sizes.merge_rows = count_of(fields["mergeRows"], draft ? 0 : 1);
+    sizes.pre_aggregation =
+        fields["preAggregation"].one_of<cuda::PreAggregation>({{"auto", cuda::PreAggregation::kAuto},
+                                                               {"always", cuda::PreAggregation::kAlways},
+                                                               {"never", cuda::PreAggregation::kNever}});
     fields.finish();
     return sizes;
 }
@@ -90,7 +77,7 @@ ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32
     return chunk;
 }
 
-OutOfCoreSide decode_side(const Field& field, const Source& source, const GpuOutOfCoreGroupSpec& spec) {
+OutOfCoreSide decode_side(const Field& field, const Source& source, const cuda::StagedGroupBySpec& spec) {
     Fields fields(field);
     OutOfCoreSide side;
     const Field keys = fields["keys"];
@@ -109,7 +96,8 @@ OutOfCoreSide decode_side(const Field& field, const Source& source, const GpuOut
 }
 
 // Every value is read within the GPU's output that it comes from.
-void check_result(const Field& field, const GroupResultColumn& column, const std::vector<uint32_t>& outputs) {
+template <class Widths>
+void check_result(const Field& field, const GroupResultColumn& column, const Widths& outputs) {
     const uint32_t width = chunk_width(*column.type);
     const auto width_of = [&](int32_t output) { return outputs[static_cast<size_t>(output)]; };
     if (width == 0) throw field.error("a column with a type of fixed width");
@@ -118,7 +106,7 @@ void check_result(const Field& field, const GroupResultColumn& column, const std
         return;
     }
     const bool is_sum = column.kind == GroupResultKind::kSum;
-    const bool wide = is_sum && column.number != GpuNumberKind::kFloat && width == 16;
+    const bool wide = is_sum && column.number != cuda::ValueKind::kFloat && width == 16;
     const bool words = width_of(column.value) == 8 && (column.high < 0 || width_of(column.high) == 8) &&
                        (is_sum || (column.count >= 0 && width_of(column.count) == 8));
     if (!words || column.offset != 0 || (width != 8 && !wide)) throw field.error("a sum or mean of words");
@@ -126,7 +114,7 @@ void check_result(const Field& field, const GroupResultColumn& column, const std
 
 GroupResultColumn decode_result(const Field& field, const OutOfCoreGroupStage& stage, const Source& source) {
     Fields fields(field);
-    const std::vector<uint32_t> outputs = stage.group.output_widths();
+    const auto outputs = stage.group.output_widths();
     const auto last = static_cast<int32_t>(outputs.size()) - 1;
     GroupResultColumn column;
     column.type = decode_column(fields["type"]);
@@ -148,22 +136,26 @@ GroupResultColumn decode_result(const Field& field, const OutOfCoreGroupStage& s
 
 }  // namespace
 
-GpuOutOfCoreGroupSpec decode_out_of_core_group(const Napi::Value& value, const std::string& path) {
+cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft) {
     Fields fields(value, path);
-    GpuOutOfCoreGroupSpec spec;
+    cuda::StagedGroupBySpec spec;
     const Field key_bytes = fields["keyBytes"];
     spec.key_bytes = static_cast<uint32_t>(key_bytes.int32(4, 8));
     if (spec.key_bytes != 4 && spec.key_bytes != 8) throw key_bytes.error("4 or 8");
-    for (const Field& item : fields["widths"].array()) {
+    const Field widths = fields["widths"];
+    for (const Field& item : widths.array()) {
         const auto width = static_cast<uint32_t>(item.int32(1, 8));
         if ((width & (width - 1)) != 0) throw item.error("1, 2, 4 or 8 bytes");
+        if (spec.widths.size() == spec.widths.capacity()) throw widths.error("28 columns at most");
         spec.widths.push_back(width);
     }
     const Field aggregates = fields["aggregates"];
-    for (const Field& item : aggregates.array()) spec.aggregates.push_back(decode_partial(item, spec));
-    if (spec.aggregates.size() > kAggregatesMax) throw aggregates.error("24 aggregates at most");
+    for (const Field& item : aggregates.array()) {
+        if (spec.aggregates.size() == spec.aggregates.capacity()) throw aggregates.error("24 aggregates at most");
+        spec.aggregates.push_back(decode_partial(item, spec));
+    }
     spec.null_group = fields["nullGroup"].boolean();
-    spec.sizes = decode_sizes(fields["sizes"]);
+    spec.sizes = decode_sizes(fields["sizes"], draft);
     fields.finish();
     return spec;
 }
@@ -171,7 +163,7 @@ GpuOutOfCoreGroupSpec decode_out_of_core_group(const Napi::Value& value, const s
 OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, const Source& source) {
     Fields fields(value, "spec");
     OutOfCoreGroupStage stage;
-    stage.group = decode_out_of_core_group(fields["group"].value(), "spec.group");
+    stage.group = decode_out_of_core_group(fields["group"].value(), "spec.group", false);
     stage.side = decode_side(fields["side"], source, stage.group);
     for (const Field& column : fields["columns"].array()) {
         stage.columns.push_back(decode_result(column, stage, source));

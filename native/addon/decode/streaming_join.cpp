@@ -10,37 +10,35 @@ namespace spillway::addon {
 namespace {
 
 constexpr int32_t kRowBytesMax = 32;
-constexpr int32_t kFirstPassBitsMax = 12;
-constexpr int32_t kSlotsMax = 64;
 constexpr int32_t kBlocksMax = 1 << 16;
 constexpr int64_t kFilterWordsMax = int64_t{1} << 40;
-constexpr uint8_t kPresenceMax = kBuildPresent | kProbePresent | kKeyPresent;
+constexpr uint8_t kPresenceMax = cuda::kBuildPresent | cuda::kProbePresent | cuda::kKeyPresent;
 
-std::vector<uint32_t> decode_widths(const Field& field, uint32_t key_bytes) {
-    std::vector<uint32_t> widths;
+cuda::ColumnWidths decode_widths(const Field& field, uint32_t key_bytes) {
+    cuda::ColumnWidths widths;
     uint64_t bytes = key_bytes;
     for (const Field& item : field.array()) {
         const auto width = static_cast<uint32_t>(item.int32(1, 16));
         if ((width & (width - 1)) != 0) throw item.error("1, 2, 4, 8 or 16 bytes");
-        widths.push_back(width);
         bytes += width;
+        if (bytes > kRowBytesMax) throw field.error("columns of 32 bytes in all, with the key");
+        widths.push_back(width);
     }
-    if (bytes > kRowBytesMax) throw field.error("columns of 32 bytes in all, with the key");
     return widths;
 }
 
-GpuOutputColumn decode_output(const Field& field, const GpuOutOfCoreSpec& spec) {
+cuda::JoinOutputColumn decode_output(const Field& field, const cuda::StagedJoinSpec& spec) {
     Fields fields(field);
-    GpuOutputColumn output;
-    output.side = fields["side"].one_of<GpuOutputSide>({{"build", GpuOutputSide::kBuild},
-                                                        {"probe", GpuOutputSide::kProbe},
-                                                        {"key", GpuOutputSide::kKey},
-                                                        {"presence", GpuOutputSide::kPresence}});
+    cuda::JoinOutputColumn output;
+    output.side = fields["side"].one_of<cuda::OutputSide>({{"build", cuda::OutputSide::kBuild},
+                                                           {"probe", cuda::OutputSide::kProbe},
+                                                           {"key", cuda::OutputSide::kKey},
+                                                           {"presence", cuda::OutputSide::kPresence}});
     const Field column = fields["column"];
     output.column = static_cast<uint32_t>(column.int32(0, kInt32Max));
     fields.finish();
-    const bool of_side = output.side == GpuOutputSide::kBuild || output.side == GpuOutputSide::kProbe;
-    const size_t side = output.side == GpuOutputSide::kBuild ? kBuildSide : kProbeSide;
+    const bool of_side = output.side == cuda::OutputSide::kBuild || output.side == cuda::OutputSide::kProbe;
+    const size_t side = output.side == cuda::OutputSide::kBuild ? kBuildSide : kProbeSide;
     if (of_side && output.column >= spec.widths[side].size()) throw column.error("a column of the side");
     return output;
 }
@@ -52,41 +50,24 @@ uint64_t decode_filter_words(const Field& field) {
     return words;
 }
 
-GpuOutOfCoreSizes decode_sizes(const Field& field) {
+cuda::StreamSizes decode_sizes(const Field& field, bool draft) {
     Fields fields(field);
-    GpuOutOfCoreSizes sizes;
-    sizes.radix_bits = static_cast<uint32_t>(fields["radixBits"].int32(0, kFirstPassBitsMax));
-    sizes.chunk_rows = count_of(fields["chunkRows"], 64);
-    sizes.chunk_slots = static_cast<uint32_t>(fields["chunkSlots"].int32(1, kSlotsMax));
-    sizes.page_rows = count_of(fields["pageRows"], 1);
-    sizes.pages = count_of(fields["pages"], 1);
+    cuda::StreamSizes sizes = decode_stream_sizes(fields, draft);
     sizes.resident_partitions = static_cast<uint32_t>(fields["residentPartitions"].int32(0, kInt32Max));
-    sizes.spill_block_bytes = count_of(fields["spillBlockBytes"], 1);
-    sizes.spill_bytes = count_of(fields["spillBytes"]);
-    sizes.result_rows = count_of(fields["resultRows"], 1);
-    sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
-    sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
-    sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
     sizes.filter_words = decode_filter_words(fields["filterWords"]);
     fields.finish();
     return sizes;
 }
 
 // null: copy engines bring chunks in and packed rows out.
-std::optional<GpuCoherent> decode_coherent(const Field& field, const GpuOutOfCoreSpec& spec) {
+std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const cuda::StagedJoinSpec& spec) {
     if (field.is_null()) return std::nullopt;
     Fields fields(field);
-    GpuCoherent coherent;
+    cuda::CoherentOptions coherent;
     coherent.device_bytes = count_of(fields["deviceBytes"], 1);
-    coherent.partitioner =
-        fields["partitioner"].one_of<GpuPartitioner>({{"auto", GpuPartitioner::kBest},
-                                                      {"standard", GpuPartitioner::kStandard},
-                                                      {"linear", GpuPartitioner::kLinear},
-                                                      {"shared", GpuPartitioner::kShared},
-                                                      {"hierarchical", GpuPartitioner::kHierarchical},
-                                                      {"bulk", GpuPartitioner::kBulk}});
-    coherent.partition_blocks = static_cast<uint32_t>(fields["partitionBlocks"].int32(0, kBlocksMax));
-    coherent.gather_blocks = static_cast<uint32_t>(fields["gatherBlocks"].int32(0, kBlocksMax));
+    coherent.partitioner = decode_partitioner(fields["partitioner"]);
+    coherent.partition_grid = static_cast<uint32_t>(fields["partitionBlocks"].int32(0, kBlocksMax));
+    coherent.gather_grid = static_cast<uint32_t>(fields["gatherBlocks"].int32(0, kBlocksMax));
     fields.finish();
     const bool plain = spec.sizes.filter_words == 0 && spec.sizes.disk_blocks == 0;
     if (!plain || !spec.can_be_coherent()) {
@@ -110,8 +91,7 @@ void check_keys(const Field& field, const OutOfCoreStage& stage, const std::vect
     const bool equal = stage.null_keys == NullKeys::kEqual;
     const uint64_t mask_bytes = equal ? (keys.size() + 7) / 8 : 0;
     if (stage.keys == OutOfCoreKeys::kHashed) {
-        const bool pairs = stage.join.emit == GpuJoinEmit::kPairs && !stage.join.keep_unmatched_build &&
-                           !stage.join.keep_unmatched_probe && stage.join.result == GpuOutOfCoreResult::kRows;
+        const bool pairs = stage.join.kind.inner() && stage.join.result == cuda::JoinResultKind::kRows;
         if (!pairs || keys.empty()) throw field.error("keys of a join that gives pairs alone");
     } else if (!fixed || keys.empty() || bytes + mask_bytes > stage.join.key_bytes) {
         throw field.error("keys of fixed width that fit 'keyBytes' together");
@@ -147,7 +127,7 @@ OutOfCoreSide decode_side(const Field& field, const Source& source, const OutOfC
     made.keys = decode_keys(keys, source.columns());
     check_keys(keys, stage, made.keys);
     const Field columns = fields["columns"];
-    const std::vector<uint32_t>& widths = stage.join.widths[side];
+    const cuda::ColumnWidths& widths = stage.join.widths[side];
     for (const Field& item : columns.array()) {
         if (made.columns.size() >= widths.size()) throw item.error("a column of the width that the join has there");
         made.columns.push_back(decode_chunk_column(item, source, widths[made.columns.size()]));
@@ -159,10 +139,10 @@ OutOfCoreSide decode_side(const Field& field, const Source& source, const OutOfC
 
 // Output with the row numbers of a side; -1: none.
 int32_t decode_row_numbers(const Field& field, const OutOfCoreStage& stage, size_t side) {
-    const int32_t output = field.int32(-1, static_cast<int32_t>(stage.join.outputs.size()) - 1);
+    const int32_t output = field.int32(-1, static_cast<int32_t>(stage.join.output.size()) - 1);
     if (output < 0) return output;
-    const GpuOutputColumn& found = stage.join.outputs[static_cast<size_t>(output)];
-    const GpuOutputSide wanted = side == kBuildSide ? GpuOutputSide::kBuild : GpuOutputSide::kProbe;
+    const cuda::JoinOutputColumn& found = stage.join.output[static_cast<size_t>(output)];
+    const cuda::OutputSide wanted = side == kBuildSide ? cuda::OutputSide::kBuild : cuda::OutputSide::kProbe;
     const auto& columns = stage.sides[side].columns;
     if (found.side != wanted || columns[found.column].column != kRowNumberColumn) {
         throw field.error("an output with the side's row numbers");
@@ -181,7 +161,7 @@ ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, const So
                        const ColumnType& type) {
     Fields fields(field);
     const uint32_t width = chunk_width(type);
-    const auto outputs = static_cast<int32_t>(stage.join.outputs.size());
+    const auto outputs = static_cast<int32_t>(stage.join.output.size());
     ResultPart part;
     const Field from = fields["from"];
     const Field value = fields["value"];
@@ -203,7 +183,7 @@ ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, const So
     }
     part.value = value.int32(0, outputs - 1);
     const auto width_of = [&](int32_t output) {
-        return stage.join.output_width(stage.join.outputs[static_cast<size_t>(output)]);
+        return stage.join.output_width(stage.join.output[static_cast<size_t>(output)]);
     };
     if (width == 0 || part.offset + width > width_of(part.value)) {
         throw offset.error("a place where the value fits its output");
@@ -230,42 +210,51 @@ ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, cons
 
 }  // namespace
 
-GpuOutOfCoreSpec decode_out_of_core(const Napi::Value& value, const std::string& path) {
-    Fields fields(value, path);
-    GpuOutOfCoreSpec spec;
+cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft) {
+    cuda::StagedJoinSpec spec;
     const Field key_bytes = fields["keyBytes"];
     spec.key_bytes = static_cast<uint32_t>(key_bytes.int32(4, 8));
     if (spec.key_bytes != 4 && spec.key_bytes != 8) throw key_bytes.error("4 or 8");
     spec.widths[kBuildSide] = decode_widths(fields["buildWidths"], spec.key_bytes);
     spec.widths[kProbeSide] = decode_widths(fields["probeWidths"], spec.key_bytes);
-    spec.emit = fields["emit"].one_of<GpuJoinEmit>({{"pairs", GpuJoinEmit::kPairs},
-                                                    {"buildOnce", GpuJoinEmit::kBuildOnce},
-                                                    {"probeOnce", GpuJoinEmit::kProbeOnce}});
-    spec.anti = fields["anti"].boolean();
-    spec.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
-    spec.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
-    spec.result = fields["result"].one_of<GpuOutOfCoreResult>(
-        {{"count", GpuOutOfCoreResult::kCount}, {"rows", GpuOutOfCoreResult::kRows}});
-    for (const Field& output : fields["outputs"].array()) spec.outputs.push_back(decode_output(output, spec));
+    spec.kind.emit = fields["emit"].one_of<cuda::JoinEmit>({{"pairs", cuda::JoinEmit::kPairs},
+                                                            {"buildOnce", cuda::JoinEmit::kBuildOnce},
+                                                            {"probeOnce", cuda::JoinEmit::kProbeOnce}});
+    spec.kind.anti = fields["anti"].boolean();
+    spec.kind.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
+    spec.kind.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    spec.result = fields["result"].one_of<cuda::JoinResultKind>(
+        {{"count", cuda::JoinResultKind::kCount}, {"rows", cuda::JoinResultKind::kRows}});
+    const Field outputs = fields["outputs"];
+    for (const Field& output : outputs.array()) {
+        if (spec.output.size() == spec.output.capacity()) throw outputs.error("58 columns at most");
+        spec.output.push_back(decode_output(output, spec));
+    }
     const Field sizes = fields["sizes"];
-    spec.sizes = decode_sizes(sizes);
-    if (spec.sizes.filter_words > 0 && spec.keeps_lone_probe_rows()) {
+    spec.sizes = decode_sizes(sizes, draft);
+    if (spec.sizes.filter_words > 0 && spec.kind.keeps_unmatched_probe()) {
         throw sizes.error("no filter where probe rows without a partner come out");
     }
-    spec.coherent = decode_coherent(fields["coherent"], spec);
-    fields.finish();
     return spec;
+}
+
+cuda::FarPartitioner decode_partitioner(const Field& field) {
+    return field.one_of<cuda::FarPartitioner>({{"auto", cuda::FarPartitioner::kBest},
+                                               {"standard", cuda::FarPartitioner::kStandard},
+                                               {"linear", cuda::FarPartitioner::kLinear},
+                                               {"shared", cuda::FarPartitioner::kShared},
+                                               {"hierarchical", cuda::FarPartitioner::kHierarchical},
+                                               {"bulk", cuda::FarPartitioner::kBulk}});
 }
 
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe) {
     Fields fields(value, "spec");
     const Sources sources = {&build, &probe};
     OutOfCoreStage stage;
-    stage.join = decode_out_of_core(fields["join"].value(), "spec.join");
-    if (stage.join.coherent) {
-        stage.join.coherent->rows[kBuildSide] = static_cast<uint64_t>(build.rows());
-        stage.join.coherent->rows[kProbeSide] = static_cast<uint64_t>(probe.rows());
-    }
+    Fields join(fields["join"]);
+    stage.join = decode_staged_join(join, false);
+    stage.coherent = decode_coherent(join["coherent"], stage.join);
+    join.finish();
     stage.keys = fields["keys"].one_of<OutOfCoreKeys>(
         {{"packed", OutOfCoreKeys::kPacked}, {"encoded", OutOfCoreKeys::kEncoded}, {"hashed", OutOfCoreKeys::kHashed}});
     stage.null_keys = fields["nullsEqual"].boolean() ? NullKeys::kEqual : NullKeys::kKeep;
@@ -280,9 +269,9 @@ OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& 
         throw numbers.error("row numbers of both sides, whose keys are compared");
     }
     const Field presence = fields["presence"];
-    stage.presence = presence.int32(-1, static_cast<int32_t>(stage.join.outputs.size()) - 1);
-    const bool is_presence =
-        stage.presence < 0 || stage.join.outputs[static_cast<size_t>(stage.presence)].side == GpuOutputSide::kPresence;
+    stage.presence = presence.int32(-1, static_cast<int32_t>(stage.join.output.size()) - 1);
+    const bool is_presence = stage.presence < 0 ||
+                             stage.join.output[static_cast<size_t>(stage.presence)].side == cuda::OutputSide::kPresence;
     if (!is_presence) throw presence.error("an output of presence bytes");
     for (const Field& column : fields["columns"].array()) {
         stage.columns.push_back(decode_result(column, stage, sources));

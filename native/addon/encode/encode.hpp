@@ -11,10 +11,10 @@
 #include "base/job_control.hpp"
 #include "base/machine.hpp"
 #include "cpu/radix_partition/partitioned_rows.hpp"
+#include "cuda/api/table_spec.hpp"
 #include "device/gpu_device.hpp"
 #include "device/gpu_list.hpp"
-#include "device/gpu_operation.hpp"
-#include "device/gpu_out_of_core_group.hpp"
+#include "device/gpu_stream.hpp"
 #include "executor/cpu/key_statistics.hpp"
 #include "executor/streaming/join.hpp"
 #include "memory/memory_budget.hpp"
@@ -52,10 +52,12 @@ Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, co
 Napi::Value encode_machine(Napi::Env env, const Machine& machine);
 Napi::Value encode_devices(Napi::Env env, const std::vector<Gpu>& devices);
 Napi::Value encode_gpu_memory(Napi::Env env, const GpuMemory& memory);
-Napi::Value encode_gpu_report(Napi::Env env, const GpuReport& report);
+// {build, probe}
+Napi::Value encode_sides(Napi::Env env, const uint64_t (&of)[2]);
+Napi::Value encode_gpu_report(Napi::Env env, const cuda::TableReport& report);
 Napi::Value encode_join_run(Napi::Env env, const OutOfCoreRun& run);
 // partitions: as planned.
-Napi::Value encode_group_report(Napi::Env env, const GpuOutOfCoreGroupReport& report, size_t partitions);
+Napi::Value encode_group_report(Napi::Env env, const cuda::StreamReport& report, size_t partitions);
 Napi::Value encode_blocks(Napi::Env env, const std::vector<FileBlock>& blocks);
 
 }  // namespace spillway::addon

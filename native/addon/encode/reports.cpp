@@ -3,18 +3,14 @@
 
 namespace spillway::addon {
 
-namespace {
-
-Napi::Value both_sides(Napi::Env env, const uint64_t (&of)[2]) {
+Napi::Value encode_sides(Napi::Env env, const uint64_t (&of)[2]) {
     auto object = Napi::Object::New(env);
     object.Set("build", encode_count(env, of[kBuildSide]));
     object.Set("probe", encode_count(env, of[kProbeSide]));
     return object;
 }
 
-}  // namespace
-
-Napi::Value encode_gpu_report(Napi::Env env, const GpuReport& report) {
+Napi::Value encode_gpu_report(Napi::Env env, const cuda::TableReport& report) {
     auto object = Napi::Object::New(env);
     object.Set("elapsedMs", report.elapsed_ms);
     object.Set("transformMs", report.transform_ms);
@@ -36,41 +32,41 @@ Napi::Value encode_gpu_memory(Napi::Env env, const GpuMemory& memory) {
 }
 
 Napi::Value encode_join_run(Napi::Env env, const OutOfCoreRun& run) {
-    const GpuOutOfCoreReport& report = run.report;
+    const cuda::StreamReport& report = run.report;
     auto object = Napi::Object::New(env);
     object.Set("rows", encode_count(env, report.result_rows));
     object.Set("h2dBytes", encode_count(env, report.h2d_bytes));
     object.Set("d2hBytes", encode_count(env, report.d2h_bytes));
-    object.Set("spilledRows", both_sides(env, report.spilled_rows));
-    object.Set("spilledBytes", both_sides(env, report.spilled_bytes));
+    object.Set("spilledRows", encode_sides(env, report.spilled_rows));
+    object.Set("spilledBytes", encode_sides(env, report.spilled_bytes));
     object.Set("diskWrittenBytes", encode_count(env, report.disk_written_bytes));
     object.Set("diskReadBytes", encode_count(env, report.disk_read_bytes));
     object.Set("partitions", encode_count(env, run.partition_rows.size()));
     object.Set("residentPartitions", encode_count(env, report.resident_partitions));
-    object.Set("buildMs", report.build_ms);
-    object.Set("probeMs", report.probe_ms);
+    object.Set("buildMs", report.input_ms[kBuildSide]);
+    object.Set("probeMs", report.input_ms[kProbeSide]);
     object.Set("spilledMs", report.spilled_ms);
     object.Set("peakBytes", encode_count(env, report.peak_bytes));
     object.Set("droppedRows", encode_count(env, report.dropped_rows));
     return object;
 }
 
-Napi::Value encode_group_report(Napi::Env env, const GpuOutOfCoreGroupReport& report, size_t partitions) {
+Napi::Value encode_group_report(Napi::Env env, const cuda::StreamReport& report, size_t partitions) {
     auto object = Napi::Object::New(env);
-    object.Set("rows", encode_count(env, report.groups));
+    object.Set("rows", encode_count(env, report.result_rows));
     object.Set("h2dBytes", encode_count(env, report.h2d_bytes));
     object.Set("d2hBytes", encode_count(env, report.d2h_bytes));
     object.Set("partialRows", encode_count(env, report.partial_rows));
     object.Set("chunks", encode_count(env, report.chunks));
     object.Set("groupedChunks", encode_count(env, report.grouped_chunks));
     object.Set("compactedRows", encode_count(env, report.compacted_rows));
-    object.Set("spilledRows", encode_count(env, report.spilled_rows));
-    object.Set("spilledBytes", encode_count(env, report.spilled_bytes));
+    object.Set("spilledRows", encode_count(env, report.spilled_rows[0]));
+    object.Set("spilledBytes", encode_count(env, report.spilled_bytes[0]));
     object.Set("diskWrittenBytes", encode_count(env, report.disk_written_bytes));
     object.Set("diskReadBytes", encode_count(env, report.disk_read_bytes));
     object.Set("partitions", encode_count(env, partitions));
     object.Set("residentPartitions", encode_count(env, report.resident_partitions));
-    object.Set("readMs", report.read_ms);
+    object.Set("readMs", report.input_ms[0]);
     object.Set("residentMs", report.resident_ms);
     object.Set("spilledMs", report.spilled_ms);
     object.Set("peakBytes", encode_count(env, report.peak_bytes));

@@ -48,7 +48,7 @@ class TableReader {
         : table_(table), control_(control), budget_(memory.budget()), staging_(memory, half_bytes) {}
 
     // Copies a range to host memory, where later reads inside it find it: for many small ones.
-    void hold(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes) {
+    void hold(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes) {
         Held& held = held_[{column, part}];
         held.bytes = 0;
         if (held.memory.capacity() < bytes) held.memory = Buffer::allocate(budget_, bytes, "rows of result batches");
@@ -59,7 +59,7 @@ class TableReader {
 
     // Calls use(bytes, count) for consecutive pieces of the range, each while the next one is being copied.
     template <class Use>
-    void read(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, Use use) {
+    void read(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes, Use use) {
         if (const uint8_t* const held = find_held(column, part, offset_bytes, bytes)) return use(held, bytes);
         size_t half = 0;
         uint64_t sent = 0;
@@ -76,7 +76,7 @@ class TableReader {
         }
     }
 
-    void copy(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, uint8_t* to) {
+    void copy(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes, uint8_t* to) {
         read(column, part, offset_bytes, bytes, [&to](const uint8_t* from, uint64_t count) {
             std::memcpy(to, from, count);
             to += count;
@@ -89,7 +89,7 @@ class TableReader {
         uint64_t bytes = 0;
         Buffer memory;
     };
-    const uint8_t* find_held(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes) const {
+    const uint8_t* find_held(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes) const {
         if (bytes == 0) return nullptr;
         const auto found = held_.find({column, part});
         if (found == held_.end()) return nullptr;
@@ -98,7 +98,8 @@ class TableReader {
         const uint64_t at = offset_bytes - held.offset_bytes;
         return at <= held.bytes && bytes <= held.bytes - at ? held.memory.data() + at : nullptr;
     }
-    GpuTransfer begin(size_t column, GpuPart part, uint64_t offset_bytes, uint64_t bytes, uint64_t& sent, size_t half) {
+    GpuTransfer begin(size_t column, cuda::ColumnPart part, uint64_t offset_bytes, uint64_t bytes, uint64_t& sent,
+                      size_t half) {
         const uint64_t count = std::min(staging_.half_bytes(), bytes - sent);
         if (count == 0) return {};
         const uint64_t from = offset_bytes + sent;
@@ -110,7 +111,7 @@ class TableReader {
     const JobControl& control_;
     MemoryBudget& budget_;
     DeviceStaging staging_;
-    std::map<std::pair<size_t, GpuPart>, Held> held_;
+    std::map<std::pair<size_t, cuda::ColumnPart>, Held> held_;
 };
 
 class Delivery {
@@ -119,9 +120,10 @@ class Delivery {
         : table_(table), pinned_(pinned), sink_(sink), budget_(pinned.budget()), control_(control) {
         for (const DeliverColumn& column : spec.columns) {
             columns_.push_back({delivered_type(column.type), column.column});
-            const GpuColumn& on_gpu = gpu_column(columns_.back());
-            row_bytes_ += on_gpu.kind == GpuColumnKind::kBytes ? static_cast<uint64_t>(columns_.back().type->byte_width)
-                                                               : on_gpu.width;
+            const cuda::ColumnSpec& on_gpu = gpu_column(columns_.back());
+            row_bytes_ += on_gpu.kind == cuda::ColumnKind::kBytes
+                              ? static_cast<uint64_t>(columns_.back().type->byte_width)
+                              : on_gpu.width;
         }
         const BatchSize size = sink.batch_size();
         batch_bytes_ = std::max<uint64_t>(size.bytes, 1);
@@ -159,10 +161,10 @@ class Delivery {
         }
     };
 
-    const GpuColumn& gpu_column(const Column& column) const {
+    const cuda::ColumnSpec& gpu_column(const Column& column) const {
         return table_.columns()[static_cast<size_t>(column.column)];
     }
-    bool is_bytes(size_t index) const { return gpu_column(columns_[index]).kind == GpuColumnKind::kBytes; }
+    bool is_bytes(size_t index) const { return gpu_column(columns_[index]).kind == cuda::ColumnKind::kBytes; }
 
     void send_stripes(int worker, StagingMemory& memory) {
         TableReader reader(table_, memory, control_, half_bytes_);
@@ -174,8 +176,8 @@ class Delivery {
             for (size_t i = 0; i < columns_.size(); ++i) {
                 if (!is_bytes(i)) continue;
                 const uint64_t bytes = (rows + 1) * sizeof(uint64_t);
-                reader.copy(static_cast<size_t>(columns_[i].column), GpuPart::kOffsets, begin * sizeof(uint64_t), bytes,
-                            room(scratch.offsets[i], bytes));
+                reader.copy(static_cast<size_t>(columns_[i].column), cuda::ColumnPart::kOffsets,
+                            begin * sizeof(uint64_t), bytes, room(scratch.offsets[i], bytes));
             }
             if (holds_) hold(reader, scratch, begin, rows);
             for (uint64_t done = 0; done < rows;) {
@@ -189,15 +191,15 @@ class Delivery {
     void hold(TableReader& reader, const Scratch& scratch, uint64_t begin, uint64_t rows) {
         for (size_t i = 0; i < columns_.size(); ++i) {
             const auto from = static_cast<size_t>(columns_[i].column);
-            const GpuColumn& column = gpu_column(columns_[i]);
+            const cuda::ColumnSpec& column = gpu_column(columns_[i]);
             const uint64_t* const offsets = scratch.offsets_of(i);
             const uint64_t bytes = is_bytes(i) ? offsets[rows] - offsets[0] : rows * column.width;
             // Long strings are as well read batch by batch.
             if (bytes <= half_bytes_) {
-                reader.hold(from, GpuPart::kValues, is_bytes(i) ? offsets[0] : begin * column.width, bytes);
+                reader.hold(from, cuda::ColumnPart::kValues, is_bytes(i) ? offsets[0] : begin * column.width, bytes);
             }
             if (!column.nullable) continue;
-            reader.hold(from, GpuPart::kValidity, begin / 8, (begin + rows + 7) / 8 - begin / 8);
+            reader.hold(from, cuda::ColumnPart::kValidity, begin / 8, (begin + rows + 7) / 8 - begin / 8);
         }
     }
 
@@ -258,7 +260,7 @@ class Delivery {
         const uint64_t first = row / 8;
         const uint64_t bytes = (row + rows + 7) / 8 - first;
         uint8_t* const valid = room(bits, bytes);
-        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValidity, first, bytes, valid);
+        reader.copy(static_cast<size_t>(columns_[index].column), cuda::ColumnPart::kValidity, first, bytes, valid);
         const auto bit = static_cast<int64_t>(row % 8);
         column.null_count = column.length - count_set_bits(valid, bit, column.length);
         if (column.null_count == 0) return;
@@ -271,12 +273,12 @@ class Delivery {
         const auto from = static_cast<size_t>(columns_[index].column);
         if (column.type->layout != Layout::kBool) {
             column.data = padded_buffer(budget_, rows * width);
-            return reader.copy(from, GpuPart::kValues, row * width, rows * width, column.data.data());
+            return reader.copy(from, cuda::ColumnPart::kValues, row * width, rows * width, column.data.data());
         }
         column.data = padded_buffer(budget_, (rows + 7) / 8);
         std::memset(column.data.data(), 0, column.data.size());
         int64_t at = 0;
-        reader.read(from, GpuPart::kValues, row, rows, [&](const uint8_t* bytes, uint64_t count) {
+        reader.read(from, cuda::ColumnPart::kValues, row, rows, [&](const uint8_t* bytes, uint64_t count) {
             for (uint64_t i = 0; i < count; ++i, ++at) {
                 if (bytes[i] != 0) set_bit(column.data.data(), at);
             }
@@ -292,7 +294,7 @@ class Delivery {
         }
         const uint64_t bytes = offsets[rows] - offsets[0];
         column.data = padded_buffer(budget_, bytes);
-        reader.copy(static_cast<size_t>(columns_[index].column), GpuPart::kValues, offsets[0], bytes,
+        reader.copy(static_cast<size_t>(columns_[index].column), cuda::ColumnPart::kValues, offsets[0], bytes,
                     column.data.data());
     }
 
@@ -314,10 +316,10 @@ class Delivery {
 
 }  // namespace
 
-bool can_deliver(const GpuColumn& column, const ColumnType& type) {
+bool can_deliver(const cuda::ColumnSpec& column, const ColumnType& type) {
     if (type.is_nested()) return false;
-    if (type.is_bytes()) return column.kind == GpuColumnKind::kBytes;
-    return column.kind == GpuColumnKind::kFixed && column.width == gpu_width(type);
+    if (type.is_bytes()) return column.kind == cuda::ColumnKind::kBytes;
+    return column.kind == cuda::ColumnKind::kFixed && column.width == gpu_width(type);
 }
 
 uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,

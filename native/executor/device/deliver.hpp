@@ -24,7 +24,7 @@ struct DeliverSpec {
 };
 
 // Does the GPU column hold what a result column of the type is made of?
-bool can_deliver(const GpuColumn& column, const ColumnType& type);
+bool can_deliver(const cuda::ColumnSpec& column, const ColumnType& type);
 
 // Sends the rows of a table in GPU memory to a sink as Arrow batches of the size it wants; returns how many.
 uint64_t deliver_table(const GpuTable& table, const DeliverSpec& spec, KeptPinned& pinned, BatchSink& sink,

@@ -30,7 +30,7 @@ DeliveredPieces deliver_pieces(GpuPieces& join, const PiecesSpec& spec, KeptPinn
     for (;;) {
         control.check();
         GpuTable piece;
-        GpuReport report;
+        cuda::TableReport report;
         try {
             turn([&] { piece = join.next(pinned.device(), rows_max, report); });
         } catch (const Error& error) {

@@ -51,7 +51,7 @@ class Upload {
 
     GpuTable run() {
         find_places();
-        std::vector<GpuColumn> columns;
+        std::vector<cuda::ColumnSpec> columns;
         for (size_t i = 0; i < plans_.size(); ++i) {
             columns.push_back(plans_[i].column);
             columns.back().bytes = places_[i].empty() ? 0 : places_[i].back();
@@ -196,20 +196,21 @@ class Upload {
                                                          "' changed their lengths while they were read; do not write "
                                                          "to inputs while a query runs");
             }
-            const GpuPart part = plan.is_bytes() ? GpuPart::kOffsets : GpuPart::kValues;
+            const cuda::ColumnPart part = plan.is_bytes() ? cuda::ColumnPart::kOffsets : cuda::ColumnPart::kValues;
             const uint64_t bytes = value_bytes(i, chunk);
             if (plan.is_bytes() && chunk + 1 == chunks_) {
                 std::memcpy(worker.values[i] + bytes - sizeof(uint64_t), &places_[i].back(), sizeof(uint64_t));
             }
             send(worker, i, part, static_cast<uint64_t>(begin) * plan.row_bytes(), worker.values[i], bytes);
             if (plan.column.nullable) {
-                send(worker, i, GpuPart::kValidity, static_cast<uint64_t>(begin) / 8, worker.validity[i],
+                send(worker, i, cuda::ColumnPart::kValidity, static_cast<uint64_t>(begin) / 8, worker.validity[i],
                      validity_bytes(rows));
             }
         }
     }
 
-    void send(Worker& worker, size_t column, GpuPart part, uint64_t offset_bytes, const void* from, uint64_t bytes) {
+    void send(Worker& worker, size_t column, cuda::ColumnPart part, uint64_t offset_bytes, const void* from,
+              uint64_t bytes) {
         if (bytes == 0) return;
         worker.rows.sent(device_call(control_, [&] { return table_.write(column, part, offset_bytes, from, bytes); }));
     }

@@ -133,7 +133,7 @@ UploadPlan upload_plan(const ColumnType& type, bool decode) {
     plan.form = form_of(values);
     plan.column.nullable = type.nullable || values.layout == Layout::kNull;
     if (values.is_bytes()) {
-        plan.column.kind = GpuColumnKind::kBytes;
+        plan.column.kind = cuda::ColumnKind::kBytes;
     } else {
         const bool byte = values.layout == Layout::kBool || values.layout == Layout::kNull;
         plan.column.width = byte                    ? 1
@@ -163,7 +163,7 @@ void ValueStream::append(const uint8_t* from, uint64_t bytes) {
 void ValueStream::flush() {
     if (run_bytes_ == 0) return;
     staging_.sent(
-        device_call(control_, [&] { return table_.write(column_, GpuPart::kValues, at_, run_, run_bytes_); }));
+        device_call(control_, [&] { return table_.write(column_, cuda::ColumnPart::kValues, at_, run_, run_bytes_); }));
     at_ += run_bytes_;
     run_ = nullptr;
     run_bytes_ = 0;

@@ -23,9 +23,9 @@ enum class UploadForm : uint8_t {
 
 struct UploadPlan {
     UploadForm form = UploadForm::kFixed;
-    GpuColumn column;
+    cuda::ColumnSpec column;
 
-    bool is_bytes() const { return column.kind == GpuColumnKind::kBytes; }
+    bool is_bytes() const { return column.kind == cuda::ColumnKind::kBytes; }
     // Bytes per row of a chunk's staging memory: values, or offsets.
     uint64_t row_bytes() const { return is_bytes() ? sizeof(uint64_t) : column.width; }
 };

@@ -103,7 +103,7 @@ void ChunkFeeder::fill(SourceReader& reader, RowEncoder* encoder, uint64_t slice
     if (++filled.slices == slices_of(chunk)) changed_.notify_all();
 }
 
-bool ChunkFeeder::next(GpuChunk& chunk) {
+bool ChunkFeeder::next(cuda::Chunk& chunk) {
     std::unique_lock<std::mutex> lock(mutex_);
     control_.check();
     if (given_ == chunks_) return false;
@@ -118,7 +118,7 @@ bool ChunkFeeder::next(GpuChunk& chunk) {
     chunk.rows = chunk_end(given_) - given_ * chunk_rows_;
     chunk.key = columns_.key(data);
     chunk.key_valid = slot.has_null ? columns_.key_valid(data) : nullptr;
-    chunk.columns = slot.columns.data();
+    chunk.columns.assign(slot.columns.begin(), slot.columns.end());
     ++given_;
     return true;
 }

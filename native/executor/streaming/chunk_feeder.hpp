@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/job_control.hpp"
-#include "device/gpu_out_of_core.hpp"
+#include "device/gpu_stream.hpp"
 #include "executor/kept_pinned.hpp"
 #include "executor/streaming/chunk_columns.hpp"
 #include "memory/memory_budget.hpp"
@@ -41,7 +41,7 @@ class ChunkFeeder final : public GpuChunkSource {
     // Those who wait look at the job again: it was cancelled.
     void wake();
 
-    bool next(GpuChunk& chunk) override;
+    bool next(cuda::Chunk& chunk) override;
     void release() noexcept override;
 
   private:

@@ -104,7 +104,7 @@ class GroupValues {
     // A sum in two parts is that of at most 2^63 rows. Without a second part the GPU has seen to it that the sum fits
     // 64 bits.
     __int128 integer_sum(uint64_t row) const {
-        const bool is_signed = column_.number == GpuNumberKind::kSigned;
+        const bool is_signed = column_.number == cuda::ValueKind::kSigned;
         const auto extended = [&](uint64_t value) {
             return is_signed ? static_cast<__int128>(static_cast<int64_t>(value)) : static_cast<__int128>(value);
         };
@@ -114,7 +114,7 @@ class GroupValues {
     }
 
     double mean_of(uint64_t row, uint64_t count) const {
-        if (column_.number == GpuNumberKind::kFloat) return float_sum(row) / static_cast<double>(count);
+        if (column_.number == cuda::ValueKind::kFloat) return float_sum(row) / static_cast<double>(count);
         return nearest_mean(integer_sum(row), count, column_.decimal_scale);
     }
 
@@ -124,7 +124,7 @@ class GroupValues {
                 std::memcpy(out, at(column_.value, row), width_);
                 return;
             case GroupResultKind::kSum:
-                if (column_.number != GpuNumberKind::kFloat) return write_sum(integer_sum(row), out);
+                if (column_.number != cuda::ValueKind::kFloat) return write_sum(integer_sum(row), out);
                 std::memcpy(out, at(column_.value, row), sizeof(double));
                 return;
             case GroupResultKind::kMean: {
@@ -167,6 +167,11 @@ OutputColumn group_result_column(const GroupResultColumn& column, const GroupOut
     return GroupValues(column, outputs, name).make(rows, budget);
 }
 
+std::vector<uint32_t> widths_of(const cuda::StagedGroupBySpec& group) {
+    const auto widths = group.output_widths();
+    return {widths.begin(), widths.end()};
+}
+
 class OutOfCoreGroup {
   public:
     OutOfCoreGroup(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned, const DevicePause& pause,
@@ -176,27 +181,27 @@ class OutOfCoreGroup {
           budget_(pinned.budget()),
           control_(control),
           sink_(sink),
-          widths_(stage.group.output_widths()),
+          widths_(widths_of(stage.group)),
           columns_(source, stage.side, {stage.group.key_bytes}, stage.group.sizes.chunk_rows),
           spill_(pinned.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
           ring_(pinned, ring_slots(), columns_.chunk_bytes()) {
         if (sink != nullptr) blocks_.emplace(pinned, form(), *sink, control, pause);
         if (space != nullptr && stage.group.sizes.disk_blocks > 0) disk_.emplace(space, control);
-        group_by_ = GpuOutOfCoreGroupBy::begin(pinned.device(), stage.group, disk_ ? &*disk_ : nullptr);
+        group_by_ = GpuStream::begin(pinned.device(), stage.group, disk_ ? &*disk_ : nullptr);
     }
 
-    GpuOutOfCoreGroupReport run() {
-        GpuOutOfCoreGroupReport report;
+    cuda::StreamReport run() {
+        cuda::StreamReport report;
         ResultBlocks* const blocks = blocks_ ? &*blocks_ : nullptr;
         ChunkFeeder feeder(source_, columns_, ring_, stage_.group.sizes.chunk_rows, budget_, control_);
         run_phase(feeder, blocks, stage_.workers, control_, {}, [&] {
-            report = group_by_.run(feeder, blocks);
+            report = group_by_.run(0, feeder, blocks);
             // The last groups may wait for a reader who needs the memory of both before he reads on.
             group_by_.reset();
             disk_.reset();
             spill_.release();
         });
-        if (stage_.side.keys.empty() && report.groups == 0) give_empty_group(report);
+        if (stage_.side.keys.empty() && report.result_rows == 0) give_empty_group(report);
         return report;
     }
 
@@ -234,8 +239,8 @@ class OutOfCoreGroup {
     }
 
     // Without keys there is a group also without rows: its counts are 0, and all else is NULL.
-    void give_empty_group(GpuOutOfCoreGroupReport& report) {
-        report.groups = 1;
+    void give_empty_group(cuda::StreamReport& report) {
+        report.result_rows = 1;
         if (sink_ == nullptr) return;
         const uint64_t zero[2] = {};
         OutputBatch batch;
@@ -256,25 +261,25 @@ class OutOfCoreGroup {
     std::optional<ResultBlocks> blocks_;
     std::optional<SpillDisk> disk_;
     // Last, so that copies have ended before their memory goes, and threads of the plugin before the disk.
-    GpuOutOfCoreGroupBy group_by_;
+    GpuStream group_by_;
 };
 
 }  // namespace
 
-GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
-                                          const DevicePause& pause, BatchSink* sink, JobControl& control,
-                                          const std::shared_ptr<SpillSpace>& space) {
+cuda::StreamReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
+                                     const DevicePause& pause, BatchSink* sink, JobControl& control,
+                                     const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = sink != nullptr && sink->wants_columns();
     std::optional<OutOfCoreGroup> group;
-    GpuOutOfCoreGroupReport report;
+    cuda::StreamReport report;
     try {
         group.emplace(source, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = group->run();
     } catch (const Error& error) {
         rethrow_undelivered(error, group && group->gave_rows());
     }
-    if (sink == nullptr) control.rows_out.fetch_add(report.groups, std::memory_order_relaxed);
-    if (sink != nullptr && !wants_rows) sink->add_rows(0, report.groups);
+    if (sink == nullptr) control.rows_out.fetch_add(report.result_rows, std::memory_order_relaxed);
+    if (sink != nullptr && !wants_rows) sink->add_rows(0, report.result_rows);
     return report;
 }
 

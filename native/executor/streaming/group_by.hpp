@@ -18,8 +18,8 @@ namespace spillway {
 // the GPU to itself, chunks, blocks of groups and what may be spilled count in the budget, and an error for lack of
 // memory has the detail "delivered" = "nothing" where the sink was given no groups. sink: nullptr where groups are only
 // counted. space: where rows go that find no room in what is reserved for them; nullptr: nowhere.
-GpuOutOfCoreGroupReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
-                                          const DevicePause& pause, BatchSink* sink, JobControl& control,
-                                          const std::shared_ptr<SpillSpace>& space = nullptr);
+cuda::StreamReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
+                                     const DevicePause& pause, BatchSink* sink, JobControl& control,
+                                     const std::shared_ptr<SpillSpace>& space = nullptr);
 
 }  // namespace spillway

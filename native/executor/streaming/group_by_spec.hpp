@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "device/gpu_out_of_core_group.hpp"
+#include "device/gpu_stream.hpp"
 #include "executor/streaming/join_spec.hpp"
 #include "model/column_type.hpp"
 
@@ -22,13 +22,13 @@ struct GroupResultColumn {
     int32_t present = -1;  // output that is 0 where the result is NULL; -1: it never is
     uint32_t offset = 0;   // byte of the output where the value begins: parts of a key
     int32_t key = -1;      // the key of that number, whose bit says where it is NULL; -1: there is none
-    GpuNumberKind number = GpuNumberKind::kSigned;  // of the values that were added up
+    cuda::ValueKind number = cuda::ValueKind::kSigned;  // of the values that were added up
     int32_t decimal_scale = 0;
     int32_t column = -1;  // of the source, for errors
 };
 
 struct OutOfCoreGroupStage {
-    GpuOutOfCoreGroupSpec group;
+    cuda::StagedGroupBySpec group;
     OutOfCoreSide side;
     std::vector<GroupResultColumn> columns;
     int32_t workers = 1;  // that fill chunks, and as many that deliver groups

@@ -31,7 +31,8 @@ ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBud
     form.block_rows = stage.join.sizes.result_rows;
     form.slots = stage.join.sizes.result_slots;
     form.row_bytes = 0;
-    for (const GpuOutputColumn& output : stage.join.outputs) form.widths.push_back(stage.join.output_width(output));
+    for (const cuda::JoinOutputColumn& output : stage.join.output)
+        form.widths.push_back(stage.join.output_width(output));
     for (const ResultColumn& column : stage.columns) form.row_bytes += result_width(*column.type);
     if (held[kBuildSide] != nullptr || held[kProbeSide] != nullptr) {
         form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
@@ -68,15 +69,18 @@ class OutOfCore {
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
         if (sink != nullptr) blocks_.emplace(pinned, form_of(stage, held_, budget_), *sink, control, pause);
         if (space != nullptr && stage.join.sizes.disk_blocks > 0) disk_.emplace(space, control);
-        join_ = GpuOutOfCoreJoin::begin(pinned.device(), stage.join, disk_ ? &*disk_ : nullptr);
+        join_ = begin(pinned.device());
     }
 
     OutOfCoreRun run() {
         OutOfCoreRun done;
         GpuResultSink* const rows = blocks_ ? &*blocks_ : nullptr;
-        phase(kBuildSide, [&](GpuChunkSource& chunks) { done.partition_rows = join_.build(chunks, rows); });
+        phase(kBuildSide, [&](GpuChunkSource& chunks) {
+            join_.run(kBuildSide, chunks, rows);
+            done.partition_rows = join_.partition_rows();
+        });
         phase(kProbeSide, [&](GpuChunkSource& chunks) {
-            done.report = join_.probe(chunks, rows);
+            done.report = join_.run(kProbeSide, chunks, rows);
             // The last rows may wait for a reader who needs the memory of both before he reads on.
             join_.reset();
             disk_.reset();
@@ -91,6 +95,21 @@ class OutOfCore {
     bool gave_rows() const { return blocks_ && blocks_->gave_rows() && sink_->wants_columns(); }
 
   private:
+    // Pages of the coherent join are taken for all rows before they come, in chunks as large as the plan says.
+    GpuStream begin(GpuDevice& device) {
+        if (!stage_.coherent) return GpuStream::begin(device, stage_.join, disk_ ? &*disk_ : nullptr);
+        cuda::CoherentJoinSpec spec;
+        spec.join = stage_.join;
+        spec.options = *stage_.coherent;
+        spec.options.page_rows = stage_.join.sizes.page_rows;
+        for (const int side : {kBuildSide, kProbeSide}) {
+            spec.rows[side] = static_cast<uint64_t>(sources_[side]->rows());
+            const uint64_t chunks = (spec.rows[side] + stage_.join.sizes.chunk_rows - 1) / stage_.join.sizes.chunk_rows;
+            spec.options.chunks = static_cast<uint32_t>(std::max<uint64_t>(spec.options.chunks, chunks));
+        }
+        return GpuStream::begin(device, spec);
+    }
+
     ChunkColumns columns_of(size_t side) const {
         const ChunkKeys keys{stage_.join.key_bytes, stage_.keys, stage_.null_keys};
         ChunkColumns columns(*sources_[side], stage_.sides[side], keys, stage_.join.sizes.chunk_rows);
@@ -145,7 +164,7 @@ class OutOfCore {
     std::optional<ResultBlocks> blocks_;
     std::optional<SpillDisk> disk_;
     // Last, so that copies have ended before their memory goes, and threads of the plugin before the disk.
-    GpuOutOfCoreJoin join_;
+    GpuStream join_;
 };
 
 }  // namespace
@@ -153,7 +172,7 @@ class OutOfCore {
 OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
                               const DevicePause& pause, BatchSink* sink, JobControl& control,
                               const std::shared_ptr<SpillSpace>& space) {
-    const bool wants_rows = stage.join.result == GpuOutOfCoreResult::kRows;
+    const bool wants_rows = stage.join.result == cuda::JoinResultKind::kRows;
     // Pairs of the same hash can only be counted when their keys have been compared.
     const bool compares = stage.keys == OutOfCoreKeys::kHashed;
     SPILLWAY_CHECK(wants_rows == (sink != nullptr && (sink->wants_columns() || compares)));

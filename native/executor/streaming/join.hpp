@@ -17,7 +17,7 @@
 namespace spillway {
 
 struct OutOfCoreRun {
-    GpuOutOfCoreReport report;
+    cuda::StreamReport report;
     std::vector<uint64_t> partition_rows;  // of the build side
 };
 

@@ -3,13 +3,17 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "device/gpu_out_of_core.hpp"
+#include "device/gpu_stream.hpp"
 #include "model/column_type.hpp"
 #include "model/row_layout.hpp"
 
 namespace spillway {
+
+using cuda::kBuildSide;
+using cuda::kProbeSide;
 
 // How long a cancelled job may go unnoticed by those who wait, where nobody wakes them.
 constexpr std::chrono::milliseconds kOutOfCorePoll{50};
@@ -88,7 +92,8 @@ struct ResultColumn {
 };
 
 struct OutOfCoreStage {
-    GpuOutOfCoreSpec join;
+    cuda::StagedJoinSpec join;
+    std::optional<cuda::CoherentOptions> coherent;  // none: copy engines bring chunks in and packed rows out
     OutOfCoreSide sides[2];
     std::vector<ResultColumn> columns;
     int32_t presence = -1;              // output column with the presence byte; -1: all bits are always set

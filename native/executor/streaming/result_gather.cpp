@@ -26,7 +26,7 @@ PartView part_view(const OutOfCoreStage& stage, const ResultPart& part, const st
     const auto value = static_cast<size_t>(part.value);
     PartView view;
     view.data = outputs[value] + part.offset;
-    view.stride = stage.join.output_width(stage.join.outputs[value]);
+    view.stride = stage.join.output_width(stage.join.output[value]);
     if (part.validity >= 0) view.validity = outputs[static_cast<size_t>(part.validity)];
     view.mask = part.mask;
     return view;
@@ -231,16 +231,16 @@ uint64_t ResultGather::deliver(const std::vector<const uint8_t*>& outputs, uint6
 // Where the rows [begin, begin + rows) come from, on each side that has row numbers.
 void ResultGather::find_places(uint64_t begin, int64_t rows) {
     found_ = rows;
-    presence_.assign(static_cast<size_t>(rows), kBuildPresent | kProbePresent | kKeyPresent);
+    presence_.assign(static_cast<size_t>(rows), cuda::kBuildPresent | cuda::kProbePresent | cuda::kKeyPresent);
     if (stage_.presence >= 0) {
         const uint8_t* const bits = (*outputs_)[static_cast<size_t>(stage_.presence)] + begin;
         presence_.assign(bits, bits + rows);
     }
     for (const size_t side : {kBuildSide, kProbeSide}) {
         if (held_[side] == nullptr) continue;
-        const uint8_t present = side == kBuildSide ? kBuildPresent : kProbePresent;
+        const uint8_t present = side == kBuildSide ? cuda::kBuildPresent : cuda::kProbePresent;
         const auto output = static_cast<size_t>(stage_.row_numbers[side]);
-        const uint32_t width = stage_.join.output_width(stage_.join.outputs[output]);
+        const uint32_t width = stage_.join.output_width(stage_.join.output[output]);
         auto& places = places_[side];
         places.resize(static_cast<size_t>(rows));
         for (int64_t i = 0; i < rows; ++i) {
@@ -332,7 +332,7 @@ int64_t ResultGather::rows_with_room(int64_t begin, uint64_t left) {
 OutputBatch ResultGather::take_batch(uint64_t end) {
     std::vector<const uint8_t*> outputs;
     for (size_t i = 0; i < outputs_->size(); ++i) {
-        outputs.push_back((*outputs_)[i] + batch_begin_ * stage_.join.output_width(stage_.join.outputs[i]));
+        outputs.push_back((*outputs_)[i] + batch_begin_ * stage_.join.output_width(stage_.join.output[i]));
     }
     OutputBatch batch;
     batch.rows = static_cast<int64_t>(batch_rows_);

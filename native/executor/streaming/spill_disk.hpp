@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/job_control.hpp"
-#include "device/gpu_out_of_core.hpp"
+#include "device/gpu_stream.hpp"
 #include "memory/spill_file.hpp"
 
 namespace spillway {
@@ -29,7 +29,7 @@ class SpillDisk final : public GpuSpillDisk {
     }
 
   private:
-    // As many as the plugin's threads that write (kDiskThreads in cuda/out_of_core/out_of_core_policy.hpp).
+    // As many as the plugin's threads that write (kDiskThreads in cuda/stream/stream_policy.hpp).
     static constexpr int kShards = 4;
     // Extents begin at whole pages, which have 4 KiB at least: the bits below are the shard's.
     static constexpr uint64_t kShardMask = 4095;

@@ -11,7 +11,7 @@ interface Context {
 
 // Share of a block's slots that groups take and passes over the rows, with a slice of the hash range each, at most: by
 // the kernels of the commonest shapes, by bytes of a key, and without; words of 4 bytes that columns may have in a row
-// for those kernels (cuda/group_by/group_policy.hpp).
+// for those kernels (cuda/group_by/plan/group_policy.hpp).
 const hashTables: Readonly<Record<number, { fill: number; slices: number }>> = {
     4: { fill: 0.9, slices: 2 },
     8: { fill: 0.8, slices: 3 }

@@ -6,12 +6,12 @@ const passBitsMax = 8;
 /** Bits of the key's hash in all. */
 const hashBits = 32;
 
-/** What a block sorts in, two of them on a multiprocessor: sort_shared_bytes in cuda/out_of_core/row_index.cu. */
+/** What a block sorts in, two of them on a multiprocessor: sort_shared_bytes in cuda/row_index/row_index.cu. */
 const sortBytesMax = 110 * 1024;
 const sortReservedBytes = 1024;
 /** Two bytes of a row's place beside one of 16 bytes, and a third to spare. */
 const rowsOfSorted = (16 / 18) * (2 / 3);
-/** Rows of a bucket, at most (kBucketRows in cuda/out_of_core/out_of_core_policy.hpp). */
+/** Rows of a bucket, at most (kBucketRows in cuda/stream/stream_policy.hpp). */
 const bucketRows = 4;
 
 /** As block_room in cuda/hash_join/join_plan.cu: a bucket and a link of 4 bytes for each row, and queues of pairs. */

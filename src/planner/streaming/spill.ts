@@ -13,7 +13,7 @@ const unlikelyShare = 1 / 8;
 /** Packed rows are a little more than their bits. */
 const expectedSlack = 1.05;
 
-/** Blocks on their way to or from disk: two for each thread (kDiskThreads in cuda/out_of_core), of a few calls each. */
+/** Blocks on their way to or from disk: two for each thread (kDiskThreads in cuda/stream), of a few calls each. */
 const diskBlocks = 8;
 const diskBlockBytesMax = 4 * mebibyte;
 const diskBlockBytesMin = 16 * kibibyte;

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "coherent_join/coherent_join.hpp"
-#include "out_of_core/out_of_core_join.hpp"
 #include "out_of_core_inputs.hpp"
 #include "out_of_core_verify.hpp"
+#include "staged_join/staged_join.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -22,10 +22,10 @@ struct OutOfCoreSample {
 
 struct OutOfCoreMeasurement {
     LinkRates rates;
-    cuda::OutOfCoreSizes sizes;
+    cuda::StreamSizes sizes;
     std::vector<OutOfCoreSample> samples;
-    cuda::OutOfCoreReport report;  // of the last sample
-    cuda::StageTimes stages;       // ... of algorithms that say them
+    cuda::StreamReport report;  // of the last sample
+    cuda::StageTimes stages;    // ... of algorithms that say them
     uint64_t peak_device_bytes = 0;
     uint64_t peak_host_bytes = 0;  // pinned by the join; inputs and result are the caller's
     uint64_t peak_peer_bytes = 0;  // spilled rows there

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "out_of_core_group_by/out_of_core_group_by.hpp"
 #include "out_of_core_group_options.hpp"
 #include "out_of_core_inputs.hpp"
+#include "staged_group_by/staged_group_by.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -38,9 +38,9 @@ struct FarGroupSample {
 
 struct FarGroupMeasurement {
     LinkRates rates;
-    cuda::OutOfCoreGroupSizes sizes;
+    cuda::StreamSizes sizes;
     std::vector<FarGroupSample> samples;
-    cuda::OutOfCoreGroupByReport report;  // of the last sample
+    cuda::StreamReport report;  // of the last sample
     uint64_t peak_device_bytes = 0;
     uint64_t peak_host_bytes = 0;
     std::string device;

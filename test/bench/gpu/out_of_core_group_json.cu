@@ -27,7 +27,7 @@ std::string far_group_workload_json(const FarGroupOptions& options) {
     return object.add("seed", options.seed).close();
 }
 
-std::string far_group_sizes_json(const cuda::OutOfCoreGroupSizes& sizes) {
+std::string far_group_sizes_json(const cuda::StreamSizes& sizes) {
     Object object;
     object.add("radix_bits", static_cast<uint64_t>(sizes.radix_bits)).add("chunk_rows", sizes.chunk_rows);
     object.add("chunk_slots", uint64_t{sizes.chunk_slots}).add("page_rows", sizes.page_rows);
@@ -39,7 +39,7 @@ std::string far_group_sizes_json(const cuda::OutOfCoreGroupSizes& sizes) {
 // What passes each link at least: every input byte once, spilled rows as packed out and in again, the result.
 void add_group_links(Object& object, const FarGroupOptions& options, const FarGroupMeasurement& measurement,
                      double median_ms) {
-    const cuda::OutOfCoreGroupByReport& report = measurement.report;
+    const cuda::StreamReport& report = measurement.report;
     const uint64_t h2d_bytes = options.input_bytes() + report.spilled_bytes;
     const uint64_t d2h_bytes = report.spilled_bytes + report.groups * (options.key_bytes + options.result_bytes());
     // The directions work at the same time.
@@ -66,7 +66,7 @@ std::string far_group_json(const FarGroupOptions& options, const FarGroupMeasure
         return values;
     };
     const auto middle = [&](double FarGroupSample::*time) { return milliseconds(median(times(time))); };
-    const cuda::OutOfCoreGroupByReport& report = measurement.report;
+    const cuda::StreamReport& report = measurement.report;
     const double median_ms = median(times(&FarGroupSample::wall_ms));
     Object phases;
     phases.add("read_ms", middle(&FarGroupSample::read_ms)).add("resident_ms", middle(&FarGroupSample::resident_ms));

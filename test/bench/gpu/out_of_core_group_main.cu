@@ -15,7 +15,7 @@ class FarGroupSource final : public cuda::ChunkSource {
   public:
     FarGroupSource(const FarRelation& input, uint64_t chunk_rows) : input_(input), chunk_rows_(chunk_rows) {}
 
-    bool next(cuda::HostChunk& chunk) override {
+    bool next(cuda::Chunk& chunk) override {
         if (at_ == input_.rows) return false;
         chunk.rows = std::min(chunk_rows_, input_.rows - at_);
         chunk.key = static_cast<const char*>(input_.key.data()) + at_ * input_.key_bytes;
@@ -55,8 +55,8 @@ class FarGroupSink final : public cuda::ResultSink {
     int64_t open_ = 0;
 };
 
-cuda::OutOfCoreGroupSizes to_group_sizes(const ChosenGroupSizes& chosen, FarPreAggregation pre_aggregation) {
-    cuda::OutOfCoreGroupSizes sizes;
+cuda::StreamSizes to_group_sizes(const ChosenGroupSizes& chosen, FarPreAggregation pre_aggregation) {
+    cuda::StreamSizes sizes;
     sizes.radix_bits = static_cast<int>(chosen.radix_bits);
     sizes.chunk_rows = chosen.chunk_rows;
     sizes.chunk_slots = static_cast<uint32_t>(chosen.chunk_slots);
@@ -73,20 +73,20 @@ cuda::OutOfCoreGroupSizes to_group_sizes(const ChosenGroupSizes& chosen, FarPreA
     return sizes;
 }
 
-cuda::OutOfCoreGroupBySpec make_group_spec(const FarGroupOptions& options, uint64_t memory_limit_bytes) {
-    cuda::OutOfCoreGroupBySpec spec;
+cuda::StagedGroupBySpec make_group_spec(const FarGroupOptions& options, uint64_t memory_limit_bytes) {
+    cuda::StagedGroupBySpec spec;
     spec.key_bytes = options.key_bytes;
     spec.widths = {options.payload_bytes};
-    cuda::OutOfCoreAggregate aggregate;
+    cuda::StagedAggregate aggregate;
     aggregate.kind = options.aggregate == FarAggregate::kSum   ? cuda::GroupAggregateKind::kSum
                      : options.aggregate == FarAggregate::kMax ? cuda::GroupAggregateKind::kMax
                      : options.aggregate == FarAggregate::kMin ? cuda::GroupAggregateKind::kMin
                                                                : cuda::GroupAggregateKind::kCountRows;
     spec.aggregates = {aggregate};
     const auto device_bytes = [&](const ChosenGroupSizes& sizes) {
-        cuda::OutOfCoreGroupBySpec sized = spec;
+        cuda::StagedGroupBySpec sized = spec;
         sized.sizes = to_group_sizes(sizes, options.pre_aggregation);
-        return cuda::OutOfCoreGroupBy::device_bytes(sized);
+        return cuda::StagedGroupBy::device_bytes(sized);
     };
     spec.sizes = to_group_sizes(choose_group_sizes(options, memory_limit_bytes, device_bytes), options.pre_aggregation);
     return spec;
@@ -97,19 +97,19 @@ double group_milliseconds(GroupClock::time_point begin, GroupClock::time_point e
     return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-FarGroupSample run_far_group_by(cuda::Device& device, const cuda::OutOfCoreGroupBySpec& spec, const FarRelation& input,
+FarGroupSample run_far_group_by(cuda::Device& device, const cuda::StagedGroupBySpec& spec, const FarRelation& input,
                                 const FarRelation& result, FarGroupMeasurement& measurement) {
     FarGroupSource source(input, spec.sizes.chunk_rows);
     FarGroupSink sink(result);
     device.synchronize();
     const GroupClock::time_point start = GroupClock::now();
-    cuda::OutOfCoreGroupBy group_by(device, spec);
+    cuda::StagedGroupBy group_by(device, spec);
     device.synchronize();
     const GroupClock::time_point begin = GroupClock::now();
     measurement.report = group_by.run(source, sink);
     const GroupClock::time_point end = GroupClock::now();
     measurement.problem = sink.complete() ? "" : "groups of the result are missing, or blocks of it were not closed";
-    const cuda::OutOfCoreGroupByReport& report = measurement.report;
+    const cuda::StreamReport& report = measurement.report;
     if (report.rows != input.rows || report.groups != result.rows) {
         measurement.problem = "the report counts other rows or groups than there are";
     }
@@ -123,7 +123,7 @@ FarGroupMeasurement measure_far_group_by(const FarGroupOptions& options, const F
     const uint64_t host_bytes =
         options.host_limit > 0 ? options.host_limit : 2 * options.rows * (options.key_bytes + 8) + (2ULL << 30);
     cuda::Device device(options.device, options.memory_limit, std::max(cuda::kStagingLimitBytes, host_bytes));
-    const cuda::OutOfCoreGroupBySpec spec = make_group_spec(options, device.memory().limit_bytes());
+    const cuda::StagedGroupBySpec spec = make_group_spec(options, device.memory().limit_bytes());
     FarGroupMeasurement measurement;
     measurement.sizes = spec.sizes;
     measurement.device = device.properties().name;

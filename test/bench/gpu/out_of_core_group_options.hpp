@@ -49,7 +49,7 @@ struct FarGroupOptions {
 // Throws std::invalid_argument. The first argument is "out-of-core-group-by".
 FarGroupOptions parse_far_group_options(int count, char** arguments);
 
-// As cuda::OutOfCoreGroupSizes, for code without CUDA.
+// As cuda::StreamSizes, for code without CUDA.
 struct ChosenGroupSizes {
     uint64_t radix_bits = 0;
     uint64_t chunk_rows = 0;

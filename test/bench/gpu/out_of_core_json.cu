@@ -27,7 +27,7 @@ struct FarLinkBytes {
 };
 
 // What must pass each link at least: every input byte once, spilled rows as packed out and in again, the result.
-FarLinkBytes planned_links(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report) {
+FarLinkBytes planned_links(const OutOfCoreOptions& options, const cuda::StreamReport& report) {
     FarLinkBytes bytes;
     const uint64_t spilled_bytes = report.spilled_bytes[0] + report.spilled_bytes[1];
     const bool spills_to_peer = options.spill_place() == FarPlace::kPeer;
@@ -42,7 +42,7 @@ FarLinkBytes planned_links(const OutOfCoreOptions& options, const cuda::OutOfCor
 }
 
 // What did. The join counts bytes in and bytes out, and does not know what lies where.
-FarLinkBytes actual_links(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report) {
+FarLinkBytes actual_links(const OutOfCoreOptions& options, const cuda::StreamReport& report) {
     FarLinkBytes bytes;
     const uint64_t inputs = std::min(report.h2d_bytes, options.input_bytes());
     const uint64_t back = report.h2d_bytes - inputs;
@@ -80,7 +80,7 @@ std::string out_of_core_workload_json(const OutOfCoreOptions& options) {
     return object.add("seed", options.bench.seed).close();
 }
 
-std::string sizes_json(const cuda::OutOfCoreSizes& sizes) {
+std::string sizes_json(const cuda::StreamSizes& sizes) {
     Object object;
     object.add("radix_bits", static_cast<uint64_t>(sizes.radix_bits)).add("chunk_rows", sizes.chunk_rows);
     object.add("chunk_slots", uint64_t{sizes.chunk_slots}).add("page_rows", sizes.page_rows);
@@ -91,8 +91,8 @@ std::string sizes_json(const cuda::OutOfCoreSizes& sizes) {
     return object.close();
 }
 
-const char* far_join_name(cuda::FarJoinAlgorithm algorithm) {
-    for (const cuda::FarJoinName& named : cuda::kFarJoinNames) {
+const char* far_join_name(cuda::BaselineAlgorithm algorithm) {
+    for (const cuda::BaselineName& named : cuda::kBaselineNames) {
         if (named.algorithm == algorithm) return named.name;
     }
     return "";
@@ -150,7 +150,7 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
         return values;
     };
     const auto middle = [&](double OutOfCoreSample::*time) { return milliseconds(median(times(time))); };
-    const cuda::OutOfCoreReport& report = measurement.report;
+    const cuda::StreamReport& report = measurement.report;
     const double median_ms = median(times(&OutOfCoreSample::wall_ms));
     const uint64_t rows_in = options.bench.workload.build_rows + options.bench.workload.probe_rows;
     Object phases;

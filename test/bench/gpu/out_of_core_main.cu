@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <memory>
 
+#include "baseline_join/baseline_join.hpp"
 #include "busy_multiprocessors.hpp"
-#include "far_join/far_join.hpp"
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
 #include "tier/page_pool.hpp"
@@ -18,7 +18,7 @@ class FarSource final : public cuda::ChunkSource {
   public:
     FarSource(const FarRelation& relation, uint64_t chunk_rows) : relation_(relation), chunk_rows_(chunk_rows) {}
 
-    bool next(cuda::HostChunk& chunk) override {
+    bool next(cuda::Chunk& chunk) override {
         if (at_ == relation_.rows) return false;
         chunk.rows = std::min(chunk_rows_, relation_.rows - at_);
         chunk.key = from_row(relation_.key, relation_.key_bytes);
@@ -68,8 +68,8 @@ class FarSink final : public cuda::ResultSink {
     int64_t open_ = 0;
 };
 
-cuda::OutOfCoreSizes to_device_sizes(const ChosenSizes& chosen) {
-    cuda::OutOfCoreSizes sizes;
+cuda::StreamSizes to_device_sizes(const ChosenSizes& chosen) {
+    cuda::StreamSizes sizes;
     sizes.radix_bits = static_cast<int>(chosen.radix_bits);
     sizes.chunk_rows = chosen.chunk_rows;
     sizes.chunk_slots = static_cast<uint32_t>(chosen.chunk_slots);
@@ -84,7 +84,7 @@ cuda::OutOfCoreSizes to_device_sizes(const ChosenSizes& chosen) {
     return sizes;
 }
 
-void add_output(cuda::OutOfCoreSpec& spec, FarResult result) {
+void add_output(cuda::StagedJoinSpec& spec, FarResult result) {
     if (result == FarResult::kCount) return;
     if (result == FarResult::kRows) spec.output.push_back({cuda::OutputSide::kKey, 0});
     for (const auto side : {cuda::OutputSide::kBuild, cuda::OutputSide::kProbe}) {
@@ -94,15 +94,15 @@ void add_output(cuda::OutOfCoreSpec& spec, FarResult result) {
     }
 }
 
-cuda::OutOfCoreSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
+cuda::StagedJoinSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
     const Workload& workload = options.bench.workload;
-    cuda::OutOfCoreSpec spec;
+    cuda::StagedJoinSpec spec;
     spec.key_bytes = workload.key_bytes;
     spec.widths[0] = workload.build_payload;
     spec.widths[1] = workload.probe_payload;
-    spec.result = options.result == FarResult::kCount  ? cuda::OutOfCoreResult::kCount
-                  : options.result == FarResult::kSums ? cuda::OutOfCoreResult::kSums
-                                                       : cuda::OutOfCoreResult::kRows;
+    spec.result = options.result == FarResult::kCount  ? cuda::JoinResultKind::kCount
+                  : options.result == FarResult::kSums ? cuda::JoinResultKind::kSums
+                                                       : cuda::JoinResultKind::kRows;
     add_output(spec, options.result);
     OutOfCoreShape shape;
     shape.build_rows = workload.build_rows;
@@ -111,24 +111,24 @@ cuda::OutOfCoreSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_l
     shape.probe_row_bytes = (options.probe_row_bytes() + 3) / 4 * 4;
     shape.memory_limit_bytes = memory_limit_bytes;
     shape.host_limit_bytes = options.host_limit;
-    shape.second_pass = options.algorithm == cuda::FarJoinAlgorithm::kTritonCoherent &&
+    shape.second_pass = options.algorithm == cuda::BaselineAlgorithm::kTritonCoherent &&
                         options.coherent.second_pass != 0 && options.result != FarResult::kRows;
     shape.fast_link = options.inputs == FarPlace::kPeer;
     shape.filter_bits = options.filter_bits;
     shape.build_keys = std::min(workload.build_rows, workload.build_domain());
     shape.match_ratio = workload.match_ratio;
     const auto device_bytes = [&](const ChosenSizes& sizes) {
-        cuda::OutOfCoreSpec sized = spec;
+        cuda::StagedJoinSpec sized = spec;
         sized.sizes = to_device_sizes(sizes);
-        return cuda::OutOfCoreJoin::device_bytes(sized);
+        return cuda::StagedJoin::device_bytes(sized);
     };
     spec.sizes = to_device_sizes(choose_sizes(shape, options.sizes, device_bytes));
     return spec;
 }
 
 // What the algorithms need beside it.
-cuda::FarJoinSpec make_far_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
-    cuda::FarJoinSpec spec;
+cuda::BaselineSpec make_far_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
+    cuda::BaselineSpec spec;
     spec.join = make_spec(options, memory_limit_bytes);
     spec.build_rows = options.bench.workload.build_rows;
     spec.load_percent = static_cast<uint32_t>(options.load_percent);
@@ -140,9 +140,9 @@ cuda::FarJoinSpec make_far_spec(const OutOfCoreOptions& options, uint64_t memory
 }
 
 // peer: whose memory holds inputs and pages, where the inputs are a peer's.
-void add_coherent(cuda::FarJoinSpec& spec, const OutOfCoreOptions& options) {
+void add_coherent(cuda::BaselineSpec& spec, const OutOfCoreOptions& options) {
     const CoherentChoices& chosen = options.coherent;
-    if (options.algorithm != cuda::FarJoinAlgorithm::kTritonCoherent) return;
+    if (options.algorithm != cuda::BaselineAlgorithm::kTritonCoherent) return;
     spec.probe_rows = options.bench.workload.probe_rows;
     spec.coherent.partitioner = chosen.partitioner;
     spec.coherent.partition_grid = static_cast<uint32_t>(chosen.partition_grid);
@@ -162,20 +162,20 @@ double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
     return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
-OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm algorithm, const cuda::FarJoinSpec& spec,
+OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::BaselineAlgorithm algorithm, const cuda::BaselineSpec& spec,
                                 const FarInputs& inputs, const FarRows* rows, uint32_t busy_multiprocessors,
                                 OutOfCoreMeasurement& measurement) {
     // The CPU partitions a side at once, so that its partitions lie in one piece; kernels that read far memory need no
     // chunks.
     const bool whole =
-        algorithm == cuda::FarJoinAlgorithm::kCpuPartitioned || algorithm == cuda::FarJoinAlgorithm::kTritonCoherent;
+        algorithm == cuda::BaselineAlgorithm::kCpuPartitioned || algorithm == cuda::BaselineAlgorithm::kTritonCoherent;
     FarSource build(inputs.build, whole ? inputs.build.rows : spec.join.sizes.chunk_rows);
     FarSource probe(inputs.probe, whole ? inputs.probe.rows : spec.join.sizes.chunk_rows);
     const FarRows none;
     FarSink sink(rows == nullptr ? none : *rows);
     device.synchronize();
     const Clock::time_point start = Clock::now();
-    const std::unique_ptr<cuda::FarJoin> join = cuda::open_far_join(device, algorithm, spec);
+    const std::unique_ptr<cuda::BaselineJoin> join = cuda::open_baseline_join(device, algorithm, spec);
     device.synchronize();
     // Until the clock stops: the end of a join waits for all that the device does.
     const auto busy = std::make_unique<BusyMultiprocessors>(device, busy_multiprocessors);
@@ -186,7 +186,7 @@ OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::FarJoinAlgorithm alg
     busy->end();
     measurement.stages = join->stages();
     measurement.problem = sink.complete() ? "" : "rows of the result are missing, or blocks of it were not closed";
-    const cuda::OutOfCoreReport& report = measurement.report;
+    const cuda::StreamReport& report = measurement.report;
     return {milliseconds_between(begin, end), milliseconds_between(start, begin), report.build_ms, report.probe_ms,
             report.spilled_ms};
 }
@@ -208,7 +208,7 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
     const uint64_t host_bytes = options.host_limit > 0 ? options.host_limit : 2 * options.input_bytes();
     cuda::Device device(bench.device, bench.memory_limit, std::max(cuda::kStagingLimitBytes, host_bytes));
     const std::unique_ptr<cuda::Device> peer = open_spill_peer(device, options);
-    cuda::FarJoinSpec spec = make_far_spec(options, device.memory().limit_bytes());
+    cuda::BaselineSpec spec = make_far_spec(options, device.memory().limit_bytes());
     spec.peer = peer.get();
     add_coherent(spec, options);
     OutOfCoreMeasurement measurement;
@@ -233,7 +233,7 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
     return measurement;
 }
 
-std::string check_far_totals(const OutOfCoreOptions& options, const cuda::OutOfCoreReport& report,
+std::string check_far_totals(const OutOfCoreOptions& options, const cuda::StreamReport& report,
                              const FarTotals& expected) {
     const Workload& workload = options.bench.workload;
     if (report.build_rows != workload.build_rows || report.probe_rows != workload.probe_rows) {

@@ -60,7 +60,7 @@ void check_coherent(const OutOfCoreOptions& options) {
     }
     expect(std::max({chosen.gather_alone, chosen.gather_probe, chosen.second_pass}) <= 1,
            "0 or 1 for --gather-alone, --gather-probe and --second-pass");
-    if (options.algorithm != cuda::FarJoinAlgorithm::kTritonCoherent) return;
+    if (options.algorithm != cuda::BaselineAlgorithm::kTritonCoherent) return;
     const std::vector<uint32_t> payload = {options.bench.workload.key_bytes};
     expect(options.bench.workload.build_payload == payload && options.bench.workload.probe_payload == payload,
            "a payload of the key's width on both sides for triton-coherent");
@@ -91,8 +91,8 @@ KnownOptions own_options(OutOfCoreOptions& options) {
              }},
             {"--algorithm",
              [&](Text n, Text v) {
-                 std::vector<std::pair<std::string, cuda::FarJoinAlgorithm>> words;
-                 for (const cuda::FarJoinName& named : cuda::kFarJoinNames) {
+                 std::vector<std::pair<std::string, cuda::BaselineAlgorithm>> words;
+                 for (const cuda::BaselineName& named : cuda::kBaselineNames) {
                      words.emplace_back(named.name, named.algorithm);
                  }
                  options.algorithm = parse_word(n, v, words);
@@ -126,12 +126,12 @@ void check_out_of_core(const OutOfCoreOptions& options) {
     expect(options.busy_multiprocessors == 0 || options.bench.warmup > 0,
            "--warmup 1 or more for --busy-multiprocessors: memory and code must be there before");
     expect(options.filter_bits <= kFilterBitsMax, "at most 64 for --filter-bits");
-    expect(options.filter_bits == 0 || options.algorithm == cuda::FarJoinAlgorithm::kTriton,
+    expect(options.filter_bits == 0 || options.algorithm == cuda::BaselineAlgorithm::kTriton,
            "--filter-bits for triton alone: other algorithms have no filter");
     expect(options.load_percent > 0 && options.load_percent <= 90, "1 to 90 for --load-percent");
-    expect(options.algorithm != cuda::FarJoinAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
+    expect(options.algorithm != cuda::BaselineAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
            "no --distinct for npj-far-perfect, whose build keys come once each");
-    expect(options.algorithm != cuda::FarJoinAlgorithm::kCpuPartitioned || options.inputs == FarPlace::kHost,
+    expect(options.algorithm != cuda::BaselineAlgorithm::kCpuPartitioned || options.inputs == FarPlace::kHost,
            "--inputs host for cpu-partitioned: the host's cores read them");
     expect(options.spill.value_or(FarPlace::kHost) == FarPlace::kHost || options.can_spill_to_peer(),
            "--spill peer for triton, triton-uncached and triton-coherent alone");

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "far_join/far_join_algorithm.hpp"
+#include "baseline_join/baseline_join_algorithm.hpp"
 #include "far_partition/far_partitioner.hpp"
 #include "out_of_core_sizes.hpp"
 #include "workload.hpp"
@@ -34,7 +34,7 @@ struct CoherentChoices {
 
 struct OutOfCoreOptions {
     BenchOptions bench;
-    cuda::FarJoinAlgorithm algorithm = cuda::FarJoinAlgorithm::kTriton;
+    cuda::BaselineAlgorithm algorithm = cuda::BaselineAlgorithm::kTriton;
     FarPayloadValues payload_values = FarPayloadValues::kDense;
     FarResult result = FarResult::kSums;
     FarPlace inputs = FarPlace::kHost;
@@ -54,7 +54,7 @@ struct OutOfCoreOptions {
     int peer() const { return bench.device == 0 ? 1 : 0; }
     // The other algorithms know no peer.
     bool can_spill_to_peer() const {
-        using Algorithm = cuda::FarJoinAlgorithm;
+        using Algorithm = cuda::BaselineAlgorithm;
         return algorithm == Algorithm::kTriton || algorithm == Algorithm::kTritonUncached ||
                algorithm == Algorithm::kTritonCoherent;
     }

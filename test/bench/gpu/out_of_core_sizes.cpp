@@ -32,7 +32,7 @@ constexpr uint64_t kManyChunkRowsMax = 1ULL << 24;
 constexpr uint64_t kChunkRowsLeast = 1ULL << 14;  // under limits that would not do otherwise
 constexpr uint64_t kChunksShare = 50;             // % of the limit for chunks, their partitioned copies and results
 // What starting a copy takes of the link, one of many that are enqueued together (kCopiesTogether in
-// cuda/out_of_core/out_of_core_policy.hpp), and a chunk and its kernels, the more of a probe chunk the more rows are
+// cuda/stream/stream_policy.hpp), and a chunk and its kernels, the more of a probe chunk the more rows are
 // looked up as they come: 0.2, 15 and 50 us at 55 GB/s. H200, 2^29 x 2^29 rows of 16 bytes at 8 GiB, where 80 % of the
 // rows stay: 256 chunks of each side instead of 128 took build and probe side 2 and 7 ms more. As many spilled rows as
 // a chunk has took 76 and 97 us more than their bytes when they came back, for 2^21 and 2^22 rows: 55 us for each
@@ -41,7 +41,7 @@ constexpr uint64_t kCopyStartBytes = 11'000;
 constexpr uint64_t kChunkStartBytes = 825'000;
 constexpr uint64_t kProbedChunkStartBytes = 2'750'000;
 constexpr uint64_t kBackChunkStartBytes = 3'000'000;
-constexpr uint64_t kGroupChunks = 4;  // as in cuda/out_of_core/out_of_core_policy.hpp
+constexpr uint64_t kGroupChunks = 4;  // as in cuda/stream/stream_policy.hpp
 // Where a chunk of 2^21 rows comes in 90 us, what is launched and waited for with each takes as long. H200, 2^29 x 2^29
 // rows of 16 bytes from another one, 2 GiB: chunks of 2^21 rows 4.45 G tuples/s, of 2^22 5.87, of 2^23 6.37.
 constexpr uint64_t kFastChunks = 64;

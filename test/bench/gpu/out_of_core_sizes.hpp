@@ -32,7 +32,7 @@ struct GivenSizes {
     std::optional<uint64_t> resident_partitions;
 };
 
-// As cuda::OutOfCoreSizes, for code without CUDA.
+// As cuda::StreamSizes, for code without CUDA.
 struct ChosenSizes {
     uint64_t radix_bits = 0;
     uint64_t chunk_rows = 0;

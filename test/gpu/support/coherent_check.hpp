@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "gpu_test.hpp"
-#include "support/far_join_check.hpp"
+#include "support/baseline_join_check.hpp"
 
 // Joins by kernels alone, of relations that come as one chunk each, against the definition of the result.
 namespace spillway::gpu_test {
 
-constexpr auto kCoherent = FarJoinAlgorithm::kTritonCoherent;
+constexpr auto kCoherent = BaselineAlgorithm::kTritonCoherent;
 constexpr uint64_t kCoherentPageRows = 16;
 
 constexpr cuda::StripeShares kFarOnly{0, 0, 1};
@@ -27,9 +27,9 @@ class CoherentCheck {
           probe_(probe_keys, width, {width}, test_seed() + 1),
           check_(build_, probe_) {}
 
-    FarJoinSpec spec(OutOfCoreResult result, int radix_bits, uint64_t group_rows, cuda::StripeShares shares) const {
+    BaselineSpec spec(JoinResultKind result, int radix_bits, uint64_t group_rows, cuda::StripeShares shares) const {
         const uint64_t rows = std::max(build_.host().rows(), probe_.host().rows());
-        FarJoinSpec spec = check_.spec(result, ample_sizes(rows, radix_bits, rows + 1));
+        BaselineSpec spec = check_.spec(result, ample_sizes(rows, radix_bits, rows + 1));
         spec.join.sizes.result_rows = 500;
         spec.shares = shares;
         spec.coherent.page_rows = kCoherentPageRows;
@@ -37,31 +37,31 @@ class CoherentCheck {
         spec.coherent.chunks = 1;
         return spec;
     }
-    void expect(const FarJoinSpec& spec, const std::string& what) const { check_.expect(kCoherent, spec, what); }
+    void expect(const BaselineSpec& spec, const std::string& what) const { check_.expect(kCoherent, spec, what); }
     // Rows, and one of sums and count; all in the full suite.
-    void all(FarJoinSpec spec, const std::string& what) const {
-        for (const auto result : {OutOfCoreResult::kRows, OutOfCoreResult::kSums, OutOfCoreResult::kCount}) {
+    void all(BaselineSpec spec, const std::string& what) const {
+        for (const auto result : {JoinResultKind::kRows, JoinResultKind::kSums, JoinResultKind::kCount}) {
             const bool odd = check_.relations().expected_rows() % 2 != 0;
-            const bool left_out = odd ? result == OutOfCoreResult::kSums : result == OutOfCoreResult::kCount;
+            const bool left_out = odd ? result == JoinResultKind::kSums : result == JoinResultKind::kCount;
             if (left_out && !full_suite()) continue;
             spec.join.result = result;
             spec.join.output = check_.spec(result, spec.join.sizes).join.output;
             expect(spec, what);
-            if (result == OutOfCoreResult::kRows || !full_suite()) continue;
-            FarJoinSpec indexed = spec;
+            if (result == JoinResultKind::kRows || !full_suite()) continue;
+            BaselineSpec indexed = spec;
             indexed.coherent.second_pass = false;
             expect(indexed, what + ", indexed");
         }
     }
-    FarJoinOutcome run(const FarJoinSpec& spec, cuda::Device& device = test_device()) const {
+    BaselineOutcome run(const BaselineSpec& spec, cuda::Device& device = test_device()) const {
         return check_.run(device, kCoherent, spec);
     }
-    const FarJoinCheck& check() const { return check_; }
+    const BaselineCheck& check() const { return check_; }
 
   private:
     const KeyedRelation build_;
     const KeyedRelation probe_;
-    const FarJoinCheck check_;
+    const BaselineCheck check_;
 };
 
 }  // namespace spillway::gpu_test

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "gpu_test.hpp"
-#include "out_of_core/out_of_core_join.hpp"
+#include "stream/stream_operator.hpp"
 #include "support/host_table.hpp"
 
 // Inputs and results of joins beyond GPU memory as chunks and blocks of pinned host memory.
@@ -52,7 +52,7 @@ class PinnedChunks final : public cuda::ChunkSource {
         image_.assign(memory_.data(), memory_.data() + used_bytes_);
     }
 
-    bool next(cuda::HostChunk& chunk) override {
+    bool next(cuda::Chunk& chunk) override {
         if (on_next) on_next(next_);
         if (next_ == chunks_.size()) return false;
         chunk = chunks_[next_].chunk;
@@ -80,7 +80,7 @@ class PinnedChunks final : public cuda::ChunkSource {
 
   private:
     struct Placed {
-        cuda::HostChunk chunk;
+        cuda::Chunk chunk;
         uint64_t begin;  // of its bytes
         uint64_t end;
     };

@@ -18,7 +18,7 @@ namespace spillway::gpu_test {
 
 using cuda::JoinEmit;
 using cuda::JoinKind;
-using cuda::TableJoin;
+using cuda::OwnedTableJoin;
 using cuda::TableJoinColumn;
 using cuda::TableSide;
 
@@ -38,7 +38,7 @@ inline std::string text_of_kind(const JoinKind& kind) {
 
 // Build row, probe row; kNoRow where a side has none.
 inline std::vector<std::pair<uint64_t, uint64_t>> expected_pairs(const HostTable& build, const HostTable& probe,
-                                                                 const TableJoin& join) {
+                                                                 const OwnedTableJoin& join) {
     const HostTable build_keys = reference_keys(build, join.build_keys, join.nulls_equal);
     const HostTable probe_keys = reference_keys(probe, join.probe_keys, join.nulls_equal);
     const auto columns = all_of(build_keys);
@@ -57,7 +57,7 @@ inline std::vector<std::pair<uint64_t, uint64_t>> expected_pairs(const HostTable
     return pairs;
 }
 
-inline HostTable expected_join(const HostTable& build, const HostTable& probe, const TableJoin& join) {
+inline HostTable expected_join(const HostTable& build, const HostTable& probe, const OwnedTableJoin& join) {
     const auto pairs = expected_pairs(build, probe, join);
     HostTable table;
     for (const TableJoinColumn& column : join.output) {
@@ -77,7 +77,8 @@ inline HostTable expected_join(const HostTable& build, const HostTable& probe, c
 }
 
 // Every column that the join can give, key columns included, then the keys of either side where they are of one type.
-inline std::vector<TableJoinColumn> all_output(const TestTable& build, const TestTable& probe, const TableJoin& join) {
+inline std::vector<TableJoinColumn> all_output(const TestTable& build, const TestTable& probe,
+                                               const OwnedTableJoin& join) {
     std::vector<TableJoinColumn> output;
     const auto columns_of = [](const TestTable& table) { return static_cast<uint32_t>(table.host().columns.size()); };
     if (join.kind.emit != JoinEmit::kProbeOnce) {
@@ -96,7 +97,7 @@ inline std::vector<TableJoinColumn> all_output(const TestTable& build, const Tes
     return output;
 }
 
-inline void check_join(const TestTable& build, const TestTable& probe, TableJoin join, const std::string& what) {
+inline void check_join(const TestTable& build, const TestTable& probe, OwnedTableJoin join, const std::string& what) {
     cuda::Device& device = test_device();
     const HostTable expected = expected_join(build.host(), probe.host(), join);
     const uint64_t rows = expected_pairs(build.host(), probe.host(), join).size();

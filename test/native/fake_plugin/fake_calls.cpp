@@ -8,19 +8,19 @@ namespace fake {
 
 namespace {
 
-uint8_t* range_of(const spillway_cuda_table* table, uint64_t column, int32_t part, uint64_t offset_bytes,
+uint8_t* range_of(const spillway_cuda_table* table, uint64_t column, ColumnPart part, uint64_t offset_bytes,
                   uint64_t bytes) {
     const auto& found = const_cast<Column&>(table->table.columns.at(column));
-    const Block& block = part == SPILLWAY_CUDA_VALUES    ? found.values
-                         : part == SPILLWAY_CUDA_OFFSETS ? found.offsets
-                                                         : found.validity;
+    const Block& block = part == ColumnPart::kValues    ? found.values
+                         : part == ColumnPart::kOffsets ? found.offsets
+                                                        : found.validity;
     if (offset_bytes + bytes > block.size()) throw Failure{SPILLWAY_CUDA_INVALID, "a copy exceeds its column"};
     return const_cast<uint8_t*>(block.data()) + offset_bytes;
 }
 
 // Some work of the GPU that can be cancelled.
 template <class Body>
-void operate(spillway_cuda_gpu* gpu, int32_t algorithm, spillway_cuda_report* report, spillway_cuda_status* status,
+void operate(spillway_cuda_gpu* gpu, int32_t algorithm, TableReport* report, spillway_cuda_status* status,
              Body&& body) {
     *report = {};
     guarded(gpu, status, [&] {
@@ -44,7 +44,7 @@ spillway_cuda_transfer* copied(spillway_cuda_gpu* gpu, void* to, const void* fro
     return new spillway_cuda_transfer{gpu};
 }
 
-void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns, uint64_t column_count,
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec* columns, uint64_t column_count,
                   spillway_cuda_table** table, spillway_cuda_status* status) {
     *table = nullptr;
     guarded(gpu, status, [&] {
@@ -66,18 +66,18 @@ void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* colu
     *column_count = table->table.columns.size();
 }
 
-void table_column(const spillway_cuda_table* table, uint64_t column, spillway_cuda_column* told) {
+void table_column(const spillway_cuda_table* table, uint64_t column, ColumnSpec* told) {
     *told = table->table.columns.at(column).is;
 }
 
-void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+void write_table(spillway_cuda_table* to, uint64_t column, ColumnPart part, uint64_t offset_bytes, const void* from,
                  uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
     guarded(to->gpu, status,
             [&] { *transfer = copied(to->gpu, range_of(to, column, part, offset_bytes, bytes), from, bytes); });
 }
 
-void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, ColumnPart part, uint64_t offset_bytes,
                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status) {
     *transfer = nullptr;
     guarded(from->gpu, status,
@@ -85,59 +85,60 @@ void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int3
 }
 
 // As the no-partitioning join of build sides that repeat a key too often.
-void refuse_walks(const spillway_cuda_join& join) {
-    constexpr int32_t kNoPartitioning = 1;
-    if (join.algorithm != kNoPartitioning || !is_asked_for("walks")) return;
+void refuse_walks(const TableJoin& join) {
+    if (join.algorithm != JoinAlgorithm::kNoPartitioning || !is_asked_for("walks")) return;
     throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "a key comes too often"};
 }
 
 void join_tables(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
-                 const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
+                 const TableJoin* join, spillway_cuda_table** result, TableReport* report,
                  spillway_cuda_status* status) {
     *result = nullptr;
-    operate(gpu, join->algorithm, report, status, [&] {
+    operate(gpu, static_cast<int32_t>(join->algorithm), report, status, [&] {
         refuse_walks(*join);
         *result = own(gpu, ::fake::join(gpu, build->table, probe->table, *join));
         // As the real one, of which some algorithms count what they move.
-        if (join->algorithm == 0) report->moved_bytes = 12 * (build->table.rows + probe->table.rows);
+        if (join->algorithm == JoinAlgorithm::kRadixHash)
+            report->moved_bytes = 12 * (build->table.rows + probe->table.rows);
     });
 }
 
 void count_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
-                const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
-                spillway_cuda_status* status) {
+                const TableJoin* join, uint64_t* rows, TableReport* report, spillway_cuda_status* status) {
     *rows = 0;
-    operate(gpu, join->algorithm, report, status, [&] {
+    operate(gpu, static_cast<int32_t>(join->algorithm), report, status, [&] {
         refuse_walks(*join);
         *rows = ::fake::count(build->table, probe->table, *join);
     });
 }
 
-void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
-                 spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status) {
+void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const TableGroupBy* group,
+                 spillway_cuda_table** result, TableReport* report, spillway_cuda_status* status) {
     *result = nullptr;
     constexpr uint64_t kHashGroupsMax = 1000;  // fewer than tests have
-    operate(gpu, group->algorithm, report, status, [&] {
+    operate(gpu, static_cast<int32_t>(group->algorithm), report, status, [&] {
         *result = own(gpu, ::fake::group(gpu, table->table, *group));
-        if (group->algorithm == 0 && (*result)->table.rows > kHashGroupsMax) report->algorithm = 1;
+        if (group->algorithm == GroupByAlgorithm::kHash && (*result)->table.rows > kHashGroupsMax)
+            report->algorithm = 1;
     });
 }
 
 void begin_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
-                const spillway_cuda_join* join, spillway_cuda_pieces** pieces, uint64_t* total_rows,
-                spillway_cuda_report* report, spillway_cuda_status* status) {
+                const TableJoin* join, spillway_cuda_pieces** pieces, uint64_t* total_rows, TableReport* report,
+                spillway_cuda_status* status) {
     *pieces = nullptr;
     *total_rows = 0;
-    operate(gpu, join->algorithm, report, status, [&] {
-        if (join->algorithm != 0) throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "an algorithm without pieces"};
+    operate(gpu, static_cast<int32_t>(join->algorithm), report, status, [&] {
+        if (join->algorithm != JoinAlgorithm::kRadixHash)
+            throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "an algorithm without pieces"};
         *pieces = new spillway_cuda_pieces(gpu, build->table, probe->table, *join);
         *total_rows = (*pieces)->pieces.rows();
         ++gpu->children;
     });
 }
 
-void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
-                spillway_cuda_report* report, spillway_cuda_status* status) {
+void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table, TableReport* report,
+                spillway_cuda_status* status) {
     *table = nullptr;
     constexpr int32_t kRadixHash = 0;
     operate(pieces->gpu, kRadixHash, report, status, [&] {

@@ -21,7 +21,7 @@ constexpr uint64_t kReadBytes = 997;
 
 }  // namespace
 
-FakeDisk::FakeDisk(const spillway_cuda_disk* disk, uint64_t block_bytes, uint32_t blocks) : block_bytes_(block_bytes) {
+FakeDisk::FakeDisk(const DiskCalls* disk, uint64_t block_bytes, uint32_t blocks) : block_bytes_(block_bytes) {
     if (disk == nullptr || blocks == 0) return;
     if (blocks < 2 || block_bytes_ == 0) throw Failure{SPILLWAY_CUDA_INVALID, "two blocks at least"};
     disk_ = *disk;

@@ -13,7 +13,7 @@ namespace fake {
 // plugin do.
 class FakeDisk {
   public:
-    FakeDisk(const spillway_cuda_disk* disk, uint64_t block_bytes, uint32_t blocks);
+    FakeDisk(const DiskCalls* disk, uint64_t block_bytes, uint32_t blocks);
     bool usable() const { return disk_.write != nullptr; }
 
     void append(int side, const std::string& bytes);
@@ -30,7 +30,7 @@ class FakeDisk {
     };
     void write(int side);
 
-    spillway_cuda_disk disk_{};
+    DiskCalls disk_{};
     uint64_t block_bytes_;
     std::string pending_[2];
     std::vector<Written> written_[2];

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/device/plugin.h"
+#include "cuda/api/plugin.h"
 
 // A GPU whose memory is host memory. One lock for all of it, as the real one's calls run one after the other.
 struct spillway_cuda_gpu {
@@ -30,6 +30,8 @@ struct spillway_cuda_transfer {
 };
 
 namespace fake {
+
+using namespace spillway::cuda::api;
 
 std::recursive_mutex& lock();
 
@@ -126,13 +128,13 @@ class Block {
 };
 
 struct Column {
-    spillway_cuda_column is{};
+    ColumnSpec is{};
     Block values;
     Block offsets;
     Block validity;
 
-    bool is_bytes() const { return is.kind == SPILLWAY_CUDA_COLUMN_BYTES; }
-    bool valid(uint64_t row) const { return is.nullable == 0 || (validity.data()[row / 8] >> (row % 8) & 1) != 0; }
+    bool is_bytes() const { return is.kind == ColumnKind::kBytes; }
+    bool valid(uint64_t row) const { return !is.nullable || (validity.data()[row / 8] >> (row % 8) & 1) != 0; }
     uint64_t offset(uint64_t row) const {
         uint64_t value;
         std::memcpy(&value, offsets.data() + row * 8, 8);
@@ -152,14 +154,14 @@ struct Table {
 };
 
 spillway_cuda_table* own(spillway_cuda_gpu* gpu, Table table);
-Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column& is);
+Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec& is);
 
 // Values of a new column, one by one.
 class ColumnWriter {
   public:
     void add(const std::string& value) { add_value(value, true); }
     void add_null(uint32_t width) { add_value(std::string(width, '\0'), false); }
-    Column finish(spillway_cuda_gpu* gpu, int32_t kind, uint32_t width);
+    Column finish(spillway_cuda_gpu* gpu, ColumnKind kind, uint32_t width);
 
   private:
     void add_value(const std::string& value, bool valid);
@@ -181,15 +183,15 @@ void guarded(spillway_cuda_gpu* gpu, spillway_cuda_status* status, Body&& body) 
     }
 }
 
-Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join);
-uint64_t count(const Table& build, const Table& probe, const spillway_cuda_join& join);
+Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const TableJoin& join);
+uint64_t count(const Table& build, const Table& probe, const TableJoin& join);
 
 // Build row, probe row; -1: none.
 using Pairs = std::vector<std::pair<int64_t, int64_t>>;
 
 class JoinPieces {
   public:
-    JoinPieces(const Table& build, const Table& probe, const spillway_cuda_join& join);
+    JoinPieces(const Table& build, const Table& probe, const TableJoin& join);
     JoinPieces(const JoinPieces&) = delete;
     uint64_t rows() const { return pairs_.size(); }
     // False: there are no more.
@@ -198,49 +200,46 @@ class JoinPieces {
   private:
     const Table& build_;
     const Table& probe_;
-    spillway_cuda_join join_;
-    const std::vector<spillway_cuda_join_column> columns_;
+    const OwnedTableJoin join_;
     const Pairs pairs_;
     uint64_t done_ = 0;
 };
 
-Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_group& group);
+Table group(spillway_cuda_gpu* gpu, const Table& table, const TableGroupBy& group);
 // The normalized value of a row's key; empty text and false for a row that has no key.
-std::pair<bool, std::string> key_of(const Table& table, const spillway_cuda_key_part* parts, uint64_t count,
-                                    uint64_t row, bool nulls_equal);
+std::pair<bool, std::string> key_of(const Table& table, const ListView<KeyPart>& parts, uint64_t row, bool nulls_equal);
 
 spillway_cuda_transfer* copied(spillway_cuda_gpu* gpu, void* to, const void* from, uint64_t bytes);
 
 // Of plugin.h.
-void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column* columns, uint64_t column_count,
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec* columns, uint64_t column_count,
                   spillway_cuda_table** table, spillway_cuda_status* status);
 void free_table(spillway_cuda_table* table);
 void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count);
-void table_column(const spillway_cuda_table* table, uint64_t column, spillway_cuda_column* told);
-void write_table(spillway_cuda_table* to, uint64_t column, int32_t part, uint64_t offset_bytes, const void* from,
+void table_column(const spillway_cuda_table* table, uint64_t column, ColumnSpec* told);
+void write_table(spillway_cuda_table* to, uint64_t column, ColumnPart part, uint64_t offset_bytes, const void* from,
                  uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
-void read_table(void* to, const spillway_cuda_table* from, uint64_t column, int32_t part, uint64_t offset_bytes,
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, ColumnPart part, uint64_t offset_bytes,
                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
 void join_tables(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
-                 const spillway_cuda_join* join, spillway_cuda_table** result, spillway_cuda_report* report,
+                 const TableJoin* join, spillway_cuda_table** result, TableReport* report,
                  spillway_cuda_status* status);
 void count_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
-                const spillway_cuda_join* join, uint64_t* rows, spillway_cuda_report* report,
-                spillway_cuda_status* status);
-void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const spillway_cuda_group* group,
-                 spillway_cuda_table** result, spillway_cuda_report* report, spillway_cuda_status* status);
+                const TableJoin* join, uint64_t* rows, TableReport* report, spillway_cuda_status* status);
+void group_table(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const TableGroupBy* group,
+                 spillway_cuda_table** result, TableReport* report, spillway_cuda_status* status);
 void begin_join(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
-                const spillway_cuda_join* join, spillway_cuda_pieces** pieces, uint64_t* total_rows,
-                spillway_cuda_report* report, spillway_cuda_status* status);
-void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
-                spillway_cuda_report* report, spillway_cuda_status* status);
+                const TableJoin* join, spillway_cuda_pieces** pieces, uint64_t* total_rows, TableReport* report,
+                spillway_cuda_status* status);
+void next_piece(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table, TableReport* report,
+                spillway_cuda_status* status);
 void free_pieces(spillway_cuda_pieces* pieces);
 
 }  // namespace fake
 
 struct spillway_cuda_pieces {
     spillway_cuda_pieces(spillway_cuda_gpu* of, const fake::Table& build, const fake::Table& probe,
-                         const spillway_cuda_join& join)
+                         const fake::TableJoin& join)
         : gpu(of), claim(std::make_shared<fake::Claim>(of, 0, "a result in pieces")), pieces(build, probe, join) {}
     spillway_cuda_gpu* gpu;
     std::shared_ptr<fake::Claim> claim;

@@ -12,8 +12,8 @@ namespace fake {
 
 namespace {
 
-enum AggregateKind : int32_t { kCountRows, kCount, kSum, kMin, kMax, kMean, kFirst, kAny, kCountDistinct };
-enum ValueKind : int32_t { kSigned, kUnsigned, kFloat, kDecimal, kBytes };
+using Kind = TableAggregateKind;
+using Values = TableValueKind;
 using Rows = std::vector<uint64_t>;
 
 template <class T>
@@ -21,8 +21,9 @@ std::string bytes_of(T value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-__int128 integer_of(std::string value, int32_t kind) {
-    const bool negative = (kind == kSigned || kind == kDecimal) && (static_cast<uint8_t>(value.back()) & 0x80) != 0;
+__int128 integer_of(std::string value, Values kind) {
+    const bool negative =
+        (kind == Values::kSigned || kind == Values::kDecimal) && (static_cast<uint8_t>(value.back()) & 0x80) != 0;
     value.resize(16, negative ? '\xff' : '\0');
     __int128 number;
     std::memcpy(&number, value.data(), 16);
@@ -48,16 +49,16 @@ std::string ordered(std::string value) {
 }
 
 // NaN is the largest value.
-bool less(const std::string& a, const std::string& b, int32_t kind) {
-    if (kind == kBytes) return a < b;
-    if (kind == kDecimal) return ordered(a) < ordered(b);
-    if (kind != kFloat) return integer_of(a, kind) < integer_of(b, kind);
+bool less(const std::string& a, const std::string& b, Values kind) {
+    if (kind == Values::kBytes) return a < b;
+    if (kind == Values::kDecimal) return ordered(a) < ordered(b);
+    if (kind != Values::kFloat) return integer_of(a, kind) < integer_of(b, kind);
     const double x = float_of(a);
     const double y = float_of(b);
     return std::isnan(y) ? !std::isnan(x) : x < y;
 }
 
-double mean_of(const Column& column, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
+double mean_of(const Column& column, const Rows& rows, const TableAggregate& aggregate) {
     uint64_t sum[3] = {};
     for (const uint64_t row : rows) {
         const __int128 value = integer_of(column.at(row), aggregate.value_kind);
@@ -74,15 +75,15 @@ double mean_of(const Column& column, const Rows& rows, const spillway_cuda_aggre
     return spillway::nearest_decimal_mean(sum, rows.size(), aggregate.decimal_scale);
 }
 
-std::string sum_of(const Column& column, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
-    if (aggregate.value_kind == kFloat) {
+std::string sum_of(const Column& column, const Rows& rows, const TableAggregate& aggregate) {
+    if (aggregate.value_kind == Values::kFloat) {
         long double sum = 0;
         for (const uint64_t row : rows) sum += static_cast<long double>(float_of(column.at(row)));
-        if (aggregate.kind == kMean) sum /= static_cast<long double>(rows.size());
+        if (aggregate.kind == Kind::kMean) sum /= static_cast<long double>(rows.size());
         return bytes_of(static_cast<double>(sum));
     }
     // As on a GPU, means are those of sums in 192 bits.
-    if (aggregate.kind == kMean) return bytes_of(mean_of(column, rows, aggregate));
+    if (aggregate.kind == Kind::kMean) return bytes_of(mean_of(column, rows, aggregate));
     __int128 sum = 0;
     bool wraps = false;
     for (const uint64_t row : rows) {
@@ -94,18 +95,19 @@ std::string sum_of(const Column& column, const Rows& rows, const spillway_cuda_a
         if (!fits) throw Failure{SPILLWAY_CUDA_OVERFLOW, "a sum has more than 38 digits"};
         return bytes_of(sum);
     }
-    const bool fits = aggregate.value_kind == kSigned ? sum == static_cast<int64_t>(sum)
-                                                      : sum == static_cast<__int128>(static_cast<uint64_t>(sum));
+    const bool fits = aggregate.value_kind == Values::kSigned
+                          ? sum == static_cast<int64_t>(sum)
+                          : sum == static_cast<__int128>(static_cast<uint64_t>(sum));
     if (!fits) throw Failure{SPILLWAY_CUDA_OVERFLOW, "a sum does not fit 64 bits"};
     return bytes_of(static_cast<int64_t>(sum));
 }
 
-std::string extreme_of(const Column& column, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
+std::string extreme_of(const Column& column, const Rows& rows, const TableAggregate& aggregate) {
     std::string best = column.at(rows[0]);
     for (const uint64_t row : rows) {
         const std::string value = column.at(row);
-        if (aggregate.kind == kMin ? less(value, best, aggregate.value_kind)
-                                   : less(best, value, aggregate.value_kind)) {
+        if (aggregate.kind == Kind::kMin ? less(value, best, aggregate.value_kind)
+                                         : less(best, value, aggregate.value_kind)) {
             best = value;
         }
     }
@@ -113,58 +115,59 @@ std::string extreme_of(const Column& column, const Rows& rows, const spillway_cu
 }
 
 // Of rows that are not NULL: as many as there are normalized keys.
-int64_t distinct(const Table& table, const Rows& rows, const spillway_cuda_aggregate& aggregate) {
-    enum KeyPartKind : int32_t { kFloatKey = 2, kFixedKey = 3 };
+int64_t distinct(const Table& table, const Rows& rows, const TableAggregate& aggregate) {
     const Column& column = table.columns[aggregate.column];
-    const int32_t kind = aggregate.value_kind == kFloat ? kFloatKey : kFixedKey;
-    const spillway_cuda_key_part part{aggregate.column, kind, column.is.width};
+    const KeyPartKind kind = aggregate.value_kind == Values::kFloat ? KeyPartKind::kFloat : KeyPartKind::kFixed;
+    const KeyPart part{aggregate.column, kind, column.is.width};
     std::unordered_set<std::string> values;
-    for (const uint64_t row : rows) values.insert(key_of(table, &part, 1, row, true).second);
+    for (const uint64_t row : rows) values.insert(key_of(table, {&part, 1}, row, true).second);
     return static_cast<int64_t>(values.size());
 }
 
-void refuse_unsupported(const Table& table, const spillway_cuda_aggregate& aggregate) {
-    const bool adds = aggregate.kind == kSum || aggregate.kind == kMean;
+void refuse_unsupported(const Table& table, const TableAggregate& aggregate) {
+    const bool adds = aggregate.kind == Kind::kSum || aggregate.kind == Kind::kMean;
     const bool is_sum_of_decimals =
-        adds && aggregate.value_kind == kDecimal && table.columns[aggregate.column].is.width == 16;
-    if (adds && aggregate.value_kind > kFloat && !is_sum_of_decimals) {
+        adds && aggregate.value_kind == Values::kDecimal && table.columns[aggregate.column].is.width == 16;
+    if (adds && aggregate.value_kind > Values::kFloat && !is_sum_of_decimals) {
         throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "the fake GPU has no such aggregate"};
     }
 }
 
-void add_result(const Table& table, const Rows& all, const spillway_cuda_aggregate& aggregate, ColumnWriter& writer) {
-    if (aggregate.kind == kCountRows) return writer.add(bytes_of(static_cast<int64_t>(all.size())));
+void add_result(const Table& table, const Rows& all, const TableAggregate& aggregate, ColumnWriter& writer) {
+    if (aggregate.kind == Kind::kCountRows) return writer.add(bytes_of(static_cast<int64_t>(all.size())));
     const Column& column = table.columns[aggregate.column];
     Rows rows;
     for (const uint64_t row : all) {
         if (column.valid(row)) rows.push_back(row);
     }
     const uint32_t width = column.is_bytes() ? 0 : aggregate.result_width;
-    if (aggregate.kind == kCountDistinct) return writer.add(bytes_of(distinct(table, rows, aggregate)));
-    if (aggregate.kind == kCount) return writer.add(bytes_of(static_cast<int64_t>(rows.size())));
-    const bool first_is_null = aggregate.kind == kFirst && (all.empty() || !column.valid(all[0]));
+    if (aggregate.kind == Kind::kCountDistinct) return writer.add(bytes_of(distinct(table, rows, aggregate)));
+    if (aggregate.kind == Kind::kCount) return writer.add(bytes_of(static_cast<int64_t>(rows.size())));
+    const bool first_is_null = aggregate.kind == Kind::kFirst && (all.empty() || !column.valid(all[0]));
     if (rows.empty() || first_is_null) return writer.add_null(width);
-    if (aggregate.kind == kSum || aggregate.kind == kMean) return writer.add(sum_of(column, rows, aggregate));
-    if (aggregate.kind == kMin || aggregate.kind == kMax) return writer.add(extreme_of(column, rows, aggregate));
+    if (aggregate.kind == Kind::kSum || aggregate.kind == Kind::kMean)
+        return writer.add(sum_of(column, rows, aggregate));
+    if (aggregate.kind == Kind::kMin || aggregate.kind == Kind::kMax)
+        return writer.add(extreme_of(column, rows, aggregate));
     writer.add(column.at(rows[0]));
 }
 
 }  // namespace
 
-Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_group& group) {
+Table group(spillway_cuda_gpu* gpu, const Table& table, const TableGroupBy& group) {
     std::unordered_map<std::string, size_t> index;
     std::vector<Rows> groups;
-    if (group.key_count == 0) groups.emplace_back();
+    if (group.keys.empty()) groups.emplace_back();
     for (uint64_t row = 0; row < table.rows; ++row) {
-        const std::string key = key_of(table, group.keys, group.key_count, row, true).second;
-        const auto [at, is_new] = index.emplace(key, group.key_count == 0 ? 0 : groups.size());
-        if (is_new && group.key_count > 0) groups.emplace_back();
+        const std::string key = key_of(table, group.keys, row, true).second;
+        const auto [at, is_new] = index.emplace(key, group.keys.empty() ? 0 : groups.size());
+        if (is_new && !group.keys.empty()) groups.emplace_back();
         groups[at->second].push_back(row);
     }
     Table result;
     result.rows = groups.size();
-    for (uint64_t i = 0; i < group.key_count; ++i) {
-        const Column& column = table.columns[group.keys[i].column];
+    for (const KeyPart& key : group.keys) {
+        const Column& column = table.columns[key.column];
         ColumnWriter writer;
         for (const Rows& rows : groups) {
             column.valid(rows[0]) ? writer.add(column.at(rows[0]))
@@ -172,16 +175,15 @@ Table group(spillway_cuda_gpu* gpu, const Table& table, const spillway_cuda_grou
         }
         result.columns.push_back(writer.finish(gpu, column.is.kind, column.is.width));
     }
-    for (uint64_t i = 0; i < group.aggregate_count; ++i) {
-        const spillway_cuda_aggregate& aggregate = group.aggregates[i];
+    for (const TableAggregate& aggregate : group.aggregates) {
         refuse_unsupported(table, aggregate);
         ColumnWriter writer;
         for (const Rows& rows : groups) add_result(table, rows, aggregate, writer);
-        const bool chosen =
-            aggregate.kind == kFirst || aggregate.kind == kAny || aggregate.kind == kMin || aggregate.kind == kMax;
+        const bool chosen = aggregate.kind == Kind::kFirst || aggregate.kind == Kind::kAny ||
+                            aggregate.kind == Kind::kMin || aggregate.kind == Kind::kMax;
         const bool bytes = chosen && table.columns[aggregate.column].is_bytes();
-        result.columns.push_back(writer.finish(gpu, bytes ? SPILLWAY_CUDA_COLUMN_BYTES : SPILLWAY_CUDA_COLUMN_FIXED,
-                                               bytes ? 0 : aggregate.result_width));
+        result.columns.push_back(
+            writer.finish(gpu, bytes ? ColumnKind::kBytes : ColumnKind::kFixed, bytes ? 0 : aggregate.result_width));
     }
     return result;
 }

@@ -13,9 +13,6 @@ namespace fake {
 
 namespace {
 
-enum KeyPartKind : int32_t { kSigned, kUnsigned, kFloat, kFixed, kBytes };
-enum JoinEmit : int32_t { kPairs, kBuildOnce, kProbeOnce };
-enum Side : int32_t { kBuild, kProbe, kEither };
 constexpr int64_t kNone = -1;
 
 std::string widened(std::string value, bool is_signed, uint32_t width) {
@@ -40,9 +37,10 @@ std::string float_key(const std::string& value, uint32_t width) {
                       : std::string(reinterpret_cast<const char*>(&number), 8);
 }
 
-std::string part_of(const std::string& value, const spillway_cuda_key_part& part) {
-    if (part.kind == kFloat) return float_key(value, part.width);
-    if (part.kind == kSigned || part.kind == kUnsigned) return widened(value, part.kind == kSigned, part.width);
+std::string part_of(const std::string& value, const KeyPart& part) {
+    if (part.kind == KeyPartKind::kFloat) return float_key(value, part.width);
+    if (part.kind == KeyPartKind::kSigned || part.kind == KeyPartKind::kUnsigned)
+        return widened(value, part.kind == KeyPartKind::kSigned, part.width);
     return value;
 }
 
@@ -64,12 +62,11 @@ std::pair<uint64_t, uint64_t> range_of(const std::vector<uint64_t>& keys, uint32
 }
 
 // What perfect hashing refuses on a GPU (no_partitioning_join.hpp).
-void check_algorithm(const Table& build, const spillway_cuda_join& join) {
-    enum JoinAlgorithm : int32_t { kPerfectHash = 2, kSharedHistogram = 7 };
+void check_algorithm(const Table& build, const TableJoin& join) {
     const auto refuse = [](const char* why) { throw Failure{SPILLWAY_CUDA_UNSUPPORTED, why}; };
-    if (join.algorithm < 0 || join.algorithm > kSharedHistogram) throw Failure{SPILLWAY_CUDA_INVALID, "no algorithm"};
-    if (join.algorithm != kPerfectHash) return;
-    if (join.key_count != 1 || join.nulls_equal != 0) refuse("perfect hashing: one key");
+    if (join.algorithm > JoinAlgorithm::kSharedHistogram) throw Failure{SPILLWAY_CUDA_INVALID, "no algorithm"};
+    if (join.algorithm != JoinAlgorithm::kPerfectHash) return;
+    if (join.build_keys.size() != 1 || join.nulls_equal) refuse("perfect hashing: one key");
     std::vector<uint64_t> keys;
     for (uint64_t row = 0; row < build.rows; ++row) {
         const Column& column = build.columns[join.build_keys[0].column];
@@ -94,69 +91,68 @@ void check_algorithm(const Table& build, const spillway_cuda_join& join) {
     }
 }
 
-Pairs pairs_of(const Table& build, const Table& probe, const spillway_cuda_join& join) {
+Pairs pairs_of(const Table& build, const Table& probe, const TableJoin& join) {
     check_algorithm(build, join);
     std::unordered_multimap<std::string, int64_t> table;
     for (uint64_t row = 0; row < build.rows; ++row) {
-        auto [has, key] = key_of(build, join.build_keys, join.key_count, row, join.nulls_equal != 0);
+        auto [has, key] = key_of(build, join.build_keys, row, join.nulls_equal);
         if (has) table.emplace(std::move(key), static_cast<int64_t>(row));
     }
     std::vector<bool> matched(build.rows);
     Pairs pairs;
     for (uint64_t row = 0; row < probe.rows; ++row) {
-        const auto [has, key] = key_of(probe, join.probe_keys, join.key_count, row, join.nulls_equal != 0);
+        const auto [has, key] = key_of(probe, join.probe_keys, row, join.nulls_equal);
         const auto range = has ? table.equal_range(key) : std::make_pair(table.end(), table.end());
         const bool found = range.first != range.second;
         const auto probe_row = static_cast<int64_t>(row);
         for (auto at = range.first; at != range.second; ++at) {
             matched[static_cast<size_t>(at->second)] = true;
-            if (join.emit == kPairs) pairs.emplace_back(at->second, probe_row);
+            if (join.kind.pairs()) pairs.emplace_back(at->second, probe_row);
         }
-        if (join.emit == kPairs && !found && join.keep_unmatched_probe != 0) pairs.emplace_back(kNone, probe_row);
-        if (join.emit == kProbeOnce && found != (join.anti != 0)) pairs.emplace_back(kNone, probe_row);
+        if (join.kind.pairs() && !found && join.kind.keep_unmatched_probe) pairs.emplace_back(kNone, probe_row);
+        if (join.kind.emit == JoinEmit::kProbeOnce && found != join.kind.anti) pairs.emplace_back(kNone, probe_row);
     }
     for (uint64_t row = 0; row < build.rows; ++row) {
         const auto build_row = static_cast<int64_t>(row);
-        if (join.emit == kPairs && join.keep_unmatched_build != 0 && !matched[row])
+        if (join.kind.pairs() && join.kind.keep_unmatched_build && !matched[row]) pairs.emplace_back(build_row, kNone);
+        if (join.kind.emit == JoinEmit::kBuildOnce && matched[row] != join.kind.anti)
             pairs.emplace_back(build_row, kNone);
-        if (join.emit == kBuildOnce && matched[row] != (join.anti != 0)) pairs.emplace_back(build_row, kNone);
     }
     return pairs;
 }
 
 }  // namespace
 
-std::pair<bool, std::string> key_of(const Table& table, const spillway_cuda_key_part* parts, uint64_t count,
-                                    uint64_t row, bool nulls_equal) {
+std::pair<bool, std::string> key_of(const Table& table, const ListView<KeyPart>& parts, uint64_t row,
+                                    bool nulls_equal) {
     std::string key;
-    for (uint64_t i = 0; i < count; ++i) {
-        const Column& column = table.columns[parts[i].column];
+    for (const KeyPart& key_part : parts) {
+        const Column& column = table.columns[key_part.column];
         if (!column.valid(row)) {
             if (!nulls_equal) return {false, ""};
             key += "N";
             continue;
         }
-        const std::string part = part_of(column.at(row), parts[i]);
+        const std::string part = part_of(column.at(row), key_part);
         key += "V" + std::to_string(part.size()) + ":" + part;
     }
     return {true, key};
 }
 
-uint64_t count(const Table& build, const Table& probe, const spillway_cuda_join& join) {
+uint64_t count(const Table& build, const Table& probe, const TableJoin& join) {
     return pairs_of(build, probe, join).size();
 }
 
 namespace {
 
-Table rows_of(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join,
+Table rows_of(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const TableJoin& join,
               const Pairs& pairs) {
     Table result;
     result.rows = pairs.size();
-    for (uint64_t i = 0; i < join.column_count; ++i) {
-        const spillway_cuda_join_column& wanted = join.columns[i];
-        const Column* const of_build = wanted.side == kProbe ? nullptr : &build.columns[wanted.build_column];
-        const Column* const of_probe = wanted.side == kBuild ? nullptr : &probe.columns[wanted.probe_column];
-        const spillway_cuda_column& is = (of_build == nullptr ? of_probe : of_build)->is;
+    for (const TableJoinColumn& wanted : join.output) {
+        const Column* const of_build = wanted.side == TableSide::kProbe ? nullptr : &build.columns[wanted.build_column];
+        const Column* const of_probe = wanted.side == TableSide::kBuild ? nullptr : &probe.columns[wanted.probe_column];
+        const ColumnSpec& is = (of_build == nullptr ? of_probe : of_build)->is;
         ColumnWriter writer;
         for (const auto& [build_row, probe_row] : pairs) {
             const bool from_probe = of_build == nullptr || (of_probe != nullptr && probe_row != kNone);
@@ -165,7 +161,7 @@ Table rows_of(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, co
             if (row != kNone && column.valid(static_cast<uint64_t>(row))) {
                 writer.add(column.at(static_cast<uint64_t>(row)));
             } else {
-                writer.add_null(is.kind == SPILLWAY_CUDA_COLUMN_BYTES ? 0 : is.width);
+                writer.add_null(is.kind == ColumnKind::kBytes ? 0 : is.width);
             }
         }
         result.columns.push_back(writer.finish(gpu, is.kind, is.width));
@@ -175,20 +171,12 @@ Table rows_of(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, co
 
 }  // namespace
 
-Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const spillway_cuda_join& join) {
+Table join(spillway_cuda_gpu* gpu, const Table& build, const Table& probe, const TableJoin& join) {
     return rows_of(gpu, build, probe, join, pairs_of(build, probe, join));
 }
 
-JoinPieces::JoinPieces(const Table& build, const Table& probe, const spillway_cuda_join& join)
-    : build_(build),
-      probe_(probe),
-      join_(join),
-      columns_(join.columns, join.columns + join.column_count),
-      pairs_(pairs_of(build, probe, join)) {
-    join_.columns = columns_.data();
-    join_.build_keys = nullptr;
-    join_.probe_keys = nullptr;
-}
+JoinPieces::JoinPieces(const Table& build, const Table& probe, const TableJoin& join)
+    : build_(build), probe_(probe), join_(join), pairs_(pairs_of(build, probe, join)) {}
 
 bool JoinPieces::next(spillway_cuda_gpu* gpu, uint64_t rows_max, Table& table) {
     constexpr uint64_t kRowsMin = 64;  // as plugin.h says

@@ -13,8 +13,7 @@
 #include <cstring>
 
 #include "fake_gpu.hpp"
-#include "fake_out_of_core.hpp"
-#include "fake_out_of_core_group.hpp"
+#include "fake_stream.hpp"
 
 struct spillway_cuda_buffer {
     spillway_cuda_gpu* gpu;
@@ -246,13 +245,12 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::begin_join,
                                      fake::next_piece,
                                      fake::free_pieces,
-                                     fake::out_of_core_bytes,
-                                     fake::begin_out_of_core,
-                                     fake::build_out_of_core,
-                                     fake::probe_out_of_core,
-                                     fake::free_out_of_core,
-                                     {fake::out_of_core_group_bytes, fake::begin_out_of_core_group,
-                                      fake::run_out_of_core_group, fake::free_out_of_core_group}};
+                                     fake::begin_staged_join,
+                                     fake::begin_coherent_join,
+                                     fake::begin_staged_group_by,
+                                     fake::run_stream,
+                                     fake::partition_rows,
+                                     fake::free_stream};
 
 }  // namespace
 

@@ -76,12 +76,12 @@ Room::~Room() {
 Block::Block(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose)
     : room_(gpu, bytes, purpose), bytes_(bytes, 0xcd) {}
 
-Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const spillway_cuda_column& is) {
+Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec& is) {
     Column column;
     column.is = is;
     column.values = Block(gpu, column.is_bytes() ? is.bytes : rows * is.width, "values of a column");
     if (column.is_bytes()) column.offsets = Block(gpu, (rows + 1) * 8, "offsets of a column");
-    if (is.nullable != 0) column.validity = Block(gpu, (rows + 31) / 32 * 4, "validity of a column");
+    if (is.nullable) column.validity = Block(gpu, (rows + 31) / 32 * 4, "validity of a column");
     return column;
 }
 
@@ -91,15 +91,15 @@ void ColumnWriter::add_value(const std::string& value, bool valid) {
     has_null_ = has_null_ || !valid;
 }
 
-Column ColumnWriter::finish(spillway_cuda_gpu* gpu, int32_t kind, uint32_t width) {
+Column ColumnWriter::finish(spillway_cuda_gpu* gpu, ColumnKind kind, uint32_t width) {
     const uint64_t rows = values_.size();
     uint64_t bytes = 0;
     for (const std::string& value : values_) bytes += value.size();
-    spillway_cuda_column is{};
+    ColumnSpec is{};
     is.kind = kind;
     is.width = width;
-    is.nullable = has_null_ ? 1 : 0;
-    is.bytes = kind == SPILLWAY_CUDA_COLUMN_BYTES ? bytes : 0;
+    is.nullable = has_null_;
+    is.bytes = kind == ColumnKind::kBytes ? bytes : 0;
     Column column = make_column(gpu, rows, is);
     uint64_t at = 0;
     for (uint64_t row = 0; row < rows; ++row) {

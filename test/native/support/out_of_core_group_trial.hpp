@@ -21,9 +21,9 @@ inline OutOfCoreGroupStage means_of_numbers() {
     stage.group.key_bytes = 4;
     stage.group.null_group = true;
     stage.group.widths = {1, 4, 4};
-    stage.group.aggregates = {{GpuPartialKind::kSum, GpuNumberKind::kUnsigned, 0},
-                              {GpuPartialKind::kSum, GpuNumberKind::kUnsigned, 1},
-                              {GpuPartialKind::kSum, GpuNumberKind::kSigned, 2}};
+    stage.group.aggregates = {{cuda::GroupAggregateKind::kSum, cuda::ValueKind::kUnsigned, 0},
+                              {cuda::GroupAggregateKind::kSum, cuda::ValueKind::kUnsigned, 1},
+                              {cuda::GroupAggregateKind::kSum, cuda::ValueKind::kSigned, 2}};
     stage.side.keys = {{0, KeyKind::kInteger, KeyKind::kInteger, 4}};
     stage.side.columns = {{1, true, ChunkPart::kWhole, ChunkFill::kNone},
                           {1, false, ChunkPart::kLow, ChunkFill::kZero},
@@ -42,7 +42,7 @@ inline OutOfCoreGroupStage means_of_numbers() {
     mean.present = 2;
     mean.column = 1;
     stage.columns = {key, values, mean};
-    GpuOutOfCoreGroupSizes& sizes = stage.group.sizes;
+    cuda::StreamSizes& sizes = stage.group.sizes;
     sizes.radix_bits = 3;
     sizes.chunk_rows = 192;
     sizes.page_rows = 64;
@@ -58,12 +58,12 @@ inline OutOfCoreGroupStage means_of_numbers() {
 struct GroupTest {
     explicit GroupTest(uint64_t memory_bytes = kOutOfCoreLimitBytes) : gpu(memory_bytes) {}
 
-    GpuOutOfCoreGroupReport run(BatchSink* sink, Side& of) {
+    cuda::StreamReport run(BatchSink* sink, Side& of) {
         const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
         const auto pinned = kept_pinned(gpu.device, of.budget, 1024 * kMiB);
         return group_out_of_core(*of.source, stage, *pinned, pause, sink, of.control, space);
     }
-    GpuOutOfCoreGroupReport run(BatchSink* sink) { return run(sink, side); }
+    cuda::StreamReport run(BatchSink* sink) { return run(sink, side); }
 
     // One group of all rows, whose result has no key.
     void drop_keys() {

@@ -67,10 +67,10 @@ inline OutOfCoreStage inner_join() {
         stage.sides[side].keys = {{0, KeyKind::kInteger, KeyKind::kInteger, 4}};
         stage.sides[side].columns = {{1, false}, {1, true}, {2, false}, {2, true}};
     }
-    stage.join.result = GpuOutOfCoreResult::kRows;
-    stage.join.outputs = {{GpuOutputSide::kKey, 0}};
-    for (const GpuOutputSide side : {GpuOutputSide::kBuild, GpuOutputSide::kProbe}) {
-        for (uint32_t column = 0; column < 4; ++column) stage.join.outputs.push_back({side, column});
+    stage.join.result = cuda::JoinResultKind::kRows;
+    stage.join.output = {{cuda::OutputSide::kKey, 0}};
+    for (const cuda::OutputSide side : {cuda::OutputSide::kBuild, cuda::OutputSide::kProbe}) {
+        for (uint32_t column = 0; column < 4; ++column) stage.join.output.push_back({side, column});
     }
     const auto number = std::make_shared<const ColumnType>(type_of(Layout::kFixed, 8));
     const auto truth = std::make_shared<const ColumnType>(type_of(Layout::kBool));
@@ -79,7 +79,7 @@ inline OutOfCoreStage inner_join() {
                      {truth, {{3, 0, 4, 0}}},
                      {number, {{5, 0, 6, 0}}},
                      {truth, {{7, 0, 8, 0}}}};
-    GpuOutOfCoreSizes& sizes = stage.join.sizes;
+    cuda::StreamSizes& sizes = stage.join.sizes;
     sizes.radix_bits = 3;
     sizes.chunk_rows = 192;
     sizes.page_rows = 64;

@@ -9,7 +9,7 @@ const tests = sourceFiles("test/gpu");
 const kernels = sourceFiles("cuda");
 const imports = includes([...tests, ...kernels]);
 
-const pluginHeader = "cuda/device/plugin.h";
+const pluginHeader = "cuda/api/plugin.h";
 
 /** Beginnings of names, see test/gpu/watched.hpp. */
 const watched = [

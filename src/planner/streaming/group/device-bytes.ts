@@ -5,7 +5,7 @@ export type GroupSpec = Omit<OutOfCoreGroup, "sizes">;
 
 /**
  * GPU memory that a group-by out of core takes: the twin of GroupShape::device_bytes in
- * cuda/out_of_core_group_by/group_shape.cu, whose constants these are. A test compares both.
+ * cuda/staged_group_by/group_shape.cu, whose constants these are. A test compares both.
  */
 const columnAlignBytes = 256;
 const regionAlignRows = 8;

@@ -12,7 +12,7 @@ import { NotOnDevice } from "../../device-support.js";
 import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
 import { partialRowBytes, type GroupSpec } from "./device-bytes.js";
 
-/** kGroupAggregatesMax in cuda/group_by/accumulators.hpp. */
+/** kGroupAggregatesMax in cuda/api/group_spec.hpp. */
 const aggregatesMax = 24;
 const valueBytesMax = 8;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */

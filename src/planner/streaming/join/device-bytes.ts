@@ -4,7 +4,7 @@ import type { OutOfCoreOutput, OutOfCoreShape, OutOfCoreSizes } from "../../../p
 type Shape = OutOfCoreShape;
 
 /**
- * GPU memory that a join out of core takes: the twin of JoinShape::device_bytes in cuda/out_of_core/join_state.cu,
+ * GPU memory that a join out of core takes: the twin of JoinShape::device_bytes in cuda/staged_join/join_state.cu,
  * whose constants these are. A test compares both.
  */
 const columnAlignBytes = 256;

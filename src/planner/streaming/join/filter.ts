@@ -7,7 +7,7 @@ import { phasesMs } from "./predict.js";
 
 const wordBytes = 8;
 const wordBits = 64;
-/** Of a key in its word (kFilterBits in cuda/out_of_core/out_of_core_policy.hpp). */
+/** Of a key in its word (kFilterBits in cuda/stream/stream_policy.hpp). */
 const keyBits = 4;
 
 /** 3 % of other keys pass. Twice and half as many words are looked at, too: 0.5 and 17 % pass those. */

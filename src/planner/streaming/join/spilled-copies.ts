@@ -2,12 +2,12 @@
 import type { OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { indexRows, marksProbeRows } from "./device-bytes.js";
 
-/** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/out_of_core/out_of_core_policy.hpp). */
+/** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/stream/stream_policy.hpp). */
 const groupChunks = 4;
 
 /**
  * Starting a copy of spilled rows, one of many that are enqueued together (kCopiesTogether in
- * cuda/out_of_core/out_of_core_policy.hpp). H200 over PCIe 5: 16,384 copies of 64 KiB took the link 0.45 ms more than
+ * cuda/stream/stream_policy.hpp). H200 over PCIe 5: 16,384 copies of 64 KiB took the link 0.45 ms more than
  * as many bytes in pieces of 4 MiB, 0.03 us each, and the host, which is ahead of it, 0.4 us each: between the two. It
  * is about the same for those of a kernel, of less than 32 KiB: with them seven joins of 2^26 x 2^26 rows took 0.7 to
  * 1.3 times what is planned for spilled rows (the table in test/node/planner/out-of-core-small-memory.test.ts).
@@ -45,7 +45,7 @@ export function residentShareOf({ residentPartitions, radixBits }: OutOfCoreSize
 
 /**
  * How often the probe rows of a spilled partition come back: once for each part of its build rows that the index has
- * room for (plan_slice in cuda/out_of_core/spilled_join.cu), and once more for marked ones. Partitions differ by about
+ * room for (plan_slice in cuda/staged_join/spilled_join.cu), and once more for marked ones. Partitions differ by about
  * the square root of their rows: where those are just what the index holds, every other one is cut once more.
  */
 export function probeReads(

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+// What every group-by is asked for, in GPU memory and beyond it.
+namespace spillway::cuda { inline namespace api {
+
+// Group-bys in GPU memory by name (Wu et al., GFTR, section 4).
+enum class GroupByAlgorithm : uint8_t {
+    kHash = 0,  // HGB: tables in shared memory, merged into one in GPU memory; for few groups, else as kPartitioned
+    kPartitioned = 1,        // PGB-TR: radix partitions of packed rows, aggregated in shared memory
+    kSorted = 2,             // SGB-UR: radix sort of keys and row numbers, then a reduction of the runs
+    kPartitionedGather = 3,  // PGB-UR: partitions of keys and row numbers, by which values are gathered
+    kSortedColumns = 4,      // SGB-TR: each column is radix-sorted with the keys, then its runs are reduced
+    kDictionarySorted = 5    // SGB-DE-TR: the same with the numbers of keys in a dictionary, which have fewer bits
+};
+
+enum class GroupAggregateKind : uint8_t {
+    kCountRows,
+    kCount,  // of values that are not NULL
+    kSum,    // of kSigned and kUnsigned in 64 bits modulo 2^64 (see sum_overflows), of kFloat in double
+    kMean,   // the sum by the count, in double: of integers the double nearest to the mean
+    kMin,    // NaN is the largest value, -0 is +0, as in native/cpu/group_by
+    kMax,
+    kFirst  // value of the row with the smallest number, which may be NULL
+};
+
+enum class ValueKind : uint8_t { kSigned, kUnsigned, kFloat };
+
+constexpr int kGroupAggregatesMax = 24;
+
+}}  // namespace spillway::cuda::api

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one door between native/ (no CUDA) and cuda/ (libspillway_cuda.so). The host opens the plugin at run time,
+ * compares the version, then calls. Functions have C linkage; what they are given and fill are plain structs of
+ * integers, enumerations of one size, pointers and arrays, trivially copyable, so that host and plugin may come from
+ * different compilers. Nothing else in the project defines any of them again.
+ * Rules: every struct and function keeps its meaning while SPILLWAY_CUDA_ABI_VERSION stays; the plugin throws nothing
+ * and prints nothing; text is UTF-8, cut to fit and always terminated.
+ */
+#ifndef SPILLWAY_CUDA_API_PLUGIN_H
+#define SPILLWAY_CUDA_API_PLUGIN_H
+
+#include <cstdint>
+#include <type_traits>
+
+#include "api/stream_spec.hpp"
+#include "api/table_spec.hpp"
+
+extern "C" {
+
+#define SPILLWAY_CUDA_ABI_VERSION 7
+#define SPILLWAY_CUDA_TEXT_BYTES 256
+#define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
+#define SPILLWAY_CUDA_DEVICES_MAX 64
+
+typedef struct spillway_cuda_device {
+    int32_t ordinal;
+    int32_t multiprocessors;
+    int32_t compute_major;
+    int32_t compute_minor;
+    int32_t copy_engines;
+    int32_t pageable_access;   /* kernels reach pageable host memory */
+    int32_t host_page_tables;  /* ... through the host's page tables */
+    int32_t host_numa_mapping; /* virtual memory management accepts host NUMA nodes; 0 also when it cannot be asked */
+    int32_t numa_node;         /* host NUMA node next to the device, -1 = unknown */
+    uint64_t memory_bytes;
+    uint64_t l2_bytes;
+    char name[SPILLWAY_CUDA_TEXT_BYTES];
+    char pci_bus_id[SPILLWAY_CUDA_TEXT_BYTES];
+    char reason[SPILLWAY_CUDA_TEXT_BYTES]; /* why this plugin has no code for the device; empty = it has */
+} spillway_cuda_device;
+
+typedef struct spillway_cuda_devices {
+    int32_t count;
+    char reason[SPILLWAY_CUDA_TEXT_BYTES]; /* count == 0: why */
+    spillway_cuda_device device[SPILLWAY_CUDA_DEVICES_MAX];
+} spillway_cuda_devices;
+
+/* Codes of spillway_cuda_status. */
+enum {
+    SPILLWAY_CUDA_OK = 0,
+    SPILLWAY_CUDA_OUT_OF_MEMORY = 1,
+    SPILLWAY_CUDA_FAILED = 2,    /* a call of CUDA or a kernel; see cuda_error */
+    SPILLWAY_CUDA_CANCELLED = 3, /* set_cancelled() */
+    SPILLWAY_CUDA_INVALID = 4,   /* an argument */
+    SPILLWAY_CUDA_INTERNAL = 5,
+    SPILLWAY_CUDA_UNSUPPORTED = 6, /* an operation that this plugin does not have for such columns */
+    SPILLWAY_CUDA_OVERFLOW = 7     /* a sum does not fit its type */
+};
+
+/* What became of a call; the plugin fills all of it, success or not. */
+typedef struct spillway_cuda_status {
+    int32_t code;
+    int32_t cuda_error;    /* number of the cudaError_t behind it, 0 = none */
+    int32_t device_lost;   /* this process cannot use the device any more */
+    int32_t host_memory;   /* SPILLWAY_CUDA_OUT_OF_MEMORY: of host memory, else of device memory */
+    int32_t limit_reached; /* ... because of the limit given to open_device, else the driver or system refused */
+    int32_t reserved;
+    uint64_t wanted_bytes; /* the three of SPILLWAY_CUDA_OUT_OF_MEMORY */
+    uint64_t free_bytes;
+    uint64_t limit_bytes;
+    char text[SPILLWAY_CUDA_STATUS_TEXT_BYTES];
+} spillway_cuda_status;
+
+typedef struct spillway_cuda_memory {
+    uint64_t used_bytes; /* blocks handed out */
+    uint64_t peak_bytes; /* of used_bytes, since open_device or the last reset */
+    uint64_t limit_bytes;
+    uint64_t free_bytes;     /* within the limit, and what the driver has now */
+    uint64_t reserved_bytes; /* taken from the driver: blocks handed out and cached ones */
+    uint64_t pinned_used_bytes;
+    uint64_t pinned_peak_bytes;
+    uint64_t pinned_limit_bytes;
+    uint64_t pinned_reserved_bytes;
+} spillway_cuda_memory;
+
+/*
+ * A device opened for work, a block of its memory, a block of pinned host memory, copies under way, a table, a join
+ * whose result comes in pieces, an operator on inputs larger than GPU memory.
+ */
+typedef struct spillway_cuda_gpu spillway_cuda_gpu;
+typedef struct spillway_cuda_buffer spillway_cuda_buffer;
+typedef struct spillway_cuda_pinned spillway_cuda_pinned;
+typedef struct spillway_cuda_transfer spillway_cuda_transfer;
+typedef struct spillway_cuda_table spillway_cuda_table;
+typedef struct spillway_cuda_pieces spillway_cuda_pieces;
+typedef struct spillway_cuda_stream spillway_cuda_stream;
+
+/*
+ * All functions but list_devices. Any host thread may call; calls for one gpu run one after the other, but for
+ * allocate*, free_*, memory_info, trim and set_cancelled, which may run beside any. An out parameter is NULL or 0
+ * unless the status is SPILLWAY_CUDA_OK. New functions (operations) are added at the end, with a new version.
+ */
+typedef struct spillway_cuda_functions {
+    uint32_t abi_version;
+    uint32_t count; /* function pointers that follow */
+
+    /* memory_limit_bytes 0: all that is free now, less a reserve for the driver. Both limits are hard. */
+    void (*open_device)(int32_t ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes,
+                        spillway_cuda_gpu** gpu, spillway_cuda_status* status);
+    /* Refuses, and leaves the device open, while blocks, tables or transfers of it exist. */
+    void (*close_device)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
+    void (*memory_info)(spillway_cuda_gpu* gpu, spillway_cuda_memory* memory, spillway_cuda_status* status);
+    void (*reset_peak)(spillway_cuda_gpu* gpu);
+    /*
+     * Gives memory that no block uses back to the driver and the system; host memory alone while an operation runs or
+     * one out of core exists.
+     */
+    void (*trim)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
+    /* Not 0: running and later calls end with SPILLWAY_CUDA_CANCELLED until it is 0 again. */
+    void (*set_cancelled)(spillway_cuda_gpu* gpu, int32_t cancelled);
+    /* Waits for all work of the device. */
+    void (*synchronize)(spillway_cuda_gpu* gpu, spillway_cuda_status* status);
+
+    /* Memory for `purpose`, not zeroed. The address means something on the device only. */
+    void (*allocate)(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_buffer** buffer,
+                     uint64_t* address, spillway_cuda_status* status);
+    void (*free_buffer)(spillway_cuda_buffer* buffer);
+    /* Host memory that the device reaches: pinned, or plain where the device uses the host's page tables. */
+    void (*allocate_pinned)(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, spillway_cuda_pinned** block,
+                            void** address, spillway_cuda_status* status);
+    void (*free_pinned)(spillway_cuda_pinned* block);
+
+    /*
+     * Copy a range of the buffer. They start after the work that the device was given before, and work that it is given
+     * later sees the bytes. Pinned host memory, and any of allocate_pinned, is copied while the caller goes on and must
+     * stay until wait(). Other host memory goes through such blocks: an upload returns when the source has been read, a
+     * download when all bytes are there. `bytes` 0 is no error.
+     */
+    void (*upload)(spillway_cuda_gpu* gpu, spillway_cuda_buffer* to, uint64_t offset_bytes, const void* from,
+                   uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+    void (*download)(spillway_cuda_gpu* gpu, void* to, const spillway_cuda_buffer* from, uint64_t offset_bytes,
+                     uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+    /* Waits for the copy and frees the transfer, also when the status tells of an error. */
+    void (*wait)(spillway_cuda_transfer* transfer, spillway_cuda_status* status);
+
+    /* A table whose parts are to be written: contents are whatever was there before. */
+    void (*create_table)(spillway_cuda_gpu* gpu, uint64_t rows, const spillway::cuda::ColumnSpec* columns,
+                         uint64_t column_count, spillway_cuda_table** table, spillway_cuda_status* status);
+    void (*free_table)(spillway_cuda_table* table);
+    void (*table_size)(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count);
+    void (*table_column)(const spillway_cuda_table* table, uint64_t column, spillway::cuda::ColumnSpec* told);
+    /* Copies as upload and download. A part that the column does not have is SPILLWAY_CUDA_INVALID. */
+    void (*write_table)(spillway_cuda_table* to, uint64_t column, spillway::cuda::ColumnPart part,
+                        uint64_t offset_bytes, const void* from, uint64_t bytes, spillway_cuda_transfer** transfer,
+                        spillway_cuda_status* status);
+    void (*read_table)(void* to, const spillway_cuda_table* from, uint64_t column, spillway::cuda::ColumnPart part,
+                       uint64_t offset_bytes, uint64_t bytes, spillway_cuda_transfer** transfer,
+                       spillway_cuda_status* status);
+
+    /* Operations: they return when the device is done. The tables given stay as they are. */
+    void (*join_tables)(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                        const spillway::cuda::TableJoin* join, spillway_cuda_table** result,
+                        spillway::cuda::TableReport* report, spillway_cuda_status* status);
+    void (*count_join)(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                       const spillway::cuda::TableJoin* join, uint64_t* rows, spillway::cuda::TableReport* report,
+                       spillway_cuda_status* status);
+    void (*group_table)(spillway_cuda_gpu* gpu, const spillway_cuda_table* table,
+                        const spillway::cuda::TableGroupBy* group, spillway_cuda_table** result,
+                        spillway::cuda::TableReport* report, spillway_cuda_status* status);
+
+    /*
+     * A join whose rows are all counted and then made in pieces, for results larger than GPU memory. The tables must
+     * stay until free_pieces. SPILLWAY_CUDA_UNSUPPORTED for algorithms that have no pieces.
+     */
+    void (*begin_join)(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                       const spillway::cuda::TableJoin* join, spillway_cuda_pieces** pieces, uint64_t* total_rows,
+                       spillway::cuda::TableReport* report, spillway_cuda_status* status);
+    /*
+     * The next rows as a table, at most rows_max (64 at least: a smaller limit counts as that); NULL when all have been
+     * given. After an error, also of memory, the next call gives the same rows.
+     */
+    void (*next_piece)(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table,
+                       spillway::cuda::TableReport* report, spillway_cuda_status* status);
+    void (*free_pieces)(spillway_cuda_pieces* pieces);
+
+    /*
+     * Operators on inputs larger than GPU memory (stream_spec.hpp; memory_model/ says what their sizes take of it).
+     * begin_*, then run_stream for each input, in order, once each; it returns when the device is done. sink: nullptr
+     * unless rows are wanted. Joins have a build and a probe side; group-bys one input. disk: nullptr where there is
+     * none. partition_rows: of the build side, after it was read, one for each of 2^radix_bits partitions. The report
+     * is that of all inputs so far. After an error the operator can only be freed.
+     */
+    void (*begin_staged_join)(spillway_cuda_gpu* gpu, const spillway::cuda::StagedJoinSpec* spec,
+                              const spillway::cuda::DiskCalls* disk, spillway_cuda_stream** stream,
+                              spillway_cuda_status* status);
+    void (*begin_coherent_join)(spillway_cuda_gpu* gpu, const spillway::cuda::CoherentJoinSpec* spec,
+                                spillway_cuda_stream** stream, spillway_cuda_status* status);
+    void (*begin_staged_group_by)(spillway_cuda_gpu* gpu, const spillway::cuda::StagedGroupBySpec* spec,
+                                  const spillway::cuda::DiskCalls* disk, spillway_cuda_stream** stream,
+                                  spillway_cuda_status* status);
+    void (*run_stream)(spillway_cuda_stream* stream, int32_t input, const spillway::cuda::SourceCalls* source,
+                       const spillway::cuda::SinkCalls* sink, spillway::cuda::StreamReport* report,
+                       spillway_cuda_status* status);
+    void (*partition_rows)(const spillway_cuda_stream* stream, uint64_t* rows);
+    void (*free_stream)(spillway_cuda_stream* stream);
+} spillway_cuda_functions;
+
+#define SPILLWAY_CUDA_FUNCTION_COUNT 32
+
+#define SPILLWAY_CUDA_IS_PLAIN(type) \
+    static_assert(std::is_trivially_copyable_v<spillway::cuda::type>, "crosses the border as it is")
+SPILLWAY_CUDA_IS_PLAIN(ColumnSpec);
+SPILLWAY_CUDA_IS_PLAIN(TableJoin);
+SPILLWAY_CUDA_IS_PLAIN(TableGroupBy);
+SPILLWAY_CUDA_IS_PLAIN(TableReport);
+SPILLWAY_CUDA_IS_PLAIN(StagedJoinSpec);
+SPILLWAY_CUDA_IS_PLAIN(CoherentJoinSpec);
+SPILLWAY_CUDA_IS_PLAIN(StagedGroupBySpec);
+SPILLWAY_CUDA_IS_PLAIN(SourceCalls);
+SPILLWAY_CUDA_IS_PLAIN(SinkCalls);
+SPILLWAY_CUDA_IS_PLAIN(DiskCalls);
+SPILLWAY_CUDA_IS_PLAIN(Chunk);
+SPILLWAY_CUDA_IS_PLAIN(StreamReport);
+
+/* Names for dlsym. */
+#define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"
+#define SPILLWAY_CUDA_LIST_DEVICES_SYMBOL "spillway_cuda_list_devices"
+#define SPILLWAY_CUDA_GET_FUNCTIONS_SYMBOL "spillway_cuda_get_functions"
+
+typedef uint32_t (*spillway_cuda_abi_version_fn)(void);
+/* Fills *devices. Creates no context on any device. */
+typedef void (*spillway_cuda_list_devices_fn)(spillway_cuda_devices* devices);
+/* A table that lives as long as the process. */
+typedef const spillway_cuda_functions* (*spillway_cuda_get_functions_fn)(void);
+
+uint32_t spillway_cuda_abi_version(void);
+void spillway_cuda_list_devices(spillway_cuda_devices* devices);
+const spillway_cuda_functions* spillway_cuda_get_functions(void);
+
+}  // extern "C"
+
+#endif

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "api/fixed_list.hpp"
+#include "api/group_spec.hpp"
+#include "api/join_spec.hpp"
+
+// Operators on relations that are larger than GPU memory: what they are asked for, where their rows come from and go
+// to, and what they report.
+namespace spillway::cuda { inline namespace api {
+
+// Columns of a packed row beside its key: one byte each behind a key of 4 bytes, in rows of 32 bytes at most.
+constexpr int kRowWordsMax = 8;
+constexpr int kRowColumnsMax = 28;
+constexpr int kResultColumnsMax = 2 * kRowColumnsMax + 2;
+
+// Radix bits of the first pass at most: partitions of a pass that keeps its counters in shared memory; more take one
+// pass more.
+constexpr int kFirstPassBitsMax = 12;
+
+// Sums of one join at most: they are kept in registers.
+constexpr uint32_t kSumColumnsMax = 4;
+
+using ColumnWidths = FixedList<uint32_t, kRowColumnsMax>;
+
+// Rows of one input, in pinned host memory or in memory of any GPU: columns of one value after the other.
+struct Chunk {
+    uint64_t rows = 0;                    // StreamSizes::chunk_rows at most
+    const void* key = nullptr;            // key_bytes each
+    const uint32_t* key_valid = nullptr;  // a bit per row in whole 32-bit words, 1 = has a key; nullptr: all have
+    FixedList<const void*, kRowColumnsMax> columns;
+};
+
+// Where rows come from, on the host's side. Called by the thread that called run_stream, one call after the other.
+// Calls may wait, and return with the chunk there; they throw nothing.
+struct SourceCalls {
+    void* context = nullptr;
+    // 1: the next rows; 0: there are no more; -1: it failed, for a reason that the caller keeps.
+    int32_t (*next)(void* context, Chunk* chunk) = nullptr;
+    // The oldest chunk that was not released yet has been read. Not called any more after an error.
+    void (*release)(void* context) = nullptr;
+};
+
+// Where result rows go; called as SourceCalls.
+struct SinkCalls {
+    void* context = nullptr;
+    // Pinned memory for so many rows, a pointer per column of the output. 0; -1: it failed.
+    int32_t (*open)(void* context, uint64_t rows, void** columns) = nullptr;
+    // The rows of the oldest open() that was not closed yet are there. Not called any more after an error.
+    void (*close)(void* context) = nullptr;
+};
+
+// Storage for spilled rows that find no room in pinned memory. Threads of the plugin call, several at once, from begin
+// until the operator has been freed. They return 0; -1: it failed, for a reason that the caller keeps.
+struct DiskCalls {
+    void* context = nullptr;
+    // Writes the bytes, and tells where.
+    int32_t (*write)(void* context, const void* data, uint64_t bytes, uint64_t* at) = nullptr;
+    // Reads what begins `offset` bytes into what was written at `at`.
+    int32_t (*read)(void* context, uint64_t at, uint64_t offset, void* data, uint64_t bytes) = nullptr;
+};
+
+// Of group-bys.
+enum class PreAggregation : uint8_t {
+    kAuto,    // chunks as long as they have few groups, and from time to time one to see whether they have
+    kAlways,  // every chunk
+    kNever
+};
+
+// What the plan decides. Device memory for pages and results is taken from the driver when the operator begins; that of
+// chunks is the pool's between them, so that another user of the pool may be faster.
+struct StreamSizes {
+    int32_t radix_bits = 8;    // of the first pass
+    uint32_t chunk_slots = 3;  // chunks in device memory at once, filled or on their way
+    uint64_t chunk_rows = 0;   // of a chunk of any input
+    uint64_t page_rows = 0;    // of a page of build rows, or of partial rows: a power of two
+    uint64_t pages = 0;        // for such rows, in device memory
+    // Joins: partitions of the build side that begin in device memory; more are spilled when pages run out.
+    uint32_t resident_partitions = ~0U;
+    uint32_t result_slots = 2;
+    uint64_t result_rows = 0;        // of a result buffer, where the result is rows
+    uint64_t spill_block_bytes = 0;  // unit of pinned host memory for spilled rows
+    uint64_t spill_bytes = 0;        // of it at most; what is more goes to disk, if there is one
+    uint64_t disk_block_bytes = 0;   // unit of what is written to disk
+    uint32_t disk_blocks = 0;        // of pinned host memory, beside spill_bytes, on their way to it; 0: no disk
+    bool packed = true;              // spilled rows; false: in all their bits, as joins without this do
+    // Joins: words of 8 bytes, a power of two, of a Bloom filter of the build side's keys that drops probe rows before
+    // they are partitioned; 0: none. Joins that keep unmatched probe rows have none.
+    uint64_t filter_words = 0;
+    // Group-bys: partial rows that are aggregated at once, chunk_rows and page_rows at least.
+    uint64_t merge_rows = 0;
+    PreAggregation pre_aggregation = PreAggregation::kAuto;
+};
+
+enum class JoinResultKind : uint8_t {
+    kCount,  // rows
+    kSums,   // rows, and the sum of every column of the output (4 or 8 bytes, unsigned, modulo 2^64)
+    kRows    // all rows, into a sink
+};
+
+struct StagedJoinSpec {
+    uint32_t key_bytes = 8;
+    ColumnWidths widths[2];  // of the columns of build and probe side; rows have 32 bytes at most
+    JoinKind kind;
+    JoinResultKind result = JoinResultKind::kRows;
+    FixedList<JoinOutputColumn, kResultColumnsMax> output;  // kRows and kSums
+    StreamSizes sizes;
+
+    uint32_t output_width(const JoinOutputColumn& column) const {
+        if (column.side == OutputSide::kKey) return key_bytes;
+        if (column.side == OutputSide::kPresence) return 1;
+        return widths[column.side == OutputSide::kBuild ? kBuildSide : kProbeSide].at(column.column);
+    }
+    // Kernels alone can run it: pairs, of sides with no column or one of the key's width.
+    bool can_be_coherent() const {
+        const auto fits = [this](const ColumnWidths& of) {
+            return of.empty() || (of.size() == 1 && of[0] == key_bytes);
+        };
+        return kind.inner() && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
+    }
+};
+
+// How kernels partition far memory, as in section 4 of the Triton join's paper (Lutz et al., SIGMOD 2022), each with
+// its name there.
+enum class FarPartitioner : uint8_t {
+    kStandard,      // a store per tuple, and an atomic operation on the partition's cursor
+    kLinear,        // a block sorts a batch in shared memory and stores its runs, which begin anywhere
+    kShared,        // buffers in shared memory, used by all threads of a block; whole aligned lines are stored
+    kHierarchical,  // the same with a larger buffer per block and partition in GPU memory behind them
+    kBulk,          // kShared, flushed by bulk copies that one thread issues (compute capability 9.0)
+    kBest           // the one that suits the GPU
+};
+constexpr int kFarPartitioners = 5;
+
+// By their numbers.
+constexpr const char* kFarPartitionerNames[kFarPartitioners] = {"standard", "linear", "shared", "hierarchical", "bulk"};
+
+// Parts of a range, or pages, by memory tier, as weights: 1, 0, 3 is one stripe of GPU memory for three of the host's.
+struct StripeShares {
+    uint32_t device = 0;
+    uint32_t peer = 0;
+    uint32_t host = 0;
+};
+
+struct CoherentOptions {
+    FarPartitioner partitioner = FarPartitioner::kBest;
+    uint32_t partition_grid = 0;  // blocks of the first pass, of which a multiprocessor takes one; 0: on all of them
+    // Blocks that gather while others join, or have the second pass; 0: the policy's.
+    uint32_t gather_grid = 0;
+    // The join has the other multiprocessors: the share per stage of the paper's section 5.2. A block that gathers
+    // takes all shared memory of its own. Otherwise the two mix.
+    bool gather_alone = true;
+    // Without a second pass: probe rows are gathered like build rows for counts and sums too, as they always are where
+    // results are rows: a write and a read of GPU memory more for each, and loads of 16 bytes where probes load 4.
+    bool gather_probe = false;
+    // Counts and sums: rows of both sides are partitioned once more, from their pages, and joined in shared memory, as
+    // in the paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
+    bool second_pass = true;
+    uint64_t device_bytes = 0;  // GPU memory that the join may take in all; 0: what is free
+    uint64_t page_rows = 0;     // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
+    uint64_t group_rows = 0;    // of a side that are joined together, or indexed, about; 0: the policy's
+    // None: as many pages of the GPU's memory as its limit leaves, then the peer's if there is one, else the host's
+    // (section 5.3 of the paper mixes them, so that memory of the GPU and the link are used at the same time).
+    StripeShares shares;
+    uint32_t chunks = 1;  // of a side, at most: each leaves a part of its partitions' last pages empty
+};
+
+struct CoherentJoinSpec {
+    // Inner joins of a key and a payload of the same width, 4 or 8 bytes. A side without a payload takes its key for
+    // one. Of the sizes: radix_bits, spill_bytes (host memory for pages at most), result_rows and result_slots.
+    StagedJoinSpec join;
+    uint64_t rows[2] = {};  // of build and probe side, at most: pages for them are taken before they come
+    CoherentOptions options;
+};
+
+// Columns of chunks have no NULLs. Integer sums have 64 bits: one that does not fit them, of a chunk or of the whole
+// input, throws kOverflow, so that a sum of signed numbers whose parts leave that range and come back may throw, and
+// none is ever wrong. The same for means of integers, which are an exact sum by a count. Float sums are of doubles, in
+// no particular order.
+struct StagedAggregate {
+    GroupAggregateKind kind = GroupAggregateKind::kCountRows;  // kFirst: refused
+    ValueKind value_kind = ValueKind::kSigned;
+    uint32_t column = 0;  // of the chunk; counts have none
+};
+
+// A key and all its accumulators have 32 bytes at most: counts and sums 8 each, minima and maxima their column's, a
+// mean those of a sum and a count; equal ones come once. Result rows: the key, [has a key,] the aggregates (counts,
+// sums and means 8 bytes, others their column's), in no particular order.
+struct StagedGroupBySpec {
+    uint32_t key_bytes = 8;
+    ColumnWidths widths;  // of the columns: 1, 2, 4 or 8 bytes
+    FixedList<StagedAggregate, kGroupAggregatesMax> aggregates;
+    // Rows without a key are a group of their own; else they are left out. Results then have a column more, a byte
+    // behind the key: 1 = the group has one. The key of the group that has none is 0.
+    bool null_group = false;
+    StreamSizes sizes;
+
+    uint32_t aggregate_width(const StagedAggregate& aggregate) const {
+        const bool chooses = aggregate.kind == GroupAggregateKind::kMin || aggregate.kind == GroupAggregateKind::kMax;
+        return chooses ? widths.at(aggregate.column) : 8;
+    }
+    // Of the columns of the result.
+    FixedList<uint32_t, kGroupAggregatesMax + 2> output_widths() const {
+        FixedList<uint32_t, kGroupAggregatesMax + 2> made{key_bytes};
+        if (null_group) made.push_back(1);
+        for (const StagedAggregate& aggregate : aggregates) made.push_back(aggregate_width(aggregate));
+        return made;
+    }
+};
+
+// What an operator did; times are on the caller's clock. What an operator does not have is 0.
+struct StreamReport {
+    uint64_t rows[2] = {};      // of each input
+    uint64_t result_rows = 0;   // or groups
+    uint64_t dropped_rows = 0;  // probe rows that the filter kept out, with those that have no key
+    uint64_t h2d_bytes = 0;     // into the device: chunks, spilled rows that came back
+    uint64_t d2h_bytes = 0;     // out of it: spilled rows, result rows
+    uint64_t spilled_rows[2] = {};
+    uint64_t spilled_bytes[2] = {};    // as packed, on every tier
+    uint64_t disk_written_bytes = 0;   // of them
+    uint64_t disk_read_bytes = 0;      // more than were written where partitions come back several times
+    uint64_t resident_partitions = 0;  // after the build side, or after the last chunk of a group-by
+    double input_ms[2] = {};           // until an input was read and, of a build side, indexed
+    double resident_ms = 0;            // group-bys: resident partitions aggregated, also between spilled ones
+    double spilled_ms = 0;             // spilled partitions done, and all of the result delivered
+    uint64_t peak_bytes = 0;           // of the device after it
+    uint64_t partial_rows = 0;         // group-bys: that chunks became
+    uint64_t chunks = 0;
+    uint64_t grouped_chunks = 0;  // that were aggregated on their own
+    uint64_t compacted_rows = 0;  // partial rows that were aggregated again to make room
+    uint64_t narrowed_parts = 0;  // partitions with too many groups, split while they came back
+    FixedList<uint64_t, kSumColumnsMax> sums;
+};
+
+}}  // namespace spillway::cuda::api

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api/group_spec.hpp"
+#include "device/device.hpp"
+#include "primitive/device_relation.hpp"
+
+namespace spillway::cuda { inline namespace grouping {
+
+struct GroupAggregate {
+    GroupAggregateKind kind = GroupAggregateKind::kCountRows;
+    ValueKind value_kind = ValueKind::kSigned;
+    // Values of 1, 2, 4 or 8 bytes (kFloat: 4 or 8); data nullptr: the row's number, of 4 or 8 bytes. kCountRows: none.
+    DeviceColumn values;
+    const uint32_t* valid = nullptr;  // a bit per row; nullptr: no NULLs
+};
+
+// At most kGroupAggregatesMax aggregates (accumulators.hpp).
+struct GroupByRequest {
+    GroupByAlgorithm algorithm = GroupByAlgorithm::kHash;
+    uint64_t rows = 0;
+    DeviceColumn key;                     // 4 or 8 bytes
+    const uint32_t* key_valid = nullptr;  // rows without a key are left out
+    std::vector<GroupAggregate> aggregates;
+    uint64_t expected_groups = 0;  // 0: unknown
+};
+
+struct GroupByResult {
+    uint64_t groups = 0;
+    Allocation keys;  // [groups], of the key's width
+    // Per aggregate, [groups]: kCountRows, kCount, kSum and kMean 8 bytes; others the width of their values. What
+    // stands where `present` is 0 means nothing.
+    std::vector<Allocation> values;
+    // Per aggregate, a byte per group: 1 = some value was not NULL, of kFirst: that row's; empty where `valid` was
+    // nullptr, and for counts.
+    std::vector<Allocation> present;
+    // A bit per aggregate: a sum of integers of some group does not fit 64 bits, for which the CPU engine throws.
+    uint32_t sum_overflows = 0;
+};
+
+}}  // namespace spillway::cuda::grouping

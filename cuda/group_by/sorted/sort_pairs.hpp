@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "primitive/device_relation.hpp"
+#include "primitive/key_bits.hpp"
+
+namespace spillway::cuda { inline namespace grouping {
+
+struct SortedPairs {
+    Allocation keys;
+    Allocation values;
+};
+
+// The bits in which keys differ, at least one. Bytes: the keys once. Waits for the device.
+KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows);
+
+// Keys (4 or 8 bytes) by the given bits, and the values (4 or 8 bytes) of their rows; stable, so that columns that are
+// sorted by the same keys one after the other keep their rows together. Enqueued on the device's stream.
+SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColumn& values, uint64_t rows,
+                       KeyBits bits);
+
+}}  // namespace spillway::cuda::grouping

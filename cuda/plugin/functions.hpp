@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "api/plugin.h"
+
+// The functions of plugin.h, but for those of plugin.cu.
+namespace spillway::cuda { inline namespace plugin {
+
+// Tables (tables.cu).
+void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec* columns, uint64_t column_count,
+                  spillway_cuda_table** table, spillway_cuda_status* status);
+void free_table(spillway_cuda_table* table);
+void table_size(const spillway_cuda_table* table, uint64_t* rows, uint64_t* column_count);
+void table_column(const spillway_cuda_table* table, uint64_t column, ColumnSpec* told);
+void write_table(spillway_cuda_table* to, uint64_t column, ColumnPart part, uint64_t offset_bytes, const void* from,
+                 uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+void read_table(void* to, const spillway_cuda_table* from, uint64_t column, ColumnPart part, uint64_t offset_bytes,
+                uint64_t bytes, spillway_cuda_transfer** transfer, spillway_cuda_status* status);
+
+// Operations on tables (operations.cu).
+void join_tables_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                      const TableJoin* join, spillway_cuda_table** result, TableReport* report,
+                      spillway_cuda_status* status);
+void count_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                     const TableJoin* join, uint64_t* rows, TableReport* report, spillway_cuda_status* status);
+void group_table_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* table, const TableGroupBy* group,
+                      spillway_cuda_table** result, TableReport* report, spillway_cuda_status* status);
+void begin_join_call(spillway_cuda_gpu* gpu, const spillway_cuda_table* build, const spillway_cuda_table* probe,
+                     const TableJoin* join, spillway_cuda_pieces** pieces, uint64_t* total_rows, TableReport* report,
+                     spillway_cuda_status* status);
+void next_piece_call(spillway_cuda_pieces* pieces, uint64_t rows_max, spillway_cuda_table** table, TableReport* report,
+                     spillway_cuda_status* status);
+void free_pieces(spillway_cuda_pieces* pieces);
+
+// Operators on inputs larger than GPU memory (streams.cu).
+void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const DiskCalls* disk,
+                       spillway_cuda_stream** stream, spillway_cuda_status* status);
+void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, spillway_cuda_stream** stream,
+                         spillway_cuda_status* status);
+void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec, const DiskCalls* disk,
+                           spillway_cuda_stream** stream, spillway_cuda_status* status);
+void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* source, const SinkCalls* sink,
+                StreamReport* report, spillway_cuda_status* status);
+void partition_rows(const spillway_cuda_stream* stream, uint64_t* rows);
+void free_stream(spillway_cuda_stream* stream);
+
+}}  // namespace spillway::cuda::plugin

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "primitive/prefix_sum.hpp"
+#include "row_index/batch_joiner.hpp"
+#include "row_index/row_index_policy.hpp"
+
+namespace spillway::cuda { inline namespace row_index {
+
+namespace {
+
+constexpr uint64_t kTileGroups = kTileRows / kGroupRows;
+constexpr uint64_t kTotals = 1 + kSumColumnsMax;
+
+}  // namespace
+
+KindRules KindRules::of(const JoinKind& kind) {
+    KindRules rules;
+    rules.probe = {kind.pairs(), kind.keep_unmatched_probe, kind.emit == JoinEmit::kProbeOnce, kind.anti};
+    rules.build_marks = kind.marks_build_rows();
+    rules.build_marked = !kind.pairs() && !kind.anti;
+    rules.build_keyless = kind.keeps_unmatched_build();
+    rules.probe_keyless = kind.keeps_unmatched_probe();
+    return rules;
+}
+
+BatchJoiner::BatchJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
+                         uint64_t batch_tiles, ResultWriter* writer)
+    : device_(device),
+      parcels_(parcels),
+      result_(result),
+      columns_(columns),
+      batch_tiles_(batch_tiles),
+      writer_(writer),
+      published_(device, kTotals) {
+    totals_ = device.memory().allocate(kTotals * sizeof(uint64_t), "sums of a join");
+    SPILLWAY_CUDA_CHECK(cudaMemsetAsync(totals_.as(), 0, kTotals * sizeof(uint64_t), device.stream()));
+    if (writer == nullptr) return;
+    group_rows_ = device.memory().allocate((batch_tiles * kTileGroups + 1) * sizeof(uint64_t), "places of result rows");
+}
+
+template <class Count, class Write>
+void BatchJoiner::give_rows(uint64_t tiles, const Count& count, const Write& write) {
+    const uint64_t groups = tiles * kTileGroups;
+    uint64_t* const group_rows = group_rows_.as<uint64_t>();
+    count(group_rows);
+    exclusive_sum(device_, group_rows, groups + 1);
+    published_.publish({{group_rows + groups, 1}});
+    const uint64_t rows = published_.wait()[0];
+    rows_ += rows;
+    const bool many_partners = rows / kTileRows > kManyPartners * tiles;
+    writer_->write(rows, [&](const ResultWindow& window) { write(group_rows, window, many_partners); });
+}
+
+void BatchJoiner::probe(const RowBatch& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
+                        const ProbeRule& rule, uint8_t* build_marks, uint8_t* probe_marks) {
+    ProbePass pass;
+    pass.tiles = send_pieces(parcels_, pieces);
+    if (pass.tiles.tiles == 0) return;
+    if (pass.tiles.tiles > batch_tiles_) throw Error(ErrorCode::kInternal, "a batch has more tiles than planned");
+    pass.rows = batch.rows;
+    pass.row_words = batch.row_words;
+    pass.index = index;
+    pass.rule = rule;
+    pass.build_marks = build_marks;
+    pass.probe_marks = probe_marks;
+    const bool gives_rows = rule.pairs || rule.once;
+    if (writer_ != nullptr && gives_rows) {
+        give_rows(
+            pass.tiles.tiles, [&](uint64_t* group_rows) { count_matches_of_groups(device_, pass, group_rows); },
+            [&](const uint64_t* first, const ResultWindow& window, bool many_partners) {
+                write_matches(device_, pass, first, window, many_partners);
+            });
+        return;
+    }
+    ResultWindow columns = columns_;
+    if (!gives_rows || result_ != JoinResultKind::kSums) columns.columns = 0;
+    sum_matches(device_, pass, columns, totals_.as<uint64_t>());
+}
+
+void BatchJoiner::lone_batch(LonePass& pass, const std::vector<RowPiece>& pieces) {
+    pass.tiles = send_pieces(parcels_, pieces);
+    if (pass.tiles.tiles == 0) return;
+    if (writer_ != nullptr) {
+        give_rows(
+            pass.tiles.tiles, [&](uint64_t* group_rows) { count_lone_of_groups(device_, pass, group_rows); },
+            [&](const uint64_t* first, const ResultWindow& window, bool) { write_lone(device_, pass, first, window); });
+        return;
+    }
+    ResultWindow columns = columns_;
+    if (result_ != JoinResultKind::kSums) columns.columns = 0;
+    sum_lone(device_, pass, columns, totals_.as<uint64_t>());
+}
+
+void BatchJoiner::lone(LonePass pass, const std::vector<RowPiece>& pieces) {
+    std::vector<RowPiece> some;
+    uint64_t tiles = 0;
+    for (const RowPiece& piece : pieces) {
+        for (uint64_t done = 0; done < piece.rows;) {
+            if (tiles == batch_tiles_) {
+                lone_batch(pass, some);
+                some.clear();
+                tiles = 0;
+            }
+            const uint64_t rows = std::min(piece.rows - done, (batch_tiles_ - tiles) * kTileRows);
+            some.push_back({piece.begin + done, rows, piece.partition});
+            tiles += (rows + kTileRows - 1) / kTileRows;
+            done += rows;
+        }
+    }
+    lone_batch(pass, some);
+}
+
+uint64_t BatchJoiner::total(FixedList<uint64_t, kSumColumnsMax>& sums) {
+    published_.publish({{totals_.as(), kTotals}});
+    const uint64_t* const totals = published_.wait();
+    if (result_ == JoinResultKind::kSums) sums.assign(totals + 1, totals + 1 + columns_.columns);
+    return rows_ + totals[0];
+}
+
+}}  // namespace spillway::cuda::row_index

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api/stream_spec.hpp"
+#include "device/device.hpp"
+#include "device/published.hpp"
+#include "row_index/lone_rows.hpp"
+#include "row_index/probe_index.hpp"
+#include "stream/result_writer.hpp"
+
+namespace spillway::cuda { inline namespace row_index {
+
+// What a kind of join wants of each side.
+struct KindRules {
+    ProbeRule probe;
+    bool build_marks = false;    // rows of the build side follow, by whether they have a mark
+    bool build_marked = false;   // ... those that have one
+    bool build_keyless = false;  // rows without a key are in the result
+    bool probe_keyless = false;
+
+    static KindRules of(const JoinKind& kind);
+    // What is left to do where a build partition comes in parts: pairs only, the rest by marks of probe rows.
+    bool probe_marks() const { return probe.keep_unmatched || probe.once; }
+    bool probe_marked() const { return probe.once && !probe.anti; }
+    ProbeRule part_rule() const { return {probe.pairs, false, false, false}; }
+};
+
+// Joins batches of probe rows with the index, and makes of what is found counts, sums or result rows.
+class BatchJoiner {
+  public:
+    // columns: of the result. batch_tiles: tiles of a batch at most. writer: nullptr unless rows are wanted.
+    BatchJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
+                uint64_t batch_tiles, ResultWriter* writer);
+
+    void probe(const RowBatch& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
+               const ProbeRule& rule, uint8_t* build_marks, uint8_t* probe_marks);
+    // Rows of one side: pass says which; its tiles are made of the pieces here, as many batches as they take.
+    void lone(LonePass pass, const std::vector<RowPiece>& pieces);
+
+    // Waits for the device. rows: of the result; sums: of kSums.
+    uint64_t total(FixedList<uint64_t, kSumColumnsMax>& sums);
+
+  private:
+    void lone_batch(LonePass& pass, const std::vector<RowPiece>& pieces);
+    // count() fills group_rows_, write() writes a window.
+    template <class Count, class Write>
+    void give_rows(uint64_t tiles, const Count& count, const Write& write);
+
+    Device& device_;
+    Parcels& parcels_;
+    const JoinResultKind result_;
+    const ResultWindow columns_;
+    const uint64_t batch_tiles_;
+    ResultWriter* const writer_;
+    Allocation totals_;      // rows, sums
+    Allocation group_rows_;  // of a batch, [groups + 1]
+    Published published_;
+    uint64_t rows_ = 0;  // that the writer got
+};
+
+}}  // namespace spillway::cuda::row_index

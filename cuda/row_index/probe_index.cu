@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "row_index/probe_index.hpp"
+#include "row_index/probe_rows.cuh"
+#include "row_index/row_index_policy.hpp"
+#include "row_index/total.cuh"
+#include "stream/write_result.cuh"
+
+namespace spillway::cuda { inline namespace row_index {
+
+namespace {
+
+constexpr uint32_t kWarps = kStreamThreads / kWarpThreads;
+
+// body(lane's row, group number) for every group of the tile that this warp takes.
+template <int kKeyWords, class Body>
+__device__ inline void for_groups(const ProbePass& pass, const RowTile& tile, const Body& body) {
+    const RowPiece piece = pass.tiles.piece[tile.piece];
+    const IndexedPartition indexed = pass.index.partition[piece.partition];
+    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kWarps) {
+        const uint32_t in_tile = g * kGroupRows + lane_index();
+        const ProbeLane<kKeyWords> own(pass, piece, indexed, tile.offset + in_tile, in_tile < tile.rows);
+        body(own, indexed, static_cast<uint64_t>(blockIdx.x) * kTileGroups + g);
+    }
+}
+
+// Whether rows of a frequent key, the first at `place`, are to be marked: whoever marks the first one marks them all
+// before the kernel ends.
+__device__ inline bool wants_marks(const ProbePass& pass, uint64_t place) {
+    return pass.build_marks != nullptr && pass.build_marks[place] == 0;
+}
+
+template <int kKeyWords>
+__global__ void sum_kernel(ProbePass pass, ResultWindow columns, uint64_t* totals) {
+    uint64_t sums[kSumColumnsMax] = {};
+    uint64_t rows = 0;
+    const auto add = [&](const uint32_t* build, const uint32_t* probe) {
+#pragma unroll
+        for (uint32_t c = 0; c < kSumColumnsMax; ++c) {
+            if (c >= static_cast<uint32_t>(columns.columns)) break;
+            sums[c] += addend<kKeyWords>(columns.column[c], build, probe, true);
+        }
+    };
+    const bool adds = pass.rule.pairs && columns.columns > 0;
+    for_groups<kKeyWords>(pass, row_tile(pass.tiles),
+                          [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t) {
+                              const uint64_t partners = count_partners<kKeyWords>(
+                                  pass, indexed, own, [&](uint64_t place) { return adds || wants_marks(pass, place); },
+                                  [&](uint64_t place, uint64_t probe_row) {
+                                      const uint32_t* const build = pass.index.rows + place * pass.index.row_words;
+                                      if (pass.build_marks != nullptr) pass.build_marks[place] = 1;
+                                      if (adds) add(build, pass.rows + probe_row * pass.row_words);
+                                  });
+                              if (!own.present) return;
+                              if (pass.probe_marks != nullptr && partners > 0) pass.probe_marks[own.row] = 1;
+                              const uint64_t given = pass.rule.rows(partners);
+                              rows += given;
+                              if (given > 0 && (!pass.rule.pairs || partners == 0))
+                                  add(nullptr, pass.rows + own.row * pass.row_words);
+                          });
+    add_total(rows, totals);
+    for (uint32_t c = 0; c < kSumColumnsMax; ++c) {
+        if (c < static_cast<uint32_t>(columns.columns)) add_total(sums[c], totals + 1 + c);
+    }
+}
+
+template <int kKeyWords>
+__global__ void count_kernel(ProbePass pass, uint64_t* group_rows) {
+    for_groups<kKeyWords>(pass, row_tile(pass.tiles),
+                          [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t group) {
+                              const uint64_t partners = count_partners<kKeyWords>(
+                                  pass, indexed, own, [&](uint64_t place) { return wants_marks(pass, place); },
+                                  [&](uint64_t place, uint64_t) {
+                                      if (pass.build_marks != nullptr) pass.build_marks[place] = 1;
+                                  });
+                              if (pass.probe_marks != nullptr && own.present && partners > 0)
+                                  pass.probe_marks[own.row] = 1;
+                              uint64_t rows = own.present ? pass.rule.rows(partners) : 0;
+#pragma unroll
+                              for (uint32_t distance = 16; distance > 0; distance /= 2)
+                                  rows += __shfl_xor_sync(kFullWarp, rows, distance);
+                              if (lane_index() == 0) group_rows[group] = rows;
+                          });
+}
+
+// Rows of the result that a block writes: its part of the window.
+struct WindowPart {
+    uint64_t first;
+    uint64_t last;
+
+    __device__ explicit WindowPart(const ResultWindow& window) {
+        const uint64_t rows = (window.rows + gridDim.y - 1) / gridDim.y;
+        const uint64_t end = window.first + window.rows;
+        first = min(window.first + blockIdx.y * rows, end);
+        last = min(first + rows, end);
+    }
+    __device__ bool overlaps(uint64_t begin, uint64_t end) const { return begin < last && end > first; }
+};
+
+// The rows of one lane from position `at` on, in the order of its bucket.
+template <int kKeyWords>
+__device__ inline void write_lane(const ProbePass& pass, const IndexedPartition& indexed,
+                                  const ProbeLane<kKeyWords>& own, uint64_t given, uint64_t at,
+                                  const ResultWindow& window, const WindowPart& part) {
+    const auto write = [&](uint64_t position, const uint32_t* build, uint64_t probe_row) {
+        if (position < part.first || position >= part.last) return;
+        write_result<kKeyWords>(window, position - window.first, build, pass.rows + probe_row * pass.row_words, true);
+    };
+    uint64_t position = at;
+    bool lone = given == 1;  // until a partner is found
+    if (pass.rule.pairs) {
+        for_short_bucket(pass.index, indexed, own, [&](uint64_t place) {
+            lone = false;
+            write(position++, pass.index.rows + place * pass.index.row_words, own.row);
+        });
+        const bool frequent = own.equal_keys && given > 1;
+        const bool overlaps = given > 0 && part.overlaps(at, at + given);
+        const auto write_long = [&](uint32_t lane, uint64_t key, uint64_t row, uint32_t begin, uint32_t end) {
+            uint64_t next = __shfl_sync(kFullWarp, at, static_cast<int>(lane));
+            for (uint64_t from = begin; from < end; from += kWarpThreads) {
+                const uint64_t r = from + lane_index();
+                const uint32_t* const build =
+                    r < end ? build_row<kKeyWords>(pass.index, indexed, static_cast<uint32_t>(r)) : nullptr;
+                const bool equal = build != nullptr && row_key<kKeyWords>(build) == key;
+                const uint32_t lanes = __ballot_sync(kFullWarp, equal);
+                if (equal) write(next + __popc(lanes & lanes_below()), build, row);
+                if (lane_index() == lane && lanes != 0) lone = false;
+                next += __popc(lanes);
+            }
+        };
+        for_long_buckets(own, overlaps && !own.equal_keys, write_long);
+        for_long_buckets(own, overlaps && frequent,
+                         [&](uint32_t lane, uint64_t, uint64_t row, uint32_t begin, uint32_t end) {
+                             const uint64_t first = __shfl_sync(kFullWarp, at, static_cast<int>(lane));
+                             const uint64_t from = part.first > first ? part.first - first : 0;
+                             const uint64_t to = min(part.last - first, static_cast<uint64_t>(end - begin));
+                             for (uint64_t i = from + lane_index(); i < to; i += kWarpThreads) {
+                                 const auto r = static_cast<uint32_t>(begin + i);
+                                 write(first + i, build_row<kKeyWords>(pass.index, indexed, r), row);
+                             }
+                         });
+    }
+    if (lone) write(at, nullptr, own.row);
+}
+
+template <int kKeyWords>
+__global__ void write_kernel(ProbePass pass, const uint64_t* first_of_group, ResultWindow window) {
+    const WindowPart part(window);
+    const RowTile tile = row_tile(pass.tiles);
+    const uint64_t first_group = static_cast<uint64_t>(blockIdx.x) * kTileGroups;
+    // The groups that a tile lacks are empty, so that this holds for the last tile of a piece too.
+    if (!part.overlaps(first_of_group[first_group], first_of_group[first_group + kTileGroups])) return;
+    for_groups<kKeyWords>(
+        pass, tile, [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t group) {
+            const uint64_t first = first_of_group[group];
+            if (!part.overlaps(first, first_of_group[group + 1])) return;  // the same for the whole warp
+            const uint64_t partners = count_partners<kKeyWords>(
+                pass, indexed, own, [](uint64_t) { return false; }, [](uint64_t, uint64_t) {});
+            const uint64_t given = own.present ? pass.rule.rows(partners) : 0;
+            write_lane<kKeyWords>(pass, indexed, own, given, first + warp_inclusive_sum(given) - given, window, part);
+        });
+}
+
+dim3 grid_of(const ProbePass& pass) {
+    return dim3(static_cast<unsigned>(pass.tiles.tiles));
+}
+
+}  // namespace
+
+void sum_matches(Device& device, const ProbePass& pass, const ResultWindow& columns, uint64_t* totals) {
+    if (columns.columns > static_cast<int32_t>(kSumColumnsMax)) {
+        throw Error(ErrorCode::kInvalid, "a join gives at most " + std::to_string(kSumColumnsMax) + " sums");
+    }
+    launch(columns.key_bytes == 4 ? sum_kernel<1> : sum_kernel<2>, grid_of(pass), dim3(kStreamThreads), 0,
+           device.stream(), pass, columns, totals);
+}
+
+void count_matches_of_groups(Device& device, const ProbePass& pass, uint64_t* group_rows) {
+    // Groups behind the last row of a piece are counted as empty.
+    SPILLWAY_CUDA_CHECK(
+        cudaMemsetAsync(group_rows, 0, (pass.tiles.tiles * kTileGroups + 1) * sizeof(uint64_t), device.stream()));
+    launch(pass.index.key_words == 1 ? count_kernel<1> : count_kernel<2>, grid_of(pass), dim3(kStreamThreads), 0,
+           device.stream(), pass, group_rows);
+}
+
+void write_matches(Device& device, const ProbePass& pass, const uint64_t* first_of_group, const ResultWindow& window,
+                   bool many_partners) {
+    const dim3 grid(grid_of(pass).x, many_partners ? kWindowBlocks : 1);
+    launch(window.key_bytes == 4 ? write_kernel<1> : write_kernel<2>, grid, dim3(kStreamThreads), 0, device.stream(),
+           pass, first_of_group, window);
+}
+
+}}  // namespace spillway::cuda::row_index

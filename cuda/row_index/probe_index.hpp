@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device/device.hpp"
+#include "row_index/row_index.hpp"
+#include "stream/result_columns.hpp"
+#include "stream/row_batch.hpp"
+
+namespace spillway::cuda { inline namespace row_index {
+
+// Which result rows a probe row with so many partners gives.
+struct ProbeRule {
+    bool pairs = true;            // one for each partner
+    bool keep_unmatched = false;  // ... or one, where it has none
+    bool once = false;            // not pairs: one where it has a partner ...
+    bool anti = false;            // ... where it has none
+
+    __host__ __device__ uint64_t rows(uint64_t partners) const {
+        if (pairs) return partners == 0 && keep_unmatched ? 1 : partners;
+        return once && (partners > 0) != anti ? 1 : 0;
+    }
+};
+
+// Looks the rows of a batch up. Reads each row once, a sector of bucket offsets for each, and the rows of its bucket.
+struct ProbePass {
+    PieceTiles tiles;
+    const uint32_t* rows = nullptr;
+    uint32_t row_words = 1;
+    IndexView index;
+    ProbeRule rule;
+    uint8_t* build_marks = nullptr;  // a byte per place of the pool: set to 1 where the row has a partner
+    uint8_t* probe_marks = nullptr;  // a byte per row of the batch, the same
+};
+
+// totals[0] += result rows, totals[1 + c] += sum of column c; sums: of 4 and 8 bytes, at most kSumColumnsMax.
+void sum_matches(Device& device, const ProbePass& pass, const ResultWindow& columns, uint64_t* totals);
+
+// Result rows of each group of 32 rows: group_rows[tile * kTileRows / 32 + group].
+void count_matches_of_groups(Device& device, const ProbePass& pass, uint64_t* group_rows);
+// first_of_group: their exclusive sum. Writes the rows of the window. many_partners: few probe rows may have all of
+// them.
+void write_matches(Device& device, const ProbePass& pass, const uint64_t* first_of_group, const ResultWindow& window,
+                   bool many_partners);
+
+}}  // namespace spillway::cuda::row_index

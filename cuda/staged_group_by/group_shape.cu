@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "staged_group_by/group_shape.hpp"
+
+namespace spillway::cuda { inline namespace staged_group_by {
+
+namespace {
+
+[[noreturn]] void refuse(const std::string& why) {
+    throw Error(ErrorCode::kInvalid, why);
+}
+
+void check(const StagedGroupBySpec& spec) {
+    const StreamSizes& sizes = spec.sizes;
+    if (sizes.radix_bits < 0 || sizes.radix_bits > kFirstPassBitsMax) {
+        refuse("group-bys out of core have 0 to 12 radix bits in their first pass");
+    }
+    if (sizes.chunk_rows == 0) refuse("chunks have at least a row");
+    if (sizes.merge_rows < std::max(sizes.chunk_rows, sizes.page_rows) || sizes.merge_rows > 1ULL << 32) {
+        refuse("rows that are aggregated at once are those of a chunk and of a page at least, and 2^32 at most");
+    }
+    if (sizes.pages * sizes.page_rows < sizes.chunk_rows + sizes.page_rows) {
+        refuse("the pages of partial rows hold less than one chunk");
+    }
+    for (const uint32_t width : spec.widths) {
+        if (width != 1 && width != 2 && width != 4 && width != 8) refuse("columns have 1, 2, 4 or 8 bytes");
+    }
+}
+
+void check(const StagedGroupBySpec& spec, const StagedAggregate& aggregate) {
+    if (aggregate.kind == GroupAggregateKind::kFirst) refuse("first values are not among the aggregates out of core");
+    if (aggregate.kind == GroupAggregateKind::kCountRows || aggregate.kind == GroupAggregateKind::kCount) return;
+    if (aggregate.column >= spec.widths.size()) refuse("an aggregate is of a column that chunks do not have");
+    if (aggregate.value_kind == ValueKind::kFloat && spec.widths[aggregate.column] < 4) {
+        refuse("floats have 4 or 8 bytes");
+    }
+}
+
+uint32_t place_of(const GroupShape& shape, const PartialColumn& wanted) {
+    const auto found = std::find_if(shape.partials.begin(), shape.partials.end(),
+                                    [&](const PartialColumn& partial) { return partial.same(wanted); });
+    return static_cast<uint32_t>(found - shape.partials.begin());
+}
+
+ResultField field_of(const GroupShape& shape, const StagedGroupBySpec& spec, const StagedAggregate& aggregate) {
+    const PartialColumn partial = partial_of(spec, aggregate);
+    ResultField field;
+    field.partial = place_of(shape, partial);
+    field.width = partial.width;
+    if (aggregate.kind != GroupAggregateKind::kMean) return field;
+    field.counts = place_of(shape, {});
+    field.field = aggregate.value_kind == ValueKind::kFloat    ? GroupField::kMeanFloat
+                  : aggregate.value_kind == ValueKind::kSigned ? GroupField::kMeanSigned
+                                                               : GroupField::kMeanUnsigned;
+    return field;
+}
+
+}  // namespace
+
+GroupShape GroupShape::make(const StagedGroupBySpec& spec) {
+    check(spec);
+    for (const StagedAggregate& aggregate : spec.aggregates) check(spec, aggregate);
+    GroupShape shape;
+    shape.key_bytes = spec.key_bytes;
+    shape.partitions = 1ULL << spec.sizes.radix_bits;
+    shape.partials = partial_columns(spec);
+    for (const StagedAggregate& aggregate : spec.aggregates) shape.fields.push_back(field_of(shape, spec, aggregate));
+    std::vector<uint32_t> widths;
+    for (const PartialColumn& partial : shape.partials) widths.push_back(partial.width);
+    shape.rows = RowLayout::make(spec.key_bytes, widths);
+    shape.code = CodeLayout::make(shape.rows, spec.sizes.radix_bits);
+    shape.memory = staged_group_by_memory(spec);
+    return shape;
+}
+
+GroupByRequest GroupShape::of_chunk(const DeviceRelation& chunk) const {
+    GroupByRequest request;
+    request.rows = chunk.rows;
+    request.key = chunk.key;
+    request.key_valid = chunk.key_valid;
+    for (const PartialColumn& partial : partials) {
+        GroupAggregate aggregate;
+        aggregate.kind = partial.kind;
+        aggregate.value_kind = partial.value_kind;
+        if (partial.column != kNoColumn) aggregate.values = chunk.columns[partial.column];
+        request.aggregates.push_back(aggregate);
+    }
+    return request;
+}
+
+GroupByRequest GroupShape::of_partials(const DeviceRelation& partials_of) const {
+    GroupByRequest request;
+    request.rows = partials_of.rows;
+    request.key = partials_of.key;
+    for (size_t i = 0; i < partials.size(); ++i) {
+        GroupAggregate aggregate;
+        // A sum of counts, of sums, or the least of the least values.
+        const bool counts = partials[i].kind == GroupAggregateKind::kCountRows;
+        aggregate.kind = counts ? GroupAggregateKind::kSum : partials[i].kind;
+        aggregate.value_kind = partials[i].value_kind;
+        aggregate.values = partials_of.columns[i];
+        request.aggregates.push_back(aggregate);
+    }
+    return request;
+}
+
+void check_sums(const GroupByResult& groups) {
+    if (groups.sum_overflows == 0) return;
+    throw Error(ErrorCode::kOverflow, "a sum of integers does not fit 64 bits");
+}
+
+DeviceRelation relation_of(const GroupShape& shape, const GroupByResult& groups) {
+    DeviceRelation relation;
+    relation.rows = groups.groups;
+    relation.key = {groups.keys.as(), shape.key_bytes};
+    for (size_t i = 0; i < shape.partials.size(); ++i) {
+        relation.columns.push_back({groups.values[i].as(), shape.partials[i].width});
+    }
+    return relation;
+}
+
+}}  // namespace spillway::cuda::staged_group_by

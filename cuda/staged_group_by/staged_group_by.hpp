@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/device.hpp"
+#include "device/host_clock.hpp"
+#include "stream/spill_disk.hpp"
+#include "stream/stream_operator.hpp"
+
+// Group-bys of relations that are larger than GPU memory, with groups that may be too many for it as well. Chunks are
+// aggregated as they come where that makes them shorter; what they leave, partial rows of a key and accumulators, is
+// partitioned and stays in pages of device memory, is aggregated again when pages run out, and is spilled only when
+// that frees too few of them.
+namespace spillway::cuda { inline namespace staged_group_by {
+
+struct GroupByState;
+
+// Device memory for pages, chunks, results and columns is taken when the group-by begins; group-bys of parts take their
+// own for a while (staged_group_by_memory() counts it). Without a sink groups are only counted.
+class StagedGroupBy final : public StreamOperator {
+  public:
+    // disk: takes spilled rows that find no room in host memory, until the group-by goes; threads of it use the disk.
+    StagedGroupBy(Device& device, const StagedGroupBySpec& spec, SpillDisk* disk = nullptr);
+    ~StagedGroupBy() override;
+
+    int inputs() const override { return 1; }
+
+  private:
+    void begin_input(int input, ChunkOwner& owner, ResultSink* sink) override;
+    void read(const Chunk& chunk) override;
+    void end_input() override;
+    void finish();
+
+    std::unique_ptr<GroupByState> state_;
+    HostClock clock_;
+};
+
+}}  // namespace spillway::cuda::staged_group_by

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <utility>
+
+#include "device/launch.hpp"
+#include "stream/chunk_reader.hpp"
+
+namespace spillway::cuda { inline namespace stream {
+
+namespace {
+
+__global__ void invert_words(const uint32_t* from, uint32_t* to, uint64_t words) {
+    const uint64_t i = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i < words) to[i] = ~from[i];
+}
+
+std::vector<RowPiece> pieces_of(const uint64_t* begin, const uint64_t* end, uint64_t partitions) {
+    std::vector<RowPiece> pieces;
+    pieces.reserve(partitions);
+    for (uint64_t p = 0; p < partitions; ++p) {
+        if (end[p] > begin[p]) pieces.push_back({begin[p], end[p] - begin[p], p});
+    }
+    return pieces;
+}
+
+// What a chunk publishes: begins, ends and extremes of all partitions, and where keyless rows begin and end.
+uint64_t words_of(const CodeLayout& layout) {
+    const uint64_t partitions = 1ULL << layout.radix_bits;
+    return 2 * partitions + 2 + 2 * partitions * layout.fields;
+}
+
+}  // namespace
+
+ChunkReader::ChunkReader(Device& device, CopyRing& ring, const CodeLayout& layout, uint32_t key_bytes,
+                         const ColumnWidths& widths, uint64_t chunk_rows, Wants wants, Use use, ChunkOwner& owner)
+    : device_(device),
+      ring_(ring),
+      layout_(layout),
+      key_bytes_(key_bytes),
+      widths_(widths),
+      chunk_rows_(chunk_rows),
+      wants_(std::move(wants)),
+      use_(std::move(use)),
+      owner_(owner),
+      first_(device, words_of(layout)),
+      second_(device, words_of(layout)) {
+    device.check_cancelled();
+}
+
+// Chunks whose copies are done go back to their owner; all but `keep` of them in any case.
+void ChunkReader::release(size_t keep) {
+    while (!unreleased_.empty() && (unreleased_.size() > keep || ring_.is_copied(unreleased_.front()))) {
+        ring_.wait_copied(unreleased_.front());
+        unreleased_.pop_front();
+        owner_.release();
+    }
+}
+
+void ChunkReader::copy_in(const Chunk& chunk) {
+    if (chunk.rows > chunk_rows_ || chunk.columns.size() != widths_.size()) {
+        throw Error(ErrorCode::kInvalid, "a chunk has more rows or other columns than the plan says");
+    }
+    const ChunkLayout at(key_bytes_, widths_, chunk_rows_);
+    const uint32_t slot = ring_.take();
+    ring_.copy(slot, 0, chunk.key, chunk.rows * key_bytes_);
+    if (chunk.key_valid != nullptr) ring_.copy(slot, at.validity, chunk.key_valid, validity_bytes(chunk.rows));
+    for (size_t c = 0; c < widths_.size(); ++c) {
+        ring_.copy(slot, at.columns[c], chunk.columns[c], chunk.rows * widths_[c]);
+    }
+    ring_.filled(slot);
+    filled_.push_back({slot, chunk.rows, chunk.key_valid != nullptr});
+    unreleased_.push_back(slot);
+}
+
+void ChunkReader::push(const Chunk& chunk) {
+    copy_in(chunk);
+    if (filled_.size() == ring_.slots()) partition_oldest();
+    device_.check_cancelled();
+    // An owner has as many chunks as the ring: it waits for one of them rather than for ever.
+    release(ring_.slots() - 1);
+}
+
+uint64_t ChunkReader::finish() {
+    while (!filled_.empty()) partition_oldest();
+    if (before_ != nullptr) use_(finish(*std::exchange(before_, nullptr)));
+    release(0);
+    return rows_;
+}
+
+void ChunkReader::partition_oldest() {
+    const Filled filled = filled_.front();
+    filled_.pop_front();
+    rows_ += filled.rows;
+    partition(filled, *now_);
+    if (before_ != nullptr) use_(finish(*before_));
+    before_ = now_;
+    now_ = now_ == &first_ ? &second_ : &first_;
+}
+
+PartitionedRows ChunkReader::partition_keyless(const DeviceRelation& relation) {
+    const uint64_t words = (relation.rows + 31) / 32;
+    const Allocation inverted = device_.memory().allocate(words * sizeof(uint32_t), "rows without a key");
+    launch(invert_words, dim3(static_cast<unsigned>((words + kStreamThreads - 1) / kStreamThreads)),
+           dim3(kStreamThreads), 0, device_.stream(), relation.key_valid, inverted.as<uint32_t>(), words);
+    DeviceRelation keyless = relation;
+    keyless.key_valid = inverted.as<const uint32_t>();
+    return radix_partition(device_, keyless, 0);
+}
+
+void ChunkReader::partition(const Filled& filled, Work& work) {
+    const ChunkLayout at(key_bytes_, widths_, chunk_rows_);
+    const uint8_t* const data = ring_.data(filled.slot);
+    DeviceRelation relation;
+    relation.rows = filled.rows;
+    relation.key = {data, key_bytes_};
+    if (filled.has_validity) relation.key_valid = reinterpret_cast<const uint32_t*>(data + at.validity);
+    for (size_t c = 0; c < widths_.size(); ++c) relation.columns.push_back({data + at.columns[c], widths_[c]});
+    ring_.wait_on_device(filled.slot);
+    Allocation passes;
+    if (wants_.add_to != nullptr) wants_.add_to->add(relation);
+    if (wants_.passing != nullptr && filled.rows > 0) {
+        passes = device_.memory().allocate(validity_bytes(filled.rows), "rows that the filter lets pass");
+        wants_.passing->test(relation, passes.as<uint32_t>());
+        relation.key_valid = passes.as<const uint32_t>();
+    }
+    // The rows of the chunk before the last one have been used: their memory serves this one.
+    work.rows = {};
+    work.keyless = {};
+    if (relation.rows > 0 && wants_.transform) relation = wants_.transform(relation);
+    if (relation.rows > 0) {
+        work.rows = radix_partition(device_, relation, static_cast<int>(layout_.radix_bits));
+        if (wants_.keyless && filled.has_validity) work.keyless = partition_keyless(relation);
+    }
+    ring_.emptied(filled.slot);
+    if (relation.rows == 0) return;
+    const uint64_t partitions = work.rows.partitions();
+    work.has_extremes = wants_.extremes();
+    const uint64_t extremes = work.has_extremes ? partitions * layout_.fields : 0;
+    if (work.has_extremes) {
+        work.extremes = device_.memory().allocate(extremes * sizeof(FieldExtremes), "extremes of fields");
+        find_extremes(device_, layout_, work.rows.data.as<const uint32_t>(), work.rows.begin.as<const uint64_t>(),
+                      work.rows.end.as<const uint64_t>(), partitions, relation.rows, work.extremes.as<FieldExtremes>());
+    }
+    const uint64_t keyless = work.keyless.data ? 1 : 0;
+    work.published.publish({{work.rows.begin.as(), partitions},
+                            {work.rows.end.as(), partitions},
+                            {work.keyless.begin.as(), keyless},
+                            {work.keyless.end.as(), keyless},
+                            {work.extremes.as(), extremes * 2}});
+}
+
+PartitionedChunk ChunkReader::finish(const Work& work) const {
+    PartitionedChunk chunk;
+    if (!work.rows.data) return chunk;
+    const uint64_t* const words = work.published.wait();
+    const uint64_t partitions = work.rows.partitions();
+    chunk.batch.rows = work.rows.data.as<const uint32_t>();
+    chunk.batch.row_words = layout_.row_words;
+    chunk.batch.pieces = pieces_of(words, words + partitions, partitions);
+    uint64_t at = 2 * partitions;
+    if (work.keyless.data) {
+        chunk.keyless.rows = work.keyless.data.as<const uint32_t>();
+        chunk.keyless.row_words = layout_.row_words;
+        chunk.keyless.pieces = pieces_of(words + at, words + at + 1, 1);
+        at += 2;
+    }
+    if (work.has_extremes) chunk.extremes = reinterpret_cast<const FieldExtremes*>(words + at);
+    return chunk;
+}
+
+}}  // namespace spillway::cuda::stream

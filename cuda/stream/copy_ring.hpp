@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "device/device.hpp"
+#include "stream/gather_pieces.hpp"
+
+namespace spillway::cuda { inline namespace stream {
+
+// Room for chunks in device memory that copy engines, or a kernel, fill while kernels work on earlier ones: slots in a
+// circle, filled on a stream of their own, emptied on the device's.
+class CopyRing {
+  public:
+    CopyRing(Device& device, uint32_t slots, uint64_t slot_bytes);
+    // Waits for the copies: their sources may go, and the memory.
+    ~CopyRing();
+    CopyRing(const CopyRing&) = delete;
+    CopyRing& operator=(const CopyRing&) = delete;
+
+    uint64_t slot_bytes() const { return slot_bytes_; }
+    uint32_t slots() const { return static_cast<uint32_t>(slots_.size()); }
+    cudaStream_t stream() const { return stream_.get(); }
+
+    // The next slot to be filled: later copies wait for whoever reads what it has now. Every slot must have been
+    // emptied on the host's side, by a call of emptied().
+    uint32_t take();
+    uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
+    void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
+    // Of memory that stays as it is until the slot has been copied: enqueued together with others, when there are many
+    // or the slot is filled. Small ones are left to a kernel. from_host: it is memory of the device's staging pool.
+    void copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool from_host);
+    // Whether they are, however large: else each one that no kernel takes is a call, of which many keep the link
+    // waiting.
+    bool copies_together() const { return can_batch_; }
+    void filled(uint32_t slot);  // enqueues what is left of its copies
+    // Later work on the device's stream waits for the slot's copies, and has read them all when emptied() is called.
+    void wait_on_device(uint32_t slot);
+    void emptied(uint32_t slot);
+
+    bool is_copied(uint32_t slot) const { return slots_[slot].copied.done(); }
+    void wait_copied(uint32_t slot) const { slots_[slot].copied.synchronize(); }
+    void wait_for(const Event& event) { stream_.wait(event); }
+    uint64_t copied_bytes() const { return copied_bytes_; }
+
+  private:
+    struct Slot {
+        Allocation memory;
+        Event copied;
+        Event emptied;
+        bool used = false;
+    };
+
+    void count(uint64_t offset, uint64_t bytes);
+    void enqueue_together();
+
+    Device& device_;
+    const uint64_t slot_bytes_;
+    Stream stream_;
+    CopyPieces together_;
+    const bool pinned_;
+    bool can_batch_;
+    std::vector<Slot> slots_;
+    uint32_t next_ = 0;
+    uint64_t copied_bytes_ = 0;
+};
+
+}}  // namespace spillway::cuda::stream

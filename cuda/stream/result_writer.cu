@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "memory_model/stream_memory.hpp"
+#include "stream/result_writer.hpp"
+
+namespace spillway::cuda { inline namespace stream {
+
+ResultWriter::ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows,
+                           cudaStream_t stream)
+    : device_(device), columns_(columns), rows_(rows), stream_(stream == nullptr ? own_.get() : stream) {
+    if (slots == 0 || rows == 0) throw Error(ErrorCode::kInvalid, "a result needs a buffer of at least a row");
+    slots_.resize(slots);
+    uint64_t slot_bytes = 0;
+    for (int32_t c = 0; c < columns.columns; ++c) slot_bytes += column_bytes(columns.column[c].width, rows);
+    for (Slot& slot : slots_) slot.memory = device.memory().allocate(slot_bytes, "result rows");
+}
+
+ResultWriter::~ResultWriter() {
+    discard(cudaStreamSynchronize(stream_));  // a lost device copies nothing any more
+}
+
+void ResultWriter::close_copied(size_t keep) {
+    while (!open_.empty() && (open_.size() > keep || slots_[open_.front()].copied.done())) {
+        slots_[open_.front()].copied.synchronize();
+        open_.pop_front();
+        sink_->close();
+    }
+}
+
+void ResultWriter::write(uint64_t total, const std::function<void(const ResultWindow&)>& write) {
+    for (uint64_t first = 0; first < total; first += rows_) {
+        device_.check_cancelled();
+        ResultWindow window = columns_;
+        window.first = first;
+        window.rows = std::min(rows_, total - first);
+        Slot& slot = slots_[next_];
+        // Also before the sink is asked for room: it may have none until older rows were delivered.
+        close_copied(slots_.size() - 1);
+        if (slot.used) SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), slot.copied.get(), 0));
+        slot.used = true;
+        uint8_t* at = slot.memory.as<uint8_t>();
+        for (int32_t c = 0; c < window.columns; ++c) {
+            window.column[c].data = at;
+            at += column_bytes(window.column[c].width, rows_);
+        }
+        write(window);
+        slot.written.record(device_.stream());
+        SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(stream_, slot.written.get(), 0));
+        const std::vector<void*> to = sink_->open(window.rows);
+        device_.make_current();
+        for (int32_t c = 0; c < window.columns; ++c) {
+            const uint64_t bytes = window.rows * window.column[c].width;
+            SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(to.at(static_cast<size_t>(c)), window.column[c].data, bytes,
+                                                cudaMemcpyDefault, stream_));
+            copied_bytes_ += bytes;
+        }
+        slot.copied.record(stream_);
+        open_.push_back(next_);
+        next_ = (next_ + 1) % slots_.size();
+    }
+}
+
+void ResultWriter::finish() {
+    close_copied(0);
+}
+
+}}  // namespace spillway::cuda::stream

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "radix_partition/radix_policy.hpp"
+#include "stream/row_pages.hpp"
+
+namespace spillway::cuda { inline namespace stream {
+
+RowPages::RowPages(Device& device, Parcels& parcels, uint32_t row_words, uint64_t page_rows, uint64_t pages,
+                   uint64_t partitions)
+    : device_(device), parcels_(parcels), row_words_(row_words), page_rows_(page_rows), pages_(pages) {
+    if (page_rows < kRegionAlignRows || (page_rows & (page_rows - 1)) != 0 || pages >= UINT32_MAX) {
+        throw Error(ErrorCode::kInvalid,
+                    "pages have a power of two of rows, eight at least, and there are less than 2^32 of them");
+    }
+    memory_ = device.memory().allocate(pages * page_rows * row_words * sizeof(uint32_t), "pages of build rows");
+    lists_.resize(partitions);
+    free_.reserve(pages);
+    for (uint64_t page = pages; page > 0; --page) free_.push_back(static_cast<uint32_t>(page - 1));
+}
+
+uint64_t RowPages::pages_for(uint64_t partition, uint64_t more_rows) const {
+    const List& list = lists_[partition];
+    return (list.rows + more_rows + page_rows_ - 1) / page_rows_ - list.pages.size();
+}
+
+void RowPages::append(const RowBatch& batch, const std::vector<RowPiece>& pieces) {
+    copy_rows(device_, parcels_, batch.rows, data(), row_words_, allot(pieces));
+}
+
+std::vector<RowCopy> RowPages::allot(const std::vector<RowPiece>& pieces) {
+    std::vector<RowCopy> copies;
+    for (const RowPiece& piece : pieces) {
+        List& list = lists_[piece.partition];
+        for (uint64_t done = 0; done < piece.rows;) {
+            const uint64_t slot = list.rows % page_rows_;
+            if (slot == 0) {
+                if (free_.empty()) throw Error(ErrorCode::kInternal, "a partition grew beyond the pool of pages");
+                list.pages.push_back(free_.back());
+                free_.pop_back();
+            }
+            const uint64_t rows = std::min(piece.rows - done, page_rows_ - slot);
+            copies.push_back({piece.begin + done, list.pages.back() * page_rows_ + slot, rows});
+            list.rows += rows;
+            done += rows;
+        }
+    }
+    return copies;
+}
+
+void RowPages::gather(uint64_t partition, uint64_t first, uint64_t rows, uint32_t* to) {
+    const List& list = lists_[partition];
+    std::vector<RowCopy> copies;
+    for (uint64_t done = 0; done < rows;) {
+        const uint64_t row = first + done;
+        const uint64_t slot = row % page_rows_;
+        const uint64_t some = std::min(rows - done, page_rows_ - slot);
+        copies.push_back({list.pages[row / page_rows_] * page_rows_ + slot, done, some});
+        done += some;
+    }
+    copy_rows(device_, parcels_, data(), to, row_words_, copies);
+}
+
+void RowPages::release(uint64_t partition) {
+    List& list = lists_[partition];
+    free_.insert(free_.end(), list.pages.begin(), list.pages.end());
+    list.pages.clear();
+    list.rows = 0;
+}
+
+void RowPages::release_front(uint64_t partition, uint64_t pages) {
+    List& list = lists_[partition];
+    const auto end = list.pages.begin() + static_cast<std::ptrdiff_t>(std::min<uint64_t>(pages, list.pages.size()));
+    free_.insert(free_.end(), list.pages.begin(), end);
+    list.pages.erase(list.pages.begin(), end);
+    list.rows -= std::min(list.rows, pages * page_rows_);
+}
+
+}}  // namespace spillway::cuda::stream

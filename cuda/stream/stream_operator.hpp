@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "api/stream_spec.hpp"
+#include "device/device.hpp"
+
+// How rows flow through operators that need not hold them: ChunkSource -> StreamOperator -> ResultSink.
+namespace spillway::cuda { inline namespace stream {
+
+// Who lends chunks to an operator.
+class ChunkOwner {
+  public:
+    virtual ~ChunkOwner() = default;
+    // The oldest chunk that was not released yet has been read. After an error nothing is released any more: the
+    // operator has waited for its copies when it throws.
+    virtual void release() {}
+};
+
+// Where the rows of one input come from. Called by the thread that runs the operator.
+class ChunkSource : public ChunkOwner {
+  public:
+    // The next rows, StreamSizes::chunk_rows at most; false when there are no more. May wait for them.
+    virtual bool next(Chunk& chunk) = 0;
+};
+
+// Where result rows go. Called by the thread that runs the operator.
+class ResultSink {
+  public:
+    virtual ~ResultSink() = default;
+    // Pinned host memory (or memory of any GPU) for so many rows, a pointer per column of the output. May wait for
+    // readers, which holds up the operator and nothing else.
+    virtual std::vector<void*> open(uint64_t rows) = 0;
+    // The rows of the oldest open() that was not closed yet are there.
+    virtual void close() = 0;
+};
+
+// Throws kInvalid unless there is a sink where the result is rows, and only there.
+inline void check_sink(JoinResultKind result, const ResultSink* sink) {
+    if ((sink != nullptr) != (result == JoinResultKind::kRows)) {
+        throw Error(ErrorCode::kInvalid, "a sink is for joins that give rows");
+    }
+}
+
+// What stages took on the GPU, each by the clock of its stream; stages of two streams overlap.
+using StageTimes = std::vector<PhaseTimer::Phase>;
+
+// A join or a group-by of inputs of any size. Inputs are read one after the other, each chunk by chunk: by run(), which
+// asks a source for them, or pushed by whoever has them, another operator for instance (ChunkPipe). Throws kOutOfMemory
+// (device or host tier), kInvalid, kCancelled, kOverflow; before it throws, it has waited for all copies from and to
+// memory of others. After an error the operator can only be destroyed.
+class StreamOperator {
+  public:
+    explicit StreamOperator(Device& device) : device_(device) {}
+    virtual ~StreamOperator() = default;
+    StreamOperator(const StreamOperator&) = delete;
+    StreamOperator& operator=(const StreamOperator&) = delete;
+
+    virtual int inputs() const { return 2; }
+
+    // Reads all of an input. sink: nullptr unless rows are wanted, and then given with every input, since some joins
+    // give rows early. Waits for the device.
+    void run(int input, ChunkSource& source, ResultSink* sink);
+
+    // The same in parts: begin(), push() for each chunk, end(). A chunk must stay until the owner is told to release
+    // it.
+    void begin(int input, ChunkOwner& owner, ResultSink* sink);
+    void push(const Chunk& chunk);
+    void end();
+
+    // Rows of each partition of the build side, after it was read; empty where there are none to tell of.
+    virtual const std::vector<uint64_t>& partition_rows() const;
+    const StreamReport& report() const { return report_; }  // after the last input
+    virtual StageTimes stages() const { return {}; }        // of operators that have them
+
+  protected:
+    virtual void begin_input(int input, ChunkOwner& owner, ResultSink* sink) = 0;
+    virtual void read(const Chunk& chunk) = 0;
+    virtual void end_input() = 0;
+
+    Device& device_;
+    StreamReport report_;
+
+  private:
+    template <class Work>
+    void settled(const Work& work);
+};
+
+}}  // namespace spillway::cuda::stream

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "addon/calls/calls.hpp"
+#include "addon/decode/device.hpp"
+#include "addon/encode/encode.hpp"
+#include "addon/jobs/addon_error.hpp"
+#include "cuda/memory_model/coherent_memory.hpp"
+#include "cuda/memory_model/staged_memory.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+Napi::Value staged_join_memory_call(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    Fields fields(info[0], "join");
+    const cuda::StagedJoinMemory memory = cuda::staged_join_memory(decode_staged_join(fields, true));
+    fields.finish();
+    auto object = Napi::Object::New(env);
+    object.Set("rowBytes", encode_sides(env, memory.row_bytes));
+    object.Set("chunkBytes", encode_sides(env, memory.chunk_bytes));
+    object.Set("packedBytes", encode_sides(env, memory.packed_bytes));
+    object.Set("resultBytes", encode_count(env, memory.result_bytes));
+    object.Set("indexRows", encode_count(env, memory.index_rows));
+    object.Set("markedRows", encode_count(env, memory.marked_rows));
+    object.Set("deviceBytes", encode_count(env, memory.device_bytes));
+    return object;
+}
+
+Napi::Value staged_group_by_memory_call(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    const cuda::StagedGroupByMemory memory =
+        cuda::staged_group_by_memory(decode_out_of_core_group(info[0], "group", true));
+    auto object = Napi::Object::New(env);
+    object.Set("rowBytes", encode_count(env, memory.row_bytes));
+    object.Set("chunkBytes", encode_count(env, memory.chunk_bytes));
+    object.Set("packedBytes", encode_count(env, memory.packed_bytes));
+    object.Set("resultBytes", encode_count(env, memory.result_bytes));
+    object.Set("deviceBytes", encode_count(env, memory.device_bytes));
+    return object;
+}
+
+// What a GPU was not asked yet is that of a large one.
+Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    Fields fields(info[0], "join");
+    cuda::CoherentJoinSpec spec;
+    spec.join = decode_staged_join(fields, true);
+    fields.finish();
+    Fields options(info[1], "options");
+    spec.rows[kBuildSide] = count_of(options["buildRows"]);
+    spec.rows[kProbeSide] = count_of(options["probeRows"]);
+    spec.options.chunks = static_cast<uint32_t>(options["chunks"].int32(1, kInt32Max));
+    spec.options.page_rows = spec.join.sizes.page_rows;
+    spec.options.partitioner = decode_partitioner(options["partitioner"]);
+    spec.options.partition_grid = static_cast<uint32_t>(options["partitionBlocks"].int32(0, kInt32Max));
+    const uint64_t limit_bytes = count_of(options["limitBytes"], 1);
+    cuda::GpuFacts gpu;
+    gpu.compute_major = options["computeMajor"].int32(1, kInt32Max);
+    gpu.multiprocessors = options["multiprocessors"].int32(1, kInt32Max);
+    gpu.shared_bytes_per_block_optin = count_of(options["blockBytes"], 1);
+    // The system keeps 1 KiB of each block.
+    gpu.shared_bytes_per_multiprocessor = gpu.shared_bytes_per_block_optin + 1024;
+    options.finish();
+    const cuda::CoherentMemory memory = cuda::coherent_join_memory(spec, gpu, limit_bytes);
+    auto object = Napi::Object::New(env);
+    object.Set("rowBytes", encode_count(env, memory.row_bytes()));
+    object.Set("pageBytes", encode_count(env, memory.page_bytes()));
+    object.Set("pages", encode_count(env, memory.pages));
+    object.Set("splitBits", memory.split_bits);
+    object.Set("takenBytes", encode_count(env, memory.taken_bytes()));
+    return object;
+}
+
+}  // namespace
+
+void export_device_memory_calls(Napi::Object exports) {
+    export_sync<staged_join_memory_call>(exports, "stagedJoinMemory");
+    export_sync<staged_group_by_memory_call>(exports, "stagedGroupByMemory");
+    export_sync<coherent_join_memory_call>(exports, "coherentJoinMemory");
+}
+
+}  // namespace spillway::addon

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Group-bys of relations larger than GPU memory in the most obvious way: a map of the groups.
+#include "fake_staged_group_by.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "memory_model/staged_memory.hpp"
+
+namespace fake {
+
+namespace {
+
+using Kind = GroupAggregateKind;
+
+bool counts(const StagedAggregate& aggregate) {
+    return aggregate.kind == Kind::kCountRows || aggregate.kind == Kind::kCount;
+}
+
+std::vector<uint32_t> output_widths(const StagedGroupBySpec& spec) {
+    const auto widths = spec.output_widths();
+    return {widths.begin(), widths.end()};
+}
+
+void check_spec(const StagedGroupBySpec& spec, uint64_t row_bytes) {
+    const StreamSizes& sizes = spec.sizes;
+    const auto require = [](bool holds, const char* what) {
+        if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
+    };
+    require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
+    require(row_bytes <= 32, "partial rows have 32 bytes at most");
+    require(sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "impossible sizes");
+    require(sizes.page_rows >= 8 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
+    require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
+    require(sizes.merge_rows >= std::max(sizes.chunk_rows, sizes.page_rows), "too few rows to aggregate at once");
+    require(sizes.result_rows > 0 && sizes.result_slots > 0, "no room for a result");
+    for (const StagedAggregate& aggregate : spec.aggregates) {
+        require(aggregate.kind != Kind::kMean && aggregate.kind <= Kind::kMax,
+                "an aggregate that the fake GPU does not have");
+    }
+}
+
+}  // namespace
+
+StagedGroupBy::StagedGroupBy(spillway_cuda_gpu* gpu, const StagedGroupBySpec& spec, const DiskCalls* disk)
+    : Stream(gpu, spec.sizes, disk, output_widths(spec)), spec_(spec) {
+    const spillway::cuda::StagedGroupByMemory memory = spillway::cuda::staged_group_by_memory(spec);
+    row_bytes_ = memory.row_bytes;
+    check_spec(spec, row_bytes_);
+    memory_ = OperationMemory(gpu, memory.device_bytes, "a group-by out of core");
+}
+
+void StagedGroupBy::add_value(Value& value, const StagedAggregate& aggregate, const Chunk& chunk, uint64_t row) const {
+    if (counts(aggregate)) {
+        ++value.number;
+        return;
+    }
+    const uint32_t width = spec_.widths[aggregate.column];
+    const char* const from = static_cast<const char*>(chunk.columns[aggregate.column]) + row * width;
+    const bool first = !std::exchange(value.is_set, true);
+    if (aggregate.value_kind == ValueKind::kFloat) {
+        float narrow = 0;
+        double real = 0;
+        std::memcpy(width == 4 ? static_cast<void*>(&narrow) : &real, from, width);
+        if (width == 4) real = static_cast<double>(narrow);
+        // NaN is the largest value.
+        const bool less = std::isnan(value.real) ? !std::isnan(real) : real < value.real;
+        const bool more = std::isnan(real) ? !std::isnan(value.real) : real > value.real;
+        if (aggregate.kind == Kind::kSum) value.real += real;
+        if (first                          ? aggregate.kind != Kind::kSum
+            : aggregate.kind == Kind::kMin ? less
+                                           : aggregate.kind == Kind::kMax && more) {
+            value.real = real;
+        }
+        return;
+    }
+    const bool negative =
+        aggregate.value_kind == ValueKind::kSigned && (static_cast<uint8_t>(from[width - 1]) & 0x80) != 0;
+    __int128 number = negative ? -1 : 0;
+    std::memcpy(&number, from, width);
+    if (aggregate.kind == Kind::kSum) {
+        value.number += number;
+    } else if (first || (aggregate.kind == Kind::kMin ? number < value.number : number > value.number)) {
+        value.number = number;
+    }
+}
+
+void StagedGroupBy::add_chunk(const Chunk& chunk) {
+    const uint32_t key_bytes = spec_.key_bytes;
+    const uint64_t room = sizes_.pages * sizes_.page_rows;
+    ++report_.chunks;
+    for (uint64_t row = 0; row < chunk.rows; ++row) {
+        Key key{chunk.key_valid == nullptr || (chunk.key_valid[row / 32] >> (row % 32) & 1) != 0, 0};
+        if (key.first) std::memcpy(&key.second, static_cast<const char*>(chunk.key) + row * key_bytes, key_bytes);
+        if (!key.first && !spec_.null_group) continue;
+        const auto [at, is_new] = groups_.try_emplace(key);
+        Group& group = at->second;
+        if (is_new) {
+            group.number = groups_.size() - 1;
+            group.values.resize(spec_.aggregates.size());
+        }
+        ++report_.partial_rows;
+        if (group.number < room || !spill(key, chunk, row)) add_values(group, chunk, row);
+    }
+}
+
+void StagedGroupBy::run(int, const SourceCalls& source, const SinkCalls* sink) {
+    sink_ = sink;
+    read(0, source, spec_.key_bytes, spec_.widths, "lost-build", [&](const Chunk& chunk) { add_chunk(chunk); });
+    be_slow(gpu_);
+    fake::check(gpu_);
+    add_spilled();
+    for (const auto& [key, group] : groups_) give_group(key, group);
+    finish();
+    report_.result_rows = groups_.size();
+    report_.resident_partitions = report_.spilled_rows[0] > 0 ? 0 : 1ULL << sizes_.radix_bits;
+    report_.input_ms[0] = 0.5;
+    report_.resident_ms = 0.25;
+}
+
+std::string StagedGroupBy::text_of(const Value& value, const StagedAggregate& aggregate) const {
+    std::string text(spec_.aggregate_width(aggregate), '\0');
+    if (aggregate.value_kind == ValueKind::kFloat && !counts(aggregate)) {
+        const auto narrow = static_cast<float>(value.real);
+        std::memcpy(text.data(), text.size() == 4 ? static_cast<const void*>(&narrow) : &value.real, text.size());
+        return text;
+    }
+    const bool fits = aggregate.value_kind == ValueKind::kSigned
+                          ? value.number == static_cast<int64_t>(value.number)
+                          : value.number == static_cast<__int128>(static_cast<uint64_t>(value.number));
+    if (!fits) throw Failure{SPILLWAY_CUDA_OVERFLOW, "a sum does not fit 64 bits"};
+    std::memcpy(text.data(), &value.number, text.size());
+    return text;
+}
+
+void StagedGroupBy::give_group(const Key& key, const Group& group) {
+    if (sink_ == nullptr) return;
+    std::vector<std::string> values;
+    values.emplace_back(reinterpret_cast<const char*>(&key.second), spec_.key_bytes);
+    if (spec_.null_group) values.emplace_back(1, key.first ? '\1' : '\0');
+    for (size_t i = 0; i < group.values.size(); ++i) values.push_back(text_of(group.values[i], spec_.aggregates[i]));
+    give(values);
+}
+
+}  // namespace fake

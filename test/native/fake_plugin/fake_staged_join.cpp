@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins of relations larger than GPU memory in the most obvious way: a map of the build side's keys.
+#include "fake_staged_join.hpp"
+
+#include <algorithm>
+
+#include "memory_model/staged_memory.hpp"
+
+namespace fake {
+
+namespace {
+
+void require(bool holds, const char* what) {
+    if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
+}
+
+uint64_t packed_bytes(const StagedJoinSpec& spec, int side) {
+    uint64_t bytes = spec.key_bytes;
+    for (const uint32_t width : spec.widths[side]) bytes += width;
+    return (bytes + 3) / 4 * 4;
+}
+
+void check_sizes(const StagedJoinSpec& spec) {
+    const StreamSizes& sizes = spec.sizes;
+    require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
+    require(packed_bytes(spec, 0) <= 32 && packed_bytes(spec, 1) <= 32, "rows have 32 bytes at most");
+    require(sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "impossible sizes");
+    require(sizes.page_rows > 0 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
+    const bool rows = spec.result == JoinResultKind::kRows;
+    require(!rows || (sizes.result_rows > 0 && sizes.result_slots > 0), "no room for a result");
+    require(sizes.filter_words != 1 && (sizes.filter_words & (sizes.filter_words - 1)) == 0, "filters of 2^n words");
+    require(!spec.kind.keeps_unmatched_probe() || sizes.filter_words == 0,
+            "a filter would lose probe rows without a partner");
+}
+
+void check_coherent(const CoherentJoinSpec& spec) {
+    require(spec.join.can_be_coherent(), "pairs alone, no payload or one like the key");
+    const uint64_t page_bytes = spec.options.page_rows * 2 * spec.join.key_bytes;
+    require(page_bytes >= 128 && page_bytes <= 2U << 20, "pages of 128 bytes to 2 MiB");
+    require(spec.join.sizes.filter_words == 0 && spec.join.sizes.disk_blocks == 0, "no filter and no disk");
+    require(spec.options.partitioner <= FarPartitioner::kBest, "a partitioner that exists");
+    require(spec.options.device_bytes > 0, "memory of the GPU");
+    for (const uint64_t rows : spec.rows) {
+        const uint64_t chunk_rows = spec.join.sizes.chunk_rows;
+        require((rows + chunk_rows - 1) / chunk_rows <= spec.options.chunks, "fewer chunks");
+    }
+}
+
+std::vector<uint32_t> output_widths(const StagedJoinSpec& spec) {
+    std::vector<uint32_t> widths;
+    for (const JoinOutputColumn& column : spec.output) widths.push_back(spec.output_width(column));
+    return widths;
+}
+
+}  // namespace
+
+StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const DiskCalls* disk)
+    : Stream(gpu, spec.sizes, disk, output_widths(spec)),
+      spec_(spec),
+      coherent_(false),
+      filter_(spec.sizes.filter_words) {
+    check_sizes(spec);
+    require(sizes_.pages * sizes_.page_rows >= sizes_.chunk_rows + sizes_.page_rows, "too few pages");
+    memory_ = OperationMemory(gpu, spillway::cuda::staged_join_memory(spec).device_bytes, "a join out of core");
+}
+
+// Half of its memory is for pages.
+StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec)
+    : Stream(gpu, spec.join.sizes, nullptr, output_widths(spec.join)),
+      spec_(spec.join),
+      coherent_(true),
+      rows_max_{spec.rows[0], spec.rows[1]},
+      filter_(0),
+      near_rows_(spec.options.device_bytes / 2 / (2 * spec.join.key_bytes)) {
+    check_sizes(spec.join);
+    check_coherent(spec);
+    memory_ = OperationMemory(gpu, spec.options.device_bytes, "a join out of core");
+}
+
+uint64_t StagedJoin::row_bytes(int side) const {
+    return coherent_ ? 2 * spec_.key_bytes : packed_bytes(spec_, side);
+}
+
+Row StagedJoin::row_of(const Chunk& chunk, int side, uint64_t row) const {
+    Row made;
+    made.has_key = chunk.key_valid == nullptr || (chunk.key_valid[row / 32] >> (row % 32) & 1) != 0;
+    const uint32_t key_bytes = spec_.key_bytes;
+    if (made.has_key) std::memcpy(&made.key, static_cast<const char*>(chunk.key) + row * key_bytes, key_bytes);
+    for (size_t c = 0; c < spec_.widths[side].size(); ++c) {
+        const uint32_t width = spec_.widths[side][c];
+        made.columns.emplace_back(static_cast<const char*>(chunk.columns[c]) + row * width, width);
+    }
+    return made;
+}
+
+uint64_t StagedJoin::partition_of(const Row& row) const {
+    const int32_t bits = sizes_.radix_bits;
+    return bits == 0 ? 0 : row.key * 0x9e3779b97f4a7c15ULL >> (64 - bits);
+}
+
+void StagedJoin::run(int input, const SourceCalls& source, const SinkCalls* sink) {
+    sink_ = sink;
+    input == kBuildSide ? build(source) : probe(source);
+}
+
+void StagedJoin::build(const SourceCalls& source) {
+    const uint64_t partitions = 1ULL << sizes_.radix_bits;
+    partition_rows_.resize(partitions);
+    read(kBuildSide, source, spec_.key_bytes, spec_.widths[kBuildSide], "lost-build", [&](const Chunk& chunk) {
+        require(report_.rows[kBuildSide] <= rows_max_[kBuildSide], "a side has too many rows");
+        for (uint64_t i = 0; i < chunk.rows; ++i) {
+            Row row = row_of(chunk, kBuildSide, i);
+            if (row.has_key) {
+                const uint64_t partition = partition_of(row);
+                ++partition_rows_[partition];
+                filter_.add(row.key);
+                table_.emplace(row.key, rows_.size());
+                if (partition >= sizes_.resident_partitions && spill(kBuildSide, row)) {
+                    rows_on_disk_.push_back(rows_.size());
+                    row.columns.clear();
+                }
+            }
+            rows_.push_back(std::move(row));
+        }
+    });
+    matched_.resize(rows_.size());
+    report_.resident_partitions = std::min<uint64_t>(partitions, sizes_.resident_partitions);
+    report_.input_ms[kBuildSide] = 0.5;
+}
+
+void StagedJoin::join_row(const Row& probe) {
+    const JoinKind& kind = spec_.kind;
+    const auto range = probe.has_key ? table_.equal_range(probe.key) : std::make_pair(table_.end(), table_.end());
+    const bool found = range.first != range.second;
+    for (auto match = range.first; match != range.second; ++match) {
+        matched_[match->second] = true;
+        if (kind.pairs()) give_row(&rows_[match->second], &probe);
+    }
+    if (kind.pairs() && !found && kind.keep_unmatched_probe) give_row(nullptr, &probe);
+    if (kind.emit == JoinEmit::kProbeOnce && found != kind.anti) give_row(nullptr, &probe);
+}
+
+void StagedJoin::probe(const SourceCalls& source) {
+    const JoinKind& kind = spec_.kind;
+    be_slow(gpu_);
+    read(kProbeSide, source, spec_.key_bytes, spec_.widths[kProbeSide], "lost-probe", [&](const Chunk& chunk) {
+        require(report_.rows[kProbeSide] <= rows_max_[kProbeSide], "a side has too many rows");
+        for (uint64_t i = 0; i < chunk.rows; ++i) {
+            Row row = row_of(chunk, kProbeSide, i);
+            if (filter_.is_used() && !(row.has_key && filter_.passes(row.key))) {
+                ++report_.dropped_rows;
+            } else if (!row.has_key || partition_of(row) < sizes_.resident_partitions) {
+                join_row(row);
+            } else if (!spill(kProbeSide, row)) {
+                probe_rows_.push_back(std::move(row));
+            }
+        }
+    });
+    report_.input_ms[kProbeSide] = 0.25;
+    join_spilled();
+    for (size_t i = 0; i < rows_.size(); ++i) {
+        if (kind.pairs() && kind.keep_unmatched_build && !matched_[i]) give_row(&rows_[i], nullptr);
+        if (kind.emit == JoinEmit::kBuildOnce && matched_[i] != kind.anti) give_row(&rows_[i], nullptr);
+    }
+    finish();
+}
+
+void StagedJoin::give_row(const Row* build, const Row* probe) {
+    ++report_.result_rows;
+    const Row& any = build == nullptr ? *probe : *build;
+    const int bits = (build == nullptr ? 0 : kBuildPresent) | (probe == nullptr ? 0 : kProbePresent) |
+                     (any.has_key ? kKeyPresent : 0);
+    if (spec_.result == JoinResultKind::kSums) report_.sums.resize(spec_.output.size());
+    std::vector<std::string> values;
+    for (size_t c = 0; c < spec_.output.size(); ++c) {
+        const JoinOutputColumn& output = spec_.output[c];
+        std::string value(spec_.output_width(output), '\0');
+        if (output.side == OutputSide::kPresence) {
+            value[0] = static_cast<char>(bits);
+        } else if (output.side == OutputSide::kKey) {
+            std::memcpy(value.data(), &any.key, value.size());
+        } else if (const Row* const row = output.side == OutputSide::kBuild ? build : probe; row != nullptr) {
+            value = row->columns[output.column];
+        }
+        if (spec_.result == JoinResultKind::kSums) {
+            uint64_t word = 0;
+            std::memcpy(&word, value.data(), std::min<size_t>(value.size(), 8));
+            report_.sums[c] += word;
+        }
+        values.push_back(std::move(value));
+    }
+    if (spec_.result == JoinResultKind::kRows) give(values);
+}
+
+}  // namespace fake

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fake_disk.hpp"
+#include "fake_gpu.hpp"
+
+namespace fake {
+
+// What an operator takes: pages that stay as long as it does, and memory for chunks, which come and go.
+struct OperationMemory {
+    OperationMemory() = default;
+    OperationMemory(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose)
+        : of(gpu), claim(std::make_shared<Claim>(gpu, bytes, purpose)) {
+        const ClaimUser user(claim);
+        pages = Room(gpu, bytes / 2, purpose);
+        chunks = Room(gpu, bytes - bytes / 2, "chunks");
+    }
+    spillway_cuda_gpu* of = nullptr;
+    std::shared_ptr<Claim> claim;
+    Room pages;
+    Room chunks;
+};
+
+// What joins and group-bys of relations larger than GPU memory have in common. Chunks are read when they are released
+// and result rows written when they are closed, as late as the real ones may, so that whoever reuses their memory too
+// early is found out.
+class Stream {
+  public:
+    Stream(spillway_cuda_gpu* gpu, const StreamSizes& sizes, const DiskCalls* disk, std::vector<uint32_t> output_widths)
+        : gpu_(gpu),
+          sizes_(sizes),
+          disk_(disk, sizes.disk_block_bytes, sizes.disk_blocks),
+          output_widths_(std::move(output_widths)),
+          pending_(output_widths_.size()) {}
+    virtual ~Stream() = default;
+    Stream(const Stream&) = delete;
+    Stream& operator=(const Stream&) = delete;
+
+    virtual void run(int input, const SourceCalls& source, const SinkCalls* sink) = 0;
+    const StreamReport& report() const { return report_; }
+    const std::vector<uint64_t>& partition_rows() const { return partition_rows_; }
+
+  protected:
+    // use(chunk) for each, `asked` is the misbehaviour that may come in between.
+    void read(int input, const SourceCalls& source, uint32_t key_bytes, const ColumnWidths& widths, const char* asked,
+              const std::function<void(const Chunk&)>& use);
+    // A row of so many bytes leaves the GPU. True: for the disk.
+    bool spills_to_disk(int input, uint64_t bytes);
+    // values: a result row, column by column.
+    void give(const std::vector<std::string>& values);
+    // All that was given.
+    void finish();
+
+    spillway_cuda_gpu* gpu_;
+    const StreamSizes sizes_;
+    FakeDisk disk_;
+    OperationMemory memory_;
+    const SinkCalls* sink_ = nullptr;
+    StreamReport report_;
+    std::vector<uint64_t> partition_rows_;
+
+  private:
+    struct Window {
+        uint64_t rows;
+        std::vector<void*> columns;
+        std::vector<std::string> values;  // of each column
+    };
+    // The lock is others' while the caller's code runs, and so is the memory of chunks that have been used.
+    template <class Call>
+    int32_t call_back(Call call);
+    void flush();
+    void close_oldest();
+
+    const std::vector<uint32_t> output_widths_;
+    uint64_t memory_bytes_ = 0;         // of spilled rows in the host's
+    std::vector<std::string> pending_;  // result rows, column by column
+    uint64_t pending_rows_ = 0;
+    std::deque<Window> open_;
+    int closed_windows_ = 0;
+};
+
+// As cuda/plugin/functions.hpp.
+void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const DiskCalls* disk,
+                       spillway_cuda_stream** stream, spillway_cuda_status* status);
+void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, spillway_cuda_stream** stream,
+                         spillway_cuda_status* status);
+void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec, const DiskCalls* disk,
+                           spillway_cuda_stream** stream, spillway_cuda_status* status);
+void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* source, const SinkCalls* sink,
+                StreamReport* report, spillway_cuda_status* status);
+void partition_rows(const spillway_cuda_stream* stream, uint64_t* rows);
+void free_stream(spillway_cuda_stream* stream);
+
+}  // namespace fake
+
+struct spillway_cuda_stream {
+    spillway_cuda_gpu* gpu;
+    std::unique_ptr<fake::Stream> work;
+};
