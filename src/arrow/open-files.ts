@@ -20,7 +20,7 @@ export interface OpenedFiles {
     schema: Schema;
     layout: SourceLayout;
     facts: SourceFacts;
-    /** Of the budget, as long as the relation is there. */
+    /** What is taken of the budget as long as the relation is there. */
     heldBytes: number;
 }
 

@@ -51,7 +51,7 @@ export class OpenedFilesCache {
 
     public constructor(
         private readonly reader: FileReader,
-        /** Of the budget, what relations may hold only because they are kept here: no query has it. */
+        /** What relations may hold of the budget only because they are kept here: no query has it. */
         private readonly heldBytesMax: number
     ) {}
 

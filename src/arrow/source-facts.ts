@@ -14,7 +14,7 @@ export interface SourceFacts {
     largestBatchRows: number;
 }
 
-/** Of a relation of files. */
+/** Facts of a relation of files. */
 export function fileFacts(opened: OpenedFileBatches): SourceFacts {
     const { rows, largestBatchRows } = opened;
     return {

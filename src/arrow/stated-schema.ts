@@ -9,7 +9,7 @@ import { typeText } from "./type-text.js";
 import { checkFieldNames, withNames } from "./with-names.js";
 
 const expected = "an Arrow schema, or an object of column types such as { id: new Int64() },";
-// Of a file that is another one altogether, more would be no help.
+// More would be no help with a file that is another one altogether.
 const differencesMax = 12;
 
 /** The columns that the caller says a file has: those of a schema, or of an object of types by column name. */

@@ -39,7 +39,7 @@ export class DeviceRun {
     /** The last join, where its result leaves the GPU in pieces: in place of the table that it would make. */
     #pieces: { handle: DevicePiecesHandle; table: number; rowsMax: number; planned: boolean } | undefined;
     #turn: DeviceTurn | undefined;
-    /** Of the stage before. */
+    /** Rows of the stage before. */
     #rows = 0;
 
     public constructor(

@@ -12,7 +12,7 @@ import type { NativeDelivered } from "../native/binding.js";
  */
 const waitingBytesMax = 8 * mebibyte;
 /**
- * Of what the engine leaves of its budget batches get this share: buffers below 64 KiB are malloc's, whose arenas keep
+ * Batches get this share of what the engine leaves of its budget: buffers below 64 KiB are malloc's, whose arenas keep
  * some of what is freed. 16 threads in 32 MiB used 7 MiB, and with all of the rest the process came to 160 of 160 MiB.
  */
 const unusedShare = 0.5;

@@ -51,7 +51,7 @@ export class ProgressTracker {
     #uploadedBytes = 0;
     #devicePieces = 0;
     #transferMs = 0;
-    /** Of inputs whose rows no plan knows. */
+    /** Rows of inputs of which no plan knows how many they have. */
     #streamedRows = 0;
 
     public constructor(
@@ -162,7 +162,7 @@ export class ProgressTracker {
         return "input" in stage && this.#plan?.inputs[stage.input]?.exact === false;
     }
 
-    /** Of all inputs, each once: most stages pass the same rows on. */
+    /** Rows of all inputs, each once: most stages pass the same rows on. */
     #inputRows({ inputs }: Plan): number {
         return inputs.reduce((sum, input) => sum + (input.exact ? input.rows : 0), this.#streamedRows);
     }

@@ -31,11 +31,11 @@ export interface OutOfCoreReport {
     droppedRows: number;
     /** As packed; on the coherent path rows are not. */
     spilledBytes: { build: number; probe: number };
-    /** Of them, what host memory had no room for; more is read where partitions come back several times. */
+    /** The part that host memory had no room for; more is read where partitions come back several times. */
     diskWrittenBytes: number;
     diskReadBytes: number;
     partitions: number;
-    /** Of the build side, that stayed in GPU memory. */
+    /** Partitions of the build side that stayed in GPU memory. */
     residentPartitions: number;
 }
 
@@ -58,7 +58,7 @@ export interface OutOfCoreGroupReport {
     spilledRows: number;
     /** As packed. */
     spilledBytes: number;
-    /** Of them, what host memory had no room for; more is read where partitions come back several times. */
+    /** The part that host memory had no room for; more is read where partitions come back several times. */
     diskWrittenBytes: number;
     diskReadBytes: number;
     partitions: number;
@@ -68,7 +68,7 @@ export interface OutOfCoreGroupReport {
 
 /** What a stage on the GPU took: an operation there, or a copy to it or from it. */
 export interface DeviceStageReport {
-    /** Of operations, as in the option of that name. */
+    /** Operations have one, as in the option of that name. */
     algorithm?: DeviceJoinAlgorithm | DeviceGroupAlgorithm;
     chosenBy?: AlgorithmChoice;
     /** The algorithm that it gave way to, such as "pgb-tr" where there were too many groups for "hgb". */
@@ -82,9 +82,9 @@ export interface DeviceStageReport {
     gigabytesPerSecond?: number;
     /** Most GPU memory in use until the operation's end. */
     peakBytes?: number;
-    /** Of joins of relations larger than GPU memory; movedBytes is what the link carried then. */
+    /** What joins of relations larger than GPU memory did; movedBytes is what the link carried then. */
     outOfCore?: OutOfCoreReport;
-    /** ... and of group-bys. */
+    /** What group-bys of relations larger than GPU memory did. */
     outOfCoreGroupBy?: OutOfCoreGroupReport;
 }
 
@@ -97,7 +97,7 @@ export interface StageReport {
     rowsIn: number;
     rowsOut: number;
     spilledBytes: number;
-    /** Of stages on the GPU. */
+    /** Stages on the GPU have it. */
     device?: DeviceStageReport;
 }
 
@@ -125,7 +125,7 @@ export interface RunReport {
     downloadedBytes: number;
     /** Pieces in which the rows of the last join left the GPU, as they did not fit its memory; 0 where they did. */
     devicePieces: number;
-    /** Of elapsedMs: stages that copied to GPU memory and from it. */
+    /** The part of elapsedMs in stages that copied to GPU memory and from it. */
     transferMs: number;
     /** elapsedMs without them. */
     withoutTransferMs: number;
@@ -145,7 +145,7 @@ function rate(bytes: number, ms: number): { movedBytes: number; gigabytesPerSeco
     return { movedBytes: bytes, gigabytesPerSecond: ms > 0 ? bytes / ms / 1e6 : 0 };
 }
 
-/** Of a join or group-by; `ran`: the algorithm that ended it. */
+/** Report of a join or group-by; `ran`: the algorithm that ended it. */
 export function operationReport(
     algorithm: NonNullable<DeviceStageReport["algorithm"]>,
     chosenBy: AlgorithmChoice,
@@ -164,12 +164,12 @@ export function operationReport(
     };
 }
 
-/** Of a copy to GPU memory or from it. */
+/** Report of a copy to GPU memory or from it. */
 export function copyReport(elapsedMs: number, bytes: number): DeviceStageReport {
     return { elapsedMs, ...rate(bytes, elapsedMs) };
 }
 
-/** Of a join out of core. */
+/** Report of a join out of core. */
 export function outOfCoreReport(
     { predicted, path }: OutOfCoreStage,
     measured: Omit<OutOfCoreReport, "predicted" | "path"> & { rows: number; peakBytes: number }
@@ -185,7 +185,7 @@ export function outOfCoreReport(
     };
 }
 
-/** Of a group-by out of core. */
+/** Report of a group-by out of core. */
 export function outOfCoreGroupReport(
     { predicted }: OutOfCoreGroupStage,
     measured: Omit<OutOfCoreGroupReport, "predicted"> & { rows: number; peakBytes: number }

@@ -98,10 +98,10 @@ export interface DictionaryLink {
 }
 
 export interface DictionaryLinkPart {
-    /** The dictionaries that a dictionary node of these meets ... */
+    /** The files whose dictionaries of `node` it goes through; null: none. */
     files: FileBatches | null;
     node: number;
-    /** ... and some of the layout's own. */
+    /** Those of the layout's own dictionaries that it goes through. */
     dictionaries: number[];
 }
 
@@ -110,7 +110,7 @@ export interface SourceLayout {
     columns: ColumnType[];
     /** In memory. */
     batches: BatchLayout[];
-    /** Of batches in memory. */
+    /** The dictionaries of the batches in memory. */
     dictionaries: DictionaryLayout[];
     /** Batches that follow. */
     files: FileBatches | null;

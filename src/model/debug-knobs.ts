@@ -61,7 +61,7 @@ export interface DebugKnobs {
     path?: OutOfCorePathName;
     /** On the coherent path: what partitions both sides. */
     partitioner?: FarPartitioner;
-    /** ... in so many blocks. */
+    /** On the coherent path: in how many blocks it is partitioned. */
     partitionBlocks?: number;
     /** On the coherent path: blocks that gather partitions, or partition them once more, while others are joined. */
     gatherBlocks?: number;

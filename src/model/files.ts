@@ -27,7 +27,7 @@ export interface FileToScan {
     /** Stream: the byte behind its schema. */
     begin: number;
     hasUnion: boolean;
-    /** Of each dictionary node in pre-order. */
+    /** The id of each dictionary node, in pre-order. */
     dictionaryIds: number[];
 }
 
@@ -40,7 +40,7 @@ export interface FileBatchesSpec {
 /** The batches of a relation of files, and what their headers tell of it. */
 export interface OpenedFileBatches {
     batches: FileBatches;
-    /** Of the budget, as long as the relation is there. */
+    /** What is taken of the budget as long as the relation is there. */
     heldBytes: number;
     rows: number;
     largestBatchRows: number;

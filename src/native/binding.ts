@@ -147,7 +147,7 @@ export interface NativeMemory {
     limitBytes: number;
     usedBytes: number;
     peakBytes: number;
-    /** Of usedBytes, what open relations of files hold. */
+    /** The part of usedBytes that open relations of files hold. */
     relationBytes: number;
 }
 
@@ -165,7 +165,7 @@ export interface NativeDevice {
     l2Bytes: number;
     /** Kernels reach pageable host memory (Grace, POWER9, HMM). */
     pageableAccess: boolean;
-    /** ... and through the page tables of the host: coherent. */
+    /** They do so through the page tables of the host: the GPU is coherent. */
     hostPageTables: boolean;
     /** Virtual memory management with host NUMA nodes, needed for interleaved ranges. */
     hostNumaMapping: boolean;

@@ -15,7 +15,7 @@ import type {
 export interface NativeDeviceMemory {
     limitBytes: number;
     usedBytes: number;
-    /** Of usedBytes, since the GPU was opened or resetDevicePeak(). */
+    /** The most that usedBytes was since the GPU was opened, or since resetDevicePeak(). */
     peakBytes: number;
     freeBytes: number;
 }
@@ -35,7 +35,7 @@ export interface NativeDeviceReport {
     /** 0: not known. */
     movedBytes: number;
     peakBytes: number;
-    /** Of the algorithm that ran: its place in deviceJoinAlgorithms or deviceGroupAlgorithms. */
+    /** The algorithm that ran: its place in deviceJoinAlgorithms or deviceGroupAlgorithms. */
     algorithm: number;
 }
 
@@ -59,7 +59,7 @@ export interface NativeDeliverSpec {
 }
 
 export interface NativePiecesSpec extends NativeDeliverSpec {
-    /** Of a piece; fewer where GPU memory does not suffice. */
+    /** Most rows of a piece; fewer where GPU memory does not suffice. */
     rowsMax: number;
 }
 

@@ -83,7 +83,7 @@ export interface LogicalAggregate {
     readonly kind: AggregateKind;
     /** Column of the input; -1 for countRows. */
     readonly column: number;
-    /** Of a decimal column, else 0. */
+    /** Scale of a decimal column, else 0. */
     readonly decimalScale: number;
 }
 

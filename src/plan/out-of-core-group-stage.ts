@@ -5,12 +5,12 @@ import type { StageCommon } from "./stage.js";
 
 /** What the plan decides of a group-by out of core; mirrors OutOfCoreGroupSizes in cuda/out_of_core_group_by. */
 export interface OutOfCoreGroupSizes {
-    /** Of the first pass. */
+    /** Bits of the first pass. */
     readonly radixBits: number;
     readonly chunkRows: number;
     /** Chunks in GPU memory at once. */
     readonly chunkSlots: number;
-    /** Of a page of partial rows, a key and accumulators each: a power of two. */
+    /** Partial rows of a page, a key and accumulators each: a power of two. */
     readonly pageRows: number;
     readonly pages: number;
     /** Partial rows that are aggregated at once. */
@@ -21,7 +21,7 @@ export interface OutOfCoreGroupSizes {
     /** Blocks of pinned host memory, beside those, for rows on their way to disk; 0 blocks: no rows go there. */
     readonly diskBlockBytes: number;
     readonly diskBlocks: number;
-    /** Of a buffer of groups. */
+    /** Groups of a buffer. */
     readonly resultRows: number;
     readonly resultSlots: number;
     /** Whether chunks are aggregated on their own before they are partitioned; "auto": while that pays. */
@@ -40,7 +40,7 @@ export interface OutOfCoreAggregate {
 /** Mirrors GpuOutOfCoreGroupSpec in native/device/gpu_out_of_core_group.hpp. */
 export interface OutOfCoreGroup {
     readonly keyBytes: 4 | 8;
-    /** Of the columns of chunks, which have no NULLs. */
+    /** Bytes of the columns of chunks, which have no NULLs. */
     readonly widths: readonly number[];
     readonly aggregates: readonly OutOfCoreAggregate[];
     /** Rows without a key are a group; results have a byte behind the key then. */
@@ -73,7 +73,7 @@ export interface OutOfCoreGroupColumn {
     readonly key: number;
     readonly number: OutOfCoreNumber;
     readonly decimalScale: number;
-    /** Of the input, for errors; -1: none. */
+    /** Column of the input, for errors; -1: none. */
     readonly column: number;
 }
 
@@ -95,7 +95,7 @@ export interface OutOfCoreGroupPrediction {
     readonly d2hBytes: number;
     /** Packed; part of both directions. */
     readonly spilledBytes: number;
-    /** Of them, what host memory has no room for. */
+    /** The part of these bytes that host memory has no room for. */
     readonly diskBytes: number;
     readonly readMs: number;
     readonly residentMs: number;

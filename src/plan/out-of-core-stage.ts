@@ -5,12 +5,12 @@ import type { StageCommon } from "./stage.js";
 
 /** What the plan decides of a join out of core; mirrors OutOfCoreSizes in cuda/staged_join/staged_join.hpp. */
 export interface OutOfCoreSizes {
-    /** Of the first pass. */
+    /** Bits of the first pass. */
     readonly radixBits: number;
     readonly chunkRows: number;
     /** Chunks in GPU memory at once. */
     readonly chunkSlots: number;
-    /** Of a page of rows, of the build side alone where path is "staged": a power of two. */
+    /** Rows of a page, which has rows of the build side alone where path is "staged": a power of two. */
     readonly pageRows: number;
     readonly pages: number;
     /** Partitions of the build side that begin in GPU memory. */
@@ -21,9 +21,9 @@ export interface OutOfCoreSizes {
     /** Pinned host memory of rows on their way to disk and back; no blocks: nothing goes to disk. */
     readonly diskBlockBytes: number;
     readonly diskBlocks: number;
-    /** Of 64 bits each, of a Bloom filter of the build side's keys: 0 or a power of two. */
+    /** Words, of 64 bits each, of a Bloom filter of the build side's keys: 0 or a power of two. */
     readonly filterWords: number;
-    /** Of a buffer of result rows. */
+    /** Result rows of a buffer. */
     readonly resultRows: number;
     readonly resultSlots: number;
 }
@@ -42,7 +42,7 @@ export interface OutOfCoreCoherent {
     /** GPU memory in all: pages lie there as far as it goes. */
     readonly deviceBytes: number;
     readonly partitioner: FarPartitioner | "auto";
-    /** Of kernels that partition, and of those that gather partitions while others join; 0: as many as are best. */
+    /** Blocks of kernels that partition, and of those that gather while others join; 0: as many as are best. */
     readonly partitionBlocks: number;
     readonly gatherBlocks: number;
 }
@@ -50,7 +50,7 @@ export interface OutOfCoreCoherent {
 /** Mirrors GpuOutOfCoreSpec in native/device/gpu_out_of_core.hpp. */
 export interface OutOfCoreJoin {
     readonly keyBytes: 4 | 8;
-    /** Of the columns of each side beside its key. */
+    /** Bytes of the columns of each side beside its key. */
     readonly buildWidths: readonly number[];
     readonly probeWidths: readonly number[];
     readonly emit: "pairs" | "buildOnce" | "probeOnce";
@@ -127,9 +127,9 @@ export interface OutOfCoreLayout {
 export interface OutOfCorePrediction {
     readonly h2dBytes: number;
     readonly d2hBytes: number;
-    /** Of both sides, packed where path is "staged"; part of both directions. */
+    /** What both sides spill, packed where path is "staged"; it is part of both directions. */
     readonly spilledBytes: number;
-    /** Of them, what host memory has no room for. */
+    /** The part of these bytes that host memory has no room for. */
     readonly diskBytes: number;
     /** Probe rows that the filter keeps out. */
     readonly droppedRows: number;
@@ -171,7 +171,7 @@ export interface OutOfCoreJoinWork extends OutOfCoreWork {
 export interface OutOfCoreFilter {
     /** 0: there is none. */
     readonly bytes: number;
-    /** Of the probe rows; 0 where there is none. */
+    /** Share of the probe rows; 0 where there is no filter. */
     readonly droppedShare: number;
     readonly reason: string;
 }

@@ -180,7 +180,7 @@ export interface PlanDeviceMemory {
     /** Tables and working memory at their peak, if the estimates are right. */
     readonly estimatedBytes: number;
     readonly uploadedBytes: number;
-    /** Of result rows; 0 for a count. */
+    /** Bytes of result rows; 0 for a count. */
     readonly downloadedBytes: number;
 }
 

@@ -21,7 +21,7 @@ interface GroupPlan {
     groups: number;
     /** Bytes of one group in a table. */
     recordBytes: number;
-    /** Of all (group, value) pairs of the count distinct that keeps most, if no two are equal; 0 without any. */
+    /** Bytes of all (group, value) pairs of the count distinct that keeps most, if no two are equal; 0 without any. */
     pairsBytes: number;
 }
 

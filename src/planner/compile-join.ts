@@ -28,7 +28,7 @@ interface JoinPlan {
     /** Rows of the build side, and rows with their table. */
     buildRows: number;
     buildBytes: number;
-    /** Of all hash tables: as they mostly are, and at most. */
+    /** Bytes of all hash tables: as they mostly are, and at most. */
     tableBytes: number;
     tableBytesMax: number;
 }

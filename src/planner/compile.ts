@@ -61,9 +61,9 @@ export interface SetDraft {
     needs: PoolNeeds;
     combiningBytes: number;
     readBytes: number;
-    /** Of readBytes: what encodes rows, also those that an earlier stage brings. */
+    /** The part of readBytes that encodes rows, also those that an earlier stage brings. */
     encodingBytes: number;
-    /** Of a batch that an earlier stage brings. */
+    /** Bytes of a batch that an earlier stage brings. */
     batchBytes: number;
 }
 

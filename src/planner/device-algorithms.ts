@@ -17,7 +17,7 @@ import type { Policy } from "./policy.js";
 
 export interface JoinCandidates extends KeyRange {
     readonly sides: JoinSides;
-    /** Of these the planner takes the fastest: one where the user named it. */
+    /** The planner takes the fastest of these; there is one where the user named it. */
     readonly algorithms: readonly DeviceJoinAlgorithm[];
     readonly chosenBy: AlgorithmChoice;
 }

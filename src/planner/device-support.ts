@@ -46,7 +46,7 @@ export function isFlat({ type }: LogicalColumn): boolean {
     return !isNested(type) && !(type.layout === "dictionary" && type.children.some(isNested));
 }
 
-/** ... of which there must be one. */
+/** Throws NotOnDevice where the column is not flat, or where there is none. */
 export function requireFlat(column: LogicalColumn | undefined): void {
     if (column === undefined) throw new NotOnDevice("a result without columns is nothing that a GPU could hold");
     if (!isFlat(column)) throw new NotOnDevice(`column \`${column.name}\` is nested`);

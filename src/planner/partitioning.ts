@@ -55,9 +55,9 @@ type PartitionSizing = SpillSizes & { workers: number; radixBits: number };
 
 /** Bits of both partition passes. */
 export interface Fanout {
-    /** Of the pass over the inputs. */
+    /** Bits of the pass over the inputs. */
     first: number;
-    /** Of the pass inside each co-partition, in memory; 0 = none. */
+    /** Bits of the pass inside each co-partition, in memory; 0 = none. */
     second: number;
 }
 

@@ -21,7 +21,7 @@ export interface DevicePlan {
     readonly notOutOfCore?: string;
 }
 
-/** Of the array indexed by keys that "npj-perfect" takes (cuda/no_partitioning_join/slot_table.cuh). */
+/** Bytes of a slot of the array that "npj-perfect" takes (cuda/no_partitioning_join/slot_table.cuh). */
 const perfectSlotBytes = 4;
 
 interface Draft {
@@ -255,7 +255,7 @@ function outOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | Not
 }
 
 /**
- * Of columns that cannot be in GPU memory, as lists, a join out of core needs no more than row numbers. One whose
+ * A join out of core needs no more than row numbers of columns that cannot be in GPU memory, such as lists. One whose
  * inputs would fit is not worth that.
  */
 function planWithoutTables(
@@ -273,7 +273,7 @@ function planWithoutTables(
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }
 
-/** ... with all tables in GPU memory. `limitBytes` 0: not known yet. */
+/** The plan with all tables in GPU memory. `limitBytes` 0: not known yet. */
 function planInCore(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
     const policy = query.policy ?? defaultPolicy;
     let draft: DeviceDraft;

@@ -24,7 +24,7 @@ export interface MemoryNeeds {
 
 /** What can be told of a query before it has run. */
 export interface Expectations {
-    /** Of the result. */
+    /** Rows of the result. */
     rows: number;
     /** Memory that it could use, the result not counted. */
     wantedBytes: number;

@@ -35,7 +35,7 @@ export interface PlanQuery {
     coherentDevice?: boolean;
     /** Speeds of the profile are those of the GPU that is open, and not of another one. */
     measuredDevice?: boolean;
-    /** Of that GPU. */
+    /** Multiprocessors of that GPU. */
     multiprocessors?: number;
     /** Most rows of a result batch that the user allows. */
     batchRows?: number;

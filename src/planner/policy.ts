@@ -23,12 +23,12 @@ export interface Policy {
     readonly lastLevelShare: number;
     /** A build side this many times smaller than the probe side is not worth partitioning the probe side for. */
     readonly streamingRatio: number;
-    /** ... as long as its tables stay below this: beyond, every probe is a TLB miss too. */
+    /** That holds as long as its tables stay below this: beyond, every probe is a TLB miss too. */
     readonly streamingTableBytesMax: number;
-    /** Bytes of hash table per build row: 5/2 slots of 12 bytes; of 8 when matches are only counted ... */
+    /** Bytes of hash table per build row: 5/2 slots of 12 bytes; of 8 when matches are only counted. */
     readonly slotBytesPerRow: number;
     readonly slotBytesPerCountedRow: number;
-    /** ... and at most, with counts, a chain (row numbers have gaps) and match flags: what memory is reserved for. */
+    /** Memory is reserved for the most: with counts, a chain (row numbers have gaps) and match flags. */
     readonly slotBytesPerRowMax: number;
     /** Widest first pass: 2^11 write-combining buffers of 128 to 512 bytes are what an L2 cache and TLB hold. */
     readonly firstPassBitsMax: number;
@@ -55,9 +55,9 @@ export interface Policy {
     readonly bytesPerSpilledPartition: number;
     /** Rows of a partition that are spilled together: beyond, one call costs little against its copy. */
     readonly spillRunBytesMax: number;
-    /** ... as long as a set has fewer runs than this, whose records then take 6 MiB beside the budget, ... */
+    /** That many, as long as a set has fewer runs than this: their records then take 6 MiB beside the budget. */
     readonly spilledRunsMax: number;
-    /** ... else as many as keep it so, up to this share of the budget for one run of each worker. */
+    /** Else they have as many as keep it so, up to this share of the budget for one run of each worker. */
     readonly spillRunBudgetShare: number;
     /** One write of spilled rows: the call (about 1 us) is noise against the copy (100 us for 256 KiB). */
     readonly spillWriteBytesMin: number;
@@ -123,11 +123,11 @@ export interface Policy {
     readonly pairSampleShareMin: number;
     /** Perfect hashing takes at most this many slots (of 4 bytes) per row; linear probing takes 32 to 64 bytes. */
     readonly perfectSlotsPerRow: number;
-    /** Array join: at most this many values (of a bit each) per key, ... */
+    /** Array join: at most this many values (of a bit each) per key. */
     readonly arrayValuesPerRow: number;
     /**
-     * ... with this share of the sample's range on both of its ends for keys that it did not see. Sorted keys: the
-     * sample ends 1/64 (joinSampleRows / 256 pieces) of the rows before the last one.
+     * Both ends of the sample's range get this share of it more, for keys that it did not see. Sorted keys: the sample
+     * ends 1/64 (joinSampleRows / 256 pieces) of the rows before the last one.
      */
     readonly arrayRangeSlack: number;
     /**
@@ -185,7 +185,7 @@ export interface Policy {
     readonly deviceStagingBytesPerWorker: number;
     readonly deviceStagingBytesMin: number;
     readonly deviceStagingBytesMax: number;
-    /** ... as a share of the budget at most: readers of files hold half as much in each of two buffers. */
+    /** It takes no larger share of the budget: readers of files hold half as much in each of two buffers. */
     readonly deviceStagingShare: number;
     /**
      * What a value takes a worker that gathers it by row number, in no order and in the order of the rows, of fixed

@@ -34,7 +34,7 @@ export class DeviceAdmission {
     /** Ends when nobody computes on the GPU. */
     #turn: Promise<void> = Promise.resolve();
     readonly #holders = new Set<Holder>();
-    /** Of those with a turn that wait for memory: at most one. */
+    /** Wakes the one that has the turn and waits for memory: there is no second one. */
     #wake: () => void = () => undefined;
 
     /** What open results keep. */

@@ -12,8 +12,8 @@ import { openedGpu, requireGpu, type OpenedGpu } from "./opened-gpu.js";
 const besideBudgetBytes = 48 * 1024 * 1024;
 
 /**
- * Of the time that a query really took on the CPU, so many times the predicted one counts at most: a query that waited
- * for its files, or for others, would have waited with a GPU as well.
+ * A query's time on the CPU counts as no more than this many times the predicted one: a query that waited for its
+ * files, or for others, would have waited with a GPU as well.
  */
 const elapsedTimesMax = 2;
 

@@ -58,7 +58,7 @@ interface Granted {
     release: () => void;
 }
 
-/** Of the memory that a plan was made for and that was too little: what the next plan is made for. */
+/** Where memory was too little for a plan, the next one is made for this share of what that was made for. */
 const smallerPlanShare = 1 / 4;
 
 /** A stage of the CPU engine found less memory than it needed, but no more than there is. */
@@ -211,7 +211,7 @@ export class QueryRun {
         return await this.#runPlan(freezePlan({ ...planner.plan(bytes, false), deviceReason }), granted, sink);
     }
 
-    /** Of the keys that arrays relied on. */
+    /** Forgets the samples of the keys that arrays relied on. */
     #forgetSamples(plan: Plan): void {
         const { runner, node } = this.query;
         const inputs = inputsOf(node);

@@ -36,7 +36,7 @@ export interface RunnerParts {
     device?: DeviceOptions;
 }
 
-/** Of the budget, for relations of many batches that are kept in case their files are opened again. */
+/** This share of the budget is for relations of many batches that are kept in case their files are opened again. */
 const keptRelationsShare = 1 / 32;
 
 interface EngineNet {

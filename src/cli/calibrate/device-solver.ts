@@ -5,7 +5,7 @@ import { measured, type Figures, type Phases } from "./lab.js";
 
 /** Phases of queries by named algorithms; undefined: this GPU or plugin did not run one, or timed no phases. */
 export interface DeviceRuns {
-    /** Of npj, counted, on a thousand rows: nothing but the starts of its kernels. */
+    /** Npj, counted, on a thousand rows: nothing but the starts of its kernels. */
     start?: Phases | undefined;
     /** Joins of `rows` unique keys with as many foreign ones that all match; two columns of 4 bytes on each side. */
     phjTr?: Phases | undefined;
@@ -156,7 +156,7 @@ export class DeviceSolver {
         const { rows } = this;
         if (extremes !== undefined) this.#set("device_group_narrow_rows_per_ms", rows / extremes.match);
         if (sums !== undefined) this.#set("device_group_rows_per_ms", rows / sums.match);
-        // Of packed rows of 32 bytes, where the figure is that of 16.
+        // Packed rows have 32 bytes here, and the figure is that of 16.
         const packed = rows * 2;
         if (partitioned !== undefined) this.#set("device_group_partition_rows_per_ms", packed / partitioned.match);
     }

@@ -17,14 +17,14 @@ type Path = JoinReport["path"];
 /** Bytes per millisecond; undefined: not to be had here. */
 export interface LinkRates {
     readonly in: number | undefined;
-    /** Of both directions together, each with about as much. */
+    /** The rate of both directions together, each with about as much. */
     readonly both: number | undefined;
 }
 
 // Phases of 10 ms and more on PCIe 5 with the usual number of rows.
 const keyRowsFactor = 4;
 const wideRowsFactor = 2;
-// Of kernels. They read a chunk where the host has written it, and wait for the first one.
+// For kernels, which read a chunk where the host has written it, and wait for the first one.
 const chunksWanted = 16;
 const chunkRowsRange = [64, 2 ** 21] as const;
 // GPU memory for all rows of one of these joins.

@@ -108,7 +108,7 @@ export function watchOthers(): () => number | null {
     };
 }
 
-// Of all processors: one of sixteen makes hardly any difference, one of four does.
+// Others may use this share of all processors: one of sixteen makes hardly any difference, one of four does.
 const othersMax = 0.1;
 
 /** Why the figures may be wrong, in sentences; empty where nothing speaks against them. */

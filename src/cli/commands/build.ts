@@ -13,14 +13,12 @@ async function runBuild(cuda: string, { signal }: CommandContext): Promise<numbe
     });
     const stop = (): void => void child.kill("SIGTERM");
     signal.addEventListener("abort", stop, { once: true });
-    try {
-        return await new Promise((resolve, reject) => {
-            child.once("error", reject).once("close", (code) => resolve(code ?? 1));
-        });
-    } finally {
-        signal.removeEventListener("abort", stop);
-        signal.throwIfAborted();
-    }
+    const ended = new Promise<number>((resolve, reject) => {
+        child.once("error", reject).once("close", (code) => resolve(code ?? 1));
+    });
+    const exitCode = await ended.finally(() => signal.removeEventListener("abort", stop));
+    signal.throwIfAborted();
+    return exitCode;
 }
 
 export const buildCommand = defineCommand({

@@ -126,7 +126,7 @@ function chosen<Name extends string>(sorted: readonly Candidate<Name>[], tree: T
 /** The join with the least predicted time among those that can be had. */
 export function chooseDeviceJoin(shape: DeviceJoinShape, speeds: DeviceSpeeds): DeviceChoice<DeviceJoinAlgorithm> {
     const memory = new MemoryCost(speeds);
-    // Of one that the user named nobody asks whether it is wise.
+    // Nobody asks whether an algorithm is wise that the user named.
     const named = shape.algorithms?.length === 1;
     const names = deviceJoinAlgorithms.filter((name) => named || canJoin(name, shape));
     const sorted = candidatesOf(names, shape.algorithms, (name) =>

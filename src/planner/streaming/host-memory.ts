@@ -22,7 +22,7 @@ export function hostBytes(host: Plan): number {
     return host.memory.budgetBytes * hostShare - besideBytes(host);
 }
 
-/** Of free host memory at most, for a result that stays there as a table. */
+/** A result that stays in host memory as a table is given no larger share of what is free there. */
 const resultShareMax = 3 / 4;
 
 /** What columns that are gathered, and a result that stays in memory, leave of host memory. */

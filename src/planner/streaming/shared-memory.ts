@@ -30,7 +30,7 @@ function joinedRows(blockBytes: number, rowBytes: number): number {
     return Math.max(1, Math.min(joinedRowsMax, Math.floor(fitting)));
 }
 
-/** ... of which a 2^8th fits it with a hash table. */
+/** Mean bytes of a partition of which a 2^8th fits the shared memory of a block with a hash table. */
 export function joinedPartitionBytes(blockBytes: number, rowBytes: number): number {
     return joinedRows(blockBytes, rowBytes) * rowBytes * 2 ** passBitsMax;
 }
@@ -38,12 +38,12 @@ export function joinedPartitionBytes(blockBytes: number, rowBytes: number): numb
 const bitsFor = (parts: number, radixBits: number): number =>
     clamp(Math.ceil(Math.log2(Math.max(1, parts))), 0, Math.min(passBitsMax, hashBits - radixBits));
 
-/** Of the pass before rows of a partition are sorted by bucket (RowIndex::build). */
+/** Bits of the pass before rows of a partition are sorted by bucket (RowIndex::build). */
 export function sortPassBits(partitionRows: number, radixBits: number): number {
     return bitsFor(partitionRows / bucketRows, radixBits);
 }
 
-/** Of the pass before they are joined by tables in shared memory (second_pass_bits in cuda/hash_join/join_plan.cu). */
+/** Bits of the pass before they are joined by tables in shared memory (second_pass_bits of cuda/hash_join). */
 export function joinPassBits(partitionRows: number, radixBits: number, blockBytes: number, rowBytes: number): number {
     return bitsFor(partitionRows / joinedRows(blockBytes, rowBytes), radixBits);
 }

@@ -17,7 +17,7 @@ const expectedSlack = 1.05;
 const diskBlocks = 8;
 const diskBlockBytesMax = 4 * mebibyte;
 const diskBlockBytesMin = 16 * kibibyte;
-/** Of the host memory for spilled rows. */
+/** Share of the host memory for spilled rows that blocks on their way to or from disk may take. */
 const diskShare = 1 / 4;
 
 type SpillSizes = Pick<OutOfCoreSizes, "spillBytes" | "spillBlockBytes" | "diskBlockBytes" | "diskBlocks">;

@@ -26,7 +26,7 @@ const index = {
 const staged = { rowsMost: 2 ** 22, share: 64 } as const;
 const regionAlignRows = 8;
 const parcelSlots = 16;
-/** Of a page in a list for the second pass, half as much again for later lists; of a region of it, with its counts. */
+/** Words of a page in a list for the second pass, with half as many again for later lists; of a region with counts. */
 const pieceWords = 6;
 const regionWords = 6;
 const unitsHeld = 4;
@@ -53,13 +53,13 @@ export interface CoherentRequest {
     readonly limitBytes: number;
     /** Shared memory of a block of the GPU. */
     readonly blockBytes: number;
-    /** Of the GPU; undefined: not known yet. */
+    /** Multiprocessors of the GPU; undefined: not known yet. */
     readonly multiprocessors?: number | undefined;
 }
 
 type Sizes = Pick<OutOfCoreSizes, "radixBits" | "chunkRows" | "pageRows" | "pages" | "resultRows" | "resultSlots">;
 
-/** Of a row: its key, and one value of the same width. */
+/** Bytes of a row: its key, and one value of the same width. */
 export function coherentRowBytes({ keyBytes }: OutOfCoreShape): number {
     return 2 * keyBytes;
 }

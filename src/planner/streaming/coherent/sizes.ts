@@ -44,7 +44,7 @@ export interface CoherentSizes {
     readonly coherent: OutOfCoreCoherent;
     /** GPU memory that the join is expected to take. */
     readonly deviceBytes: number;
-    /** Of all pages, those in GPU memory. */
+    /** Share of all pages that lies in GPU memory. */
     readonly nearShare: number;
 }
 

@@ -24,7 +24,7 @@ const keylessBytes = 5;
 const align = (bytes: number): number => Math.ceil(bytes / columnAlignBytes) * columnAlignBytes;
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Of a value that leaves the GPU: of a group, and of a partial row, which has the same for these aggregates. */
+/** Bytes of a value that leaves the GPU, in a group or in a partial row: these aggregates have the same in both. */
 export function aggregateWidth({ widths }: GroupSpec, { kind, column }: OutOfCoreAggregate): number {
     return kind === "min" || kind === "max" ? (widths[column] ?? 0) : 8;
 }

@@ -41,7 +41,7 @@ class GroupLayoutDraft {
     public constructor(private readonly node: GroupNode) {
         const bytes = this.#checkKeys();
         const nullable = node.keys.some(({ column }) => this.#input(column).type.nullable);
-        // Of one key NULL is no key. Several need a flag each: (NULL, 1) and (NULL, 2) are two groups.
+        // NULL of a single key is no key. Several need a flag each: (NULL, 1) and (NULL, 2) are two groups.
         this.#nullGroup = nullable && node.keys.length === 1;
         this.#nullByte = nullable && node.keys.length > 1 ? bytes : -1;
         const all = bytes + (this.#nullByte < 0 ? 0 : 1);

@@ -12,9 +12,9 @@ export interface GroupLoad extends Movers {
     /** That leave the GPU. */
     readonly groups: number;
     readonly spilledBytes: number;
-    /** Of them, what goes to disk. */
+    /** The part of these bytes that goes to disk. */
     readonly diskBytes: number;
-    /** Of the rows, and so of the groups that come last. */
+    /** Share of the rows that is spilled, and so of the groups that come last. */
     readonly spilledShare: number;
     /** A bit per row says whether there is a key. */
     readonly keyBits: boolean;

@@ -36,7 +36,7 @@ const pageRowsMin = 8;
 
 /** A partition should be aggregated at once, with others. */
 const partitionsPerMerge = 4;
-/** Of the limit, for what is aggregated at once: five rows for each. */
+/** Share of the limit for what is aggregated at once: five rows for each. */
 const mergeShare = 1 / 4;
 const mergeRowsMax = 2 ** 27;
 /** All but pages takes no more, where that can be helped. */

@@ -28,7 +28,7 @@ const filterWordBytes = 8;
 const align = (bytes: number): number => Math.ceil(bytes / columnAlignBytes) * columnAlignBytes;
 const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
 
-/** Of a packed row: whole words. */
+/** Bytes of a packed row: whole words. */
 export function rowBytes({ keyBytes, buildWidths, probeWidths }: Shape, side: "build" | "probe"): number {
     return Math.ceil((keyBytes + sum(side === "build" ? buildWidths : probeWidths)) / wordBytes) * wordBytes;
 }

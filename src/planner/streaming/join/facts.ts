@@ -22,7 +22,7 @@ import type { JoinLoad } from "./predict.js";
 /** A join of two relations. */
 export type InputJoin = JoinNode & { readonly left: InputNode; readonly right: InputNode };
 
-/** Of the limit, what build rows get that stay in GPU memory, about. */
+/** Build rows that stay in GPU memory get about this share of the limit. */
 const residentBytesShare = 0.8;
 
 export function inputsOfSides({ left, right }: InputJoin): Record<Side, InputInfo> {

@@ -7,13 +7,13 @@ import { phasesMs } from "./predict.js";
 
 const wordBytes = 8;
 const wordBits = 64;
-/** Of a key in its word (kFilterBits in cuda/stream/stream_policy.hpp). */
+/** Bits that a key sets in its word (kFilterBits in cuda/stream/stream_policy.hpp). */
 const keyBits = 4;
 
 /** 3 % of other keys pass. Twice and half as many words are looked at, too: 0.5 and 17 % pass those. */
 const keysPerWord = 8;
 const wordsRange = [2, 2 ** 40] as const;
-/** Of GPU memory: chunks and pages need the rest. */
+/** A filter takes no larger share of GPU memory: chunks and pages need the rest. */
 const memoryShareMax = 1 / 4;
 
 /**
@@ -25,7 +25,7 @@ const gainMin = 0.02;
 /** A filter to plan with. */
 export interface FilterDraft {
     readonly words: number;
-    /** Of the probe rows. */
+    /** Share of the probe rows that it drops. */
     readonly droppedShare: number;
 }
 
@@ -53,7 +53,7 @@ function keepsLoneProbeRows({ emit, anti, keepUnmatchedProbe }: FilterRequest["s
     return keepUnmatchedProbe || (emit === "probeOnce" && anti);
 }
 
-/** Of four bits drawn from a word's, [d]: the chance that d of them are different. */
+/** Four bits are drawn from those of a word: [d] is the chance that d of them are different. */
 function differentBits(): number[] {
     let chances = [1];
     for (let draw = 0; draw < keyBits; ++draw) {
@@ -110,7 +110,7 @@ const linkBytesOf = ({ predicted: { h2dBytes, d2hBytes } }: Outcome): number => 
 /**
  * Does a plan with a filter beat the one without?
  *
- * Of P probe rows of p packed bytes a share s is spilled, which takes s P p bytes out and the same back. Of them
+ * A share s of P probe rows of p packed bytes is spilled, which takes s P p bytes out and the same back. Of them
  * (1 - m) (1 - f) need not go, with m the share that has a partner and f that of false positives: that is
  * 2 (1 - m) (1 - f) s P p bytes less. A filter of w bytes takes the room of w bytes of build rows of b bytes: w / b of
  * the B build rows leave and come back, and s grows by w / (b B). At 8 keys to a word w is B bytes, and s grows by

@@ -35,7 +35,7 @@ export function rowNumberBytes(rows: number): 4 | 8 {
     return rows < 2 ** 32 ? 4 : 8;
 }
 
-/** Of a value and of whether there is one. */
+/** Bytes of a value, and of whether there is one. */
 export function carriedBytes({ type }: Pick<SideColumn, "type">): number {
     return chunkWidth(type) + (type.nullable ? 1 : 0);
 }

@@ -102,8 +102,8 @@ class LayoutDraft {
     }
 
     /**
-     * Of a hashed key nothing is left on the GPU, and of pairs that have but the hash in common no column must be there
-     * that was carried with it: all are gathered then. A column of both sides takes keys, which are narrow.
+     * Nothing is left on the GPU of a key that is hashed, and pairs that have only the hash in common must bring no
+     * column that was carried with it: all are gathered then. A column of both sides takes keys, which are narrow.
      */
     #chooseGathered(side: Side): void {
         const draft = this.#sides[side];
@@ -114,7 +114,7 @@ class LayoutDraft {
             const index = column[side];
             const { type } = this.#columnOf(side, index);
             if (this.#keyPart(side, index) !== undefined) continue;
-            // Of both sides, either all parts are carried or none.
+            // A column of both sides is carried with all its parts or with none.
             if (column.side === "either" && chunkWidth(type) > 0) takenBytes += carriedBytes({ type });
             else columns.set(index, { column: index, type });
         }
@@ -179,7 +179,7 @@ class LayoutDraft {
         return this.#role(side) === "build" ? keepUnmatchedBuild : keepUnmatchedProbe;
     }
 
-    /** ... and without a key? */
+    /** Do rows of the side come out that have no key, and so no partner? */
     #keepsKeyless(side: Side): boolean {
         if (this.#keys.nullsEqual) return false;
         const nullable = this.node.keys.some((key) => this.#columnOf(side, key[side].column).type.nullable);

@@ -15,9 +15,9 @@ export interface JoinLoad extends Movers {
     readonly rows: { readonly build: number; readonly probe: number; readonly result: number };
     /** Key columns that may be NULL send a bit per row. */
     readonly keyBits: { readonly build: boolean; readonly probe: boolean };
-    /** Of the result, as Arrow has it. */
+    /** Bytes of a row of the result, as Arrow has it. */
     readonly resultRowBytes: number;
-    /** Of columns that are gathered, where they have to be read first. */
+    /** Bytes of columns that are gathered and have to be read first. */
     readonly heldBytes: number;
     /** What gathering takes a worker per row of the result. */
     readonly gatherNs: number;
@@ -27,16 +27,16 @@ export type OutOfCorePhases = Pick<OutOfCorePrediction, "buildMs" | "probeMs" | 
 
 export interface LinkLoad extends JoinLoad {
     readonly spilled: { readonly build: number; readonly probe: number };
-    /** Of them, what goes to disk. */
+    /** The part of these bytes that goes to disk. */
     readonly onDisk: { readonly build: number; readonly probe: number };
     readonly chunks: { readonly build: number; readonly probe: number };
     /** How often spilled probe rows come back. */
     readonly probeReads: number;
-    /** Of spilled rows on their way back, beside their bytes. */
+    /** What spilled rows take on their way back beside their bytes. */
     readonly backStartMs: number;
     /** Probe rows that a filter keeps out. */
     readonly droppedRows: number;
-    /** Of the build side's partitions. */
+    /** Share of the build side's partitions that stays in GPU memory. */
     readonly residentShare: number;
 }
 

@@ -42,7 +42,7 @@ export interface SizeRequest extends SizeLimits {
     /** Mean bytes of a spilled row of each side. */
     readonly packedBytes: { readonly build: number; readonly probe: number };
     readonly filter: FilterDraft;
-    /** Of the link, towards the GPU. */
+    /** Speed of the link towards the GPU. */
     readonly linkBytesPerMs: number;
     /** Shared memory of a block of the GPU. */
     readonly blockBytes: number;

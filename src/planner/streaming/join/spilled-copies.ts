@@ -64,9 +64,9 @@ export function probeReads(
 
 /** What comes back, and how often. */
 interface WayBack {
-    /** Of both sides, also those that stay. */
+    /** Rows of both sides, also those that stay. */
     readonly rows: SideRows;
-    /** Of spilled probe rows. */
+    /** How often spilled probe rows come back. */
     readonly reads: number;
 }
 
