@@ -275,6 +275,41 @@ GPU_TEST("coherent join: as many pages in GPU memory as it may take") {
     CHECK_EQ(far_rows_before, 0);
 }
 
+// The formula is an upper bound, as some lists are as long as the rows make them; what it leaves unused is lost to
+// pages.
+GPU_TEST("coherent join: what it takes beside its pages is what the formula says") {
+    const uint64_t rows = small_or_full(200'000, 8'000'000);
+    for (const uint32_t width : {4U, 8U}) {
+        const std::vector<uint64_t> keys = dense_permutation(rows, test_seed());
+        const CoherentCheck check(keys, foreign_keys(keys, rows, 0.9, test_seed()), width);
+        for (const auto result : {JoinResultKind::kRows, JoinResultKind::kSums, JoinResultKind::kCount}) {
+            BaselineSpec spec = check.spec(result, 5, rows / 8, kFarOnly);
+            spec.coherent.page_rows = 1024;
+            spec.coherent.second_pass = result == JoinResultKind::kSums;
+            spec.coherent.device_bytes = kAmpleBytes;
+            cuda::CoherentJoinSpec asked;
+            asked.join = spec.join;
+            asked.rows[0] = asked.rows[1] = rows;
+            asked.options = spec.coherent;
+            const cuda::CoherentMemory memory =
+                cuda::coherent_join_memory(asked, test_device().properties(), kAmpleBytes);
+            const uint64_t before_bytes = test_device().memory().used_bytes();
+            test_device().memory().reset_peak();
+            const BaselineOutcome outcome = check.run(spec);
+            const std::string what =
+                std::to_string(width) + " bytes, result " + std::to_string(static_cast<int>(result));
+            check.check().check(spec, outcome, what);
+            const uint64_t taken_bytes = test_device().memory().peak_bytes() - before_bytes;
+            const uint64_t said_bytes = memory.taken_bytes() - memory.reserve_bytes;
+            if (taken_bytes > memory.taken_bytes() || said_bytes > taken_bytes + taken_bytes / 2) {
+                fail(what + ": the join took " + std::to_string(taken_bytes) + " bytes, the formula says " +
+                         std::to_string(said_bytes),
+                     __FILE__, __LINE__);
+            }
+        }
+    }
+}
+
 GPU_TEST("coherent join: payloads of other widths are refused") {
     const std::vector<uint64_t> keys = sparse_keys(500, test_seed());
     const KeyedRelation plain(keys, 8, {8}, test_seed());

@@ -37,6 +37,8 @@ const streamingRooms: Record<string, readonly string[]> = {
     coherent: ["shared", "join"]
 };
 
+// The plain C++ of cuda/ that the engine is made of, too: what crosses the plugin's border, and device bytes.
+const contract = ["cuda/api", "cuda/memory_model"];
 const model = ["base", "memory", "model"];
 const rows = [...model, "cpu/row"];
 const operators = ["cpu/hash_join", "cpu/group_by"];
@@ -44,7 +46,6 @@ const engines = ["executor", "executor/cpu", "executor/device", "executor/stream
 const addon = ["addon/jobs", "addon/decode", "addon/encode"];
 const nativeRooms: Record<string, readonly string[]> = {
     base: [],
-    // "api" and "memory_model" of cuda/ are plain C++, and all that native/ ever sees of it.
     device: ["base", ...contract],
     memory: ["base"],
     model: ["base", "memory"],
@@ -66,9 +67,12 @@ const nativeRooms: Record<string, readonly string[]> = {
     "executor/streaming": [...rows, "transfer", "cpu/materialize", "device", "executor"],
     // Arguments and results do not see each other: a job takes what makes its result as a function.
     "addon/jobs": [...model, "transfer", "cpu/radix_partition", "device", "executor", "executor/sinks"],
-    "addon/decode": [...model, "transfer", "generate", "device", ...engines, "addon/jobs"],
-    "addon/encode": [...model, "transfer", "cpu/radix_partition", "device", ...engines, "addon/jobs"],
-    "addon/calls": [...model, "transfer", "generate", "device", ...engines, "executor/sinks", ...addon],
+    "addon/decode": [...model, "transfer", "generate", "cuda/api", "device", ...engines, "addon/jobs"],
+    "addon/encode": [...model, "transfer", "cpu/radix_partition", "cuda/api", "device", ...engines, "addon/jobs"],
+    "addon/calls": [
+        ...[...model, ...contract, "transfer", "generate", "device"],
+        ...[...engines, "executor/sinks", ...addon]
+    ],
     addon: ["base", ...addon, "addon/calls"]
 };
 
