@@ -26,7 +26,7 @@ export function farGroupCell(axes) {
     };
 }
 
-/** Arguments of spillway_gpu_bench for one run; `extra` has options of the program by name. */
+/** Arguments of spillway_gpu_bench for one run, whose options have all sizes; `extra` has others by name. */
 export function farGroupArguments({ workload, options: own = {} }, extra = {}) {
     const { key_bytes, payload_bytes, rows, groups, zipf, aggregate, memory_limit_bytes } = workload;
     const options = {

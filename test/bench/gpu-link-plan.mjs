@@ -146,12 +146,17 @@ export function bytesPerTuple(bytes, rows) {
     return Object.fromEntries(Object.entries(bytes).map(([link, value]) => [link, rounded(value / rows)]));
 }
 
-/** The record with its prediction, and the links' actual bytes per row of both sides. */
+/**
+ * The record with its prediction, and the links' actual bytes per row of both sides. Its filter is named as the
+ * workload has it: the program knows its words alone.
+ */
 export function withJoinPrediction(record, { workload, baseline = false }) {
     const { planned_link_bytes: planned, link_bytes: moved, rows_in } = record;
     const predicted = predictJoin(record);
+    const { filter_bits } = workload;
     return {
         ...record,
+        ...(filter_bits === undefined ? {} : { workload: { ...record.workload, filter_bits } }),
         ...(moved === undefined ? {} : { link_bytes_per_tuple: bytesPerTuple(moved, rows_in) }),
         ...(planned === undefined ? {} : { planned_link_bytes_per_tuple: bytesPerTuple(planned, rows_in) }),
         ...(predicted === undefined ? {} : { predicted }),

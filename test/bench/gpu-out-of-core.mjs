@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins beyond GPU memory in the GPU benchmark: their workloads, what the program is told of them, their table. Only
 // built-in modules: a GPU machine may have no others.
-import { runLabel, table } from "./gpu-report.mjs";
+import { runLabel, table, without } from "./gpu-report.mjs";
 
 const gib = 2 ** 30;
 const aims = ["target_g_tuples_per_s", "reference_g_tuples_per_s", "target_link_efficiency", "target_times_duckdb"];
@@ -62,7 +62,10 @@ export function outOfCoreCell(axes) {
     };
 }
 
-/** Arguments of spillway_gpu_bench for one run; `extra` has options of the program by name. */
+/**
+ * Arguments of spillway_gpu_bench for one run, whose options have all sizes; `extra` has others by name. Bits of a
+ * filter are among the sizes as words, which is all that the program is told of them.
+ */
 export function outOfCoreArguments({ workload, algorithm, options: own = {} }, extra = {}) {
     const options = {
         "key-bytes": workload.key_bytes,
@@ -76,10 +79,9 @@ export function outOfCoreArguments({ workload, algorithm, options: own = {} }, e
         result: workload.result,
         inputs: workload.inputs,
         spill: workload.spill,
-        "filter-bits": workload.filter_bits,
         algorithm,
-        ...own,
-        ...extra,
+        ...without(own, "filter-bits"),
+        ...without(extra, "filter-bits"),
         "memory-limit": workload.memory_limit_bytes // what the workload is about: no option changes it
     };
     const given = Object.entries(options).filter(([, value]) => value !== undefined);

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sizes of a join beyond GPU memory as plans of queries have them (src/planner/streaming/join), for runs of the
-// benchmark with the option `sizes: plan`. Without it spillway_gpu_bench chooses, which takes nothing but the program;
-// both weigh chunks, copies and pages alike, but for partitions in parts. Needs dist/ and the packages that it imports.
+// Sizes of joins and group-bys beyond GPU memory as plans of queries have them (src/planner/streaming), which is what
+// spillway_gpu_bench is told. Needs dist/ and the packages that it imports.
 import { BuildFailure } from "../../scripts/steps/step.mjs";
+import { droppedShare } from "./gpu-filter-plan.mjs";
 
 const hostBytes = 2 ** 40; // of which nothing is taken: chunks and spilled rows have what they need
+
+/** A workload that no plan can be made for: its message says why. */
+export class NoPlan extends Error {}
 
 async function planner() {
     try {
         const modules = await Promise.all([
             import("../../dist/planner/streaming/join/sizes.js"),
             import("../../dist/planner/streaming/join/predict.js"),
+            import("../../dist/planner/streaming/coherent/sizes.js"),
+            import("../../dist/planner/streaming/group/sizes.js"),
+            import("../../dist/planner/device-support.js"),
             import("../../dist/machine/profile.js")
         ]);
         return Object.assign({}, ...modules);
@@ -18,6 +24,14 @@ async function planner() {
         if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
         throw new BuildFailure(`Sizes of plans take the compiled planner (${error.message}): npm run build.`, 2);
     }
+}
+
+const numberOf = (value) => (value === undefined ? undefined : Number(value));
+
+/** Sizes that are set by hand and that the planner can be told, so that it fits the others to them. */
+function knobsOf(given) {
+    const knobs = { radixBits: numberOf(given["radix-bits"]), chunkRows: numberOf(given["chunk-rows"]) };
+    return Object.fromEntries(Object.entries(knobs).filter(([, value]) => value !== undefined));
 }
 
 /** Results of sums need no memory beside the counted rows', as in queries that count. */
@@ -32,29 +46,145 @@ function shapeOf({ key_bytes: keyBytes, payload_bytes, result }) {
     };
 }
 
-/** Options of spillway_gpu_bench that say all sizes of the workload's plan. */
-export async function planSizes(workload) {
-    const { chooseSizes, loadProfile, packedRowBytes, usualRadixBits } = await planner();
-    const profile = loadProfile();
-    const shape = shapeOf(workload);
+const [filterWordsMin, filterWordsMax] = [2, 2 ** 40];
+const powerAtLeast = (value) => 2 ** Math.ceil(Math.log2(value));
+const powerAtMost = (value) => 2 ** Math.floor(Math.log2(value));
+
+/** Words for so many bits a key, no more than a quarter of the limit, as plans have them: a power of two. */
+function filterOf(workload, given) {
+    const bits = Number(given["filter-bits"] ?? workload.filter_bits ?? 0);
+    if (given["filter-words"] === undefined && bits === 0) return { words: 0, droppedShare: 0 };
+    const keys = Math.min(workload.build_rows, workload.distinct_keys ?? Infinity);
+    const most = Math.min(filterWordsMax, powerAtMost(workload.memory_limit_bytes / 4 / 8));
+    const chosen = Math.max(filterWordsMin, Math.min(most, powerAtLeast((keys * bits) / 64)));
+    const words = numberOf(given["filter-words"]) ?? chosen;
+    return { words, droppedShare: droppedShare({ workload, sizes: { filter_words: words } }) };
+}
+
+/** What all planners are asked about a join. */
+function joinRequest(workload, given, profile) {
+    return {
+        shape: shapeOf(workload),
+        ...{ buildRows: workload.build_rows, probeRows: workload.probe_rows },
+        ...{ limitBytes: workload.memory_limit_bytes, hostBytes, sparing: false },
+        ...{ blockBytes: profile.deviceBlockBytes, debug: knobsOf(given) }
+    };
+}
+
+function stagedSizes({ chooseSizes, packedRowBytes, usualRadixBits }, workload, given, profile) {
+    const request = joinRequest(workload, given, profile);
     // A query knows the range of its keys, which are dense here, and nothing of its other columns.
-    const layout = { join: shape, keys: "packed", build: { columns: [] }, probe: { columns: [] } };
+    const layout = { join: request.shape, keys: "packed", build: { columns: [] }, probe: { columns: [] } };
     const keys = { min: 0n, max: BigInt(Math.max(1, workload.build_rows) - 1) };
     const packed = (side) => packedRowBytes(layout, side, usualRadixBits, keys);
-    const sizes = chooseSizes({
-        shape,
-        ...{ buildRows: workload.build_rows, probeRows: workload.probe_rows },
-        packedBytes: { build: packed("build"), probe: packed("probe") },
-        ...{ limitBytes: workload.memory_limit_bytes, hostBytes, sparing: false },
-        filter: { words: 0, droppedShare: 0 },
-        ...{ linkBytesPerMs: profile.deviceCopyInBytesPerMs, blockBytes: profile.deviceBlockBytes, debug: {} }
-    });
+    const sizesWith = (debug) =>
+        chooseSizes({
+            ...request,
+            packedBytes: { build: packed("build"), probe: packed("probe") },
+            filter: filterOf(workload, given),
+            linkBytesPerMs: profile.deviceCopyInBytesPerMs,
+            debug
+        });
+    const isFast = workload.inputs === "peer" && request.debug.chunkRows === undefined;
+    return isFast ? fastLinkSizes(request, sizesWith) : sizesWith(request.debug);
+}
+
+/**
+ * Chunks from another GPU, which the planner knows nothing of: of 2^21 rows one comes in 90 us, and what is launched
+ * and waited for with each takes as long. H200, 2^29 x 2^29 rows of 16 bytes from another one, 2 GiB: chunks of 2^21
+ * rows 4.45 G tuples/s, of 2^22 5.87, of 2^23 6.37. So there are few of them, as long as half of the limit is left for
+ * pages.
+ */
+const fastLink = { chunks: 64, rowsMin: 2 ** 20, rowsMax: 2 ** 23, pageShareMin: 1 / 2 };
+
+function fastLinkSizes({ shape, buildRows, probeRows, limitBytes, debug }, sizesWith) {
+    const rowBytes = 4 * Math.ceil(shape.buildWidths.reduce((sum, width) => sum + width, shape.keyBytes) / 4);
+    const { chunks, rowsMin, rowsMax, pageShareMin } = fastLink;
+    let chunkRows = Math.max(rowsMin, Math.min(rowsMax, powerAtMost((buildRows + probeRows) / chunks)));
+    for (;;) {
+        const sizes = sizesOrNone(() => sizesWith({ ...debug, chunkRows }));
+        const pageRows = sizes === undefined ? 0 : sizes.pages * sizes.pageRows;
+        const isEnough = pageRows >= buildRows || pageRows * rowBytes >= limitBytes * pageShareMin;
+        if (isEnough || chunkRows <= rowsMin) return sizes ?? sizesWith({ ...debug, chunkRows });
+        chunkRows /= 2;
+    }
+}
+
+function sizesOrNone(choose) {
+    try {
+        return choose();
+    } catch {
+        return undefined;
+    }
+}
+
+/**
+ * Pages in another GPU's memory are as large as the join itself has them: over NVLink 4 a first pass of 2^29 rows of 16
+ * bytes took 25.2 ms with pages of 64 KiB, which plans have, and 24.2 with 512 KiB.
+ */
+function coherentSizes({ chooseCoherentSizes }, workload, given, profile) {
+    const request = joinRequest(workload, given, profile);
+    // Without a second pass partitions are as large as where results are rows.
+    const isIndexed = Number(given["second-pass"] ?? 1) === 0;
+    const shape = isIndexed ? { ...request.shape, result: "rows" } : request.shape;
+    const { sizes } = chooseCoherentSizes({ ...request, shape });
+    const isOnPeer = workload.inputs === "peer" && (given.spill ?? workload.spill ?? "peer") === "peer";
+    return isOnPeer ? { ...sizes, pageRows: 0 } : sizes;
+}
+
+/** Options of spillway_gpu_bench that both operators have. Pages of another size have as many bytes in all. */
+function optionsOf(sizes, given) {
+    const pageRows = Number(given["page-rows"] ?? sizes.pageRows);
     return {
         "radix-bits": sizes.radixBits,
         "chunk-rows": sizes.chunkRows,
         "chunk-slots": sizes.chunkSlots,
         "page-rows": sizes.pageRows,
-        pages: sizes.pages,
-        "resident-partitions": sizes.residentPartitions
+        pages: pageRows === 0 ? sizes.pages : Math.floor((sizes.pages * sizes.pageRows) / pageRows),
+        "result-rows": sizes.resultRows,
+        "result-slots": sizes.resultSlots,
+        "spill-block-bytes": sizes.spillBlockBytes,
+        "spill-bytes": sizes.spillBytes
     };
+}
+
+async function planned(choose) {
+    const modules = await planner();
+    try {
+        return choose(modules, modules.loadProfile());
+    } catch (error) {
+        if (error instanceof modules.NotOnDevice) throw new NoPlan(error.reason);
+        throw error;
+    }
+}
+
+/**
+ * Options of spillway_gpu_bench that say all sizes of the join's plan. `given`: options that are set by hand, of which
+ * the planner is told radix bits and rows of a chunk; others take the places of its own, so that the sum of what they
+ * need is up to who sets them.
+ */
+export async function joinSizes({ workload, algorithm }, given = {}) {
+    const sizes = await planned((modules, profile) => {
+        const choose = algorithm === "triton-coherent" ? coherentSizes : stagedSizes;
+        return choose(modules, workload, given, profile);
+    });
+    return {
+        ...optionsOf(sizes, given),
+        "resident-partitions": sizes.residentPartitions,
+        "filter-words": sizes.filterWords
+    };
+}
+
+/** The same for a group-by, whose groups are as many as the workload says. */
+export async function groupSizes({ workload }, given = {}) {
+    const { key_bytes: keyBytes, payload_bytes, rows, groups, aggregate, memory_limit_bytes: limitBytes } = workload;
+    const kind = aggregate === "count" ? "countRows" : aggregate;
+    const shape = { keyBytes, widths: [payload_bytes], aggregates: [{ kind, column: 0 }], nullGroup: false };
+    const sizes = await planned(({ chooseGroupSizes }) =>
+        chooseGroupSizes({
+            ...{ shape, rows, groups, packedBytes: keyBytes + 8 },
+            ...{ limitBytes, hostBytes, sparing: false, debug: knobsOf(given) }
+        })
+    );
+    return { ...optionsOf(sizes, given), "merge-rows": sizes.mergeRows };
 }

@@ -8,7 +8,7 @@ import { text } from "node:stream/consumers";
 import { BuildFailure, root } from "../../scripts/steps/step.mjs";
 import { farGroupArguments } from "./gpu-far-group-by.mjs";
 import { outOfCoreArguments } from "./gpu-out-of-core.mjs";
-import { planSizes } from "./gpu-plan-sizes.mjs";
+import { groupSizes, joinSizes, NoPlan } from "./gpu-plan-sizes.mjs";
 import { partitionArguments, partitionGroups } from "./gpu-partition.mjs";
 import { groupByArguments, programArguments, runLabel } from "./gpu-report.mjs";
 import { tierArguments, tierOutcomes } from "./gpu-tiers.mjs";
@@ -62,11 +62,24 @@ export const otherEngines = {
     "cpu-radix": (...of) => engineArguments("gpu-cpu-engine.mjs", ...of)
 };
 
-/** As the algorithm's options say: sizes that the program chooses, or those of the workload's plan. */
-async function farJoinArguments(run, extra) {
-    const { sizes, ...options } = run.options ?? {};
-    const chosen = sizes === "plan" ? await planSizes(run.workload) : {};
-    return outOfCoreArguments({ ...run, options: { ...options, ...chosen } }, extra);
+/** With the sizes of the workload's plan in front of options that are set by hand, which override them. */
+async function plannedArguments(sizesOf, argumentsOf, run, extra) {
+    const sizes = await sizesOf(run, { ...run.options, ...extra });
+    return argumentsOf({ ...run, options: { ...sizes, ...run.options } }, extra);
+}
+
+const farJoinArguments = (...of) => plannedArguments(joinSizes, outOfCoreArguments, ...of);
+const farGroupByArguments = (...of) => plannedArguments(groupSizes, farGroupArguments, ...of);
+
+/** null: there is no plan for the run, which is said. */
+async function argumentsOrNull(argumentsOf, run, extra) {
+    try {
+        return await argumentsOf(run, extra);
+    } catch (error) {
+        if (!(error instanceof NoPlan)) throw error;
+        process.stderr.write(`there is no plan: ${error.message}\n`);
+        return null;
+    }
 }
 
 /** A process per workload and algorithm. */
@@ -74,9 +87,12 @@ async function runJoins(argumentsOf, program, runs, { limitMs, report }, extra) 
     for (const run of runs) {
         process.stderr.write(`${run.workload.name}: ${runLabel(run)} ... `);
         const engine = otherEngines[run.algorithm];
-        const [command, args] = engine
-            ? [process.execPath, engine(run, extra)]
-            : [program, await argumentsOf(run, extra)];
+        const command = engine ? process.execPath : program;
+        const args = engine ? engine(run, extra) : await argumentsOrNull(argumentsOf, run, extra);
+        if (args === null) {
+            report(run, null);
+            continue;
+        }
         const { end, outcomes: written } = await runProgram(command, args, limitMs);
         if (engine !== undefined && end === leftOut) {
             report(run, { skipped: "left out" }); // the program has said why
@@ -147,7 +163,7 @@ export const runners = {
     join: (...of) => runJoins(programArguments, ...of),
     "group-by": runGroupBys,
     "out-of-core": (...of) => runJoins(farJoinArguments, ...of),
-    "out-of-core-group-by": (...of) => runJoins(farGroupArguments, ...of),
+    "out-of-core-group-by": (...of) => runJoins(farGroupByArguments, ...of),
     partition: runPartitions,
     tiers: runTiers
 };

@@ -3,7 +3,7 @@
  * `npm run bench:gpu`: joins and group-bys of relations in the memory of one GPU, and joins of larger ones, timed
  * against targets and published code; see docs/benchmarks.md. Only built-in modules: a machine without compiler,
  * sources or packages takes build/gpu-tests/spillway_gpu_bench, configs/experiments, scripts/steps and
- * test/bench/gpu*.mjs.
+ * test/bench/gpu*.mjs. Joins and group-bys of larger relations have the sizes of plans, which takes the built package.
  * Exit code 1: a result is wrong or a run failed; 2: nothing was measured, say for want of a GPU.
  */
 import { spawnSync } from "node:child_process";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPU benchmark's own code, with a fake program in the place of the one that needs a GPU.
 import { spawnSync } from "node:child_process";
-import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
+import { chmodSync, cpSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Sandbox } from "./sandbox.js";
 import { repositoryRoot } from "./source-tree.js";
@@ -21,7 +21,7 @@ export interface FakeBench {
     link_efficiency?: number;
 }
 
-/** A machine with what is packed for one without sources and packages. */
+/** A machine with what is packed for one without sources, and the built package for its planner. */
 export class PackedBench extends Sandbox {
     readonly results = this.path("docs/results/h200/in-core-joins.json");
     commit = "abc1234";
@@ -35,11 +35,16 @@ export class PackedBench extends Sandbox {
         for (const name of packed) cpSync(join(repositoryRoot, name), this.path(name), { recursive: true });
         mkdirSync(this.path("build/gpu-tests"), { recursive: true });
         writeFileSync(this.path("package.json"), '{ "type": "module" }');
+        symlinkSync(join(repositoryRoot, "dist"), this.path("dist"));
         if (!withProgram) return;
         const source = readFileSync(join(repositoryRoot, "test/support/fake-gpu-bench.mjs"), "utf8");
         const program = this.path("build/gpu-tests/spillway_gpu_bench");
         writeFileSync(program, `#!${process.execPath}\n${source}`);
         chmodSync(program, 0o755);
+    }
+
+    removePackage(): void {
+        rmSync(this.path("dist"));
     }
 
     run(fake: FakeBench, ...args: string[]) {

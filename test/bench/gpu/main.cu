@@ -8,15 +8,16 @@
 //     [--samples N] [--warmup N] [--memory-limit BYTES] [--seed N] [--device N]
 // The same of a group-by, a line of JSON for each algorithm.
 // spillway_gpu_bench out-of-core --build-rows N --probe-rows N [--payload-values dense|random]
-//     [--result count|sums|rows] [--inputs host|peer] [--spill host|peer] [--memory-limit BYTES] [--host-limit BYTES]
-//     [--radix-bits N] [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--resident-partitions N]
-//     [--budget-ms N] [--busy-multiprocessors N] [--algorithm triton-coherent --partitioner NAME --grid N
-//     --gather-grid N --gather-alone 0|1 --gather-probe 0|1 --second-pass 0|1 --group-rows N --device-pages K
-//     --far-pages M]
+//     [--result count|sums|rows] [--inputs host|peer] [--spill host|peer] [--memory-limit BYTES] --radix-bits N
+//     --chunk-rows N --chunk-slots N --page-rows N --pages N --result-rows N --result-slots N --spill-block-bytes N
+//     --spill-bytes N --resident-partitions N --filter-words N [--budget-ms N] [--busy-multiprocessors N]
+//     [--algorithm triton-coherent --partitioner NAME --grid N --gather-grid N --gather-alone 0|1 --gather-probe 0|1
+//     --second-pass 0|1 --group-rows N --device-pages K --far-pages M]
 // The same of a join of relations in pinned host memory or in another GPU's, 8-byte columns unless said otherwise.
+// Sizes have no default: npm run bench:gpu passes those that the planner of the package chooses.
 // spillway_gpu_bench out-of-core-group-by --rows N --groups N [--aggregate sum|max|min|count] [--payload 4|8]
-//     [--value-bits N] [--zipf S] [--pre-aggregation auto|always|never] [--memory-limit BYTES] [--host-limit BYTES]
-//     [--radix-bits N] [--chunk-rows N] [--chunk-slots N] [--page-rows N] [--pages N] [--merge-rows N] ...
+//     [--value-bits N] [--zipf S] [--pre-aggregation auto|always|never] [--memory-limit BYTES] --merge-rows N ...
+//     and the other sizes of a join, but for resident partitions and a filter
 // The same of a group-by of rows in pinned host memory.
 // spillway_gpu_bench partition --rows N [--tuple-bytes 8|16] --bits N[..N][,N...] --partitioner NAME ...
 //     [--source host|device|peer] [--destination host|device|peer] [--form pages|contiguous] [--histogram gpu|cpu]

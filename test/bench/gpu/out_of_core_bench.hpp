@@ -5,15 +5,14 @@
 #include <string>
 #include <vector>
 
-#include "coherent_join/coherent_join.hpp"
 #include "out_of_core_inputs.hpp"
 #include "out_of_core_verify.hpp"
-#include "staged_join/staged_join.hpp"
+#include "stream/stream_operator.hpp"
 
 namespace spillway::gpu_bench {
 
 struct OutOfCoreSample {
-    double wall_ms = 0;   // build() and probe() on the host's clock
+    double wall_ms = 0;   // both inputs on the host's clock
     double setup_ms = 0;  // before that: device memory is taken, spill memory perhaps
     double build_ms = 0;
     double probe_ms = 0;
@@ -22,7 +21,6 @@ struct OutOfCoreSample {
 
 struct OutOfCoreMeasurement {
     LinkRates rates;
-    cuda::StreamSizes sizes;
     std::vector<OutOfCoreSample> samples;
     cuda::StreamReport report;  // of the last sample
     cuda::StageTimes stages;    // ... of algorithms that say them

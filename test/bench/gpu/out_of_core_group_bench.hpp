@@ -38,7 +38,6 @@ struct FarGroupSample {
 
 struct FarGroupMeasurement {
     LinkRates rates;
-    cuda::StreamSizes sizes;
     std::vector<FarGroupSample> samples;
     cuda::StreamReport report;  // of the last sample
     uint64_t peak_device_bytes = 0;

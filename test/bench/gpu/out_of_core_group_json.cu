@@ -19,11 +19,10 @@ std::string far_group_workload_json(const FarGroupOptions& options) {
                                  : options.aggregate == FarAggregate::kMax ? "max"
                                  : options.aggregate == FarAggregate::kMin ? "min"
                                                                            : "count"));
-    object.add("pre_aggregation", word(options.pre_aggregation == FarPreAggregation::kAuto     ? "auto"
-                                       : options.pre_aggregation == FarPreAggregation::kAlways ? "always"
-                                                                                               : "never"));
+    object.add("pre_aggregation", word(options.sizes.pre_aggregation == cuda::PreAggregation::kAuto     ? "auto"
+                                       : options.sizes.pre_aggregation == cuda::PreAggregation::kAlways ? "always"
+                                                                                                        : "never"));
     if (options.memory_limit > 0) object.add("memory_limit_bytes", options.memory_limit);
-    if (options.host_limit > 0) object.add("host_limit_bytes", options.host_limit);
     return object.add("seed", options.seed).close();
 }
 
@@ -40,8 +39,9 @@ std::string far_group_sizes_json(const cuda::StreamSizes& sizes) {
 void add_group_links(Object& object, const FarGroupOptions& options, const FarGroupMeasurement& measurement,
                      double median_ms) {
     const cuda::StreamReport& report = measurement.report;
-    const uint64_t h2d_bytes = options.input_bytes() + report.spilled_bytes;
-    const uint64_t d2h_bytes = report.spilled_bytes + report.groups * (options.key_bytes + options.result_bytes());
+    const uint64_t h2d_bytes = options.input_bytes() + report.spilled_bytes[0];
+    const uint64_t d2h_bytes =
+        report.spilled_bytes[0] + report.result_rows * (options.key_bytes + options.result_bytes());
     // The directions work at the same time.
     const double planned_ms = std::max(static_cast<double>(h2d_bytes) / measurement.rates.h2d,
                                        static_cast<double>(d2h_bytes) / measurement.rates.d2h) /
@@ -76,16 +76,16 @@ std::string far_group_json(const FarGroupOptions& options, const FarGroupMeasure
     object.add("median_ms", milliseconds(median_ms));
     object.add("samples_ms", list(times(&FarGroupSample::wall_ms), milliseconds));
     object.add("setup_ms", middle(&FarGroupSample::setup_ms)).add("phases", phases.close());
-    object.add("rows_in", report.rows).add("groups", report.groups);
-    object.add("g_rows_per_s", number(static_cast<double>(report.rows) / median_ms / 1e6));
+    object.add("rows_in", report.rows[0]).add("groups", report.result_rows);
+    object.add("g_rows_per_s", number(static_cast<double>(report.rows[0]) / median_ms / 1e6));
     object.add("verified", std::string(measurement.problem.empty() ? "true" : "false"));
     if (!measurement.problem.empty()) object.add("problem", gpu_test::json_text(measurement.problem));
     add_group_links(object, options, measurement, median_ms);
     object.add("chunks", report.chunks).add("grouped_chunks", report.grouped_chunks);
     object.add("partial_rows", report.partial_rows).add("compacted_rows", report.compacted_rows);
-    object.add("spilled_rows", report.spilled_rows).add("spilled_bytes", report.spilled_bytes);
+    object.add("spilled_rows", report.spilled_rows[0]).add("spilled_bytes", report.spilled_bytes[0]);
     object.add("resident_partitions", uint64_t{report.resident_partitions});
-    object.add("narrowed_parts", report.narrowed_parts).add("sizes", far_group_sizes_json(measurement.sizes));
+    object.add("narrowed_parts", report.narrowed_parts).add("sizes", far_group_sizes_json(options.sizes));
     Object peak;
     peak.add("device", measurement.peak_device_bytes).add("host", measurement.peak_host_bytes);
     object.add("peak_bytes", peak.close()).add("device", gpu_test::json_text(measurement.device));

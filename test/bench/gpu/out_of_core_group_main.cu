@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
+#include "device/host_clock.hpp"
 #include "measure.hpp"
 #include "out_of_core_group_bench.hpp"
 #include "out_of_core_options.hpp"
@@ -55,25 +55,7 @@ class FarGroupSink final : public cuda::ResultSink {
     int64_t open_ = 0;
 };
 
-cuda::StreamSizes to_group_sizes(const ChosenGroupSizes& chosen, FarPreAggregation pre_aggregation) {
-    cuda::StreamSizes sizes;
-    sizes.radix_bits = static_cast<int>(chosen.radix_bits);
-    sizes.chunk_rows = chosen.chunk_rows;
-    sizes.chunk_slots = static_cast<uint32_t>(chosen.chunk_slots);
-    sizes.page_rows = chosen.page_rows;
-    sizes.pages = chosen.pages;
-    sizes.merge_rows = chosen.merge_rows;
-    sizes.spill_block_bytes = chosen.spill_block_bytes;
-    sizes.spill_bytes = chosen.spill_bytes;
-    sizes.result_rows = chosen.result_rows;
-    sizes.result_slots = static_cast<uint32_t>(chosen.result_slots);
-    sizes.pre_aggregation = pre_aggregation == FarPreAggregation::kAuto     ? cuda::PreAggregation::kAuto
-                            : pre_aggregation == FarPreAggregation::kAlways ? cuda::PreAggregation::kAlways
-                                                                            : cuda::PreAggregation::kNever;
-    return sizes;
-}
-
-cuda::StagedGroupBySpec make_group_spec(const FarGroupOptions& options, uint64_t memory_limit_bytes) {
+cuda::StagedGroupBySpec make_group_spec(const FarGroupOptions& options) {
     cuda::StagedGroupBySpec spec;
     spec.key_bytes = options.key_bytes;
     spec.widths = {options.payload_bytes};
@@ -83,18 +65,8 @@ cuda::StagedGroupBySpec make_group_spec(const FarGroupOptions& options, uint64_t
                      : options.aggregate == FarAggregate::kMin ? cuda::GroupAggregateKind::kMin
                                                                : cuda::GroupAggregateKind::kCountRows;
     spec.aggregates = {aggregate};
-    const auto device_bytes = [&](const ChosenGroupSizes& sizes) {
-        cuda::StagedGroupBySpec sized = spec;
-        sized.sizes = to_group_sizes(sizes, options.pre_aggregation);
-        return cuda::StagedGroupBy::device_bytes(sized);
-    };
-    spec.sizes = to_group_sizes(choose_group_sizes(options, memory_limit_bytes, device_bytes), options.pre_aggregation);
+    spec.sizes = options.sizes;
     return spec;
-}
-
-using GroupClock = std::chrono::steady_clock;
-double group_milliseconds(GroupClock::time_point begin, GroupClock::time_point end) {
-    return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
 FarGroupSample run_far_group_by(cuda::Device& device, const cuda::StagedGroupBySpec& spec, const FarRelation& input,
@@ -102,30 +74,34 @@ FarGroupSample run_far_group_by(cuda::Device& device, const cuda::StagedGroupByS
     FarGroupSource source(input, spec.sizes.chunk_rows);
     FarGroupSink sink(result);
     device.synchronize();
-    const GroupClock::time_point start = GroupClock::now();
+    FarGroupSample sample;
+    const cuda::HostClock setup;
     cuda::StagedGroupBy group_by(device, spec);
     device.synchronize();
-    const GroupClock::time_point begin = GroupClock::now();
-    measurement.report = group_by.run(source, sink);
-    const GroupClock::time_point end = GroupClock::now();
+    sample.setup_ms = setup.passed_ms();
+    const cuda::HostClock clock;
+    group_by.run(0, source, &sink);
+    sample.wall_ms = clock.passed_ms();
+    measurement.report = group_by.report();
     measurement.problem = sink.complete() ? "" : "groups of the result are missing, or blocks of it were not closed";
     const cuda::StreamReport& report = measurement.report;
-    if (report.rows != input.rows || report.groups != result.rows) {
+    if (report.rows[0] != input.rows || report.result_rows != result.rows) {
         measurement.problem = "the report counts other rows or groups than there are";
     }
-    return {group_milliseconds(begin, end), group_milliseconds(start, begin), report.read_ms, report.resident_ms,
-            report.spilled_ms};
+    sample.read_ms = report.input_ms[0];
+    sample.resident_ms = report.resident_ms;
+    sample.spilled_ms = report.spilled_ms;
+    return sample;
 }
 
 FarGroupMeasurement measure_far_group_by(const FarGroupOptions& options, const FarRelation& input,
                                          const FarRelation& result) {
     // The spill memory may be the device's pool of pinned memory, whose limit is its only one.
     const uint64_t host_bytes =
-        options.host_limit > 0 ? options.host_limit : 2 * options.rows * (options.key_bytes + 8) + (2ULL << 30);
+        std::max(options.sizes.spill_bytes, 2 * options.rows * (options.key_bytes + 8) + (uint64_t{2} << 30));
     cuda::Device device(options.device, options.memory_limit, std::max(cuda::kStagingLimitBytes, host_bytes));
-    const cuda::StagedGroupBySpec spec = make_group_spec(options, device.memory().limit_bytes());
+    const cuda::StagedGroupBySpec spec = make_group_spec(options);
     FarGroupMeasurement measurement;
-    measurement.sizes = spec.sizes;
     measurement.device = device.properties().name;
     for (uint64_t run = 0; run < options.warmup + options.samples; ++run) {
         if (run + 1 == options.warmup + options.samples) spoil_far_group_rows(device, result);

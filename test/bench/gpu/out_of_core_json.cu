@@ -75,8 +75,6 @@ std::string out_of_core_workload_json(const OutOfCoreOptions& options) {
     object.add("inputs", word(options.inputs == FarPlace::kHost ? "host" : "peer"));
     object.add("spill", word(options.spill_place() == FarPlace::kHost ? "host" : "peer"));
     if (options.bench.memory_limit > 0) object.add("memory_limit_bytes", options.bench.memory_limit);
-    if (options.host_limit > 0) object.add("host_limit_bytes", options.host_limit);
-    if (options.filter_bits > 0) object.add("filter_bits", options.filter_bits);
     return object.add("seed", options.bench.seed).close();
 }
 
@@ -128,8 +126,9 @@ void add_links(Object& object, const OutOfCoreOptions& options, const OutOfCoreM
 void add_coherent_choices(Object& object, const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement) {
     const CoherentChoices& chosen = options.coherent;
     Object coherent, stages;
-    const char* const partitioner =
-        chosen.partitioner ? cuda::kFarPartitionerNames[static_cast<int>(*chosen.partitioner)] : "auto";
+    const char* const partitioner = chosen.partitioner == cuda::FarPartitioner::kBest
+                                        ? "auto"
+                                        : cuda::kFarPartitionerNames[static_cast<int>(chosen.partitioner)];
     coherent.add("partitioner", gpu_test::json_text(partitioner));
     coherent.add("grid", chosen.partition_grid).add("gather_grid", chosen.gather_grid);
     coherent.add("gather_alone", chosen.gather_alone).add("gather_probe", chosen.gather_probe);
@@ -168,9 +167,9 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
     if (!measurement.problem.empty()) object.add("problem", gpu_test::json_text(measurement.problem));
     add_links(object, options, measurement, median_ms);
     object.add("spilled_rows", both_sides(report.spilled_rows)).add("spilled_bytes", both_sides(report.spilled_bytes));
-    if (options.filter_bits > 0) object.add("dropped_rows", report.dropped_rows);
+    if (options.sizes.filter_words > 0) object.add("dropped_rows", report.dropped_rows);
     object.add("resident_partitions", uint64_t{report.resident_partitions});
-    object.add("sizes", sizes_json(measurement.sizes));
+    object.add("sizes", sizes_json(options.sizes));
     if (options.busy_multiprocessors > 0) object.add("busy_multiprocessors", options.busy_multiprocessors);
     if (!measurement.stages.empty()) add_coherent_choices(object, options, measurement);
     Object peak;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 
 #include "baseline_join/baseline_join.hpp"
 #include "busy_multiprocessors.hpp"
+#include "device/host_clock.hpp"
 #include "measure.hpp"
 #include "out_of_core_bench.hpp"
 #include "tier/page_pool.hpp"
@@ -68,22 +68,6 @@ class FarSink final : public cuda::ResultSink {
     int64_t open_ = 0;
 };
 
-cuda::StreamSizes to_device_sizes(const ChosenSizes& chosen) {
-    cuda::StreamSizes sizes;
-    sizes.radix_bits = static_cast<int>(chosen.radix_bits);
-    sizes.chunk_rows = chosen.chunk_rows;
-    sizes.chunk_slots = static_cast<uint32_t>(chosen.chunk_slots);
-    sizes.filter_words = chosen.filter_words;
-    sizes.page_rows = chosen.page_rows;
-    sizes.pages = chosen.pages;
-    sizes.resident_partitions = static_cast<uint32_t>(chosen.resident_partitions);
-    sizes.spill_block_bytes = chosen.spill_block_bytes;
-    sizes.spill_bytes = chosen.spill_bytes;
-    sizes.result_rows = chosen.result_rows;
-    sizes.result_slots = static_cast<uint32_t>(chosen.result_slots);
-    return sizes;
-}
-
 void add_output(cuda::StagedJoinSpec& spec, FarResult result) {
     if (result == FarResult::kCount) return;
     if (result == FarResult::kRows) spec.output.push_back({cuda::OutputSide::kKey, 0});
@@ -94,42 +78,24 @@ void add_output(cuda::StagedJoinSpec& spec, FarResult result) {
     }
 }
 
-cuda::StagedJoinSpec make_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
+cuda::StagedJoinSpec make_spec(const OutOfCoreOptions& options) {
     const Workload& workload = options.bench.workload;
     cuda::StagedJoinSpec spec;
     spec.key_bytes = workload.key_bytes;
-    spec.widths[0] = workload.build_payload;
-    spec.widths[1] = workload.probe_payload;
+    spec.widths[cuda::kBuildSide].assign(workload.build_payload.begin(), workload.build_payload.end());
+    spec.widths[cuda::kProbeSide].assign(workload.probe_payload.begin(), workload.probe_payload.end());
     spec.result = options.result == FarResult::kCount  ? cuda::JoinResultKind::kCount
                   : options.result == FarResult::kSums ? cuda::JoinResultKind::kSums
                                                        : cuda::JoinResultKind::kRows;
     add_output(spec, options.result);
-    OutOfCoreShape shape;
-    shape.build_rows = workload.build_rows;
-    shape.probe_rows = workload.probe_rows;
-    shape.build_row_bytes = (options.build_row_bytes() + 3) / 4 * 4;
-    shape.probe_row_bytes = (options.probe_row_bytes() + 3) / 4 * 4;
-    shape.memory_limit_bytes = memory_limit_bytes;
-    shape.host_limit_bytes = options.host_limit;
-    shape.second_pass = options.algorithm == cuda::BaselineAlgorithm::kTritonCoherent &&
-                        options.coherent.second_pass != 0 && options.result != FarResult::kRows;
-    shape.fast_link = options.inputs == FarPlace::kPeer;
-    shape.filter_bits = options.filter_bits;
-    shape.build_keys = std::min(workload.build_rows, workload.build_domain());
-    shape.match_ratio = workload.match_ratio;
-    const auto device_bytes = [&](const ChosenSizes& sizes) {
-        cuda::StagedJoinSpec sized = spec;
-        sized.sizes = to_device_sizes(sizes);
-        return cuda::StagedJoin::device_bytes(sized);
-    };
-    spec.sizes = to_device_sizes(choose_sizes(shape, options.sizes, device_bytes));
+    spec.sizes = options.sizes;
     return spec;
 }
 
 // What the algorithms need beside it.
-cuda::BaselineSpec make_far_spec(const OutOfCoreOptions& options, uint64_t memory_limit_bytes) {
+cuda::BaselineSpec make_far_spec(const OutOfCoreOptions& options) {
     cuda::BaselineSpec spec;
-    spec.join = make_spec(options, memory_limit_bytes);
+    spec.join = make_spec(options);
     spec.build_rows = options.bench.workload.build_rows;
     spec.load_percent = static_cast<uint32_t>(options.load_percent);
     spec.shares.device = static_cast<uint32_t>(options.device_stripes);
@@ -151,15 +117,10 @@ void add_coherent(cuda::BaselineSpec& spec, const OutOfCoreOptions& options) {
     spec.coherent.gather_probe = chosen.gather_probe != 0;
     spec.coherent.second_pass = chosen.second_pass != 0;
     spec.coherent.group_rows = chosen.group_rows;
-    if (options.sizes.page_rows) spec.coherent.page_rows = *options.sizes.page_rows;
+    spec.coherent.page_rows = options.sizes.page_rows;
     spec.shares = {};
     spec.shares.device = static_cast<uint32_t>(chosen.device_pages);
     (spec.peer == nullptr ? spec.shares.host : spec.shares.peer) = static_cast<uint32_t>(chosen.far_pages);
-}
-
-using Clock = std::chrono::steady_clock;
-double milliseconds_between(Clock::time_point begin, Clock::time_point end) {
-    return std::chrono::duration<double, std::milli>(end - begin).count();
 }
 
 OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::BaselineAlgorithm algorithm, const cuda::BaselineSpec& spec,
@@ -174,21 +135,25 @@ OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::BaselineAlgorithm al
     const FarRows none;
     FarSink sink(rows == nullptr ? none : *rows);
     device.synchronize();
-    const Clock::time_point start = Clock::now();
-    const std::unique_ptr<cuda::BaselineJoin> join = cuda::open_baseline_join(device, algorithm, spec);
+    OutOfCoreSample sample;
+    const cuda::HostClock setup;
+    const std::unique_ptr<cuda::StreamOperator> join = cuda::open_baseline_join(device, algorithm, spec);
     device.synchronize();
+    sample.setup_ms = setup.passed_ms();
     // Until the clock stops: the end of a join waits for all that the device does.
     const auto busy = std::make_unique<BusyMultiprocessors>(device, busy_multiprocessors);
-    const Clock::time_point begin = Clock::now();
-    join->build(build);
-    measurement.report = join->probe(probe, rows == nullptr ? nullptr : &sink);
-    const Clock::time_point end = Clock::now();
+    const cuda::HostClock clock;
+    join->run(cuda::kBuildSide, build, nullptr);
+    join->run(cuda::kProbeSide, probe, rows == nullptr ? nullptr : &sink);
+    sample.wall_ms = clock.passed_ms();
     busy->end();
+    measurement.report = join->report();
     measurement.stages = join->stages();
     measurement.problem = sink.complete() ? "" : "rows of the result are missing, or blocks of it were not closed";
-    const cuda::StreamReport& report = measurement.report;
-    return {milliseconds_between(begin, end), milliseconds_between(start, begin), report.build_ms, report.probe_ms,
-            report.spilled_ms};
+    sample.build_ms = measurement.report.input_ms[cuda::kBuildSide];
+    sample.probe_ms = measurement.report.input_ms[cuda::kProbeSide];
+    sample.spilled_ms = measurement.report.spilled_ms;
+    return sample;
 }
 
 // The device whose free memory takes spilled rows; nullptr: none does.
@@ -205,14 +170,13 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
                                          const FarRows* rows) {
     const BenchOptions& bench = options.bench;
     // The spill memory may be the device's pool of pinned memory, whose limit is its only one.
-    const uint64_t host_bytes = options.host_limit > 0 ? options.host_limit : 2 * options.input_bytes();
+    const uint64_t host_bytes = std::max(options.sizes.spill_bytes, 2 * options.input_bytes());
     cuda::Device device(bench.device, bench.memory_limit, std::max(cuda::kStagingLimitBytes, host_bytes));
     const std::unique_ptr<cuda::Device> peer = open_spill_peer(device, options);
-    cuda::BaselineSpec spec = make_far_spec(options, device.memory().limit_bytes());
+    cuda::BaselineSpec spec = make_far_spec(options);
     spec.peer = peer.get();
     add_coherent(spec, options);
     OutOfCoreMeasurement measurement;
-    measurement.sizes = spec.join.sizes;
     measurement.device = device.properties().name;
     double spent_ms = 0;
     bool last = false;
@@ -236,7 +200,7 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
 std::string check_far_totals(const OutOfCoreOptions& options, const cuda::StreamReport& report,
                              const FarTotals& expected) {
     const Workload& workload = options.bench.workload;
-    if (report.build_rows != workload.build_rows || report.probe_rows != workload.probe_rows) {
+    if (report.rows[cuda::kBuildSide] != workload.build_rows || report.rows[cuda::kProbeSide] != workload.probe_rows) {
         return "the join counts other numbers of rows of its inputs than they have";
     }
     if (report.result_rows != expected.rows) {
@@ -247,8 +211,8 @@ std::string check_far_totals(const OutOfCoreOptions& options, const cuda::Stream
     if (workload.unique_build_keys() && report.dropped_rows > workload.probe_rows - expected.rows) {
         return "the filter has dropped more probe rows than have no partner";
     }
-    if (options.result == FarResult::kSums && report.sums != expected.sums) return "the result has wrong sums";
-    return "";
+    const bool same = std::equal(report.sums.begin(), report.sums.end(), expected.sums.begin(), expected.sums.end());
+    return options.result == FarResult::kSums && !same ? "the result has wrong sums" : "";
 }
 
 // Why the devices cannot be used; empty = they can.

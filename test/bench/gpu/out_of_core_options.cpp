@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "out_of_core_options.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "command_line.hpp"
 #include "options.hpp"
+#include "size_options.hpp"
 
 namespace spillway::gpu_bench {
 
@@ -17,7 +19,6 @@ namespace {
 using gpu_test::parse_number;
 
 constexpr uint32_t kRowBytesMax = 32;
-constexpr uint64_t kFilterBitsMax = 64;  // a word for each key
 
 uint32_t row_bytes_of(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
     return std::accumulate(widths.begin(), widths.end(), key_bytes);
@@ -68,9 +69,6 @@ void check_coherent(const OutOfCoreOptions& options) {
 
 KnownOptions own_options(OutOfCoreOptions& options) {
     using Text = const std::string&;
-    const auto size = [](std::optional<uint64_t>& target) {
-        return [&target](Text n, Text v) { target = parse_number(n, v); };
-    };
     return {{"--payload-values",
              [&](Text n, Text v) {
                  options.payload_values = parse_word<FarPayloadValues>(
@@ -97,37 +95,26 @@ KnownOptions own_options(OutOfCoreOptions& options) {
                  }
                  options.algorithm = parse_word(n, v, words);
              }},
-            {"--filter-bits", [&](Text n, Text v) { options.filter_bits = parse_number(n, v); }},
             {"--load-percent", [&](Text n, Text v) { options.load_percent = parse_number(n, v); }},
             {"--device-stripes", [&](Text n, Text v) { options.device_stripes = parse_number(n, v); }},
             {"--host-stripes", [&](Text n, Text v) { options.host_stripes = parse_number(n, v); }},
             {"--threads", [&](Text n, Text v) { options.threads = parse_number(n, v); }},
             {"--budget-ms", [&](Text n, Text v) { options.budget_ms = parse_number(n, v); }},
-            {"--busy-multiprocessors", [&](Text n, Text v) { options.busy_multiprocessors = parse_number(n, v); }},
-            {"--host-limit", [&](Text n, Text v) { options.host_limit = parse_number(n, v); }},
-            {"--radix-bits", size(options.sizes.radix_bits)},
-            {"--chunk-rows", size(options.sizes.chunk_rows)},
-            {"--chunk-slots", size(options.sizes.chunk_slots)},
-            {"--page-rows", size(options.sizes.page_rows)},
-            {"--pages", size(options.sizes.pages)},
-            {"--resident-partitions", size(options.sizes.resident_partitions)}};
+            {"--busy-multiprocessors", [&](Text n, Text v) { options.busy_multiprocessors = parse_number(n, v); }}};
 }
 
 void check_out_of_core(const OutOfCoreOptions& options) {
     expect(options.build_row_bytes() <= kRowBytesMax, "rows of at most 32 bytes for --build-payload");
     expect(options.probe_row_bytes() <= kRowBytesMax, "rows of at most 32 bytes for --probe-payload");
-    expect(!options.sizes.radix_bits || *options.sizes.radix_bits <= 16, "at most 16 for --radix-bits");
-    for (const auto& size : {options.sizes.chunk_rows, options.sizes.chunk_slots, options.sizes.page_rows}) {
-        expect(!size || *size > 0, "more than 0 for --chunk-rows, --chunk-slots and --page-rows");
-    }
+    expect(options.sizes.page_rows > 0 || options.algorithm == cuda::BaselineAlgorithm::kTritonCoherent,
+           "more than 0 for --page-rows");
     for (const uint64_t number : {options.device_stripes, options.host_stripes, options.threads}) {
         expect(number <= UINT32_MAX, "less than 2^32 for --device-stripes, --host-stripes and --threads");
     }
     expect(options.busy_multiprocessors == 0 || options.bench.warmup > 0,
            "--warmup 1 or more for --busy-multiprocessors: memory and code must be there before");
-    expect(options.filter_bits <= kFilterBitsMax, "at most 64 for --filter-bits");
-    expect(options.filter_bits == 0 || options.algorithm == cuda::BaselineAlgorithm::kTriton,
-           "--filter-bits for triton alone: other algorithms have no filter");
+    expect(options.sizes.filter_words == 0 || options.algorithm == cuda::BaselineAlgorithm::kTriton,
+           "--filter-words for triton alone: other algorithms have no filter");
     expect(options.load_percent > 0 && options.load_percent <= 90, "1 to 90 for --load-percent");
     expect(options.algorithm != cuda::BaselineAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
            "no --distinct for npj-far-perfect, whose build keys come once each");
@@ -159,6 +146,9 @@ OutOfCoreOptions parse_out_of_core_options(int count, char** arguments) {
     OutOfCoreOptions options;
     KnownOptions own = own_options(options);
     add_coherent_options(own, options.coherent);
+    SizeOptions sizes(own, options.sizes);
+    sizes.add("--resident-partitions", options.sizes.resident_partitions, 0, UINT32_MAX);
+    sizes.add("--filter-words", options.sizes.filter_words, 0);
     std::vector<std::string> other = {"", "--key-bytes", "8", "--build-payload", "8", "--probe-payload", "8"};
     for (int i = 2; i < count; i += 2) {
         if (own.count(arguments[i]) == 0) {
@@ -170,6 +160,7 @@ OutOfCoreOptions parse_out_of_core_options(int count, char** arguments) {
     std::vector<char*> pointers;
     for (std::string& argument : other) pointers.push_back(argument.data());
     options.bench = parse_bench_options(static_cast<int>(pointers.size()), pointers.data());
+    sizes.check();
     check_out_of_core(options);
     return options;
 }

@@ -5,9 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "api/stream_spec.hpp"
 #include "baseline_join/baseline_join_algorithm.hpp"
-#include "far_partition/far_partitioner.hpp"
-#include "out_of_core_sizes.hpp"
 #include "workload.hpp"
 
 namespace spillway::gpu_bench {
@@ -20,7 +19,7 @@ enum class FarPlace { kHost, kPeer };  // where the relations lie
 
 // Of triton-coherent alone; 0: what the join chooses.
 struct CoherentChoices {
-    std::optional<cuda::FarPartitioner> partitioner;  // none: the GPU's best
+    cuda::FarPartitioner partitioner = cuda::FarPartitioner::kBest;
     uint64_t partition_grid = 0;
     uint64_t gather_grid = 0;
     uint64_t gather_alone = 1;  // 0: blocks that gather, or have the second pass, mix with those that join
@@ -39,10 +38,8 @@ struct OutOfCoreOptions {
     FarResult result = FarResult::kSums;
     FarPlace inputs = FarPlace::kHost;
     std::optional<FarPlace> spill;  // where spilled rows go; where the inputs are, unless said otherwise
-    uint64_t host_limit = 0;        // bytes for spilled rows; 0 = as many as there can be
-    GivenSizes sizes;
-    uint64_t filter_bits = 0;    // of a Bloom filter for each different key of the build side; 0 = none
-    uint64_t load_percent = 50;  // tables of linear probing
+    cuda::StreamSizes sizes;        // --page-rows 0: triton-coherent chooses
+    uint64_t load_percent = 50;     // tables of linear probing
     // Stripes of a table by tier; none: as many of the device's as are free.
     uint64_t device_stripes = 0;
     uint64_t host_stripes = 0;

@@ -34,6 +34,9 @@ const { outOfCoreArguments, outOfCoreCell } = await bench<{
     outOfCoreArguments: (run: Run, extra?: object) => string[];
     outOfCoreCell: (axes: object) => Workload;
 }>("gpu-out-of-core.mjs");
+const { joinSizes } = await bench<{
+    joinSizes: (run: Run, given: object) => Promise<{ "filter-words": number }>;
+}>("gpu-plan-sizes.mjs");
 const { figures } = await bench<{ figures: Record<string, { select: (records: unknown[]) => unknown[] }> }>(
     "plot-out-of-core.mjs"
 );
@@ -49,12 +52,18 @@ describe("workloads with a filter", () => {
         expect([filter_bits, filtered]).toEqual([8, { ...outOfCoreCell(axes), name }]);
     });
 
-    test("tell the program of it, as an option of the algorithm does", () => {
-        const told = (of: object, options?: object) =>
-            outOfCoreArguments({ workload: outOfCoreCell({ ...axes, ...of }), algorithm: "triton", ...options });
-        expect(told({ filter_bits: 8 }).join(" ")).toContain("--filter-bits 8 --algorithm triton");
-        expect(told({}, { options: { "filter-bits": 4 } }).join(" ")).toContain("--filter-bits 4 --algorithm triton");
-        expect(told({})).not.toContain("--filter-bits");
+    test("have its words among their sizes, and tell the program of no more", async () => {
+        const run = (of: object) => ({ workload: outOfCoreCell({ ...axes, ...of }), algorithm: "triton" });
+        const wordsOf = async (of: object, options = {}) => (await joinSizes(run(of), options))["filter-words"];
+        expect(await wordsOf({ filter_bits: 8 })).toBe(2 ** 26);
+        expect(await wordsOf({}, { "filter-bits": "4" })).toBe(2 ** 25);
+        expect(await wordsOf({ filter_bits: 8 }, { "filter-words": "1024" })).toBe(1024);
+        // A quarter of the limit.
+        expect(await wordsOf({ filter_bits: 32 })).toBe(2 ** 27);
+        expect(await wordsOf({})).toBe(0);
+        expect(outOfCoreArguments({ ...run({ filter_bits: 8 }), options: { "filter-bits": 4 } })).not.toContain(
+            "--filter-bits"
+        );
     });
 
     test("stand beside the same joins without one among the shapes", () => {
@@ -79,8 +88,9 @@ describe("workloads with a filter", () => {
             expect.stringMatching(/match ratio 10 %, filter of 8 bits a key, sums +/)
         ]);
         const records = packed.records(packed.path("docs/results/h200/out-of-core-shapes.json"));
-        expect(records.map(({ workload }) => workload.name)).toEqual(
-            [50, 10].map((share) => `2^29 x 2^29, 4 GiB, match ratio ${share} %, filter of 8 bits a key, sums`)
+        const name = (share: number) => `2^29 x 2^29, 4 GiB, match ratio ${share} %, filter of 8 bits a key, sums`;
+        expect(records.map(({ workload }) => workload)).toMatchObject(
+            [50, 10].map((share) => ({ name: name(share), filter_bits: 8 }))
         );
     });
 

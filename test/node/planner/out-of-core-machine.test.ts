@@ -36,7 +36,7 @@ function stageOf(query: PlanQuery, limitBytes = 16 * gibibyte): OutOfCoreStage {
 describe("shared memory of a block", () => {
     test("of an H200: partitions of 16 MiB that are sorted, of 2^21 rows that are joined by tables", () => {
         expect(loadProfile().deviceBlockBytes).toBe(h200);
-        // What test/bench/gpu/out_of_core_sizes.cpp takes, 17,000,000, less than 1 % off.
+        // The benchmark was measured with 17,000,000 bytes, less than 1 % off.
         expect(Math.abs(sortedPartitionBytes(h200) / 17e6 - 1)).toBeLessThan(0.01);
         expect(joinedPartitionBytes(h200, 16)).toBe(2 ** 21 * 16);
         expect(joinedPartitionBytes(h200, 8)).toBe(2 ** 21 * 8);
