@@ -32,9 +32,9 @@
 
 #include "group_bench.hpp"
 #include "measure.hpp"
-#include "out_of_core_bench.hpp"
-#include "out_of_core_group_bench.hpp"
 #include "partition_bench.hpp"
+#include "staged_group_bench.hpp"
+#include "stream_bench.hpp"
 #include "tier_bench.hpp"
 
 namespace spillway::gpu_bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "out_of_core_group_options.hpp"
+#include "staged_group_options.hpp"
 
 #include <algorithm>
 #include <sstream>

@@ -4,8 +4,8 @@
 
 #include "device/host_clock.hpp"
 #include "measure.hpp"
-#include "out_of_core_group_bench.hpp"
-#include "out_of_core_options.hpp"
+#include "staged_group_bench.hpp"
+#include "stream_options.hpp"
 
 namespace spillway::gpu_bench {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "device/stream.hpp"
-#include "out_of_core_inputs.hpp"
-#include "out_of_core_rows.cuh"
+#include "stream_inputs.hpp"
+#include "stream_rows.cuh"
 
 namespace spillway::gpu_bench {
 

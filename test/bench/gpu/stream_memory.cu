@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/error.hpp"
-#include "out_of_core_memory.hpp"
+#include "stream_memory.hpp"
 
 namespace spillway::gpu_bench {
 

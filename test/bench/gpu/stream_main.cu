@@ -7,7 +7,7 @@
 #include "busy_multiprocessors.hpp"
 #include "device/host_clock.hpp"
 #include "measure.hpp"
-#include "out_of_core_bench.hpp"
+#include "stream_bench.hpp"
 #include "tier/page_pool.hpp"
 
 namespace spillway::gpu_bench {

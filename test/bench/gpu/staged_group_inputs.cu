@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "key_sequence.cuh"
-#include "out_of_core_group_bench.hpp"
 #include "rows.cuh"
+#include "staged_group_bench.hpp"
 
 namespace spillway::gpu_bench {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "key_sequence.cuh"
-#include "out_of_core_options.hpp"
 #include "rows.cuh"
+#include "stream_options.hpp"
 
 // What the rows of far relations hold: keys as those of relations in device memory, functions of the row's number, so
 // that a result row can be checked without a random access over the link.

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "device/device.hpp"
-#include "out_of_core_memory.hpp"
-#include "out_of_core_options.hpp"
+#include "stream_memory.hpp"
+#include "stream_options.hpp"
 
 namespace spillway::gpu_bench {
 

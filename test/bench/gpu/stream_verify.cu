@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "out_of_core_rows.cuh"
-#include "out_of_core_verify.hpp"
+#include "stream_rows.cuh"
+#include "stream_verify.hpp"
 
 namespace spillway::gpu_bench {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "out_of_core_inputs.hpp"
-#include "out_of_core_verify.hpp"
 #include "stream/stream_operator.hpp"
+#include "stream_inputs.hpp"
+#include "stream_verify.hpp"
 
 namespace spillway::gpu_bench {
 

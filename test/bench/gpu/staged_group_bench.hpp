@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "out_of_core_group_options.hpp"
-#include "out_of_core_inputs.hpp"
 #include "staged_group_by/staged_group_by.hpp"
+#include "staged_group_options.hpp"
+#include "stream_inputs.hpp"
 
 namespace spillway::gpu_bench {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "out_of_core_inputs.hpp"
+#include "stream_inputs.hpp"
 
 namespace spillway::gpu_bench {
 

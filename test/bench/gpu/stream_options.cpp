@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "out_of_core_options.hpp"
+#include "stream_options.hpp"
 
 #include <algorithm>
 #include <numeric>

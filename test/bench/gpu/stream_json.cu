@@ -3,7 +3,7 @@
 
 #include "json_object.hpp"
 #include "measure.hpp"
-#include "out_of_core_bench.hpp"
+#include "stream_bench.hpp"
 
 namespace spillway::gpu_bench {
 

@@ -3,7 +3,7 @@
 
 #include "json_object.hpp"
 #include "measure.hpp"
-#include "out_of_core_group_bench.hpp"
+#include "staged_group_bench.hpp"
 
 namespace spillway::gpu_bench {
 
