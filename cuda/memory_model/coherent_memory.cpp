@@ -144,7 +144,6 @@ CoherentMemory coherent_join_memory(const CoherentJoinSpec& spec, const GpuFacts
         require(rows < 1ULL << 48, "less than 2^48 rows");
         memory.pages += pages_of_side(rows, spec.options.chunks, memory.page_rows, radix_bits);
     }
-    require(memory.pages <= kPagesMax, "less than 2^26 pages");
     // Result rows need places of their own, which an index's probes count before they write.
     memory.second_pass = spec.options.second_pass && spec.join.result != JoinResultKind::kRows;
     const uint64_t group_rows = group_rows_for(spec, memory.second_pass, row_bytes, limit_bytes);

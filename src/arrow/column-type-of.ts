@@ -23,7 +23,7 @@ const floatBytes: Readonly<Partial<Record<Precision, number>>> = {
     [Precision.SINGLE]: 4,
     [Precision.DOUBLE]: 8
 };
-// How deep types may lie in one another: the engine's own limit (kDepthMax in native/addon/decode_column_type.cpp).
+// How deep types may lie in one another: the engine's own limit (kDepthMax in native/addon/decode/column_type.cpp).
 const largestDepth = 64;
 const intervalBytes = [4, 8, 16]; // YEAR_MONTH, DAY_TIME, MONTH_DAY_NANO
 

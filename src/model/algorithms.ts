@@ -2,7 +2,7 @@
 
 /**
  * Joins of the GPU, by the names of their papers, in the order of their numbers (JoinAlgorithm in
- * cuda/equi_join/equi_join.hpp). npj: no-partitioning join, with linear probing or (npj-perfect) an array over the
+ * cuda/api/join_spec.hpp). npj: no-partitioning join, with linear probing or (npj-perfect) an array over the
  * keys' range. phj: partitioned hash join, smj: sort-merge join; -tr: payloads are transformed (partitioned or sorted)
  * with the keys and gathered from there (GFTR; phj-tr moves whole rows), -ur: they stay where they are and are gathered
  * from the untransformed relation (GFUR). phj-shared: partitions by histograms in shared memory, smj-merge: merge sort.
@@ -20,7 +20,7 @@ export const deviceJoinAlgorithms = [
 export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
 
 /**
- * Group-bys of the GPU, likewise (GroupByAlgorithm in cuda/group_by/group_by.hpp): hash-based, partitioned, sort-based;
+ * Group-bys of the GPU, likewise (GroupByAlgorithm in cuda/api/group_spec.hpp): hash-based, partitioned, sort-based;
  * sgb-de-tr sorts by dictionary-encoded keys.
  */
 export const deviceGroupAlgorithms = ["hgb", "pgb-tr", "sgb-ur", "pgb-ur", "sgb-tr", "sgb-de-tr"] as const;

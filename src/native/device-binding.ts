@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../model/column-type.js";
 import type { DeviceGroupDescription, DeviceJoinDescription } from "../plan/device-stages.js";
+import type { DeviceMemoryModel } from "../plan/device-memory-model.js";
 import type { OutOfCoreGroup, OutOfCoreGroupLayout } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreJoin, OutOfCoreLayout } from "../plan/out-of-core-stage.js";
 import type {
@@ -26,7 +27,7 @@ export interface NativeDeviceTable {
     bytes: number;
 }
 
-/** What an operation took; mirrors GpuReport in native/device/gpu_operation.hpp. */
+/** What an operation took; mirrors TableReport in cuda/api/table_spec.hpp. */
 export interface NativeDeviceReport {
     elapsedMs: number;
     transformMs: number;
@@ -73,7 +74,7 @@ interface NativeSides {
     probe: number;
 }
 
-/** What a join out of core took; mirrors GpuOutOfCoreReport in native/device/gpu_out_of_core.hpp. */
+/** What a join out of core took; mirrors StreamReport in cuda/api/stream_spec.hpp. */
 export interface NativeOutOfCoreReport {
     rows: number;
     h2dBytes: number;
@@ -98,7 +99,7 @@ export interface NativeOutOfCoreGroupSpec extends Omit<OutOfCoreGroupLayout, "gr
     workers: number;
 }
 
-/** What a group-by out of core took; mirrors GpuOutOfCoreGroupReport in native/device/gpu_out_of_core_group.hpp. */
+/** What a group-by out of core took; mirrors StreamReport in cuda/api/stream_spec.hpp. */
 export interface NativeOutOfCoreGroupReport {
     rows: number;
     h2dBytes: number;
@@ -121,7 +122,7 @@ export interface NativeOutOfCoreGroupReport {
 }
 
 /** The part of Binding that works on the GPU. A runtime opens one; it goes with the engine. */
-export interface DeviceBinding {
+export interface DeviceBinding extends DeviceMemoryModel {
     /**
      * memoryBytes 0: all that is free. pinnedBytes: limit of pinned memory; keptPinnedBytes: of it, what stays between
      * queries outside of the budget. Rejects with NO_DEVICE when it cannot be used.
@@ -166,8 +167,6 @@ export interface DeviceBinding {
     ): Promise<{ rows: number; pieces: number; elapsedMs: number }>;
     /** Frees what the join holds of its tables too; a running stage keeps it until it ends. */
     closePieces(join: DevicePiecesHandle): void;
-    /** GPU memory that a join out of core takes. */
-    outOfCoreBytes(engine: EngineHandle, join: OutOfCoreJoin): number;
     /** Joins sources that are larger than GPU memory; `sink` for rows, left out for a count. */
     joinOutOfCore(
         job: JobHandle,
@@ -176,8 +175,6 @@ export interface DeviceBinding {
         spec: NativeOutOfCoreSpec,
         sink?: SinkHandle
     ): Promise<NativeOutOfCoreReport>;
-    /** GPU memory that a group-by out of core takes. */
-    outOfCoreGroupBytes(engine: EngineHandle, group: OutOfCoreGroup): number;
     /** Groups a source that is larger than GPU memory; `sink` for groups, left out for a count. */
     groupOutOfCore(
         job: JobHandle,

@@ -7,7 +7,7 @@ import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "./out-of-core-stage.js";
 import type { StageCommon } from "./stage.js";
 
-/** How a key column of a device table is normalized; mirrors GpuKeyPart in native/device/gpu_operation.hpp. */
+/** How a key column of a device table is normalized; mirrors KeyPart in cuda/api/table_spec.hpp. */
 export interface DeviceKey {
     readonly column: number;
     readonly kind: "signed" | "unsigned" | "float" | "fixed" | "bytes";

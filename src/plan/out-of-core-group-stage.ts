@@ -3,7 +3,7 @@ import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { OutOfCorePath, OutOfCoreWork } from "./out-of-core-stage.js";
 import type { StageCommon } from "./stage.js";
 
-/** What the plan decides of a group-by out of core; mirrors OutOfCoreGroupSizes in cuda/out_of_core_group_by. */
+/** What the plan decides of a group-by out of core; mirrors StreamSizes in cuda/api/stream_spec.hpp. */
 export interface OutOfCoreGroupSizes {
     /** Bits of the first pass. */
     readonly radixBits: number;
@@ -37,7 +37,7 @@ export interface OutOfCoreAggregate {
     readonly column: number;
 }
 
-/** Mirrors GpuOutOfCoreGroupSpec in native/device/gpu_out_of_core_group.hpp. */
+/** Mirrors StagedGroupBySpec in cuda/api/stream_spec.hpp. */
 export interface OutOfCoreGroup {
     readonly keyBytes: 4 | 8;
     /** Bytes of the columns of chunks, which have no NULLs. */
@@ -47,6 +47,9 @@ export interface OutOfCoreGroup {
     readonly nullGroup: boolean;
     readonly sizes: OutOfCoreGroupSizes;
 }
+
+/** What the group-by is whatever way its rows take: all but the sizes. */
+export type OutOfCoreGroupShape = Omit<OutOfCoreGroup, "sizes">;
 
 /** A column of the chunks: values, half of each (of 64 bits), or a byte per row that says whether there is one. */
 export interface OutOfCoreChunkColumn {
@@ -79,7 +82,7 @@ export interface OutOfCoreGroupColumn {
 
 /** How rows and groups are laid out: all but the sizes. */
 export interface OutOfCoreGroupLayout {
-    readonly group: Omit<OutOfCoreGroup, "sizes">;
+    readonly group: OutOfCoreGroupShape;
     readonly side: {
         readonly keys: readonly KeySpec[];
         readonly columns: readonly OutOfCoreChunkColumn[];

@@ -3,7 +3,7 @@ import type { ColumnType, KeySpec } from "../model/column-type.js";
 import type { FarPartitioner, OutOfCorePathName } from "../model/debug-knobs.js";
 import type { StageCommon } from "./stage.js";
 
-/** What the plan decides of a join out of core; mirrors OutOfCoreSizes in cuda/staged_join/staged_join.hpp. */
+/** What the plan decides of a join out of core; mirrors StreamSizes in cuda/api/stream_spec.hpp. */
 export interface OutOfCoreSizes {
     /** Bits of the first pass. */
     readonly radixBits: number;
@@ -47,7 +47,7 @@ export interface OutOfCoreCoherent {
     readonly gatherBlocks: number;
 }
 
-/** Mirrors GpuOutOfCoreSpec in native/device/gpu_out_of_core.hpp. */
+/** Mirrors StagedJoinSpec in cuda/api/stream_spec.hpp. */
 export interface OutOfCoreJoin {
     readonly keyBytes: 4 | 8;
     /** Bytes of the columns of each side beside its key. */
@@ -69,7 +69,7 @@ export type OutOfCoreShape = Omit<OutOfCoreJoin, "sizes" | "coherent">;
 
 /**
  * What the GPU compares: the keys' values side by side; the same and which of them are NULL, mixed; or a hash of them,
- * so that pairs are compared again when they are delivered. Mirrors OutOfCoreKeys in native/executor.
+ * so that pairs are compared again when they are delivered. Mirrors OutOfCoreKeys in native/executor/streaming.
  */
 export type OutOfCoreKeys = "packed" | "encoded" | "hashed";
 

@@ -8,8 +8,8 @@ import { fanout } from "./partitioning.js";
 
 // Widest common state: row number, value and flag of `first`; a compensated sum with its count.
 const stateBytes = 24;
-// A (group, value) pair of count distinct in a set that has just grown (native/executor/distinct_pairs.cpp), without
-// the value's own bytes.
+// A (group, value) pair of count distinct in a set that has just grown (native/executor/cpu/distinct_pairs.cpp),
+// without the value's own bytes.
 const pairBytes = 48;
 const keepValues: ReadonlySet<AggregateKind> = new Set(["min", "max", "first", "any"]);
 

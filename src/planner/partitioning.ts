@@ -61,7 +61,7 @@ export interface Fanout {
     second: number;
 }
 
-// native/addon/decode_stage.cpp
+// native/addon/decode/stage.cpp
 const secondBitsLargest = 8;
 
 /**

@@ -13,13 +13,12 @@ import { coherentDraft } from "./streaming/coherent/plan.js";
 import { mostCoherentHostBytes } from "./streaming/coherent/sizes.js";
 import { groupHostBytes, groupStageOf } from "./streaming/group/plan.js";
 import { hostShare, tablesFactor, unknownLimitBytes } from "./streaming/host-memory.js";
-import { rowBytes } from "./streaming/join/device-bytes.js";
 import { heldOf, inputsOfSides, type InputJoin, type JoinDraft } from "./streaming/join/facts.js";
 import { outOfCoreLayout } from "./streaming/join/layout.js";
 import { choosePath, wantedPath, type PathFacts } from "./streaming/join/path.js";
 import { phasesMs } from "./streaming/join/predict.js";
 import { stagedDraft } from "./streaming/join/plan.js";
-import { mostHostBytes, ringBytes } from "./streaming/join/sizes.js";
+import { mostHostBytes } from "./streaming/join/sizes.js";
 import { diskBytes } from "./streaming/spill.js";
 
 function requireInputJoin({ root }: PlanQuery): InputJoin {
@@ -47,19 +46,22 @@ function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const sides = joinSides(node, [], estimator, policy);
     const counted = query.sink === "count";
     const layout = outOfCoreLayout(node, sides, inputsOfSides(node), { counted });
-    const { join } = layout;
+    const memory = query.deviceMemory.ofJoin(layout.join);
+    const { rowBytes } = memory;
     const rows = { build: node[sides.build].input.rows, probe: node[otherSide(sides.build)].input.rows };
-    const bytes = rows.build * rowBytes(join, "build") + rows.probe * rowBytes(join, "probe");
+    const bytes = rows.build * rowBytes.build + rows.probe * rowBytes.probe;
     if (query.debug.outOfCore !== true && tablesFactor * bytes < limitBytes) return 0;
     const size = {
         ...{ buildRows: rows.build, probeRows: rows.probe, limitBytes, debug: query.debug },
         blockBytes: query.profile.deviceBlockBytes
     };
-    const most = mostHostBytes({ ...size, shape: join }) + heldOf(node, sides, layout);
+    const most = mostHostBytes({ ...size, memory }) + heldOf(node, sides, layout);
     if (wantedPath(pathFactsOf(query)) === "staged") return Math.ceil(most / hostShare);
     const coherent = attempt(() => {
         const own = coherentLayout(node, sides, counted);
-        return mostCoherentHostBytes({ ...size, shape: own.join }) + heldOf(node, sides, own);
+        return (
+            mostCoherentHostBytes({ ...size, memory: query.deviceMemory.ofJoin(own.join) }) + heldOf(node, sides, own)
+        );
     });
     return Math.ceil((coherent instanceof NotOnDevice ? most : Math.max(most, coherent)) / hostShare);
 }
@@ -75,9 +77,8 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
     const facts = { query, host, node, sides, estimator, limitBytes };
     const drafts = { staged: () => stagedDraft(facts), coherent: () => coherentDraft(facts) };
     const { draft, path } = choosePath<JoinDraft>(pathFactsOf(query), drafts);
-    const { way, work, ...decided } = draft;
-    const { layout, sizes, predicted, heldBytes } = decided;
-    const rings = ringBytes(layout.join, sizes);
+    const { way, work, rings, ...decided } = draft;
+    const { sizes, predicted, heldBytes } = decided;
     const inputs = inputsOf(node);
     const [build, probe] = [node[sides.build], node[otherSide(sides.build)]];
     const type = node.type === "inner" ? "" : `, ${node.type}`;

@@ -13,6 +13,7 @@ import { limitLadder, type PlanLimits } from "./limits.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import { leastMemory, mostMemory, type Phase } from "./pools.js";
 import type { StatisticsById } from "./statistics.js";
+import type { DeviceMemory } from "./streaming/device-memory.js";
 
 export interface PlanQuery {
     root: LogicalNode;
@@ -20,6 +21,8 @@ export interface PlanQuery {
     statistics: StatisticsById;
     machine: MachineInfo;
     profile: MachineProfile;
+    /** What operators beyond GPU memory take of it. */
+    deviceMemory: DeviceMemory;
     budgetBytes: number;
     threads: number;
     debug: DebugKnobs;

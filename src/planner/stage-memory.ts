@@ -6,7 +6,7 @@ import type { PlanLimits } from "./limits.js";
 import { openPageBytes } from "./partitioning.js";
 import type { Policy } from "./policy.js";
 
-// native/executor/morsel_reader.hpp: a reader never holds more unless one row is larger.
+// native/executor/cpu/morsel_reader.hpp: a reader never holds more unless one row is larger.
 const pieceBytesMax = 4 * 1024 * 1024;
 // native/cpu/row/row_encoder.cpp: rows that are encoded at a time, fewer where they have more bytes than this.
 const encodedRowsMax = 1024;

@@ -14,6 +14,7 @@ import { inputsOf, type LogicalNode } from "../plan/logical.js";
 import { Explanation } from "../plan/plan-text.js";
 import type { SinkKind } from "../plan/plan.js";
 import { QueryPlanner, type PlanQuery } from "../planner/plan-query.js";
+import { DeviceMemory } from "../planner/streaming/device-memory.js";
 import { defaultPolicy, type Policy } from "../planner/policy.js";
 import { samplingPolicy } from "../planner/statistics.js";
 import { Admission } from "./admission.js";
@@ -217,7 +218,7 @@ export class QueryRunner {
 
     /** What the planner is asked; the budget is the whole one until a part of it is granted. */
     public planRequest(node: LogicalNode, sink: SinkKind, debug: DebugKnobs, batchRows?: number): PlanQuery {
-        const { machine, profile, memoryBytes, threads, debug: runtimeDebug } = this.parts;
+        const { machine, profile, binding, memoryBytes, threads, debug: runtimeDebug } = this.parts;
         const { relationBytes } = this.memory();
         const query: PlanQuery = {
             root: node,
@@ -225,6 +226,7 @@ export class QueryRunner {
             statistics: new Map(),
             machine,
             profile,
+            deviceMemory: new DeviceMemory(binding),
             budgetBytes: memoryBytes - relationBytes,
             threads,
             debug: { ...runtimeDebug, ...debug },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes of joins and group-bys beyond GPU memory as plans of queries have them (src/planner/streaming), which is what
-// spillway_gpu_bench is told. Needs dist/ and the packages that it imports.
+// spillway_gpu_bench is told. Needs dist/, the packages that it imports, and the addon, which knows what sizes take.
 import { BuildFailure } from "../../scripts/steps/step.mjs";
 import { droppedShare } from "./gpu-filter-plan.mjs";
 
@@ -16,10 +16,13 @@ async function planner() {
             import("../../dist/planner/streaming/join/predict.js"),
             import("../../dist/planner/streaming/coherent/sizes.js"),
             import("../../dist/planner/streaming/group/sizes.js"),
+            import("../../dist/planner/streaming/device-memory.js"),
+            import("../../dist/native/load.js"),
             import("../../dist/planner/device-support.js"),
             import("../../dist/machine/profile.js")
         ]);
-        return Object.assign({}, ...modules);
+        const all = Object.assign({}, ...modules);
+        return { ...all, memory: new all.DeviceMemory(await all.loadBinding()) };
     } catch (error) {
         if (error.code !== "ERR_MODULE_NOT_FOUND") throw error;
         throw new BuildFailure(`Sizes of plans take the compiled planner (${error.message}): npm run build.`, 2);
@@ -62,21 +65,22 @@ function filterOf(workload, given) {
 }
 
 /** What all planners are asked about a join. */
-function joinRequest(workload, given, profile) {
+function joinRequest(memory, workload, given, profile) {
     return {
-        shape: shapeOf(workload),
+        memory: memory.ofJoin(shapeOf(workload)),
         ...{ buildRows: workload.build_rows, probeRows: workload.probe_rows },
         ...{ limitBytes: workload.memory_limit_bytes, hostBytes, sparing: false },
         ...{ blockBytes: profile.deviceBlockBytes, debug: knobsOf(given) }
     };
 }
 
-function stagedSizes({ chooseSizes, packedRowBytes, usualRadixBits }, workload, given, profile) {
-    const request = joinRequest(workload, given, profile);
+function stagedSizes({ memory, chooseSizes, packedRowBytes, usualRadixBits }, workload, given, profile) {
+    const request = joinRequest(memory, workload, given, profile);
     // A query knows the range of its keys, which are dense here, and nothing of its other columns.
-    const layout = { join: request.shape, keys: "packed", build: { columns: [] }, probe: { columns: [] } };
-    const keys = { min: 0n, max: BigInt(Math.max(1, workload.build_rows) - 1) };
-    const packed = (side) => packedRowBytes(layout, side, usualRadixBits, keys);
+    const layout = { join: request.memory.shape, keys: "packed", build: { columns: [] }, probe: { columns: [] } };
+    const statistics = { min: 0n, max: BigInt(Math.max(1, workload.build_rows) - 1) };
+    const known = { memory: request.memory, statistics };
+    const packed = (side) => packedRowBytes(layout, side, usualRadixBits, known);
     const sizesWith = (debug) =>
         chooseSizes({
             ...request,
@@ -97,8 +101,8 @@ function stagedSizes({ chooseSizes, packedRowBytes, usualRadixBits }, workload, 
  */
 const fastLink = { chunks: 64, rowsMin: 2 ** 20, rowsMax: 2 ** 23, pageShareMin: 1 / 2 };
 
-function fastLinkSizes({ shape, buildRows, probeRows, limitBytes, debug }, sizesWith) {
-    const rowBytes = 4 * Math.ceil(shape.buildWidths.reduce((sum, width) => sum + width, shape.keyBytes) / 4);
+function fastLinkSizes({ memory, buildRows, probeRows, limitBytes, debug }, sizesWith) {
+    const rowBytes = memory.rowBytes.build;
     const { chunks, rowsMin, rowsMax, pageShareMin } = fastLink;
     let chunkRows = Math.max(rowsMin, Math.min(rowsMax, powerAtMost((buildRows + probeRows) / chunks)));
     for (;;) {
@@ -122,12 +126,12 @@ function sizesOrNone(choose) {
  * Pages in another GPU's memory are as large as the join itself has them: over NVLink 4 a first pass of 2^29 rows of 16
  * bytes took 25.2 ms with pages of 64 KiB, which plans have, and 24.2 with 512 KiB.
  */
-function coherentSizes({ chooseCoherentSizes }, workload, given, profile) {
-    const request = joinRequest(workload, given, profile);
+function coherentSizes({ memory, chooseCoherentSizes }, workload, given, profile) {
+    const request = joinRequest(memory, workload, given, profile);
     // Without a second pass partitions are as large as where results are rows.
     const isIndexed = Number(given["second-pass"] ?? 1) === 0;
-    const shape = isIndexed ? { ...request.shape, result: "rows" } : request.shape;
-    const { sizes } = chooseCoherentSizes({ ...request, shape });
+    const indexed = { memory: memory.ofJoin({ ...request.memory.shape, result: "rows" }) };
+    const { sizes } = chooseCoherentSizes({ ...request, ...(isIndexed ? indexed : {}) });
     const isOnPeer = workload.inputs === "peer" && (given.spill ?? workload.spill ?? "peer") === "peer";
     return isOnPeer ? { ...sizes, pageRows: 0 } : sizes;
 }
@@ -179,10 +183,15 @@ export async function joinSizes({ workload, algorithm }, given = {}) {
 export async function groupSizes({ workload }, given = {}) {
     const { key_bytes: keyBytes, payload_bytes, rows, groups, aggregate, memory_limit_bytes: limitBytes } = workload;
     const kind = aggregate === "count" ? "countRows" : aggregate;
-    const shape = { keyBytes, widths: [payload_bytes], aggregates: [{ kind, column: 0 }], nullGroup: false };
-    const sizes = await planned(({ chooseGroupSizes }) =>
+    const shape = {
+        keyBytes,
+        widths: [payload_bytes],
+        aggregates: [{ kind, number: "unsigned", column: 0 }],
+        nullGroup: false
+    };
+    const sizes = await planned(({ chooseGroupSizes, memory }) =>
         chooseGroupSizes({
-            ...{ shape, rows, groups, packedBytes: keyBytes + 8 },
+            ...{ memory: memory.ofGroupBy(shape), rows, groups, packedBytes: keyBytes + 8 },
             ...{ limitBytes, hostBytes, sparing: false, debug: knobsOf(given) }
         })
     );

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Group-bys of relations larger than GPU memory: keys and values of every width, NULLs, groups that stay in GPU memory
 // and such that leave it, for host memory and disk, against the CPU engine; sizes and errors; how fast large ones are.
-import { createRequire } from "node:module";
 
 import { openRuntime } from "../../dist/index.js";
-import { groupDeviceBytes } from "../../dist/planner/streaming/group/device-bytes.js";
 import { check, compareWith, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
@@ -53,38 +51,6 @@ async function types(cpu) {
         }
         await gpu.close();
     }
-}
-
-/** The plugin takes the memory that the planner says. */
-async function sizes() {
-    const addon = createRequire(import.meta.url)("../../build/Release/spillway.node");
-    await check("out-of-core group-by: GPU memory as planned", async () => {
-        const engine = addon.createEngine({ memoryBytes: 2 ** 28, spillDirectory: "/tmp", threads: 1 });
-        const opened = { ordinal: 0, memoryBytes: 2 ** 28, pinnedBytes: 2 ** 27, keptPinnedBytes: 2 ** 27 };
-        await addon.openDevice(engine, opened);
-        const aggregates = [
-            { kind: "countRows", number: "signed", column: 0 },
-            { kind: "sum", number: "signed", column: 0 },
-            { kind: "min", number: "float", column: 1 },
-            { kind: "max", number: "unsigned", column: 2 }
-        ];
-        for (const radixBits of [0, 8, 12]) {
-            for (const nullGroup of [false, true]) {
-                const layout = { keyBytes: 4, widths: [4, 8, 1], aggregates, nullGroup };
-                const planned = {
-                    ...{ radixBits, chunkRows: 100_000, chunkSlots: 3, pageRows: 4096, pages: 1000 },
-                    ...{ mergeRows: 2 ** 18, spillBlockBytes: 2 ** 20, spillBytes: 2 ** 20 },
-                    ...{ resultRows: 77_000, resultSlots: 2, preAggregation: "auto" },
-                    ...{ diskBlockBytes: 2 ** 16, diskBlocks: 8 }
-                };
-                const told = addon.outOfCoreGroupBytes(engine, { ...layout, sizes: planned });
-                const wanted = groupDeviceBytes(layout, planned);
-                if (told !== wanted) return `${told} instead of ${wanted}`;
-            }
-        }
-        addon.closeEngine(engine);
-        return null;
-    });
 }
 
 /** Of two columns: a key among so many, and a number. */
@@ -206,7 +172,6 @@ async function failures() {
 
 export async function outOfCoreGroups(cpu) {
     await types(cpu);
-    await sizes();
     await failures();
     await disk();
 }

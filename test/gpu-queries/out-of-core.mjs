@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins of relations larger than GPU memory: every type of join on keys of every width, with partitions that stay in
 // GPU memory and such that leave it, against the CPU engine; sizes and errors; how fast large ones are.
-import { createRequire } from "node:module";
 import { join } from "node:path";
 
 import { openRuntime } from "../../dist/index.js";
-import { deviceBytes } from "../../dist/planner/streaming/join/device-bytes.js";
 import { check, compareWith, joinTypes, measure, onceMade, options, reference } from "./checks.mjs";
 import { filteredJoins } from "./out-of-core-filter.mjs";
 import { gatheredColumns } from "./out-of-core-gathered.mjs";
@@ -85,30 +83,6 @@ async function types(cpu) {
         }
         await gpu.close();
     }
-}
-
-/** The plugin takes the memory that the planner says. */
-async function sizes() {
-    const addon = createRequire(import.meta.url)("../../build/Release/spillway.node");
-    await check("out-of-core: GPU memory as planned", async () => {
-        const engine = addon.createEngine({ memoryBytes: 2 ** 28, spillDirectory: "/tmp", threads: 1 });
-        const opened = { ordinal: 0, memoryBytes: 2 ** 28, pinnedBytes: 2 ** 27, keptPinnedBytes: 2 ** 27 };
-        await addon.openDevice(engine, opened);
-        const shape = { keyBytes: 8, buildWidths: [8, 1], probeWidths: [4, 16], emit: "pairs", anti: false };
-        const sides = { keepUnmatchedBuild: true, keepUnmatchedProbe: false, result: "rows" };
-        const outputs = ["key", "presence", "build", "probe"].map((side) => ({ side, column: 0 }));
-        for (const radixBits of [0, 8, 12]) {
-            const pages = { chunkSlots: 3, pageRows: 4096, pages: 1000, residentPartitions: 0 };
-            const rest = { spillBlockBytes: 2 ** 20, spillBytes: 2 ** 20, resultRows: 77_000, resultSlots: 2 };
-            const disk = { diskBlockBytes: 2 ** 16, diskBlocks: 8, filterWords: 2 ** 12 };
-            const layout = { ...shape, ...sides, outputs };
-            const planned = { radixBits, chunkRows: 100_000, ...pages, ...rest, ...disk };
-            const told = addon.outOfCoreBytes(engine, { ...layout, sizes: planned, coherent: null });
-            if (told !== deviceBytes(layout, planned)) return `${told} instead of ${deviceBytes(layout, planned)}`;
-        }
-        addon.closeEngine(engine);
-        return null;
-    });
 }
 
 /** Few rows would fit. */
@@ -273,6 +247,5 @@ export async function outOfCore(cpu) {
     await types(cpu);
     await gatheredColumns(cpu, ranOutOfCore);
     await filteredJoins(cpu);
-    await sizes();
     await failures();
 }

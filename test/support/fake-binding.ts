@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A binding without an engine: notes every call, keeps count of open handles, answers with made-up sizes.
 import type { Binding, NativeOutputBatch, NativePartitionSpec } from "../../src/native/binding.js";
+import { memoryModel } from "./device-memory.js";
 import { machine } from "./planning.js";
 
 type Calls = Partial<Record<keyof Binding, (...args: never[]) => unknown>>;
@@ -103,7 +104,8 @@ export class FakeBinding {
             fileBlocks: () => ({ dictionaries: [], records: [] }),
             finishFileSink: nothing,
             createPartitionSink: () => this.#make("sink"),
-            closeSink: close
+            closeSink: close,
+            ...memoryModel
         };
     }
 }

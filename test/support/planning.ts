@@ -13,6 +13,7 @@ import type { InputInfo, JoinNode, GroupNode, LogicalColumn, LogicalNode } from 
 import type { Plan } from "../../src/plan/plan.js";
 import { NotOnDevice } from "../../src/planner/device-support.js";
 import type { PlanQuery } from "../../src/planner/plan-query.js";
+import { deviceMemory } from "./device-memory.js";
 
 export const machine: MachineInfo = machineInfo({
     cores: 4,
@@ -94,6 +95,7 @@ export function planQueryOf(root: LogicalNode, more: Partial<PlanQuery> & { debu
         statistics: new Map(),
         machine,
         profile: loadProfile(),
+        deviceMemory: deviceMemory(),
         budgetBytes: 2 ** 30,
         threads: 4,
         debug: {},

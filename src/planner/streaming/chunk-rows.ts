@@ -2,7 +2,7 @@
 import type { ColumnType } from "../../model/column-type.js";
 import type { KeyStatistics } from "../statistics.js";
 
-/** A row on the GPU, with its key, has no more bytes (kRowWordsMax in cuda/radix_partition/row_layout.hpp). */
+/** A row on the GPU, with its key, has no more bytes (kRowWordsMax in cuda/api/stream_spec.hpp). */
 export const rowBytesMax = 32;
 /** The GPU compares keys of no more bytes. */
 export const keyBytesMax = 8;

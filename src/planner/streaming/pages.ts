@@ -28,18 +28,38 @@ function limitFor(budgetBytes: number): number {
     return Math.ceil(Math.min((budgetBytes * 16) / 15, ((budgetBytes + 16 * mebibyte) * 256) / 255));
 }
 
+/** Pages with the GPU memory that they come to. */
+interface Tried {
+    readonly pages: number;
+    readonly bytes: number;
+}
+
+/** The most pages with so many bytes, if the bytes are on the line through two tries. */
+function onLine(a: Tried, b: Tried, bytes: number): number {
+    return Math.floor(a.pages + ((bytes - a.bytes) / (b.bytes - a.bytes)) * (b.pages - a.pages));
+}
+
 /**
  * The most pages, from `least` to `most`, with which the GPU memory that `bytesOf` says fits a limit. `bytesOf` must
- * not fall with more pages. Throws NotOnDevice where the fewest do not fit.
+ * grow with the pages. It is asked for few of them if it is made of a few straight pieces. Throws NotOnDevice where the
+ * fewest do not fit.
  */
 export function mostPages(least: number, most: number, limitBytes: number, bytesOf: (pages: number) => number): number {
     const budgetBytes = budgetOf(limitBytes);
-    if (bytesOf(least) > budgetBytes) throw NotOnDevice.below(limitFor(bytesOf(least)));
-    let [fitting, tooMany] = [least, most + 1];
-    while (fitting + 1 < tooMany) {
-        const pages = Math.floor((fitting + tooMany) / 2);
-        if (bytesOf(pages) <= budgetBytes) fitting = pages;
-        else tooMany = pages;
+    const tried = (pages: number): Tried => ({ pages, bytes: bytesOf(pages) });
+    let fits = tried(least);
+    if (fits.bytes > budgetBytes) throw NotOnDevice.below(limitFor(fits.bytes));
+    if (most === least) return least;
+    let exceeds = tried(most);
+    if (exceeds.bytes <= budgetBytes) return most;
+    let [before, last] = [fits, exceeds];
+    for (let tries = 1; fits.pages + 1 < exceeds.pages; ++tries) {
+        // Now and then the middle, so that pieces of whatever kind take no more tries than a few times as many.
+        const middle = Math.floor((fits.pages + exceeds.pages) / 2);
+        const guess = tries % 4 === 0 ? middle : onLine(before, last, budgetBytes);
+        [before, last] = [last, tried(clamp(guess, fits.pages + 1, exceeds.pages - 1))];
+        if (last.bytes <= budgetBytes) fits = last;
+        else exceeds = last;
     }
-    return fitting;
+    return fits.pages;
 }

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp } from "../../model/sizes.js";
 
-/** Bits of a pass in GPU memory, at most (kPassBitsMax in cuda/radix_partition). */
+// Rules of thumb for the first pass: how large partitions may be so that blocks have room for their parts. Kernels
+// decide for themselves when they run. Where these rules are wrong by some rows, nothing fails: partitions are a little
+// too large or too small.
+
+/** Bits of a pass in GPU memory, at most. */
 const passBitsMax = 8;
 /** Bits of the key's hash in all. */
 const hashBits = 32;
 
-/** What a block sorts in, two of them on a multiprocessor: sort_shared_bytes in cuda/row_index/row_index.cu. */
+/** What a block sorts in, two of them on a multiprocessor. */
 const sortBytesMax = 110 * 1024;
 const sortReservedBytes = 1024;
 /** Two bytes of a row's place beside one of 16 bytes, and a third to spare. */
 const rowsOfSorted = (16 / 18) * (2 / 3);
-/** Rows of a bucket, at most (kBucketRows in cuda/stream/stream_policy.hpp). */
+/** Rows of a bucket, at most. */
 const bucketRows = 4;
 
-/** As block_room in cuda/hash_join/join_plan.cu: a bucket and a link of 4 bytes for each row, and queues of pairs. */
+/** A table has a bucket and a link of 4 bytes for each row, and queues of pairs. */
 const joinedRowsMax = 8192;
 const joinRowBytes = 8;
 const joinFill = 0.97;
@@ -25,6 +29,7 @@ export function sortedPartitionBytes(blockBytes: number): number {
     return Math.min(sortBytesMax, blockBytes - sortReservedBytes) * rowsOfSorted * 2 ** passBitsMax;
 }
 
+/** Rows that are joined by a table in shared memory. */
 function joinedRows(blockBytes: number, rowBytes: number): number {
     const fitting = ((blockBytes - joinReservedBytes) / (rowBytes + joinRowBytes)) * joinFill;
     return Math.max(1, Math.min(joinedRowsMax, Math.floor(fitting)));
@@ -35,15 +40,8 @@ export function joinedPartitionBytes(blockBytes: number, rowBytes: number): numb
     return joinedRows(blockBytes, rowBytes) * rowBytes * 2 ** passBitsMax;
 }
 
-const bitsFor = (parts: number, radixBits: number): number =>
-    clamp(Math.ceil(Math.log2(Math.max(1, parts))), 0, Math.min(passBitsMax, hashBits - radixBits));
-
-/** Bits of the pass before rows of a partition are sorted by bucket (RowIndex::build). */
+/** Bits of the pass before rows of a partition are sorted by bucket. */
 export function sortPassBits(partitionRows: number, radixBits: number): number {
-    return bitsFor(partitionRows / bucketRows, radixBits);
-}
-
-/** Bits of the pass before they are joined by tables in shared memory (second_pass_bits of cuda/hash_join). */
-export function joinPassBits(partitionRows: number, radixBits: number, blockBytes: number, rowBytes: number): number {
-    return bitsFor(partitionRows / joinedRows(blockBytes, rowBytes), radixBits);
+    const parts = partitionRows / bucketRows;
+    return clamp(Math.ceil(Math.log2(Math.max(1, parts))), 0, Math.min(passBitsMax, hashBits - radixBits));
 }

@@ -7,11 +7,11 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { OutOfCoreReport } from "../../../src/execute/run-report.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { cellTable } from "../../support/cells.js";
+import { memoryModel } from "../../support/device-memory.js";
 import { useGpu } from "../../support/gpu.js";
 import { Random } from "../../support/random.js";
 import { joinTypes } from "../../support/reference.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
-import { binding, openEngine } from "../addon/support.js";
 
 useGpu();
 
@@ -144,24 +144,18 @@ describe("a filter", () => {
     });
 
     test("is refused where it would lose rows, and with words that it cannot have", async () => {
-        const engine = openEngine();
-        const opened = { ordinal: 0, memoryBytes: 2 ** 27, pinnedBytes: 2 ** 26, keptPinnedBytes: 2 ** 26 };
-        await binding.openDevice(engine, opened);
         const [left, right] = [table(0, 100, 400, 0), table(1, 100, 400, 0)];
         const { plan } = await filtered
             .join({ left: filtered.fromTable(left), right: filtered.fromTable(right), on: "wide" })
             .explain({ result: "count" });
         const stage = plan.stages[0] as OutOfCoreStage;
         const bytesOf = (filterWords: number, more = {}): number =>
-            binding.outOfCoreBytes(engine, {
-                ...{ ...stage.layout.join, ...more, coherent: null },
-                sizes: { ...stage.sizes, filterWords }
-            });
+            memoryModel.stagedJoinMemory({ ...stage.layout.join, ...more, sizes: { ...stage.sizes, filterWords } })
+                .deviceBytes;
         expect(bytesOf(1024) - bytesOf(0)).toBe(8 * 1024);
         for (const words of [1, 3, 1000, -2, 2 ** 41]) expect(() => bytesOf(words)).toThrow(/filterWords/);
         const lone = [{ keepUnmatchedProbe: true }, { emit: "probeOnce", anti: true }];
         for (const more of lone) expect(() => bytesOf(2, more)).toThrow(/no filter/);
         expect(bytesOf(2, { emit: "probeOnce" })).toBeGreaterThan(0);
-        binding.closeEngine(engine);
     });
 });

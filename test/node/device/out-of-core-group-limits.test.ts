@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // When group-bys run out of core, what explain and reports say of them, and what becomes of them when something fails.
 import { rmSync, truncateSync } from "node:fs";
-import { Decimal, Float32, Float64, Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
+import { Decimal, Float64, Int32, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
 import { type Query, type Runtime, type SpillwayError } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
-import { groupDeviceBytes } from "../../../src/planner/streaming/group/device-bytes.js";
-import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Sandbox } from "../../support/sandbox.js";
-import { binding, openEngine } from "../addon/support.js";
 
 useGpu();
 
@@ -76,33 +73,6 @@ describe("the plan", () => {
             // Counted groups have no sums.
             expect(h2dBytes).toBe(spilledBytes + 3000 * 8);
         });
-    });
-
-    test("knows the GPU memory that the plugin takes", async () => {
-        const engine = openEngine();
-        const unlimited = { ordinal: 0, memoryBytes: 0, pinnedBytes: 2 ** 26, keptPinnedBytes: 2 ** 26 };
-        await binding.openDevice(engine, unlimited);
-        const nullable = new Table({
-            k: vectorFromArray([1, null], new Int32()),
-            v: vectorFromArray([null, 1.5], new Float32())
-        });
-        for (const debug of [{}, { radixBits: 9 }, { chunkRows: 1000 }, { residentShare: 0 }]) {
-            await withRuntime({ ...forced, debug: { outOfCore: true, ...debug } }, async (runtime) => {
-                for (const input of [table(100_000), nullable]) {
-                    for (const kind of ["sum", "mean", "min", "max", "count"] as const) {
-                        for (const result of ["count", "batches"] as const) {
-                            const aggregates = { a: { [kind]: "v" } as { sum: string }, n: { count: "*" } };
-                            const query = runtime.groupBy(runtime.fromTable(input), { keys: ["k"], aggregates });
-                            const { plan } = await query.explain({ result });
-                            const { layout, sizes } = plan.stages[0] as OutOfCoreGroupStage;
-                            const told = binding.outOfCoreGroupBytes(engine, { ...layout.group, sizes });
-                            expect(groupDeviceBytes(layout.group, sizes)).toBe(told);
-                        }
-                    }
-                }
-            });
-        }
-        binding.closeEngine(engine);
     });
 
     test("says why a group-by cannot run out of core", async () => {

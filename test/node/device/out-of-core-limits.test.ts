@@ -3,11 +3,8 @@
 import { Int64, makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
 import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
-import { deviceBytes } from "../../../src/planner/streaming/join/device-bytes.js";
-import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
-import { binding, openEngine } from "../addon/support.js";
 
 useGpu();
 
@@ -101,25 +98,6 @@ describe("the plan", () => {
             expect(String(await hashed.explain())).toContain("pairs whose keys differ are dropped");
             expect(await hashed.count()).toBe(rows);
         });
-    });
-
-    test("knows the GPU memory that the plugin takes", async () => {
-        const engine = openEngine();
-        const unlimited = { ordinal: 0, memoryBytes: 0, pinnedBytes: 2 ** 26, keptPinnedBytes: 2 ** 26 };
-        await binding.openDevice(engine, unlimited);
-        for (const debug of [{}, { radixBits: 9 }, { chunkRows: 1000, filter: true }, { residentShare: 0 }]) {
-            await withRuntime({ ...forced, debug: { outOfCore: true, ...debug } }, async (runtime) => {
-                for (const type of ["inner", "full", "semi", "left"] as const) {
-                    for (const result of ["count", "batches"] as const) {
-                        const { plan } = await joinOf(runtime, 100_000, { type }).explain({ result });
-                        const { layout, sizes } = plan.stages[0] as OutOfCoreStage;
-                        const join = { ...layout.join, sizes, coherent: null };
-                        expect(deviceBytes(layout.join, sizes)).toBe(binding.outOfCoreBytes(engine, join));
-                    }
-                }
-            });
-        }
-        binding.closeEngine(engine);
     });
 
     test("says why a join cannot run out of core", async () => {

@@ -6,13 +6,13 @@ import { loadProfile } from "../../../src/machine/profile.js";
 import type { Binding, EngineHandle, NativeDevice } from "../../../src/native/binding.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { coherentBytes } from "../../../src/planner/streaming/coherent/device-bytes.js";
+import { coherentMemory } from "../../../src/planner/streaming/coherent/memory.js";
 import { farMs } from "../../../src/planner/streaming/coherent/predict.js";
-import { coherentPages } from "../../../src/planner/streaming/coherent/sizes.js";
 import { besideBytes } from "../../../src/planner/streaming/host-memory.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, QueryPlanner, type PlanQuery } from "../../../src/planner/plan-query.js";
 import { QueryDevice } from "../../../src/runtime/query-device.js";
+import { deviceMemory } from "../../support/device-memory.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const gibibyte = 2 ** 30;
@@ -107,7 +107,7 @@ describe("rows are a key and nothing, or one value of its width", () => {
 
 describe("sizes", () => {
     test("stay below every limit", () => {
-        for (let limit = 128 * 2 ** 20; limit <= 2 ** 37; limit *= 1.7) {
+        for (let limit = 128 * 2 ** 20; limit <= 2 ** 37; limit = Math.floor(limit * 1.7)) {
             for (const rows of [0, 1, 1000, 10 ** 6, 2 ** 30]) {
                 for (const sink of ["count", "batches", "table"] as const) {
                     const query = queryOf({ rows: [rows, rows] }, { sink });
@@ -128,8 +128,9 @@ describe("sizes", () => {
 
     function otherBytes({ sizes, layout }: OutOfCoreStage, rows: number, limitBytes: number): number {
         const blockBytes = loadProfile().deviceBlockBytes;
-        const request = { shape: layout.join, buildRows: rows, probeRows: rows, limitBytes, blockBytes };
-        return coherentBytes(request, sizes, { partitioner: "bulk", partitionBlocks: 0 });
+        const memory = deviceMemory().ofJoin(layout.join);
+        const request = { memory, buildRows: rows, probeRows: rows, limitBytes, blockBytes };
+        return coherentMemory(request, sizes, { partitioner: "bulk", partitionBlocks: 0 }).takenBytes;
     }
 
     test("of 2^30 rows of 16 bytes: chunks of 2^24 rows, second passes of counts take larger partitions", () => {
@@ -144,14 +145,20 @@ describe("sizes", () => {
     });
 
     test("have pages for whatever keys there are: a partly filled one per partition and chunk", () => {
-        const sizes = { radixBits: 3, chunkRows: 1000, pageRows: 4096 };
-        expect(coherentPages({ buildRows: 0, probeRows: 0 }, sizes)).toBe(1);
-        expect(coherentPages({ buildRows: 5, probeRows: 1000 }, sizes)).toBe(5 + 8);
-        expect(coherentPages({ buildRows: 5, probeRows: 1001 }, sizes)).toBe(5 + 16);
-        expect(coherentPages({ buildRows: 8192, probeRows: 10_000 }, sizes)).toBe(2 + 80 + 2 + 80);
         const debug = { ...coherent, radixBits: 3, chunkRows: 1000 };
-        const made = stageOf(queryOf({ rows: [8192, 10_000] }, { debug })).sizes;
-        expect(made).toMatchObject({ radixBits: 3, chunkRows: 1000, resultRows: 1000, pages: 164 });
+        const sizesOf = (left: number, right: number) => stageOf(queryOf({ rows: [left, right] }, { debug })).sizes;
+        expect(sizesOf(0, 0).pages).toBe(1);
+        expect(sizesOf(5, 1000).pages).toBe(5 + 8);
+        expect(sizesOf(5, 1001).pages).toBe(5 + 16);
+        const made = sizesOf(8192, 10_000);
+        expect(made).toMatchObject({ radixBits: 3, chunkRows: 1000, resultRows: 1000, pages: 2 + 80 + 2 + 80 });
+    });
+
+    test("of more than 2^26 pages are for copy engines", () => {
+        const query = queryOf({ rows: [2 ** 26, 2 ** 26] }, { debug: { ...coherent, radixBits: 10, chunkRows: 1024 } });
+        const { path } = stageOf(query);
+        expect(path.runs).toBe("staged");
+        expect(path.reason).toMatch(/it takes [\d,]+ pages, 67,108,864 at most/);
     });
 
     test("of few rows are small", () => {

@@ -7,9 +7,9 @@ import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-st
 import type { Plan } from "../../../src/plan/plan.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { partialRowBytes } from "../../../src/planner/streaming/group/device-bytes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { deviceMemory } from "../../support/device-memory.js";
 import { group, inputNode, join, planQueryOf, planWithNamedLimit, type InputShape } from "../../support/planning.js";
 import { forSeeds } from "../../support/random.js";
 
@@ -44,7 +44,7 @@ describe("layouts", () => {
             "sum unsigned",
             "sum signed"
         ]);
-        expect(partialRowBytes(exact.group)).toBe(32);
+        expect(deviceMemory().ofGroupBy(exact.group).rowBytes).toBe(32);
         const options = { keys: ["k"], aggregates: { mean: { mean: "v" } } };
         const nullable = stageOf(queryOf({ rows: 1000, nullable: true }, options), gibibyte).layout;
         expect(nullable.group).toMatchObject({ widths: [1, 4, 4], nullGroup: true });

@@ -10,7 +10,6 @@ import { choosePath } from "../../../src/planner/streaming/join/path.js";
 import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import {
     joinedPartitionBytes,
-    joinPassBits,
     sortedPartitionBytes,
     sortPassBits
 } from "../../../src/planner/streaming/shared-memory.js";
@@ -62,9 +61,14 @@ describe("shared memory of a block", () => {
     test("and what is left of the hash limit the second pass", () => {
         expect([1, 4, 5, 2 ** 10, 2 ** 20].map((rows) => sortPassBits(rows, 8))).toEqual([0, 0, 1, 8, 8]);
         expect(sortPassBits(2 ** 20, 28)).toBe(4);
-        expect([8192, 8193, 2 ** 20, 2 ** 23].map((rows) => joinPassBits(rows, 9, h200, 16))).toEqual([0, 1, 7, 8]);
-        expect(joinPassBits(8192, 9, 48 * 1024, 16)).toBe(3);
-        expect(sortPassBits(0, 0) + joinPassBits(0, 0, h200, 16)).toBe(0);
+        expect(sortPassBits(0, 0)).toBe(0);
+        const bits = (rows: number, deviceBlockBytes = h200): number => {
+            const debug = { path: "coherent", radixBits: 9 } as const;
+            const profile = profileWith({ deviceBlockBytes });
+            return stageOf(queryOf(rows * 2 ** 9, { debug, profile, sink: "count" })).work.secondPassBits;
+        };
+        expect([8192, 8300, 2 ** 20, 2 ** 23].map((rows) => bits(rows))).toEqual([0, 1, 7, 8]);
+        expect(bits(8192, 48 * 1024)).toBe(3);
     });
 });
 

@@ -4,13 +4,11 @@
 // query fails for want of memory.
 import { Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import type { OutOfCoreGroup } from "../../../src/plan/out-of-core-group-stage.js";
-import type { OutOfCoreShape, OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import type { OutOfCoreGroupShape } from "../../../src/plan/out-of-core-group-stage.js";
+import type { OutOfCoreShape, OutOfCoreSizes, OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { coherentBytes, type CoherentRequest } from "../../../src/planner/streaming/coherent/device-bytes.js";
-import { deviceBytes } from "../../../src/planner/streaming/join/device-bytes.js";
+import { coherentMemory, type CoherentRequest } from "../../../src/planner/streaming/coherent/memory.js";
 import { noFilter } from "../../../src/planner/streaming/join/filter.js";
-import { groupDeviceBytes } from "../../../src/planner/streaming/group/device-bytes.js";
 import {
     chooseGroupSizes,
     groupRingBytes,
@@ -19,8 +17,10 @@ import {
 } from "../../../src/planner/streaming/group/sizes.js";
 import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { chooseSizes, mostHostBytes, ringBytes, type SizeRequest } from "../../../src/planner/streaming/join/sizes.js";
+import { noSizes } from "../../../src/planner/streaming/device-memory.js";
 import { chooseSpill } from "../../../src/planner/streaming/spill.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
+import { deviceMemory } from "../../support/device-memory.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const mebibyte = 2 ** 20;
@@ -44,8 +44,11 @@ describe("a join", () => {
             { side: "probe", column: 0 }
         ]
     };
+    const memory = deviceMemory().ofJoin(shape);
+    const deviceBytes = (joined: OutOfCoreShape, sizes: OutOfCoreSizes): number =>
+        deviceMemory().ofJoin(joined).of(sizes).deviceBytes;
     const request: SizeRequest = {
-        ...{ shape, buildRows: rows, probeRows: rows, packedBytes: { build: 16, probe: 16 }, debug },
+        ...{ memory, buildRows: rows, probeRows: rows, packedBytes: { build: 16, probe: 16 }, debug },
         ...{ limitBytes: 2 ** 28, hostBytes: 2 ** 30, sparing: false, filter: noFilter },
         ...{ linkBytesPerMs: 5e7, blockBytes: 232_448 }
     };
@@ -58,11 +61,11 @@ describe("a join", () => {
     test("pins chunks and result blocks of the GPU and of the host", () => {
         const sizes = chooseSizes(request);
         expect(sizes).toMatchObject({ chunkRows: chunk, pageRows: 4096, pages: 272, residentPartitions: 8 });
-        expect(ringBytes(shape, sizes)).toEqual({ chunks, results });
-        expect(ringBytes({ ...shape, result: "count" }, sizes)).toEqual({ chunks, results: 0 });
+        expect(ringBytes(memory, sizes)).toEqual({ chunks, results });
+        expect(ringBytes(deviceMemory().ofJoin({ ...shape, result: "count" }), sizes)).toEqual({ chunks, results: 0 });
         // A wide side makes all chunks as large.
         const wide = { ...shape, probeWidths: [8, 8] };
-        expect(ringBytes(wide, sizes).chunks).toBe(5 * (3 * column + validity));
+        expect(ringBytes(deviceMemory().ofJoin(wide), sizes).chunks).toBe(5 * (3 * column + validity));
         expect(mostHostBytes(request)).toBe(chunks + results + most + 16 * mebibyte);
     });
 
@@ -135,22 +138,18 @@ describe("a join", () => {
         expect(deviceBytes({ ...shape, keepUnmatchedProbe: true }, sizes)).toBe(all + keyless + 16 * chunk);
         expect(deviceBytes({ ...shape, emit: "buildOnce" }, sizes)).toBe(all + buildRows);
         expect(deviceBytes({ ...shape, emit: "probeOnce", anti: true }, sizes)).toBe(all + keyless + 16 * chunk);
-        expect(deviceBytes(shape, { ...sizes, filterWords: 1000 })).toBe(all + 8000);
+        expect(deviceBytes(shape, { ...sizes, filterWords: 1024 })).toBe(all + 8192);
     });
 
     test("by kernels takes the larger one of its passes, and a reserve", () => {
         const asked: CoherentRequest = { ...request, limitBytes: 2 ** 30, multiprocessors: 132 };
-        const sizes = {
-            radixBits: 6,
-            chunkRows: chunk,
-            pageRows: 4096,
-            pages: 1000,
-            resultRows: chunk,
-            resultSlots: 2
-        };
-        const bytesOf = (more: Partial<CoherentRequest>, partitionBlocks = 0, partitioner = "hierarchical" as const) =>
-            coherentBytes({ ...asked, ...more }, sizes, { partitioner, partitionBlocks });
-        const reserve = 1000 * 8 + 32 * mebibyte + 2 ** 30 / 64;
+        const sizes = { ...noSizes, radixBits: 6, chunkRows: chunk, pageRows: 4096, resultRows: chunk, resultSlots: 2 };
+        // Of each side 2^8 full ones, and one of each partition of 16 chunks.
+        const pages = 2 * (256 + 16 * 64);
+        const counts = deviceMemory().ofJoin({ ...shape, result: "count", outputs: [] });
+        const bytesOf = (more: Partial<CoherentRequest>, partitionBlocks = 0): number =>
+            coherentMemory({ ...asked, ...more }, sizes, { partitioner: "hierarchical", partitionBlocks }).takenBytes;
+        const reserve = pages * 8 + 32 * mebibyte + 2 ** 30 / 64;
         // Rows: a 32nd of the limit's 2^26 rows is joined together, in 2^9 pages, 2^20 of them staged at a time.
         const joined = 2 ** 21;
         const staged = 2 ** 20;
@@ -160,30 +159,30 @@ describe("a join", () => {
             (2 * joined + (joined + 64 * 256 * 8) + 3 * staged) * 16 +
             (joined + 2 * 64) * 4 +
             64 * 24 +
-            1000 * 8 +
+            pages * 8 +
             5 * 8 * 64 * 256 +
             4 * 2 * copies * 24 +
-            16 * 2 * (1000 + 64) * 24 +
+            16 * 2 * tiles * 24 +
             2 * 3 * column +
             2 * (tiles * 32 + 1) * 8;
         expect(bytesOf({})).toBe(index + reserve);
-        // Counts: a 24th of the limit's rows, in whole pages, is partitioned by 2^2 in each of 64 partitions at a time.
+        // Counts: a 24th of the limit's rows, in whole pages, is partitioned by 2 in each of 64 partitions at a time.
         const split = Math.ceil(Math.floor(2 ** 26 / 24) / 4096) * 4096;
-        const regions = 64 * 4;
-        const lists = 3 * 6 * (1000 + 2 * 64);
-        const places = 2 * (6 * 4 * 64 + 64 + 1);
+        const regions = 64 * 2;
+        const lists = 3 * 6 * (pages + 2 * 64);
+        const places = 2 * (6 * 2 * 64 + 64 + 1);
         const second = 2 * 2 * (split + regions * 8) * 16 + (lists + places + 3 * regions + 64) * 8;
-        expect(bytesOf({ shape: { ...shape, result: "count" } })).toBe(second + reserve);
+        expect(bytesOf({ memory: counts })).toBe(second + reserve);
         // 1,000 blocks: 8 KiB for each partition and warp, 8 bytes of leftovers for each partition, and page lists.
-        const directory = (1000 * 6 + 64 * 4) * 8;
+        const directory = (pages * 6 + 64 * 4) * 8;
         expect(bytesOf({}, 1000)).toBe(1000 * ((64 + 32) * 8192 + 64 * 8) + directory + reserve);
-        const counted = bytesOf({ shape: { ...shape, result: "count" } }, 1000);
-        expect(counted).toBe(bytesOf({}, 1000) + 2 ** (1 + 6 + 2) * 8);
+        const counted = bytesOf({ memory: counts }, 1000);
+        expect(counted).toBe(bytesOf({}, 1000) + 2 ** (1 + 6 + 1) * 8);
     });
 });
 
 describe("a group-by", () => {
-    const shape: Omit<OutOfCoreGroup, "sizes"> = {
+    const shape: OutOfCoreGroupShape = {
         ...{ keyBytes: 8, widths: [4, 4], nullGroup: false },
         aggregates: [
             { kind: "countRows", number: "signed", column: 0 },
@@ -191,8 +190,9 @@ describe("a group-by", () => {
             { kind: "sum", number: "signed", column: 1 }
         ]
     };
+    const memory = deviceMemory().ofGroupBy(shape);
     const request: GroupSizeRequest = {
-        ...{ shape, rows, groups: rows, packedBytes: 32, limitBytes: 2 ** 28, hostBytes: 2 ** 30 },
+        ...{ memory, rows, groups: rows, packedBytes: 32, limitBytes: 2 ** 28, hostBytes: 2 ** 30 },
         ...{ sparing: false, debug }
     };
     const chunks = 5 * (2 * column + validity); // two halves of a value make one column
@@ -202,8 +202,8 @@ describe("a group-by", () => {
     test("pins chunks and blocks of groups, and has room for all rows that may leave; else a way to disk", () => {
         const sizes = chooseGroupSizes(request);
         expect(sizes).toMatchObject({ chunkRows: chunk, pageRows: 2048, pages: 264, mergeRows: 2 ** 18 });
-        expect(groupRingBytes(shape, sizes)).toEqual({ chunks, results });
-        expect(mostGroupHostBytes(shape, rows, 2 ** 28, debug)).toBe(chunks + results + most + 16 * mebibyte);
+        expect(groupRingBytes(memory, sizes)).toEqual({ chunks, results });
+        expect(mostGroupHostBytes(memory, rows, 2 ** 28, debug)).toBe(chunks + results + most + 16 * mebibyte);
         const inMemory = { spillBytes: most + mebibyte / 2, spillBlockBytes: mebibyte / 2, diskBlocks: 0 };
         expect(sizes).toMatchObject(inMemory);
         const least = chunks + results + most + mebibyte / 2;
@@ -231,9 +231,13 @@ describe("a group-by", () => {
             reserve: 32 * mebibyte
         };
         const all = Object.values(parts).reduce((sum, bytes) => sum + bytes, 0);
-        expect(groupDeviceBytes(shape, sizes)).toBe(all);
+        expect(memory.of(sizes).deviceBytes).toBe(all);
         // A flag for the group of NULL in each result, a key and a bit beside each row.
-        expect(groupDeviceBytes({ ...shape, nullGroup: true }, sizes)).toBe(all + 2 * chunk + 5 * chunk);
+        expect(
+            deviceMemory()
+                .ofGroupBy({ ...shape, nullGroup: true })
+                .of(sizes).deviceBytes
+        ).toBe(all + 2 * chunk + 5 * chunk);
     });
 });
 

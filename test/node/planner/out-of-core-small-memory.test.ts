@@ -4,12 +4,12 @@
 import { Int16, Int32, Int64, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
-import type { OutOfCoreSizes, OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
+import type { OutOfCoreShape, OutOfCoreSizes, OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { indexRows } from "../../../src/planner/streaming/join/device-bytes.js";
 import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { backStartMs, copiesBack, probeReads } from "../../../src/planner/streaming/join/spilled-copies.js";
 import { planQuery } from "../../../src/planner/plan-query.js";
+import { deviceMemory } from "../../support/device-memory.js";
 import { inputNode, join, planQueryOf, planWithNamedLimit } from "../../support/planning.js";
 import { forSeeds } from "../../support/random.js";
 
@@ -39,7 +39,11 @@ function stageOf({ limitMebibytes, debug = {}, type = "inner", sink = "batches" 
     return plan.stages[0] as OutOfCoreStage;
 }
 
-const inner = { emit: "pairs", keepUnmatchedProbe: false } as const;
+const shape: OutOfCoreShape = {
+    ...{ keyBytes: 8, buildWidths: [8], probeWidths: [8], emit: "pairs", result: "count", outputs: [] },
+    ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false }
+};
+const inner = deviceMemory().ofJoin(shape);
 /** Partitions of 2^18 rows, an index of 2^16. */
 const cut: OutOfCoreSizes = {
     ...stageOf({ limitMebibytes: 64 }).sizes,
@@ -48,7 +52,7 @@ const cut: OutOfCoreSizes = {
 
 describe("probe rows of a partition that cannot be indexed at once", () => {
     test("come back for each part of it", () => {
-        expect(indexRows(cut)).toBe(2 ** 16);
+        expect(inner.of(cut).indexRows).toBe(2 ** 16);
         // 2^18 rows, of which every other partition has a few more.
         expect(probeReads(rows, cut, inner)).toBe(4.5);
         expect(probeReads(0.95 * rows, cut, inner)).toBe(4);
@@ -61,10 +65,8 @@ describe("probe rows of a partition that cannot be indexed at once", () => {
 
     test("come once more where they are marked, if they were in parts", () => {
         const once = { ...cut, chunkRows: 2 ** 18 };
-        for (const marked of [
-            { emit: "pairs", keepUnmatchedProbe: true },
-            { emit: "probeOnce", keepUnmatchedProbe: false }
-        ] as const) {
+        for (const kind of [{ keepUnmatchedProbe: true }, { emit: "probeOnce" }] as const) {
+            const marked = deviceMemory().ofJoin({ ...shape, ...kind });
             expect(probeReads(rows, cut, marked)).toBe(5.5);
             expect(probeReads(rows, once, marked)).toBe(1);
         }

@@ -5,11 +5,11 @@ import { describe, expect, test } from "vitest";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
-import { rowBytes } from "../../../src/planner/streaming/join/device-bytes.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
 import { ringBytes } from "../../../src/planner/streaming/join/sizes.js";
 import { copiesBack } from "../../../src/planner/streaming/join/spilled-copies.js";
 import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { deviceMemory } from "../../support/device-memory.js";
 import { inputNode, join, planQueryOf } from "../../support/planning.js";
 
 const gibibyte = 2 ** 30;
@@ -43,7 +43,7 @@ describe("sizes", () => {
                     expect(sizes.pages * sizes.pageRows).toBeGreaterThanOrEqual(sizes.chunkRows + sizes.pageRows);
                     expect(Math.log2(sizes.pageRows) % 1).toBe(0);
                     expect(sizes.residentPartitions).toBeLessThanOrEqual(2 ** sizes.radixBits);
-                    const partition = (rows * rowBytes(layout.join, "build")) / 2 ** sizes.radixBits;
+                    const partition = (rows * deviceMemory().ofJoin(layout.join).rowBytes.build) / 2 ** sizes.radixBits;
                     if (limit > 2 ** 28) expect(partition).toBeLessThanOrEqual(16 * 2 ** 20);
                 }
             }
@@ -67,7 +67,7 @@ describe("sizes", () => {
     test("of more than 32 GiB: chunks of up to 128 MiB, so that their runs are not many", () => {
         const chunkBytes = (rows: number, limitGib: number): number => {
             const { sizes, layout } = stageOf(queryOf([rows, rows], { sink: "count" }), limitGib * gibibyte);
-            return sizes.chunkRows * rowBytes(layout.join, "build");
+            return sizes.chunkRows * deviceMemory().ofJoin(layout.join).rowBytes.build;
         };
         const mebibyte = 2 ** 20;
         // Counted rows are their keys.
@@ -111,7 +111,7 @@ describe("sizes", () => {
         for (const chunkRows of [2 ** 12, 2 ** 20, 2 ** 24]) {
             const query = queryOf([2 ** 22, 2 ** 22], { debug: { chunkRows, outOfCore: true } });
             const { sizes, layout } = stageOf(query, 8 * gibibyte);
-            const { chunks, results } = ringBytes(layout.join, sizes);
+            const { chunks, results } = ringBytes(deviceMemory().ofJoin(layout.join), sizes);
             expect(outOfCoreHostBytes(query, 8 * gibibyte)).toBeGreaterThan(chunks + results);
         }
     });

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OutOfCoreCoherent, OutOfCoreFilter, OutOfCoreJoinWork } from "../../../plan/out-of-core-stage.js";
 import { gatherCostsOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
-import { joinPassBits, sortPassBits } from "../shared-memory.js";
-import { coherentRowBytes } from "./device-bytes.js";
+import { ringBytes } from "../join/sizes.js";
+import { sortPassBits } from "../shared-memory.js";
 import { coherentLayout } from "./layout.js";
 import { predictCoherent } from "./predict.js";
 import { chooseCoherentSizes, type CoherentSizeRequest, type CoherentSizes } from "./sizes.js";
 
-/** Kernels that gather, or have a second pass, get these shares of the multiprocessors (coherent_policy.hpp). */
+/**
+ * Kernels that gather, or have a second pass, get these shares of the multiprocessors
+ * (cuda/coherent_join/coherent_policy.hpp).
+ */
 const gatherShare = 1 / 4;
 const secondPassShare = 1 / 2;
 
@@ -33,19 +36,16 @@ function multiprocessorsOf(
 
 /** Counts are joined by tables, rows of a result by an index of sorted rows. */
 function workOf(
-    { shape, blockBytes, multiprocessors }: CoherentSizeRequest,
-    { sizes: { radixBits }, coherent }: CoherentSizes,
+    { memory: { shape }, multiprocessors }: CoherentSizeRequest,
+    { sizes: { radixBits }, coherent, splitBits }: CoherentSizes,
     buildRows: number
 ): OutOfCoreJoinWork {
-    const partitionRows = buildRows / 2 ** radixBits;
     const hasTables = shape.result !== "rows";
     return {
         histogram: "none",
         streams: hasTables ? ["kernels", "second pass"] : ["kernels", "gathering", "results out"],
         secondPass: hasTables ? "hashTables" : "sort",
-        secondPassBits: hasTables
-            ? joinPassBits(partitionRows, radixBits, blockBytes, coherentRowBytes(shape))
-            : sortPassBits(partitionRows, radixBits),
+        secondPassBits: hasTables ? splitBits : sortPassBits(buildRows / 2 ** radixBits, radixBits),
         multiprocessors: multiprocessorsOf(coherent, multiprocessors, hasTables ? secondPassShare : gatherShare)
     };
 }
@@ -58,12 +58,13 @@ export function coherentDraft(facts: JoinFacts): JoinDraft {
     const load = loadOf(facts, { layout, costs: gatherCostsOf(facts, 1) });
     const request = sizeRequestOf(facts, load);
     const chosen = chooseCoherentSizes(request);
-    const { sizes, coherent, deviceBytes, nearShare } = chosen;
+    const { sizes, coherent, deviceBytes, rowBytes, nearShare } = chosen;
     return {
         ...{ sizes, coherent, deviceBytes, layout },
-        predicted: predictCoherent(load, nearShare),
+        predicted: predictCoherent(load, rowBytes, nearShare),
         filter: noFilter(query.debug.filter),
         heldBytes: load.heldBytes,
+        rings: ringBytes(request.memory, sizes),
         work: workOf(request, chosen, estimator.of(node[sides.build]).rows),
         way: "partitioned by kernels in GPU and host memory"
     };

@@ -3,7 +3,6 @@ import type { MachineProfile } from "../../../machine/profile.js";
 import type { OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
 import { phaseParts, type JoinLoad } from "../join/predict.js";
 import { readMs } from "../link.js";
-import { coherentRowBytes } from "./device-bytes.js";
 
 type FarSpeeds = Pick<
     MachineProfile,
@@ -30,9 +29,8 @@ export function farMs(bytesIn: number, bytesOut: number, speeds: FarSpeeds): num
  * pages in GPU memory, n t come in for the first pass while (1 - f) n t go out, and (1 - f) n t come in again for the
  * join while result rows go out. A side without a value is read as keys alone and written as keys that stand twice.
  */
-export function predictCoherent(load: JoinLoad, nearShare: number): OutOfCorePrediction {
+export function predictCoherent(load: JoinLoad, rowBytes: number, nearShare: number): OutOfCorePrediction {
     const { inputs, resultBytes, gatherMs, outMs } = phaseParts(load);
-    const rowBytes = coherentRowBytes(load.layout.join);
     const farBytesOf = (side: "build" | "probe"): number => load.rows[side] * rowBytes * (1 - nearShare);
     const far = { build: farBytesOf("build"), probe: farBytesOf("probe") };
     const farBytes = far.build + far.probe;

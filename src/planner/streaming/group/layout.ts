@@ -1,19 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isNested } from "../../../model/column-type.js";
+import { sumOf } from "../../../model/sizes.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreAggregate,
     OutOfCoreChunkColumn,
     OutOfCoreGroupColumn,
     OutOfCoreGroupLayout,
+    OutOfCoreGroupShape,
     OutOfCoreNumber
 } from "../../../plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
-import { partialRowBytes, type GroupSpec } from "./device-bytes.js";
 
 /** kGroupAggregatesMax in cuda/api/group_spec.hpp. */
 const aggregatesMax = 24;
+
+/** Bytes of a value that leaves the GPU: of a group, and of a partial row, which has the same for these aggregates. */
+export function aggregateWidth({ widths }: OutOfCoreGroupShape, { kind, column }: OutOfCoreAggregate): number {
+    return kind === "min" || kind === "max" ? (widths[column] ?? 0) : 8;
+}
+
+/** Widths of the columns that leave the GPU. */
+export function groupOutputWidths(shape: OutOfCoreGroupShape): number[] {
+    const aggregates = shape.aggregates.map((aggregate) => aggregateWidth(shape, aggregate));
+    return [shape.keyBytes, ...(shape.nullGroup ? [1] : []), ...aggregates];
+}
+
+/** Bytes of a key and what is added up for it, in whole words: there may be more than the GPU takes. */
+function addedUpBytes(shape: OutOfCoreGroupShape): number {
+    const bytes = shape.keyBytes + sumOf(shape.aggregates.map((aggregate) => aggregateWidth(shape, aggregate)));
+    return Math.ceil(bytes / 4) * 4;
+}
 const valueBytesMax = 8;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;
@@ -56,13 +74,13 @@ class GroupLayoutDraft {
         const drafts = counted ? [] : [...this.#keyColumns(), ...this.#aggregateColumns()];
         // An operation that makes nothing but keys is asked for a count beside them.
         if (this.#aggregates.length === 0) this.#count();
-        const group: GroupSpec = {
+        const group: OutOfCoreGroupShape = {
             keyBytes: this.#keyBytes,
             widths: this.#widths,
             aggregates: this.#aggregates,
             nullGroup: this.#nullGroup
         };
-        const bytes = partialRowBytes(group);
+        const bytes = addedUpBytes(group);
         if (bytes > rowBytesMax || this.#aggregates.length > aggregatesMax) {
             throw new NotOnDevice(
                 `a key and what is added up for it have ${bytes} bytes in ${this.#aggregates.length} numbers, ` +

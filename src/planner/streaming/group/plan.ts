@@ -8,7 +8,6 @@ import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { diskBytes, expectedOnDisk } from "../spill.js";
-import { groupDeviceBytes, partialRowBytes } from "./device-bytes.js";
 import { outOfCoreGroupLayout } from "./layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
@@ -30,9 +29,10 @@ function requireInputGroup(node: GroupNode): InputGroup {
 export function groupHostBytes(query: PlanQuery, root: GroupNode, limitBytes: number): number {
     const node = requireInputGroup(root);
     const { group } = outOfCoreGroupLayout(node, query.sink === "count");
+    const memory = query.deviceMemory.ofGroupBy(group);
     const { rows } = node.child.input;
-    if (query.debug.outOfCore !== true && tablesFactor * rows * partialRowBytes(group) < limitBytes) return 0;
-    return Math.ceil(mostGroupHostBytes(group, rows, limitBytes, query.debug) / hostShare);
+    if (query.debug.outOfCore !== true && tablesFactor * rows * memory.rowBytes < limitBytes) return 0;
+    return Math.ceil(mostGroupHostBytes(memory, rows, limitBytes, query.debug) / hostShare);
 }
 
 /** Throws NotOnDevice with why the group-by cannot run out of core. */
@@ -45,8 +45,9 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const rows = Math.ceil(estimator.of(node.child).rows);
     const groups = Math.ceil(estimator.of(node).rows);
     const statistics = node.keys.length === 0 ? undefined : estimator.statisticsOf(node.child, node.keys);
+    const memory = query.deviceMemory.ofGroupBy(layout.group);
     const request: GroupSizeRequest = {
-        ...{ shape: layout.group, rows, groups, limitBytes, debug },
+        ...{ memory, rows, groups, limitBytes, debug },
         packedBytes: packedPartialBytes(layout, statistics),
         hostBytes: hostBytes(host),
         sparing: sink === "table"
@@ -64,7 +65,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         keyBits: nullable && layout.group.nullGroup,
         workers: host.threads
     });
-    const rings = groupRingBytes(layout.group, sizes);
+    const rings = groupRingBytes(memory, sizes);
     return {
         id: 0,
         kind: "deviceOutOfCoreGroupBy",
@@ -84,7 +85,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         predictedMs: predicted.readMs + predicted.residentMs + predicted.spilledMs + profile.deviceStageStartMs,
         predictedSpillBytes: predicted.diskBytes,
         input: 0,
-        ...{ layout, sizes, predicted, deviceBytes: groupDeviceBytes(layout.group, sizes) },
+        ...{ layout, sizes, predicted, deviceBytes: memory.of(sizes).deviceBytes },
         path: { wanted: "staged", runs: "staged", reason: "group-bys have no other" },
         work: { histogram: "none", streams: ["chunks in", "kernels", "spilled rows out", "results out"] }
     };

@@ -4,7 +4,7 @@ import type { OutOfCoreGroupLayout, OutOfCoreGroupPrediction } from "../../../pl
 import type { KeyStatistics } from "../../statistics.js";
 import { packedKeyBytes } from "../chunk-rows.js";
 import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
-import { aggregateWidth, groupOutputWidths } from "./device-bytes.js";
+import { aggregateWidth, groupOutputWidths } from "./layout.js";
 
 export interface GroupLoad extends Movers {
     readonly layout: OutOfCoreGroupLayout;

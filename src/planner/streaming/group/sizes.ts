@@ -2,6 +2,7 @@
 import type { DebugKnobs } from "../../../model/debug-knobs.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
+import type { GroupMemory } from "../device-memory.js";
 import { leastPages, mostPages, pageRowsFor } from "../pages.js";
 import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
 import {
@@ -19,14 +20,6 @@ import {
     type SizeLimits
 } from "../sizes.js";
 import { chooseSpill, spillBytesMax, spilledMost } from "../spill.js";
-import {
-    groupChunkBytes,
-    groupDeviceBytes,
-    groupResultBytes,
-    packedGroupBytesMax,
-    partialRowBytes,
-    type GroupSpec
-} from "./device-bytes.js";
 
 // None of these sizes, which are of group-bys alone, is measured yet.
 
@@ -45,15 +38,16 @@ const withoutPagesShare = 3 / 4;
 const rowsPerGroupMax = 2;
 
 export interface GroupSizeRequest extends SizeLimits {
-    readonly shape: GroupSpec;
+    readonly memory: GroupMemory;
     readonly rows: number;
     readonly groups: number;
     /** Mean bytes of a spilled row. */
     readonly packedBytes: number;
 }
 
-export function groupRingBytes(shape: GroupSpec, sizes: OutOfCoreGroupSizes): Rings {
-    return ringsOf(sizes, groupChunkBytes(shape, sizes.chunkRows), groupResultBytes(shape, sizes.resultRows));
+export function groupRingBytes(memory: GroupMemory, sizes: OutOfCoreGroupSizes): Rings {
+    const { chunkBytes, resultBytes } = memory.of(sizes);
+    return ringsOf(sizes, chunkBytes, resultBytes);
 }
 
 /** Partial rows that pages have to hold if none of them leaves. */
@@ -62,14 +56,14 @@ function heldRows({ rows, groups }: GroupSizeRequest): number {
 }
 
 function radixBitsOf(request: GroupSizeRequest): RadixBits {
-    const { shape, limitBytes, debug } = request;
+    const { memory, limitBytes, debug } = request;
     const bytesMax = Math.max(1, (limitBytes * mergeShare) / 5 / partitionsPerMerge);
-    const wanted = Math.ceil(Math.log2(Math.max(1, (heldRows(request) * partialRowBytes(shape)) / bytesMax)));
+    const wanted = Math.ceil(Math.log2(Math.max(1, (heldRows(request) * memory.rowBytes) / bytesMax)));
     return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
 
-function choosePageRows({ shape, limitBytes }: GroupSizeRequest, chunkRows: number | undefined): number {
-    const good = pageRowsFor(limitBytes, partialRowBytes(shape));
+function choosePageRows({ memory, limitBytes }: GroupSizeRequest, chunkRows: number | undefined): number {
+    const good = pageRowsFor(limitBytes, memory.rowBytes);
     // Small chunks are for tests, which have few rows.
     return chunkRows === undefined ? good : clamp(powerOfTwoAtMost(chunkRows), pageRowsMin, good);
 }
@@ -80,11 +74,11 @@ function withChunks(sizes: OutOfCoreGroupSizes, chunkRows: number): OutOfCoreGro
 }
 
 function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
-    const { shape, rows: inputRows, limitBytes, hostBytes, debug } = request;
+    const { memory, rows: inputRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const taken = (rows: number): number => groupDeviceBytes(shape, withChunks(sizes, rows));
-    const pinned = (rows: number): number => pinnedBytes(groupRingBytes(shape, withChunks(sizes, rows)));
-    const widest = Math.max(partialRowBytes(shape), groupChunkBytes(shape, 2 ** 20) / 2 ** 20);
+    const taken = (rows: number): number => memory.of(withChunks(sizes, rows)).deviceBytes;
+    const pinned = (rows: number): number => pinnedBytes(groupRingBytes(memory, withChunks(sizes, rows)));
+    const widest = Math.max(memory.rowBytes, memory.chunkBytes(2 ** 20) / 2 ** 20);
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
     let rows = clamp(powerOfTwoAtMost(Math.max(1, inputRows / chunksMin)), chunkRowsSmall, most);
     while (rows > chunkRowsGood && taken(rows) > limitBytes * chunksShare) rows /= 2;
@@ -94,13 +88,13 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
 }
 
 /** As many as a share of the memory takes: what is aggregated together frees more than its parts do. */
-function chooseMergeRows({ shape, rows, limitBytes }: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
+function chooseMergeRows({ memory, rows, limitBytes }: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { chunkRows, pageRows } = sizes;
-    const affordable = powerOfTwoAtMost(Math.max(1, (limitBytes * mergeShare) / 5 / partialRowBytes(shape)));
+    const affordable = powerOfTwoAtMost(Math.max(1, (limitBytes * mergeShare) / 5 / memory.rowBytes));
     const useful = powerOfTwoAtLeast(Math.max(1, rows));
     const least = Math.max(chunkRows, pageRows);
     const taken = (mergeRows: number): number =>
-        groupDeviceBytes(shape, { ...sizes, mergeRows, pages: leastPages(sizes) });
+        memory.of({ ...sizes, mergeRows, pages: leastPages(sizes) }).deviceBytes;
     let mergeRows = Math.max(least, Math.min(affordable, useful, mergeRowsMax));
     while (mergeRows > least && taken(mergeRows) > limitBytes * withoutPagesShare) {
         mergeRows = Math.max(least, mergeRows / 2);
@@ -110,11 +104,11 @@ function chooseMergeRows({ shape, rows, limitBytes }: GroupSizeRequest, sizes: O
 
 /** The rest of the limit, or what all rows need when the last pages of all partitions are almost empty. */
 function choosePages(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
-    const { shape, rows, limitBytes, debug } = request;
+    const { memory, rows, limitBytes, debug } = request;
     const least = leastPages(sizes);
     const all = Math.max(least, Math.ceil(rows / sizes.pageRows) + 2 ** sizes.radixBits);
     const most = Math.max(least, Math.ceil(all * (debug.residentShare ?? 1)));
-    return mostPages(least, most, limitBytes, (pages) => groupDeviceBytes(shape, { ...sizes, pages }));
+    return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);
 }
 
 /** Partial rows that leave GPU memory if partitions are as large as expected: those that find no page. */
@@ -129,24 +123,24 @@ export function spilledGroupRows(
 }
 
 /** Packed rows if all of them leave GPU memory and packing gains nothing. */
-function spilledBytesMost(shape: GroupSpec, rows: number, { chunkRows, radixBits }: OutOfCoreGroupSizes): number {
-    return spilledMost(rows, chunkRows, packedGroupBytesMax(shape, chunkRows, radixBits));
+function spilledBytesMost(memory: GroupMemory, rows: number, sizes: OutOfCoreGroupSizes): number {
+    return spilledMost(rows, sizes.chunkRows, memory.of(sizes).packedBytes);
 }
 
 /** Host memory that a group-by of so many rows could use. */
-export function mostGroupHostBytes(shape: GroupSpec, rows: number, limitBytes: number, debug: DebugKnobs): number {
+export function mostGroupHostBytes(memory: GroupMemory, rows: number, limitBytes: number, debug: DebugKnobs): number {
     const rest = { packedBytes: 0, hostBytes: Infinity, sparing: false, debug };
-    const sizes = sizesOf({ shape, rows, groups: rows, limitBytes, ...rest });
-    return pinnedBytes(groupRingBytes(shape, sizes)) + spillBytesMax(spilledBytesMost(shape, rows, sizes));
+    const sizes = sizesOf({ memory, rows, groups: rows, limitBytes, ...rest });
+    return pinnedBytes(groupRingBytes(memory, sizes)) + spillBytesMax(spilledBytesMost(memory, rows, sizes));
 }
 
 /** Rows may come to more groups than are expected, and then leave: there is a way to disk unless memory holds all. */
 function chooseSpillSizes(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): ReturnType<typeof chooseSpill> {
-    const { shape, rows, hostBytes, sparing, packedBytes, debug } = request;
+    const { memory, rows, hostBytes, sparing, packedBytes, debug } = request;
     return chooseSpill({
-        freeBytes: Math.floor(hostBytes - pinnedBytes(groupRingBytes(shape, sizes))),
+        freeBytes: Math.floor(hostBytes - pinnedBytes(groupRingBytes(memory, sizes))),
         expectedBytes: spilledGroupRows(request, sizes) * packedBytes,
-        mostBytes: spilledBytesMost(shape, rows, sizes),
+        mostBytes: spilledBytesMost(memory, rows, sizes),
         sparing,
         hostSpillBytes: debug.hostSpillBytes
     });

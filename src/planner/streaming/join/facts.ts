@@ -14,7 +14,7 @@ import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes } from "../host-memory.js";
-import { rowBytes } from "./device-bytes.js";
+import type { Rings } from "../sizes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
 import { outOfCoreLayout } from "./layout.js";
 import type { JoinLoad } from "./predict.js";
@@ -75,7 +75,8 @@ export function layoutOf(facts: JoinFacts): CostedLayout {
     const inputs = inputsOfSides(node);
     const counted = query.sink === "count";
     const plain = outOfCoreLayout(node, sides, inputs, { counted });
-    const built = inputs[sides.build].rows * rowBytes(plain.join, "build");
+    const { rowBytes } = query.deviceMemory.ofJoin(plain.join);
+    const built = inputs[sides.build].rows * rowBytes.build;
     const resident = Math.min(1, (limitBytes * residentBytesShare) / Math.max(1, built));
     const costs = gatherCostsOf(facts, 1 - (query.debug.residentShare ?? resident));
     return { layout: outOfCoreLayout(node, sides, inputs, { counted, costs }), costs };
@@ -111,6 +112,8 @@ export interface JoinDraft {
     readonly filter: OutOfCoreFilter;
     readonly deviceBytes: number;
     readonly heldBytes: number;
+    /** Pinned memory of the host. */
+    readonly rings: Rings;
     readonly work: OutOfCoreJoinWork;
     /** For people: where its partitions are. */
     readonly way: string;
@@ -122,7 +125,7 @@ export function sizeRequestOf({ query, host, node, sides, estimator, limitBytes 
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const resultBytes = query.sink === "table" ? rows.result * resultRowBytes : 0;
     return {
-        shape: layout.join,
+        memory: query.deviceMemory.ofJoin(layout.join),
         buildRows: rowsOf(sides.build),
         probeRows: rowsOf(otherSide(sides.build)),
         limitBytes,

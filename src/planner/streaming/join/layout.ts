@@ -7,6 +7,7 @@ import type {
     OutOfCoreLayout,
     OutOfCoreOutput,
     OutOfCorePart,
+    OutOfCoreShape,
     OutOfCoreSide
 } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
@@ -15,8 +16,20 @@ import { chunkWidth } from "../chunk-rows.js";
 import { carriedBytes, chooseGathered, rowNumberBytes, type GatherCosts, type SideColumn } from "./gather.js";
 import { keyPlan, type KeyPlan } from "./keys.js";
 
-/** Bits of the presence byte (PresenceBits in cuda/materialize/join_output.hpp). */
+/** Bits of the presence byte (PresenceBits in cuda/api/join_spec.hpp). */
 const present = { build: 1, probe: 2, key: 4 } as const;
+
+/** Bytes of a value that leaves the GPU. */
+export function outputWidth({ keyBytes, buildWidths, probeWidths }: OutOfCoreShape, output: OutOfCoreOutput): number {
+    switch (output.side) {
+        case "key":
+            return keyBytes;
+        case "presence":
+            return 1;
+        default:
+            return (output.side === "build" ? buildWidths : probeWidths)[output.column] ?? 0;
+    }
+}
 
 interface SideDraft {
     columns: { column: number; validity: boolean }[];

@@ -4,11 +4,10 @@ import { otherSide, type Side } from "../../join-sides.js";
 import type { Estimator } from "../../estimates.js";
 import { expectedOnDisk } from "../spill.js";
 import { sortPassBits } from "../shared-memory.js";
-import { deviceBytes } from "./device-bytes.js";
 import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
 import { layoutOf, loadOf, sizeRequestOf, type InputJoin, type JoinDraft, type JoinFacts } from "./facts.js";
 import { packedRowBytes, predictOutOfCore, usualRadixBits, type JoinLoad } from "./predict.js";
-import { chooseSizes, spilledBytes, type SizeRequest } from "./sizes.js";
+import { chooseSizes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
 import { backStartMs, chunksOf, probeReads, residentShareOf } from "./spilled-copies.js";
 
 /** What a filter of the build side's keys would see. */
@@ -27,7 +26,7 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
     const sizes = chooseSizes(request);
     const spilled = spilledBytes(request, sizes);
     const rows = { build: request.buildRows, probe: request.probeRows };
-    const reads = probeReads(rows.build, sizes, request.shape);
+    const reads = probeReads(rows.build, sizes, request.memory);
     const predicted = predictOutOfCore({
         ...load,
         spilled,
@@ -60,26 +59,30 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
     const costed = layoutOf(facts);
     const { layout } = costed;
     const load = loadOf(facts, costed);
+    const asked = sizeRequestOf(facts, load);
+    const { memory } = asked;
     const packed = (role: "build" | "probe"): number => {
         const keys = node.keys.map((key) => key[by[role]]);
         const statistics = estimator.statisticsOf(node[by[role]], keys);
-        return packedRowBytes(layout, role, query.debug.radixBits ?? usualRadixBits, statistics);
+        return packedRowBytes(layout, role, query.debug.radixBits ?? usualRadixBits, { memory, statistics });
     };
     const request: SizeRequest = {
-        ...sizeRequestOf(facts, load),
+        ...asked,
         packedBytes: { build: packed("build"), probe: packed("probe") },
         filter: noFilter,
         linkBytesPerMs: query.profile.deviceCopyInBytesPerMs
     };
-    const { sizes, predicted, filter } = chooseFilter({ ...request, ...matchOf(node, by.build, estimator) }, (draft) =>
-        planWith(request, draft, load)
+    const { sizes, predicted, filter } = chooseFilter(
+        { ...request, shape: layout.join, ...matchOf(node, by.build, estimator) },
+        (draft) => planWith(request, draft, load)
     );
     const disk = predicted.diskBytes > 0 ? " and disk" : "";
     return {
         ...{ layout, sizes, predicted, filter },
         coherent: null,
-        deviceBytes: deviceBytes(layout.join, sizes),
+        deviceBytes: memory.of(sizes).deviceBytes,
         heldBytes: load.heldBytes,
+        rings: ringBytes(memory, sizes),
         work: workOf(layout.join, sizes, estimator.of(node[sides.build]).rows),
         way: `partitioned in GPU memory, spilled to host memory${disk}`
     };

@@ -4,9 +4,10 @@ import type { OutOfCoreLayout, OutOfCorePrediction } from "../../../plan/out-of-
 import { rowNumberColumn } from "../../../model/column-type.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { packedKeyBytes } from "../chunk-rows.js";
+import type { JoinMemory } from "../device-memory.js";
 import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
-import { outputWidth, rowBytes } from "./device-bytes.js";
 import { packedRowNumberBytes } from "./gather.js";
+import { outputWidth } from "./layout.js";
 import { chunkStartMs } from "./spilled-copies.js";
 
 /** What a join has to move, whatever way it takes. */
@@ -54,12 +55,12 @@ export function packedRowBytes(
     { join, keys, build, probe }: Pick<OutOfCoreLayout, "join" | "keys" | "build" | "probe">,
     side: "build" | "probe",
     radixBits: number,
-    statistics: KeyStatistics | undefined
+    { memory, statistics }: { readonly memory: JoinMemory; readonly statistics: KeyStatistics | undefined }
 ): number {
     const widths = side === "build" ? join.buildWidths : join.probeWidths;
     const { columns } = side === "build" ? build : probe;
     const number = widths[columns.findIndex(({ column }) => column === rowNumberColumn)] ?? 0;
-    const others = rowBytes(join, side) - join.keyBytes - number + packedRowNumberBytes(number);
+    const others = memory.rowBytes[side] - join.keyBytes - number + packedRowNumberBytes(number);
     return others + packedKeyBytes(8 * join.keyBytes - radixBits, keys === "packed" ? statistics : undefined);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, mebibyte, powerOfTwoAtMost } from "../../../model/sizes.js";
-import type { OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
+import type { JoinMemory } from "../device-memory.js";
 import { leastPages, mostPages, pageRowsFor } from "../pages.js";
 import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
 import { sortedPartitionBytes } from "../shared-memory.js";
@@ -20,7 +21,6 @@ import {
     type SizeLimits
 } from "../sizes.js";
 import { chooseSpill, spillBytesMax, spilledMost } from "../spill.js";
-import { chunkBytes, deviceBytes, packedBytesMax, resultBytes, rowBytes } from "./device-bytes.js";
 import { noFilter, type FilterDraft } from "./filter.js";
 import { backStartMs, chunksOf, chunkStartMs, probeReads, residentShareOf } from "./spilled-copies.js";
 
@@ -36,7 +36,7 @@ const manyChunkBytesMax = 128 * mebibyte;
 const chunkShareMax = 3 / 4;
 
 export interface SizeRequest extends SizeLimits {
-    readonly shape: OutOfCoreShape;
+    readonly memory: JoinMemory;
     readonly buildRows: number;
     readonly probeRows: number;
     /** Mean bytes of a spilled row of each side. */
@@ -48,15 +48,15 @@ export interface SizeRequest extends SizeLimits {
     readonly blockBytes: number;
 }
 
-export function ringBytes(shape: SizeRequest["shape"], sizes: OutOfCoreSizes): Rings {
-    const chunk = Math.max(...(["build", "probe"] as const).map((side) => chunkBytes(shape, side, sizes.chunkRows)));
-    const result = shape.result === "rows" ? resultBytes(shape, sizes.resultRows) : 0;
-    return ringsOf(sizes, chunk, result);
+export function ringBytes(memory: JoinMemory, sizes: OutOfCoreSizes): Rings {
+    const { chunkBytes, resultBytes } = memory.of(sizes);
+    const result = memory.shape.result === "rows" ? resultBytes : 0;
+    return ringsOf(sizes, Math.max(chunkBytes.build, chunkBytes.probe), result);
 }
 
-function radixBitsOf({ shape, buildRows, limitBytes, blockBytes, debug }: SizeRequest): RadixBits {
+function radixBitsOf({ memory, buildRows, limitBytes, blockBytes, debug }: SizeRequest): RadixBits {
     const bytesMax = Math.max(1, Math.min(sortedPartitionBytes(blockBytes), limitBytes / 16));
-    const wanted = Math.ceil(Math.log2((buildRows * rowBytes(shape, "build")) / bytesMax));
+    const wanted = Math.ceil(Math.log2((buildRows * memory.rowBytes.build) / bytesMax));
     return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
 
@@ -66,10 +66,10 @@ function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
 
 /** The rest of the limit, or what all partitions need when their last pages are almost empty. */
 function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
-    const { shape, buildRows, limitBytes } = request;
+    const { memory, buildRows, limitBytes } = request;
     const least = leastPages(sizes);
     const most = Math.max(least, Math.ceil(buildRows / sizes.pageRows) + 2 ** sizes.radixBits);
-    return mostPages(least, most, limitBytes, (pages) => deviceBytes(shape, { ...sizes, pages }));
+    return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);
 }
 
 /**
@@ -89,13 +89,12 @@ function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes
  * and kernels, of chunks and of theirs, and the first and last chunk, beside which nothing runs.
  */
 function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
-    const { shape, buildRows, probeRows, linkBytesPerMs } = request;
+    const { memory, buildRows, probeRows, linkBytesPerMs } = request;
     const spilled = spilledBytes(request, sizes);
     const rows = { build: buildRows, probe: probeRows };
-    const reads = probeReads(buildRows, sizes, shape);
+    const reads = probeReads(buildRows, sizes, memory);
     const chunks = chunksOf(rows, sizes);
-    const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
-    const bytes = spilled.build + spilled.probe * reads + 2 * sizes.chunkRows * widest;
+    const bytes = spilled.build + spilled.probe * reads + 2 * sizes.chunkRows * memory.widestRowBytes;
     const residentShare = residentShareOf(sizes);
     const chunkMs = (side: "build" | "probe"): number => chunks[side] * chunkStartMs(side, residentShare);
     return bytes / linkBytesPerMs + backStartMs({ rows, reads }, sizes) + chunkMs("build") + chunkMs("probe");
@@ -107,20 +106,20 @@ function chunksMs(request: SizeRequest, sizes: OutOfCoreSizes): number {
  * small chunks, large partitions and small copies of what each chunk spilled of them.
  */
 function chooseChunkRows(request: SizeRequest, sizes: OutOfCoreSizes): number {
-    const { shape, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
+    const { memory, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
     if (debug.chunkRows !== undefined) return debug.chunkRows;
-    const takenWith = (rows: number): number => deviceBytes(shape, withChunks(sizes, rows));
-    const pinned = (rows: number): number => pinnedBytes(ringBytes(shape, withChunks(sizes, rows)));
+    const { widestRowBytes } = memory;
+    const takenWith = (rows: number): number => memory.of(withChunks(sizes, rows)).deviceBytes;
+    const pinned = (rows: number): number => pinnedBytes(ringBytes(memory, withChunks(sizes, rows)));
     const timeWith = (rows: number): number => chunksMs(request, withPages(request, withChunks(sizes, rows)));
-    const widest = Math.max(rowBytes(shape, "build"), rowBytes(shape, "probe"));
-    const bytesOfMany = ((buildRows + probeRows) * widest) / manyChunks;
-    const most = powerOfTwoAtMost(clamp(bytesOfMany, chunkBytesMax, manyChunkBytesMax) / widest);
+    const bytesOfMany = ((buildRows + probeRows) * widestRowBytes) / manyChunks;
+    const most = powerOfTwoAtMost(clamp(bytesOfMany, chunkBytesMax, manyChunkBytesMax) / widestRowBytes);
     let rows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunksMin), chunkRowsSmall, most);
     const fits = (count: number, share: number): boolean =>
         takenWith(count) <= limitBytes * share && pinned(count) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits(rows, 1 / 2)) rows /= 2;
     let best = rows;
-    const cutsPartitions = probeReads(buildRows, withPages(request, withChunks(sizes, rows)), shape) > 1;
+    const cutsPartitions = probeReads(buildRows, withPages(request, withChunks(sizes, rows)), memory) > 1;
     for (let more = 2 * rows; cutsPartitions && more <= most && fits(more, chunkShareMax); more *= 2) {
         const ms = attempt(() => timeWith(more));
         if (ms instanceof NotOnDevice) break;
@@ -150,17 +149,16 @@ export function spilledBytes(
 
 /** Packed rows of both sides if all of them leave GPU memory and packing gains nothing. */
 function spilledBytesMost(
-    { shape, buildRows, probeRows }: Pick<SizeRequest, "shape" | "buildRows" | "probeRows">,
-    { chunkRows, radixBits }: OutOfCoreSizes
+    { memory, buildRows, probeRows }: Pick<SizeRequest, "memory" | "buildRows" | "probeRows">,
+    sizes: OutOfCoreSizes
 ): number {
-    const allOf = (side: "build" | "probe", rows: number): number =>
-        spilledMost(rows, chunkRows, packedBytesMax(shape, side, chunkRows, radixBits));
-    return allOf("build", buildRows) + allOf("probe", probeRows);
+    const { build, probe } = memory.of(sizes).packedBytes;
+    return spilledMost(buildRows, sizes.chunkRows, build) + spilledMost(probeRows, sizes.chunkRows, probe);
 }
 
 /** Host memory that a join of so many rows could use. */
 export function mostHostBytes(
-    asked: Pick<SizeRequest, "shape" | "buildRows" | "probeRows" | "limitBytes" | "blockBytes" | "debug">
+    asked: Pick<SizeRequest, "memory" | "buildRows" | "probeRows" | "limitBytes" | "blockBytes" | "debug">
 ): number {
     const request = {
         ...asked,
@@ -171,14 +169,14 @@ export function mostHostBytes(
         linkBytesPerMs: Infinity
     };
     const sizes = sizesOf(request);
-    return pinnedBytes(ringBytes(asked.shape, sizes)) + spillBytesMax(spilledBytesMost(asked, sizes));
+    return pinnedBytes(ringBytes(asked.memory, sizes)) + spillBytesMax(spilledBytesMost(asked, sizes));
 }
 
 function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnType<typeof chooseSpill> {
-    const { shape, hostBytes, sparing, debug } = request;
+    const { memory, hostBytes, sparing, debug } = request;
     const { build, probe } = spilledBytes(request, sizes);
     return chooseSpill({
-        freeBytes: Math.floor(hostBytes - pinnedBytes(ringBytes(shape, sizes))),
+        freeBytes: Math.floor(hostBytes - pinnedBytes(ringBytes(memory, sizes))),
         expectedBytes: build + probe,
         mostBytes: spilledBytesMost(request, sizes),
         sparing,
@@ -190,7 +188,7 @@ function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnTy
 function sizesWith(request: SizeRequest, radixBits: number): OutOfCoreSizes {
     const sizes: OutOfCoreSizes = {
         radixBits,
-        pageRows: pageRowsFor(request.limitBytes, rowBytes(request.shape, "build")),
+        pageRows: pageRowsFor(request.limitBytes, request.memory.rowBytes.build),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
         ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         filterWords: request.filter.words
@@ -203,7 +201,7 @@ function sizesOf(request: SizeRequest): OutOfCoreSizes {
     const bits = radixBitsOf(request);
     let best = withBitsThatFit(bits, (radixBits) => sizesWith(request, radixBits));
     for (let more = best.radixBits + 1; more <= bits.most; ++more) {
-        if (probeReads(request.buildRows, best, request.shape) === 1) break;
+        if (probeReads(request.buildRows, best, request.memory) === 1) break;
         const next = attempt(() => sizesWith(request, more));
         if (next instanceof NotOnDevice) break;
         if (chunksMs(request, next) < chunksMs(request, best)) best = next;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
-import { indexRows, marksProbeRows } from "./device-bytes.js";
+import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import type { JoinMemory } from "../device-memory.js";
 
-/** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/stream/stream_policy.hpp). */
+/** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/staged_join/staged_join_policy.hpp). */
 const groupChunks = 4;
 
 /**
@@ -48,16 +48,13 @@ export function residentShareOf({ residentPartitions, radixBits }: OutOfCoreSize
  * room for (plan_slice in cuda/staged_join/spilled_join.cu), and once more for marked ones. Partitions differ by about
  * the square root of their rows: where those are just what the index holds, every other one is cut once more.
  */
-export function probeReads(
-    buildRows: number,
-    sizes: OutOfCoreSizes,
-    shape: Pick<OutOfCoreShape, "emit" | "keepUnmatchedProbe">
-): number {
+export function probeReads(buildRows: number, sizes: OutOfCoreSizes, memory: JoinMemory): number {
+    const { indexRows, markedRows } = memory.of(sizes);
     const partitionRows = buildRows / 2 ** sizes.radixBits;
     const deviation = Math.sqrt(partitionRows);
     const readsOf = (rows: number): number => {
-        const parts = Math.ceil(Math.max(1, rows) / Math.max(1, indexRows(sizes)));
-        return parts > 1 && marksProbeRows(shape) ? parts + 1 : parts;
+        const parts = Math.ceil(Math.max(1, rows) / Math.max(1, indexRows));
+        return parts > 1 && markedRows > 0 ? parts + 1 : parts;
     };
     return (readsOf(partitionRows - deviation) + readsOf(partitionRows + deviation)) / 2;
 }

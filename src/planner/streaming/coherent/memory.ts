@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+import { formatCount } from "../../../model/sizes.js";
+import type { CoherentJoinMemory, CoherentJoinOptions } from "../../../plan/device-memory-model.js";
+import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import { NotOnDevice } from "../../device-support.js";
+import { noSizes, type JoinMemory } from "../device-memory.js";
+
+/** What counts for a GPU that is not known yet: a large one. */
+const computeMajor = 9;
+const multiprocessorsMost = 160;
+
+/** Kernels number no more pages (kPagesMax in cuda/far_partition). */
+const pagesMax = 2 ** 26;
+
+export interface CoherentRequest {
+    /** Chunks and result rows are those of joins by copy engines. */
+    readonly memory: JoinMemory;
+    readonly buildRows: number;
+    readonly probeRows: number;
+    readonly limitBytes: number;
+    /** Shared memory of a block of the GPU. */
+    readonly blockBytes: number;
+    /** The GPU has so many; undefined: not known yet. */
+    readonly multiprocessors?: number | undefined;
+}
+
+type Partitioning = Pick<CoherentJoinOptions, "partitioner" | "partitionBlocks">;
+
+/** What a join by kernels takes. Throws NotOnDevice where it takes more pages than kernels can have. */
+export function coherentMemory(
+    { memory: { model, shape }, buildRows, probeRows, limitBytes, blockBytes, multiprocessors }: CoherentRequest,
+    sizes: OutOfCoreSizes,
+    { partitioner, partitionBlocks }: Partitioning
+): CoherentJoinMemory {
+    const chunks = Math.max(1, Math.ceil(Math.max(buildRows, probeRows) / sizes.chunkRows));
+    const told = model.coherentJoinMemory(
+        { ...shape, sizes },
+        {
+            ...{ buildRows, probeRows, chunks, partitioner, partitionBlocks, limitBytes, blockBytes },
+            ...{ computeMajor, multiprocessors: multiprocessors ?? multiprocessorsMost }
+        }
+    );
+    if (told.pages > pagesMax)
+        throw new NotOnDevice(`it takes ${formatCount(told.pages)} pages, ${formatCount(pagesMax)} at most`);
+    return told;
+}
+
+/** Bytes of a row of either side, whatever the sizes. */
+export function coherentRowBytes(request: CoherentRequest): number {
+    const none = { ...request, buildRows: 0, probeRows: 0 };
+    return coherentMemory(none, { ...noSizes, chunkRows: 1 }, { partitioner: "standard", partitionBlocks: 0 }).rowBytes;
+}
