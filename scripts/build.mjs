@@ -100,7 +100,7 @@ async function buildPackageFiles() {
     writeFileSync(engineNameFile, JSON.stringify({ version, sources: hashOf(nativeSources).slice(0, 16) }));
 }
 
-/** Of an installed package; null in a checkout. */
+/** The folder where an installed package has its engine; in a checkout there is none, and the result is null. */
 async function installedFolder() {
     if (!existsSync(engineNameFile)) return null; // perhaps there is no dist either
     const { engineFolder } = await import(pathToFileURL(join(dirname(engineNameFile), "engine-folder.js")).href);

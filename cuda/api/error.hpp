@@ -27,7 +27,8 @@ class Error : public std::exception {
     ErrorCode code() const { return code_; }
     const char* what() const noexcept override { return text_.c_str(); }
 
-    // Of kOutOfMemory. free_bytes is what could have been had: within the limit, and from the driver.
+    // The fields down to limit_bytes describe kOutOfMemory. free_bytes is what could have been had: within the limit,
+    // and from the driver.
     Tier tier = Tier::kDevice;
     bool limit_reached = false;  // the pool's own limit is in the way; false: the driver or the system refused
     uint64_t wanted_bytes = 0;

@@ -62,7 +62,7 @@ struct DiskCalls {
     int32_t (*read)(void* context, uint64_t at, uint64_t offset, void* data, uint64_t bytes) = nullptr;
 };
 
-// Of group-bys.
+// A group-by aggregates these of its chunks before it partitions their rows.
 enum class PreAggregation : uint8_t {
     kAuto,    // chunks as long as they have few groups, and from time to time one to see whether they have
     kAlways,  // every chunk
@@ -201,7 +201,7 @@ struct StagedGroupBySpec {
         const bool chooses = aggregate.kind == GroupAggregateKind::kMin || aggregate.kind == GroupAggregateKind::kMax;
         return chooses ? widths.at(aggregate.column) : 8;
     }
-    // Of the columns of the result.
+    // Returns the width in bytes of each column of the result.
     FixedList<uint32_t, kGroupAggregatesMax + 2> output_widths() const {
         FixedList<uint32_t, kGroupAggregatesMax + 2> made{key_bytes};
         if (null_group) made.push_back(1);

@@ -10,8 +10,8 @@ enum class BaselineAlgorithm : uint8_t {
     kTriton,          // StagedJoin itself
     kTritonUncached,  // uncached_join.hpp
     kStreamProbe,     // table_join.hpp
-    kNpjFar,          // ... a table of linear probing
-    kNpjFarPerfect,   // ... an array by key
+    kNpjFar,          // table_join.hpp, with a table of linear probing
+    kNpjFarPerfect,   // table_join.hpp, with an array by key
     kCpuPartitioned,  // cpu_partitioned_join.hpp
     kTritonCoherent   // CoherentJoin, coherent_far_join.hpp
 };

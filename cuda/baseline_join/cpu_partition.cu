@@ -57,7 +57,7 @@ uint64_t buffer_bytes_of(const RowLayout& layout) {
     return least * ((kCombineBytesMin + least - 1) / least);
 }
 
-// Of sizes that the compiler knows, so that a value is one load and one store.
+// The compiler knows the size in each case, so that a value is one load and one store.
 void copy_value(uint8_t* to, const void* column, uint32_t width, uint64_t row) {
     const uint8_t* const from = static_cast<const uint8_t*>(column) + row * width;
     switch (width) {

@@ -35,7 +35,7 @@ class CpuPartitioner {
         uint64_t begin = 0;
         uint64_t end = 0;
         std::vector<uint64_t> next;   // of each partition: rows counted, then the place of the next one
-        std::vector<uint64_t> start;  // ... and the place of the first one
+        std::vector<uint64_t> start;  // of each partition: the place of the first one
     };
     template <class Body>
     void for_rows(const Share& share, const Body& body) const;

@@ -229,7 +229,7 @@ class CpuPartitionedJoin final : public StreamOperator {
 
 std::unique_ptr<StreamOperator> open_cpu_partitioned_join(Device& device, const BaselineSpec& spec) {
     check_inner(spec.join);
-    // Of them all groups of partitions are made.
+    // Build rows come back into these pages, one group of partitions after the other.
     if (spec.join.sizes.pages == 0) throw Error(ErrorCode::kInvalid, "build rows need at least a page");
     device.make_current();
     return std::make_unique<CpuPartitionedJoin>(device, spec);

@@ -10,7 +10,7 @@
 
 namespace spillway::cuda { inline namespace baseline_join {
 
-// Of what a kernel could not insert, a bit each.
+// These are the reasons why a kernel could not insert a row, a bit each.
 enum TableRefusal : uint64_t { kOutOfRange = 1, kKeyTwice = 2, kWalkTooLong = 4 };
 
 // Words of one row from anywhere to anywhere, in as few accesses as its alignment allows: over the link each access is

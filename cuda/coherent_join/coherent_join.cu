@@ -44,7 +44,7 @@ struct CoherentJoin::State {
         take_working_memory(opened, more_bytes, opened.memory().used_bytes());
     }
 
-    // Of the second pass: the first one counts rows for it.
+    // The second pass needs these counts of its rows; the first pass adds them up from 0.
     Allocation zeroed_split_counts(Device& device) const {
         if (!shape.second_pass) return {};
         const uint64_t counts = 2 * (shape.partitions << shape.split_bits);

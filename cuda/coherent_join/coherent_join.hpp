@@ -12,7 +12,7 @@
 // The Triton join proper (Lutz, Breß, Zeuch, Rabl and Markl, SIGMOD 2022, sections 4 and 5): kernels read both
 // relations straight from far memory and write their partitions straight to pages of near and far memory, and later
 // kernels read them from there. No copy engine takes part, so that it is as fast as kernels reach far memory: for GPUs
-// behind NVLink, NVLink-C2C and machines with pageable access; over PCIe out_of_core/ moves fewer bytes.
+// behind NVLink, NVLink-C2C and machines with pageable access; over PCIe staged_join/ moves fewer bytes.
 //
 // Bytes per row of t bytes that far memory sends and receives, f being the share of pages in GPU memory:
 //                   first pass           join

@@ -27,7 +27,7 @@ class RowGatherer {
     uint32_t gather(const char* from, uint32_t* to, uint32_t row_words, const std::vector<RowCopy>& copies);
     // Later work on the device's stream begins when the rows are there.
     void wait_on_device(uint32_t ticket);
-    // Of the copies, by the clock of their stream; waits for them.
+    // Returns how long the copies took by the clock of their stream, and waits for them.
     std::vector<PhaseTimer::Phase> milliseconds() { return timer_.milliseconds(); }
 
   private:

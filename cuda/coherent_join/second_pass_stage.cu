@@ -123,8 +123,8 @@ void SecondPassStage::check_counts(uint64_t partition) const {
     }
 }
 
-// Of each partition of a unit, in its slot: those of the build side from 0 on, those of the probe side behind the room
-// of all build rows.
+// Returns where the rows of each partition of a unit begin in the slot of the unit: those of the build side lie from 0
+// on, those of the probe side behind the room of all build rows.
 std::vector<uint64_t> SecondPassStage::places() const {
     std::vector<uint64_t> first(2 * shape_.partitions);
     for (const Unit& unit : units_) {

@@ -75,8 +75,8 @@ class SecondPassStage {
     const int done_;  // radix bits of the first pass
     const int bits_;  // of the second one
     const uint32_t tile_rows_;
-    const uint32_t blocks_;       // of the second pass while others join; 0: as many as there is room for
-    const uint32_t join_blocks_;  // ... of the join; 0: all multiprocessors
+    const uint32_t blocks_;       // blocks of the second pass while others join; 0: as many as there is room for
+    const uint32_t join_blocks_;  // blocks of the join; 0: as many as fill all multiprocessors
     Parcels parcels_;
     RegionPlaces regions_;
     Allocation split_rows_;  // kSecondPassSlots groups of both sides

@@ -59,7 +59,8 @@ BlockAllocator::Address BlockAllocator::find_free(uint64_t bytes, bool shared) c
     return best == list.end() ? 0 : best->second;
 }
 
-// Of a segment for a block of `bytes`: no larger than needed where the limit leaves no room for more.
+// This is the size of a new segment for a block of `bytes`. It is no larger than needed where the limit leaves no room
+// for more.
 uint64_t BlockAllocator::segment_bytes(uint64_t bytes, bool shared) {
     const uint64_t preferred = shared ? sizes_.shared_segment_bytes : rounded(bytes, sizes_.segment_granularity_bytes);
     const auto fits = [this](uint64_t size) {

@@ -44,7 +44,7 @@ constexpr uint64_t kStagingChunkBytes = 8 * kMiB;
 constexpr int kStagingSlots = 2;
 constexpr uint64_t kStagingLimitBytes = kGiB;
 
-// Of a kernel that writes a few words to the host (published.hpp), up to some KiB.
+// The kernel that writes a few words to the host, up to some KiB (published.hpp), has blocks of this many threads.
 constexpr unsigned kPublishThreads = 256;
 
 // What "all free memory" leaves to the driver: code is loaded when a kernel first runs, and kernels that spill

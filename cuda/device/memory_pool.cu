@@ -178,7 +178,7 @@ std::shared_ptr<ClaimCounts> BlockPool::users_claim() const {
     return claims_user != nullptr && claims_user->pool_ == this ? claims_user->counts_ : nullptr;
 }
 
-// Of what is free, what this thread must not take.
+// These are the free bytes that this thread must not take, because they belong to the claims of others.
 uint64_t BlockPool::withheld_locked() const {
     const std::shared_ptr<ClaimCounts> own = users_claim();
     return claimed_bytes_ - (own == nullptr ? 0 : own->unused_bytes());

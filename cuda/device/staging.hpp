@@ -43,7 +43,7 @@ class HostBacking : public BlockBacking {
     std::set<const void*> registered_;  // segments of acquire_registered()
 };
 
-// Of a StagingPool: pinned, or plain memory where the device uses the host's page tables.
+// A block of a StagingPool is pinned, or plain memory where the device uses the host's page tables.
 using PinnedBlock = Allocation;
 
 // Host memory for the device up to a hard limit. Pinning and first touch cost far more than use, so blocks are kept

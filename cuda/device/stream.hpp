@@ -50,7 +50,7 @@ class Stream {
     cudaStream_t get() const { return stream_; }
     void synchronize() const;
     void wait(const Event& event);       // later work here starts after what the event was recorded behind
-    void wait_for(cudaStream_t stream);  // ... after all that is enqueued on `stream` now
+    void wait_for(cudaStream_t stream);  // later work here starts after all that is enqueued on `stream` now
 
   private:
     cudaStream_t stream_ = nullptr;

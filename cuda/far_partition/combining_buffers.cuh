@@ -26,7 +26,7 @@ class CombiningBuffers {
     using Tuple = FarTuple<kWords>;
     using Row = typename Tuple::Row;
 
-    // Of dynamic shared memory: rows, slot, ready; what the caller keeps begins at end().
+    // Dynamic shared memory holds rows, slot and ready, in this order; what the caller keeps there begins at end().
     __device__ CombiningBuffers(char* shared, const CombiningPass& pass)
         : size_(pass.buffer_rows),
           shift_(pass.shift),

@@ -13,8 +13,8 @@ namespace spillway::cuda { inline namespace far_partitioning {
 struct CombiningPass {
     uint32_t shift = 32;  // of the partition, 32 - radix bits
     uint32_t partitions = 1;
-    uint32_t buffer_rows = 1;       // in shared memory, a power of two
-    uint32_t memory_rows = 1;       // ... in GPU memory: as many, or those of the second level
+    uint32_t buffer_rows = 1;       // of a buffer in shared memory, a power of two
+    uint32_t memory_rows = 1;       // of a buffer in GPU memory: buffer_rows, or those of the second level
     uint32_t memory_buffers = 0;    // of a block; 0: nothing is left over, there is nothing to drain
     char* memory = nullptr;         // [grid][memory_buffers][memory_rows]
     Leftover* leftovers = nullptr;  // [grid][partitions]

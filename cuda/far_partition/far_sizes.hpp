@@ -29,7 +29,8 @@ constexpr uint32_t combining_state_bytes(bool has_second_level) {
     return has_second_level ? 12 : 8;
 }
 
-// Of dynamic shared memory: the sorted batch, where the runs of partitions go, their beginnings in the batch.
+// The dynamic shared memory of a block holds the sorted batch, where the runs of partitions go and where they begin
+// in the batch.
 constexpr uint32_t linear_shared_bytes(uint32_t batch_rows, uint32_t partitions, uint32_t tuple_bytes) {
     return batch_rows * tuple_bytes + partitions * (sizeof(uint64_t) + sizeof(uint32_t));
 }

@@ -82,7 +82,8 @@ struct RowSlice {
     uint64_t end;
 };
 
-// Of this block: as even as units of kSliceRows allow, and empty where there are fewer units than blocks.
+// Returns the rows of this block. Slices are as even as units of kSliceRows allow, and some are empty where there are
+// fewer units than blocks.
 __device__ inline RowSlice block_slice(uint64_t rows) {
     const uint64_t units = (rows + kSliceRows - 1) / kSliceRows;
     const uint64_t share = units / gridDim.x;
@@ -105,7 +106,7 @@ __device__ void load_far_rows(const FarColumns<kWords>& in, uint64_t first, uint
     }
 }
 
-// Of the same rows, a bit each: whether there is one, and it has a key.
+// Returns a bit for each of the same rows, which says whether the row is there and has a key.
 template <bool kNullable, int kWords>
 __device__ uint32_t far_rows_there(const FarColumns<kWords>& in, uint64_t first, uint64_t end) {
     uint32_t there = 0;

@@ -61,8 +61,9 @@ struct FarTarget {
         return at;
     }
 
-    // Of a row inside a range that was taken; nullptr: there is no room for it, and the pass has failed. Waits for the
-    // page when another thread is opening it; not before a lane of this warp has done so (__syncwarp() in between).
+    // Returns the address of a row inside a range that was taken, or nullptr if there is no room for it and the pass
+    // has failed. It waits while another thread is opening the page. If that thread is a lane of this warp, it must
+    // have done so before the call (__syncwarp() in between).
     __device__ char* row(uint64_t partition, uint64_t at) const {
         if (data != nullptr) {
             return at < counts[partition] ? data + (begin[partition] + at) * tuple_bytes : nullptr;

@@ -16,7 +16,8 @@
 // rows.
 namespace spillway::cuda { inline namespace hash_join {
 
-// Of the numbers, those of one bucket; as a word of 32 bits: begin, count.
+// A range says which of the numbers are those of one bucket: the upper half of a word of 32 bits is where they begin,
+// the lower half is how many there are.
 constexpr int kRangeCountBits = 16;
 constexpr uint32_t kRangeCount = (1U << kRangeCountBits) - 1;
 
@@ -41,7 +42,7 @@ class BlockRanges {
         }
         if (threadIdx.x == 0) *taken = 0;
     }
-    // 2. How many rows buckets have. Of a thread, some rows side by side: their keys are under way together.
+    // 2. How many rows buckets have. A thread takes some rows side by side, so that their keys are under way together.
     __device__ void count(uint32_t rows) const {
         for (uint32_t first = threadIdx.x; first < rows; first += kInsertRows * kJoinThreads) {
             uint32_t buckets[kInsertRows];
@@ -137,7 +138,7 @@ class BlockRanges {
     __device__ uint4* quad(uint32_t bucket) const {
         return reinterpret_cast<uint4*>(ranges_ + bucket);
     }
-    // Of a thread's rows first, first + kJoinThreads, and so on.
+    // Finds the buckets of a thread's rows, which are first, first + kJoinThreads, and so on.
     __device__ void buckets_of(uint32_t first, uint32_t rows, uint32_t (&buckets)[kInsertRows]) const {
 #pragma unroll
         for (int r = 0; r < kInsertRows; ++r) {

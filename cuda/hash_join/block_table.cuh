@@ -56,7 +56,7 @@ struct BlockTable {
         if (head == kEmptyBucket || is_key(head, number, key)) return number;
         return find_behind(number, key);
     }
-    // ... for several keys side by side: the heads of all are under way before the first is looked at.
+    // Finds several keys side by side, so that the heads of all are under way before the first is looked at.
     template <int kKeys>
     __device__ void find(const Key (&keys)[kKeys], const bool (&there)[kKeys], uint32_t (&found)[kKeys]) const {
         uint32_t heads[kKeys];

@@ -166,7 +166,7 @@ class HashJoin {
         }
     }
 
-    // Of the result's columns, which all have the same capacity.
+    // Adds up the bytes of the result's columns, which all have the same capacity.
     uint64_t written_bytes(const JoinResult& result, uint64_t rows) const {
         uint64_t row_bytes = 0;
         for (const Allocation& column : result.columns) row_bytes += column.bytes() / pass_.output.out.capacity_rows;

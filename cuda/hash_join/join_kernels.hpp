@@ -10,7 +10,7 @@ using JoinKernel = void (*)(JoinPass);
 // probe_words: of a probe row; only kWrite has a kernel for each. One file per key width, to compile side by side.
 JoinKernel join_kernel_4(MatchUse use, uint32_t probe_words);
 JoinKernel join_kernel_8(MatchUse use, uint32_t probe_words);
-// Of rows that are a key and a payload of its width, both sides (SumTargets).
+// Both sides must have rows that are a key and a payload of its width (SumTargets).
 JoinKernel join_kernel_sum(uint32_t key_words);
 
 }}  // namespace spillway::cuda::hash_join

@@ -79,7 +79,7 @@ class HashJoinPieces {
     std::vector<LoneSection> sections_;
     uint64_t total_rows_ = 0;
     uint64_t rows_left_ = 0;
-    // Of the piece that next() gave.
+    // These describe the piece that next() gave.
     size_t taken_ranges_ = 0;
     uint64_t taken_rows_ = 0;
     std::vector<CountedRows>* taken_from_ = nullptr;  // nullptr: pairs_

@@ -39,10 +39,11 @@ constexpr int probe_unroll(int row_words) {
     return row_words <= 4 ? 4 : 2;
 }
 
-// Of the next unit's build rows, brought into the L2 cache while a block joins a unit. More of them, and probe rows,
-// left the cache again before they were used: of 5.4 GB, rows of 20 bytes, 10.0 were read. H200, 2^27 x 2^27 rows of
-// 12, 20 and 24 bytes, join kernel: all build rows and 128 KiB of probe rows 2.36, 4.01 and 5.09 ms, all build rows
-// 2.16, 3.68 and 4.94, 64 KiB of them 2.19, 3.48 and 4.95, nothing 2.25, 3.48 and 5.08.
+// At most this much of the next unit's build rows is brought into the L2 cache while a block joins a unit. More of
+// them, and probe rows, left the cache again before they were used: for 5.4 GB in rows of 20 bytes, 10.0 GB were read.
+// The join kernel took, on an H200 for 2^27 x 2^27 rows of 12, 20 and 24 bytes: with all build rows and 128 KiB of
+// probe rows 2.36, 4.01 and 5.09 ms, with all build rows 2.16, 3.68 and 4.94, with 64 KiB of them 2.19, 3.48 and 4.95,
+// with nothing 2.25, 3.48 and 5.08.
 constexpr uint32_t kPrefetchBytesMax = 64 * 1024;
 
 // Build rows per thread that are inserted together.

@@ -10,8 +10,8 @@
 
 namespace spillway::cuda { inline namespace hash_join {
 
-// Of one co-partition: all pairs of its build rows in parts that a block holds and its probe rows in parts of
-// probe_unit_rows.
+// Returns how many units one co-partition makes: its build rows are cut into parts that a block holds, its probe rows
+// into parts of probe_unit_rows, and each pair of two such parts is a unit.
 __host__ __device__ inline uint64_t join_units(uint64_t build_rows, uint64_t probe_rows, uint32_t build_capacity,
                                                uint32_t probe_unit_rows) {
     return (build_rows + build_capacity - 1) / build_capacity * ((probe_rows + probe_unit_rows - 1) / probe_unit_rows);

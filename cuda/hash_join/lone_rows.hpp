@@ -19,8 +19,8 @@ struct LoneRows {
 
 // Appends rows of partitions to the output, or counts them into its matches. rows: about as many as the side has.
 void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what, uint32_t key_words, uint64_t rows);
-// ... rows without a key of what was partitioned. source[]: where output.column[] come from. Rows [first, end), first a
-// multiple of 32.
+// Does the same with the rows without a key of the relation that was partitioned, as far as they lie in [first, end),
+// where `first` is a multiple of 32. source[] says where output.column[] come from.
 void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,
                          const void* const* source, const LoneRows& what, uint64_t first, uint64_t end);
 inline void launch_keyless_rows(Device& device, const MatchOutput& output, const DeviceRelation& relation,

@@ -28,7 +28,7 @@ constexpr uint64_t kCutsMax = 4096;
 // Rows of a range whose lone rows are counted by a warp.
 constexpr uint64_t kLoneRangeRows = 4096;
 
-// Of the rows of a piece, the share by which chunks that warps leave open may exceed it: one in so many.
+// Chunks that warps leave open may take room beyond the rows of a piece: one row for so many of the piece.
 constexpr uint64_t kPieceSlackShare = 8;
 
 }}  // namespace spillway::cuda::hash_join

@@ -25,7 +25,7 @@ class ProbeRows {
     __device__ ProbeRows(const JoinSide& side, uint64_t first, uint32_t count)
         : rows_(side.rows + first * side.row_words), row_words_(side.row_words), count_(count) {}
 
-    // Of the batch.
+    // Returns which row of the batch the thread's row `u` is.
     __device__ static uint32_t number(int u) {
         return (kWhole ? lane_index() * kRows : lane_index()) + u * kNumberStep;
     }

@@ -38,7 +38,8 @@ class RangeJoin : protected JoinWarp<kKeyWords, kProbeWords, kUse> {
 
     __device__ Ranges ranges(uint32_t words) const { return Ranges(table_, words, unit_.build_count); }
 
-    // Of cleared ranges. Do keys repeat, by a look at one row of each thread? Others will soon tell where they do.
+    // Fills ranges that were cleared. Returns whether keys repeat, by a look at one row of each thread only: where they
+    // repeat and this does not see it, the next units will soon tell.
     __device__ bool build_ranges(const Ranges& ranges, uint32_t* taken) {
         ranges.count(unit_.build_count);
         Workers::wait();

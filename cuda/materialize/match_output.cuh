@@ -78,7 +78,7 @@ class OutputPlaces {
 
     const MatchOutput& out_;
     uint64_t place_ = 0;  // next row of the chunk
-    uint32_t left_ = 0;   // ... and how many there are
+    uint32_t left_ = 0;   // rows of the chunk that are left, from that one on
     uint64_t count_ = 0;
 };
 

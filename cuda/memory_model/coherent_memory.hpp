@@ -23,7 +23,7 @@ struct CoherentMemory {
     // GPU memory that the first pass and the join take, beside pages; they follow each other.
     uint64_t partition_bytes = 0;
     uint64_t join_bytes = 0;
-    // ... and what the cache of pages leaves free for lists on their way and for rounding.
+    // The cache of pages leaves this much GPU memory free for lists on their way and for rounding.
     uint64_t reserve_bytes = 0;
 
     uint64_t row_bytes() const { return row_words * sizeof(uint32_t); }

@@ -13,12 +13,12 @@ namespace spillway::cuda { inline namespace memory_model {
 
 namespace {
 
-// Of lists that are on their way to kernels, per partition or page in them.
+// Lists that are on their way to kernels take this many bytes for each partition or page in them.
 constexpr uint64_t kListBytes = 96;
 // Scratch of prefix sums and what rounding up takes.
 constexpr uint64_t kJoinSlackBytes = 16ULL << 20;
 constexpr uint64_t kGroupBySlackBytes = 32ULL << 20;
-// Of a partition, in tables of the smallest group-by.
+// A partition takes this many bytes in the tables of the smallest group-by.
 constexpr uint64_t kPartitionTableBytes = 256;
 // Key and validity bit of a row without a key.
 constexpr uint64_t kKeylessBytes = 5;

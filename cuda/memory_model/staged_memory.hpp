@@ -39,7 +39,7 @@ struct PartialColumn {
 };
 // The accumulator of an aggregate; that of its count, where it has one beside: kCountRows by default.
 PartialColumn partial_of(const StagedGroupBySpec& spec, const StagedAggregate& aggregate);
-// Of all aggregates, in their order; equal ones come once.
+// Returns the accumulators of all aggregates in their order; equal ones come once.
 std::vector<PartialColumn> partial_columns(const StagedGroupBySpec& spec);
 
 // What the sizes of a staged group-by come to.

@@ -109,7 +109,7 @@ struct PerfectTable {
         slot = static_cast<Key>(key - first_key);
         return slot < key_range;
     }
-    // Of two rows with one key the later one finds the earlier one here.
+    // When two rows have the same key, the later one finds the earlier one here.
     __device__ Claim claim(uint64_t slot, Key, uint64_t row) const {
         return atomicExch(&rows[slot], static_cast<RowNumber>(row));
     }

@@ -22,7 +22,7 @@ struct PairJoinOptions {
 
 // Throws kInvalid: widths, rows, radix bits that no caller may give.
 void check_pair_join(const DeviceRelation& build, const DeviceRelation& probe, const PairJoinOptions& options);
-// Of the options, or chosen by the size of the build side.
+// Returns the radix bits that the options name, or else chooses them by the size of the build side.
 int tuple_radix_bits(uint64_t build_rows, const PairJoinOptions& options);
 uint32_t tuple_row_width(const DeviceRelation& build, const DeviceRelation& probe, const PairJoinOptions& options);
 

@@ -16,7 +16,8 @@ struct TupleSide {
     const uint64_t* sizes = nullptr;
     const uint64_t* begin = nullptr;
     const uint32_t* bucket_list = nullptr;  // nullptr: partitions are contiguous
-    // Of a bucket. 31 for contiguous partitions: then all tuples of a part lie in its first one.
+    // A bucket holds 2^bucket_bits tuples. 31 stands for contiguous partitions: then all tuples of a part lie in its
+    // first bucket.
     uint32_t bucket_bits = 31;
 };
 
@@ -33,7 +34,8 @@ struct TuplePass {
     uint32_t* marks[kMatchSides] = {};      // bits of rows that have a match; nullptr: not wanted
 };
 
-// Of one co-partition: all pairs of its build tuples in parts that a block holds and of its probe tuples in parts.
+// Returns how many units one co-partition makes: the tuples of both sides are cut into parts, those of the build side
+// so that a block holds one, and each pair of two such parts is a unit.
 __host__ __device__ inline uint64_t pair_units(uint64_t build_tuples, uint64_t probe_tuples) {
     return (build_tuples + kBuildPartTuples - 1) / kBuildPartTuples *
            ((probe_tuples + kProbePartTuples - 1) / kProbePartTuples);

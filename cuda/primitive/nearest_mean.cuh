@@ -123,7 +123,7 @@ __host__ __device__ double nearest_decimal_mean(const uint64_t (&sum)[kWords], u
     return is_negative ? -mean : mean;
 }
 
-// ... of integers, whose sum this is. count: above 0.
+// The mean of integers whose sum this is. count: above 0.
 __host__ __device__ inline double nearest_mean(__int128 sum, uint64_t count) {
     const auto bits = static_cast<unsigned __int128>(sum);
     WideNumber<2> size = {{static_cast<uint64_t>(bits), static_cast<uint64_t>(bits >> 64)}};

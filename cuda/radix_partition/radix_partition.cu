@@ -80,13 +80,13 @@ class RadixPartitioning {
 
   private:
     uint32_t row_words() const { return result_.layout.row_words; }
-    // Of a row of the relation; row numbers are nowhere in memory before.
+    // Returns the bytes that the first pass reads of each row. Row numbers are nowhere in memory before it.
     uint32_t column_bytes() const {
         uint32_t bytes = relation_.key.width;
         for (const DeviceColumn& column : relation_.columns) bytes += column.data == nullptr ? 0 : column.width;
         return bytes;
     }
-    // Of the first pass or of later ones.
+    // Returns how many rows a tile has in the first pass, or in a later one.
     uint32_t tile_rows(int bits, bool first) const {
         bool has_narrow = false;
         for (const DeviceColumn& column : relation_.columns) has_narrow = has_narrow || column.width < 4;
@@ -118,7 +118,7 @@ class RadixPartitioning {
         return counts;
     }
 
-    // Of the next `bits` behind the first `done`, inside the regions of the last pass.
+    // Counts rows by the next `bits` bits behind the first `done`, inside the regions of the last pass.
     Allocation count_rows(int done, int bits) {
         Allocation counts = zeroed_counts(1ULL << (done + bits));
         count_moved(device_, relation_.rows * row_words() * 4);
@@ -175,8 +175,8 @@ class RadixPartitioning {
     const int bits_;
     PartitionedRows result_;
     Allocation rows_;   // of the last pass
-    Regions regions_;   // ... and where its partitions lie
-    Allocation sizes_;  // ... and how many rows they have
+    Regions regions_;   // where the partitions of the last pass lie
+    Allocation sizes_;  // how many rows those partitions have
 };
 
 }  // namespace

@@ -44,8 +44,8 @@ constexpr int scatter_items(int row_words, int bits) {
             return 3;
     }
 }
-// Of shared memory that a block has not for rows: counters of digits, the rest of its static memory and what the
-// runtime keeps.
+// This much of a block's shared memory has no room for rows, because it holds counters of digits, the rest of the
+// static memory and what the runtime keeps.
 constexpr uint32_t scatter_reserved_bytes(int bits) {
     return (16U << bits) + 1408;
 }

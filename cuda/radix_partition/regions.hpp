@@ -41,11 +41,11 @@ struct ScatterPass {
     uint32_t tile_rows = 0;
     uint64_t regions = 1;
     const uint64_t* begin = nullptr;       // later passes, [regions]: first row of each input region
-    const uint64_t* end = nullptr;         // ... row behind its last
-    const uint64_t* first_tile = nullptr;  // ... [regions + 1]: its first tile among the tiles of all regions
-    const uint64_t* parent = nullptr;      // ... whose part a region is, for `region` below; nullptr: each its own
+    const uint64_t* end = nullptr;         // later passes, [regions]: row behind the last one of each
+    const uint64_t* first_tile = nullptr;  // later passes, [regions + 1]: first tile of each among those of all regions
+    const uint64_t* parent = nullptr;      // [regions]: `region` in the number of a child; nullptr: each region's own
     uint64_t* front = nullptr;             // [regions << bits]: next row from the front, moves in whole groups
-    uint64_t* back = nullptr;              // ... next row from the back, moves down
+    uint64_t* back = nullptr;              // [regions << bits]: next row from the back, moves down
     uint32_t shift = 0;                    // of the digit in the top word of the mixed key
     uint32_t bits = 0;                     // <= kPassBitsMax
     // For the launch: blocks at most, 0: as many as the device holds; nullptr: the device's stream.

@@ -19,9 +19,10 @@ struct RowRegions {
     const uint64_t* parent = nullptr;      // [regions]
     const uint64_t* first_tile = nullptr;  // [regions + 1] tiles before each region
     uint32_t tile_rows = 0;                // a multiple of kTileRowsStep, at most split_tile_rows(); 0: that many
-    // Of move_split(), where kernels run beside it; 0: as many as the device holds.
+    // move_split() takes this many blocks at most, so that kernels can run beside it. 0 means as many as the device
+    // holds.
     uint32_t blocks = 0;
-    cudaStream_t stream = nullptr;  // of both; nullptr: the device's
+    cudaStream_t stream = nullptr;  // of count_split() and move_split(); nullptr: the device's
 };
 
 // Parents are split by the `bits` radix bits that follow the first `done` of the mixed key's top word: rows of parent p

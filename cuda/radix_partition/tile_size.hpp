@@ -19,7 +19,7 @@ struct TileSize {
 // room than for half of a tile. So it is with 96 KiB of shared memory and rows of 28 bytes, which leave over 70 KiB.
 int pass_bits_max(const GpuFacts& gpu, int row_words);
 
-// Of a kernel for rows of so many words and passes of at most bits_max (scatter_bits_max()).
+// Returns the tile of a kernel for rows of so many words and passes of at most bits_max bits (scatter_bits_max()).
 TileSize tile_size(const GpuFacts& gpu, int row_words, int bits_max);
 
 }}  // namespace spillway::cuda::radix_partitioning

@@ -12,7 +12,7 @@ namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
-// Of a fixed-width value: 32 of them are counted in 32 bits.
+// A value of a fixed width has at most this many bytes, so that those of 32 values are counted in 32 bits.
 constexpr uint32_t kWidthMax = 1U << 26;
 
 GatherSource source_of(const TableColumn& column, const void* rows, uint32_t row_width, uint8_t mask) {

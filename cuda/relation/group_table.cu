@@ -95,7 +95,7 @@ class GroupTable {
     }
     static const uint32_t* validity_of(const TableColumn& column) { return column.validity.as<const uint32_t>(); }
 
-    // Of the group's rows, or of those that are valid.
+    // Asks for the smallest row number of the group, or of those of its rows that are valid.
     GroupAggregate smallest_row(const uint32_t* valid) const {
         GroupAggregate row;
         row.kind = GroupAggregateKind::kMin;

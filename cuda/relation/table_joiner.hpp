@@ -95,7 +95,8 @@ class TableJoiner {
         return out;
     }
 
-    // Of a side's columns in the result of the join: the first carried one, the field of NULLs, the row number.
+    // In the result of the join a side's columns stand in this order: the carried ones from the first on, the field of
+    // NULLs, the row number.
     size_t field_at(int side, size_t field) const { return first_[side] + field; }
     size_t nulls_at(int side) const { return first_[side] + plan_.side[side].carried.size(); }
     size_t rows_at(int side) const { return nulls_at(side) + (plan_.side[side].null_columns > 0 ? 1 : 0); }

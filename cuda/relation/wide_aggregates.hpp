@@ -26,14 +26,14 @@ class WideAggregates {
     const std::vector<GroupAggregate>& more() const { return more_; }
 
     bool has(size_t number) const { return find(number) != nullptr; }
-    // Of an aggregate that was added. Throws kOverflow.
+    // Makes the values of an aggregate that was added. Throws kOverflow.
     Allocation values(size_t number, const TableAggregate& aggregate, const GroupByResult& result);
 
   private:
     struct Parts {
         size_t number = 0;
-        std::vector<size_t> sums;  // in the request: of the limbs
-        size_t count = 0;          // ... means: of values
+        std::vector<size_t> sums;  // places of the limbs' sums in the request
+        size_t count = 0;          // for means: place of the count of values in the request
     };
     struct ColumnLimbs {
         uint32_t column;

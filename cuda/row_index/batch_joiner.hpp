@@ -17,7 +17,7 @@ namespace spillway::cuda { inline namespace row_index {
 struct KindRules {
     ProbeRule probe;
     bool build_marks = false;    // rows of the build side follow, by whether they have a mark
-    bool build_marked = false;   // ... those that have one
+    bool build_marked = false;   // those that follow have a mark; false: they have none
     bool build_keyless = false;  // rows without a key are in the result
     bool probe_keyless = false;
 

@@ -13,9 +13,9 @@ namespace spillway::cuda { inline namespace row_index {
 // Which result rows a probe row with so many partners gives.
 struct ProbeRule {
     bool pairs = true;            // one for each partner
-    bool keep_unmatched = false;  // ... or one, where it has none
-    bool once = false;            // not pairs: one where it has a partner ...
-    bool anti = false;            // ... where it has none
+    bool keep_unmatched = false;  // with pairs: one where it has no partner
+    bool once = false;            // without pairs: one where it has a partner
+    bool anti = false;            // with once: one where it has no partner instead
 
     __host__ __device__ uint64_t rows(uint64_t partners) const {
         if (pairs) return partners == 0 && keep_unmatched ? 1 : partners;

@@ -74,12 +74,12 @@ class RowIndex {
     };
     struct SortPlan {
         std::vector<SortBatch> batches;
-        std::vector<uint64_t> begin;  // of each region, a page
+        std::vector<uint64_t> begin;  // where each region begins; a region is a page
         std::vector<uint64_t> end;
-        std::vector<uint64_t> parent;  // ... its partition, counted from the batch's first
+        std::vector<uint64_t> parent;  // the partition of each region, counted from the batch's first
         std::vector<uint64_t> first_tile;
         std::vector<IndexedPartition> indexed;  // of each partition
-        std::vector<uint64_t> first_of_batch;   // ... the batch's first split region
+        std::vector<uint64_t> first_of_batch;   // the first split region of each partition's batch
     };
     SortPlan plan_sort(const std::vector<uint64_t>& partitions, const std::vector<IndexedPartition>& directory) const;
     void sort(const SortPlan& plan);

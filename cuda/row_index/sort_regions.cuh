@@ -100,7 +100,7 @@ class RegionSort {
         return static_cast<uint32_t>(bucket_of<kKeyWords>(key, pass_.radix_bits, pass_.bucket_bits)) & (buckets_ - 1);
     }
 
-    // Of the region's row number `row` in order, in a page of the partition.
+    // Returns where the region's row that is number `row` in order goes, in a page of the partition.
     __device__ Word* place(uint32_t row) const {
         const uint32_t in_partition = base_ + row;
         const uint64_t page = pass_.page[indexed_.first_page + (in_partition >> pass_.page_shift)];

@@ -26,7 +26,7 @@ struct ReorderPass {
     const uint64_t* first_chunk = nullptr;  // [regions + 1]
     uint64_t regions = 1;
     uint64_t* counts = nullptr;         // [chunks << bits] histograms, by region, digit and chunk of the region
-    const uint64_t* offsets = nullptr;  // ... and where the tuples go
+    const uint64_t* offsets = nullptr;  // [chunks << bits] where the tuples go, in the order of counts
     void* keys_out = nullptr;
     void* rows_out = nullptr;
     uint32_t shift = 0;  // of the digit in the top word of the mixed key

@@ -69,7 +69,7 @@ class Merge {
     }
 
   private:
-    // Of both sides once: tiles that several blocks write are read again from a cache.
+    // The keys of both sides count once, because tiles that several blocks write are read again from a cache.
     uint64_t key_bytes() const { return (in_.build_rows + in_.probe_rows) * sizeof(Key); }
     // Row numbers of so many rows of each side, in order.
     uint64_t number_bytes(uint64_t build_rows, uint64_t probe_rows) const {

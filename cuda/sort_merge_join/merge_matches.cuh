@@ -49,7 +49,7 @@ struct MatchTotals {
     unsigned long long units;
 };
 
-// Of each tile: where its pairs begin, and its units of work for emit_units.
+// For each tile, these tell where its pairs begin and where its units of work for emit_units begin.
 struct TileMatches {
     uint64_t* first_match = nullptr;
     uint64_t* first_unit = nullptr;

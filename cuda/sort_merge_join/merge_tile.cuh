@@ -30,7 +30,7 @@ struct TileRange {
     uint64_t build_end;
 };
 
-// Of a block.
+// Each block has one of these in shared memory.
 template <class Key>
 struct MergeMemory {
     uint64_t first[kMergeTileRows];      // matches before each probe row of the tile
@@ -125,7 +125,7 @@ class MergeTile {
         }
     }
 
-    // Of a tile that was loaded, by any thread.
+    // Any thread may ask this about any probe row of the tile once it is loaded.
     __device__ bool probe_has_match(uint64_t place) const {
         const Key key = memory_.keys[builds_ + static_cast<uint32_t>(place - range_.probe_begin)];
         const uint32_t lower = bound<false>(memory_.keys, builds_, key);

@@ -13,7 +13,7 @@ namespace spillway::cuda { inline namespace sort_merge_joins {
 
 namespace {
 
-// Of all keys. Where both bits are equal all keys have the same.
+// These combine the bits of all keys. Where `any` and `all` have the same bit, all keys have it.
 struct CommonBits {
     unsigned long long any;  // 1 in some key
     unsigned long long all;  // 1 in every key

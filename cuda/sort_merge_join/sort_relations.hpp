@@ -32,8 +32,8 @@ struct SortMergeOptions {
 // One side of a join, in the order of its keys.
 struct SortedSide {
     uint64_t keyed_rows = 0;  // rows that have a key
-    Allocation keys;          // of those, rising
-    Allocation rows;          // ... and their row numbers in `relation`; empty: their places
+    Allocation keys;          // the keys of those rows, rising
+    Allocation rows;          // the row numbers of those rows in `relation`; empty: their places
     uint32_t row_width = 4;   // bytes of a row number of `relation`
     // Whose row numbers the pairs hold: the input or, for kColumns, its copy in the order of the keys. There rows with
     // a key come first and others, where the kind of join needs them, behind. Columns that are not in the result are

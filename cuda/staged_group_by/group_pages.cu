@@ -121,8 +121,8 @@ void GroupPages::replace(uint64_t partition, const std::function<PartialRows(con
     }
 }
 
-// Of more rows than the merger takes at once: part by part, again and again as long as that leaves at most half of
-// them.
+// Where a partition has more rows than the merger takes at once, they are aggregated part by part, again and again as
+// long as that leaves at most half of them.
 void GroupPages::compact_large(uint64_t partition) {
     uint64_t before = 0;
     do {

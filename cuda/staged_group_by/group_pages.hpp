@@ -40,7 +40,7 @@ class GroupPages {
     // The same of one partition that came back and cannot leave again: a part of the pages is enough. False: no page
     // became free, or none would.
     bool compact_alone(uint64_t partition);
-    // Of a partition, only rows of that slice stay.
+    // Keeps only those rows of the partition that are in the slice.
     void keep(uint64_t partition, KeySlice slice);
 
     // Writes the groups of these partitions, all of whose rows are here; their pages are free afterwards.

@@ -30,8 +30,8 @@ class KeylessGroup {
     const uint64_t chunk_rows_;
     Allocation zeros_;  // keys of 4 bytes, of a chunk; taken when the first row without a key comes
     Allocation validity_;
-    std::vector<Allocation> values_;  // partial rows
-    uint64_t rows_ = 0;               // ... so many
+    std::vector<Allocation> values_;  // columns of the partial rows
+    uint64_t rows_ = 0;               // number of partial rows
 };
 
 }}  // namespace spillway::cuda::staged_group_by

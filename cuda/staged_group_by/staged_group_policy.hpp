@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-// The numbers that tune group-bys beyond GPU memory; nothing else in cuda/out_of_core_group_by has any but the sizes
+// The numbers that tune group-bys beyond GPU memory; nothing else in cuda/staged_group_by has any but the sizes
 // that a plan brings. None changes results but for the order of rows. Only those that say so were measured against
 // others.
 namespace spillway::cuda { inline namespace staged_group_by {

@@ -56,7 +56,8 @@ dim3 grid_of(uint64_t rows) {
     return dim3(static_cast<unsigned>((rows + kStreamThreads - 1) / kStreamThreads));
 }
 
-// Of the hash, so that what is left is the number of a word. Shifts by 64 are none: there are two words at least.
+// Returns the shift of a hash that leaves the number of a word. It is never by all 64 bits, which C++ does not define,
+// because there are two words at least.
 uint32_t shift_of(uint64_t words) {
     uint32_t bits = 0;
     while ((1ULL << bits) < words) ++bits;

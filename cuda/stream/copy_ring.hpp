@@ -28,11 +28,12 @@ class CopyRing {
     uint32_t take();
     uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
     void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
-    // Of memory that stays as it is until the slot has been copied: enqueued together with others, when there are many
-    // or the slot is filled. Small ones are left to a kernel. from_host: it is memory of the device's staging pool.
+    // Copies from memory that stays as it is until the slot has been copied. The copy is enqueued together with others
+    // as soon as these are many, or when the slot is filled. Small ones are left to a kernel. from_host says that the
+    // memory is that of the device's staging pool.
     void copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool from_host);
-    // Whether they are, however large: else each one that no kernel takes is a call, of which many keep the link
-    // waiting.
+    // Says whether copies are enqueued together, however large. If not, each one that no kernel takes is a call of its
+    // own, and many calls keep the link waiting.
     bool copies_together() const { return can_batch_; }
     void filled(uint32_t slot);  // enqueues what is left of its copies
     // Later work on the device's stream waits for the slot's copies, and has read them all when emptied() is called.

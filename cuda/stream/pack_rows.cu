@@ -104,7 +104,7 @@ __device__ inline void widen_extremes(FieldExtremes* found, uint64_t least, uint
     }
 }
 
-// Of every `step`-th row from `first` on, which differs from thread to thread.
+// Adds the extremes of every `step`-th row from `first` on to `found`; `first` differs from thread to thread.
 template <int kKeyWords>
 __device__ inline void add_extremes(const CodeLayout& layout, const uint32_t* rows, uint64_t first, uint64_t last,
                                     uint64_t step, FieldExtremes* found) {

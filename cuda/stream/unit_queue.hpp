@@ -23,7 +23,7 @@ struct SpilledUnit {
     FragmentSet set;
 };
 
-// Of a unit; its bytes are those of a slot of the ring.
+// A unit has at most this many rows and tiles. Its bytes are limited by those of a slot of the ring.
 struct UnitLimits {
     uint64_t rows = 0;
     uint64_t tiles = ~0ULL;  // of kTileRows, a piece's last one partly filled

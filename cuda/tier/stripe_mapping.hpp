@@ -73,7 +73,7 @@ class StripePool {
 class StripeMapping {
   public:
     StripeMapping() = default;
-    // Of at least `bytes`: whole stripes. 0 bytes: an empty mapping.
+    // Maps whole stripes of at least `bytes` together. For 0 bytes the mapping is empty.
     StripeMapping(MappingDriver& driver, StripePool& pool, const StripePattern& pattern, uint64_t bytes);
     StripeMapping(StripeMapping&& other) noexcept;
     StripeMapping& operator=(StripeMapping&& other) noexcept;

@@ -17,7 +17,7 @@ struct Gpu {
     std::string compute_capability;  // "9.0"
     uint64_t l2_bytes = 0;
     bool pageable_access = false;    // kernels reach pageable host memory
-    bool host_page_tables = false;   // ... through the host's page tables (coherent machines)
+    bool host_page_tables = false;   // they do so through the host's page tables (coherent machines)
     bool host_numa_mapping = false;  // virtual memory management with host NUMA nodes
     int numa_node = -1;
     int copy_engines = 0;

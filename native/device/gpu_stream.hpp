@@ -68,7 +68,7 @@ class GpuStream : public detail::GpuOwned<spillway_cuda_stream> {
 
     // sink: nullptr unless rows are wanted.
     cuda::StreamReport run(int input, GpuChunkSource& source, GpuResultSink* sink);
-    // Of the build side, after it was read.
+    // Returns the rows of each partition of the build side. It is called after that side was read.
     std::vector<uint64_t> partition_rows() const;
 
   private:

@@ -61,7 +61,7 @@ class GpuPieces : public detail::GpuOwned<spillway_cuda_pieces> {
                            const cuda::OwnedTableJoin& join, cuda::TableReport& report);
 
     uint64_t rows() const { return rows_; }
-    // Of every piece; whether they are nullable and how long their strings are, pieces know.
+    // All pieces have these columns. Only a piece itself knows whether they are nullable and how long its strings are.
     const std::vector<cuda::ColumnSpec>& columns() const { return columns_; }
 
     // The next rows, at most rows_max (64 at least: a smaller limit counts as that); an empty handle when all have been

@@ -50,7 +50,7 @@ std::vector<uint64_t> memory_in_use(cuda::Device& device) {
             device.staging().used_bytes()};
 }
 
-// Of a join whose relations have these keys on the build side; all memory is back.
+// Returns the error with which the join fails, and checks that all memory is back.
 cuda::Error far_error(cuda::Device& device, BaselineAlgorithm algorithm, const BaselineCheck& check,
                       const BaselineSpec& spec) {
     const std::vector<uint64_t> before = memory_in_use(device);

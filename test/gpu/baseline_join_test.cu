@@ -139,7 +139,8 @@ GPU_TEST("baseline join: tables over stripes of both tiers") {
         for (const uint32_t load_percent : {1U, 50U, 90U}) {
             BaselineSpec spec = check.spec(JoinResultKind::kSums, ample_sizes(rows, 0, rows / 5 + 7));
             spec.shares = shares;
-            // Of a hundredth of the slots, so that few rows take some stripes: 3,000 rows of 16 bytes three of them.
+            // At 1 % a hundredth of the slots is taken, so that a few rows need several stripes: 3,000 rows of 16 bytes
+            // need three of them.
             spec.load_percent = load_percent == 1 && full_suite() ? 20 : load_percent;
             const std::string what = std::to_string(shares.device) + ":" + std::to_string(shares.host) + " stripes, " +
                                      std::to_string(spec.load_percent) + " % of slots";

@@ -107,7 +107,7 @@ GPU_TEST("coherent join: m:n, a hot key, partitions larger than a group, keys of
         // The partition of the hot key comes in parts, between others that fit a group.
         large.all(large.spec(JoinResultKind::kRows, 5, rows / 20, kMixed), "a hot key, " + what);
         large.all(large.spec(JoinResultKind::kRows, 0, rows / 3, kFarOnly), "one partition in parts, " + what);
-        // Of keys of 4 bytes so many bits are known then that chains of a block's table hold the others.
+        // With 12 radix bits so much of a 4-byte key is known that the chains of a block's table hold the rest.
         BaselineSpec fine =
             many.spec(JoinResultKind::kSums, bits_of(FarPartitioner::kLinear, 12), rows * kCoherentPageRows, kMixed);
         fine.coherent.partitioner = FarPartitioner::kLinear;

@@ -24,17 +24,18 @@ enum class ErrorCode;
 // these share a device, which one bad kernel makes useless to all that follow (see main.cu).
 namespace spillway::gpu_test {
 
-// Of --seed: the same for all tests of a run and printed, so that a failure can be had again.
+// This is the value of --seed. It is the same for all tests of a run and is printed, so that a failure can be repeated.
 uint64_t test_seed();
-// Of --suite. The small suite runs under tools that make kernels 50 times slower: thousands of rows, not millions.
+// --suite says which suite runs. The small one runs under tools that make kernels 50 times slower, so that its tests
+// have thousands of rows, not millions.
 bool full_suite();
 // The suite of watched.hpp, in which small sizes are all there is and one variant of a kernel stands for others.
 bool watched_suite();
 inline uint64_t small_or_full(uint64_t small, uint64_t full) {
     return full_suite() ? full : small;
 }
-// Of --device, opened at the first call and closed after the last test. Its limit leaves a quarter of the memory that
-// was free to what tests allocate themselves.
+// The device of --device is opened at the first call and closed after the last test. Its limit leaves a quarter of the
+// memory that was free to what tests allocate themselves.
 cuda::Device& test_device();
 void close_test_device();  // for main() alone
 

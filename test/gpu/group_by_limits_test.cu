@@ -147,7 +147,7 @@ GPU_TEST("group by: means of integers are the doubles nearest to them, also wher
                                                     {Aggregate::kMean, 1, ValueKind::kUnsigned},
                                                     {Aggregate::kMean, 2, ValueKind::kSigned}};
         check_group_by(input, means, 0, "means of " + std::to_string(groups) + " groups");
-        // Of one sum alone, which has kernels of its own.
+        // One sum alone has kernels of its own.
         check_group_by(input, {means[0]}, 0, "one mean of " + std::to_string(groups) + " groups");
     }
 }

@@ -110,9 +110,10 @@ GPU_TEST("group by tables: partitions of one pass of seven bits, of one of eight
         uint64_t distinct;
         uint64_t expected;
     };
-    // Of 12 bytes a table takes 17,000 groups: 7,800 of a partition of seven bits; one more bit than 16,400 would ask
-    // for, and twice as many groups in it; 16,400 of eight bits; 20,500 of it, so that two passes and two blocks are
-    // taken.
+    // A table whose slots have 12 bytes takes 17,000 groups. The first case has 7,800 in each partition of seven bits.
+    // The second expects 16,400 there, for which one more bit is taken, and finds twice as many groups as it expects.
+    // The third expects 16,400 in each partition of eight bits, and the last 20,500, so that two passes and two blocks
+    // are taken.
     const std::vector<Case> cases = {{1000000, 1000000}, {4200000, 2100000}, {4200000, 4200000}, {5250000, 5250000}};
     for (const Case& one : cases) {
         const GroupInput input = two_columns(all_of(one.distinct, one.distinct + 100011), 4);

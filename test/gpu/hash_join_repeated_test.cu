@@ -133,7 +133,7 @@ GPU_TEST("hash join: repeated keys, one of them hot among unique ones") {
         const KeyedRelation build(repeated_keys(build_keys, 1, test_seed()), key_width, {4, 4}, test_seed());
         const KeyedRelation probe(repeated_keys(probe_keys, 1, test_seed()), key_width, {4, 8}, test_seed() + 1);
         for (const int bits : {0, 11}) check(build, probe, bits, "hot build key, bits " + std::to_string(bits));
-        // ... and its rows on the probe side.
+        // Swapping the sides puts the rows of the hot key on the probe side.
         if (full_suite()) check(probe, build, 0, "hot probe key");
     }
 }

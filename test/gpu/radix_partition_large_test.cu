@@ -106,7 +106,7 @@ struct Partitions {
     const uint64_t* end;
     uint64_t count;
     int radix_bits;
-    // Of a row, in words.
+    // These say how long a row is and where its value and its number begin, in words.
     uint32_t row_words;
     uint32_t value_at;
     uint32_t number_at;

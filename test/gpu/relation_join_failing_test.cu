@@ -71,7 +71,8 @@ struct FailingJoin {
     }
 
   private:
-    // Of the build side's keys: a range that nobody knows is a matter of its own, and not of memory (npj).
+    // Tells the join the range of the build side's keys. A range that nobody knows (npj) is a matter of its own, not
+    // one of memory.
     void set_range() {
         const HostColumn& keys = build.host().columns[join.build_keys[0].column];
         int32_t least = INT32_MAX;

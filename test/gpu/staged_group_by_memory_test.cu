@@ -130,7 +130,7 @@ GPU_TEST("staged group-by: result buffers of one row, and of some") {
 }
 
 GPU_TEST("staged group-by: sums that do not fit 64 bits") {
-    // Of one chunk, and of two.
+    // The rows of the sum that overflows lie in one chunk, and then in two.
     for (const uint64_t chunk_rows : {64, 1}) {
         for (const auto pre : {PreAggregation::kAlways, PreAggregation::kNever}) {
             HostTable table;

@@ -145,7 +145,7 @@ GPU_TEST("staged join: partitions in parts, more probe rows than are marked at o
 GPU_TEST("staged join: some partitions larger than all pages, beside small ones") {
     const uint64_t rows = small_or_full(1200, 9000);
     std::vector<uint64_t> build_keys = sparse_keys(rows, test_seed());
-    // Of one partition, more than all pages hold.
+    // These rows belong to one partition and are more than all pages hold.
     std::vector<uint64_t> heavy(rows / 3, build_keys[7]);
     build_keys.insert(build_keys.end(), heavy.begin(), heavy.end());
     build_keys = repeated_keys(build_keys, 1, test_seed());
@@ -189,7 +189,8 @@ GPU_TEST("staged join: columns in any order, none, one twice") {
     const KeyedRelation build(keys, 8, {8, 4}, test_seed());
     const KeyedRelation probe(foreign_keys(keys, 900, 0.8, test_seed()), 8, {2, 8}, test_seed() + 1);
     const StagedJoinCheck check(build, probe);
-    // Of the columns key, presence, 8, 4 (build), 2, 8 (probe): which, and how they are asked for.
+    // The columns are the key, the presence, 8 and 4 bytes (build), 2 and 8 bytes (probe). An order says which of them
+    // are asked for, and in what sequence.
     const std::vector<JoinOutputColumn> all = all_columns_and_presence(build, probe);
     const std::vector<std::vector<size_t>> orders = {{5, 3, 0, 2}, {1}, {4, 4}, {2, 0, 5, 1, 3, 4, 0}};
     for (const std::vector<size_t>& order : orders) {

@@ -179,7 +179,7 @@ GPU_TEST("staged join: m:n, Zipf and one hot key") {
 }
 
 GPU_TEST("staged join: keys with more partners than a window of the result has rows, among unique ones") {
-    // Of 100 rows and more: a bucket of one key alone, of two frequent ones, of one and others.
+    // Buckets of 100 rows and more hold one key alone, two frequent keys, or a frequent key and others.
     const uint64_t rows = small_or_full(600, 4000);
     std::vector<uint64_t> build_keys = sparse_keys(rows, test_seed());
     const std::vector<uint64_t> unique = build_keys;

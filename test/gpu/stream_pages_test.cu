@@ -150,7 +150,7 @@ void check_index(PagesCheck& check, const RowIndex& index, const std::vector<uin
                 CHECK_EQ(bucket_of(words, view.key_words, radix_bits, of.bucket_bits), b);
                 CHECK_EQ(view.place(of, row), check.place(p, row));
             }
-            // Of a few long buckets every one says so; short ones never do.
+            // As there are only a few long buckets, each one whose rows have the same key says so. Short ones never do.
             const bool is_long = offset(b + 1) - offset(b) > cuda::kLongBucketRows;
             CHECK_EQ((begin[b] & cuda::kEqualKeys) != 0, is_long && equal);
         }
@@ -169,7 +169,7 @@ void check_index_case(const IndexCase& of) {
     const uint64_t partitions = 1ULL << of.radix_bits;
     const uint64_t some = small_or_full(700, 20000);
     const uint64_t page_rows = small_or_full(32, 256);
-    // Of every size: none, one row, the bounds of a page, many.
+    // Partitions have no row, one row, as many as a page and one more, and many.
     const uint64_t sizes[] = {some, 0, 1, page_rows, page_rows + 1, some / 3, 4, 5};
     std::vector<uint64_t> partition_rows;
     for (uint64_t p = 0; p < partitions; ++p) partition_rows.push_back(sizes[p % 8]);

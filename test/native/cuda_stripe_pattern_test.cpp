@@ -38,7 +38,8 @@ TEST(cuda_stripe_pattern_spreads_evenly) {
     EXPECT_EQ(letters({2, 0, 6}, 8), letters({1, 0, 3}, 8));
 }
 
-// Of every beginning of the range, and exact where the weights sum up to its length.
+// Every beginning of the range has the shares, and has them exactly where its length is a multiple of the sum of the
+// weights.
 TEST(cuda_stripe_pattern_keeps_the_shares) {
     for (const StripeShares shares : {StripeShares{1, 0, 1},
                                       {1, 0, 3},

@@ -35,7 +35,7 @@ OutOfCoreStage gathered_join() {
     return stage;
 }
 
-// ... that are only counted, by hashes of their keys.
+// This is gathered_join() with rows that are only counted, by hashes of their keys.
 OutOfCoreStage hashed_join() {
     OutOfCoreStage stage = gathered_join();
     stage.keys = OutOfCoreKeys::kHashed;
@@ -47,7 +47,7 @@ OutOfCoreStage hashed_join() {
 
 struct GatheredTest : OutOfCoreTest {
     explicit GatheredTest(OutOfCoreStage of) { stage = std::move(of); }
-    // Of an error for lack of memory.
+    // Returns what had been delivered, according to the error for lack of memory.
     std::string delivered_before_failing(BatchSink* sink) {
         try {
             run(sink);

@@ -108,7 +108,7 @@ TEST(radix_partition_knows_what_reading_back_takes) {
     EXPECT_EQ(set.cursor_bytes(0), 2 * kKiB);
     set.add_spilled_run(0, {200, 1600, {0, 300, 1, 0}});
     EXPECT_EQ(set.load_bytes(0), block_capacity(800 + 1600) + 2 * kKiB);
-    EXPECT_EQ(set.cursor_bytes(0), 2 * kKiB + 1600);          // ... and the rows that are unpacked
+    EXPECT_EQ(set.cursor_bytes(0), 2 * kKiB + 1600);          // what is read at once, and the rows that are unpacked
     set.add_spilled_run(0, {1, 100'000, {0, 90'000, 0, 0}});  // a row larger than a page
     EXPECT_EQ(set.load_bytes(0), block_capacity(800 + 1600 + 100'000) + block_capacity(90'000));
     EXPECT_EQ(set.cursor_bytes(0), block_capacity(90'000) + 1600);

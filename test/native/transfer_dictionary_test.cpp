@@ -132,7 +132,8 @@ TEST(transfer_dictionary_values_of_the_same_hash_stay_apart) {
     }
 }
 
-// Of two values of the same hash the shorter one begins the longer, and what follows it in memory goes on like that.
+// The longer of two values of the same hash begins with the shorter one, and what follows the shorter one in memory is
+// the rest of the longer.
 TEST(transfer_dictionary_values_of_the_same_hash_and_beginning_stay_apart) {
     const std::string whole = key_with_hash_of_its_beginning(7);
     const std::string begin = whole.substr(0, 8);

@@ -111,7 +111,7 @@ class PackedGroups {
         next_ = load(first_row());
     }
 
-    // Of a thread, whose other rows are kRowStep apart.
+    // Returns the first row of a thread, whose other rows follow at steps of kRowStep.
     __device__ static uint32_t first_row() {
         return kNeighbours ? threadIdx.x * kRows : warp_index() * (kWarpThreads * kRows) + lane_index();
     }
@@ -124,7 +124,8 @@ class PackedGroups {
         }
     }
 
-    // Of the rows of the unit, from the first one on. Behind the last one they are its copies, and not used.
+    // Loads rows of the unit from row `first` on, kRowStep apart. Behind the last row it loads copies of that one,
+    // which are not used.
     __device__ Rows load_each(uint32_t first) const {
         using Load = std::conditional_t<kWords % 4 == 0, uint4, uint2>;
         constexpr int kLoadWords = sizeof(Load) / 4;
@@ -148,7 +149,7 @@ class PackedGroups {
         return rows;
     }
 
-    // The same; those that are not there are 0.
+    // Loads rows of the unit that lie next to each other, from row `first` on; those that are not there are 0.
     __device__ Rows load_neighbours(uint32_t first) const {
         Rows rows{};
         const uint32_t* const from = from_ + static_cast<uint64_t>(first) * kWords;

@@ -16,7 +16,7 @@ constexpr uint8_t kNoBit = 0xff;
 
 enum class AccumulatorOp : uint8_t {
     kMax32,      // of order words: integers that compare as the values do
-    kMax64,      // ... of two words
+    kMax64,      // of order words of 64 bits
     kAdd,        // of two or three words, with carries: shared memory has atomics of 32 bits only
     kAddDouble,  // two words
     kOr
@@ -43,8 +43,8 @@ struct Accumulator {
     bool is_signed = false;
     bool is_float = false;
     bool counts = false;         // adds 1 and has no value
-    uint8_t words = 1;           // of the slot
-    uint8_t word = 0;            // ... the first
+    uint8_t words = 1;           // how many the slot has for it
+    uint8_t word = 0;            // the first of them
     uint8_t valid_bit = kNoBit;  // of the row's mask: the row has a value
 };
 
@@ -84,8 +84,8 @@ struct GroupOutput {
     uint8_t words = 0;
     uint8_t word = 0;
     uint8_t count_word = 0;      // means
-    uint8_t flags_word = 0;      // where `present` is wanted
-    uint8_t valid_bit = kNoBit;  // ... and the bit there
+    uint8_t flags_word = 0;      // where `present` is wanted: the word of the slot with its bit
+    uint8_t valid_bit = kNoBit;  // where `present` is wanted: its bit in that word
 };
 
 // Where finished groups go.

@@ -27,7 +27,8 @@ constexpr uint32_t kStagedBytesMaxAlone = 112U << 10;
 // Share of the slots of a block's table that expected groups may take. Knuth: with linear probing at 0.6 a search for a
 // key that is there looks at (1 + 1 / (1 - 0.6)) / 2 = 1.75 slots.
 constexpr double kTableFill = 0.6;
-// ... and slots per expected group where shared memory has more: they are cleared and scanned for each partition.
+// A table has this many slots per expected group where shared memory has room for more. All of them are cleared and
+// scanned for each partition, so that a larger table costs time.
 constexpr double kSlotsPerGroup = 2;
 constexpr uint32_t kTableSlotsMin = 1024;
 // Tables of blocks have whole buckets, whatever the key.
@@ -67,7 +68,7 @@ constexpr double narrow_fill(uint32_t key_words) {
 // buckets of four 0.99 with 1,024. 2^12 groups, a fill of 0.21: by pairs 1.00 with 896, by buckets 1.09 with 1,024.
 // Buckets with 896 threads and few groups were never measured: what pairs are worth, and up to what fill, is not known.
 constexpr double kPairsFillMax = 0.3;
-// ... slots of a walk at most.
+// A search by pairs looks at no more slots than these before the row goes to the table in GPU memory.
 constexpr uint32_t kPairsWalkMax = 64;
 // Slices do the instructions of as many passes over the rows. H200, 2^28 rows of 12 bytes, 2^14 groups, with pairs of
 // slots half full: maxima, two slices 2.4 ms (kPartitioned 3.6); sums, whose slots are larger, three slices 5.3 (4.0).
@@ -106,7 +107,8 @@ constexpr uint64_t kGroupPartitionRowsMin = 8192;
 // A partition of more than this share of a multiprocessor's rows is aggregated in units, whose groups are merged in
 // GPU memory. 2^7 partitions of equal size on 132 multiprocessors have 1.03 of it.
 constexpr double kHeavyPartition = 1.3;
-// ... of this share each: the last unit to end keeps the others waiting for a quarter of the time at most.
+// Each of those units has this share of a multiprocessor's rows, so that the last one to end keeps the others waiting
+// for a quarter of the time at most.
 constexpr double kUnitShare = 0.25;
 
 // kSorted: rows of a unit; its groups, however many, fit a block's table.
@@ -125,7 +127,8 @@ constexpr uint64_t kOutputGroupsMin = 1ULL << 14;
 constexpr int kHotLanes = 12;
 constexpr int kHotLanesDouble = 3;
 
-// ... and groups of fewer lanes that are looked at before the rest of a warp's rows are added one by one.
+// So many groups of fewer than kHotLanesDouble lanes are looked at before the rest of a warp's rows are added one by
+// one.
 constexpr int kHotMissesDouble = 2;
 
 constexpr int kEmitSlotsPerThread = 8;

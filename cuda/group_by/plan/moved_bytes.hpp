@@ -12,8 +12,8 @@
 
 namespace spillway::cuda { inline namespace grouping {
 
-// Of values that a group-by left in their columns and fetches by row number. Row numbers rise within `runs` runs, but
-// for the order of rows within a tile.
+// Returns the bytes that are read to fetch, by row number, the values that a group-by left in their columns. Row
+// numbers rise within `runs` runs, except for the order of rows within a tile.
 inline uint64_t gathered_value_bytes(const Device& device, const GroupByRequest& request, const SlotPlan& slots,
                                      uint64_t runs) {
     std::set<const unsigned char*> seen;

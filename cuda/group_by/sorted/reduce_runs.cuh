@@ -95,7 +95,7 @@ class TileReduction {
         State state[kRunItems];
         load_states<Op>(pass_, first_row_ + threadIdx.x * kRunItems, state);
         const uint32_t rank = block_exclusive_sum(__popc(heads), shared_.warp_sums);
-        // Of the rows before the thread's first head, and of those from its last head on.
+        // `before` is the state of the rows before the thread's first head, `open` of those from its last head on.
         State before = Op::none();
         State open = Op::none();
         uint32_t begun = 0;
@@ -127,7 +127,8 @@ class TileReduction {
     }
 
   private:
-    // Of the run that is open before the thread's first row, its rows in this tile; one barrier.
+    // Returns the state of the run that is open before the thread's first row, from its rows in this tile. The block
+    // meets at one barrier.
     __device__ State carry_of(bool has_head, const State& open) {
         const uint32_t head_lanes = __ballot_sync(kFullWarp, has_head);
         const uint32_t lane = lane_index();

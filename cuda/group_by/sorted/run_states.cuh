@@ -32,7 +32,7 @@ struct OrOfRun : PlainState<uint32_t> {
     __device__ static Operand operand(State state) { return Operand::of(state); }
 };
 
-// Of two words.
+// This is a sum or a count, which takes two words.
 struct SumOfRun : PlainState<unsigned long long> {
     __device__ static State of(const Accumulator& a, uint64_t bits) {
         if (a.counts) return 1;
@@ -58,7 +58,7 @@ struct WideSum {
     uint32_t high;
 };
 
-// Of three words: a sum of 8-byte integers, whose overflow shows in the third.
+// This is a sum of 8-byte integers, which takes three words so that its overflow shows in the third.
 struct WideSumOfRun {
     using State = WideSum;
     __device__ static State none() { return {0, 0}; }

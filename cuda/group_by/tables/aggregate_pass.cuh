@@ -14,7 +14,7 @@ struct GroupUnit {
     uint64_t end;
     uint64_t step_rows;
     bool merges;        // other units have the same keys
-    bool merges_edges;  // ... only its first and its last key
+    bool merges_edges;  // other units may have its first and its last key, but no others
 };
 
 struct AggregatePass {

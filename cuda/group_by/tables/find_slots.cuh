@@ -143,7 +143,7 @@ __device__ inline uint32_t find_slots(const BlockSlots<kKeyWords>& table, uint32
         for (uint32_t i = 0; i < Slots::kBucketSlots; ++i) {
             if (is_sought & (there[r].key[i] == mixed[r])) found = at[r] + i;
         }
-        // Of a row that is left, where its first bucket begins.
+        // For a row that is left, slot[] says where its first bucket begins.
         const bool is_left = is_ours & (found == no_slot);
         slot[r] = is_left ? at[r] : found;
         if (is_left) left |= 1U << r;

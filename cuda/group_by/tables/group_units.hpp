@@ -27,10 +27,11 @@ struct UnitSizes {
     uint64_t merged_groups(uint64_t rows, uint64_t groups) const { return (rows / heavy_rows) * (2 * groups + 64); }
 };
 
-// A unit per partition; of more than heavy_rows, one per unit_rows of it, whose groups are merged.
+// Makes one unit of each partition. A partition of more than heavy_rows becomes one unit per unit_rows of it, whose
+// groups are merged.
 GroupUnits units_of_partitions(Device& device, const PartitionedRows& rows, uint64_t all_rows, const UnitSizes& sizes,
                                uint32_t tile_rows);
-// Of rows in the order of their keys: groups lie in one unit but for those at its edges.
+// Makes units of rows in the order of their keys: each group lies in one unit, except for those at the edges of units.
 GroupUnits units_of_sorted_rows(Device& device, uint64_t rows, uint64_t unit_rows, uint32_t tile_rows);
 
 }}  // namespace spillway::cuda::grouping

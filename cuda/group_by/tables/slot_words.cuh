@@ -73,7 +73,8 @@ struct SlotWords {
     __device__ static uint32_t bucket_of(uint32_t top, uint32_t slots) {
         return __umulhi(top, slots) & ~(kBucketSlots - 1);
     }
-    // Of a block's table; `at` is where a bucket begins, or `slots`. Keys may be of different moments.
+    // Looks at a bucket of a block's table; `at` is where one begins, or `slots`. Other threads may claim slots
+    // meanwhile, so that the keys need not all be of the same moment.
     __device__ Bucket look_bucket(uint32_t at) const {
         Bucket bucket;
 #ifdef SPILLWAY_CUDA_PLAIN_COPIES
@@ -123,8 +124,8 @@ struct SlotWords {
         }
         return there == mixed;
     }
-    // Of the table in GPU memory and of pairs of slots: the slot of the key, from slot `at` on, claimed where it was
-    // empty; kNoSlot after walk_max slots of others.
+    // Searches the table in GPU memory, and a block's table that is searched by pairs. Returns the slot of the key,
+    // from slot `at` on, which is claimed if it was empty, or kNoSlot after walk_max slots of other keys.
     __device__ Index find(Key mixed, Index at, uint32_t walk_max) const {
         if (mixed == kEmpty) return find_marker();
         for (uint32_t step = 0; step < walk_max; ++step) {

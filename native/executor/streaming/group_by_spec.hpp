@@ -16,8 +16,8 @@ enum class GroupResultKind : uint8_t { kCopy, kSum, kMean };
 struct GroupResultColumn {
     TypePtr type;
     GroupResultKind kind = GroupResultKind::kCopy;
-    int32_t value = 0;     // output column of the GPU; of a sum in two parts that of the low 32 bits ...
-    int32_t high = -1;     // ... and of the high ones
+    int32_t value = 0;     // output column of the GPU; for a sum in two parts the one with the low 32 bits
+    int32_t high = -1;     // output column with the high bits of a sum in two parts; -1: it has one part
     int32_t count = -1;    // kMean
     int32_t present = -1;  // output that is 0 where the result is NULL; -1: it never is
     uint32_t offset = 0;   // byte of the output where the value begins: parts of a key

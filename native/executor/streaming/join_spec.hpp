@@ -77,8 +77,8 @@ enum class ResultOrigin : uint8_t {
 
 // One place from which the value of a result column may come.
 struct ResultPart {
-    int32_t value = 0;                         // output column of the GPU ...
-    uint32_t offset = 0;                       // ... and byte of it where the value begins: parts of a key
+    int32_t value = 0;                         // output column of the GPU that has the value
+    uint32_t offset = 0;                       // byte of that column where the value begins: parts of a key
     int32_t validity = -1;                     // output column with a byte that is 0 for NULL; -1: never NULL
     uint8_t mask = 0;                          // bits of the presence byte that have to be set for the part to count
     ResultOrigin origin = ResultOrigin::kGpu;  // of a source: `value` is its column
@@ -105,7 +105,7 @@ struct OutOfCoreStage {
 
 // Bytes of a value in a chunk and in the rows of the GPU; 0 for types that cannot be there.
 uint32_t chunk_width(const ColumnType& type);
-// Of such a column of a source's column of that type.
+// This is the same for one column of a chunk, which is made of a source's column of that type.
 uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type);
 
 }  // namespace spillway

@@ -102,7 +102,7 @@ std::string group_json(cuda::Device& device, const GroupAlgorithm& algorithm, co
     object.add("samples_ms", list(measurement.samples_ms, milliseconds));
     object.add("rows_in", workload.rows).add("rows_out", measurement.groups);
     object.add("g_tuples_per_s", number(static_cast<double>(workload.rows) / median_ms / 1e6));
-    // Of reading each row once, whatever the algorithm reads in truth.
+    // This rate counts each row once, however often the algorithm really reads it.
     object.add("input_tb_per_s", number(static_cast<double>(workload.rows * row_bytes) / median_ms / 1e9));
     if (measurement.moved_bytes > 0) {
         const double bytes_per_ms = static_cast<double>(measurement.moved_bytes) / median_ms;

@@ -65,7 +65,7 @@ class ZipfRanks {
 
   private:
     __host__ __device__ double weight(double x) const { return exp(-exponent_ * log(x)); }
-    // Of t^-s from 1 to x; continuous at s = 1, where it is the logarithm.
+    // This is the integral of t^-s from 1 to x. It is continuous at s = 1, where it is the logarithm.
     __host__ __device__ double integral(double x) const {
         const double t = (1 - exponent_) * log(x);
         return fabs(t) > 1e-8 ? expm1(t) / (1 - exponent_) : log(x) * (1 + t / 2);

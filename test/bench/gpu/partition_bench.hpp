@@ -17,8 +17,8 @@ enum class TuplePlace { kDevice, kHost, kPeer };
 struct PartitionBenchOptions {
     uint64_t rows = 0;
     uint32_t tuple_bytes = 16;
-    std::vector<int> bits;                  // a line for each
-    std::vector<std::string> partitioners;  // ... and each of these
+    std::vector<int> bits;                  // a line for each of these with each partitioner
+    std::vector<std::string> partitioners;  // a line for each of these with each number of bits
     TuplePlace source = TuplePlace::kHost;
     TuplePlace destination = TuplePlace::kHost;
     bool has_pages = true;

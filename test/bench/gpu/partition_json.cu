@@ -135,7 +135,7 @@ std::string partition_json(cuda::Device& device, const PartitionBenchOptions& op
     }
     object.add("rows_in", options.rows);
     object.add("g_tuples_per_s", number(static_cast<double>(options.rows) / median_ms / 1e6));
-    // Of each row once, whatever is read for a histogram.
+    // This rate counts each row once, whatever is read for a histogram.
     object.add("gb_per_s", number(static_cast<double>(options.rows * options.tuple_bytes) / median_ms / 1e6));
     add_partition_links(object, options, rates, median_ms);
     object.add("verified", std::string(measurement.problem.empty() ? "true" : "false"));

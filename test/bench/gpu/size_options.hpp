@@ -15,7 +15,7 @@ namespace spillway::gpu_bench {
 // that the benchmark measures what queries run with.
 class SizeOptions {
   public:
-    // Of every operator. Both must stay.
+    // Adds the sizes that every operator has. `known` and `sizes` must outlive this object.
     SizeOptions(KnownOptions& known, cuda::StreamSizes& sizes) : known_(known) {
         add("--radix-bits", sizes.radix_bits, 0, kRadixBitsMax);
         add("--chunk-rows", sizes.chunk_rows, 1);

@@ -16,7 +16,7 @@ namespace spillway::gpu_bench {
 struct FarGroups {
     uint64_t groups = 0;    // keys that have rows
     cuda::Allocation sums;  // [options.groups], 8 bytes: the aggregate of each key
-    cuda::Allocation seen;  // ... 4 bytes: 1 = the key has rows
+    cuda::Allocation seen;  // [options.groups], 4 bytes: 1 = the key has rows
 };
 
 FarRelation make_far_group_input(cuda::Device& device, const FarGroupOptions& options);

@@ -23,7 +23,7 @@ struct OutOfCoreMeasurement {
     LinkRates rates;
     std::vector<OutOfCoreSample> samples;
     cuda::StreamReport report;  // of the last sample
-    cuda::StageTimes stages;    // ... of algorithms that say them
+    cuda::StageTimes stages;    // of the last sample; empty for algorithms that do not tell them
     uint64_t peak_device_bytes = 0;
     uint64_t peak_host_bytes = 0;  // pinned by the join; inputs and result are the caller's
     uint64_t peak_peer_bytes = 0;  // spilled rows there

@@ -11,7 +11,7 @@ class FarMemory {
     FarMemory() = default;
     // Huge pages touched by all cores and then registered: cudaHostAlloc takes ten times as long.
     static FarMemory on_host(uint64_t bytes);
-    // Of device `peer`, for kernels and copies of device `ordinal`.
+    // The memory belongs to device `peer`, and kernels and copies of device `ordinal` reach it.
     static FarMemory on_peer(uint64_t bytes, int ordinal, int peer);
     FarMemory(FarMemory&& other) noexcept { *this = static_cast<FarMemory&&>(other); }
     FarMemory& operator=(FarMemory&& other) noexcept;

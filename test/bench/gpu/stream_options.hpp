@@ -13,11 +13,11 @@ namespace spillway::gpu_bench {
 
 enum class FarPayloadValues { kDense, kRandom };  // the row's number, or a mix of it that no coding makes shorter
 enum class FarResult { kCount, kSums, kRows };
-// Of a side, the first ones: a join gives four sums at most. All columns pass the link.
+// Only the first columns of a side are summed, as a join gives four sums at most. All columns pass the link.
 constexpr size_t kSummedColumnsMax = 2;
 enum class FarPlace { kHost, kPeer };  // where the relations lie
 
-// Of triton-coherent alone; 0: what the join chooses.
+// Only triton-coherent has these choices. 0 leaves a choice to the join unless the field says otherwise.
 struct CoherentChoices {
     cuda::FarPartitioner partitioner = cuda::FarPartitioner::kBest;
     uint64_t partition_grid = 0;

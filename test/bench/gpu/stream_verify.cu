@@ -90,7 +90,7 @@ class SumsPerKey {
         });
     }
 
-    // Of the probe side's values, each times its key's sum.
+    // Adds up the probe side's values, each multiplied by the sum of its key.
     uint64_t product(const FarRelation& probe, const FarValue& value) const {
         const auto* const sums = memory_.as<const unsigned long long>();
         const void* const keys = probe.key.data();

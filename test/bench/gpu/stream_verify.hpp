@@ -17,7 +17,7 @@ struct FarTotals {
     uint64_t check = 0;          // sum of f(build row) * g(probe row), for random f and g: verify.hpp
 };
 
-// Of rows, and of what else options.result asks for.
+// Finds the number of rows, and what else options.result asks for.
 FarTotals expected_far_totals(cuda::Device& device, const OutOfCoreOptions& options, const FarInputs& inputs);
 
 // Result rows as columns: the key, the build side's payloads, the probe side's.

@@ -55,7 +55,7 @@ bool measure_streams(cuda::Device& device, const TierBenchOptions& options, Obje
             Object fields = described;
             fields.add("direction", json_text(direction_name)).add("order", json_text(order_name));
             fields.add("verified", std::string(times.is_right ? "true" : "false"));
-            // Of "both" the bytes of one direction, as links carry both at once.
+            // For "both", only the bytes of one direction count, as links carry both at once.
             print_tier_times(fields.close(), options.bytes, times.samples_ms);
             is_right = is_right && times.is_right;
         }

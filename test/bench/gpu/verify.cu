@@ -35,7 +35,7 @@ struct Columns {
 struct ResultSide {
     Columns payloads;
     const void* keys = nullptr;  // of the input
-    uint64_t rows = 0;           // ... and its number of rows
+    uint64_t rows = 0;           // how many the input has
     Side side = Side::kBuild;
 
     __device__ uint64_t row_of(uint64_t at, uint64_t key) const {

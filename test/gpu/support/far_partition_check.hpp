@@ -75,7 +75,7 @@ class FarInput {
         for (uint64_t row = 0; row < rows(); ++row) ++counts[far_partition_of(mixed(row), column_bytes_, radix_bits)];
         return counts;
     }
-    // Of the rows of each partition. Remembered, for as long as the bits stay the same.
+    // Returns a hash of the rows of each partition, and remembers the hashes for as long as the bits stay the same.
     const std::vector<RowHash>& hashes(int radix_bits) const {
         if (hashes_.size() == 1ULL << radix_bits) return hashes_;
         hashes_.assign(1ULL << radix_bits, {});
@@ -157,7 +157,7 @@ class FarOutput {
     }
 
   private:
-    // Of cudaMalloc and cudaHostAlloc, and guards of whole lines.
+    // Pages begin at a line: cudaMalloc and cudaHostAlloc align their memory, and guards are whole lines.
     static char* align(const FarMemory& memory) {
         CHECK_EQ(reinterpret_cast<uintptr_t>(memory.data()) % 128, 0U);
         return memory.data();

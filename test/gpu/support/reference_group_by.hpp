@@ -79,7 +79,7 @@ inline void push_mean(const HostColumn& column, ValueKind kind, const std::vecto
             sum += integer_value(column, kind, row);
         }
     }
-    // Of integers the double nearest to the mean, as from the CPU engine.
+    // The mean of integers is the double nearest to the exact mean, as the CPU engine gives it.
     out.push(kind == ValueKind::kFloat ? float_sum / static_cast<double>(rows.size())
                                        : nearest_mean(sum, rows.size(), 0));
 }

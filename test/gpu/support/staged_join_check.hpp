@@ -175,7 +175,7 @@ class StagedJoinCheck {
     }
 
   private:
-    // Of expected_: the key and at most three others, of both sides in turn.
+    // A join sums these columns of expected_: the key and at most three others, taken from both sides in turn.
     std::vector<size_t> summed_columns() const {
         std::vector<size_t> columns = {0};
         const size_t build_end = build_.host().columns.size() + 1;

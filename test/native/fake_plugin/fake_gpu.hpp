@@ -211,7 +211,7 @@ std::pair<bool, std::string> key_of(const Table& table, const ListView<KeyPart>&
 
 spillway_cuda_transfer* copied(spillway_cuda_gpu* gpu, void* to, const void* from, uint64_t bytes);
 
-// Of plugin.h.
+// These functions fill the table of functions that plugin.h declares.
 void create_table(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec* columns, uint64_t column_count,
                   spillway_cuda_table** table, spillway_cuda_status* status);
 void free_table(spillway_cuda_table* table);

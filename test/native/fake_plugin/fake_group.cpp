@@ -114,7 +114,7 @@ std::string extreme_of(const Column& column, const Rows& rows, const TableAggreg
     return best;
 }
 
-// Of rows that are not NULL: as many as there are normalized keys.
+// Counts the distinct values that are not NULL, which are as many as their normalized keys.
 int64_t distinct(const Table& table, const Rows& rows, const TableAggregate& aggregate) {
     const Column& column = table.columns[aggregate.column];
     const KeyPartKind kind = aggregate.value_kind == Values::kFloat ? KeyPartKind::kFloat : KeyPartKind::kFixed;

@@ -27,7 +27,7 @@ function bitsOf(type: DataType): number {
     return (type as Int64 | Decimal).bitWidth;
 }
 
-/** Of all sizes, and many that differ by little from each other, so that their mean has few digits to spare. */
+/** Draws values of all sizes, many of which differ little, so that their mean has few digits to spare. */
 function drawn(random: Random, type: DataType): bigint {
     const signed = !(type instanceof Uint64 || type instanceof Uint8);
     let value = 0n;
