@@ -39,9 +39,9 @@ std::unique_ptr<StreamOperator> open_baseline_join(Device& device, BaselineAlgor
                                                    const BaselineSpec& spec) {
     device.make_current();
     switch (algorithm) {
-        case BaselineAlgorithm::kTriton:
+        case BaselineAlgorithm::kStaged:
             return std::make_unique<StagedJoin>(device, spec.join, spec.peer);
-        case BaselineAlgorithm::kTritonUncached:
+        case BaselineAlgorithm::kStagedUncached:
             return open_uncached_join(device, spec);
         case BaselineAlgorithm::kStreamProbe:
             return open_stream_probe(device, spec);
@@ -51,7 +51,7 @@ std::unique_ptr<StreamOperator> open_baseline_join(Device& device, BaselineAlgor
             return open_npj_far_perfect(device, spec);
         case BaselineAlgorithm::kCpuPartitioned:
             return open_cpu_partitioned_join(device, spec);
-        case BaselineAlgorithm::kTritonCoherent:
+        case BaselineAlgorithm::kTriton:
             return open_coherent_join(device, spec);
     }
     throw Error(ErrorCode::kInvalid, "an algorithm that does not exist");

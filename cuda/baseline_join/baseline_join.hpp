@@ -14,7 +14,7 @@
 namespace spillway::cuda { inline namespace baseline_join {
 
 struct BaselineSpec {
-    // Sides, result and sizes, each algorithm using what it needs. All but kTriton make inner joins alone.
+    // Sides, result and sizes, each algorithm using what it needs. All but kStaged make inner joins alone.
     StagedJoinSpec join;
     // Joins with a table: build rows with a key at most, for which room is taken before they come.
     uint64_t build_rows = 0;
@@ -28,11 +28,11 @@ struct BaselineSpec {
     uint64_t key_range = 0;
     // kCpuPartitioned: 0 = as many as the machine runs at once.
     uint32_t threads = 0;
-    // kTritonCoherent, with build_rows; its shares are `shares`.
+    // kTriton, with build_rows; its shares are `shares`.
     uint64_t probe_rows = 0;
     CoherentOptions coherent;
-    // kTriton, kTritonUncached: a device whose memory takes spilled rows instead of the host's, as StagedJoin's;
-    // kTritonCoherent: pages.
+    // kStaged, kStagedUncached: a device whose memory takes spilled rows instead of the host's, as StagedJoin's;
+    // kTriton: pages.
     Device* peer = nullptr;
 };
 

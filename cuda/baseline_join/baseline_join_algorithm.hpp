@@ -7,25 +7,25 @@
 namespace spillway::cuda { inline namespace baseline_join {
 
 enum class BaselineAlgorithm : uint8_t {
-    kTriton,          // StagedJoin itself
-    kTritonUncached,  // uncached_join.hpp
+    kStaged,          // StagedJoin itself
+    kStagedUncached,  // uncached_join.hpp
     kStreamProbe,     // table_join.hpp
     kNpjFar,          // table_join.hpp, with a table of linear probing
     kNpjFarPerfect,   // table_join.hpp, with an array by key
     kCpuPartitioned,  // cpu_partitioned_join.hpp
-    kTritonCoherent   // CoherentJoin, coherent_far_join.hpp
+    kTriton           // CoherentJoin, of coherent_join
 };
 
 struct BaselineName {
     const char* name;
     BaselineAlgorithm algorithm;
 };
-constexpr BaselineName kBaselineNames[] = {{"triton", BaselineAlgorithm::kTriton},
-                                           {"triton-uncached", BaselineAlgorithm::kTritonUncached},
+constexpr BaselineName kBaselineNames[] = {{"staged", BaselineAlgorithm::kStaged},
+                                           {"staged-uncached", BaselineAlgorithm::kStagedUncached},
                                            {"stream-probe", BaselineAlgorithm::kStreamProbe},
                                            {"npj-far", BaselineAlgorithm::kNpjFar},
                                            {"npj-far-perfect", BaselineAlgorithm::kNpjFarPerfect},
                                            {"cpu-partitioned", BaselineAlgorithm::kCpuPartitioned},
-                                           {"triton-coherent", BaselineAlgorithm::kTritonCoherent}};
+                                           {"triton", BaselineAlgorithm::kTriton}};
 
 }}  // namespace spillway::cuda::baseline_join

@@ -25,10 +25,10 @@ function spilledRowBytes({ workload, sizes }, side, packed) {
 // The share of rows that stays in GPU memory, of the build side where probe rows are joined as they arrive and of both
 // where all are partitioned first; whether the others are packed.
 const storage = {
-    triton: ({ sizes }) => ({ resident: sizes.resident_partitions / 2 ** sizes.radix_bits, packed: true }),
-    "triton-uncached": () => ({ resident: 0, packed: false }),
+    staged: ({ sizes }) => ({ resident: sizes.resident_partitions / 2 ** sizes.radix_bits, packed: true }),
+    "staged-uncached": () => ({ resident: 0, packed: false }),
     "stream-probe": () => ({ resident: 1, packed: false }),
-    "triton-coherent": (record) => ({ resident: nearShare(record), packed: false, joinsLast: true })
+    triton: (record) => ({ resident: nearShare(record), packed: false, joinsLast: true })
 };
 
 /**
@@ -108,7 +108,7 @@ const directions = { host: ["h2d", "d2h"], peer: ["peer", "peer_out"] };
  * (out-of-core-partition-peer).
  */
 function timeOf(links, { algorithm, copy_gb_per_s: rates, copy_both_gb_per_s: measured = {} }) {
-    const both = algorithm === "triton-coherent" ? { host: measured.host } : measured;
+    const both = algorithm === "triton" ? { host: measured.host } : measured;
     const time = (bytes, rate) => (bytes === 0 || rate === undefined ? 0 : bytes / rate / 1e6);
     const alone = Object.entries(links).map(([link, bytes]) => time(bytes, rates[link]));
     const shared = Object.entries(directions).map(([link, [into, out]]) => time(links[into] + links[out], both[link]));

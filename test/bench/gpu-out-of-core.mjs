@@ -21,7 +21,7 @@ function sides({ rows, total, ratio }) {
 /**
  * One cell of a grid. Keys and columns have 8 bytes; dense payloads are row numbers, which take few bits where rows are
  * spilled, and random ones take all of theirs. filter_bits, of a Bloom filter for each key of the build side, are of
- * triton alone.
+ * staged alone.
  */
 export function outOfCoreCell(axes) {
     const {

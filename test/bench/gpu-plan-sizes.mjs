@@ -169,7 +169,7 @@ async function planned(choose) {
  */
 export async function joinSizes({ workload, algorithm }, given = {}) {
     const sizes = await planned((modules, profile) => {
-        const choose = algorithm === "triton-coherent" ? coherentSizes : stagedSizes;
+        const choose = algorithm === "triton" ? coherentSizes : stagedSizes;
         return choose(modules, workload, given, profile);
     });
     return {

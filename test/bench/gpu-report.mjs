@@ -25,7 +25,7 @@ function ownOptions(entry) {
     return Object.keys(options).length === 0 ? {} : { options };
 }
 
-/** "triton-coherent, partitioner linear" */
+/** "triton, partitioner linear" */
 export function runLabel({ algorithm, options = {} }) {
     return [algorithm, ...Object.entries(options).map(([name, value]) => `${name} ${value}`)].join(", ");
 }

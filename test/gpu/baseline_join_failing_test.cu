@@ -81,8 +81,7 @@ GPU_TEST("baseline join: device memory that fails in a second pass of both sides
     const FarFailing join(small_or_full(600, 1000));
     const BaselineSpec spec = join.spec(JoinResultKind::kSums);
     check_failing_allocations(
-        "triton-coherent, sums",
-        [&] { return join.check().run(test_device(), BaselineAlgorithm::kTritonCoherent, spec); },
+        "triton, sums", [&] { return join.check().run(test_device(), BaselineAlgorithm::kTriton, spec); },
         [&](const BaselineOutcome& outcome) { join.check().check(spec, outcome, "between failures"); });
 }
 
@@ -191,7 +190,7 @@ GPU_TEST("baseline join: what no baseline does") {
     cuda::Device& device = test_device();
     const FarFailing join(500);
     for (const cuda::BaselineName& named : cuda::kBaselineNames) {
-        if (named.algorithm == BaselineAlgorithm::kTriton) continue;
+        if (named.algorithm == BaselineAlgorithm::kStaged) continue;
         BaselineSpec outer = join.spec();
         outer.join.kind.keep_unmatched_probe = true;
         CHECK_EQ(far_error(device, named.algorithm, join.check(), outer).code(), ErrorCode::kInvalid);

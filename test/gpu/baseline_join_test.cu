@@ -13,7 +13,7 @@ namespace spillway::gpu_test {
 namespace {
 
 // Those that take any keys.
-constexpr BaselineAlgorithm kFarGeneral[] = {BaselineAlgorithm::kTritonUncached, BaselineAlgorithm::kStreamProbe,
+constexpr BaselineAlgorithm kFarGeneral[] = {BaselineAlgorithm::kStagedUncached, BaselineAlgorithm::kStreamProbe,
                                              BaselineAlgorithm::kNpjFar, BaselineAlgorithm::kCpuPartitioned};
 
 // Dense keys around `first`, shuffled, and a probe side of which a part finds partners.
@@ -183,17 +183,17 @@ GPU_TEST("baseline join: the uncached join spills all rows in all their bytes") 
     const KeyedRelation probe(foreign_keys(keys, 2 * rows, 1, test_seed()), 8, {4}, test_seed() + 1);
     const BaselineCheck check(build, probe);
     const BaselineSpec spec = check.spec(JoinResultKind::kSums, ample_sizes(rows, 2));
-    const BaselineOutcome outcome = check.run(test_device(), BaselineAlgorithm::kTritonUncached, spec);
+    const BaselineOutcome outcome = check.run(test_device(), BaselineAlgorithm::kStagedUncached, spec);
     check.check(spec, outcome, "uncached");
     CHECK_EQ(outcome.report.resident_partitions, 0);
     CHECK_EQ(outcome.report.spilled_rows[0], rows);
     CHECK_EQ(outcome.report.spilled_rows[1], 2 * rows);
     CHECK(outcome.report.spilled_bytes[0] >= rows * 18);
     CHECK(outcome.report.spilled_bytes[1] >= 2 * rows * 12);
-    const BaselineOutcome packed = check.run(test_device(), BaselineAlgorithm::kTriton, [&] {
-        BaselineSpec triton = spec;
-        triton.join.sizes.resident_partitions = 0;
-        return triton;
+    const BaselineOutcome packed = check.run(test_device(), BaselineAlgorithm::kStaged, [&] {
+        BaselineSpec staged = spec;
+        staged.join.sizes.resident_partitions = 0;
+        return staged;
     }());
     CHECK(packed.report.spilled_bytes[1] < outcome.report.spilled_bytes[1]);
 }

@@ -11,7 +11,7 @@
 //     [--result count|sums|rows] [--inputs host|peer] [--spill host|peer] [--memory-limit BYTES] --radix-bits N
 //     --chunk-rows N --chunk-slots N --page-rows N --pages N --result-rows N --result-slots N --spill-block-bytes N
 //     --spill-bytes N --resident-partitions N --filter-words N [--budget-ms N] [--busy-multiprocessors N]
-//     [--algorithm triton-coherent --partitioner NAME --grid N --gather-grid N --gather-alone 0|1 --gather-probe 0|1
+//     [--algorithm triton --partitioner NAME --grid N --gather-grid N --gather-alone 0|1 --gather-probe 0|1
 //     --second-pass 0|1 --group-rows N --device-pages K --far-pages M]
 // The same of a join of relations in pinned host memory or in another GPU's, 8-byte columns unless said otherwise.
 // Sizes have no default: npm run bench:gpu passes those that the planner of the package chooses.

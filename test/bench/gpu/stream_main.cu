@@ -108,7 +108,7 @@ cuda::BaselineSpec make_far_spec(const OutOfCoreOptions& options) {
 // peer: whose memory holds inputs and pages, where the inputs are a peer's.
 void add_coherent(cuda::BaselineSpec& spec, const OutOfCoreOptions& options) {
     const CoherentChoices& chosen = options.coherent;
-    if (options.algorithm != cuda::BaselineAlgorithm::kTritonCoherent) return;
+    if (options.algorithm != cuda::BaselineAlgorithm::kTriton) return;
     spec.probe_rows = options.bench.workload.probe_rows;
     spec.coherent.partitioner = chosen.partitioner;
     spec.coherent.partition_grid = static_cast<uint32_t>(chosen.partition_grid);
@@ -129,7 +129,7 @@ OutOfCoreSample run_out_of_core(cuda::Device& device, cuda::BaselineAlgorithm al
     // The CPU partitions a side at once, so that its partitions lie in one piece; kernels that read far memory need no
     // chunks.
     const bool whole =
-        algorithm == cuda::BaselineAlgorithm::kCpuPartitioned || algorithm == cuda::BaselineAlgorithm::kTritonCoherent;
+        algorithm == cuda::BaselineAlgorithm::kCpuPartitioned || algorithm == cuda::BaselineAlgorithm::kTriton;
     FarSource build(inputs.build, whole ? inputs.build.rows : spec.join.sizes.chunk_rows);
     FarSource probe(inputs.probe, whole ? inputs.probe.rows : spec.join.sizes.chunk_rows);
     const FarRows none;

@@ -61,10 +61,10 @@ void check_coherent(const OutOfCoreOptions& options) {
     }
     expect(std::max({chosen.gather_alone, chosen.gather_probe, chosen.second_pass}) <= 1,
            "0 or 1 for --gather-alone, --gather-probe and --second-pass");
-    if (options.algorithm != cuda::BaselineAlgorithm::kTritonCoherent) return;
+    if (options.algorithm != cuda::BaselineAlgorithm::kTriton) return;
     const std::vector<uint32_t> payload = {options.bench.workload.key_bytes};
     expect(options.bench.workload.build_payload == payload && options.bench.workload.probe_payload == payload,
-           "a payload of the key's width on both sides for triton-coherent");
+           "a payload of the key's width on both sides for triton");
 }
 
 KnownOptions own_options(OutOfCoreOptions& options) {
@@ -106,22 +106,22 @@ KnownOptions own_options(OutOfCoreOptions& options) {
 void check_out_of_core(const OutOfCoreOptions& options) {
     expect(options.build_row_bytes() <= kRowBytesMax, "rows of at most 32 bytes for --build-payload");
     expect(options.probe_row_bytes() <= kRowBytesMax, "rows of at most 32 bytes for --probe-payload");
-    expect(options.sizes.page_rows > 0 || options.algorithm == cuda::BaselineAlgorithm::kTritonCoherent,
+    expect(options.sizes.page_rows > 0 || options.algorithm == cuda::BaselineAlgorithm::kTriton,
            "more than 0 for --page-rows");
     for (const uint64_t number : {options.device_stripes, options.host_stripes, options.threads}) {
         expect(number <= UINT32_MAX, "less than 2^32 for --device-stripes, --host-stripes and --threads");
     }
     expect(options.busy_multiprocessors == 0 || options.bench.warmup > 0,
            "--warmup 1 or more for --busy-multiprocessors: memory and code must be there before");
-    expect(options.sizes.filter_words == 0 || options.algorithm == cuda::BaselineAlgorithm::kTriton,
-           "--filter-words for triton alone: other algorithms have no filter");
+    expect(options.sizes.filter_words == 0 || options.algorithm == cuda::BaselineAlgorithm::kStaged,
+           "--filter-words for staged alone: other algorithms have no filter");
     expect(options.load_percent > 0 && options.load_percent <= 90, "1 to 90 for --load-percent");
     expect(options.algorithm != cuda::BaselineAlgorithm::kNpjFarPerfect || options.bench.workload.unique_build_keys(),
            "no --distinct for npj-far-perfect, whose build keys come once each");
     expect(options.algorithm != cuda::BaselineAlgorithm::kCpuPartitioned || options.inputs == FarPlace::kHost,
            "--inputs host for cpu-partitioned: the host's cores read them");
     expect(options.spill.value_or(FarPlace::kHost) == FarPlace::kHost || options.can_spill_to_peer(),
-           "--spill peer for triton, triton-uncached and triton-coherent alone");
+           "--spill peer for staged, staged-uncached and triton alone");
     check_coherent(options);
     if (options.result != FarResult::kSums) return;
     const Workload& workload = options.bench.workload;

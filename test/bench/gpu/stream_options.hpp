@@ -17,7 +17,7 @@ enum class FarResult { kCount, kSums, kRows };
 constexpr size_t kSummedColumnsMax = 2;
 enum class FarPlace { kHost, kPeer };  // where the relations lie
 
-// Only triton-coherent has these choices. 0 leaves a choice to the join unless the field says otherwise.
+// Only triton has these choices. 0 leaves a choice to the join unless the field says otherwise.
 struct CoherentChoices {
     cuda::FarPartitioner partitioner = cuda::FarPartitioner::kBest;
     uint64_t partition_grid = 0;
@@ -33,12 +33,12 @@ struct CoherentChoices {
 
 struct OutOfCoreOptions {
     BenchOptions bench;
-    cuda::BaselineAlgorithm algorithm = cuda::BaselineAlgorithm::kTriton;
+    cuda::BaselineAlgorithm algorithm = cuda::BaselineAlgorithm::kStaged;
     FarPayloadValues payload_values = FarPayloadValues::kDense;
     FarResult result = FarResult::kSums;
     FarPlace inputs = FarPlace::kHost;
     std::optional<FarPlace> spill;  // where spilled rows go; where the inputs are, unless said otherwise
-    cuda::StreamSizes sizes;        // --page-rows 0: triton-coherent chooses
+    cuda::StreamSizes sizes;        // --page-rows 0: triton chooses
     uint64_t load_percent = 50;     // tables of linear probing
     // Stripes of a table by tier; none: as many of the device's as are free.
     uint64_t device_stripes = 0;
@@ -52,8 +52,8 @@ struct OutOfCoreOptions {
     // The other algorithms know no peer.
     bool can_spill_to_peer() const {
         using Algorithm = cuda::BaselineAlgorithm;
-        return algorithm == Algorithm::kTriton || algorithm == Algorithm::kTritonUncached ||
-               algorithm == Algorithm::kTritonCoherent;
+        return algorithm == Algorithm::kStaged || algorithm == Algorithm::kStagedUncached ||
+               algorithm == Algorithm::kTriton;
     }
     FarPlace spill_place() const { return can_spill_to_peer() ? spill.value_or(inputs) : FarPlace::kHost; }
     bool uses_peer() const { return inputs == FarPlace::kPeer || spill_place() == FarPlace::kPeer; }

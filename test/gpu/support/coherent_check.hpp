@@ -12,7 +12,7 @@
 // Joins by kernels alone, of relations that come as one chunk each, against the definition of the result.
 namespace spillway::gpu_test {
 
-constexpr auto kCoherent = BaselineAlgorithm::kTritonCoherent;
+constexpr auto kCoherent = BaselineAlgorithm::kTriton;
 constexpr uint64_t kCoherentPageRows = 16;
 
 constexpr cuda::StripeShares kFarOnly{0, 0, 1};

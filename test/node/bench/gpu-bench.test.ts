@@ -116,7 +116,7 @@ describe("joins out of core", () => {
         expect(status).toBe(0);
         const [titles, , row] = stdout.trim().split("\n");
         expect(titles).toMatch(/^workload +algorithm +G tuples\/s +target +faster +step .* link +spilled +peak GiB/);
-        expect(row).toMatch(/^2\^30 x 2\^30, 16 GiB, sums +triton +2\.15 +2\.50 .* 8\.00 +yes +MISSED by 14 %$/);
+        expect(row).toMatch(/^2\^30 x 2\^30, 16 GiB, sums +staged +2\.15 +2\.50 .* 8\.00 +yes +MISSED by 14 %$/);
         expect(packed.records(packed.path("docs/results/h200/out-of-core-joins.json"))).toEqual([
             expect.objectContaining({
                 experiment: "out-of-core-joins",
@@ -125,7 +125,7 @@ describe("joins out of core", () => {
                     result: "sums",
                     memory_limit_bytes: 2 ** 34
                 }),
-                algorithm: "triton",
+                algorithm: "staged",
                 samples_ms: Array(5).fill(1000),
                 g_tuples_per_s: 2 ** 31 / 1e9,
                 link_bytes: { h2d: 2 ** 35, d2h: 0 },

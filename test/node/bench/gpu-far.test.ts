@@ -45,7 +45,7 @@ const recordsOf = (file: string) =>
 const share = (links: Links, actual: Links, link: keyof Links) => (links[link] ?? 0) / (actual[link] ?? 0);
 
 describe("what a join is expected to move", () => {
-    const joins = measured.flatMap(recordsOf).filter(({ algorithm }) => algorithm.startsWith("triton"));
+    const joins = measured.flatMap(recordsOf).filter(({ algorithm }) => /^(staged|triton)/.test(algorithm));
     const named = joins.map((record) => [`${record.workload.name}, ${record.algorithm}`, record] as const);
     test.each(named)("%s: is what it moved", (_, record) => {
         const predicted = predictJoin(record) as Prediction;
@@ -64,7 +64,7 @@ describe("what a join is expected to move", () => {
             ...{ key_bytes: 8, payload_bytes: { build: [8], probe: [8] }, payload_values: "random", match_ratio: 1 },
             ...{ build_rows: 2 ** 20, probe_rows: 2 ** 21, result: "sums", inputs: "peer", spill: "peer" }
         },
-        ...{ algorithm: "triton", rows_in: 3 * 2 ** 20, rows_out: 2 ** 21 },
+        ...{ algorithm: "staged", rows_in: 3 * 2 ** 20, rows_out: 2 ** 21 },
         sizes: { radix_bits: 4, resident_partitions: 4, chunk_rows: 2 ** 16 },
         copy_gb_per_s: { h2d: 50, d2h: 50, peer: 400, peer_out: 200 }
     };
@@ -81,14 +81,14 @@ describe("what a join is expected to move", () => {
 
     test("uncached, all of it passes three times, in all of its bytes", () => {
         const workload = { ...sized.workload, inputs: "host", spill: "host" };
-        const { bytes_per_tuple } = predictJoin({ ...sized, workload, algorithm: "triton-uncached" }) as Prediction;
+        const { bytes_per_tuple } = predictJoin({ ...sized, workload, algorithm: "staged-uncached" }) as Prediction;
         expect(bytes_per_tuple).toEqual({ h2d: 32, d2h: 16 });
     });
 
     test("by kernels alone, what is not on pages of GPU memory passes once more, results at last", () => {
         const spilled_rows = { build: 3 * 2 ** 18, probe: 3 * 2 ** 19 };
         const workload = { ...sized.workload, result: "rows" };
-        const coherent = { ...sized, workload, algorithm: "triton-coherent", spilled_rows };
+        const coherent = { ...sized, workload, algorithm: "triton", spilled_rows };
         const { link_bytes, phases } = predictJoin(coherent) as Prediction;
         const [all, far] = [48 * 2 ** 20, 36 * 2 ** 20];
         expect(link_bytes).toEqual({ h2d: 0, d2h: 24 * 2 ** 21, peer: all + far, peer_out: far });
@@ -98,7 +98,7 @@ describe("what a join is expected to move", () => {
 
     test("both directions of a link share its rate, where that was measured", () => {
         const workload = { ...sized.workload, inputs: "host", spill: "host" };
-        const uncached = { ...sized, workload, algorithm: "triton-uncached" };
+        const uncached = { ...sized, workload, algorithm: "staged-uncached" };
         const apart = predictJoin(uncached) as Prediction;
         const together = predictJoin({ ...uncached, copy_both_gb_per_s: { host: 80 } }) as Prediction;
         expect(apart.phases.build_ms).toBeCloseTo((16 * 2 ** 20) / 50e6, 5);
@@ -106,7 +106,7 @@ describe("what a join is expected to move", () => {
         expect(together.phases.spilled_ms).toBe(apart.phases.spilled_ms);
         expect(together.link_bytes).toEqual(apart.link_bytes);
         // Copies of a peer's memory, not kernels.
-        const peer = { ...sized, algorithm: "triton-coherent", spilled_rows: { build: 2 ** 20, probe: 2 ** 21 } };
+        const peer = { ...sized, algorithm: "triton", spilled_rows: { build: 2 ** 20, probe: 2 ** 21 } };
         const kernels = { ...peer, workload: { ...workload, inputs: "peer", spill: "peer" } };
         expect(predictJoin({ ...kernels, copy_both_gb_per_s: { peer: 1 } })).toEqual(predictJoin(kernels));
     });
@@ -114,7 +114,7 @@ describe("what a join is expected to move", () => {
     test("by kernels alone, pages in turns tell the share of GPU memory by themselves", () => {
         const workload = { ...sized.workload, inputs: "host", spill: "host" };
         const turns = { coherent: { device_pages: 3, far_pages: 1 }, spilled_rows: { build: 0, probe: 0 } };
-        const { bytes_per_tuple } = predictJoin({ ...sized, workload, algorithm: "triton-coherent", ...turns }) ?? {};
+        const { bytes_per_tuple } = predictJoin({ ...sized, workload, algorithm: "triton", ...turns }) ?? {};
         expect(bytes_per_tuple).toEqual({ h2d: 20, d2h: 4 });
     });
 
@@ -127,24 +127,24 @@ describe("options of an algorithm", () => {
     const config = {
         workloads: [{ name: "w", payload_bytes: { build: [8], probe: [8] }, memory_limit_bytes: 1 }],
         algorithms: [
-            { name: "triton-coherent", partitioner: "linear", grid: 66 },
-            { name: "triton", m_to_n: true }
+            { name: "triton", partitioner: "linear", grid: 66 },
+            { name: "staged", m_to_n: true }
         ],
         baselines: []
     };
-    const [coherent, triton] = planRuns(config) as [Run, Run];
+    const [coherent, staged] = planRuns(config) as [Run, Run];
 
     test("are given to the program, and are part of what a run is called", () => {
         const args = outOfCoreArguments(coherent).join(" ");
-        expect(args).toContain("--algorithm triton-coherent --partitioner linear --grid 66");
-        expect(runLabel(coherent)).toBe("triton-coherent, partitioner linear, grid 66");
-        expect([triton.options, runLabel(triton)]).toEqual([undefined, "triton"]);
+        expect(args).toContain("--algorithm triton --partitioner linear --grid 66");
+        expect(runLabel(coherent)).toBe("triton, partitioner linear, grid 66");
+        expect([staged.options, runLabel(staged)]).toEqual([undefined, "staged"]);
     });
 
     test("tell records apart", () => {
         const record = (partitioner: string, median_ms: number) => ({
             workload: { name: "w" },
-            algorithm: "triton-coherent",
+            algorithm: "triton",
             ...{ options: { partitioner, grid: 66 }, median_ms }
         });
         const before = [record("linear", 1), record("shared", 2)];
@@ -216,8 +216,8 @@ describe("experiments of the fake program", () => {
         expect(stderr).toContain("The CPU engine cannot be loaded here: Cannot find ");
         expect(stdout).toMatch(/duckdb .* left out\n/);
         expect(stdout).toMatch(/cpu-radix .* left out\n/);
-        expect(stdout).toMatch(/triton +2\.68 +- +15\.8x .* yes +15x met\n/); // of what it was once measured at
-        expect(packed.records(file).map(({ algorithm }) => algorithm)).toEqual(["triton"]);
+        expect(stdout).toMatch(/staged +2\.68 +- +15\.8x .* yes +15x met\n/); // of what it was once measured at
+        expect(packed.records(file).map(({ algorithm }) => algorithm)).toEqual(["staged"]);
     });
 
     test("all have names of their own and parts that the program knows", () => {
@@ -240,8 +240,8 @@ test("the breakdown has phases beside what their bytes take", () => {
         }
     };
     const workload = { name: "w", build_rows: 5, probe_rows: 5 };
-    const lines = outOfCoreTables([{ run: { workload, algorithm: "triton" }, record }]).split("\n");
+    const lines = outOfCoreTables([{ run: { workload, algorithm: "staged" }, record }]).split("\n");
     expect(lines.at(-1)).toMatch(
-        /^w +triton +40\.0 +38\.0 +50\.0 +45\.0 +10\.0 +8\.0 +100\.0 +91\.0 +0\.91 +20\.00 +19\.00 +4\.00 +3\.00$/
+        /^w +staged +40\.0 +38\.0 +50\.0 +45\.0 +10\.0 +8\.0 +100\.0 +91\.0 +0\.91 +20\.00 +19\.00 +4\.00 +3\.00$/
     );
 });

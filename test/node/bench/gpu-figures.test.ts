@@ -57,7 +57,7 @@ describe("lines", () => {
 
     test("of the shapes are each of their own records, and none of one alone", async () => {
         const match = (match_ratio: number) => {
-            const one = ofJoin(`match ${match_ratio}`, "triton", planned);
+            const one = ofJoin(`match ${match_ratio}`, "staged", planned);
             return { ...one, workload: { ...one.workload, match_ratio } };
         };
         const two = await draw("out-of-core-shapes-matches", [match(1), match(0.5)]);
@@ -98,23 +98,23 @@ describe("lines", () => {
     });
 
     test("of shares of multiprocessors have a panel for each way to share them", async () => {
-        const coherent = (options: object) => ofJoin("w", "triton-coherent", { ...planned, options });
+        const coherent = (options: object) => ofJoin("w", "triton", { ...planned, options });
         const svg = await draw("out-of-core-sm-share", [
             coherent({ partitioner: "bulk", grid: 16 }),
             coherent({ partitioner: "bulk", grid: 132 }),
             coherent({ partitioner: "bulk", "gather-grid": 33 }),
-            ofJoin("w", "triton", { ...planned, options: { "busy-multiprocessors": 66 } })
+            ofJoin("w", "staged", { ...planned, options: { "busy-multiprocessors": 66 } })
         ]);
         const texts = [
             ...["blocks of the first pass", "blocks of the second pass"],
-            ...["multiprocessors that others keep busy", "triton-coherent, bulk", "triton"]
+            ...["multiprocessors that others keep busy", "triton, bulk", "staged"]
         ];
         expect(textsOf(svg, texts)).toEqual(texts);
     });
 
     test("of pages in turns begin and end where all pages are in one memory", async () => {
         const turns = ([near, far]: readonly [number, number]) => ({
-            ...ofJoin("w", "triton-coherent", planned),
+            ...ofJoin("w", "triton", planned),
             ...{ options: { partitioner: "bulk", "device-pages": near, "far-pages": far } },
             coherent: { device_pages: near, far_pages: far }
         });
@@ -133,14 +133,14 @@ describe("lines", () => {
 });
 
 describe("bars", () => {
-    const names = ["triton", "triton-uncached", "cpu-radix", "triton-coherent, partitioner bulk"];
+    const names = ["staged", "staged-uncached", "cpu-radix", "triton, partitioner bulk"];
 
     test("have a panel for each workload, a tick for what was planned and a line for the target", async () => {
         const records = [
-            ofJoin("first", "triton", { ...planned, targets: { g_tuples_per_s: 3 } }),
+            ofJoin("first", "staged", { ...planned, targets: { g_tuples_per_s: 3 } }),
             ofJoin("first", "cpu-radix"),
-            ofJoin("second", "triton", planned),
-            ofJoin("second", "triton-coherent", { ...planned, options: { partitioner: "bulk" } })
+            ofJoin("second", "staged", planned),
+            ofJoin("second", "triton", { ...planned, options: { partitioner: "bulk" } })
         ];
         for (const experiment of ["baselines", "duckdb", "partitioners", "peer"]) {
             const svg = await draw(`out-of-core-${experiment}`, records);
@@ -159,7 +159,7 @@ describe("bars", () => {
     });
 
     test("have a target that is told as a multiple of DuckDB's rate", async () => {
-        const aimed = ofJoin("w", "triton", { ...planned, targets: { times_duckdb: 15 } });
+        const aimed = ofJoin("w", "staged", { ...planned, targets: { times_duckdb: 15 } });
         const duckdb = ofJoin("w", "duckdb", { g_tuples_per_s: 0.1 });
         expect(await draw("out-of-core-duckdb", [aimed, duckdb])).toContain("red line: target");
         expect(await draw("out-of-core-duckdb", [aimed])).not.toContain("red line");
@@ -167,11 +167,11 @@ describe("bars", () => {
 
     test("are named after the workloads where one algorithm ran", async () => {
         const titles = ["2^29 x 2^29, 64 GiB, sums", "2^30 x 2^30, 16 GiB, rows"];
-        expect(textsOf(await draw("out-of-core-joins"), [...titles, "triton"])).toEqual(titles);
+        expect(textsOf(await draw("out-of-core-joins"), [...titles, "staged"])).toEqual(titles);
     });
 
     test("of the breakdown are made of the phases, of ranges of stripes by their size", async () => {
-        const phases = ["build side in", "probe side in", "spilled partitions", "triton", "triton-uncached"];
+        const phases = ["build side in", "probe side in", "spilled partitions", "staged", "staged-uncached"];
         expect(textsOf(await draw("out-of-core-breakdown"), phases)).toEqual(phases);
         const stripes = ["stripes of 2 MiB", "stripes of 64 MiB", "1 device : 3 host", "host", "read and write"];
         expect(textsOf(await draw("tiers"), stripes)).toEqual(stripes);

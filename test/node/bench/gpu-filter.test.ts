@@ -53,7 +53,7 @@ describe("workloads with a filter", () => {
     });
 
     test("have its words among their sizes, and tell the program of no more", async () => {
-        const run = (of: object) => ({ workload: outOfCoreCell({ ...axes, ...of }), algorithm: "triton" });
+        const run = (of: object) => ({ workload: outOfCoreCell({ ...axes, ...of }), algorithm: "staged" });
         const wordsOf = async (of: object, options = {}) => (await joinSizes(run(of), options))["filter-words"];
         expect(await wordsOf({ filter_bits: 8 })).toBe(2 ** 26);
         expect(await wordsOf({}, { "filter-bits": "4" })).toBe(2 ** 25);
@@ -73,7 +73,7 @@ describe("workloads with a filter", () => {
         const filtered = runs.filter(({ workload }) => workload.filter_bits !== undefined);
         expect(filtered.map(({ workload }) => workload.match_ratio)).toEqual([0.5, 0.1]);
         for (const { algorithm, workload } of filtered) {
-            expect([algorithm, workload.filter_bits]).toEqual(["triton", 8]);
+            expect([algorithm, workload.filter_bits]).toEqual(["staged", 8]);
             const plain = workload.name.replace(/, filter of 8 bits a key/, "");
             expect(runs.filter((run) => run.workload.name === plain)).toHaveLength(1);
         }
@@ -97,7 +97,7 @@ describe("workloads with a filter", () => {
     test("are no points of lines over shapes, but of their own beside joins without one", () => {
         const cells = (more: object) =>
             [0, 8].map((filter_bits) => ({
-                workload: { ...outOfCoreCell({ ...axes, ...more, filter_bits }), algorithm: "triton" }
+                workload: { ...outOfCoreCell({ ...axes, ...more, filter_bits }), algorithm: "staged" }
             }));
         const [some, all] = [cells({}), cells({ match_ratio: 1 })];
         expect(figures["out-of-core-shapes-widths"]?.select(all)).toEqual(all.slice(0, 1));
@@ -107,7 +107,7 @@ describe("workloads with a filter", () => {
 
 describe("a filter's part in what is planned", () => {
     const recordOf = (match_ratio: number, filter_words?: number, of: object = {}) => ({
-        algorithm: "triton",
+        algorithm: "staged",
         workload: {
             ...{ key_bytes: 8, payload_bytes: { build: [8], probe: [8] }, payload_values: "random", inputs: "host" },
             ...{ build_rows: rows, probe_rows: 2 * rows, match_ratio, result: "sums", ...of }

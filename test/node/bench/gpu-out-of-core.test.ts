@@ -64,7 +64,7 @@ const partOf = (name: string): Part => {
     // Other algorithms join some of the same relations.
     const known = new Set(part.workloads.map((workload) => workload.name));
     for (const { algorithms, workloads } of others) {
-        expect([...new Set(algorithms.map((algorithm) => algorithm.name))]).toEqual(["triton-coherent"]);
+        expect([...new Set(algorithms.map((algorithm) => algorithm.name))]).toEqual(["triton"]);
         expect(workloads.filter((workload) => !known.has(workload.name))).toEqual([]);
     }
     return part;
@@ -128,9 +128,9 @@ describe("experiments", () => {
             "cpu-partitioned",
             "npj-far",
             "npj-far-perfect",
-            "stream-probe",
-            "triton",
-            "triton-uncached"
+            "staged",
+            "staged-uncached",
+            "stream-probe"
         ]);
         for (const { algorithms: own, workloads } of parts) {
             if (!own.some(({ name }) => name === "stream-probe")) continue;
@@ -143,7 +143,7 @@ describe("experiments", () => {
 
     test.each(names)("%s: names are unique, the numbers possible", (name) => {
         const { experiment, operator, algorithms, baselines, samples, warmup, workloads } = partOf(name);
-        expect([experiment, operator, algorithms, baselines]).toEqual([name, "out-of-core", [{ name: "triton" }], []]);
+        expect([experiment, operator, algorithms, baselines]).toEqual([name, "out-of-core", [{ name: "staged" }], []]);
         expect([samples, warmup]).toEqual([5, 1]);
         expect(new Set(workloads.map((workload) => workload.name)).size).toBe(workloads.length);
         for (const { payload_bytes, build_rows, probe_rows, result, inputs, ...workload } of workloads) {
@@ -167,7 +167,7 @@ describe("experiments", () => {
 test("the program is told all of a workload, whose limit no option changes", () => {
     const workload = workloadsOf("joins").find(({ payload_values }) => payload_values === "random") as Workload;
     const args = outOfCoreArguments(
-        { workload, algorithm: "triton" },
+        { workload, algorithm: "staged" },
         { samples: 3, "memory-limit": "5", seed: undefined }
     );
     const options = Object.fromEntries(
@@ -185,12 +185,12 @@ test("the program is told all of a workload, whose limit no option changes", () 
         "--zipf": "0",
         "--result": "sums",
         "--inputs": "host",
-        "--algorithm": "triton",
+        "--algorithm": "staged",
         "--samples": "3",
         "--memory-limit": String(16 * gib)
     });
     const keys = workloadsOf("shapes").find(({ payload_bytes }) => payload_bytes.build.length === 0) as Workload;
-    expect(outOfCoreArguments({ workload: keys, algorithm: "triton" })).toContain("none");
+    expect(outOfCoreArguments({ workload: keys, algorithm: "staged" })).toContain("none");
 });
 
 describe("the table", () => {
@@ -206,7 +206,7 @@ describe("the table", () => {
         ...more
     });
     const lines = (records: (Outcome | null)[], step_max?: number, given: Partial<Workload> = {}) => {
-        const run = { workload: { ...workload, ...given }, algorithm: "triton" };
+        const run = { workload: { ...workload, ...given }, algorithm: "staged" };
         const results = records.map((record) => ({ run, record }));
         const text = outOfCoreTable(results, step_max === undefined ? {} : { step_max });
         return text.split("\n").slice(2);
@@ -215,12 +215,12 @@ describe("the table", () => {
     test("says whether the rate and the share of the link meet their targets", () => {
         const [met] = lines([outcome(3.2)]);
         expect(met).toMatch(
-            /^some +triton +3\.20 +3\.10 +21\.3x +- +335\.5 +51\.20 +4\.00 +0\.93 +25 % +3\.00 +yes +met$/
+            /^some +staged +3\.20 +3\.10 +21\.3x +- +335\.5 +51\.20 +4\.00 +0\.93 +25 % +3\.00 +yes +met$/
         );
         expect(lines([outcome(2.79)])[0]).toMatch(/ yes +MISSED by 10 %$/);
         expect(lines([outcome(3.2, { link_efficiency: 0.89 })])[0]).toMatch(/ 0\.89 .* yes +met, LINK$/);
         expect(lines([outcome(3.2, { verified: false })])[0]).toMatch(/ NO +met$/);
-        expect(lines([null])[0]).toMatch(/^some +triton +- +3\.10 .* FAILED$/);
+        expect(lines([null])[0]).toMatch(/^some +staged +- +3\.10 .* FAILED$/);
     });
 
     test("has neither target nor verdict where there is none, and the peer's bytes among those that came in", () => {

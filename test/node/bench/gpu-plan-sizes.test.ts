@@ -45,7 +45,7 @@ const workloadsOf = (experiment: string) => {
     return experimentParts(JSON.parse(readFileSync(file, "utf8"))).flatMap((part) => part.workloads);
 };
 const workloads = workloadsOf("out-of-core-plans");
-const sizesOf = (workload: Workload, given: object = {}, algorithm = "triton") =>
+const sizesOf = (workload: Workload, given: object = {}, algorithm = "staged") =>
     joinSizes({ workload, algorithm }, given);
 const sums = workloads.find(({ name }) => name === "2^30 x 2^30, 4 GiB, sums")!;
 
@@ -135,7 +135,7 @@ describe("sizes of plans", () => {
     });
 
     test("of the coherent join hold all pages, whose size is its own where they are another GPU's", async () => {
-        const coherent = (of: object, given = {}) => sizesOf({ ...sums, ...of }, given, "triton-coherent");
+        const coherent = (of: object, given = {}) => sizesOf({ ...sums, ...of }, given, "triton");
         const sizes = await coherent({});
         expect(sizes).toMatchObject({ "radix-bits": 9, "page-rows": 4096, "resident-partitions": 0 });
         expect(sizes["spill-bytes"]).toBeGreaterThan(16 * (sums.build_rows + sums.probe_rows));
@@ -160,8 +160,8 @@ describe("sizes of plans", () => {
         using packed = new PackedBench();
         const only = ["--experiment", "out-of-core-plans", "--only", "2^27", "--set", `chunk-rows=${2 ** 30}`];
         const { status, stdout, stderr } = packed.run({ median_ms: 5 }, ...only);
-        expect([status, stderr]).toEqual([1, expect.stringMatching(/triton \.\.\. there is no plan: .*GPU memory/)]);
-        expect(stdout).toMatch(/2\^27 x 2\^27, 4 GiB, sums +triton +- .* FAILED\n/);
+        expect([status, stderr]).toEqual([1, expect.stringMatching(/staged \.\.\. there is no plan: .*GPU memory/)]);
+        expect(stdout).toMatch(/2\^27 x 2\^27, 4 GiB, sums +staged +- .* FAILED\n/);
     });
 
     test("take the compiled planner: without it nothing is measured, and what to do is said", () => {

@@ -35,9 +35,9 @@ describe("shares of multiprocessors", () => {
 
     test("are blocks of either stage of the coherent join, and those left to the staged one", () => {
         const grids = [16, 33, 66, 99, multiprocessors];
-        expect(counts("grid", "triton-coherent")).toEqual([...grids, ...grids]);
-        expect(counts("gather-grid", "triton-coherent")).toEqual([16, 33, 66, 99, 16, 33, 66, 99]);
-        expect(counts("busy-multiprocessors", "triton")).toEqual([0, 33, 66, 99]);
+        expect(counts("grid", "triton")).toEqual([...grids, ...grids]);
+        expect(counts("gather-grid", "triton")).toEqual([16, 33, 66, 99, 16, 33, 66, 99]);
+        expect(counts("busy-multiprocessors", "staged")).toEqual([0, 33, 66, 99]);
         expect(runs).toHaveLength(22);
     });
 
@@ -51,8 +51,8 @@ describe("shares of multiprocessors", () => {
         const args = ["--experiment", "out-of-core-sm-share", "--samples", "1", "--write"] as const;
         const { status, stdout } = packed.run({ median_ms: 100 }, ...args);
         expect(status).toBe(0);
-        expect(stdout).toMatch(/ triton-coherent, partitioner bulk, gather-grid 66 +5\.37 /);
-        expect(stdout).toMatch(/ triton, busy-multiprocessors 99 +5\.37 /);
+        expect(stdout).toMatch(/ triton, partitioner bulk, gather-grid 66 +5\.37 /);
+        expect(stdout).toMatch(/ staged, busy-multiprocessors 99 +5\.37 /);
         const records = packed.records(packed.path("docs/results/h200/out-of-core-sm-share.json"));
         expect((records as unknown as Run[]).map(runLabel)).toEqual(runs.map(runLabel));
     });
