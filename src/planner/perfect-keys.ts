@@ -47,7 +47,7 @@ export function isUnique(
     return statistics.sampledRows === 0 || looksUnique(statistics, tolerance);
 }
 
-/** Slots that the GPU makes for the keys of so many rows, at most (cuda/no_partitioning_join/npj_policy.hpp). */
+/** Slots that the GPU makes for the keys of so many rows, at most. */
 export function arraySlotsMax(rows: number, policy: Policy): number {
     return Math.max(policy.devicePerfectRangeMin, rows * policy.devicePerfectSlotsPerRow);
 }

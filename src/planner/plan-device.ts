@@ -21,7 +21,7 @@ export interface DevicePlan {
     readonly notOutOfCore?: string;
 }
 
-/** Bytes of a slot of the array that "npj-perfect" takes (cuda/no_partitioning_join/slot_table.cuh). */
+/** Bytes of a slot of the array that "npj-perfect" takes: the number of a row. */
 const perfectSlotBytes = 4;
 
 interface Draft {

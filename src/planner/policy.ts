@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceConstants } from "../plan/device-constants.js";
 
 /**
  * Every number that tunes the planner, with its meaning and evidence. Nothing here changes a result. Hardware speeds
@@ -168,8 +169,7 @@ export interface Policy {
     /** GPU: pieces of fewer rows are not planned; starting the copies of a piece takes as long as they do. */
     readonly devicePieceRowsMin: number;
     /**
-     * "npj-perfect": most slots (of 4 bytes) per row of the build side, unless they are few, as in
-     * cuda/no_partitioning_join/npj_policy.hpp. Not measured yet.
+     * "npj-perfect": most slots (of 4 bytes) per row of the build side, unless they are few. Not measured yet.
      */
     readonly devicePerfectSlotsPerRow: number;
     readonly devicePerfectRangeMin: number;
@@ -272,8 +272,8 @@ export const defaultPolicy: Policy = Object.freeze({
     deviceReaderShare: 7 / 8,
     devicePieceRowBytes: 24,
     devicePieceRowsMin: 64 * 1024,
-    devicePerfectSlotsPerRow: 16,
-    devicePerfectRangeMin: 2 ** 16,
+    devicePerfectSlotsPerRow: deviceConstants.perfectSlotsPerRow,
+    devicePerfectRangeMin: deviceConstants.perfectSlotsFree,
     deviceRepeatsSeenMin: 4,
     deviceStagingBytesPerWorker: 8 * 1024 * 1024,
     deviceStagingBytesMin: 1024 * 1024,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../errors.js";
-import { formatMs } from "../model/sizes.js";
+import { formatMs, mebibyte } from "../model/sizes.js";
 import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
+import { deviceConstants } from "../plan/device-constants.js";
 import { openedGpu, requireGpu, type OpenedGpu } from "./opened-gpu.js";
 
 /**
- * Pinned memory that is beside the budget: the plugin's own blocks for copies of ordinary memory, 32 MiB
- * (cuda/device/device_policy.hpp), and segments that small blocks share. What queries take, and what stays pinned for
- * the next ones, counts in the budget.
+ * Pinned memory that is beside the budget: the plugin's own blocks for copies of ordinary memory, and segments that
+ * small blocks share. What queries take, and what stays pinned for the next ones, counts in the budget.
  */
-const besideBudgetBytes = 48 * 1024 * 1024;
+const besideBudgetBytes = deviceConstants.stagingBytes + 16 * mebibyte;
 
 /**
  * A query's time on the CPU counts as no more than this many times the predicted one: a query that waited for its

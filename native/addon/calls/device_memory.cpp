@@ -4,6 +4,7 @@
 #include "addon/encode/encode.hpp"
 #include "addon/jobs/addon_error.hpp"
 #include "cuda/memory_model/coherent_memory.hpp"
+#include "cuda/memory_model/device_constants.hpp"
 #include "cuda/memory_model/staged_memory.hpp"
 
 namespace spillway::addon {
@@ -71,12 +72,19 @@ Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
     return object;
 }
 
+Napi::Value device_constants_call(const Napi::CallbackInfo& info) {
+    auto object = Napi::Object::New(info.Env());
+    for (const auto& [name, value] : cuda::device_constants()) object.Set(name, value);
+    return object;
+}
+
 }  // namespace
 
 void export_device_memory_calls(Napi::Object exports) {
     export_sync<staged_join_memory_call>(exports, "stagedJoinMemory");
     export_sync<staged_group_by_memory_call>(exports, "stagedGroupByMemory");
     export_sync<coherent_join_memory_call>(exports, "coherentJoinMemory");
+    export_sync<device_constants_call>(exports, "deviceConstants");
 }
 
 }  // namespace spillway::addon

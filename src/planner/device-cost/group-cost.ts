@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DeviceGroupAlgorithm } from "../../model/algorithms.js";
+import { deviceConstants } from "../../plan/device-constants.js";
 import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
 import { packedRowBytes, sumOf, type DeviceGroupShape } from "./shapes.js";
@@ -10,19 +11,14 @@ interface Context {
 }
 
 // Share of a block's slots that groups take and passes over the rows, with a slice of the hash range each, at most: by
-// the kernels of the commonest shapes, by bytes of a key, and without; words of 4 bytes that columns may have in a row
-// for those kernels (cuda/group_by/plan/group_policy.hpp).
+// the kernels of the commonest shapes, by bytes of a key, and without.
 const hashTables: Readonly<Record<number, { fill: number; slices: number }>> = {
-    4: { fill: 0.9, slices: 2 },
-    8: { fill: 0.8, slices: 3 }
+    4: { fill: deviceConstants.groupNarrowFillOfOneWord, slices: deviceConstants.groupNarrowSlicesOfOneWord },
+    8: { fill: deviceConstants.groupNarrowFillOfTwoWords, slices: deviceConstants.groupNarrowSlicesOfTwoWords }
 };
-const otherTables = { fill: 0.55, slices: 2 };
-const narrowValueWordsMax = 4;
+const otherTables = { fill: 0.55, slices: deviceConstants.groupSlicesMax };
 /** Bytes of a row for which the rate of those kernels was measured. */
 const narrowRowBytes = 12;
-// Radix bits that are had anyway, and those of one pass (cuda/radix_partition/radix_policy.hpp).
-const leastBits = 7;
-const passBits = 8;
 
 /** Bytes of a group's slot: minima and maxima are as wide as their values, sums and counts have 8 bytes or 12. */
 function slotBytes({ keyBytes, values, extremes }: DeviceGroupShape): number {
@@ -32,7 +28,7 @@ function slotBytes({ keyBytes, values, extremes }: DeviceGroupShape): number {
 /** Aggregates of columns of 4 and 8 bytes have kernels of their own, if a row has few words. */
 function hasNarrowKernel({ values, narrow }: DeviceGroupShape): boolean {
     const columns = values.filter((width) => width > 0);
-    const wordsFit = sumOf(columns) <= 4 * narrowValueWordsMax;
+    const wordsFit = sumOf(columns) <= 4 * deviceConstants.groupNarrowValueWordsMax;
     return narrow && wordsFit && columns.every((width) => width === 4 || width === 8);
 }
 
@@ -98,8 +94,8 @@ function hash(context: Context): PhaseMs {
 /** Partition passes until the groups of a partition fit a block. */
 function passesFor({ shape, memory }: Context): { passes: number; partitions: number } {
     const parts = shape.groups / groupsOfTable(shape, memory);
-    const bits = Math.max(leastBits, Math.ceil(Math.log2(Math.max(1, parts))));
-    return { passes: Math.ceil(bits / passBits), partitions: 2 ** bits };
+    const bits = Math.max(deviceConstants.groupRadixBits, Math.ceil(Math.log2(Math.max(1, parts))));
+    return { passes: Math.ceil(bits / deviceConstants.radixPassBitsMax), partitions: 2 ** bits };
 }
 
 function partitionedRows(context: Context): PhaseMs {

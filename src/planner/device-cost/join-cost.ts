@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DeviceJoinAlgorithm } from "../../model/algorithms.js";
+import { deviceConstants } from "../../plan/device-constants.js";
 import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
 import { hotShare, packedRowBytes, packedRowBytesMax, sumOf, type DeviceJoinShape } from "./shapes.js";
@@ -9,18 +10,17 @@ interface Context {
     readonly memory: MemoryCost;
 }
 
-// Mean rows of a co-partition, and radix bits of one pass (cuda/hash_join/join_policy.hpp, radix_policy.hpp).
-const partitionRows = 8192;
-const passBits = 8;
+const { joinPartitionRowsMax, npjSlotBitsMin, npjSlotsPerRow, radixPassBitsMax } = deviceConstants;
 
 function passesFor(buildRows: number): number {
-    const bits = Math.ceil(Math.log2(Math.max(2, buildRows / partitionRows)));
-    return Math.ceil(bits / passBits);
+    const bits = Math.ceil(Math.log2(Math.max(2, buildRows / joinPartitionRowsMax)));
+    return Math.ceil(bits / radixPassBitsMax);
 }
 
-/** Slots of the table of an NPJ: two per row, rounded up to a power of two; a key and a row number each. */
+/** Slots of the table of an NPJ, rounded up to a power of two; a key and a row number each. */
 export function npjTableBytes({ buildRows, keyBytes }: DeviceJoinShape): number {
-    return 2 ** Math.ceil(Math.log2(Math.max(64, 2 * buildRows))) * (keyBytes <= 4 ? 8 : 16);
+    const slotBits = Math.max(npjSlotBitsMin, Math.ceil(Math.log2(Math.max(1, npjSlotsPerRow * buildRows))));
+    return 2 ** slotBits * (keyBytes <= 4 ? 8 : 16);
 }
 
 /** Pairs are written by whoever finds them: two row numbers and the key. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../../model/column-type.js";
+import { deviceConstants } from "../../plan/device-constants.js";
 import type { KeyStatistics } from "../statistics.js";
 
-/** A row on the GPU, with its key, has no more bytes (kRowWordsMax in cuda/api/stream_spec.hpp). */
-export const rowBytesMax = 32;
+/** A row on the GPU, with its key, has no more bytes. */
+export const rowBytesMax = 4 * deviceConstants.rowWordsMax;
 /** The GPU compares keys of no more bytes. */
 export const keyBytesMax = 8;
 const valueBytesMax = 16;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp } from "../../model/sizes.js";
+import { deviceConstants } from "../../plan/device-constants.js";
 import { attempt, NotOnDevice } from "../device-support.js";
 
-export const [radixBitsMin, radixBitsMax] = [5, 12] as const;
+export const radixBitsMin = 5;
+export const radixBitsMax = deviceConstants.firstPassBitsMax;
 /** What a partition takes for itself: gaps in chunks and packed runs, lists, counters, extremes of its fields. */
 const bytesPerPartition = 18 * 1024;
 const partitionsShare = 1 / 8;

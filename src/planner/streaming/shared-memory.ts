@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp } from "../../model/sizes.js";
+import { deviceConstants } from "../../plan/device-constants.js";
+
+const { joinPartitionFill, joinPartitionRowsMax, radixPassBitsMax } = deviceConstants;
 
 // Rules of thumb for the first pass: how large partitions may be so that blocks have room for their parts. Kernels
 // decide for themselves when they run. Where these rules are wrong by some rows, nothing fails: partitions are a little
 // too large or too small.
 
-/** Bits of a pass in GPU memory, at most. */
-const passBitsMax = 8;
 /** Bits of the key's hash in all. */
 const hashBits = 32;
 
@@ -19,29 +20,27 @@ const rowsOfSorted = (16 / 18) * (2 / 3);
 const bucketRows = 4;
 
 /** A table has a bucket and a link of 4 bytes for each row, and queues of pairs. */
-const joinedRowsMax = 8192;
 const joinRowBytes = 8;
-const joinFill = 0.97;
 const joinReservedBytes = 8 * 1024;
 
 /** Mean bytes of a partition of which a 2^8th is sorted in the shared memory of a block. */
 export function sortedPartitionBytes(blockBytes: number): number {
-    return Math.min(sortBytesMax, blockBytes - sortReservedBytes) * rowsOfSorted * 2 ** passBitsMax;
+    return Math.min(sortBytesMax, blockBytes - sortReservedBytes) * rowsOfSorted * 2 ** radixPassBitsMax;
 }
 
 /** Rows that are joined by a table in shared memory. */
 function joinedRows(blockBytes: number, rowBytes: number): number {
-    const fitting = ((blockBytes - joinReservedBytes) / (rowBytes + joinRowBytes)) * joinFill;
-    return Math.max(1, Math.min(joinedRowsMax, Math.floor(fitting)));
+    const fitting = ((blockBytes - joinReservedBytes) / (rowBytes + joinRowBytes)) * joinPartitionFill;
+    return Math.max(1, Math.min(joinPartitionRowsMax, Math.floor(fitting)));
 }
 
 /** Mean bytes of a partition of which a 2^8th fits the shared memory of a block with a hash table. */
 export function joinedPartitionBytes(blockBytes: number, rowBytes: number): number {
-    return joinedRows(blockBytes, rowBytes) * rowBytes * 2 ** passBitsMax;
+    return joinedRows(blockBytes, rowBytes) * rowBytes * 2 ** radixPassBitsMax;
 }
 
 /** Bits of the pass before rows of a partition are sorted by bucket. */
 export function sortPassBits(partitionRows: number, radixBits: number): number {
     const parts = partitionRows / bucketRows;
-    return clamp(Math.ceil(Math.log2(Math.max(1, parts))), 0, Math.min(passBitsMax, hashBits - radixBits));
+    return clamp(Math.ceil(Math.log2(Math.max(1, parts))), 0, Math.min(radixPassBitsMax, hashBits - radixBits));
 }

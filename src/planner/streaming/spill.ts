@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, formatBytes, kibibyte, mebibyte, powerOfTwoAtMost } from "../../model/sizes.js";
+import { deviceConstants } from "../../plan/device-constants.js";
 import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../device-support.js";
 
@@ -13,8 +14,8 @@ const unlikelyShare = 1 / 8;
 /** Packed rows are a little more than their bits. */
 const expectedSlack = 1.05;
 
-/** Blocks on their way to or from disk: two for each thread (kDiskThreads in cuda/stream), of a few calls each. */
-const diskBlocks = 8;
+/** Blocks on their way to or from disk: two for each thread, of a few calls each. */
+const diskBlocks = 2 * deviceConstants.diskThreads;
 const diskBlockBytesMax = 4 * mebibyte;
 const diskBlockBytesMin = 16 * kibibyte;
 /** Share of the host memory for spilled rows that blocks on their way to or from disk may take. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { formatCount } from "../../../model/sizes.js";
+import { deviceConstants } from "../../../plan/device-constants.js";
 import type { CoherentJoinMemory, CoherentJoinOptions } from "../../../plan/device-memory-model.js";
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
@@ -9,8 +10,8 @@ import { noSizes, type JoinMemory } from "../device-memory.js";
 const computeMajor = 9;
 const multiprocessorsMost = 160;
 
-/** Kernels number no more pages (kPagesMax in cuda/far_partition). */
-const pagesMax = 2 ** 26;
+/** Kernels number no more pages. */
+const pagesMax = deviceConstants.farPagesMax;
 
 export interface CoherentRequest {
     /** Chunks and result rows are those of joins by copy engines. */

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceConstants } from "../../../plan/device-constants.js";
 import type { OutOfCoreCoherent, OutOfCoreFilter, OutOfCoreJoinWork } from "../../../plan/out-of-core-stage.js";
 import { gatherCostsOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
 import { ringBytes } from "../join/sizes.js";
@@ -7,12 +8,9 @@ import { coherentLayout } from "./layout.js";
 import { predictCoherent } from "./predict.js";
 import { chooseCoherentSizes, type CoherentSizeRequest, type CoherentSizes } from "./sizes.js";
 
-/**
- * Kernels that gather, or have a second pass, get these shares of the multiprocessors
- * (cuda/coherent_join/coherent_policy.hpp).
- */
-const gatherShare = 1 / 4;
-const secondPassShare = 1 / 2;
+/** Kernels that gather, or have a second pass, get these shares of the multiprocessors. */
+const gatherShare = 1 / deviceConstants.coherentGatherDivisor;
+const secondPassShare = 1 / deviceConstants.coherentSecondPassDivisor;
 
 function noFilter(asked: boolean | undefined): OutOfCoreFilter {
     const why = "kernels that partition host memory have none";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { clamp, formatBytes, kibibyte, mebibyte, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
+import { clamp, formatBytes, mebibyte, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
+import { deviceConstants } from "../../../plan/device-constants.js";
 import type { CoherentJoinMemory } from "../../../plan/device-memory-model.js";
 import type { OutOfCoreCoherent, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
@@ -11,8 +12,8 @@ import { radixBitsMax, radixBitsMin } from "../radix-bits.js";
 import { chunkRowsLeast, pinnedBytes, resultSlots, ringShare, type SizeLimits } from "../sizes.js";
 import { coherentMemory, coherentRowBytes, type CoherentRequest } from "./memory.js";
 
-/** The smallest page that GPU and host memory are taken in (kCoherentPageBytesMin in cuda/coherent_join). */
-const pageBytes = 64 * kibibyte;
+/** The smallest page that GPU and host memory are taken in. */
+const pageBytes = deviceConstants.coherentPageBytesMin;
 
 /**
  * Each chunk leaves a page per partition partly empty: with 2^10 partitions half of 64 MiB, of 256 that 2^24 rows of 16

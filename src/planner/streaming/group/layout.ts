@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isNested } from "../../../model/column-type.js";
 import { sumOf } from "../../../model/sizes.js";
+import { deviceConstants } from "../../../plan/device-constants.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreAggregate,
@@ -13,8 +14,7 @@ import type {
 import { NotOnDevice } from "../../device-support.js";
 import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
 
-/** kGroupAggregatesMax in cuda/api/group_spec.hpp. */
-const aggregatesMax = 24;
+const aggregatesMax = deviceConstants.groupAggregatesMax;
 
 /** Bytes of a value that leaves the GPU: of a group, and of a partial row, which has the same for these aggregates. */
 export function aggregateWidth({ widths }: OutOfCoreGroupShape, { kind, column }: OutOfCoreAggregate): number {

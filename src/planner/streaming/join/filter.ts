@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, formatMs, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import { deviceConstants } from "../../../plan/device-constants.js";
 import type { OutOfCoreFilter, OutOfCorePrediction, OutOfCoreShape } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
 import { phasesMs } from "./predict.js";
 
 const wordBytes = 8;
 const wordBits = 64;
-/** Bits that a key sets in its word (kFilterBits in cuda/stream/stream_policy.hpp). */
-const keyBits = 4;
+/** Bits that a key sets in its word. */
+const keyBits = deviceConstants.filterBits;
 
 /** 3 % of other keys pass. Twice and half as many words are looked at, too: 0.5 and 17 % pass those. */
 const keysPerWord = 8;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { rowNumberColumn } from "../../../model/column-type.js";
+import { deviceConstants } from "../../../plan/device-constants.js";
 import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreColumn,
@@ -16,8 +17,12 @@ import { chunkWidth } from "../chunk-rows.js";
 import { carriedBytes, chooseGathered, rowNumberBytes, type GatherCosts, type SideColumn } from "./gather.js";
 import { keyPlan, type KeyPlan } from "./keys.js";
 
-/** Bits of the presence byte (PresenceBits in cuda/api/join_spec.hpp). */
-const present = { build: 1, probe: 2, key: 4 } as const;
+/** Bits of the presence byte. */
+const present = {
+    build: deviceConstants.buildPresent,
+    probe: deviceConstants.probePresent,
+    key: deviceConstants.keyPresent
+};
 
 /** Bytes of a value that leaves the GPU. */
 export function outputWidth({ keyBytes, buildWidths, probeWidths }: OutOfCoreShape, output: OutOfCoreOutput): number {

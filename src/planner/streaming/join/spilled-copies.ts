@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import { deviceConstants } from "../../../plan/device-constants.js";
 import type { JoinMemory } from "../device-memory.js";
-
-/** Spilled build rows that are joined together, in chunks (kGroupChunks in cuda/staged_join/staged_join_policy.hpp). */
-const groupChunks = 4;
 
 /**
  * Starting a copy of spilled rows, one of many that are enqueued together (kCopiesTogether in
@@ -73,7 +71,7 @@ interface WayBack {
  */
 export function copiesBack({ rows, reads }: WayBack, sizes: OutOfCoreSizes): number {
     const { chunkRows, pages, pageRows, radixBits, residentPartitions } = sizes;
-    const groupRows = Math.max(1, Math.min(groupChunks * chunkRows, pages * pageRows));
+    const groupRows = Math.max(1, Math.min(deviceConstants.spilledGroupChunks * chunkRows, pages * pageRows));
     const groups = Math.ceil((rows.build * (1 - residentShareOf(sizes))) / groupRows);
     const chunks = chunksOf(rows, sizes);
     return Math.min(groups, 2 ** radixBits - residentPartitions) * (chunks.build + chunks.probe * reads);

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory_model/device_constants.hpp"
+
+#include "api/group_spec.hpp"
+#include "api/join_spec.hpp"
+#include "api/stream_spec.hpp"
+#include "coherent_join/coherent_policy.hpp"
+#include "device/device_policy.hpp"
+#include "far_partition/far_policy.hpp"
+#include "group_by/plan/group_policy.hpp"
+#include "hash_join/join_policy.hpp"
+#include "no_partitioning_join/npj_policy.hpp"
+#include "radix_partition/radix_policy.hpp"
+#include "staged_join/staged_join_policy.hpp"
+#include "stream/stream_policy.hpp"
+
+namespace spillway::cuda { inline namespace memory_model {
+
+std::vector<DeviceConstant> device_constants() {
+    return {
+        {"buildPresent", kBuildPresent},
+        {"probePresent", kProbePresent},
+        {"keyPresent", kKeyPresent},
+        {"rowWordsMax", kRowWordsMax},
+        {"firstPassBitsMax", kFirstPassBitsMax},
+        {"groupAggregatesMax", kGroupAggregatesMax},
+        {"radixPassBitsMax", kPassBitsMax},
+        {"joinPartitionRowsMax", kPartitionRowsMax},
+        {"joinPartitionFill", kPartitionFill},
+        {"npjSlotsPerRow", kSlotsPerRow},
+        {"npjSlotBitsMin", kSlotBitsMin},
+        {"perfectSlotsPerRow", kRangeSlotsPerRow},
+        {"perfectSlotsFree", kRangeSlotsFree},
+        {"groupRadixBits", kGroupRadixBits},
+        {"groupSlicesMax", kSlicesMax},
+        {"groupNarrowFillOfOneWord", narrow_fill(1)},
+        {"groupNarrowFillOfTwoWords", narrow_fill(2)},
+        {"groupNarrowSlicesOfOneWord", column_groups_slices_max(1)},
+        {"groupNarrowSlicesOfTwoWords", column_groups_slices_max(2)},
+        {"groupNarrowValueWordsMax", kNarrowValueWordsMax},
+        {"spilledGroupChunks", kGroupChunks},
+        {"filterBits", kFilterBits},
+        {"diskThreads", kDiskThreads},
+        {"farPagesMax", kPagesMax},
+        {"coherentPageBytesMin", kCoherentPageBytesMin},
+        {"coherentGatherDivisor", kGatherMultiprocessorShare},
+        {"coherentSecondPassDivisor", kSecondPassMultiprocessorShare},
+        // An uploader and a downloader have these slots each.
+        {"stagingBytes", 2 * kStagingSlots * kStagingChunkBytes},
+    };
+}
+
+}}  // namespace spillway::cuda::memory_model

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/**
+ * Numbers of kernels and operators that plans depend on. cuda/memory_model/device_constants.cpp says where each is
+ * defined and explained. `npx vitest run test/node/planner/device-constants.test.ts -u` asks the engine and writes
+ * this file; without -u it compares the two.
+ */
+export const deviceConstants = {
+    buildPresent: 1,
+    probePresent: 2,
+    keyPresent: 4,
+    rowWordsMax: 8,
+    firstPassBitsMax: 12,
+    groupAggregatesMax: 24,
+    radixPassBitsMax: 8,
+    joinPartitionRowsMax: 8192,
+    joinPartitionFill: 0.97,
+    npjSlotsPerRow: 2,
+    npjSlotBitsMin: 6,
+    perfectSlotsPerRow: 16,
+    perfectSlotsFree: 65536,
+    groupRadixBits: 7,
+    groupSlicesMax: 2,
+    groupNarrowFillOfOneWord: 0.9,
+    groupNarrowFillOfTwoWords: 0.8,
+    groupNarrowSlicesOfOneWord: 2,
+    groupNarrowSlicesOfTwoWords: 3,
+    groupNarrowValueWordsMax: 4,
+    spilledGroupChunks: 4,
+    filterBits: 4,
+    diskThreads: 4,
+    farPagesMax: 67108862,
+    coherentPageBytesMin: 65536,
+    coherentGatherDivisor: 4,
+    coherentSecondPassDivisor: 2,
+    stagingBytes: 33554432
+};
