@@ -200,7 +200,7 @@ export class QueryDevice {
         return this.#admission.withReaders(reason, this.#freeBytes(opened));
     }
 
-    /** The GPU if it can be had. */
+    /** The GPU if it can be opened. */
     async #prefer(query: PlanQuery, host: Plan, draft?: Draft): Promise<Plan> {
         try {
             const { made, limitBytes } = await this.#plan(query, host, draft);

@@ -14,7 +14,7 @@ import { ifPossible, Lab, measured, positive, type Figures } from "./lab.js";
 export type JoinReport = NonNullable<DeviceStageReport["outOfCore"]>;
 type Path = JoinReport["path"];
 
-/** Bytes per millisecond; undefined: not to be had here. */
+/** Bytes per millisecond; undefined: this machine cannot say. */
 export interface LinkRates {
     readonly in: number | undefined;
     /** The rate of both directions together, each with about as much. */

@@ -123,7 +123,7 @@ function chosen<Name extends string>(sorted: readonly Candidate<Name>[], tree: T
     };
 }
 
-/** The join with the least predicted time among those that can be had. */
+/** The join with the least predicted time among those that can run. */
 export function chooseDeviceJoin(shape: DeviceJoinShape, speeds: DeviceSpeeds): DeviceChoice<DeviceJoinAlgorithm> {
     const memory = new MemoryCost(speeds);
     // Nobody asks whether an algorithm is wise that the user named.

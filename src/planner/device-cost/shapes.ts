@@ -27,7 +27,7 @@ export interface DeviceJoinShape {
     readonly counted?: boolean;
     /** Pairs alone come out: no rows without a partner, and none that come once for all their partners. */
     readonly inner: boolean;
-    /** Algorithms that can be had; all that can do the join if left out. */
+    /** Algorithms that may be chosen; all that can do the join if left out. */
     readonly algorithms?: readonly string[];
 }
 

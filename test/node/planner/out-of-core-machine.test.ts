@@ -108,7 +108,7 @@ describe("the path", () => {
         expect([measured.runs, measured.reason]).toEqual(["staged", expect.stringMatching(/^PCIe: /)]);
     });
 
-    test("is the other one where one is not to be had", () => {
+    test("is the other one where one cannot be taken", () => {
         const made = (ms: number) => () => ({ predicted: { buildMs: ms, probeMs: 0, spilledMs: 0 } });
         const none = (): never => {
             throw new NotOnDevice("there is no room");

@@ -135,7 +135,7 @@ describe("joins that kernels alone cannot make are staged, with the reason", () 
     test.each(Object.entries(refusals))("%s", (_, [given, why]) => {
         const { path, stage, text } = planOf({ debug, ...given });
         expect([path.wanted, path.runs]).toEqual(["coherent", "staged"]);
-        expect(path.reason).toMatch(/^the coherent path was asked for, but for this join it is not to be had: /);
+        expect(path.reason).toMatch(/^the coherent path was asked for, but this join cannot take it: /);
         expect(path.reason).toMatch(why);
         expect(stage.coherent).toBeNull();
         expect(text).toContain("path: staged (the coherent path was asked for, but");
@@ -143,6 +143,6 @@ describe("joins that kernels alone cannot make are staged, with the reason", () 
 
     test("on a coherent machine, too", () => {
         const { path } = planOf({ coherentDevice: true, options: { type: "semi", select: undefined } });
-        expect(path.reason).toMatch(/^kernels of this GPU use the host's page tables, but for this join .*"semi"$/);
+        expect(path.reason).toMatch(/^kernels of this GPU use the host's page tables, but this join cannot take it: .*"semi"$/);
     });
 });

@@ -26,7 +26,7 @@ const pcie = "PCIe: copy engines bring chunks in and packed rows out, fewer byte
 const pageTables = "kernels of this GPU use the host's page tables";
 
 /**
- * Which way rows of a join out of core should take, if both can be had. Over PCIe kernels reach host memory about as
+ * Which way rows of a join out of core should take, if it can take both. Over PCIe kernels reach host memory about as
  * fast as copy engines do (51 and 55 GB/s on an H200), but rows that are partitioned in GPU memory can be packed before
  * they leave, and those of partitions that stay there never leave: 16 bytes and what is spilled, packed, where kernels
  * that partition far memory move 3 times 16. On coherent machines the link is no longer what limits the join, and
@@ -65,7 +65,7 @@ export function choosePath<T extends Drafted>(
     const draft = attempt(drafts.coherent);
     if (draft instanceof NotOnDevice) {
         const refused = isAsked ? "the coherent path was asked for" : pageTables;
-        const reason = `${refused}, but for this join it is not to be had: ${draft.reason}`;
+        const reason = `${refused}, but this join cannot take it: ${draft.reason}`;
         return { draft: drafts.staged(), path: { wanted, runs: "staged", reason } };
     }
     if (isAsked) return { draft, path: { wanted, runs: "coherent", reason: "asked for" } };
