@@ -8,7 +8,7 @@ namespace spillway::cuda { inline namespace memory_model {
 
 struct DeviceConstant {
     const char* name;
-    double value;      // exact: none is an integer above 2^53
+    double value;  // exact: none is an integer above 2^53
 };
 
 std::vector<DeviceConstant> device_constants();

@@ -143,6 +143,8 @@ describe("joins that kernels alone cannot make are staged, with the reason", () 
 
     test("on a coherent machine, too", () => {
         const { path } = planOf({ coherentDevice: true, options: { type: "semi", select: undefined } });
-        expect(path.reason).toMatch(/^kernels of this GPU use the host's page tables, but this join cannot take it: .*"semi"$/);
+        expect(path.reason).toMatch(
+            /^kernels of this GPU use the host's page tables, but this join cannot take it: .*"semi"$/
+        );
     });
 });
