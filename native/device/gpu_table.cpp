@@ -2,6 +2,7 @@
 #include "device/gpu_table.hpp"
 
 #include "cuda/api/plugin.h"
+#include "cuda/memory_model/stream_memory.hpp"
 #include "device/gpu_error.hpp"
 
 namespace spillway {
@@ -69,7 +70,7 @@ uint64_t GpuTable::bytes() const {
     uint64_t bytes = 0;
     for (const cuda::ColumnSpec& column : columns_) {
         bytes += column.kind == cuda::ColumnKind::kFixed ? rows_ * column.width : column.bytes + (rows_ + 1) * 8;
-        if (column.nullable) bytes += (rows_ + 31) / 32 * 4;
+        if (column.nullable) bytes += cuda::validity_bytes(rows_);
     }
     return bytes;
 }

@@ -20,7 +20,7 @@ export interface DeviceJoinColumn {
     readonly probeColumn: number;
 }
 
-/** Mirrors GpuJoin. */
+/** Decoded as cuda::OwnedTableJoin (cuda/api/table_spec.hpp). */
 export interface DeviceJoinDescription {
     readonly algorithm: DeviceJoinAlgorithm;
     readonly emit: "pairs" | "buildOnce" | "probeOnce";
@@ -48,7 +48,7 @@ export interface DeviceAggregate {
     readonly decimalScale: number;
 }
 
-/** Mirrors GpuGroupBy. */
+/** Decoded as cuda::OwnedTableGroupBy. */
 export interface DeviceGroupDescription {
     readonly algorithm: DeviceGroupAlgorithm;
     readonly expectedGroups: number;

@@ -40,7 +40,6 @@ Napi::Value staged_group_by_memory_call(const Napi::CallbackInfo& info) {
     return object;
 }
 
-// What a GPU was not asked yet is that of a large one.
 Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
     Fields fields(info[0], "join");
@@ -53,7 +52,7 @@ Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
     spec.options.chunks = static_cast<uint32_t>(options["chunks"].int32(1, kInt32Max));
     spec.options.page_rows = spec.join.sizes.page_rows;
     spec.options.partitioner = decode_partitioner(options["partitioner"]);
-    spec.options.partition_grid = static_cast<uint32_t>(options["partitionBlocks"].int32(0, kInt32Max));
+    spec.options.partition_grid = static_cast<uint32_t>(options["partitionBlocks"].int32(0, kBlocksMax));
     const uint64_t limit_bytes = count_of(options["limitBytes"], 1);
     cuda::GpuFacts gpu;
     gpu.compute_major = options["computeMajor"].int32(1, kInt32Max);

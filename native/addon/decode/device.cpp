@@ -139,6 +139,23 @@ UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
     return spec;
 }
 
+uint32_t decode_key_bytes(const Field& field) {
+    const int32_t bytes = field.int32(4, 8);
+    if (bytes != 4 && bytes != 8) throw field.error("4 or 8");
+    return static_cast<uint32_t>(bytes);
+}
+
+cuda::JoinKind decode_join_kind(Fields& fields) {
+    cuda::JoinKind kind;
+    kind.emit = fields["emit"].one_of<cuda::JoinEmit>({{"pairs", cuda::JoinEmit::kPairs},
+                                                       {"buildOnce", cuda::JoinEmit::kBuildOnce},
+                                                       {"probeOnce", cuda::JoinEmit::kProbeOnce}});
+    kind.anti = fields["anti"].boolean();
+    kind.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
+    kind.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    return kind;
+}
+
 cuda::OwnedTableJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe) {
     Fields fields(value, "spec");
     cuda::OwnedTableJoin join;
@@ -151,12 +168,7 @@ cuda::OwnedTableJoin decode_device_join(const Napi::Value& value, const GpuTable
                                                          {"smj-tr", cuda::JoinAlgorithm::kSortMergeColumns},
                                                          {"smj-merge", cuda::JoinAlgorithm::kMergeSort},
                                                          {"phj-shared", cuda::JoinAlgorithm::kSharedHistogram}});
-    join.kind.emit = fields["emit"].one_of<cuda::JoinEmit>({{"pairs", cuda::JoinEmit::kPairs},
-                                                            {"buildOnce", cuda::JoinEmit::kBuildOnce},
-                                                            {"probeOnce", cuda::JoinEmit::kProbeOnce}});
-    join.kind.anti = fields["anti"].boolean();
-    join.kind.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
-    join.kind.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    join.kind = decode_join_kind(fields);
     join.nulls_equal = fields["nullsEqual"].boolean();
     join.expected_rows = count_of(fields["expectedRows"]);
     join.first_key = fields["firstKey"].bigint();

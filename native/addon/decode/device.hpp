@@ -26,12 +26,16 @@ DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<cuda::Col
 PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table);
 // draft: of a plan that is being made, whose sizes may be 0. The fields of a join without `coherent`.
 cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft);
+// 4 or 8.
+uint32_t decode_key_bytes(const Field& field);
+cuda::JoinKind decode_join_kind(Fields& fields);
 cuda::FarPartitioner decode_partitioner(const Field& field);
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe);
 cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft);
 OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, const Source& source);
 
 constexpr int32_t kSlotsMax = 64;
+constexpr int32_t kBlocksMax = 1 << 16;
 
 // What sizes of joins and group-bys have in common.
 inline cuda::StreamSizes decode_stream_sizes(Fields& fields, bool draft) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
+#include <string>
 
 #include "addon/decode/decode.hpp"
 #include "addon/decode/device.hpp"
@@ -139,19 +139,21 @@ GroupResultColumn decode_result(const Field& field, const OutOfCoreGroupStage& s
 cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft) {
     Fields fields(value, path);
     cuda::StagedGroupBySpec spec;
-    const Field key_bytes = fields["keyBytes"];
-    spec.key_bytes = static_cast<uint32_t>(key_bytes.int32(4, 8));
-    if (spec.key_bytes != 4 && spec.key_bytes != 8) throw key_bytes.error("4 or 8");
+    spec.key_bytes = decode_key_bytes(fields["keyBytes"]);
     const Field widths = fields["widths"];
     for (const Field& item : widths.array()) {
         const auto width = static_cast<uint32_t>(item.int32(1, 8));
         if ((width & (width - 1)) != 0) throw item.error("1, 2, 4 or 8 bytes");
-        if (spec.widths.size() == spec.widths.capacity()) throw widths.error("28 columns at most");
+        if (spec.widths.size() == spec.widths.capacity()) {
+            throw widths.error(std::to_string(spec.widths.capacity()) + " columns at most");
+        }
         spec.widths.push_back(width);
     }
     const Field aggregates = fields["aggregates"];
     for (const Field& item : aggregates.array()) {
-        if (spec.aggregates.size() == spec.aggregates.capacity()) throw aggregates.error("24 aggregates at most");
+        if (spec.aggregates.size() == spec.aggregates.capacity()) {
+            throw aggregates.error(std::to_string(spec.aggregates.capacity()) + " aggregates at most");
+        }
         spec.aggregates.push_back(decode_partial(item, spec));
     }
     spec.null_group = fields["nullGroup"].boolean();

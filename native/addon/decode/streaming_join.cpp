@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <limits>
 #include <optional>
+#include <string>
 
 #include "addon/decode/decode.hpp"
 #include "addon/decode/device.hpp"
@@ -9,8 +10,7 @@ namespace spillway::addon {
 
 namespace {
 
-constexpr int32_t kRowBytesMax = 32;
-constexpr int32_t kBlocksMax = 1 << 16;
+constexpr int32_t kRowBytesMax = 4 * cuda::kRowWordsMax;
 constexpr int64_t kFilterWordsMax = int64_t{1} << 40;
 constexpr uint8_t kPresenceMax = cuda::kBuildPresent | cuda::kProbePresent | cuda::kKeyPresent;
 
@@ -21,7 +21,9 @@ cuda::ColumnWidths decode_widths(const Field& field, uint32_t key_bytes) {
         const auto width = static_cast<uint32_t>(item.int32(1, 16));
         if ((width & (width - 1)) != 0) throw item.error("1, 2, 4, 8 or 16 bytes");
         bytes += width;
-        if (bytes > kRowBytesMax) throw field.error("columns of 32 bytes in all, with the key");
+        if (bytes > kRowBytesMax) {
+            throw field.error("columns of " + std::to_string(kRowBytesMax) + " bytes in all, with the key");
+        }
         widths.push_back(width);
     }
     return widths;
@@ -212,22 +214,17 @@ ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, cons
 
 cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft) {
     cuda::StagedJoinSpec spec;
-    const Field key_bytes = fields["keyBytes"];
-    spec.key_bytes = static_cast<uint32_t>(key_bytes.int32(4, 8));
-    if (spec.key_bytes != 4 && spec.key_bytes != 8) throw key_bytes.error("4 or 8");
+    spec.key_bytes = decode_key_bytes(fields["keyBytes"]);
     spec.widths[kBuildSide] = decode_widths(fields["buildWidths"], spec.key_bytes);
     spec.widths[kProbeSide] = decode_widths(fields["probeWidths"], spec.key_bytes);
-    spec.kind.emit = fields["emit"].one_of<cuda::JoinEmit>({{"pairs", cuda::JoinEmit::kPairs},
-                                                            {"buildOnce", cuda::JoinEmit::kBuildOnce},
-                                                            {"probeOnce", cuda::JoinEmit::kProbeOnce}});
-    spec.kind.anti = fields["anti"].boolean();
-    spec.kind.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
-    spec.kind.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    spec.kind = decode_join_kind(fields);
     spec.result = fields["result"].one_of<cuda::JoinResultKind>(
         {{"count", cuda::JoinResultKind::kCount}, {"rows", cuda::JoinResultKind::kRows}});
     const Field outputs = fields["outputs"];
     for (const Field& output : outputs.array()) {
-        if (spec.output.size() == spec.output.capacity()) throw outputs.error("58 columns at most");
+        if (spec.output.size() == spec.output.capacity()) {
+            throw outputs.error(std::to_string(spec.output.capacity()) + " columns at most");
+        }
         spec.output.push_back(decode_output(output, spec));
     }
     const Field sizes = fields["sizes"];

@@ -12,6 +12,7 @@
 #include "base/checked_size.hpp"
 #include "base/error.hpp"
 #include "base/parallel.hpp"
+#include "cuda/memory_model/stream_memory.hpp"
 #include "executor/device/staging.hpp"
 #include "executor/device/upload_column.hpp"
 #include "executor/source_pieces.hpp"
@@ -222,7 +223,7 @@ class Upload {
         return rows * plans_[column].row_bytes() + (end ? sizeof(uint64_t) : 0);
     }
     // Whole 32-bit words, as the GPU reads them.
-    static uint64_t validity_bytes(int64_t rows) { return static_cast<uint64_t>((rows + 31) / 32) * 4; }
+    static uint64_t validity_bytes(int64_t rows) { return cuda::validity_bytes(static_cast<uint64_t>(rows)); }
     const std::string& name(size_t column) const {
         return source_.columns()[static_cast<size_t>(columns_[column])]->name;
     }

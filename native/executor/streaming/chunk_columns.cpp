@@ -8,16 +8,13 @@
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
 #include "cpu/row/key_normalizer.hpp"
+#include "cuda/memory_model/stream_memory.hpp"
 
 namespace spillway {
 
 namespace {
 
 constexpr int64_t kKeyRows = 1024;  // of keys that are normalized at a time: their words stay in the L1 cache
-
-uint64_t key_validity_bytes(uint64_t rows) {
-    return (rows + 31) / 32 * 4;
-}
 
 void bits_to_bytes(const uint8_t* bits, int64_t bit, uint64_t rows, uint8_t* out) {
     for (uint64_t i = 0; i < rows; ++i) out[i] = get_bit(bits, bit + static_cast<int64_t>(i)) ? 1 : 0;
@@ -114,8 +111,8 @@ uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type) {
 ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows)
     : key_bytes_(keys.bytes), null_byte_(side.null_byte) {
     add_keys(source, side.keys, keys);
-    validity_at_ = pinned_column_bytes(chunk_rows * key_bytes_);
-    chunk_bytes_ = validity_at_ + (nullable_ ? pinned_column_bytes(key_validity_bytes(chunk_rows)) : 0);
+    validity_at_ = cuda::column_bytes(key_bytes_, chunk_rows);
+    chunk_bytes_ = validity_at_ + (nullable_ ? cuda::column_bytes(1, cuda::validity_bytes(chunk_rows)) : 0);
     for (const ChunkColumn& column : side.columns) {
         Column made;
         made.from = column;
@@ -128,7 +125,7 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
         }
         SPILLWAY_CHECK(made.width > 0);
         columns_.push_back(made);
-        chunk_bytes_ += pinned_column_bytes(chunk_rows * made.width);
+        chunk_bytes_ += cuda::column_bytes(made.width, chunk_rows);
     }
 }
 
@@ -177,7 +174,7 @@ std::vector<const void*> ChunkColumns::columns(const uint8_t* chunk) const {
 }
 
 void ChunkColumns::clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const {
-    if (nullable_) std::memset(chunk + validity_at_ + at / 8, 0, key_validity_bytes(rows));
+    if (nullable_) std::memset(chunk + validity_at_ + at / 8, 0, cuda::validity_bytes(rows));
 }
 
 bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -105,7 +106,9 @@ class OutOfCore {
         for (const int side : {kBuildSide, kProbeSide}) {
             spec.rows[side] = static_cast<uint64_t>(sources_[side]->rows());
             const uint64_t chunks = (spec.rows[side] + stage_.join.sizes.chunk_rows - 1) / stage_.join.sizes.chunk_rows;
-            spec.options.chunks = static_cast<uint32_t>(std::max<uint64_t>(spec.options.chunks, chunks));
+            // More chunks than this have more rows than a coherent join takes, which its memory model says.
+            const uint64_t counted = std::min<uint64_t>(chunks, std::numeric_limits<uint32_t>::max());
+            spec.options.chunks = std::max(spec.options.chunks, static_cast<uint32_t>(counted));
         }
         return GpuStream::begin(device, spec);
     }

@@ -18,12 +18,6 @@ using cuda::kProbeSide;
 // How long a cancelled job may go unnoticed by those who wait, where nobody wakes them.
 constexpr std::chrono::milliseconds kOutOfCorePoll{50};
 
-// Columns in pinned memory begin at multiples of this.
-constexpr uint64_t kPinnedColumnAlign = 256;
-constexpr uint64_t pinned_column_bytes(uint64_t bytes) {
-    return (bytes + kPinnedColumnAlign - 1) / kPinnedColumnAlign * kPinnedColumnAlign;
-}
-
 // Pinned memory for spilled rows, those that are on their way to disk too; sizes: of a join or a group-by.
 template <class Sizes>
 uint64_t pinned_spill_bytes(const Sizes& sizes) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "cuda/memory_model/stream_memory.hpp"
 
 namespace spillway {
 
@@ -20,13 +21,13 @@ ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink,
     uint64_t bytes = 0;
     for (const uint32_t width : form_.widths) {
         column_at_.push_back(bytes);
-        bytes += pinned_column_bytes(form_.block_rows * width);
+        bytes += cuda::column_bytes(width, form_.block_rows);
     }
     const BatchSize size = sink.batch_size();
     const uint64_t fitting = std::max<uint64_t>(size.bytes / std::max<uint64_t>(form_.row_bytes, 1), 1);
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
     const uint64_t count = form_.slots + kSpareBlocks;
-    bytes = std::max(bytes, kPinnedColumnAlign);
+    bytes = std::max(bytes, cuda::kColumnAlignBytes);
     reservation_ = pinned.reserve(count * bytes, kPurpose);
     for (uint64_t i = 0; i < count; ++i) {
         blocks_.emplace_back();

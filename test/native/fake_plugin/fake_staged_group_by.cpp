@@ -22,14 +22,11 @@ std::vector<uint32_t> output_widths(const StagedGroupBySpec& spec) {
     return {widths.begin(), widths.end()};
 }
 
-void check_spec(const StagedGroupBySpec& spec, uint64_t row_bytes) {
+void check_spec(const StagedGroupBySpec& spec) {
     const StreamSizes& sizes = spec.sizes;
-    const auto require = [](bool holds, const char* what) {
-        if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
-    };
     require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
-    require(row_bytes <= 32, "partial rows have 32 bytes at most");
-    require(sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "impossible sizes");
+    require(sizes.radix_bits >= 0 && sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
+            "impossible sizes");
     require(sizes.page_rows >= 8 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
     require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
     require(sizes.merge_rows >= std::max(sizes.chunk_rows, sizes.page_rows), "too few rows to aggregate at once");
@@ -44,9 +41,10 @@ void check_spec(const StagedGroupBySpec& spec, uint64_t row_bytes) {
 
 StagedGroupBy::StagedGroupBy(spillway_cuda_gpu* gpu, const StagedGroupBySpec& spec, const DiskCalls* disk)
     : Stream(gpu, spec.sizes, disk, output_widths(spec)), spec_(spec) {
+    check_spec(spec);
     const spillway::cuda::StagedGroupByMemory memory = spillway::cuda::staged_group_by_memory(spec);
     row_bytes_ = memory.row_bytes;
-    check_spec(spec, row_bytes_);
+    require(row_bytes_ <= 4 * spillway::cuda::kRowWordsMax, "partial rows have 32 bytes at most");
     memory_ = OperationMemory(gpu, memory.device_bytes, "a group-by out of core");
 }
 

@@ -10,21 +10,11 @@ namespace fake {
 
 namespace {
 
-void require(bool holds, const char* what) {
-    if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
-}
-
-uint64_t packed_bytes(const StagedJoinSpec& spec, int side) {
-    uint64_t bytes = spec.key_bytes;
-    for (const uint32_t width : spec.widths[side]) bytes += width;
-    return (bytes + 3) / 4 * 4;
-}
-
 void check_sizes(const StagedJoinSpec& spec) {
     const StreamSizes& sizes = spec.sizes;
     require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
-    require(packed_bytes(spec, 0) <= 32 && packed_bytes(spec, 1) <= 32, "rows have 32 bytes at most");
-    require(sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "impossible sizes");
+    require(sizes.radix_bits >= 0 && sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
+            "impossible sizes");
     require(sizes.page_rows > 0 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
     const bool rows = spec.result == JoinResultKind::kRows;
     require(!rows || (sizes.result_rows > 0 && sizes.result_slots > 0), "no room for a result");
@@ -61,7 +51,12 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const
       filter_(spec.sizes.filter_words) {
     check_sizes(spec);
     require(sizes_.pages * sizes_.page_rows >= sizes_.chunk_rows + sizes_.page_rows, "too few pages");
-    memory_ = OperationMemory(gpu, spillway::cuda::staged_join_memory(spec).device_bytes, "a join out of core");
+    const spillway::cuda::StagedJoinMemory memory = spillway::cuda::staged_join_memory(spec);
+    for (const int side : {kBuildSide, kProbeSide}) {
+        row_bytes_[side] = memory.row_bytes[side];
+        require(row_bytes_[side] <= 4 * spillway::cuda::kRowWordsMax, "rows have 32 bytes at most");
+    }
+    memory_ = OperationMemory(gpu, memory.device_bytes, "a join out of core");
 }
 
 // Half of its memory is for pages.
@@ -71,14 +66,11 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec)
       coherent_(true),
       rows_max_{spec.rows[0], spec.rows[1]},
       filter_(0),
+      row_bytes_{2 * spec.join.key_bytes, 2 * spec.join.key_bytes},
       near_rows_(spec.options.device_bytes / 2 / (2 * spec.join.key_bytes)) {
     check_sizes(spec.join);
     check_coherent(spec);
     memory_ = OperationMemory(gpu, spec.options.device_bytes, "a join out of core");
-}
-
-uint64_t StagedJoin::row_bytes(int side) const {
-    return coherent_ ? 2 * spec_.key_bytes : packed_bytes(spec_, side);
 }
 
 Row StagedJoin::row_of(const Chunk& chunk, int side, uint64_t row) const {

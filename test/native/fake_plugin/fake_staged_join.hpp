@@ -30,7 +30,6 @@ class StagedJoin final : public Stream {
     void build(const SourceCalls& source);
     void probe(const SourceCalls& source);
     Row row_of(const Chunk& chunk, int side, uint64_t row) const;
-    uint64_t row_bytes(int side) const;
     uint64_t partition_of(const Row& row) const;
     // True: the row's bytes are on disk.
     bool spill(int side, const Row& row);
@@ -45,6 +44,7 @@ class StagedJoin final : public Stream {
     const bool coherent_;
     uint64_t rows_max_[2] = {UINT64_MAX, UINT64_MAX};
     FakeBloomFilter filter_;
+    uint64_t row_bytes_[2] = {};
     std::vector<Row> rows_;             // of the build side
     std::vector<size_t> rows_on_disk_;  // of them, which have lost their columns
     std::deque<Row> probe_rows_;        // of spilled partitions, in memory

@@ -10,7 +10,7 @@ bool StagedJoin::spill(int side, const Row& row) {
         --near_rows_;
         return false;
     }
-    if (!spills_to_disk(side, row_bytes(side))) return false;
+    if (!spills_to_disk(side, row_bytes_[side])) return false;
     disk_.append(side, bytes_of(row));
     return true;
 }

@@ -14,6 +14,10 @@
 
 namespace fake {
 
+inline void require(bool holds, const char* what) {
+    if (!holds) throw Failure{SPILLWAY_CUDA_INVALID, what};
+}
+
 // What an operator takes: pages that stay as long as it does, and memory for chunks, which come and go.
 struct OperationMemory {
     OperationMemory() = default;

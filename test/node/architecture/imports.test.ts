@@ -62,9 +62,9 @@ const nativeRooms: Record<string, readonly string[]> = {
     executor: [...model, "transfer", "device"],
     "executor/sinks": [...model, "transfer"],
     "executor/cpu": [...rows, "transfer", "cpu/radix_partition", "cpu/materialize", ...operators],
-    "executor/device": [...model, "transfer", "device", "executor"],
+    "executor/device": [...model, ...contract, "transfer", "device", "executor"],
     // Keys are encoded as rows of the CPU engine have them, and values that no chunk holds are gathered as it does.
-    "executor/streaming": [...rows, "transfer", "cpu/materialize", "device", "executor"],
+    "executor/streaming": [...rows, ...contract, "transfer", "cpu/materialize", "device", "executor"],
     // Arguments and results do not see each other: a job takes what makes its result as a function.
     "addon/jobs": [...model, "transfer", "cpu/radix_partition", "device", "executor", "executor/sinks"],
     "addon/decode": [...model, "transfer", "generate", "cuda/api", "device", ...engines, "addon/jobs"],
