@@ -26,13 +26,21 @@ export interface CoherentRequest {
 
 type Partitioning = Pick<CoherentJoinOptions, "partitioner" | "partitionBlocks">;
 
+function requirePages(pages: number): void {
+    if (pages <= pagesMax) return;
+    throw new NotOnDevice(`it takes ${formatCount(pages)} pages, ${formatCount(pagesMax)} at most`);
+}
+
 /** What a join by kernels takes. Throws NotOnDevice where it takes more pages than kernels can have. */
 export function coherentMemory(
     { memory: { model, shape }, buildRows, probeRows, limitBytes, blockBytes, multiprocessors }: CoherentRequest,
     sizes: OutOfCoreSizes,
     { partitioner, partitionBlocks }: Partitioning
 ): CoherentJoinMemory {
-    const chunks = Math.max(1, Math.ceil(Math.max(buildRows, probeRows) / sizes.chunkRows));
+    const rows = Math.max(buildRows, probeRows);
+    const chunks = Math.max(1, Math.ceil(rows / sizes.chunkRows));
+    // The model counts no more than 2^48 rows and 2^31 chunks: far more than there are pages for.
+    requirePages(Math.max(chunks, Math.ceil(rows / Math.max(1, sizes.pageRows))));
     const told = model.coherentJoinMemory(
         { ...shape, sizes },
         {
@@ -40,8 +48,7 @@ export function coherentMemory(
             ...{ computeMajor, multiprocessors: multiprocessors ?? multiprocessorsMost }
         }
     );
-    if (told.pages > pagesMax)
-        throw new NotOnDevice(`it takes ${formatCount(told.pages)} pages, ${formatCount(pagesMax)} at most`);
+    requirePages(told.pages);
     return told;
 }
 
