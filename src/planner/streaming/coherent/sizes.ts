@@ -89,13 +89,13 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
 
 /** Host memory that such a join could use, all rows in it. */
 export function mostCoherentHostBytes(request: Omit<CoherentSizeRequest, "hostBytes" | "sparing">): number {
-    const { sizes } = sizesOf({ ...request, hostBytes: Infinity, sparing: false });
-    return pinnedBytes(ringBytes(request.memory, sizes)) + sizes.pages * pageBytes;
+    const { sizes, told } = sizesOf({ ...request, hostBytes: Infinity, sparing: false });
+    return pinnedBytes(ringBytes(request.memory, sizes)) + sizes.pages * told.pageBytes;
 }
 
 /** Pages in GPU memory as far as it goes. */
-function nearPages(pages: number, deviceBytes: number, takenBytes: number): number {
-    return clamp(Math.floor((deviceBytes - takenBytes) / pageBytes), 0, pages);
+function nearPages(pages: number, deviceBytes: number, told: CoherentJoinMemory): number {
+    return clamp(Math.floor((deviceBytes - told.takenBytes) / told.pageBytes), 0, pages);
 }
 
 /** Sizes of a coherent join; throws NotOnDevice where GPU or host memory is too little. */
@@ -107,15 +107,15 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     const { partitioner, partitionBlocks = 0, gatherBlocks = 0, residentShare } = debug;
     if (taken > limitBytes) throw NotOnDevice.below(taken);
     const most = residentShare === undefined ? pages : Math.round(pages * residentShare);
-    const near = Math.min(most, nearPages(pages, limitBytes, taken));
-    const deviceBytes = residentShare === undefined ? limitBytes : taken + near * pageBytes;
+    const near = Math.min(most, nearPages(pages, limitBytes, told));
+    const deviceBytes = residentShare === undefined ? limitBytes : taken + near * told.pageBytes;
     // Which partitioner is best is decided on the GPU: host memory is there for one with large buffers, too.
     const other = { partitioner: partitioner ?? "hierarchical", partitionBlocks };
-    const surelyNear = nearPages(near, deviceBytes, coherentMemory(request, sizes, other).takenBytes);
+    const surelyNear = nearPages(near, deviceBytes, coherentMemory(request, sizes, other));
     const farPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
     const pinned = pinnedBytes(ringBytes(memory, sizes));
     const free = Math.floor(Math.min(hostBytes - pinned, debug.hostSpillBytes ?? Infinity));
-    const farBytes = farPages * pageBytes;
+    const farBytes = farPages * told.pageBytes;
     if (farBytes > free) {
         throw new NotOnDevice(
             `pages that do not fit GPU memory need about ${formatBytes(farBytes)} of host memory, ` +
@@ -123,9 +123,9 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
         );
     }
     return {
-        sizes: { ...sizes, spillBytes: sparing ? farBytes : Math.min(free, pages * pageBytes) },
+        sizes: { ...sizes, spillBytes: sparing ? farBytes : Math.min(free, pages * told.pageBytes) },
         coherent: { deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
-        deviceBytes: taken + near * pageBytes,
+        deviceBytes: taken + near * told.pageBytes,
         nearShare: near / pages,
         ...{ rowBytes, splitBits }
     };
