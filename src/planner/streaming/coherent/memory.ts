@@ -5,8 +5,8 @@ import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { noSizes, type JoinMemory } from "../device-memory.js";
 
-/** What counts for a GPU that is not known yet: a large one. */
-const computeMajor = 9;
+/** What counts for a GPU that is not known yet: a large one, with all partitioners that there are. */
+const computeMajorUnknown = 9;
 const multiprocessorsMost = 160;
 
 /** Kernels number no more pages (kPagesMax in cuda/far_partition). */
@@ -22,6 +22,8 @@ export interface CoherentRequest {
     readonly blockBytes: number;
     /** The GPU has so many; undefined: not known yet. */
     readonly multiprocessors?: number | undefined;
+    /** Its compute capability begins with it; undefined: not known yet. */
+    readonly computeMajor?: number | undefined;
 }
 
 type Partitioning = Pick<CoherentJoinOptions, "partitioner" | "partitionBlocks">;
@@ -33,7 +35,7 @@ function requirePages(pages: number): void {
 
 /** What a join by kernels takes. Throws NotOnDevice where it takes more pages than kernels can have. */
 export function coherentMemory(
-    { memory: { model, shape }, buildRows, probeRows, limitBytes, blockBytes, multiprocessors }: CoherentRequest,
+    { memory: { model, shape }, buildRows, probeRows, limitBytes, blockBytes, ...gpu }: CoherentRequest,
     sizes: OutOfCoreSizes,
     { partitioner, partitionBlocks }: Partitioning
 ): CoherentJoinMemory {
@@ -45,7 +47,8 @@ export function coherentMemory(
         { ...shape, sizes },
         {
             ...{ buildRows, probeRows, chunks, partitioner, partitionBlocks, limitBytes, blockBytes },
-            ...{ computeMajor, multiprocessors: multiprocessors ?? multiprocessorsMost }
+            computeMajor: gpu.computeMajor ?? computeMajorUnknown,
+            multiprocessors: gpu.multiprocessors ?? multiprocessorsMost
         }
     );
     requirePages(told.pages);

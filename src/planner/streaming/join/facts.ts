@@ -120,19 +120,18 @@ export interface JoinDraft {
 }
 
 /** What both paths ask of their sizes. */
-export function sizeRequestOf({ query, host, node, sides, estimator, limitBytes }: JoinFacts, load: JoinLoad) {
+export function sizeRequestOf({ query, host, limitBytes }: JoinFacts, load: JoinLoad) {
     const { layout, rows, resultRowBytes, heldBytes } = load;
-    const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const resultBytes = query.sink === "table" ? rows.result * resultRowBytes : 0;
     return {
         memory: query.deviceMemory.ofJoin(layout.join),
-        buildRows: rowsOf(sides.build),
-        probeRows: rowsOf(otherSide(sides.build)),
+        buildRows: rows.build,
+        probeRows: rows.probe,
         limitBytes,
         hostBytes: freeHostBytes(host, heldBytes, resultBytes),
         sparing: query.sink === "table",
         blockBytes: query.profile.deviceBlockBytes,
-        multiprocessors: query.multiprocessors,
+        ...{ multiprocessors: query.multiprocessors, computeMajor: query.computeMajor },
         debug: query.debug
     };
 }
