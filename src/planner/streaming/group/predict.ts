@@ -9,7 +9,7 @@ import { aggregateWidth, groupOutputWidths } from "./layout.js";
 export interface GroupLoad extends Movers {
     readonly layout: OutOfCoreGroupLayout;
     readonly rows: number;
-    /** That leave the GPU. */
+    /** Groups that leave the GPU. */
     readonly groups: number;
     readonly spilledBytes: number;
     /** The part of these bytes that goes to disk. */
