@@ -7,7 +7,7 @@ import { noSizes, type JoinMemory } from "../device-memory.js";
 import { outputWidth } from "../join/layout.js";
 import { joinedPartitionBytes, sortedPartitionBytes } from "../shared-memory.js";
 import { ringBytes } from "../join/sizes.js";
-import { radixBitsMax, radixBitsMin } from "../radix-bits.js";
+import { bitsOfPartitions, radixBitsMax, radixBitsMin } from "../radix-bits.js";
 import { chunkRowsLeast, pinnedBytes, resultSlots, ringShare, type SizeLimits } from "../sizes.js";
 import { coherentMemory, coherentRowBytes, type CoherentRequest } from "./memory.js";
 
@@ -48,8 +48,7 @@ function chooseRadixBits(request: CoherentSizeRequest, rowBytes: number): number
     if (debug.radixBits !== undefined) return Math.min(debug.radixBits, radixBitsMax);
     const isCount = memory.shape.result === "count";
     const wanted = isCount ? joinedPartitionBytes(blockBytes, rowBytes) : sortedPartitionBytes(blockBytes);
-    const bytesMax = Math.max(1, Math.min(wanted, limitBytes / 16));
-    return clamp(Math.ceil(Math.log2((buildRows * rowBytes) / bytesMax)), radixBitsMin, radixBitsMax);
+    return clamp(bitsOfPartitions(buildRows * rowBytes, wanted, limitBytes), radixBitsMin, radixBitsMax);
 }
 
 function chooseResultRows(memory: JoinMemory, chunkRows: number, limitBytes: number): number {
@@ -79,7 +78,7 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
         resultRows: chooseResultRows(memory, chunkRows, limitBytes)
     });
     const pinned = (rows: number): number => pinnedBytes(ringBytes(memory, withChunks(rows)));
-    let rows = clamp(powerOfTwoAtLeast(Math.max(1, buildRows, probeRows)), chunkRowsLeast, farChunkRowsMost);
+    let rows = clamp(powerOfTwoAtLeast(Math.max(buildRows, probeRows)), chunkRowsLeast, farChunkRowsMost);
     while (rows > chunkRowsLeast && pinned(rows) > hostBytes * ringShare) rows /= 2;
     const sizes = withChunks(debug.chunkRows ?? rows);
     const { partitioner = "auto", partitionBlocks = 0 } = debug;
