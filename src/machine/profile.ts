@@ -88,6 +88,18 @@ const [hostDefault, gpuDefault] = ["default-cpu.yaml", "h200.yaml"];
 /** All of the folder as `npm run build` has checked and written it; not there beside sources that run unbuilt. */
 const builtProfiles = new URL("./profiles.json", import.meta.url);
 
+/**
+ * Shared memory of a block, in bytes. Every GPU that CUDA supports has so much. What is planned with less of it, or
+ * with parts of a byte, fits no kernel.
+ */
+const blockBytesMin = 48 * 1024;
+
+function blockBytesOf(z: typeof Zod.z): Zod.ZodType {
+    const error = ({ input }: { input?: unknown }): string =>
+        `expected a whole number of bytes, ${blockBytesMin} at least, received ${String(input)}`;
+    return z.number().refine((bytes) => Number.isSafeInteger(bytes) && bytes >= blockBytesMin, { error });
+}
+
 function schemaOf(z: typeof Zod.z, found: object): Zod.ZodType<Record<string, unknown>> {
     const numbers = (figures: object): Record<string, Zod.ZodType> =>
         Object.fromEntries(Object.keys(figures).map((figure) => [figure, z.number().positive()] as const));
@@ -103,6 +115,7 @@ function schemaOf(z: typeof Zod.z, found: object): Zod.ZodType<Record<string, un
         ...(gpu
             ? {
                   ...numbers(deviceFigures),
+                  device_block_bytes: blockBytesOf(z),
                   device_algorithms: z.record(z.string(), z.record(z.string(), fit)).optional()
               }
             : {})

@@ -4,6 +4,7 @@ import { invalidArgument } from "./arguments.js";
 
 export const kibibyte = 1024;
 export const mebibyte = 1024 * kibibyte;
+export const nsPerMs = 1e6;
 
 /** Bytes as a number, or text such as "16GiB", "512MB", "64k" (k, M, G, T with or without B are powers of 1000). */
 export type ByteSize = number | string;

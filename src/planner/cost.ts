@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
+import { nsPerMs } from "../model/sizes.js";
 import type { SinkKind } from "../plan/plan.js";
 import type { SetDraft, StageDraft } from "./compile.js";
 import { arrowRowBytes, type ValueWidth } from "./estimates.js";
@@ -21,8 +22,6 @@ export interface Cost {
     ms: number;
     spillBytes: number;
 }
-
-const nsPerMs = 1e6;
 
 /** Bytes of a set that its pool cannot hold. */
 function spilled(context: CostContext, set: number): number {

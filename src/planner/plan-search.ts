@@ -40,6 +40,8 @@ export interface PlanQuery {
     measuredDevice?: boolean;
     /** Multiprocessors of that GPU. */
     multiprocessors?: number;
+    /** Its compute capability begins with it. */
+    computeMajor?: number;
     /** Most rows of a result batch that the user allows. */
     batchRows?: number;
     policy?: Policy;

@@ -12,6 +12,8 @@ export interface OpenedGpu {
     /** Its kernels use memory of the host through the host's page tables. */
     readonly isCoherent: boolean;
     readonly multiprocessors: number;
+    /** Its compute capability begins with it. */
+    readonly computeMajor: number;
 }
 
 /** The first one that the plugin has code for. */
@@ -36,7 +38,11 @@ export function isCoherent(gpu: NativeDevice | undefined): boolean {
 }
 
 export function openedGpu(gpu: NativeDevice, limitBytes: number): OpenedGpu {
-    return { limitBytes, name: gpu.name, isCoherent: isCoherent(gpu), multiprocessors: gpu.multiprocessors };
+    const { name, multiprocessors, computeCapability } = gpu;
+    return {
+        ...{ limitBytes, name, isCoherent: isCoherent(gpu), multiprocessors },
+        computeMajor: Number.parseInt(computeCapability, 10)
+    };
 }
 
 /**
@@ -44,8 +50,8 @@ export function openedGpu(gpu: NativeDevice, limitBytes: number): OpenedGpu {
  * of the query were measured on this machine.
  */
 export function queryFor(opened: OpenedGpu, query: PlanQuery, isMeasured: boolean): PlanQuery {
-    const { name, isCoherent: coherentDevice, multiprocessors } = opened;
-    const own = { ...query, coherentDevice, multiprocessors };
+    const { name, isCoherent: coherentDevice, multiprocessors, computeMajor } = opened;
+    const own = { ...query, coherentDevice, multiprocessors, computeMajor };
     if (isMeasured) return { ...own, measuredDevice: true };
     return { ...own, measuredDevice: isKnownDevice(name), profile: withDevice(query.profile, name) };
 }

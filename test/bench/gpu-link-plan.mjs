@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The arithmetic of joins beyond GPU memory: what each link will carry, known before the join runs, and the time that
 // this takes at the links' rates. Only built-in modules: a GPU machine may have no others.
-import { droppedShare } from "./gpu-filter-plan.mjs";
+import { droppedShare, filterBits } from "./gpu-filter-plan.mjs";
 import { tablePhases } from "./gpu-table-plan.mjs";
 
 const bitsOf = (values) => Math.ceil(Math.log2(Math.max(2, values)));
@@ -147,16 +147,17 @@ export function bytesPerTuple(bytes, rows) {
 }
 
 /**
- * The record with its prediction, and the links' actual bytes per row of both sides. Its filter is named as the
- * workload has it: the program knows its words alone.
+ * The record with its prediction, and the links' actual bytes per row of both sides. Its workload has the bits of the
+ * filter that the join had: the program knows words alone, which memory or an option by hand may have made others than
+ * were planned.
  */
 export function withJoinPrediction(record, { workload, baseline = false }) {
     const { planned_link_bytes: planned, link_bytes: moved, rows_in } = record;
     const predicted = predictJoin(record);
-    const { filter_bits } = workload;
+    const filter_bits = filterBits(record);
     return {
         ...record,
-        ...(filter_bits === undefined ? {} : { workload: { ...record.workload, filter_bits } }),
+        ...(filter_bits === undefined ? {} : { workload: { ...record.workload, filter_bits: rounded(filter_bits) } }),
         ...(moved === undefined ? {} : { link_bytes_per_tuple: bytesPerTuple(moved, rows_in) }),
         ...(planned === undefined ? {} : { planned_link_bytes_per_tuple: bytesPerTuple(planned, rows_in) }),
         ...(predicted === undefined ? {} : { predicted }),

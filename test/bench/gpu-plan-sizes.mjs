@@ -2,7 +2,7 @@
 // Sizes of joins and group-bys beyond GPU memory as plans of queries have them (src/planner/streaming), which is what
 // spillway_gpu_bench is told. Needs dist/, the packages that it imports, and the addon, which knows what sizes take.
 import { BuildFailure } from "../../scripts/steps/step.mjs";
-import { droppedShare } from "./gpu-filter-plan.mjs";
+import { droppedShare, filterKeys, filterWordBits } from "./gpu-filter-plan.mjs";
 
 const hostBytes = 2 ** 40; // of which nothing is taken: chunks and spilled rows have what they need
 
@@ -13,13 +13,16 @@ async function planner() {
     try {
         const modules = await Promise.all([
             import("../../dist/planner/streaming/join/sizes.js"),
+            import("../../dist/planner/streaming/join/filter.js"),
             import("../../dist/planner/streaming/join/predict.js"),
             import("../../dist/planner/streaming/coherent/sizes.js"),
             import("../../dist/planner/streaming/group/sizes.js"),
+            import("../../dist/planner/streaming/group/predict.js"),
             import("../../dist/planner/streaming/device-memory.js"),
             import("../../dist/native/load.js"),
             import("../../dist/planner/device-support.js"),
-            import("../../dist/machine/profile.js")
+            import("../../dist/machine/profile.js"),
+            import("../../dist/model/sizes.js")
         ]);
         const all = Object.assign({}, ...modules);
         return { ...all, memory: new all.DeviceMemory(await all.loadBinding()) };
@@ -49,18 +52,21 @@ function shapeOf({ key_bytes: keyBytes, payload_bytes, result }) {
     };
 }
 
-const [filterWordsMin, filterWordsMax] = [2, 2 ** 40];
-const powerAtLeast = (value) => 2 ** Math.ceil(Math.log2(value));
-const powerAtMost = (value) => 2 ** Math.floor(Math.log2(value));
-
-/** Words for so many bits a key, no more than a quarter of the limit, as plans have them: a power of two. */
-function filterOf(workload, given) {
+/** Bits a key, and words by hand, that a run is to have of a filter. Throws NoPlan where its algorithm has none. */
+function wantedFilter({ workload, algorithm }, given) {
     const bits = Number(given["filter-bits"] ?? workload.filter_bits ?? 0);
-    if (given["filter-words"] === undefined && bits === 0) return { words: 0, droppedShare: 0 };
-    const keys = Math.min(workload.build_rows, workload.distinct_keys ?? Infinity);
-    const most = Math.min(filterWordsMax, powerAtMost(workload.memory_limit_bytes / 4 / 8));
-    const chosen = Math.max(filterWordsMin, Math.min(most, powerAtLeast((keys * bits) / 64)));
-    const words = numberOf(given["filter-words"]) ?? chosen;
+    const words = numberOf(given["filter-words"]);
+    if (algorithm === "staged" || (words ?? bits) === 0) return { bits, words };
+    throw new NoPlan(`${algorithm} has no Bloom filter, as staged alone has: leave out filter bits and words`);
+}
+
+/** Words for so many bits a key, as plans have them: a power of two that memory affords. */
+function filterOf({ filterWords, noFilter, powerOfTwoAtLeast }, run, given) {
+    const { workload } = run;
+    const wanted = wantedFilter(run, given);
+    if ((wanted.words ?? wanted.bits) === 0) return noFilter;
+    const chosen = powerOfTwoAtLeast((filterKeys(workload) * wanted.bits) / filterWordBits);
+    const words = wanted.words ?? filterWords(chosen, workload.memory_limit_bytes);
     return { words, droppedShare: droppedShare({ workload, sizes: { filter_words: words } }) };
 }
 
@@ -74,7 +80,9 @@ function joinRequest(memory, workload, given, profile) {
     };
 }
 
-function stagedSizes({ memory, chooseSizes, packedRowBytes, usualRadixBits }, workload, given, profile) {
+function stagedSizes(modules, run, given, profile) {
+    const { memory, chooseSizes, packedRowBytes, usualRadixBits } = modules;
+    const { workload } = run;
     const request = joinRequest(memory, workload, given, profile);
     // A query knows the range of its keys, which are dense here, and nothing of its other columns.
     const layout = { join: request.memory.shape, keys: "packed", build: { columns: [] }, probe: { columns: [] } };
@@ -85,12 +93,12 @@ function stagedSizes({ memory, chooseSizes, packedRowBytes, usualRadixBits }, wo
         chooseSizes({
             ...request,
             packedBytes: { build: packed("build"), probe: packed("probe") },
-            filter: filterOf(workload, given),
+            filter: filterOf(modules, run, given),
             linkBytesPerMs: profile.deviceCopyInBytesPerMs,
             debug
         });
     const isFast = workload.inputs === "peer" && request.debug.chunkRows === undefined;
-    return isFast ? fastLinkSizes(request, sizesWith) : sizesWith(request.debug);
+    return isFast ? fastLinkSizes(modules, request, sizesWith) : sizesWith(request.debug);
 }
 
 /**
@@ -101,24 +109,19 @@ function stagedSizes({ memory, chooseSizes, packedRowBytes, usualRadixBits }, wo
  */
 const fastLink = { chunks: 64, rowsMin: 2 ** 20, rowsMax: 2 ** 23, pageShareMin: 1 / 2 };
 
-function fastLinkSizes({ memory, buildRows, probeRows, limitBytes, debug }, sizesWith) {
+function fastLinkSizes(modules, { memory, buildRows, probeRows, limitBytes, debug }, sizesWith) {
+    const { attempt, clamp, powerOfTwoAtMost, NotOnDevice } = modules;
     const rowBytes = memory.rowBytes.build;
     const { chunks, rowsMin, rowsMax, pageShareMin } = fastLink;
-    let chunkRows = Math.max(rowsMin, Math.min(rowsMax, powerAtMost((buildRows + probeRows) / chunks)));
+    let chunkRows = clamp(powerOfTwoAtMost((buildRows + probeRows) / chunks), rowsMin, rowsMax);
     for (;;) {
-        const sizes = sizesOrNone(() => sizesWith({ ...debug, chunkRows }));
-        const pageRows = sizes === undefined ? 0 : sizes.pages * sizes.pageRows;
+        const sizes = attempt(() => sizesWith({ ...debug, chunkRows }));
+        const isNone = sizes instanceof NotOnDevice;
+        if (isNone && chunkRows <= rowsMin) throw sizes;
+        const pageRows = isNone ? 0 : sizes.pages * sizes.pageRows;
         const isEnough = pageRows >= buildRows || pageRows * rowBytes >= limitBytes * pageShareMin;
-        if (isEnough || chunkRows <= rowsMin) return sizes ?? sizesWith({ ...debug, chunkRows });
+        if (isEnough || chunkRows <= rowsMin) return sizes;
         chunkRows /= 2;
-    }
-}
-
-function sizesOrNone(choose) {
-    try {
-        return choose();
-    } catch {
-        return undefined;
     }
 }
 
@@ -126,7 +129,7 @@ function sizesOrNone(choose) {
  * Pages in another GPU's memory are as large as the join itself has them: over NVLink 4 a first pass of 2^29 rows of 16
  * bytes took 25.2 ms with pages of 64 KiB, which plans have, and 24.2 with 512 KiB.
  */
-function coherentSizes({ memory, chooseCoherentSizes }, workload, given, profile) {
+function coherentSizes({ memory, chooseCoherentSizes }, { workload }, given, profile) {
     const request = joinRequest(memory, workload, given, profile);
     // Without a second pass partitions are as large as where results are rows.
     const isIndexed = Number(given["second-pass"] ?? 1) === 0;
@@ -167,11 +170,10 @@ async function planned(choose) {
  * the planner is told radix bits and rows of a chunk; others take the places of its own, so that the sum of what they
  * need is up to who sets them.
  */
-export async function joinSizes({ workload, algorithm }, given = {}) {
-    const sizes = await planned((modules, profile) => {
-        const choose = algorithm === "triton" ? coherentSizes : stagedSizes;
-        return choose(modules, workload, given, profile);
-    });
+export async function joinSizes(run, given = {}) {
+    wantedFilter(run, given);
+    const choose = run.algorithm === "triton" ? coherentSizes : stagedSizes;
+    const sizes = await planned((modules, profile) => choose(modules, run, given, profile));
     return {
         ...optionsOf(sizes, given),
         "resident-partitions": sizes.residentPartitions,
@@ -189,9 +191,10 @@ export async function groupSizes({ workload }, given = {}) {
         aggregates: [{ kind, number: "unsigned", column: 0 }],
         nullGroup: false
     };
-    const sizes = await planned(({ chooseGroupSizes, memory }) =>
+    const sizes = await planned(({ chooseGroupSizes, packedPartialBytes, memory }) =>
         chooseGroupSizes({
-            ...{ memory: memory.ofGroupBy(shape), rows, groups, packedBytes: keyBytes + 8 },
+            ...{ memory: memory.ofGroupBy(shape), rows, groups },
+            packedBytes: packedPartialBytes({ group: shape }, undefined),
             ...{ limitBytes, hostBytes, sparing: false, debug: knobsOf(given) }
         })
     );

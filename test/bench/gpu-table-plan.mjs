@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arithmetic of joins with a table that is spread over GPU memory and that of the host (cuda/far_join): which part
-// of it lies where, and what passes the link for it. Only built-in modules: a GPU machine may have no others.
+// The arithmetic of joins with a table that is spread over GPU memory and that of the host (cuda/baseline_join): which
+// part of it lies where, and what passes the link for it. Only built-in modules: a GPU machine may have no others.
 
 const mib = 2 ** 20;
-// As cuda/far_join and cuda/tier have them.
+// As cuda/baseline_join and cuda/tier have them.
 const stripeBytes = 16 * mib;
 const reserveBytes = 64 * mib;
 const reservedChunks = 4;

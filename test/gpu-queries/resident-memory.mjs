@@ -5,9 +5,9 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { mebibyte, parseBytes } from "../../dist/model/sizes.js";
 import { check, measure, options } from "./checks.mjs";
 
-const mebibyte = 2 ** 20;
 /** What Node.js and the code take beside the budget, and what the driver of the GPU does. */
 const besideBudgetBytes = 128 * mebibyte;
 const driverBytes = 256 * mebibyte;
@@ -33,8 +33,6 @@ async function writeFiles(cpu, folder, rows) {
     return files;
 }
 
-const budgetBytes = (text) => Number.parseInt(text) * (text.endsWith("GiB") ? 1024 : 1) * mebibyte;
-
 const cases = [
     ["64MiB", undefined, "batches"],
     ["256MiB", undefined, "count"],
@@ -53,7 +51,7 @@ export async function residentMemory(cpu, folder) {
             // Wherever the GPU can run the query, whatever the predicted times.
             const runtime = { device: "auto", memory, debug: { gpu: true } };
             const { peakBytes, ...told } = inProcess({ runtime, files, action, folder });
-            const besideBytes = peakBytes - budgetBytes(host);
+            const besideBytes = peakBytes - parseBytes(host, "host");
             measure({ peak_bytes: peakBytes, beside_budget_bytes: besideBytes, ...told });
             if (!Object.values(told.queries).some((query) => query.device === "gpu")) return "nothing ran on the GPU";
             return besideBytes <= besideBudgetBytes + driverBytes ? null : `${besideBytes} bytes beside the budget`;

@@ -32,7 +32,9 @@ const outcome = {
 if (args[0] === "out-of-core") {
     const limit = Number(valueOf("--memory-limit"));
     const inputBytes = 16 * (buildRows + probeRows);
+    const filterWords = Number(valueOf("--filter-words"));
     Object.assign(outcome.workload, { result: valueOf("--result"), memory_limit_bytes: limit });
+    outcome.sizes = filterWords > 0 ? { filter_words: filterWords } : {};
     Object.assign(outcome, {
         phases: { build_ms: fake.median_ms, probe_ms: 0, spilled_ms: 0 },
         link_bytes: { h2d: inputBytes, d2h: 0 },

@@ -13,12 +13,15 @@ async function runBuild(cuda: string, { signal }: CommandContext): Promise<numbe
     });
     const stop = (): void => void child.kill("SIGTERM");
     signal.addEventListener("abort", stop, { once: true });
-    const ended = new Promise<number>((resolve, reject) => {
-        child.once("error", reject).once("close", (code) => resolve(code ?? 1));
-    });
-    const exitCode = await ended.finally(() => signal.removeEventListener("abort", stop));
-    signal.throwIfAborted();
-    return exitCode;
+    try {
+        return await new Promise((resolve, reject) => {
+            child.once("error", reject).once("close", (code) => resolve(code ?? 1));
+        });
+    } finally {
+        signal.removeEventListener("abort", stop);
+        // An interruption is the reason why the run ends, whatever became of the child.
+        signal.throwIfAborted();
+    }
 }
 
 export const buildCommand = defineCommand({

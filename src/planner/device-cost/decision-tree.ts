@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../../model/algorithms.js";
-import { formatBytes, formatCount } from "../../model/sizes.js";
+import { formatBytes, formatCount, sumOf } from "../../model/sizes.js";
 import { hashSlices } from "./group-cost.js";
 import { npjTableBytes } from "./join-cost.js";
 import type { MemoryCost } from "./memory-cost.js";
-import { sumOf, type DeviceGroupShape, type DeviceJoinShape } from "./shapes.js";
+import type { DeviceGroupShape, DeviceJoinShape } from "./shapes.js";
 
 /**
  * The decision trees of the GFTR paper (its section 5 and figure 21), as the questions that they ask of a workload.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DeviceGroupAlgorithm } from "../../model/algorithms.js";
+import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../plan/device-constants.js";
 import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
-import { packedRowBytes, sumOf, type DeviceGroupShape } from "./shapes.js";
+import { packedRowBytes, type DeviceGroupShape } from "./shapes.js";
 
 interface Context {
     readonly shape: DeviceGroupShape;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DeviceJoinAlgorithm } from "../../model/algorithms.js";
+import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../plan/device-constants.js";
 import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
-import { hotShare, packedRowBytes, packedRowBytesMax, sumOf, type DeviceJoinShape } from "./shapes.js";
+import { hotShare, packedRowBytes, packedRowBytesMax, type DeviceJoinShape } from "./shapes.js";
 
 interface Context {
     readonly shape: DeviceJoinShape;

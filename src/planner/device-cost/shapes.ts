@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { sumOf } from "../../model/sizes.js";
 
 /** What a join on the GPU is made of, as far as its cost goes. */
 export interface DeviceJoinShape {
@@ -60,12 +61,8 @@ export function hotShare(heaviestShare: number): number {
 
 /** Bytes of a packed row: whole words of 4 bytes. */
 export function packedRowBytes(keyBytes: number, payload: readonly number[]): number {
-    return 4 * Math.ceil((keyBytes + payload.reduce((sum, width) => sum + width, 0)) / 4);
+    return 4 * Math.ceil((keyBytes + sumOf(payload)) / 4);
 }
 
 /** Rows that are wider carry their number instead of their columns. */
 export const packedRowBytesMax = 32;
-
-export function sumOf(widths: readonly number[]): number {
-    return widths.reduce((sum, width) => sum + width, 0);
-}

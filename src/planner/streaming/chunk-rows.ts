@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../../model/column-type.js";
+import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../plan/device-constants.js";
 import type { KeyStatistics } from "../statistics.js";
 
@@ -16,6 +17,11 @@ export function chunkWidth(type: ColumnType): number {
     if (type.layout === "dictionary") return dictionaryIndexBytes;
     if (type.layout !== "fixed" || type.byteWidth > valueBytesMax) return 0;
     return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
+}
+
+/** Bytes of a row on its way to the GPU; `hasKeyBits`: a bit says whether there is a key. */
+export function inputRowBytes(keyBytes: number, widths: readonly number[], hasKeyBits: boolean): number {
+    return keyBytes + sumOf(widths) + (hasKeyBits ? 1 / 8 : 0);
 }
 
 /** Mean bytes of a packed key: the bits in which values differ, or `bits`, all that are left, where that is less. */

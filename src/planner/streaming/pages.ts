@@ -18,6 +18,14 @@ export function leastPages({ chunkRows, pageRows }: Pick<OutOfCoreSizes, "chunkR
     return Math.ceil(chunkRows / pageRows) + 1;
 }
 
+/** So many hold all rows, even if the last pages of all partitions are almost empty. */
+export function pagesOfAll(
+    rows: number,
+    { pageRows, radixBits }: Pick<OutOfCoreSizes, "pageRows" | "radixBits">
+): number {
+    return Math.ceil(rows / pageRows) + 2 ** radixBits;
+}
+
 /** What of a limit can be planned with: blocks are rounded up to 2 MiB, and small ones are taken meanwhile. */
 function budgetOf(limitBytes: number): number {
     return limitBytes - Math.min(limitBytes / 16, 16 * mebibyte + limitBytes / 256);

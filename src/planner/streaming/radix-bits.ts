@@ -16,6 +16,15 @@ export interface RadixBits {
     readonly most: number;
 }
 
+/** A partition should be no larger share of a limit of GPU memory. */
+const partitionShareMax = 1 / 16;
+
+/** Radix bits that make partitions of `bytes` no larger than `partitionBytes`, nor than the limit allows. */
+export function bitsOfPartitions(bytes: number, partitionBytes: number, limitBytes: number): number {
+    const bytesMax = Math.max(1, Math.min(partitionBytes, limitBytes * partitionShareMax));
+    return Math.ceil(Math.log2(bytes / bytesMax));
+}
+
 /** `wanted` bits make partitions small enough; a limit of GPU memory affords so many; `forced`: the knob. */
 export function radixBitsFor(wanted: number, limitBytes: number, forced: number | undefined): RadixBits {
     if (forced !== undefined) {

@@ -27,7 +27,10 @@ const { falsePositiveShare, droppedShare } = await bench<{
     falsePositiveShare: (keys: number, words: number) => number;
     droppedShare: (record: unknown) => number;
 }>("gpu-filter-plan.mjs");
-const { predictJoin } = await bench<{ predictJoin: (record: unknown) => Prediction }>("gpu-link-plan.mjs");
+const { predictJoin, withJoinPrediction } = await bench<{
+    predictJoin: (record: unknown) => Prediction;
+    withJoinPrediction: (record: unknown, run: object) => { workload: Partial<Workload> };
+}>("gpu-link-plan.mjs");
 const { experimentParts } = await bench<{ experimentParts: (config: unknown) => unknown[] }>("gpu-grid.mjs");
 const { planRuns } = await bench<{ planRuns: (config: unknown, options?: object) => Run[] }>("gpu-report.mjs");
 const { outOfCoreArguments, outOfCoreCell } = await bench<{
@@ -66,6 +69,19 @@ describe("workloads with a filter", () => {
         );
     });
 
+    test.each(["triton", "staged-uncached", "npj-far"])(
+        "have no plan by %s, which has no filter",
+        async (algorithm) => {
+            const sizesOf = (of: object, given = {}) =>
+                joinSizes({ workload: outOfCoreCell({ ...axes, ...of }), algorithm }, given);
+            const refused = `${algorithm} has no Bloom filter`;
+            await expect(sizesOf({ filter_bits: 8 })).rejects.toThrow(refused);
+            await expect(sizesOf({}, { "filter-bits": "4" })).rejects.toThrow(refused);
+            await expect(sizesOf({}, { "filter-words": "1024" })).rejects.toThrow(refused);
+            expect((await sizesOf({ filter_bits: 8 }, { "filter-bits": "0" }))["filter-words"]).toBe(0);
+        }
+    );
+
     test("stand beside the same joins without one among the shapes", () => {
         const file = join(repositoryRoot, "configs/experiments/out-of-core-shapes.json");
         const parts = experimentParts(JSON.parse(readFileSync(file, "utf8")));
@@ -92,6 +108,9 @@ describe("workloads with a filter", () => {
         expect(records.map(({ workload }) => workload)).toMatchObject(
             [50, 10].map((share) => ({ name: name(share), filter_bits: 8 }))
         );
+        packed.run({ median_ms: 100 }, ...args, "--set", "filter-bits=4");
+        const byHand = packed.records(packed.path("docs/results/h200/out-of-core-shapes.json"));
+        expect(byHand.map(({ workload }) => workload)).toMatchObject([{ filter_bits: 4 }, { filter_bits: 4 }]);
     });
 
     test("are no points of lines over shapes, but of their own beside joins without one", () => {
@@ -136,6 +155,16 @@ describe("a filter's part in what is planned", () => {
             expect(plain.link_bytes.d2h - filtered.link_bytes.d2h).toBeCloseTo(1.5 * rows * dropped * probe!, -1);
             expect([plain.dropped_rows, filtered.dropped_rows]).toEqual([undefined, Math.round(2 * rows * dropped)]);
         }
+    });
+
+    test("is recorded as the bits that each key had, whatever was planned", () => {
+        const bitsOf = (words?: number) =>
+            withJoinPrediction(recordOf(0.5, words), { workload: { filter_bits: 32 } }).workload.filter_bits;
+        expect([rows, rows / 8, rows / 3].map(bitsOf)).toEqual([64, 8, 21.3333]);
+        expect(bitsOf()).toBeUndefined();
+        expect(
+            withJoinPrediction({ ...recordOf(0.5), sizes: undefined }, { workload: {} }).workload
+        ).not.toHaveProperty("filter_bits");
     });
 
     test("is nothing where all probe rows have a partner, and of different keys alone", () => {

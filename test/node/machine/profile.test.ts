@@ -70,6 +70,22 @@ describe("a machine profile", () => {
         expect(() => readProfile(write(text))).toThrow(words);
     });
 
+    test.each([1, 8191, 49151, 49152.5, 1e20])(
+        "with %d bytes of shared memory in a block says what is wanted",
+        (bytes) => {
+            const gpu = readFileSync(h200, "utf8");
+            const textWith = (value: number): string =>
+                gpu.replace(/^device_block_bytes:.*$/m, `device_block_bytes: ${value}`);
+            const message = expect.stringContaining(
+                `expected a whole number of bytes, 49152 at least, received ${bytes} at device_block_bytes`
+            ) as string;
+            expect(() => readProfile(write(textWith(bytes)))).toThrow(
+                expect.objectContaining({ code: "INVALID_ARGUMENT", message }) as Error
+            );
+            expect(readProfile(write(textWith(49152))).deviceBlockBytes).toBe(49152);
+        }
+    );
+
     test("that is missing says where it was looked for", () => {
         expect(() => readProfile(join(folder, "none.yaml"))).toThrow(/none\.yaml/);
     });

@@ -161,6 +161,16 @@ describe("sizes", () => {
         expect(path.reason).toMatch(/it takes [\d,]+ pages, 67,108,862 at most/);
     });
 
+    test.each([2 ** 48, 2 ** 52])("of %i rows, which the model cannot count, are for copy engines", (rows) => {
+        for (const chunkRows of [undefined, 1024]) {
+            const query = queryOf({ rows: [1000, rows] }, { sink: "count", budgetBytes: 2 ** 60 });
+            const debug = { ...coherent, ...(chunkRows === undefined ? {} : { chunkRows }) };
+            const { path } = stageOf({ ...query, debug });
+            expect([path.runs, path.reason]).toEqual(["staged", expect.stringMatching(/it takes [\d,]+ pages/)]);
+            expect(outOfCoreHostBytes({ ...query, debug }, gibibyte)).toBeGreaterThan(0);
+        }
+    });
+
     test("of few rows are small", () => {
         const { sizes, memory } = stageOf(queryOf({ rows: [1000, 20_000] }));
         expect(sizes.chunkRows).toBe(2 ** 15);

@@ -84,6 +84,22 @@ test("buffers are one for each multiprocessor of the GPU, and for 160 where nobo
     expect(farBytes(asked)).toBe(few);
 });
 
+test("the partitioner that a join takes of itself is one that the GPU has", () => {
+    const spilledBytes = (more: Partial<PlanQuery>, partitioner = {}): number => {
+        const debug = { path: "coherent", radixBits: 10, ...partitioner } as const;
+        return stageOf(queryOf(2 ** 28, { sink: "count", ...more, debug }), 4 * gibibyte).predicted.spilledBytes;
+    };
+    const [bulk, hierarchical] = (["bulk", "hierarchical"] as const).map((one) =>
+        spilledBytes({}, { partitioner: one })
+    );
+    // Buffers of the latter lie in GPU memory, too.
+    expect(hierarchical).toBeGreaterThan(bulk!);
+    const majors = [undefined, 8, 9, 10].map((computeMajor) =>
+        spilledBytes(computeMajor === undefined ? {} : { computeMajor })
+    );
+    expect(majors).toEqual([bulk, hierarchical, bulk, bulk]);
+});
+
 describe("the path", () => {
     const nvlinkC2c = profileWith({
         deviceFarReadBytesPerMs: 375e6,
@@ -130,10 +146,15 @@ describe("the path", () => {
 
     test("knows the GPU that is open: speeds of its name, or those that were measured here", () => {
         const query = queryOf(1000);
-        const gpu = { pageableAccess: true, hostPageTables: true, multiprocessors: 132 };
+        const gpu = { pageableAccess: true, hostPageTables: true, multiprocessors: 132, computeCapability: "10.3" };
         const opened = (name: string) => openedGpu({ ...gpu, name } as NativeDevice, gibibyte);
         const known = queryFor(opened("NVIDIA H200"), query, false);
-        expect(known).toMatchObject({ coherentDevice: true, measuredDevice: true, multiprocessors: 132 });
+        expect(known).toMatchObject({
+            coherentDevice: true,
+            measuredDevice: true,
+            multiprocessors: 132,
+            computeMajor: 10
+        });
         expect(queryFor(opened("another GPU"), query, false)).toMatchObject({ measuredDevice: false });
         const own = { ...query, profile: nvlinkC2c };
         expect(queryFor(opened("NVIDIA H200"), own, true)).toMatchObject({ measuredDevice: true, profile: nvlinkC2c });

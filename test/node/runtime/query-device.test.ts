@@ -31,7 +31,7 @@ function asked(root: LogicalNode, ms: number, more: Partial<PlanQuery> = {}): [P
 
 /** What the planner makes for the GPU; 0: its memory is not known yet. */
 function madeOf([query, host]: [PlanQuery, Plan], limitBytes: number): DevicePlan {
-    const known = { ...query, coherentDevice: false, multiprocessors: 132, measuredDevice: false };
+    const known = { ...query, coherentDevice: false, multiprocessors: 132, computeMajor: 9, measuredDevice: false };
     const made = planOnDevice(limitBytes === 0 ? query : known, host, limitBytes);
     if (made instanceof NotOnDevice) throw made;
     return made;

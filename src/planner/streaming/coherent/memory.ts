@@ -6,8 +6,8 @@ import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { noSizes, type JoinMemory } from "../device-memory.js";
 
-/** What counts for a GPU that is not known yet: a large one. */
-const computeMajor = 9;
+/** What counts for a GPU that is not known yet: a large one, with all partitioners that there are. */
+const computeMajorUnknown = 9;
 const multiprocessorsMost = 160;
 
 /** Kernels number no more pages. */
@@ -23,26 +23,36 @@ export interface CoherentRequest {
     readonly blockBytes: number;
     /** The GPU has so many; undefined: not known yet. */
     readonly multiprocessors?: number | undefined;
+    /** Its compute capability begins with it; undefined: not known yet. */
+    readonly computeMajor?: number | undefined;
 }
 
 type Partitioning = Pick<CoherentJoinOptions, "partitioner" | "partitionBlocks">;
 
+function requirePages(pages: number): void {
+    if (pages <= pagesMax) return;
+    throw new NotOnDevice(`it takes ${formatCount(pages)} pages, ${formatCount(pagesMax)} at most`);
+}
+
 /** What a join by kernels takes. Throws NotOnDevice where it takes more pages than kernels can have. */
 export function coherentMemory(
-    { memory: { model, shape }, buildRows, probeRows, limitBytes, blockBytes, multiprocessors }: CoherentRequest,
+    { memory: { model, shape }, buildRows, probeRows, limitBytes, blockBytes, ...gpu }: CoherentRequest,
     sizes: OutOfCoreSizes,
     { partitioner, partitionBlocks }: Partitioning
 ): CoherentJoinMemory {
-    const chunks = Math.max(1, Math.ceil(Math.max(buildRows, probeRows) / sizes.chunkRows));
+    const rows = Math.max(buildRows, probeRows);
+    const chunks = Math.max(1, Math.ceil(rows / sizes.chunkRows));
+    // The model counts no more than 2^48 rows and 2^31 chunks: far more than there are pages for.
+    requirePages(Math.max(chunks, Math.ceil(rows / Math.max(1, sizes.pageRows))));
     const told = model.coherentJoinMemory(
         { ...shape, sizes },
         {
             ...{ buildRows, probeRows, chunks, partitioner, partitionBlocks, limitBytes, blockBytes },
-            ...{ computeMajor, multiprocessors: multiprocessors ?? multiprocessorsMost }
+            computeMajor: gpu.computeMajor ?? computeMajorUnknown,
+            multiprocessors: gpu.multiprocessors ?? multiprocessorsMost
         }
     );
-    if (told.pages > pagesMax)
-        throw new NotOnDevice(`it takes ${formatCount(told.pages)} pages, ${formatCount(pagesMax)} at most`);
+    requirePages(told.pages);
     return told;
 }
 

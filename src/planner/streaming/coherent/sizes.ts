@@ -8,7 +8,7 @@ import { noSizes, type JoinMemory } from "../device-memory.js";
 import { outputWidth } from "../join/layout.js";
 import { joinedPartitionBytes, sortedPartitionBytes } from "../shared-memory.js";
 import { ringBytes } from "../join/sizes.js";
-import { radixBitsMax, radixBitsMin } from "../radix-bits.js";
+import { bitsOfPartitions, radixBitsMax, radixBitsMin } from "../radix-bits.js";
 import { chunkRowsLeast, pinnedBytes, resultSlots, ringShare, type SizeLimits } from "../sizes.js";
 import { coherentMemory, coherentRowBytes, type CoherentRequest } from "./memory.js";
 
@@ -49,8 +49,7 @@ function chooseRadixBits(request: CoherentSizeRequest, rowBytes: number): number
     if (debug.radixBits !== undefined) return Math.min(debug.radixBits, radixBitsMax);
     const isCount = memory.shape.result === "count";
     const wanted = isCount ? joinedPartitionBytes(blockBytes, rowBytes) : sortedPartitionBytes(blockBytes);
-    const bytesMax = Math.max(1, Math.min(wanted, limitBytes / 16));
-    return clamp(Math.ceil(Math.log2((buildRows * rowBytes) / bytesMax)), radixBitsMin, radixBitsMax);
+    return clamp(bitsOfPartitions(buildRows * rowBytes, wanted, limitBytes), radixBitsMin, radixBitsMax);
 }
 
 function chooseResultRows(memory: JoinMemory, chunkRows: number, limitBytes: number): number {
@@ -80,7 +79,7 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
         resultRows: chooseResultRows(memory, chunkRows, limitBytes)
     });
     const pinned = (rows: number): number => pinnedBytes(ringBytes(memory, withChunks(rows)));
-    let rows = clamp(powerOfTwoAtLeast(Math.max(1, buildRows, probeRows)), chunkRowsLeast, farChunkRowsMost);
+    let rows = clamp(powerOfTwoAtLeast(Math.max(buildRows, probeRows)), chunkRowsLeast, farChunkRowsMost);
     while (rows > chunkRowsLeast && pinned(rows) > hostBytes * ringShare) rows /= 2;
     const sizes = withChunks(debug.chunkRows ?? rows);
     const { partitioner = "auto", partitionBlocks = 0 } = debug;
@@ -90,13 +89,13 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
 
 /** Host memory that such a join could use, all rows in it. */
 export function mostCoherentHostBytes(request: Omit<CoherentSizeRequest, "hostBytes" | "sparing">): number {
-    const { sizes } = sizesOf({ ...request, hostBytes: Infinity, sparing: false });
-    return pinnedBytes(ringBytes(request.memory, sizes)) + sizes.pages * pageBytes;
+    const { sizes, told } = sizesOf({ ...request, hostBytes: Infinity, sparing: false });
+    return pinnedBytes(ringBytes(request.memory, sizes)) + sizes.pages * told.pageBytes;
 }
 
 /** Pages in GPU memory as far as it goes. */
-function nearPages(pages: number, deviceBytes: number, takenBytes: number): number {
-    return clamp(Math.floor((deviceBytes - takenBytes) / pageBytes), 0, pages);
+function nearPages(pages: number, deviceBytes: number, told: CoherentJoinMemory): number {
+    return clamp(Math.floor((deviceBytes - told.takenBytes) / told.pageBytes), 0, pages);
 }
 
 /** Sizes of a coherent join; throws NotOnDevice where GPU or host memory is too little. */
@@ -108,15 +107,15 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     const { partitioner, partitionBlocks = 0, gatherBlocks = 0, residentShare } = debug;
     if (taken > limitBytes) throw NotOnDevice.below(taken);
     const most = residentShare === undefined ? pages : Math.round(pages * residentShare);
-    const near = Math.min(most, nearPages(pages, limitBytes, taken));
-    const deviceBytes = residentShare === undefined ? limitBytes : taken + near * pageBytes;
+    const near = Math.min(most, nearPages(pages, limitBytes, told));
+    const deviceBytes = residentShare === undefined ? limitBytes : taken + near * told.pageBytes;
     // Which partitioner is best is decided on the GPU: host memory is there for one with large buffers, too.
     const other = { partitioner: partitioner ?? "hierarchical", partitionBlocks };
-    const surelyNear = nearPages(near, deviceBytes, coherentMemory(request, sizes, other).takenBytes);
+    const surelyNear = nearPages(near, deviceBytes, coherentMemory(request, sizes, other));
     const farPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
     const pinned = pinnedBytes(ringBytes(memory, sizes));
     const free = Math.floor(Math.min(hostBytes - pinned, debug.hostSpillBytes ?? Infinity));
-    const farBytes = farPages * pageBytes;
+    const farBytes = farPages * told.pageBytes;
     if (farBytes > free) {
         throw new NotOnDevice(
             `pages that do not fit GPU memory need about ${formatBytes(farBytes)} of host memory, ` +
@@ -124,9 +123,9 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
         );
     }
     return {
-        sizes: { ...sizes, spillBytes: sparing ? farBytes : Math.min(free, pages * pageBytes) },
+        sizes: { ...sizes, spillBytes: sparing ? farBytes : Math.min(free, pages * told.pageBytes) },
         coherent: { deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
-        deviceBytes: taken + near * pageBytes,
+        deviceBytes: taken + near * told.pageBytes,
         nearShare: near / pages,
         ...{ rowBytes, splitBits }
     };

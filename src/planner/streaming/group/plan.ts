@@ -55,14 +55,12 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const sizes = chooseGroupSizes(request);
     const spilledRows = spilledGroupRows(request, sizes);
     const spilledBytes = spilledRows * request.packedBytes;
-    const nullable = node.keys.some(({ column }) => node.child.columns[column]?.type.nullable === true);
     const predicted = predictGroups({
         ...{ layout, rows, sink, profile },
         groups: sink === "count" ? 0 : groups,
         spilledBytes,
         diskBytes: expectedOnDisk({ build: spilledBytes, probe: 0 }, sizes).build,
         spilledShare: rows === 0 ? 0 : spilledRows / rows,
-        keyBits: nullable && layout.group.nullGroup,
         workers: host.threads
     });
     const rings = groupRingBytes(memory, sizes);

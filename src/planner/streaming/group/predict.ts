@@ -2,22 +2,20 @@
 import { sumOf } from "../../../model/sizes.js";
 import type { OutOfCoreGroupLayout, OutOfCoreGroupPrediction } from "../../../plan/out-of-core-group-stage.js";
 import type { KeyStatistics } from "../../statistics.js";
-import { packedKeyBytes } from "../chunk-rows.js";
+import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
 import { aggregateWidth, groupOutputWidths } from "./layout.js";
 
 export interface GroupLoad extends Movers {
     readonly layout: OutOfCoreGroupLayout;
     readonly rows: number;
-    /** That leave the GPU. */
+    /** Groups that leave the GPU. */
     readonly groups: number;
     readonly spilledBytes: number;
     /** The part of these bytes that goes to disk. */
     readonly diskBytes: number;
     /** Share of the rows that is spilled, and so of the groups that come last. */
     readonly spilledShare: number;
-    /** A bit per row says whether there is a key. */
-    readonly keyBits: boolean;
 }
 
 /**
@@ -40,7 +38,7 @@ export function packedPartialBytes(
 export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
     const { layout, rows, groups, spilledBytes, diskBytes, spilledShare, profile } = load;
     const { group } = layout;
-    const inputBytes = rows * (group.keyBytes + sumOf(group.widths) + (load.keyBits ? 1 / 8 : 0));
+    const inputBytes = rows * inputRowBytes(group.keyBytes, group.widths, group.nullGroup);
     const resultBytes = groups * sumOf(groupOutputWidths(group));
     const arrowBytes = groups * sumOf(layout.columns.map(({ type }) => Math.max(1, type.byteWidth)));
     const outMs = (share: number, bytesIn: number): number =>

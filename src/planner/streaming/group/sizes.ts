@@ -3,7 +3,7 @@ import type { DebugKnobs } from "../../../model/debug-knobs.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
 import type { GroupMemory } from "../device-memory.js";
-import { leastPages, mostPages, pageRowsFor } from "../pages.js";
+import { leastPages, mostPages, pageRowsFor, pagesOfAll } from "../pages.js";
 import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
 import {
     chunkBytesMax,
@@ -29,8 +29,9 @@ const pageRowsMin = 8;
 
 /** A partition should be aggregated at once, with others. */
 const partitionsPerMerge = 4;
-/** Share of the limit for what is aggregated at once: five rows for each. */
+/** Share of the limit for what is aggregated at once, which takes the room of five rows for each. */
 const mergeShare = 1 / 4;
+const roomOfMerged = 5;
 const mergeRowsMax = 2 ** 27;
 /** All but pages takes no more, where that can be helped. */
 const withoutPagesShare = 3 / 4;
@@ -55,9 +56,14 @@ function heldRows({ rows, groups }: GroupSizeRequest): number {
     return Math.min(rows, rowsPerGroupMax * groups);
 }
 
+/** Bytes of partial rows that can be aggregated at once. */
+function mergedBytes(limitBytes: number): number {
+    return (limitBytes * mergeShare) / roomOfMerged;
+}
+
 function radixBitsOf(request: GroupSizeRequest): RadixBits {
     const { memory, limitBytes, debug } = request;
-    const bytesMax = Math.max(1, (limitBytes * mergeShare) / 5 / partitionsPerMerge);
+    const bytesMax = Math.max(1, mergedBytes(limitBytes) / partitionsPerMerge);
     const wanted = Math.ceil(Math.log2(Math.max(1, (heldRows(request) * memory.rowBytes) / bytesMax)));
     return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
@@ -80,7 +86,7 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
     const pinned = (rows: number): number => pinnedBytes(groupRingBytes(memory, withChunks(sizes, rows)));
     const widest = Math.max(memory.rowBytes, memory.chunkBytes(2 ** 20) / 2 ** 20);
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
-    let rows = clamp(powerOfTwoAtMost(Math.max(1, inputRows / chunksMin)), chunkRowsSmall, most);
+    let rows = clamp(powerOfTwoAtMost(inputRows / chunksMin), chunkRowsSmall, most);
     while (rows > chunkRowsGood && taken(rows) > limitBytes * chunksShare) rows /= 2;
     const fits = (): boolean => taken(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits()) rows /= 2;
@@ -90,8 +96,8 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
 /** As many as a share of the memory takes: what is aggregated together frees more than its parts do. */
 function chooseMergeRows({ memory, rows, limitBytes }: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { chunkRows, pageRows } = sizes;
-    const affordable = powerOfTwoAtMost(Math.max(1, (limitBytes * mergeShare) / 5 / memory.rowBytes));
-    const useful = powerOfTwoAtLeast(Math.max(1, rows));
+    const affordable = powerOfTwoAtMost(mergedBytes(limitBytes) / memory.rowBytes);
+    const useful = powerOfTwoAtLeast(rows);
     const least = Math.max(chunkRows, pageRows);
     const taken = (mergeRows: number): number =>
         memory.of({ ...sizes, mergeRows, pages: leastPages(sizes) }).deviceBytes;
@@ -106,7 +112,7 @@ function chooseMergeRows({ memory, rows, limitBytes }: GroupSizeRequest, sizes: 
 function choosePages(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { memory, rows, limitBytes, debug } = request;
     const least = leastPages(sizes);
-    const all = Math.max(least, Math.ceil(rows / sizes.pageRows) + 2 ** sizes.radixBits);
+    const all = Math.max(least, pagesOfAll(rows, sizes));
     const most = Math.max(least, Math.ceil(all * (debug.residentShare ?? 1)));
     return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);
 }

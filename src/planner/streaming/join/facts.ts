@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { sumOf } from "../../../model/sizes.js";
 import type {
     OutOfCoreCoherent,
     OutOfCoreFilter,
@@ -29,14 +30,16 @@ export function inputsOfSides({ left, right }: InputJoin): Record<Side, InputInf
     return { left: left.input, right: right.input };
 }
 
-/** Host memory for columns that are gathered, and for keys that are compared with them. */
-export function heldOf(node: InputJoin, { build }: JoinSides, layout: OutOfCoreLayout): number {
-    const heldOn = (side: Side): number => {
-        const role = side === build ? "build" : "probe";
-        const columns = new Set(layout.gathered.filter((found) => found.side === role).map(({ column }) => column));
-        if (layout.keys === "hashed") for (const key of node.keys) columns.add(key[side].column);
-        return heldBytes(node[side].input, [...columns]);
-    };
+/** Columns of a side that are fetched by row number: gathered ones, and keys of which the GPU had a hash. */
+function fetchedColumns({ keys }: InputJoin, side: Side, { build }: JoinSides, layout: OutOfCoreLayout): number[] {
+    const role = side === build ? "build" : "probe";
+    const gathered = layout.gathered.filter((found) => found.side === role).map(({ column }) => column);
+    return [...new Set([...gathered, ...(layout.keys === "hashed" ? keys.map((key) => key[side].column) : [])])];
+}
+
+/** Host memory for the columns that are fetched. */
+export function heldOf(node: InputJoin, sides: JoinSides, layout: OutOfCoreLayout): number {
+    const heldOn = (side: Side): number => heldBytes(node[side].input, fetchedColumns(node, side, sides, layout));
     return Math.ceil(heldOn("left") + heldOn("right"));
 }
 
@@ -82,24 +85,15 @@ export function layoutOf(facts: JoinFacts): CostedLayout {
     return { layout: outOfCoreLayout(node, sides, inputs, { counted, costs }), costs };
 }
 
-/**
- * Nanoseconds for the values that a worker fetches by row number for a row of the result: what is gathered, and keys
- * that it compares because the GPU had a hash of them.
- */
-export function gatherRowNs(node: InputJoin, layout: OutOfCoreLayout, costs: GatherCosts): number {
-    const fetched = (side: Side): Set<number> => {
-        const role = side === costs.probe ? "probe" : "build";
-        const columns = layout.gathered.filter((found) => found.side === role).map(({ column }) => column);
-        const keys = layout.keys === "hashed" ? node.keys.map((key) => key[side].column) : [];
-        return new Set([...columns, ...keys]);
-    };
-    const sideNs = (side: Side): number => {
-        const ordered = side === costs.probe ? 1 - costs.spilledShare : 0;
-        return [...fetched(side)].reduce((ns, column) => {
-            const type = node[side].columns[column]?.type;
-            return ns + (type === undefined ? 0 : gatherNs(type, ordered, costs.policy));
-        }, 0);
-    };
+/** Nanoseconds for the values that a worker fetches for a row of the result. */
+function gatherRowNs({ node, sides }: JoinFacts, { layout, costs }: CostedLayout): number {
+    const sideNs = (side: Side): number =>
+        sumOf(
+            fetchedColumns(node, side, sides, layout).map((column) => {
+                const type = node[side].columns[column]?.type;
+                return type === undefined ? 0 : gatherNs(type, side, costs);
+            })
+        );
     return sideNs("left") + sideNs("right");
 }
 
@@ -120,25 +114,25 @@ export interface JoinDraft {
 }
 
 /** What both paths ask of their sizes. */
-export function sizeRequestOf({ query, host, node, sides, estimator, limitBytes }: JoinFacts, load: JoinLoad) {
+export function sizeRequestOf({ query, host, limitBytes }: JoinFacts, load: JoinLoad) {
     const { layout, rows, resultRowBytes, heldBytes } = load;
-    const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const resultBytes = query.sink === "table" ? rows.result * resultRowBytes : 0;
     return {
         memory: query.deviceMemory.ofJoin(layout.join),
-        buildRows: rowsOf(sides.build),
-        probeRows: rowsOf(otherSide(sides.build)),
+        buildRows: rows.build,
+        probeRows: rows.probe,
         limitBytes,
         hostBytes: freeHostBytes(host, heldBytes, resultBytes),
         sparing: query.sink === "table",
         blockBytes: query.profile.deviceBlockBytes,
-        multiprocessors: query.multiprocessors,
+        ...{ multiprocessors: query.multiprocessors, computeMajor: query.computeMajor },
         debug: query.debug
     };
 }
 
 /** What a join of that layout has to move. */
-export function loadOf(facts: JoinFacts, { layout, costs }: CostedLayout): JoinLoad {
+export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
+    const { layout } = costed;
     const { query, host, node, sides, estimator } = facts;
     const by = { build: sides.build, probe: otherSide(sides.build) } as const;
     const nullable = (side: Side): boolean =>
@@ -151,7 +145,7 @@ export function loadOf(facts: JoinFacts, { layout, costs }: CostedLayout): JoinL
         keyBits: { build: nullable(by.build), probe: nullable(by.probe) },
         resultRowBytes: query.sink === "count" ? 0 : arrowRowBytes(result.widths),
         heldBytes: heldOf(node, sides, layout),
-        gatherNs: gatherRowNs(node, layout, costs),
+        gatherNs: gatherRowNs(facts, costed),
         ...{ workers: host.threads, sink: query.sink, profile: query.profile }
     };
 }

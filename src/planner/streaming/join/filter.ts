@@ -93,12 +93,17 @@ function droppedShare(buildKeys: number, matchRatio: number, words: number): num
     return (1 - matchRatio) * (1 - falsePositiveShare(buildKeys, words));
 }
 
-/** Filters that are worth a look, with what they would drop. */
-function drafts({ buildKeys, matchRatio, limitBytes }: FilterRequest): FilterDraft[] {
+/** Words of a filter that is to have so many: no more than a limit of GPU memory affords. */
+export function filterWords(wanted: number, limitBytes: number): number {
     const [least, most] = wordsRange;
     const affordable = clamp(powerOfTwoAtMost((limitBytes * memoryShareMax) / wordBytes), least, most);
+    return clamp(wanted, least, affordable);
+}
+
+/** Filters that are worth a look, with what they would drop. */
+function drafts({ buildKeys, matchRatio, limitBytes }: FilterRequest): FilterDraft[] {
     const usual = powerOfTwoAtLeast(Math.ceil(buildKeys / keysPerWord));
-    const words = [2 * usual, usual, usual / 2].map((count) => clamp(count, least, affordable));
+    const words = [2 * usual, usual, usual / 2].map((count) => filterWords(count, limitBytes));
     return [...new Set(words)].map((count) => ({
         words: count,
         droppedShare: droppedShare(buildKeys, matchRatio, count)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineProfile } from "../../../machine/profile.js";
 import { isNested, type ColumnType } from "../../../model/column-type.js";
-import { formatMs } from "../../../model/sizes.js";
+import { formatMs, nsPerMs, sumOf } from "../../../model/sizes.js";
 import type { InputInfo } from "../../../plan/logical.js";
 import { NotOnDevice } from "../../device-support.js";
 import type { Side } from "../../join-sides.js";
@@ -10,7 +10,6 @@ import { chunkWidth, dictionaryIndexBytes, rowBytesMax } from "../chunk-rows.js"
 
 /** A row number of a packed row: as many bits as rows of a chunk have numbers, of 2^22 rows. */
 const packedNumberBytes = 3;
-const millisecond = 1e6;
 
 /** What carrying a column and gathering it costs. */
 export interface GatherCosts {
@@ -48,8 +47,10 @@ export function whyGathered(type: ColumnType): string | undefined {
     return type.layout === "null" ? "NULLs only" : `values of ${type.byteWidth} bytes`;
 }
 
-/** What a value costs a worker that gathers it; `ordered`: share of them that come in the order of their source. */
-export function gatherNs(type: ColumnType, ordered: number, { gatherNs, gatherOrderedNs }: Policy): number {
+/** What gathering a value of a side costs a worker. Those of the probe side come in order, but for spilled ones. */
+export function gatherNs(type: ColumnType, side: Side, { probe, spilledShare, policy }: GatherCosts): number {
+    const { gatherNs, gatherOrderedNs } = policy;
+    const ordered = side === probe ? 1 - spilledShare : 0;
     const kind = type.layout === "fixed" || chunkWidth(type) > 0 ? "value" : "text";
     return ordered * gatherOrderedNs[kind] + (1 - ordered) * gatherNs[kind];
 }
@@ -57,7 +58,7 @@ export function gatherNs(type: ColumnType, ordered: number, { gatherNs, gatherOr
 /** Time on the link for bytes of each row of a side, of which `packed` are spilled with it. */
 function linkNs(costs: GatherCosts, side: Side, bytes: number, packed: number): number {
     const { deviceCopyInBytesPerMs, deviceCopyOutBytesPerMs } = costs.profile;
-    const [inNs, outNs] = [millisecond / deviceCopyInBytesPerMs, millisecond / deviceCopyOutBytesPerMs];
+    const [inNs, outNs] = [nsPerMs / deviceCopyInBytesPerMs, nsPerMs / deviceCopyOutBytesPerMs];
     const rows = costs.rows[side];
     const spilled = rows * costs.spilledShare * packed;
     return rows * bytes * inNs + spilled * (inNs + outNs) + costs.resultRows * bytes * outNs;
@@ -66,8 +67,7 @@ function linkNs(costs: GatherCosts, side: Side, bytes: number, packed: number): 
 /** What gathering a column wins against carrying it; below 0: nothing. */
 function savedNs(costs: GatherCosts, side: Side, column: SideColumn): number {
     const bytes = carriedBytes(column);
-    const ordered = side === costs.probe ? 1 - costs.spilledShare : 0;
-    const values = costs.resultRows * gatherNs(column.type, ordered, costs.policy);
+    const values = costs.resultRows * gatherNs(column.type, side, costs);
     return linkNs(costs, side, bytes, bytes) - values / costs.workers;
 }
 
@@ -111,9 +111,9 @@ export function chooseGathered(
     }
     if (costs === undefined || !inMemory) return gathered;
     const cheaper = left.filter((column) => saved(column) > 0);
-    const savedAll = cheaper.reduce((sum, column) => sum + saved(column), 0);
+    const savedAll = sumOf(cheaper.map(saved));
     if (gathered.size === 0 && savedAll <= linkNs(costs, side, numberBytes, packedNumberBytes)) return gathered;
-    for (const column of cheaper) gathered.set(column.column, `cheaper by ${formatMs(saved(column) / millisecond)}`);
+    for (const column of cheaper) gathered.set(column.column, `cheaper by ${formatMs(saved(column) / nsPerMs)}`);
     return gathered;
 }
 

@@ -12,7 +12,7 @@ export interface KeyPlan {
     readonly nullsEqual: boolean;
 }
 
-export function isByteString({ kind, kindOfValue }: KeySpec): boolean {
+function isByteString({ kind, kindOfValue }: KeySpec): boolean {
     return kind === "bytes" || (kind === "dictionaryValue" && kindOfValue === "bytes");
 }
 

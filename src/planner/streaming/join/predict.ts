@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-import { sumOf } from "../../../model/sizes.js";
+import { nsPerMs, sumOf } from "../../../model/sizes.js";
 import type { OutOfCoreLayout, OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
 import { rowNumberColumn } from "../../../model/column-type.js";
 import type { KeyStatistics } from "../../statistics.js";
-import { packedKeyBytes } from "../chunk-rows.js";
+import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { JoinMemory } from "../device-memory.js";
 import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
 import { packedRowNumberBytes } from "./gather.js";
@@ -41,8 +41,6 @@ export interface LinkLoad extends JoinLoad {
     readonly residentShare: number;
 }
 
-const nsPerMs = 1e6;
-
 /** Bits of the partition, for estimates of rows that are packed before the bits are chosen. */
 export const usualRadixBits = 8;
 
@@ -75,7 +73,7 @@ export function phaseParts(load: JoinLoad) {
     const { join } = layout;
     const inputOf = (side: "build" | "probe"): number => {
         const widths = side === "build" ? join.buildWidths : join.probeWidths;
-        return rows[side] * (join.keyBytes + sumOf(widths) + (load.keyBits[side] ? 1 / 8 : 0));
+        return rows[side] * inputRowBytes(join.keyBytes, widths, load.keyBits[side]);
     };
     const resultBytes = rows.result * sumOf(join.outputs.map((output) => outputWidth(join, output)));
     const gatherMs = (rows.result * load.gatherNs) / nsPerMs / load.workers;

@@ -3,8 +3,8 @@ import { clamp, mebibyte, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
 import type { JoinMemory } from "../device-memory.js";
-import { leastPages, mostPages, pageRowsFor } from "../pages.js";
-import { radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
+import { leastPages, mostPages, pageRowsFor, pagesOfAll } from "../pages.js";
+import { bitsOfPartitions, radixBitsFor, withBitsThatFit, type RadixBits } from "../radix-bits.js";
 import { sortedPartitionBytes } from "../shared-memory.js";
 import {
     chunkBytesMax,
@@ -55,8 +55,8 @@ export function ringBytes(memory: JoinMemory, sizes: OutOfCoreSizes): Rings {
 }
 
 function radixBitsOf({ memory, buildRows, limitBytes, blockBytes, debug }: SizeRequest): RadixBits {
-    const bytesMax = Math.max(1, Math.min(sortedPartitionBytes(blockBytes), limitBytes / 16));
-    const wanted = Math.ceil(Math.log2((buildRows * memory.rowBytes.build) / bytesMax));
+    const bytes = buildRows * memory.rowBytes.build;
+    const wanted = bitsOfPartitions(bytes, sortedPartitionBytes(blockBytes), limitBytes);
     return radixBitsFor(wanted, limitBytes, debug.radixBits);
 }
 
@@ -68,7 +68,7 @@ function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
 function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { memory, buildRows, limitBytes } = request;
     const least = leastPages(sizes);
-    const most = Math.max(least, Math.ceil(buildRows / sizes.pageRows) + 2 ** sizes.radixBits);
+    const most = Math.max(least, pagesOfAll(buildRows, sizes));
     return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);
 }
 
