@@ -11,7 +11,7 @@
 #include "group_by/plan/group_plan.hpp"
 #include "group_by/plan/group_result.hpp"
 #include "group_by/plan/moved_bytes.hpp"
-#include "group_by/sorted/sort_keys.hpp"
+#include "group_by/sorted/sort_pairs.hpp"
 #include "group_by/sorted/sorted_columns.hpp"
 #include "group_by/tables/aggregate_tiles.cuh"
 #include "group_by/tables/emit_groups.hpp"

@@ -1,22 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "materialize/dense_output.hpp"
+#include "materialize/match_output.cuh"
 #include "no_partitioning_join/build_table.cuh"
 #include "no_partitioning_join/key_range.hpp"
 #include "no_partitioning_join/no_partitioning_join.hpp"
-#include "no_partitioning_join/npj_bytes.hpp"
-#include "no_partitioning_join/npj_checks.hpp"
 #include "no_partitioning_join/probe_table.cuh"
+#include "primitive/device_relation.hpp"
 
 namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 namespace {
+
+// More than any memory holds, and little enough for products with widths to stay within 64 bits.
+constexpr uint64_t kNpjRowsMax = 1ULL << 48;
+
+// What no caller may ask for.
+[[noreturn]] void refuse_npj(const std::string& text) {
+    throw Error(ErrorCode::kInvalid, text);
+}
+
+void check_column(const DeviceColumn& column, uint64_t rows) {
+    const uint32_t width = column.width;
+    if (width == 0 || width > 16 || (width & (width - 1)) != 0) refuse_npj("columns have 1, 2, 4, 8 or 16 bytes");
+    if (reinterpret_cast<uintptr_t>(column.data) % 16 != 0) {
+        refuse_npj("columns of a relation begin at multiples of 16 bytes");
+    }
+    if (column.data != nullptr || rows == 0) return;
+    if (width != 4 && width != 8) refuse_npj("row numbers have 4 or 8 bytes");
+    if (width == 4 && rows > 1ULL << 32) refuse_npj("row numbers of 4 bytes for more than 2^32 rows");
+}
+
+void check_relation(const DeviceRelation& relation) {
+    if (relation.key.width != 4 && relation.key.width != 8) refuse_npj("keys have 4 or 8 bytes");
+    if (relation.rows > kNpjRowsMax) refuse_npj("a relation of more rows than any memory holds");
+    if (relation.rows > 0 && relation.key.data == nullptr) refuse_npj("a relation without a key column");
+    check_column(relation.key, relation.rows);
+    for (const DeviceColumn& column : relation.columns) check_column(column, relation.rows);
+}
+
+void check_npj(const DeviceRelation& build, const DeviceRelation& probe, const NpjOptions& options) {
+    check_relation(build);
+    check_relation(probe);
+    if (build.key.width != probe.key.width) refuse_npj("keys of both sides of a join have equal widths");
+    if (options.scheme != HashingScheme::kPerfect) return;
+    const uint64_t most = build.key.width == 4 ? 1ULL << 32 : kNpjRowsMax;
+    if (options.key_range > most) refuse_npj("a key range of more keys than there are, or than any memory holds");
+}
+
+void check_output(const std::vector<JoinOutputColumn>& output) {
+    if (output.size() > static_cast<size_t>(kOutputColumnsMax)) refuse_npj("too many columns for one join");
+}
+
+// What the join must move, for reports.
+uint64_t npj_key_bytes(const DeviceRelation& relation) {
+    return relation.rows * relation.key.width + (relation.key_valid == nullptr ? 0 : relation.rows / 8);
+}
+
+// One slot per row is the least that a look takes, however long walks are.
+uint64_t npj_slot_bytes(const Device& device, uint64_t rows, uint64_t table_bytes) {
+    return sector_bytes(device, rows, sizeof(uint64_t), table_bytes);
+}
+
+// Values of the build side at random, of the probe side in its order (its keys are at hand), and the result's columns.
+uint64_t npj_match_bytes(const Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                         const MatchOutput& out, const void* const* source, uint64_t matches) {
+    uint64_t bytes = 0;
+    for (int c = 0; c < out.columns(); ++c) {
+        const uint64_t width = out.column[c].width;
+        bytes += matches * width;
+        if (source[c] == nullptr || source[c] == probe.key.data) continue;
+        const bool is_build = c < out.last_column(0);
+        bytes += sector_bytes(device, matches, width, (is_build ? build.rows : probe.rows) * width,
+                              is_build ? kAnyOrder : 1);
+    }
+    return bytes;
+}
 
 // Row numbers of 32 bits leave all ones for empty slots.
 bool is_wide(uint64_t build_rows, const NpjOptions& options) {

@@ -4,14 +4,35 @@
 #include <cstdint>
 
 #include "device/device.hpp"
+#include "device/memory_pool.hpp"
 #include "materialize/join_output.hpp"
 #include "materialize/match_pairs.hpp"
-#include "pair_join/partitioned_tuples.hpp"
 #include "primitive/device_relation.hpp"
 
 // What the partitioned joins of (key, row number) share: the join of co-partitions in shared memory, whose result is
 // pairs of row numbers. Payloads stay in the untransformed relations and are gathered by those (GFUR).
 namespace spillway::cuda { inline namespace pair_join {
+
+// Tuples of (mixed key, row number), in 2^radix_bits partitions by the top bits of the mixed key. Keys and row numbers
+// are columns: the place of a tuple is the same in both. Rows without a key are left out.
+struct PartitionedTuples {
+    uint32_t key_width = 4;
+    uint32_t row_width = 4;
+    int radix_bits = 0;
+    uint64_t relation_rows = 0;  // of which these are those with a key
+    Allocation keys;
+    Allocation rows;
+    Allocation sizes;  // uint64_t[partitions()]
+
+    // bucket_tuples = 0: partition p is the tuples [begin[p], begin[p + 1]). Else it is a chain of buckets of so many
+    // tuples (a power of two), all full but the last one: those with the numbers bucket_list[begin[p]] and following.
+    // Bucket b is the tuples from b * bucket_tuples on.
+    Allocation begin;  // uint64_t[partitions() + 1]
+    uint32_t bucket_tuples = 0;
+    Allocation bucket_list;  // uint32_t
+
+    uint64_t partitions() const { return 1ULL << radix_bits; }
+};
 
 struct PairJoinOptions {
     int radix_bits = -1;                     // -1: as many as fit shared memory

@@ -11,7 +11,7 @@
 #include "device/device.hpp"
 #include "device/guard.hpp"
 #include "relation/device_table.hpp"
-#include "relation/join_pieces.hpp"
+#include "relation/join_tables.hpp"
 
 // What the pointers of plugin.h point at.
 

@@ -3,18 +3,35 @@
 #include <string>
 #include <utility>
 
+#include "device/launch.hpp"
 #include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
 #include "group_by/sorted/dictionary.hpp"
 #include "relation/extremes.hpp"
 #include "relation/gather.hpp"
-#include "relation/group_marks.hpp"
 #include "relation/group_table.hpp"
 #include "relation/null_bits.hpp"
+#include "relation/relation_grid.hpp"
+#include "relation/warp_rows.cuh"
 #include "relation/wide_aggregates.hpp"
 
 namespace spillway::cuda { inline namespace relation {
 
 namespace {
+
+// Bytes: a row number and a random access per row that is marked.
+__global__ void mark(const void* rows, uint32_t row_width, uint64_t count, uint8_t* marks) {
+    for_rows(count, [&](uint64_t i) {
+        marks[row_width == 4 ? static_cast<const uint32_t*>(rows)[i] : static_cast<const uint64_t*>(rows)[i]] = 1;
+    });
+}
+
+// Marks some of so many rows, each once. Enqueued on the device's stream.
+void mark_rows(Device& device, const void* rows, uint32_t row_width, uint64_t count, uint64_t of_rows, uint8_t* marks) {
+    count_moved(device, count * row_width + sector_bytes(device, count, 1, of_rows));
+    launch(mark, relation_grid(device, count), dim3(kRelationThreads), 0, device.stream(), rows, row_width, count,
+           marks);
+}
 
 [[noreturn]] void refuse(const std::string& text) {
     throw Error(ErrorCode::kInvalid, text);

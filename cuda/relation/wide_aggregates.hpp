@@ -4,12 +4,23 @@
 #include <cstdint>
 #include <vector>
 
+#include "device/device.hpp"
+#include "group_by/group_by.hpp"
+#include "relation/device_table.hpp"
 #include "relation/group_table.hpp"
-#include "relation/wide_sums.hpp"
 
 namespace spillway::cuda { inline namespace relation {
 
-// Sums and means of a group-by that 64 bits do not hold, made of sums of limbs (wide_sums.hpp): the lowest limb in the
+// Sums of integers in 128 bits and means of decimals: as sums of 32-bit limbs, each of which is an ordinary sum
+// whatever the algorithm. 2^32 limbs fit 64 bits.
+
+// The limbs of 4-, 8- or 16-byte integers, columns one behind the other, the lowest first. Only the last is signed.
+struct Limbs {
+    Allocation memory;  // empty: values of 4 bytes are their only limb
+    std::vector<DeviceColumn> columns;
+};
+
+// Sums and means of a group-by that 64 bits do not hold, made of sums of limbs: the lowest limb in the
 // aggregate's own place in the request, the others and the counts of means behind all aggregates.
 class WideAggregates {
   public:

@@ -7,7 +7,7 @@
 #include "api/stream_spec.hpp"
 #include "device/device.hpp"
 #include "device/published.hpp"
-#include "row_index/lone_rows.hpp"
+#include "row_index/lone_index_rows.hpp"
 #include "row_index/probe_index.hpp"
 #include "stream/result_writer.hpp"
 

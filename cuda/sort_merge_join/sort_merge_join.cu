@@ -1,11 +1,195 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <utility>
 
+#include "device/launch.hpp"
+#include "device/phase_times.hpp"
 #include "materialize/match_pairs.hpp"
-#include "sort_merge_join/find_matches.hpp"
+#include "primitive/prefix_sum.hpp"
+#include "sort_merge_join/merge_matches.cuh"
+#include "sort_merge_join/row_grid.hpp"
 #include "sort_merge_join/sort_merge_join.hpp"
 
 namespace spillway::cuda { inline namespace sort_merge_joins {
+
+namespace {
+
+// More than any memory holds, and little enough for products with widths to stay within 64 bits.
+constexpr uint64_t kRowsMax = 1ULL << 48;
+
+template <class Key>
+class Merge {
+  public:
+    Merge(Device& device, const SortedRelations& sorted)
+        : device_(device),
+          build_from_{sorted.build.rows.as(), sorted.build.row_width},
+          probe_from_{sorted.probe.rows.as(), sorted.probe.row_width} {
+        in_.build = sorted.build.keys.as<const Key>();
+        in_.probe = sorted.probe.keys.as<const Key>();
+        in_.build_rows = sorted.build.keyed_rows;
+        in_.probe_rows = sorted.probe.keyed_rows;
+        in_.tiles = (in_.build_rows + in_.probe_rows + kMergeTileRows - 1) / kMergeTileRows;
+        probe_at_ = allocate(in_.tiles + 1);
+        launch(cut_tiles<Key>, row_grid(device, in_.tiles + 1), dim3(kRowThreads), 0, device.stream(), in_,
+               probe_at_.as<uint64_t>());
+        in_.probe_at = probe_at_.as<const uint64_t>();
+    }
+
+    void mark(const MatchWish& wish) {
+        count_moved(device_, key_bytes() + number_bytes(in_.build_rows, in_.probe_rows));
+        const MarkedSide build{build_from_, wish.build_marks};
+        const MarkedSide probe{probe_from_, wish.probe_marks};
+        start(mark_matches_kernel<Key>, in_.tiles, in_, build, probe);
+    }
+
+    uint64_t count() {
+        prepare();
+        count_moved(device_, key_bytes());
+        start(count_matches_kernel<Key>, in_.tiles, in_, tiles_);
+        return read_totals().matches;
+    }
+
+    void find(const SortMergeOptions& options, bool keys, MatchPairs& pairs) {
+        wants_keys_ = keys;
+        if (options.expected_rows > kRowsMax) {
+            throw Error(ErrorCode::kInvalid, "a result of more rows than any memory holds");
+        }
+        prepare();
+        if (options.plan == OutputPlan::kCountFirst || options.expected_rows == 0) return count_and_emit(pairs);
+        uint64_t capacity = options.expected_rows;
+        for (;;) {
+            device_.check_cancelled();
+            const PairColumns columns = allocate_pairs(pairs, capacity);
+            start(emit_tiles_kernel<Key>, in_.tiles, in_, tiles_, columns);
+            const MatchTotals totals = read_totals();
+            count_moved(device_, key_bytes() + pair_bytes(pairs, std::min<uint64_t>(totals.matches, capacity)));
+            pairs.count = totals.matches;
+            if (totals.matches <= capacity) return emit_units(totals.units, columns);
+            capacity = totals.matches;
+            clear_totals();
+        }
+    }
+
+  private:
+    // The keys of both sides count once, because tiles that several blocks write are read again from a cache.
+    uint64_t key_bytes() const { return (in_.build_rows + in_.probe_rows) * sizeof(Key); }
+    // Row numbers of so many rows of each side, in order.
+    uint64_t number_bytes(uint64_t build_rows, uint64_t probe_rows) const {
+        const auto of = [](const RowNumbersByPlace& from, uint64_t rows) {
+            return from.rows == nullptr ? 0 : rows * from.width;
+        };
+        return of(build_from_, build_rows) + of(probe_from_, probe_rows);
+    }
+    // Row numbers of rows that are in pairs, at most once each; pairs and, where wanted, keys.
+    uint64_t pair_bytes(const MatchPairs& pairs, uint64_t matches) const {
+        const uint64_t key_width = wants_keys_ ? sizeof(Key) : 0;
+        return number_bytes(std::min(in_.build_rows, matches), std::min(in_.probe_rows, matches)) +
+               matches * (pairs.build_width + pairs.probe_width + key_width);
+    }
+
+    Allocation allocate(uint64_t numbers) {
+        return device_.memory().allocate(numbers * sizeof(uint64_t), "tiles of a merge");
+    }
+
+    template <class... P, class... A>
+    void start(void (*kernel)(P...), uint64_t items, A&&... arguments) {
+        const auto most = static_cast<uint64_t>(device_.properties().multiprocessors) * kMergeBlocksPerMultiprocessor;
+        launch(kernel, dim3(static_cast<unsigned>(std::min(most, items))), dim3(kMergeThreads), 0, device_.stream(),
+               arguments...);
+    }
+
+    void prepare() {
+        first_match_ = allocate(in_.tiles);
+        first_unit_ = allocate(in_.tiles);
+        totals_ = device_.memory().allocate(sizeof(MatchTotals), "join counters");
+        tiles_ = {first_match_.as<uint64_t>(), first_unit_.as<uint64_t>(), totals_.as<MatchTotals>()};
+        clear_totals();
+    }
+    void clear_totals() {
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(totals_.as(), 0, sizeof(MatchTotals), device_.stream()));
+    }
+    // Waits for the kernels.
+    MatchTotals read_totals() {
+        MatchTotals totals{};
+        SPILLWAY_CUDA_CHECK(
+            cudaMemcpyAsync(&totals, totals_.as(), sizeof totals, cudaMemcpyDeviceToHost, device_.stream()));
+        device_.synchronize();
+        return totals;
+    }
+
+    PairColumns allocate_pairs(MatchPairs& pairs, uint64_t capacity_rows) {
+        pairs.build_rows.reset();
+        pairs.probe_rows.reset();
+        pairs.keys.reset();
+        pairs.build_rows = device_.memory().allocate(capacity_rows * pairs.build_width, "pairs of a join");
+        pairs.probe_rows = device_.memory().allocate(capacity_rows * pairs.probe_width, "pairs of a join");
+        if (wants_keys_) pairs.keys = device_.memory().allocate(capacity_rows * sizeof(Key), "join result");
+        return {{build_from_, pairs.build_rows.as(), pairs.build_width},
+                {probe_from_, pairs.probe_rows.as(), pairs.probe_width},
+                capacity_rows,
+                pairs.keys.as()};
+    }
+
+    void count_and_emit(MatchPairs& pairs) {
+        start(count_matches_kernel<Key>, in_.tiles, in_, tiles_);
+        const MatchTotals totals = read_totals();
+        count_moved(device_, 2 * key_bytes() + pair_bytes(pairs, totals.matches));
+        pairs.count = totals.matches;
+        if (totals.matches > kRowsMax) {
+            throw Error(ErrorCode::kOutOfMemory, "a result of more rows than any memory holds");
+        }
+        const PairColumns columns = allocate_pairs(pairs, totals.matches);
+        exclusive_sum(device_, tiles_.first_match, in_.tiles);
+        emit_units(totals.units, columns);
+    }
+
+    void emit_units(uint64_t units, const PairColumns& columns) {
+        if (units == 0) return;
+        device_.check_cancelled();
+        exclusive_sum(device_, tiles_.first_unit, in_.tiles);
+        start(emit_units_kernel<Key>, units, in_, tiles_, units, columns);
+    }
+
+    Device& device_;
+    const RowNumbersByPlace build_from_;
+    const RowNumbersByPlace probe_from_;
+    MergeInput<Key> in_;
+    bool wants_keys_ = false;
+    Allocation probe_at_;
+    Allocation first_match_;
+    Allocation first_unit_;
+    Allocation totals_;
+    TileMatches tiles_;
+};
+
+template <class Key>
+void find_by_key(Device& device, const SortedRelations& sorted, const MatchWish& wish, const SortMergeOptions& options,
+                 MatchPairs& pairs) {
+    Merge<Key> merge(device, sorted);
+    const bool marks = wish.build_marks != nullptr || wish.probe_marks != nullptr;
+    if (marks) merge.mark(wish);
+    if (wish.pairs) {
+        merge.find(options, wish.keys, pairs);
+    } else if (!marks) {
+        pairs.count = merge.count();
+    }
+}
+
+}  // namespace
+
+MatchPairs find_matches(Device& device, const SortedRelations& sorted, const MatchWish& wish,
+                        const SortMergeOptions& options) {
+    const PhaseScope match(device, Phase::kMatch);
+    MatchPairs pairs;
+    pairs.build_width = sorted.build.row_width;
+    pairs.probe_width = sorted.probe.row_width;
+    pairs.rises = !sorted.build.rows && !sorted.probe.rows;  // places in sorted columns
+    // No side without keys has a match, and none of the kernels can do without one.
+    if (sorted.build.keyed_rows == 0 || sorted.probe.keyed_rows == 0) return pairs;
+    const auto find = sorted.build.relation.key.width == 4 ? find_by_key<uint32_t> : find_by_key<uint64_t>;
+    find(device, sorted, wish, options, pairs);
+    return pairs;
+}
 
 JoinResult join_sorted(Device& device, SortedRelations sorted, const JoinKind& kind,
                        const std::vector<JoinOutputColumn>& output, const SortMergeOptions& options) {

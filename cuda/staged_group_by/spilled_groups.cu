@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "device/host_clock.hpp"
-#include "staged_group_by/spilled_groups.hpp"
+#include "staged_group_by/group_state.hpp"
 #include "staged_group_by/staged_group_policy.hpp"
 #include "stream/partition_groups.hpp"
 #include "stream/stream_policy.hpp"

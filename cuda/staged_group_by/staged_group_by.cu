@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "staged_group_by/group_state.hpp"
-#include "staged_group_by/spilled_groups.hpp"
 #include "staged_group_by/staged_group_by.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {

@@ -48,4 +48,9 @@ struct JoinState {
     std::unique_ptr<ChunkReader> reader;  // of the input that is read
 };
 
+// Joins the partitions that were spilled, group by group: as many as fit the pages come back and are indexed, then
+// their probe rows come back and are looked up. A build partition that is larger than all pages, or than what can be
+// indexed, comes in parts, and its probe rows as often.
+void join_spilled(JoinState& state);
+
 }}  // namespace spillway::cuda::staged_join

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "staged_join/spilled_join.hpp"
+#include "staged_join/join_state.hpp"
 #include "staged_join/staged_join_policy.hpp"
 #include "stream/partition_groups.hpp"
 #include "stream/unit_queue.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "staged_join/join_state.hpp"
-#include "staged_join/spilled_join.hpp"
 #include "staged_join/staged_join.hpp"
 
 namespace spillway::cuda { inline namespace staged_join {

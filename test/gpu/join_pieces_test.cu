@@ -7,7 +7,7 @@
 #include "equi_join/equi_join_pieces.hpp"
 #include "gpu_test.hpp"
 #include "hash_join/pieces_policy.hpp"
-#include "relation/join_pieces.hpp"
+#include "relation/join_tables.hpp"
 #include "support/join_check.hpp"
 #include "support/table_join_check.hpp"
 

@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-#include "group_by/columns/column_pass.hpp"
+#include "group_by/plan/narrow_columns.hpp"
+#include "group_by/tables/aggregate_pass.cuh"
 #include "group_by/tables/find_rows.cuh"
 #include "group_by/tables/merge_table.cuh"
 #include "group_by/tables/narrow_values.cuh"
@@ -24,6 +25,19 @@
 // conflict: no case of its own. H200, 2^28 rows, maxima, the whole group-by: 12 bytes 0.78 ms with 4 groups, 1.00 with
 // 2^12, 1.16 with 2^13, 1.99 with 2^14; key and columns of 8 bytes 1.56 with 4 groups, 2.20 with 2^12.
 namespace spillway::cuda { inline namespace grouping {
+
+// A load of 16 bytes for four neighbouring rows: a column of 4 bytes is one of them, of 8 bytes two.
+struct QuadSource {
+    const unsigned char* from = nullptr;
+    uint32_t step_bytes = 16;  // to the next four rows
+};
+
+// What column_groups_kernel gets.
+struct ColumnPass {
+    AggregatePass aggregate;  // accumulators in the order of their columns' words
+    QuadSource words[kNarrowValueWordsMax];
+    NarrowColumns columns;
+};
 
 struct ColumnGroupsShared {
     uint32_t elsewhere;  // rows that the block's table had no place for

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "group_by/packed/packed_pass.hpp"
+#include "group_by/plan/narrow_columns.hpp"
+#include "group_by/tables/aggregate_pass.cuh"
 #include "group_by/tables/emit_block.cuh"
 #include "group_by/tables/find_rows.cuh"
 #include "group_by/tables/merge_table.cuh"
@@ -19,6 +20,13 @@
 // a multiprocessor some 25 cycles of 1.98 GHz per 32 rows, those of 24 bytes 50; column_groups.cuh counts what is done
 // in them, less the mixing of keys.
 namespace spillway::cuda { inline namespace grouping {
+
+// What packed_groups_kernel gets.
+struct PackedPass {
+    AggregatePass aggregate;  // accumulators in the order of their columns' words
+    const unsigned char* rows = nullptr;
+    NarrowColumns columns;
+};
 
 struct PackedGroupsShared {
     GroupUnit units[2];  // this one, and the next

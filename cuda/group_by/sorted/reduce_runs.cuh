@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "group_by/sorted/reduce_runs.hpp"
 #include "group_by/sorted/run_states.cuh"
 #include "group_by/sorted/run_tiles.cuh"
+#include "group_by/sorted/runs.hpp"
 #include "group_by/tables/slot_words.cuh"
 
 // Segmented reduction: every block takes a tile of as many rows, whatever their groups are, so that neither one group

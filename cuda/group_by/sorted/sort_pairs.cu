@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bytes of a sort: keys and values read and written once per 8 bits of the key, and the keys once more for histograms,
-// as CUB's onesweep sort has it; bound by bandwidth.
 #include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
+#include <utility>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
@@ -11,6 +10,8 @@
 #include "group_by/sorted/sorted_policy.hpp"
 #include "primitive/warp.cuh"
 
+// Bytes of a sort: keys and values read and written once per 8 bits of the key, and the keys once more for histograms,
+// as CUB's onesweep sort has it; bound by bandwidth.
 namespace spillway::cuda { inline namespace grouping {
 
 namespace {
@@ -94,6 +95,31 @@ SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColu
         return sort<uint64_t, uint64_t>(device, key.data, values.data, rows, bits);
     }
     throw Error(ErrorCode::kInvalid, "a sort takes keys and values of 4 or 8 bytes");
+}
+
+namespace {
+
+// Bytes: 4 written per row.
+__global__ void number_rows(uint64_t rows, uint32_t* numbers) {
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
+        numbers[row] = static_cast<uint32_t>(row);
+    }
+}
+
+}  // namespace
+
+SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows) {
+    if (rows > 1ULL << 32) throw Error(ErrorCode::kInvalid, "row numbers of 4 bytes for more than 2^32 rows");
+    const PhaseScope transform(device, Phase::kTransform);
+    const Allocation numbers = device.memory().allocate(rows * sizeof(uint32_t), "row numbers");
+    count_moved(device, numbers.bytes());
+    const uint64_t blocks = (rows + kThreads - 1) / kThreads;
+    const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
+    launch(number_rows, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kThreads), 0, device.stream(), rows,
+           numbers.as<uint32_t>());
+    SortedPairs sorted = sort_pairs(device, key, {numbers.as(), 4}, rows, differing_bits(device, key, rows));
+    return {std::move(sorted.keys), std::move(sorted.values)};
 }
 
 }}  // namespace spillway::cuda::grouping

@@ -22,4 +22,13 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows);
 SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColumn& values, uint64_t rows,
                        KeyBits bits);
 
+struct SortedRows {
+    Allocation keys;
+    Allocation row_numbers;  // of 4 bytes
+};
+
+// Keys in some order in which equal ones are neighbours. Enqueued on the device's stream.
+// Throws kInvalid for more than 2^32 rows.
+SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows);
+
 }}  // namespace spillway::cuda::grouping

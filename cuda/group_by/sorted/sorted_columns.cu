@@ -11,7 +11,7 @@
 #include "group_by/plan/moved_bytes.hpp"
 #include "group_by/sorted/dictionary.hpp"
 #include "group_by/sorted/pack_words.hpp"
-#include "group_by/sorted/reduce_runs.hpp"
+#include "group_by/sorted/runs.hpp"
 #include "group_by/sorted/sort_pairs.hpp"
 #include "group_by/sorted/sorted_columns.hpp"
 #include "group_by/sorted/sorted_policy.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device/launch.hpp"
-#include "row_index/lone_rows.hpp"
+#include "row_index/lone_index_rows.hpp"
 #include "row_index/total.cuh"
 #include "stream/write_result.cuh"
 
