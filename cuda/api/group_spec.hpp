@@ -15,6 +15,10 @@ enum class GroupByAlgorithm : uint8_t {
     kSortedColumns = 4,      // SGB-TR: each column is radix-sorted with the keys, then its runs are reduced
     kDictionarySorted = 5    // SGB-DE-TR: the same with the numbers of keys in a dictionary, which have fewer bits
 };
+constexpr int kGroupByAlgorithms = 6;
+// By their numbers.
+constexpr const char* kGroupByAlgorithmNames[kGroupByAlgorithms] = {"hgb",    "pgb-tr", "sgb-ur",
+                                                                    "pgb-ur", "sgb-tr", "sgb-de-tr"};
 
 enum class GroupAggregateKind : uint8_t {
     kCountRows,

@@ -10,7 +10,7 @@ namespace spillway::cuda { inline namespace api {
 constexpr int kBuildSide = 0;
 constexpr int kProbeSide = 1;
 
-// Joins in GPU memory by name (reference names in docs/internals.md).
+// Joins in GPU memory; docs/api.md says what their names stand for.
 enum class JoinAlgorithm : uint8_t {
     kRadixHash = 0,         // packed rows, radix partitioned, joined in shared memory: PHJ-TR in rows
     kNoPartitioning = 1,    // NPJ, linear probing
@@ -21,6 +21,10 @@ enum class JoinAlgorithm : uint8_t {
     kMergeSort = 6,         // sort-merge join by merge sort
     kSharedHistogram = 7    // PHJ by shared histograms: row numbers in contiguous partitions, payloads gathered
 };
+constexpr int kJoinAlgorithms = 8;
+// By their numbers. Users, plans and reports have these names.
+constexpr const char* kJoinAlgorithmNames[kJoinAlgorithms] = {"phj-tr", "npj",    "npj-perfect", "phj-ur",
+                                                              "smj-ur", "smj-tr", "smj-merge",   "phj-shared"};
 
 enum class JoinEmit : uint8_t {
     kPairs,      // a row per match (inner and outer joins)

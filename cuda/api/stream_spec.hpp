@@ -113,6 +113,11 @@ struct StagedJoinSpec {
         if (column.side == OutputSide::kPresence) return 1;
         return widths[column.side == OutputSide::kBuild ? kBuildSide : kProbeSide].at(column.column);
     }
+    FixedList<uint32_t, kResultColumnsMax> output_widths() const {
+        FixedList<uint32_t, kResultColumnsMax> of;
+        for (const JoinOutputColumn& column : output) of.push_back(output_width(column));
+        return of;
+    }
     // Kernels alone can run it: pairs, of sides with no column or one of the key's width.
     bool can_be_coherent() const {
         const auto fits = [this](const ColumnWidths& of) {

@@ -26,13 +26,6 @@ StagedJoinSpec unpartitioned(const StagedJoinSpec& spec) {
     return whole;
 }
 
-uint64_t chunk_bytes(const StagedJoinSpec& spec) {
-    const auto bytes_of = [&](int side) {
-        return ChunkLayout(spec.key_bytes, spec.widths[side], spec.sizes.chunk_rows).bytes;
-    };
-    return std::max(bytes_of(kBuildSide), bytes_of(kProbeSide));
-}
-
 class TableJoin final : public StreamOperator {
   public:
     TableJoin(Device& device, const BaselineSpec& spec, SlotTable::Hashing hashing, SlotTable::Place place)
@@ -40,7 +33,8 @@ class TableJoin final : public StreamOperator {
           spec_(unpartitioned(spec.join)),
           shape_(JoinShape::make(spec_)),
           build_rows_max_(spec.build_rows),
-          ring_(device, kStreamedChunks, chunk_bytes(spec_)),
+          ring_(device, kStreamedChunks,
+                std::max(shape_.memory.chunk_bytes[kBuildSide], shape_.memory.chunk_bytes[kProbeSide])),
           published_(device, kTotals + 1) {
         // Refusals stand behind the totals.
         totals_ = device.memory().allocate((kTotals + 1) * sizeof(uint64_t), "sums of a join");

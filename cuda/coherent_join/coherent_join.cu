@@ -83,7 +83,6 @@ void CoherentJoin::begin_input(int input, ChunkOwner& owner, ResultSink* sink) {
 }
 
 void CoherentJoin::read(const Chunk& chunk) {
-    device_.make_current();
     device_.check_cancelled();
     FarSide& side = state_->sides[input_];
     if (chunk.rows > state_->spec.rows[input_] - side.rows()) {

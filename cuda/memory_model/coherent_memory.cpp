@@ -18,9 +18,6 @@ namespace spillway::cuda { inline namespace memory_model {
 
 namespace {
 
-// Counters of an index, for each of 2^8 regions of a partition.
-constexpr uint64_t kIndexCounterBytes = 5 * sizeof(uint64_t);
-
 void require(bool holds, const char* what) {
     if (!holds) throw Error(ErrorCode::kInvalid, std::string("joins of far memory: ") + what);
 }

@@ -22,19 +22,9 @@ constexpr uint64_t kGroupBySlackBytes = 32ULL << 20;
 constexpr uint64_t kPartitionTableBytes = 256;
 // Key and validity bit of a row without a key.
 constexpr uint64_t kKeylessBytes = 5;
-// Counters of an index, for each of 2^8 regions of a partition.
-constexpr uint64_t kIndexCounterBytes = 5 * sizeof(uint64_t);
 
 uint64_t words_of(uint32_t key_bytes, const ColumnWidths& widths) {
     return RowLayout::words_for(key_bytes, widths);
-}
-
-uint64_t output_bytes(const StagedJoinSpec& spec) {
-    uint64_t bytes = 0;
-    for (const JoinOutputColumn& column : spec.output) {
-        bytes += column_bytes(spec.output_width(column), spec.sizes.result_rows);
-    }
-    return bytes;
 }
 
 void fill_sides(const StagedJoinSpec& spec, uint64_t partitions, StagedJoinMemory& memory) {
@@ -57,7 +47,7 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
     const uint64_t page_rows = sizes.pages * sizes.page_rows;
     StagedJoinMemory memory;
     fill_sides(spec, partitions, memory);
-    memory.result_bytes = output_bytes(spec);
+    memory.result_bytes = result_bytes(spec.output_widths(), spec.sizes.result_rows);
     memory.batch_tiles = batch_tiles_max(sizes.chunk_rows, partitions);
     // Two chunks, or two partitions of the mean size that fits: evicted rows leave a chunk at a time.
     memory.index_rows = std::min(page_rows, 2 * std::max(sizes.chunk_rows, page_rows / partitions));

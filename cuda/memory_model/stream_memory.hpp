@@ -43,6 +43,9 @@ constexpr uint64_t kIndexedPartitionBytes = 24;
 constexpr uint64_t kRowPieceBytes = 24;
 constexpr uint64_t kRowCopyBytes = 24;
 
+// Counters of an index, for each of 2^8 regions of a partition.
+constexpr uint64_t kIndexCounterBytes = 5 * sizeof(uint64_t);
+
 // Words that so many rows in so many packed fragments take at most.
 uint64_t packed_words_max(uint32_t row_words, uint64_t rows, uint64_t fragments);
 

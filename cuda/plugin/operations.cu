@@ -11,7 +11,6 @@
 #include "plugin/functions.hpp"
 #include "plugin/handles.hpp"
 #include "relation/group_table.hpp"
-#include "relation/join_pieces.hpp"
 #include "relation/join_tables.hpp"
 
 namespace spillway::cuda { inline namespace plugin {
@@ -30,7 +29,7 @@ void require_keys(const ListView<KeyPart>& keys, const DeviceTable& table) {
 }
 
 void check(const TableJoin& join, const DeviceTable& build, const DeviceTable& probe) {
-    require(join.algorithm <= JoinAlgorithm::kSharedHistogram, "a join is of no known algorithm");
+    require(static_cast<int>(join.algorithm) < kJoinAlgorithms, "a join is of no known algorithm");
     require(join.kind.emit <= JoinEmit::kProbeOnce, "a join gives rows of no known side");
     require_keys(join.build_keys, build);
     require_keys(join.probe_keys, probe);
@@ -42,7 +41,7 @@ void check(const TableJoin& join, const DeviceTable& build, const DeviceTable& p
 }
 
 void check(const TableGroupBy& group, const DeviceTable& table) {
-    require(group.algorithm <= GroupByAlgorithm::kDictionarySorted, "a group-by is of no known algorithm");
+    require(static_cast<int>(group.algorithm) < kGroupByAlgorithms, "a group-by is of no known algorithm");
     require_keys(group.keys, table);
     for (const TableAggregate& aggregate : group.aggregates) {
         require(aggregate.kind <= TableAggregateKind::kCountDistinct, "an aggregate is of no known kind");

@@ -1,29 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceGroupAlgorithms, deviceJoinAlgorithms } from "./device-constants.js";
+
+export { deviceGroupAlgorithms, deviceJoinAlgorithms };
 
 /**
- * Joins of the GPU, by the names of their papers, in the order of their numbers (JoinAlgorithm in
- * cuda/api/join_spec.hpp). npj: no-partitioning join, with linear probing or (npj-perfect) an array over the
- * keys' range. phj: partitioned hash join, smj: sort-merge join; -tr: payloads are transformed (partitioned or sorted)
- * with the keys and gathered from there (GFTR; phj-tr moves whole rows), -ur: they stay where they are and are gathered
- * from the untransformed relation (GFUR). phj-shared: partitions by histograms in shared memory, smj-merge: merge sort.
+ * Joins of the GPU, by the names of their papers and in the order of their numbers. npj: no-partitioning join, with
+ * linear probing or (npj-perfect) an array over the keys' range. phj: partitioned hash join, smj: sort-merge join; -tr:
+ * payloads are transformed (partitioned or sorted) with the keys and gathered from there (GFTR; phj-tr moves whole
+ * rows), -ur: they stay where they are and are gathered from the untransformed relation (GFUR). phj-shared: partitions
+ * by histograms in shared memory, smj-merge: merge sort.
  */
-export const deviceJoinAlgorithms = [
-    "phj-tr",
-    "npj",
-    "npj-perfect",
-    "phj-ur",
-    "smj-ur",
-    "smj-tr",
-    "smj-merge",
-    "phj-shared"
-] as const;
 export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
 
-/**
- * Group-bys of the GPU, likewise (GroupByAlgorithm in cuda/api/group_spec.hpp): hash-based, partitioned, sort-based;
- * sgb-de-tr sorts by dictionary-encoded keys.
- */
-export const deviceGroupAlgorithms = ["hgb", "pgb-tr", "sgb-ur", "pgb-ur", "sgb-tr", "sgb-de-tr"] as const;
+/** Group-bys of the GPU, likewise: hash-based, partitioned, sort-based; sgb-de-tr sorts by dictionary-encoded keys. */
 export type DeviceGroupAlgorithm = (typeof deviceGroupAlgorithms)[number];
 
 /** What the option `algorithm` of a join takes. */

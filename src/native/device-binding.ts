@@ -123,8 +123,9 @@ export interface NativeOutOfCoreGroupReport {
 
 /** The part of Binding that works on the GPU. A runtime opens one; it goes with the engine. */
 export interface DeviceBinding extends DeviceMemoryModel {
-    /** What src/plan/device-constants.ts has to say. */
+    /** What src/model/device-constants.ts has to say. */
     deviceConstants(): Record<string, number>;
+    deviceAlgorithms(): { joins: string[]; groupBys: string[] };
 
     /**
      * memoryBytes 0: all that is free. pinnedBytes: limit of pinned memory; keptPinnedBytes: of it, what stays between

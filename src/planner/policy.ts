@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { deviceConstants } from "../plan/device-constants.js";
+import { deviceConstants } from "../model/device-constants.js";
 
 /**
  * Every number that tunes the planner, with its meaning and evidence. Nothing here changes a result. Hardware speeds

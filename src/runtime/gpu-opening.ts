@@ -2,7 +2,7 @@
 import { SpillwayError } from "../errors.js";
 import { formatMs, mebibyte } from "../model/sizes.js";
 import type { Binding, EngineHandle, NativeDevice } from "../native/binding.js";
-import { deviceConstants } from "../plan/device-constants.js";
+import { deviceConstants } from "../model/device-constants.js";
 import { openedGpu, requireGpu, type OpenedGpu } from "./opened-gpu.js";
 
 /**

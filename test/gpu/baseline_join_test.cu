@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins that the one beyond GPU memory is compared with: results of each. What they do with memory and errors is in
-// far_join_failing_test.cu, the CPU's partitioner in far_join_partition_test.cu.
+// baseline_join_failing_test.cu, the CPU's partitioner in baseline_join_partition_test.cu.
 #include <cstdint>
 #include <string>
 #include <vector>

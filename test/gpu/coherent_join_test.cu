@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The join by kernels that read and write far memory themselves: results for every partitioner, mix of tiers and shape
 // of keys, bytes that pass the link, refusals. That all memory comes back from every failing allocation is in
-// far_join_failing_test.cu.
+// baseline_join_failing_test.cu.
 #include <algorithm>
 #include <cstdint>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins beyond GPU memory: what stays there, what is spilled, partitions that are joined in parts, rows of all widths,
-// and results larger than their buffers. Sizes, kinds and keys are in out_of_core_join_test.cu.
+// and results larger than their buffers. Sizes, kinds and keys are in staged_join_test.cu.
 #include <algorithm>
 #include <atomic>
 #include <cstdint>

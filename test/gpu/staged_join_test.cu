@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Joins beyond GPU memory: sizes, kinds and keys. What they do with their memory is in out_of_core_join_memory_test.cu.
+// Joins beyond GPU memory: sizes, kinds and keys. What they do with their memory is in staged_join_memory_test.cu.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -77,6 +77,19 @@ Napi::Value device_constants_call(const Napi::CallbackInfo& info) {
     return object;
 }
 
+Napi::Value device_algorithms_call(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    const auto list = [env](const auto& names) {
+        auto array = Napi::Array::New(env);
+        for (const char* const name : names) array.Set(array.Length(), name);
+        return array;
+    };
+    auto object = Napi::Object::New(env);
+    object.Set("joins", list(cuda::kJoinAlgorithmNames));
+    object.Set("groupBys", list(cuda::kGroupByAlgorithmNames));
+    return object;
+}
+
 }  // namespace
 
 void export_device_memory_calls(Napi::Object exports) {
@@ -84,6 +97,7 @@ void export_device_memory_calls(Napi::Object exports) {
     export_sync<staged_group_by_memory_call>(exports, "stagedGroupByMemory");
     export_sync<coherent_join_memory_call>(exports, "coherentJoinMemory");
     export_sync<device_constants_call>(exports, "deviceConstants");
+    export_sync<device_algorithms_call>(exports, "deviceAlgorithms");
 }
 
 }  // namespace spillway::addon

@@ -159,15 +159,7 @@ cuda::JoinKind decode_join_kind(Fields& fields) {
 cuda::OwnedTableJoin decode_device_join(const Napi::Value& value, const GpuTable& build, const GpuTable& probe) {
     Fields fields(value, "spec");
     cuda::OwnedTableJoin join;
-    join.algorithm =
-        fields["algorithm"].one_of<cuda::JoinAlgorithm>({{"phj-tr", cuda::JoinAlgorithm::kRadixHash},
-                                                         {"npj", cuda::JoinAlgorithm::kNoPartitioning},
-                                                         {"npj-perfect", cuda::JoinAlgorithm::kPerfectHash},
-                                                         {"phj-ur", cuda::JoinAlgorithm::kBucketChain},
-                                                         {"smj-ur", cuda::JoinAlgorithm::kSortMergeGather},
-                                                         {"smj-tr", cuda::JoinAlgorithm::kSortMergeColumns},
-                                                         {"smj-merge", cuda::JoinAlgorithm::kMergeSort},
-                                                         {"phj-shared", cuda::JoinAlgorithm::kSharedHistogram}});
+    join.algorithm = fields["algorithm"].one_of<cuda::JoinAlgorithm>(cuda::kJoinAlgorithmNames);
     join.kind = decode_join_kind(fields);
     join.nulls_equal = fields["nullsEqual"].boolean();
     join.expected_rows = count_of(fields["expectedRows"]);
@@ -192,13 +184,7 @@ cuda::OwnedTableJoin decode_device_join(const Napi::Value& value, const GpuTable
 cuda::OwnedTableGroupBy decode_device_group(const Napi::Value& value, const GpuTable& table) {
     Fields fields(value, "spec");
     cuda::OwnedTableGroupBy group;
-    group.algorithm =
-        fields["algorithm"].one_of<cuda::GroupByAlgorithm>({{"hgb", cuda::GroupByAlgorithm::kHash},
-                                                            {"pgb-tr", cuda::GroupByAlgorithm::kPartitioned},
-                                                            {"sgb-ur", cuda::GroupByAlgorithm::kSorted},
-                                                            {"pgb-ur", cuda::GroupByAlgorithm::kPartitionedGather},
-                                                            {"sgb-tr", cuda::GroupByAlgorithm::kSortedColumns},
-                                                            {"sgb-de-tr", cuda::GroupByAlgorithm::kDictionarySorted}});
+    group.algorithm = fields["algorithm"].one_of<cuda::GroupByAlgorithm>(cuda::kGroupByAlgorithmNames);
     group.expected_groups = count_of(fields["expectedGroups"]);
     group.keys = decode_keys(fields["keys"], table);
     for (const Field& aggregate : fields["aggregates"].array()) {

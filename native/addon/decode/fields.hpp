@@ -51,6 +51,17 @@ class Field {
         }
         throw error(wanted);
     }
+    // The choice whose number is the place of its name.
+    template <class T, size_t N>
+    T one_of(const char* const (&names)[N]) const {
+        const std::string text = value_.IsString() ? value_.As<Napi::String>().Utf8Value() : std::string();
+        std::string wanted;
+        for (size_t i = 0; i < N; ++i) {
+            if (value_.IsString() && text == names[i]) return static_cast<T>(i);
+            wanted += (wanted.empty() ? "one of '" : ", '") + std::string(names[i]) + "'";
+        }
+        throw error(wanted);
+    }
 
   private:
     Napi::Value value_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DeviceGroupAlgorithm } from "../../model/algorithms.js";
 import { sumOf } from "../../model/sizes.js";
-import { deviceConstants } from "../../plan/device-constants.js";
+import { deviceConstants } from "../../model/device-constants.js";
 import type { PhaseMs } from "../../plan/device-choice.js";
 import { rowNumberBytes, type MemoryCost } from "./memory-cost.js";
 import { packedRowBytes, type DeviceGroupShape } from "./shapes.js";

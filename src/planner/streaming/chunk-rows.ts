@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType } from "../../model/column-type.js";
 import { sumOf } from "../../model/sizes.js";
-import { deviceConstants } from "../../plan/device-constants.js";
+import { deviceConstants } from "../../model/device-constants.js";
 import type { KeyStatistics } from "../statistics.js";
 
 /** A row on the GPU, with its key, has no more bytes. */

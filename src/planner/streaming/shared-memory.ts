@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp } from "../../model/sizes.js";
-import { deviceConstants } from "../../plan/device-constants.js";
+import { deviceConstants } from "../../model/device-constants.js";
 
 const { joinPartitionFill, joinPartitionRowsMax, radixPassBitsMax } = deviceConstants;
 

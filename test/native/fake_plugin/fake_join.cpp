@@ -64,7 +64,8 @@ std::pair<uint64_t, uint64_t> range_of(const std::vector<uint64_t>& keys, uint32
 // What perfect hashing refuses on a GPU (no_partitioning_join.hpp).
 void check_algorithm(const Table& build, const TableJoin& join) {
     const auto refuse = [](const char* why) { throw Failure{SPILLWAY_CUDA_UNSUPPORTED, why}; };
-    if (join.algorithm > JoinAlgorithm::kSharedHistogram) throw Failure{SPILLWAY_CUDA_INVALID, "no algorithm"};
+    if (static_cast<int>(join.algorithm) >= spillway::cuda::kJoinAlgorithms)
+        throw Failure{SPILLWAY_CUDA_INVALID, "no algorithm"};
     if (join.algorithm != JoinAlgorithm::kPerfectHash) return;
     if (join.build_keys.size() != 1 || join.nulls_equal) refuse("perfect hashing: one key");
     std::vector<uint64_t> keys;

@@ -37,9 +37,8 @@ void check_coherent(const CoherentJoinSpec& spec) {
 }
 
 std::vector<uint32_t> output_widths(const StagedJoinSpec& spec) {
-    std::vector<uint32_t> widths;
-    for (const JoinOutputColumn& column : spec.output) widths.push_back(spec.output_width(column));
-    return widths;
+    const auto widths = spec.output_widths();
+    return {widths.begin(), widths.end()};
 }
 
 }  // namespace

@@ -4,9 +4,12 @@ import { expect, test } from "vitest";
 import { repositoryRoot } from "../../support/source-tree.js";
 import { binding } from "../addon/support.js";
 
+const listed = (names: readonly string[]): string => names.map((name) => `    "${name}"`).join(",\n");
+
 /** The file as the engine would write it. */
-function written(constants: Record<string, number>): string {
-    const lines = Object.entries(constants).map(([name, value]) => `    ${name}: ${String(value)}`);
+function written(): string {
+    const { joins, groupBys } = binding.deviceAlgorithms();
+    const lines = Object.entries(binding.deviceConstants()).map(([name, value]) => `    ${name}: ${String(value)}`);
     return `// SPDX-License-Identifier: Apache-2.0
 
 /**
@@ -17,11 +20,21 @@ function written(constants: Record<string, number>): string {
 export const deviceConstants = {
 ${lines.join(",\n")}
 };
+
+// prettier-ignore
+export const deviceJoinAlgorithms = [
+${listed(joins)}
+] as const;
+
+// prettier-ignore
+export const deviceGroupAlgorithms = [
+${listed(groupBys)}
+] as const;
 `;
 }
 
-test("the planner has the constants of the engine", async () => {
-    const constants = binding.deviceConstants();
-    expect(Object.values(constants).every((value) => value > 0 && Number.isFinite(value))).toBe(true);
-    await expect(written(constants)).toMatchFileSnapshot(join(repositoryRoot, "src/plan/device-constants.ts"));
+test("the planner has the constants and algorithms of the engine", async () => {
+    const constants = Object.values(binding.deviceConstants());
+    expect(constants.every((value) => value > 0 && Number.isFinite(value))).toBe(true);
+    await expect(written()).toMatchFileSnapshot(join(repositoryRoot, "src/model/device-constants.ts"));
 });

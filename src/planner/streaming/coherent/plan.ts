@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { deviceConstants } from "../../../plan/device-constants.js";
+import { deviceConstants } from "../../../model/device-constants.js";
 import type { OutOfCoreCoherent, OutOfCoreFilter, OutOfCoreJoinWork } from "../../../plan/out-of-core-stage.js";
 import { gatherCostsOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
 import { ringBytes } from "../join/sizes.js";

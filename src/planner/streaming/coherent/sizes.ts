@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, formatBytes, mebibyte, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
-import { deviceConstants } from "../../../plan/device-constants.js";
+import { deviceConstants } from "../../../model/device-constants.js";
 import type { CoherentJoinMemory } from "../../../plan/device-memory-model.js";
 import type { OutOfCoreCoherent, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";

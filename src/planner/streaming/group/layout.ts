@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isNested } from "../../../model/column-type.js";
 import { sumOf } from "../../../model/sizes.js";
-import { deviceConstants } from "../../../plan/device-constants.js";
+import { deviceConstants } from "../../../model/device-constants.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreAggregate,

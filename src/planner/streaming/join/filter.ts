@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, formatMs, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { DebugKnobs } from "../../../model/debug-knobs.js";
-import { deviceConstants } from "../../../plan/device-constants.js";
+import { deviceConstants } from "../../../model/device-constants.js";
 import type { OutOfCoreFilter, OutOfCorePrediction, OutOfCoreShape } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
 import { phasesMs } from "./predict.js";

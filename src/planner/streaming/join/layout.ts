@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { rowNumberColumn } from "../../../model/column-type.js";
-import { deviceConstants } from "../../../plan/device-constants.js";
+import { deviceConstants } from "../../../model/device-constants.js";
 import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../../plan/logical.js";
 import type {
     OutOfCoreColumn,

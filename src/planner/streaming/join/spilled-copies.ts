@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
-import { deviceConstants } from "../../../plan/device-constants.js";
+import { deviceConstants } from "../../../model/device-constants.js";
 import type { JoinMemory } from "../device-memory.js";
 
 /**

@@ -35,3 +35,25 @@ export const deviceConstants = {
     coherentSecondPassDivisor: 2,
     stagingBytes: 33554432
 };
+
+// prettier-ignore
+export const deviceJoinAlgorithms = [
+    "phj-tr",
+    "npj",
+    "npj-perfect",
+    "phj-ur",
+    "smj-ur",
+    "smj-tr",
+    "smj-merge",
+    "phj-shared"
+] as const;
+
+// prettier-ignore
+export const deviceGroupAlgorithms = [
+    "hgb",
+    "pgb-tr",
+    "sgb-ur",
+    "pgb-ur",
+    "sgb-tr",
+    "sgb-de-tr"
+] as const;
