@@ -25,8 +25,9 @@ std::vector<uint32_t> output_widths(const StagedGroupBySpec& spec) {
 void check_spec(const StagedGroupBySpec& spec) {
     const StreamSizes& sizes = spec.sizes;
     require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
-    require(sizes.radix_bits >= 0 && sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
-            "impossible sizes");
+    require(
+        sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
+        "impossible sizes");
     require(sizes.page_rows >= 8 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
     require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
     require(sizes.merge_rows >= std::max(sizes.chunk_rows, sizes.page_rows), "too few rows to aggregate at once");
@@ -44,7 +45,7 @@ StagedGroupBy::StagedGroupBy(spillway_cuda_gpu* gpu, const StagedGroupBySpec& sp
     check_spec(spec);
     const spillway::cuda::StagedGroupByMemory memory = spillway::cuda::staged_group_by_memory(spec);
     row_bytes_ = memory.row_bytes;
-    require(row_bytes_ <= 4 * spillway::cuda::kRowWordsMax, "partial rows have 32 bytes at most");
+    require(row_bytes_ <= 4 * kRowWordsMax, "partial rows have 32 bytes at most");
     memory_ = OperationMemory(gpu, memory.device_bytes, "a group-by out of core");
 }
 

@@ -13,8 +13,9 @@ namespace {
 void check_sizes(const StagedJoinSpec& spec) {
     const StreamSizes& sizes = spec.sizes;
     require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
-    require(sizes.radix_bits >= 0 && sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
-            "impossible sizes");
+    require(
+        sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
+        "impossible sizes");
     require(sizes.page_rows > 0 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
     const bool rows = spec.result == JoinResultKind::kRows;
     require(!rows || (sizes.result_rows > 0 && sizes.result_slots > 0), "no room for a result");
@@ -54,7 +55,7 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const
     const spillway::cuda::StagedJoinMemory memory = spillway::cuda::staged_join_memory(spec);
     for (const int side : {kBuildSide, kProbeSide}) {
         row_bytes_[side] = memory.row_bytes[side];
-        require(row_bytes_[side] <= 4 * spillway::cuda::kRowWordsMax, "rows have 32 bytes at most");
+        require(row_bytes_[side] <= 4 * kRowWordsMax, "rows have 32 bytes at most");
     }
     memory_ = OperationMemory(gpu, memory.device_bytes, "a join out of core");
 }

@@ -3,6 +3,7 @@
 
 #include "fake_staged_group_by.hpp"
 #include "fake_staged_join.hpp"
+#include "memory_model/stream_memory.hpp"
 
 namespace fake {
 
@@ -38,7 +39,7 @@ void Stream::read(int input, const SourceCalls& source, uint32_t key_bytes, cons
         report_.rows[input] += chunk.rows;
         report_.h2d_bytes += chunk.rows * key_bytes;
         for (const uint32_t width : widths) report_.h2d_bytes += chunk.rows * width;
-        if (chunk.key_valid != nullptr) report_.h2d_bytes += (chunk.rows + 31) / 32 * 4;
+        if (chunk.key_valid != nullptr) report_.h2d_bytes += spillway::cuda::validity_bytes(chunk.rows);
         taken.push_back(chunk);
         fail_here(asked);
     }
