@@ -18,7 +18,7 @@
 
 extern "C" {
 
-#define SPILLWAY_CUDA_ABI_VERSION 7
+#define SPILLWAY_CUDA_ABI_VERSION 8
 #define SPILLWAY_CUDA_TEXT_BYTES 256
 #define SPILLWAY_CUDA_STATUS_TEXT_BYTES 512
 #define SPILLWAY_CUDA_DEVICES_MAX 64
@@ -188,8 +188,7 @@ typedef struct spillway_cuda_functions {
      * Operators on inputs larger than GPU memory (stream_spec.hpp; memory_model/ says what their sizes take of it).
      * begin_*, then run_stream for each input, in order, once each; it returns when the device is done. sink: nullptr
      * unless rows are wanted. Joins have a build and a probe side; group-bys one input. disk: nullptr where there is
-     * none. partition_rows: of the build side, after it was read, one for each of 2^radix_bits partitions. The report
-     * is that of all inputs so far. After an error the operator can only be freed.
+     * none. The report is that of all inputs so far. After an error the operator can only be freed.
      */
     void (*begin_staged_join)(spillway_cuda_gpu* gpu, const spillway::cuda::StagedJoinSpec* spec,
                               const spillway::cuda::DiskCalls* disk, spillway_cuda_stream** stream,
@@ -202,11 +201,10 @@ typedef struct spillway_cuda_functions {
     void (*run_stream)(spillway_cuda_stream* stream, int32_t input, const spillway::cuda::SourceCalls* source,
                        const spillway::cuda::SinkCalls* sink, spillway::cuda::StreamReport* report,
                        spillway_cuda_status* status);
-    void (*partition_rows)(const spillway_cuda_stream* stream, uint64_t* rows);
     void (*free_stream)(spillway_cuda_stream* stream);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 32
+#define SPILLWAY_CUDA_FUNCTION_COUNT 31
 
 #define SPILLWAY_CUDA_IS_PLAIN(type) \
     static_assert(std::is_trivially_copyable_v<spillway::cuda::type>, "crosses the border as it is")

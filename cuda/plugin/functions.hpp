@@ -43,7 +43,6 @@ void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec
                            spillway_cuda_stream** stream, spillway_cuda_status* status);
 void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* source, const SinkCalls* sink,
                 StreamReport* report, spillway_cuda_status* status);
-void partition_rows(const spillway_cuda_stream* stream, uint64_t* rows);
 void free_stream(spillway_cuda_stream* stream);
 
 }}  // namespace spillway::cuda::plugin

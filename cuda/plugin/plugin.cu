@@ -176,7 +176,6 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::begin_coherent_join,
     cuda::begin_staged_group_by,
     cuda::run_stream,
-    cuda::partition_rows,
     cuda::free_stream,
 };
 static_assert(sizeof(spillway_cuda_functions) ==

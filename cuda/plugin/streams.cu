@@ -116,11 +116,6 @@ void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* 
     });
 }
 
-void partition_rows(const spillway_cuda_stream* stream, uint64_t* rows) {
-    const std::vector<uint64_t>& found = stream->work->partition_rows();
-    std::copy(found.begin(), found.end(), rows);
-}
-
 // Its destructors wait for the device, which others may use meanwhile but not take memory of in between.
 void free_stream(spillway_cuda_stream* stream) {
     if (stream == nullptr) return;

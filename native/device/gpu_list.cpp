@@ -2,7 +2,6 @@
 #include "device/gpu_list.hpp"
 
 #include <memory>
-#include <utility>
 
 #include "cuda/api/plugin.h"
 #include "device/gpu_plugin.hpp"

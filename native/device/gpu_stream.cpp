@@ -96,8 +96,8 @@ std::exception_ptr GpuSpillDisk::kept() noexcept {
     return thrown_;
 }
 
-GpuStream::GpuStream(GpuDevice& device, spillway_cuda_stream* handle, int32_t radix_bits, GpuSpillDisk* disk)
-    : GpuOwned(device.shared(), handle), partitions_(uint64_t{1} << radix_bits), disk_(disk) {}
+GpuStream::GpuStream(GpuDevice& device, spillway_cuda_stream* handle, GpuSpillDisk* disk)
+    : GpuOwned(device.shared(), handle), disk_(disk) {}
 
 GpuStream GpuStream::begin(GpuDevice& device, const cuda::StagedJoinSpec& spec, GpuSpillDisk* disk) {
     const cuda::DiskCalls calls{disk, write_disk, read_disk};
@@ -105,14 +105,14 @@ GpuStream GpuStream::begin(GpuDevice& device, const cuda::StagedJoinSpec& spec, 
         device.functions().begin_staged_join(device.handle(), &spec, disk == nullptr ? nullptr : &calls, stream,
                                              status);
     });
-    return GpuStream(device, handle, spec.sizes.radix_bits, disk);
+    return GpuStream(device, handle, disk);
 }
 
 GpuStream GpuStream::begin(GpuDevice& device, const cuda::CoherentJoinSpec& spec) {
     spillway_cuda_stream* const handle = begun(device, [&](auto* stream, auto* status) {
         device.functions().begin_coherent_join(device.handle(), &spec, stream, status);
     });
-    return GpuStream(device, handle, spec.join.sizes.radix_bits, nullptr);
+    return GpuStream(device, handle, nullptr);
 }
 
 GpuStream GpuStream::begin(GpuDevice& device, const cuda::StagedGroupBySpec& spec, GpuSpillDisk* disk) {
@@ -121,7 +121,7 @@ GpuStream GpuStream::begin(GpuDevice& device, const cuda::StagedGroupBySpec& spe
         device.functions().begin_staged_group_by(device.handle(), &spec, disk == nullptr ? nullptr : &calls, stream,
                                                  status);
     });
-    return GpuStream(device, handle, spec.sizes.radix_bits, disk);
+    return GpuStream(device, handle, disk);
 }
 
 cuda::StreamReport GpuStream::run(int input, GpuChunkSource& source, GpuResultSink* sink) {
@@ -139,12 +139,6 @@ cuda::StreamReport GpuStream::run(int input, GpuChunkSource& source, GpuResultSi
     if (of_disk) std::rethrow_exception(of_disk);
     check_gpu(status, open_->ordinal);
     return report;
-}
-
-std::vector<uint64_t> GpuStream::partition_rows() const {
-    std::vector<uint64_t> rows(partitions_);
-    open_->functions.partition_rows(handle_, rows.data());
-    return rows;
 }
 
 }  // namespace spillway

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
-#include <vector>
 
 #include "cuda/api/stream_spec.hpp"
 #include "device/gpu_device.hpp"
@@ -68,13 +67,10 @@ class GpuStream : public detail::GpuOwned<spillway_cuda_stream> {
 
     // sink: nullptr unless rows are wanted.
     cuda::StreamReport run(int input, GpuChunkSource& source, GpuResultSink* sink);
-    // Returns the rows of each partition of the build side. It is called after that side was read.
-    std::vector<uint64_t> partition_rows() const;
 
   private:
-    GpuStream(GpuDevice& device, spillway_cuda_stream* handle, int32_t radix_bits, GpuSpillDisk* disk);
+    GpuStream(GpuDevice& device, spillway_cuda_stream* handle, GpuSpillDisk* disk);
 
-    uint64_t partitions_ = 1;
     GpuSpillDisk* disk_ = nullptr;
 };
 

@@ -36,32 +36,29 @@ GpuTable GpuTable::create(GpuDevice& device, uint64_t rows, const std::vector<cu
     return GpuTable(device, table);
 }
 
-GpuTable GpuTable::join(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
-                        const cuda::OwnedTableJoin& join, cuda::TableReport& report) {
-    const cuda::TableJoin plain = join;
+GpuTable GpuTable::join(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const cuda::TableJoin& join,
+                        cuda::TableReport& report) {
     spillway_cuda_status status{};
     spillway_cuda_table* table = nullptr;
-    device.functions().join_tables(device.handle(), build.handle_, probe.handle_, &plain, &table, &report, &status);
+    device.functions().join_tables(device.handle(), build.handle_, probe.handle_, &join, &table, &report, &status);
     check_gpu(status, device.ordinal());
     return GpuTable(device, table);
 }
 
 uint64_t GpuTable::count_join(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
-                              const cuda::OwnedTableJoin& join, cuda::TableReport& report) {
-    const cuda::TableJoin plain = join;
+                              const cuda::TableJoin& join, cuda::TableReport& report) {
     spillway_cuda_status status{};
     uint64_t rows = 0;
-    device.functions().count_join(device.handle(), build.handle_, probe.handle_, &plain, &rows, &report, &status);
+    device.functions().count_join(device.handle(), build.handle_, probe.handle_, &join, &rows, &report, &status);
     check_gpu(status, device.ordinal());
     return rows;
 }
 
-GpuTable GpuTable::group(GpuDevice& device, const GpuTable& from, const cuda::OwnedTableGroupBy& group,
+GpuTable GpuTable::group(GpuDevice& device, const GpuTable& from, const cuda::TableGroupBy& group,
                          cuda::TableReport& report) {
-    const cuda::TableGroupBy wanted = group;
     spillway_cuda_status status{};
     spillway_cuda_table* table = nullptr;
-    device.functions().group_table(device.handle(), from.handle_, &wanted, &table, &report, &status);
+    device.functions().group_table(device.handle(), from.handle_, &group, &table, &report, &status);
     check_gpu(status, device.ordinal());
     return GpuTable(device, table);
 }
@@ -93,13 +90,12 @@ GpuTransfer GpuTable::read(void* to, size_t column, cuda::ColumnPart part, uint6
     return GpuTransfer(open_, transfer);
 }
 
-GpuPieces GpuPieces::begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
-                           const cuda::OwnedTableJoin& join, cuda::TableReport& report) {
-    const cuda::TableJoin plain = join;
+GpuPieces GpuPieces::begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const cuda::TableJoin& join,
+                           cuda::TableReport& report) {
     spillway_cuda_status status{};
     spillway_cuda_pieces* handle = nullptr;
     uint64_t rows = 0;
-    device.functions().begin_join(device.handle(), build.handle_, probe.handle_, &plain, &handle, &rows, &report,
+    device.functions().begin_join(device.handle(), build.handle_, probe.handle_, &join, &handle, &rows, &report,
                                   &status);
     check_gpu(status, device.ordinal());
     GpuPieces pieces(device.shared(), handle);

@@ -28,11 +28,11 @@ class GpuTable : public detail::GpuOwned<spillway_cuda_table> {
     GpuTable() = default;
     // Throws as GpuDevice::allocate.
     static GpuTable create(GpuDevice& device, uint64_t rows, const std::vector<cuda::ColumnSpec>& columns);
-    static GpuTable join(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
-                         const cuda::OwnedTableJoin& join, cuda::TableReport& report);
+    static GpuTable join(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const cuda::TableJoin& join,
+                         cuda::TableReport& report);
     static uint64_t count_join(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
-                               const cuda::OwnedTableJoin& join, cuda::TableReport& report);
-    static GpuTable group(GpuDevice& device, const GpuTable& table, const cuda::OwnedTableGroupBy& group,
+                               const cuda::TableJoin& join, cuda::TableReport& report);
+    static GpuTable group(GpuDevice& device, const GpuTable& table, const cuda::TableGroupBy& group,
                           cuda::TableReport& report);
 
     uint64_t rows() const { return rows_; }
@@ -57,8 +57,8 @@ class GpuPieces : public detail::GpuOwned<spillway_cuda_pieces> {
     GpuPieces() = default;
     // Counts the rows. The tables must stay until the last piece. Throws as GpuTable::join, and kUnsupportedType for
     // algorithms that have no pieces.
-    static GpuPieces begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe,
-                           const cuda::OwnedTableJoin& join, cuda::TableReport& report);
+    static GpuPieces begin(GpuDevice& device, const GpuTable& build, const GpuTable& probe, const cuda::TableJoin& join,
+                           cuda::TableReport& report);
 
     uint64_t rows() const { return rows_; }
     // All pieces have these columns. Only a piece itself knows whether they are nullable and how long its strings are.

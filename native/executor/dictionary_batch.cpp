@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <memory>
-#include <utility>
 
 #include "base/bit_range.hpp"
 #include "base/error.hpp"

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "model/row_layout.hpp"
 
 namespace spillway {
 
-// What TypeScript decided for each stage. Plain values, decoded and range-checked by addon/decode_*.cpp. No defaults
+// What TypeScript decided for each stage. Plain values, decoded and range-checked by addon/decode. No defaults
 // that tune anything live here: every number comes from the plan.
 
 struct PartitionSpec {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <fstream>
+#include <string>
 
+#include "cuda/api/plugin.h"
 #include "device/gpu_list.hpp"
 #include "support/fake_gpu.hpp"
 #include "support/test.hpp"
@@ -61,7 +63,9 @@ TEST(device_gpu_list_of_plugin) {
     folder.behave("none");
     EXPECT_EQ(find_gpus_in(folder.path()).reason, "no driver");
     folder.behave("version");
-    EXPECT(contains(find_gpus_in(folder.path()).reason, "interface version 6, expected 7"));
+    const std::string versions = "interface version " + std::to_string(SPILLWAY_CUDA_ABI_VERSION - 1) + ", expected " +
+                                 std::to_string(SPILLWAY_CUDA_ABI_VERSION);
+    EXPECT(contains(find_gpus_in(folder.path()).reason, versions.c_str()));
     folder.behave("incomplete");
     EXPECT(contains(find_gpus_in(folder.path()).reason, "lacks functions"));
 }

@@ -41,8 +41,8 @@ class SlowSink final : public BatchSink {
 TEST(executor_out_of_core_waits_for_a_slow_reader) {
     OutOfCoreTest test;
     SlowSink sink;
-    const OutOfCoreRun done = test.run(&sink);
-    EXPECT_EQ(done.report.result_rows, sink.rows.load());
+    const cuda::StreamReport report = test.run(&sink);
+    EXPECT_EQ(report.result_rows, sink.rows.load());
     EXPECT(test.pauses.load() > 0);  // others may use the GPU meanwhile
     test.expect_clean();
 }

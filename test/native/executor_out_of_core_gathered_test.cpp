@@ -65,9 +65,9 @@ TEST(executor_out_of_core_gathers_what_did_not_go_to_the_gpu) {
     GatheredTest test(gathered_join());
     batches::BatchCollector sink;
     sink.size = {.rows = 70};
-    const OutOfCoreRun done = test.run(&sink);
+    const cuda::StreamReport report = test.run(&sink);
     EXPECT(test.rows_of(sink) == test.expected());
-    EXPECT_EQ(done.report.result_rows, test.expected().size());
+    EXPECT_EQ(report.result_rows, test.expected().size());
     sink.batches.clear();
     test.expect_clean();
 }
@@ -75,8 +75,8 @@ TEST(executor_out_of_core_gathers_what_did_not_go_to_the_gpu) {
 TEST(executor_out_of_core_counts_pairs_whose_keys_are_equal) {
     GatheredTest test(hashed_join());
     CountSink sink(test.build.control);
-    const OutOfCoreRun done = test.run(&sink);
-    EXPECT_EQ(done.report.result_rows, test.expected().size());
+    const cuda::StreamReport report = test.run(&sink);
+    EXPECT_EQ(report.result_rows, test.expected().size());
     EXPECT_EQ(sink.total(), test.expected().size());
     EXPECT_EQ(test.build.control.rows_out.load(), sink.total());
     test.expect_clean();
@@ -101,9 +101,9 @@ TEST(executor_out_of_core_counts_no_pairs_of_the_same_hash_alone) {
     CountSink sink(test.build.control);
     const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
     const auto pinned = kept_pinned(test.gpu.device, test.build.budget, 1024 * kMiB);
-    const OutOfCoreRun done = join_out_of_core(*sides[kBuildSide].source, *sides[kProbeSide].source, test.stage,
-                                               *pinned, pause, &sink, test.build.control);
-    EXPECT_EQ(done.report.result_rows, 400u);
+    const cuda::StreamReport report = join_out_of_core(*sides[kBuildSide].source, *sides[kProbeSide].source, test.stage,
+                                                       *pinned, pause, &sink, test.build.control);
+    EXPECT_EQ(report.result_rows, 400u);
     EXPECT_EQ(sink.total(), 400u);
 }
 

@@ -34,9 +34,9 @@ Napi::Value open_device(const Napi::CallbackInfo& info) {
     const auto engine = get_handle<Engine>(info[0]);
     Fields fields(info[1], "spec");
     const int32_t ordinal = fields["ordinal"].int32(0, kOrdinalMax);
-    const auto memory_bytes = static_cast<uint64_t>(fields["memoryBytes"].integer(0, kSafeInteger));
-    const auto pinned_bytes = static_cast<uint64_t>(fields["pinnedBytes"].integer(0, kSafeInteger));
-    const auto kept_bytes = static_cast<uint64_t>(fields["keptPinnedBytes"].integer(0, kSafeInteger));
+    const auto memory_bytes = fields["memoryBytes"].count();
+    const auto pinned_bytes = fields["pinnedBytes"].count();
+    const auto kept_bytes = fields["keptPinnedBytes"].count();
     fields.finish();
     if (engine->gpu) throw Error(ErrorCode::kInvalidArgument, "this runtime has opened a GPU before");
     return start_stage(

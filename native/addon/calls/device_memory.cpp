@@ -47,17 +47,17 @@ Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
     spec.join = decode_staged_join(fields, true);
     fields.finish();
     Fields options(info[1], "options");
-    spec.rows[kBuildSide] = count_of(options["buildRows"]);
-    spec.rows[kProbeSide] = count_of(options["probeRows"]);
+    spec.rows[kBuildSide] = options["buildRows"].count();
+    spec.rows[kProbeSide] = options["probeRows"].count();
     spec.options.chunks = static_cast<uint32_t>(options["chunks"].int32(1, kInt32Max));
     spec.options.page_rows = spec.join.sizes.page_rows;
     spec.options.partitioner = decode_partitioner(options["partitioner"]);
     spec.options.partition_grid = static_cast<uint32_t>(options["partitionBlocks"].int32(0, kBlocksMax));
-    const uint64_t limit_bytes = count_of(options["limitBytes"], 1);
+    const uint64_t limit_bytes = options["limitBytes"].count(1);
     cuda::GpuFacts gpu;
     gpu.compute_major = options["computeMajor"].int32(1, kInt32Max);
     gpu.multiprocessors = options["multiprocessors"].int32(1, kInt32Max);
-    gpu.shared_bytes_per_block_optin = count_of(options["blockBytes"], 1);
+    gpu.shared_bytes_per_block_optin = options["blockBytes"].count(1);
     // The system keeps 1 KiB of each block.
     gpu.shared_bytes_per_multiprocessor = gpu.shared_bytes_per_block_optin + 1024;
     options.finish();

@@ -54,7 +54,7 @@ std::shared_ptr<Engine> share_engine(Napi::Env env, std::unique_ptr<Engine> engi
 
 Napi::Value create_engine(const Napi::CallbackInfo& info) {
     Fields fields(info[0], "spec");
-    const auto memory_bytes = static_cast<uint64_t>(fields["memoryBytes"].integer(1, kSafeInteger));
+    const auto memory_bytes = fields["memoryBytes"].count(1);
     const std::string directory = fields["spillDirectory"].string();
     const int32_t threads = fields["threads"].int32(1, kThreadsMax);
     fields.finish();
@@ -105,7 +105,7 @@ Napi::Value trim_engine(const Napi::CallbackInfo& info) {
 // A table that is being collected takes room beside the budget, which counts neither its blocks nor those it caches.
 Napi::Value trim_cache(const Napi::CallbackInfo& info) {
     MemoryBudget& budget = get_handle<Engine>(info[0])->budget;
-    const auto beside = static_cast<uint64_t>(Field(info[1], "besideBytes").integer(0, kSafeInteger));
+    const auto beside = Field(info[1], "besideBytes").count();
     const uint64_t unused = budget.unused();
     if (beside > unused) {
         const uint64_t cached = budget.cached();

@@ -21,7 +21,7 @@ Napi::Value share_sink(Napi::Env env, std::unique_ptr<SinkHandle> handle) {
 
 BatchSize decode_batch_size(Fields& options) {
     const int64_t rows = options["batchRows"].integer(1, kSafeInteger);
-    return {rows, static_cast<uint64_t>(options["batchBytes"].integer(1, kSafeInteger))};
+    return {rows, options["batchBytes"].count(1)};
 }
 
 Napi::Value create_count_sink(const Napi::CallbackInfo& info) {
@@ -124,8 +124,7 @@ Napi::Value create_partition_sink(const Napi::CallbackInfo& info) {
     PartitionsHandle& partitions = *handle->partitions;
     partitions.expect(PartitionsHandle::State::kFilling);
     // A batch of the one stage is a morsel of the other.
-    const BatchSize size{partitions.rows->spec().morsel_rows,
-                         static_cast<uint64_t>(Field(info[2], "batchBytes").integer(1, kSafeInteger))};
+    const BatchSize size{partitions.rows->spec().morsel_rows, Field(info[2], "batchBytes").count(1)};
     handle->sink = std::make_unique<PartitionSink>(*partitions.partitioner, *partitions.rows, partitions.columns, size);
     return share_sink(info.Env(), std::move(handle));
 }

@@ -18,6 +18,7 @@ Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
     const auto build = use_source(info[1]);
     const auto probe = use_source(info[2]);
     const OutOfCoreStage stage = decode_out_of_core_stage(info[3], *build->source, *probe->source);
+    const size_t partitions = size_t{1} << stage.join.sizes.radix_bits;
     const auto gpu = gpu_of(*job->engine);
     const auto join = [=](BatchSink* sink) {
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
@@ -28,15 +29,17 @@ Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
     };
     const bool wants_rows = stage.join.result == cuda::JoinResultKind::kRows;
     if (!wants_rows) {
-        return start_stage(info.Env(), job, [join]() -> Encode {
-            const OutOfCoreRun done = join(nullptr);
-            return [done](Napi::Env env) { return encode_join_run(env, done); };
+        return start_stage(info.Env(), job, [join, partitions]() -> Encode {
+            const cuda::StreamReport done = join(nullptr);
+            return [done, partitions](Napi::Env env) { return encode_join_report(env, done, partitions); };
         });
     }
     const StageSink sink(get_handle<SinkHandle>(info[4]));
     return start_sink_stage(
         info.Env(), job, sink, [join](BatchSink& rows) { return join(&rows); },
-        [](Napi::Env env, const OutOfCoreRun& done) { return encode_join_run(env, done); });
+        [partitions](Napi::Env env, const cuda::StreamReport& done) {
+            return encode_join_report(env, done, partitions);
+        });
 }
 
 // A sink where groups are wanted; without one they are counted.

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
-
 #include "addon/decode/decode.hpp"
 #include "model/type_size.hpp"
 
@@ -11,11 +9,10 @@ namespace {
 constexpr int kDepthMax = 64;  // nesting of types; recursion must not exhaust the stack
 
 int32_t decode_width(const Field& field, Layout layout) {
-    constexpr int32_t kMax = std::numeric_limits<int32_t>::max();
-    const int32_t width = field.int32(0, kMax);
+    const int32_t width = field.int32(0, kInt32Max);
     switch (layout) {
         case Layout::kFixed:
-            if (width == 0) throw field.error("an integer from 1 to " + std::to_string(kMax));
+            if (width == 0) throw field.error("an integer from 1 to " + std::to_string(kInt32Max));
             break;
         case Layout::kBinary:
         case Layout::kList:
@@ -79,7 +76,7 @@ ColumnType decode_type(const Field& field, int depth) {
     }
     type.nullable = fields["nullable"].boolean();
     type.utf8 = fields["utf8"].boolean();
-    type.list_size = fields["listSize"].integer(0, std::numeric_limits<int32_t>::max());
+    type.list_size = fields["listSize"].integer(0, kInt32Max);
     for (const Field& id : fields["typeIds"].array()) type.type_ids.push_back(static_cast<int8_t>(id.int32(0, 127)));
     const Field children = fields["children"];
     for (const Field& child : children.array()) type.children.push_back(decode_type(child, depth + 1));

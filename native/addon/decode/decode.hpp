@@ -4,7 +4,6 @@
 #include <napi.h>
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
@@ -56,13 +55,7 @@ TpchSpec decode_tpch(const Napi::Value& value);
 
 // Limits of plan fields that only guard against nonsense; the planner stays far below.
 constexpr int32_t kWorkersMax = 4096;
-constexpr int32_t kRadixBitsMax = 14;  // as PartitionSpec says
-constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
+constexpr int32_t kRadixBitsMax = 14;      // as PartitionSpec says
 constexpr int32_t kDecimalDigitsMax = 76;  // of a 256-bit decimal
-
-// Rows or bytes.
-inline uint64_t count_of(const Field& field, int64_t min = 0) {
-    return static_cast<uint64_t>(field.integer(min, kSafeInteger));
-}
 
 }  // namespace spillway::addon

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "addon/decode/device.hpp"
 
-#include <limits>
-
-#include "addon/decode/decode.hpp"
-
 namespace spillway::addon {
 
 namespace {
@@ -112,7 +108,7 @@ DeliverSpec deliver_fields(Fields& fields, const std::vector<cuda::ColumnSpec>& 
             throw index.error("a column that holds values of the type");
         }
     }
-    spec.staging_bytes = count_of(fields["stagingBytes"]);
+    spec.staging_bytes = fields["stagingBytes"].count();
     spec.workers = fields["workers"].int32(1, kWorkersMax);
     return spec;
 }
@@ -133,7 +129,7 @@ UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
         }
     }
     if (spec.columns.empty()) throw columns.error("an array of at least one column");
-    spec.staging_bytes = count_of(fields["stagingBytes"]);
+    spec.staging_bytes = fields["stagingBytes"].count();
     spec.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();
     return spec;
@@ -162,9 +158,9 @@ cuda::OwnedTableJoin decode_device_join(const Napi::Value& value, const GpuTable
     join.algorithm = fields["algorithm"].one_of<cuda::JoinAlgorithm>(cuda::kJoinAlgorithmNames);
     join.kind = decode_join_kind(fields);
     join.nulls_equal = fields["nullsEqual"].boolean();
-    join.expected_rows = count_of(fields["expectedRows"]);
+    join.expected_rows = fields["expectedRows"].count();
     join.first_key = fields["firstKey"].bigint();
-    join.key_range = count_of(fields["keyRange"]);
+    join.key_range = fields["keyRange"].count();
     join.build_keys = decode_keys(fields["buildKeys"], build);
     const Field probe_keys = fields["probeKeys"];
     join.probe_keys = decode_keys(probe_keys, probe);
@@ -185,7 +181,7 @@ cuda::OwnedTableGroupBy decode_device_group(const Napi::Value& value, const GpuT
     Fields fields(value, "spec");
     cuda::OwnedTableGroupBy group;
     group.algorithm = fields["algorithm"].one_of<cuda::GroupByAlgorithm>(cuda::kGroupByAlgorithmNames);
-    group.expected_groups = count_of(fields["expectedGroups"]);
+    group.expected_groups = fields["expectedGroups"].count();
     group.keys = decode_keys(fields["keys"], table);
     for (const Field& aggregate : fields["aggregates"].array()) {
         group.aggregates.push_back(decode_aggregate(aggregate, table));
@@ -205,7 +201,7 @@ PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<cuda::Colum
     Fields fields(value, "spec");
     PiecesSpec spec;
     spec.deliver = deliver_fields(fields, table);
-    spec.rows_max = static_cast<uint64_t>(fields["rowsMax"].integer(1, kSafeInteger));
+    spec.rows_max = fields["rowsMax"].count(1);
     fields.finish();
     return spec;
 }

@@ -24,7 +24,7 @@ cuda::OwnedTableGroupBy decode_device_group(const Napi::Value& value, const GpuT
 // table: its columns.
 DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table);
 PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table);
-// draft: of a plan that is being made, whose sizes may be 0. The fields of a join without `coherent`.
+// Reads the fields of a join, but not `coherent`. draft: the plan is still being made, and its sizes may be 0.
 cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft);
 // 4 or 8.
 uint32_t decode_key_bytes(const Field& field);
@@ -42,15 +42,15 @@ inline cuda::StreamSizes decode_stream_sizes(Fields& fields, bool draft) {
     const int64_t least = draft ? 0 : 1;
     cuda::StreamSizes sizes;
     sizes.radix_bits = fields["radixBits"].int32(0, cuda::kFirstPassBitsMax);
-    sizes.chunk_rows = count_of(fields["chunkRows"], draft ? 0 : 64);
+    sizes.chunk_rows = fields["chunkRows"].count(draft ? 0 : 64);
     sizes.chunk_slots = static_cast<uint32_t>(fields["chunkSlots"].int32(1, kSlotsMax));
-    sizes.page_rows = count_of(fields["pageRows"], least);
-    sizes.pages = count_of(fields["pages"], least);
-    sizes.spill_block_bytes = count_of(fields["spillBlockBytes"], least);
-    sizes.spill_bytes = count_of(fields["spillBytes"]);
-    sizes.result_rows = count_of(fields["resultRows"], least);
+    sizes.page_rows = fields["pageRows"].count(least);
+    sizes.pages = fields["pages"].count(least);
+    sizes.spill_block_bytes = fields["spillBlockBytes"].count(least);
+    sizes.spill_bytes = fields["spillBytes"].count();
+    sizes.result_rows = fields["resultRows"].count(least);
     sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));
-    sizes.disk_block_bytes = count_of(fields["diskBlockBytes"]);
+    sizes.disk_block_bytes = fields["diskBlockBytes"].count();
     sizes.disk_blocks = static_cast<uint32_t>(fields["diskBlocks"].int32(0, kSlotsMax));
     return sizes;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 namespace spillway::addon {
 
 constexpr int64_t kSafeInteger = (int64_t{1} << 53) - 1;  // largest integer that a JS number holds exactly
+constexpr int32_t kInt32Max = std::numeric_limits<int32_t>::max();
 
 // "field 'path' must be WANTED, got GOT"
 [[nodiscard]] Error field_error(const std::string& path, const std::string& wanted, const Napi::Value& got);
@@ -33,6 +35,8 @@ class Field {
     std::string string() const;
     int64_t integer(int64_t min, int64_t max) const;
     int32_t int32(int32_t min, int32_t max) const { return static_cast<int32_t>(integer(min, max)); }
+    // Rows or bytes.
+    uint64_t count(int64_t min = 0) const { return static_cast<uint64_t>(integer(min, kSafeInteger)); }
     double number(double min, double max) const;  // finite
     uint64_t bigint() const;                      // 0 .. 2^64 - 1
     std::vector<Field> array() const;

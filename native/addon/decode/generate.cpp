@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
-
 #include "addon/decode/decode.hpp"
 
 namespace spillway::addon {
@@ -33,7 +31,7 @@ GeneratedColumn decode_generated_column(const Field& field) {
     column.name = fields["name"].string();
     column.kind = fields["kind"].one_of<GeneratedKind>(
         {{"int", GeneratedKind::kInt}, {"float", GeneratedKind::kFloat}, {"utf8", GeneratedKind::kUtf8}});
-    column.width = fields["width"].int32(1, std::numeric_limits<int32_t>::max());
+    column.width = fields["width"].int32(1, kInt32Max);
     fields.finish();
     return column;
 }

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <limits>
-
 #include "addon/decode/decode.hpp"
 #include "addon/jobs/handles.hpp"
 
@@ -45,7 +43,7 @@ BatchLayout decode_batch(const Field& field, int32_t dictionaries, std::vector<N
     batch.nodes = decode_nodes(fields["nodes"]);
     batch.buffers = decode_memory_regions(fields["memory"], references);
     for (const Field& count : fields["variadicCounts"].array()) {
-        batch.variadic_counts.push_back(count.int32(0, std::numeric_limits<int32_t>::max()));
+        batch.variadic_counts.push_back(count.int32(0, kInt32Max));
     }
     for (const Field& index : fields["dictionaries"].array()) {
         batch.dictionaries.push_back(index.int32(-1, dictionaries - 1));

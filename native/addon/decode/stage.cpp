@@ -82,7 +82,7 @@ KeySpec decode_key(const Field& field, const std::vector<TypePtr>& columns) {
 }
 
 uint64_t decode_page_bytes(const Field& field) {
-    const auto bytes = static_cast<uint64_t>(field.integer(0, kSafeInteger));
+    const auto bytes = field.count();
     const bool power_of_two = (bytes & (bytes - 1)) == 0;
     if (!power_of_two || bytes < kPageBytesMin || bytes > kPageBytesMax) {
         throw field.error("a power of two from 1024 to 2097152");
@@ -142,7 +142,7 @@ PartitionPlan decode_partition(const Napi::Value& value, const std::string& name
         {{"drop", NullKeys::kDrop}, {"keep", NullKeys::kKeep}, {"equal", NullKeys::kEqual}});
     spec.radix_bits = fields["radixBits"].int32(0, kRadixBitsMax);
     spec.page_bytes = decode_page_bytes(fields["pageBytes"]);
-    spec.pool_bytes = static_cast<uint64_t>(fields["poolBytes"].integer(0, kSafeInteger));
+    spec.pool_bytes = fields["poolBytes"].count();
     spec.spill_run_bytes = static_cast<uint64_t>(fields["spillRunBytes"].integer(0, kPageBytesMax));
     spec.spill_write_bytes = static_cast<uint64_t>(fields["spillWriteBytes"].integer(0, kPageBytesMax));
     spec.spill = fields["spill"].boolean();
@@ -169,9 +169,9 @@ JoinSpec decode_join(const Napi::Value& value) {
     for (const Field& output : fields["outputs"].array()) spec.outputs.push_back(decode_output(output));
     spec.schedule = fields["schedule"].int32_array(0, kPartitionMax);
     spec.second_radix_bits = fields["secondRadixBits"].int32(0, kRadixBitsMax);
-    spec.table_bytes = static_cast<uint64_t>(fields["tableBytes"].integer(0, kSafeInteger));
-    spec.build_chunk_bytes = static_cast<uint64_t>(fields["buildChunkBytes"].integer(0, kSafeInteger));
-    spec.perfect_range_max = static_cast<uint64_t>(fields["perfectRangeMax"].integer(0, kSafeInteger));
+    spec.table_bytes = fields["tableBytes"].count();
+    spec.build_chunk_bytes = fields["buildChunkBytes"].count();
+    spec.perfect_range_max = fields["perfectRangeMax"].count();
     spec.probe_split_rows = fields["probeSplitRows"].integer(0, kSafeInteger);
     spec.workers = fields["workers"].int32(1, kWorkersMax);
     spec.hash_mask = fields["hashMask"].bigint();
@@ -187,7 +187,7 @@ ArrayJoinSpec decode_array_join(const Napi::Value& value) {
     spec.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
     for (const Field& output : fields["outputs"].array()) spec.outputs.push_back(output.int32(0, kInt32Max));
     spec.first_key = fields["firstKey"].bigint();
-    spec.key_values = static_cast<uint64_t>(fields["keyValues"].integer(1, kSafeInteger));
+    spec.key_values = fields["keyValues"].count(1);
     spec.build_workers = fields["buildWorkers"].int32(1, kWorkersMax);
     spec.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();
@@ -201,7 +201,7 @@ GroupBySpec decode_group_by(const Napi::Value& value) {
     for (const Field& aggregate : fields["aggregates"].array()) spec.aggregates.push_back(decode_aggregate(aggregate));
     spec.row_number_field = fields["rowNumberField"].int32(-1, kInt32Max);
     spec.schedule = fields["schedule"].int32_array(0, kPartitionMax);
-    spec.table_bytes = static_cast<uint64_t>(fields["tableBytes"].integer(0, kSafeInteger));
+    spec.table_bytes = fields["tableBytes"].count();
     spec.workers = fields["workers"].int32(1, kWorkersMax);
     spec.hash_mask = fields["hashMask"].bigint();
     fields.finish();

@@ -34,7 +34,7 @@ cuda::StagedAggregate decode_partial(const Field& field, const cuda::StagedGroup
 cuda::StreamSizes decode_sizes(const Field& field, bool draft) {
     Fields fields(field);
     cuda::StreamSizes sizes = decode_stream_sizes(fields, draft);
-    sizes.merge_rows = count_of(fields["mergeRows"], draft ? 0 : 1);
+    sizes.merge_rows = fields["mergeRows"].count(draft ? 0 : 1);
     sizes.pre_aggregation =
         fields["preAggregation"].one_of<cuda::PreAggregation>({{"auto", cuda::PreAggregation::kAuto},
                                                                {"always", cuda::PreAggregation::kAlways},

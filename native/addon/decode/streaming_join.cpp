@@ -66,7 +66,7 @@ std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const c
     if (field.is_null()) return std::nullopt;
     Fields fields(field);
     cuda::CoherentOptions coherent;
-    coherent.device_bytes = count_of(fields["deviceBytes"], 1);
+    coherent.device_bytes = fields["deviceBytes"].count(1);
     coherent.partitioner = decode_partitioner(fields["partitioner"]);
     coherent.partition_grid = static_cast<uint32_t>(fields["partitionBlocks"].int32(0, kBlocksMax));
     coherent.gather_grid = static_cast<uint32_t>(fields["gatherBlocks"].int32(0, kBlocksMax));

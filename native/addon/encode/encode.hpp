@@ -16,7 +16,6 @@
 #include "device/gpu_list.hpp"
 #include "device/gpu_stream.hpp"
 #include "executor/cpu/key_statistics.hpp"
-#include "executor/streaming/join.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
 #include "transfer/arrow_file_writer.hpp"
@@ -35,9 +34,9 @@ struct BatchTarget {
     bool kept = false;
 };
 
-// The buffers become external ArrayBuffers (no copy) that give their block back
-// (to the engine if it still lives) when they are collected; copied where the
-// embedder forbids external buffers, where they are small, and above 4 GiB, where Node has no external buffers.
+// The buffers become external ArrayBuffers (no copy) that give their block back (to the engine if it still lives) when
+// they are collected; copied where the embedder forbids external buffers, where they are small, and above 4 GiB, where
+// Node has no external buffers.
 Napi::Value encode_batch(Napi::Env env, OutputBatch&& batch, const BatchTarget& target);
 
 Napi::Value encode_count(Napi::Env env, uint64_t count);
@@ -55,8 +54,8 @@ Napi::Value encode_gpu_memory(Napi::Env env, const GpuMemory& memory);
 // {build, probe}
 Napi::Value encode_sides(Napi::Env env, const uint64_t (&of)[2]);
 Napi::Value encode_gpu_report(Napi::Env env, const cuda::TableReport& report);
-Napi::Value encode_join_run(Napi::Env env, const OutOfCoreRun& run);
 // partitions: as planned.
+Napi::Value encode_join_report(Napi::Env env, const cuda::StreamReport& report, size_t partitions);
 Napi::Value encode_group_report(Napi::Env env, const cuda::StreamReport& report, size_t partitions);
 Napi::Value encode_blocks(Napi::Env env, const std::vector<FileBlock>& blocks);
 

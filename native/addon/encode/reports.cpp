@@ -5,8 +5,8 @@ namespace spillway::addon {
 
 Napi::Value encode_sides(Napi::Env env, const uint64_t (&of)[2]) {
     auto object = Napi::Object::New(env);
-    object.Set("build", encode_count(env, of[kBuildSide]));
-    object.Set("probe", encode_count(env, of[kProbeSide]));
+    object.Set("build", encode_count(env, of[cuda::kBuildSide]));
+    object.Set("probe", encode_count(env, of[cuda::kProbeSide]));
     return object;
 }
 
@@ -31,8 +31,7 @@ Napi::Value encode_gpu_memory(Napi::Env env, const GpuMemory& memory) {
     return object;
 }
 
-Napi::Value encode_join_run(Napi::Env env, const OutOfCoreRun& run) {
-    const cuda::StreamReport& report = run.report;
+Napi::Value encode_join_report(Napi::Env env, const cuda::StreamReport& report, size_t partitions) {
     auto object = Napi::Object::New(env);
     object.Set("rows", encode_count(env, report.result_rows));
     object.Set("h2dBytes", encode_count(env, report.h2d_bytes));
@@ -41,10 +40,10 @@ Napi::Value encode_join_run(Napi::Env env, const OutOfCoreRun& run) {
     object.Set("spilledBytes", encode_sides(env, report.spilled_bytes));
     object.Set("diskWrittenBytes", encode_count(env, report.disk_written_bytes));
     object.Set("diskReadBytes", encode_count(env, report.disk_read_bytes));
-    object.Set("partitions", encode_count(env, run.partition_rows.size()));
+    object.Set("partitions", encode_count(env, partitions));
     object.Set("residentPartitions", encode_count(env, report.resident_partitions));
-    object.Set("buildMs", report.input_ms[kBuildSide]);
-    object.Set("probeMs", report.input_ms[kProbeSide]);
+    object.Set("buildMs", report.input_ms[cuda::kBuildSide]);
+    object.Set("probeMs", report.input_ms[cuda::kProbeSide]);
     object.Set("spilledMs", report.spilled_ms);
     object.Set("peakBytes", encode_count(env, report.peak_bytes));
     object.Set("droppedRows", encode_count(env, report.dropped_rows));

@@ -8,7 +8,7 @@
 
 namespace spillway {
 
-// The encoding shared by nested_codec.cpp (writes) and nested_builder.cpp (reads). Equal values have equal bytes, so
+// The encoding shared by nested_codec.cpp (writes) and nested_node.cpp (reads). Equal values have equal bytes, so
 // that nested dictionary values can be told apart by them.
 //
 //   rows(n)        n valid rows of one column, in one piece:

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <vector>
 
 #include "base/checked_size.hpp"
@@ -62,18 +61,5 @@ class NestedNode {
     Buffer data_;
     std::vector<NestedNode> children_;
 };
-
-template <class Offset>
-void NestedNode::write_offset(int64_t index, int64_t offset) {
-    const auto value = static_cast<Offset>(offset);
-    std::memcpy(offsets_.data() + index * static_cast<int64_t>(sizeof value), &value, sizeof value);
-}
-
-template <class Offset>
-void NestedNode::repeat_offset(int64_t rows, int64_t offset) {
-    ensure(offsets_, static_cast<uint64_t>(length_ + 1) * sizeof(Offset),
-           static_cast<uint64_t>(length_ + rows + 1) * sizeof(Offset));
-    for (int64_t i = 0; i <= rows; ++i) write_offset<Offset>(length_ + i, offset);
-}
 
 }  // namespace spillway

@@ -2,7 +2,6 @@
 #include "executor/device/pieces.hpp"
 
 #include <algorithm>
-#include <string>
 
 #include "base/error.hpp"
 

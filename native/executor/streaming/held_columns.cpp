@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <utility>
 
 #include "base/checked_size.hpp"
 #include "base/error.hpp"
-#include "executor/source_pieces.hpp"
+#include "executor/streaming/join_spec.hpp"
 
 namespace spillway {
 
@@ -16,7 +15,6 @@ namespace {
 
 // Entries of the directory per batch: with batches of about one size, a look at it finds the batch or the one before.
 constexpr uint64_t kEntriesPerBatch = 4;
-constexpr std::chrono::milliseconds kPoll{50};
 // A reader, its views, the places of the batch and the blocks of the heap that they lie in, at most; a test measures
 // them. As many batches as a process has room for beside its budget are free: plans need not know of them.
 constexpr uint64_t kBatchBytes = 1024;
@@ -80,7 +78,7 @@ void HeldColumns::load() {
     }
     while (loaded_ < batches) {
         control_.check();
-        changed_.wait_for(lock, kPoll);
+        changed_.wait_for(lock, kOutOfCorePoll);
     }
 }
 

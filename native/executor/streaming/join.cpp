@@ -6,7 +6,6 @@
 #include <limits>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "base/error.hpp"
 #include "executor/streaming/chunk_feeder.hpp"
@@ -73,30 +72,28 @@ class OutOfCore {
         join_ = begin(pinned.device());
     }
 
-    OutOfCoreRun run() {
-        OutOfCoreRun done;
+    cuda::StreamReport run() {
+        cuda::StreamReport report;
         GpuResultSink* const rows = blocks_ ? &*blocks_ : nullptr;
-        phase(kBuildSide, [&](GpuChunkSource& chunks) {
-            join_.run(kBuildSide, chunks, rows);
-            done.partition_rows = join_.partition_rows();
-        });
+        phase(kBuildSide, [&](GpuChunkSource& chunks) { join_.run(kBuildSide, chunks, rows); });
         phase(kProbeSide, [&](GpuChunkSource& chunks) {
-            done.report = join_.run(kProbeSide, chunks, rows);
+            report = join_.run(kProbeSide, chunks, rows);
             // The last rows may wait for a reader who needs the memory of both before he reads on.
             join_.reset();
             disk_.reset();
             spill_.release();
         });
         // The GPU counts pairs of the same hash.
-        if (blocks_) done.report.result_rows = blocks_->delivered_rows();
-        return done;
+        if (blocks_) report.result_rows = blocks_->delivered_rows();
+        return report;
     }
 
     // Rows that are counted are given when all have been.
     bool gave_rows() const { return blocks_ && blocks_->gave_rows() && sink_->wants_columns(); }
 
   private:
-    // Pages of the coherent join are taken for all rows before they come, in chunks as large as the plan says.
+    // A coherent join takes the pages of all rows before they come, so it is told how many rows each side has and in
+    // how many chunks they come: each chunk leaves the last page of every partition partly empty.
     GpuStream begin(GpuDevice& device) {
         if (!stage_.coherent) return GpuStream::begin(device, stage_.join, disk_ ? &*disk_ : nullptr);
         cuda::CoherentJoinSpec spec;
@@ -172,25 +169,25 @@ class OutOfCore {
 
 }  // namespace
 
-OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
-                              const DevicePause& pause, BatchSink* sink, JobControl& control,
-                              const std::shared_ptr<SpillSpace>& space) {
+cuda::StreamReport join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
+                                    const DevicePause& pause, BatchSink* sink, JobControl& control,
+                                    const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = stage.join.result == cuda::JoinResultKind::kRows;
     // Pairs of the same hash can only be counted when their keys have been compared.
     const bool compares = stage.keys == OutOfCoreKeys::kHashed;
     SPILLWAY_CHECK(wants_rows == (sink != nullptr && (sink->wants_columns() || compares)));
     std::optional<OutOfCore> join;
-    OutOfCoreRun done;
+    cuda::StreamReport report;
     try {
         Source* const sources[2] = {&build, &probe};
         join.emplace(sources, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
-        done = join->run();
+        report = join->run();
     } catch (const Error& error) {
         rethrow_undelivered(error, join && join->gave_rows());
     }
-    if (sink == nullptr) control.rows_out.fetch_add(done.report.result_rows, std::memory_order_relaxed);
-    if (sink != nullptr && !sink->wants_columns()) sink->add_rows(0, done.report.result_rows);
-    return done;
+    if (sink == nullptr) control.rows_out.fetch_add(report.result_rows, std::memory_order_relaxed);
+    if (sink != nullptr && !sink->wants_columns()) sink->add_rows(0, report.result_rows);
+    return report;
 }
 
 }  // namespace spillway

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "base/job_control.hpp"
 #include "executor/device_job.hpp"
@@ -16,11 +14,6 @@
 
 namespace spillway {
 
-struct OutOfCoreRun {
-    cuda::StreamReport report;
-    std::vector<uint64_t> partition_rows;  // of the build side
-};
-
 // Joins two sources on the GPU that are larger than its memory. The caller has the GPU to itself; `pause` lends it to
 // others while the sink's reader is waited for. sink: nullptr where rows are only counted.
 //
@@ -28,8 +21,8 @@ struct OutOfCoreRun {
 // join, what it may spill to memory (sizes.spill_bytes) and its way to disk. space: of spill files; nullptr: nothing
 // goes to disk. The join runs on the calling thread; others fill chunks and deliver. An
 // error for lack of memory has the detail "delivered" = "nothing" where the sink was given no rows.
-OutOfCoreRun join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
-                              const DevicePause& pause, BatchSink* sink, JobControl& control,
-                              const std::shared_ptr<SpillSpace>& space = nullptr);
+cuda::StreamReport join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
+                                    const DevicePause& pause, BatchSink* sink, JobControl& control,
+                                    const std::shared_ptr<SpillSpace>& space = nullptr);
 
 }  // namespace spillway

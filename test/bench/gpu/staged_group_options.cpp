@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "staged_group_options.hpp"
 
-#include <algorithm>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -18,7 +17,6 @@ namespace {
 using gpu_test::parse_number;
 
 constexpr uint64_t kFarRowsMax = 1ULL << 33;
-constexpr int32_t kGroupRadixBitsMax = 12;
 
 template <class Value>
 Value word_of(const std::string& name, const std::string& text,
@@ -49,9 +47,6 @@ void check_far_group(const FarGroupOptions& options) {
     const bool sums = options.aggregate == FarAggregate::kSum;
     expect(!sums || options.rows <= 1ULL << (63 - options.value_bits), "sums of fewer than 64 bits: --value-bits");
     expect(options.samples >= 1, "at least one of --samples");
-    expect(options.sizes.radix_bits <= kGroupRadixBitsMax, "at most 12 for --radix-bits");
-    expect(std::min(options.sizes.page_rows, options.sizes.merge_rows) > 0,
-           "more than 0 for --page-rows and --merge-rows");
 }
 
 }  // namespace
@@ -90,7 +85,9 @@ FarGroupOptions parse_far_group_options(int count, char** arguments) {
                           {"--seed", number(options.seed)},
                           {"--device", number(options.device)}};
     SizeOptions sizes(known, options.sizes);
-    sizes.add("--merge-rows", options.sizes.merge_rows, 0);
+    sizes.add("--radix-bits", options.sizes.radix_bits, 0, cuda::kFirstPassBitsMax);
+    sizes.add("--page-rows", options.sizes.page_rows, 1);
+    sizes.add("--merge-rows", options.sizes.merge_rows, 1);
     apply_options(known, 2, count, arguments);
     sizes.check();
     check_far_group(options);

@@ -249,7 +249,6 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::begin_coherent_join,
                                      fake::begin_staged_group_by,
                                      fake::run_stream,
-                                     fake::partition_rows,
                                      fake::free_stream};
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace {
 
 using Kind = GroupAggregateKind;
 
+constexpr int kInput = 0;
+
 bool counts(const StagedAggregate& aggregate) {
     return aggregate.kind == Kind::kCountRows || aggregate.kind == Kind::kCount;
 }
@@ -25,8 +27,9 @@ std::vector<uint32_t> output_widths(const StagedGroupBySpec& spec) {
 void check_spec(const StagedGroupBySpec& spec) {
     const StreamSizes& sizes = spec.sizes;
     require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
-    require(sizes.radix_bits >= 0 && sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
-            "impossible sizes");
+    require(
+        sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
+        "impossible sizes");
     require(sizes.page_rows >= 8 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
     require(sizes.pages * sizes.page_rows >= sizes.chunk_rows + sizes.page_rows, "too few pages");
     require(sizes.merge_rows >= std::max(sizes.chunk_rows, sizes.page_rows), "too few rows to aggregate at once");
@@ -44,7 +47,7 @@ StagedGroupBy::StagedGroupBy(spillway_cuda_gpu* gpu, const StagedGroupBySpec& sp
     check_spec(spec);
     const spillway::cuda::StagedGroupByMemory memory = spillway::cuda::staged_group_by_memory(spec);
     row_bytes_ = memory.row_bytes;
-    require(row_bytes_ <= 4 * spillway::cuda::kRowWordsMax, "partial rows have 32 bytes at most");
+    require(row_bytes_ <= 4 * kRowWordsMax, "partial rows have 32 bytes at most");
     memory_ = OperationMemory(gpu, memory.device_bytes, "a group-by out of core");
 }
 
@@ -104,15 +107,15 @@ void StagedGroupBy::add_chunk(const Chunk& chunk) {
 
 void StagedGroupBy::run(int, const SourceCalls& source, const SinkCalls* sink) {
     sink_ = sink;
-    read(0, source, spec_.key_bytes, spec_.widths, "lost-build", [&](const Chunk& chunk) { add_chunk(chunk); });
+    read(kInput, source, spec_.key_bytes, spec_.widths, "lost-build", [&](const Chunk& chunk) { add_chunk(chunk); });
     be_slow(gpu_);
     fake::check(gpu_);
     add_spilled();
     for (const auto& [key, group] : groups_) give_group(key, group);
     finish();
     report_.result_rows = groups_.size();
-    report_.resident_partitions = report_.spilled_rows[0] > 0 ? 0 : 1ULL << sizes_.radix_bits;
-    report_.input_ms[0] = 0.5;
+    report_.resident_partitions = report_.spilled_rows[kInput] > 0 ? 0 : 1ULL << sizes_.radix_bits;
+    report_.input_ms[kInput] = 0.5;
     report_.resident_ms = 0.25;
 }
 
@@ -138,6 +141,40 @@ void StagedGroupBy::give_group(const Key& key, const Group& group) {
     if (spec_.null_group) values.emplace_back(1, key.first ? '\1' : '\0');
     for (size_t i = 0; i < group.values.size(); ++i) values.push_back(text_of(group.values[i], spec_.aggregates[i]));
     give(values);
+}
+
+bool StagedGroupBy::spill(const Key& key, const Chunk& chunk, uint64_t row) {
+    if (!spills_to_disk(kInput, row_bytes_)) return false;
+    std::string text(1, key.first ? '\1' : '\0');
+    text.append(reinterpret_cast<const char*>(&key.second), sizeof key.second);
+    for (size_t c = 0; c < spec_.widths.size(); ++c) {
+        text.append(static_cast<const char*>(chunk.columns[c]) + row * spec_.widths[c], spec_.widths[c]);
+    }
+    disk_.append(kInput, text);
+    return true;
+}
+
+// Rows that were on disk, each as a chunk of its own.
+void StagedGroupBy::add_spilled() {
+    fail_here("lost-spilled");
+    if (!disk_.usable()) return;
+    const std::string all = disk_.read(kInput);
+    for (const char* from = all.data(); from < all.data() + all.size();) {
+        Key key{*from++ != 0, 0};
+        std::memcpy(&key.second, from, sizeof key.second);
+        from += sizeof key.second;
+        Chunk chunk;
+        chunk.rows = 1;
+        for (const uint32_t width : spec_.widths) {
+            chunk.columns.push_back(from);
+            from += width;
+        }
+        add_values(groups_.at(key), chunk, 0);
+    }
+}
+
+void StagedGroupBy::add_values(Group& group, const Chunk& chunk, uint64_t row) const {
+    for (size_t i = 0; i < group.values.size(); ++i) add_value(group.values[i], spec_.aggregates[i], chunk, row);
 }
 
 }  // namespace fake

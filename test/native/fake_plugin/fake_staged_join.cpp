@@ -13,8 +13,9 @@ namespace {
 void check_sizes(const StagedJoinSpec& spec) {
     const StreamSizes& sizes = spec.sizes;
     require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
-    require(sizes.radix_bits >= 0 && sizes.radix_bits <= 12 && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
-            "impossible sizes");
+    require(
+        sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
+        "impossible sizes");
     require(sizes.page_rows > 0 && (sizes.page_rows & (sizes.page_rows - 1)) == 0, "pages of 2^n rows");
     const bool rows = spec.result == JoinResultKind::kRows;
     require(!rows || (sizes.result_rows > 0 && sizes.result_slots > 0), "no room for a result");
@@ -53,7 +54,7 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const
     const spillway::cuda::StagedJoinMemory memory = spillway::cuda::staged_join_memory(spec);
     for (const int side : {kBuildSide, kProbeSide}) {
         row_bytes_[side] = memory.row_bytes[side];
-        require(row_bytes_[side] <= 4 * spillway::cuda::kRowWordsMax, "rows have 32 bytes at most");
+        require(row_bytes_[side] <= 4 * kRowWordsMax, "rows have 32 bytes at most");
     }
     memory_ = OperationMemory(gpu, memory.device_bytes, "a join out of core");
 }
@@ -96,14 +97,12 @@ void StagedJoin::run(int input, const SourceCalls& source, const SinkCalls* sink
 
 void StagedJoin::build(const SourceCalls& source) {
     const uint64_t partitions = 1ULL << sizes_.radix_bits;
-    partition_rows_.resize(partitions);
     read(kBuildSide, source, spec_.key_bytes, spec_.widths[kBuildSide], "lost-build", [&](const Chunk& chunk) {
         require(report_.rows[kBuildSide] <= rows_max_[kBuildSide], "a side has too many rows");
         for (uint64_t i = 0; i < chunk.rows; ++i) {
             Row row = row_of(chunk, kBuildSide, i);
             if (row.has_key) {
                 const uint64_t partition = partition_of(row);
-                ++partition_rows_[partition];
                 filter_.add(row.key);
                 table_.emplace(row.key, rows_.size());
                 if (partition >= sizes_.resident_partitions && spill(kBuildSide, row)) {
@@ -181,6 +180,55 @@ void StagedJoin::give_row(const Row* build, const Row* probe) {
         values.push_back(std::move(value));
     }
     if (spec_.result == JoinResultKind::kRows) give(values);
+}
+
+// A row that is neither resident nor without a key.
+bool StagedJoin::spill(int side, const Row& row) {
+    if (near_rows_ > 0) {
+        --near_rows_;
+        return false;
+    }
+    if (!spills_to_disk(side, row_bytes_[side])) return false;
+    disk_.append(side, bytes_of(row));
+    return true;
+}
+
+std::string StagedJoin::bytes_of(const Row& row) const {
+    std::string bytes(reinterpret_cast<const char*>(&row.key), sizeof row.key);
+    for (const std::string& column : row.columns) bytes += column;
+    return bytes;
+}
+
+Row StagedJoin::row_from(const char* bytes, int side) const {
+    Row row;
+    std::memcpy(&row.key, bytes, sizeof row.key);
+    bytes += sizeof row.key;
+    for (const uint32_t width : spec_.widths[side]) {
+        row.columns.emplace_back(bytes, width);
+        bytes += width;
+    }
+    return row;
+}
+
+// Probe rows of spilled partitions, now that the build rows of all of them are there.
+void StagedJoin::join_spilled() {
+    fail_here("lost-spilled");
+    if (disk_.usable()) {
+        const std::string build = disk_.read(kBuildSide);
+        const char* from = build.data();
+        for (const size_t row : rows_on_disk_) {
+            rows_[row] = row_from(from, kBuildSide);
+            from += bytes_of(rows_[row]).size();
+        }
+    }
+    for (const Row& row : probe_rows_) join_row(row);
+    if (!disk_.usable()) return;
+    const std::string probe = disk_.read(kProbeSide);
+    for (const char* from = probe.data(); from < probe.data() + probe.size();) {
+        const Row row = row_from(from, kProbeSide);
+        from += bytes_of(row).size();
+        join_row(row);
+    }
 }
 
 }  // namespace fake

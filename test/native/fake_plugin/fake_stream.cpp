@@ -3,6 +3,7 @@
 
 #include "fake_staged_group_by.hpp"
 #include "fake_staged_join.hpp"
+#include "memory_model/stream_memory.hpp"
 
 namespace fake {
 
@@ -38,7 +39,7 @@ void Stream::read(int input, const SourceCalls& source, uint32_t key_bytes, cons
         report_.rows[input] += chunk.rows;
         report_.h2d_bytes += chunk.rows * key_bytes;
         for (const uint32_t width : widths) report_.h2d_bytes += chunk.rows * width;
-        if (chunk.key_valid != nullptr) report_.h2d_bytes += (chunk.rows + 31) / 32 * 4;
+        if (chunk.key_valid != nullptr) report_.h2d_bytes += spillway::cuda::validity_bytes(chunk.rows);
         taken.push_back(chunk);
         fail_here(asked);
     }
@@ -133,10 +134,6 @@ void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* 
         *report = stream->work->report();
         report->peak_bytes = stream->gpu->peak_bytes;
     });
-}
-
-void partition_rows(const spillway_cuda_stream* stream, uint64_t* rows) {
-    for (const uint64_t count : stream->work->partition_rows()) *rows++ = count;
 }
 
 void free_stream(spillway_cuda_stream* stream) {

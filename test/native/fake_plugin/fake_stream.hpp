@@ -50,7 +50,6 @@ class Stream {
 
     virtual void run(int input, const SourceCalls& source, const SinkCalls* sink) = 0;
     const StreamReport& report() const { return report_; }
-    const std::vector<uint64_t>& partition_rows() const { return partition_rows_; }
 
   protected:
     // use(chunk) for each, `asked` is the misbehaviour that may come in between.
@@ -69,7 +68,6 @@ class Stream {
     OperationMemory memory_;
     const SinkCalls* sink_ = nullptr;
     StreamReport report_;
-    std::vector<uint64_t> partition_rows_;
 
   private:
     struct Window {
@@ -100,7 +98,6 @@ void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec
                            spillway_cuda_stream** stream, spillway_cuda_status* status);
 void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* source, const SinkCalls* sink,
                 StreamReport* report, spillway_cuda_status* status);
-void partition_rows(const spillway_cuda_stream* stream, uint64_t* rows);
 void free_stream(spillway_cuda_stream* stream);
 
 }  // namespace fake

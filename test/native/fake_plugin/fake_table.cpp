@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "fake_gpu.hpp"
+#include "memory_model/stream_memory.hpp"
 
 namespace fake {
 
@@ -81,7 +82,7 @@ Column make_column(spillway_cuda_gpu* gpu, uint64_t rows, const ColumnSpec& is) 
     column.is = is;
     column.values = Block(gpu, column.is_bytes() ? is.bytes : rows * is.width, "values of a column");
     if (column.is_bytes()) column.offsets = Block(gpu, (rows + 1) * 8, "offsets of a column");
-    if (is.nullable) column.validity = Block(gpu, (rows + 31) / 32 * 4, "validity of a column");
+    if (is.nullable) column.validity = Block(gpu, spillway::cuda::validity_bytes(rows), "validity of a column");
     return column;
 }
 

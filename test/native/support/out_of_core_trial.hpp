@@ -95,7 +95,7 @@ inline OutOfCoreStage inner_join() {
 struct OutOfCoreTest {
     explicit OutOfCoreTest(uint64_t memory_bytes = kOutOfCoreLimitBytes) : gpu(memory_bytes) {}
 
-    OutOfCoreRun run(BatchSink* sink) {
+    cuda::StreamReport run(BatchSink* sink) {
         const DevicePause pause = [&](const std::function<void()>& wait) {
             ++pauses;
             wait();
