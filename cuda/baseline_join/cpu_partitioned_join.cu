@@ -38,7 +38,7 @@ class CpuPartitionedJoin final : public StreamOperator {
                       ? std::make_unique<ResultWriter>(device, shape_.columns, spec_.sizes.result_slots,
                                                        spec_.sizes.result_rows)
                       : nullptr),
-          joiner_(device, parcels_, spec_.result, shape_.columns, shape_.memory.batch_tiles, writer_.get()) {}
+          joiner_(device, parcels_, spec_.result, shape_.columns, shape_.memory.probe_tiles, writer_.get()) {}
 
   private:
     void begin_input(int input, ChunkOwner& owner, ResultSink* sink) override {
@@ -134,7 +134,7 @@ class CpuPartitionedJoin final : public StreamOperator {
                 // Tiles suffice for a fragment of any size in an empty unit.
                 const uint64_t some = std::min(left.rows, spec_.sizes.chunk_rows - rows);
                 const uint64_t more_tiles = (some + kTileRows - 1) / kTileRows;
-                if (some == 0 || tiles + more_tiles > shape_.memory.batch_tiles) {
+                if (some == 0 || tiles + more_tiles > shape_.memory.probe_tiles) {
                     units_.push_back(unit);
                     unit.fragments.clear();
                     rows = 0;
@@ -185,7 +185,7 @@ class CpuPartitionedJoin final : public StreamOperator {
     }
 
     void use(const Unit& unit, uint32_t slot) {
-        RowBatch batch;
+        RowPieces batch;
         batch.rows = reinterpret_cast<const uint32_t*>(ring_.data(slot));
         batch.row_words = shape_.rows[unit.side].row_words;
         uint64_t begin = 0;
@@ -217,7 +217,7 @@ class CpuPartitionedJoin final : public StreamOperator {
     RowPages pages_;
     RowIndex index_;
     std::unique_ptr<ResultWriter> writer_;
-    BatchJoiner joiner_;
+    ProbeJoiner joiner_;
     std::vector<Group> groups_;
     std::vector<Unit> units_;
     int input_ = 0;

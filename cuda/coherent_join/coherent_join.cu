@@ -5,9 +5,9 @@
 #include "coherent_join/coherent_join.hpp"
 #include "coherent_join/coherent_shape.hpp"
 #include "coherent_join/far_side.hpp"
-#include "coherent_join/join_stage.hpp"
+#include "coherent_join/gathered_join.hpp"
 #include "coherent_join/page_area.hpp"
-#include "coherent_join/second_pass_stage.hpp"
+#include "coherent_join/second_pass_join.hpp"
 #include "stream/working_memory.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
@@ -117,12 +117,12 @@ void CoherentJoin::join() {
     const FarSide& build = state_->sides[kBuildSide];
     const FarSide& probe = state_->sides[kProbeSide];
     if (state_->shape.second_pass) {
-        SecondPassStage join(device_, state_->spec, state_->shape, state_->area.base(), build, probe,
-                             state_->split_counts.as<const uint64_t>());
+        SecondPassJoin join(device_, state_->spec, state_->shape, state_->area.base(), build, probe,
+                            state_->split_counts.as<const uint64_t>());
         join.run(report_);
         stages_ = join.stages();
     } else {
-        JoinStage join(device_, state_->spec, state_->shape, state_->area.base(), build, probe);
+        GatheredJoin join(device_, state_->spec, state_->shape, state_->area.base(), build, probe);
         join.run(sink_, report_);
         stages_ = join.stages();
     }

@@ -6,7 +6,7 @@
 
 #include "coherent_join/page_area.hpp"
 #include "far_partition/far_partition.hpp"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
 

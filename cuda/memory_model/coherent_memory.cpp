@@ -54,12 +54,12 @@ uint64_t group_rows_for(const CoherentJoinSpec& spec, bool second_pass, uint64_t
 
 // Without a second pass: probe rows are gathered where results are rows, or where they are asked to be.
 void set_batches(const CoherentJoinSpec& spec, uint64_t limit_bytes, CoherentMemory& memory) {
-    memory.batch_tiles = kFarProbeTiles;
+    memory.probe_tiles = kFarProbeTiles;
     if (spec.join.result != JoinResultKind::kRows && !spec.options.gather_probe) return;
     const uint64_t most_rows = std::min(kStagedRows, limit_bytes / kStagedShare / memory.row_bytes());
     memory.staged_rows = std::max(memory.page_rows, floor_power_of_two(std::min(most_rows, 2 * memory.group_rows())));
     // Each partition of a batch may leave a tile unfilled.
-    memory.batch_tiles = memory.staged_rows / kTileRows + std::min(memory.partitions, memory.staged_rows) + 1;
+    memory.probe_tiles = memory.staged_rows / kTileRows + std::min(memory.partitions, memory.staged_rows) + 1;
 }
 
 // Directory of at most 4 slots per page, two lists of addresses; cursors, counts and first pages of partitions.
@@ -95,7 +95,7 @@ uint64_t index_bytes(const CoherentJoinSpec& spec, const CoherentMemory& memory)
     bytes += memory.partitions * kIndexedPartitionBytes + memory.pages * sizeof(char*);
     bytes += kIndexCounterBytes * (std::min(memory.partitions, 2 * memory.group_pages) << kPassBitsMax);
     // Lists of what is gathered, and of pieces on their way to probes.
-    const uint64_t probe_pieces = std::min(memory.batch_tiles, memory.pages + memory.partitions);
+    const uint64_t probe_pieces = std::min(memory.probe_tiles, memory.pages + memory.partitions);
     bytes += (kUnitsAhead + 1) * 2 * (2 * memory.group_pages + memory.partitions) * kRowCopyBytes;
     bytes += kParcelSlots * 2 * std::max(probe_pieces, memory.group_pages + memory.partitions) * kRowPieceBytes;
     if (memory.staged_rows > 0) {
@@ -104,7 +104,7 @@ uint64_t index_bytes(const CoherentJoinSpec& spec, const CoherentMemory& memory)
             (kUnitsAhead + 1) * 2 * (memory.staged_rows / memory.page_rows + 2 * memory.partitions) * kRowCopyBytes;
     }
     if (spec.join.result != JoinResultKind::kRows) return bytes;
-    return bytes + spec.join.sizes.result_slots * memory.result_bytes + joiner_bytes(memory.batch_tiles);
+    return bytes + spec.join.sizes.result_slots * memory.result_bytes + joiner_bytes(memory.probe_tiles);
 }
 
 }  // namespace

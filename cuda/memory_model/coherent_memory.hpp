@@ -16,7 +16,7 @@ struct CoherentMemory {
     uint64_t pages = 0;        // of both sides, whatever the keys
     uint64_t group_pages = 0;  // of a side's rows that are joined together, or of build rows that are indexed
     uint64_t staged_rows = 0;  // probe rows that are gathered at once; 0: probes read far pages
-    uint64_t batch_tiles = 0;
+    uint64_t probe_tiles = 0;
     bool second_pass = false;   // of both sides, not an index
     int split_bits = 0;         // radix bits of the second pass
     uint64_t result_bytes = 0;  // of a buffer of result rows

@@ -48,7 +48,7 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
     StagedJoinMemory memory;
     fill_sides(spec, partitions, memory);
     memory.result_bytes = result_bytes(spec.output_widths(), spec.sizes.result_rows);
-    memory.batch_tiles = batch_tiles_max(sizes.chunk_rows, partitions);
+    memory.probe_tiles = probe_tiles_max(sizes.chunk_rows, partitions);
     // Two chunks, or two partitions of the mean size that fits: evicted rows leave a chunk at a time.
     memory.index_rows = std::min(page_rows, 2 * std::max(sizes.chunk_rows, page_rows / partitions));
     memory.marked_rows = spec.kind.marks_probe_rows() ? kMarkedChunks * sizes.chunk_rows : 0;
@@ -68,7 +68,7 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
              index_buckets_max(page_rows, partitions) * sizeof(uint32_t);
     bytes += partitions * kIndexedPartitionBytes + sizes.pages * sizeof(uint32_t);
     if (spec.result == JoinResultKind::kRows) {
-        bytes += sizes.result_slots * memory.result_bytes + joiner_bytes(memory.batch_tiles);
+        bytes += sizes.result_slots * memory.result_bytes + joiner_bytes(memory.probe_tiles);
     }
     bytes += kIndexCounterBytes * (partitions << kPassBitsMax);
     // Lists on their way, extremes of fields.

@@ -16,7 +16,7 @@ struct StagedJoinMemory {
     uint64_t result_bytes = 0;      // of a buffer of result rows
     uint64_t slot_bytes = 0;        // of the ring: a chunk of either side, or packed rows that come back
     uint64_t run_words = 0;         // packed rows of a chunk at most
-    uint64_t batch_tiles = 0;       // of a chunk, or of what comes back at once, at most
+    uint64_t probe_tiles = 0;       // of a chunk, or of what comes back at once, at most
     uint64_t index_rows = 0;        // of a partition that can be indexed
     uint64_t marked_rows = 0;       // probe rows that are marked at once, a byte each
     uint64_t device_bytes = 0;      // all GPU memory that the join takes

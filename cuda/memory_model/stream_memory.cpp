@@ -32,13 +32,13 @@ uint64_t index_buckets_max(uint64_t rows, uint64_t partitions) {
 }
 
 // As many tiles again for pieces that do not fill one: each partition of a chunk has such a piece.
-uint64_t batch_tiles_max(uint64_t chunk_rows, uint64_t partitions) {
+uint64_t probe_tiles_max(uint64_t chunk_rows, uint64_t partitions) {
     return chunk_rows / kTileRows + 2 * partitions + 1024;
 }
 
 // Twice: the prefix sum has scratch of its own, far less than that.
-uint64_t joiner_bytes(uint64_t batch_tiles) {
-    return 2 * (batch_tiles * (kTileRows / kGroupRows) + 1) * sizeof(uint64_t);
+uint64_t joiner_bytes(uint64_t probe_tiles) {
+    return 2 * (probe_tiles * (kTileRows / kGroupRows) + 1) * sizeof(uint64_t);
 }
 
 }}  // namespace spillway::cuda::memory_model

@@ -53,8 +53,8 @@ uint64_t packed_words_max(uint32_t row_words, uint64_t rows, uint64_t fragments)
 uint64_t index_scratch_rows(uint64_t partition_rows_max);
 uint64_t index_buckets_max(uint64_t rows, uint64_t partitions);
 
-// Tiles of a batch of probe rows at most, and what their places in the result take.
-uint64_t batch_tiles_max(uint64_t chunk_rows, uint64_t partitions);
-uint64_t joiner_bytes(uint64_t batch_tiles);
+// Tiles of a chunk of probe rows at most, and what their places in the result take.
+uint64_t probe_tiles_max(uint64_t chunk_rows, uint64_t partitions);
+uint64_t joiner_bytes(uint64_t probe_tiles);
 
 }}  // namespace spillway::cuda::memory_model

@@ -5,7 +5,7 @@
 
 #include "device/device.hpp"
 #include "stream/result_columns.hpp"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace row_index {
 

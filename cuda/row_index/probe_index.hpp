@@ -6,7 +6,7 @@
 #include "device/device.hpp"
 #include "row_index/row_index.hpp"
 #include "stream/result_columns.hpp"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace row_index {
 

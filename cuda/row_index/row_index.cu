@@ -128,7 +128,7 @@ RowIndex::SortPlan RowIndex::plan_sort(const std::vector<uint64_t>& partitions,
                                        const std::vector<IndexedPartition>& directory) const {
     const uint64_t tile_rows = split_tile_rows(device_, layout_, static_cast<int>(split_bits_));
     SortPlan plan;
-    SortBatch batch;
+    SortGroup batch;
     uint64_t tiles = 0;
     const auto close = [&] {
         if (batch.parents == 0) return;
@@ -176,7 +176,7 @@ void RowIndex::sort(const SortPlan& plan) {
     const uint64_t* first_of_batch = nullptr;
     std::tie(all.begin, all.end, all.parent, all.first_tile, indexed, first_of_batch) =
         parcels_.send_together(plan.begin, plan.end, plan.parent, plan.first_tile, plan.indexed, plan.first_of_batch);
-    const auto regions_of = [&](const SortBatch& batch) {
+    const auto regions_of = [&](const SortGroup& batch) {
         RowRegions in;
         in.rows = pages_.data();
         in.regions = batch.regions;
@@ -189,7 +189,7 @@ void RowIndex::sort(const SortPlan& plan) {
     };
     const auto done = static_cast<int>(radix_bits_);
     const auto bits = static_cast<int>(split_bits_);
-    for (const SortBatch& batch : plan.batches) {
+    for (const SortGroup& batch : plan.batches) {
         count_split(device_, layout_, regions_of(batch), done, bits,
                     counts.as<uint64_t>() + (batch.first_parent << split_bits_));
     }
@@ -206,7 +206,7 @@ void RowIndex::sort(const SortPlan& plan) {
     pass.bucket_bits = bucket_bits_;
     pass.page_shift = shift_of(pages_.page_rows());
     pass.staged_max = staged_rows(device_, layout_, pass.buckets());
-    for (const SortBatch& batch : plan.batches) {
+    for (const SortGroup& batch : plan.batches) {
         const uint64_t first = batch.first_parent << split_bits_;
         move_split(device_, layout_, regions_of(batch), done, bits, split.front.as<uint64_t>() + first,
                    split.back.as<uint64_t>() + first, scratch_rows_.as<uint32_t>());

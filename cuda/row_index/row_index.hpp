@@ -64,7 +64,7 @@ class RowIndex {
 
   private:
     // Partitions that are sorted by way of the scratch at once.
-    struct SortBatch {
+    struct SortGroup {
         uint64_t first_region = 0;
         uint64_t first_parent = 0;
         uint64_t first_tile = 0;  // in first_tile, which has an entry more per batch
@@ -73,7 +73,7 @@ class RowIndex {
         uint64_t rows = 0;
     };
     struct SortPlan {
-        std::vector<SortBatch> batches;
+        std::vector<SortGroup> batches;
         std::vector<uint64_t> begin;  // where each region begins; a region is a page
         std::vector<uint64_t> end;
         std::vector<uint64_t> parent;  // the partition of each region, counted from the batch's first

@@ -7,7 +7,7 @@
 #include "group_by/group_by.hpp"
 #include "group_by/plan/accumulators.hpp"
 #include "stream/result_columns.hpp"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 

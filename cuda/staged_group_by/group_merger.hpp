@@ -15,7 +15,7 @@ namespace spillway::cuda { inline namespace staged_group_by {
 // Partial rows that were made of columns.
 struct PartialRows {
     PartitionedRows rows;
-    RowBatch batch;  // of them
+    RowPieces batch;  // of them
 };
 
 // Partial rows on their way through a group-by: rows become columns, columns groups, and groups rows again.

@@ -50,14 +50,14 @@ uint64_t GroupPages::wanted_pages(const std::vector<RowPiece>& pieces) const {
     return wanted;
 }
 
-void GroupPages::append(const RowBatch& batch) {
+void GroupPages::append(const RowPieces& batch) {
     pages_.append(batch, batch.pieces);
 }
 
 void GroupPages::add(const PartitionedChunk& chunk, RowSpiller& spiller) {
     spiller.flush();
     make_room(chunk.batch.pieces, spiller);
-    RowBatch kept;
+    RowPieces kept;
     kept.rows = chunk.batch.rows;
     kept.row_words = chunk.batch.row_words;
     std::vector<RowPiece> spilled;

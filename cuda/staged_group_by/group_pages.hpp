@@ -33,7 +33,7 @@ class GroupPages {
 
     // Rows that came back from the store.
     bool has_room_for(const std::vector<RowPiece>& pieces) const;
-    void append(const RowBatch& batch);
+    void append(const RowPieces& batch);
     // Aggregates what may become half as much, as long as it does, until there is room. False: nothing did, or no page
     // became free.
     bool compact(const std::function<bool()>& has_room);

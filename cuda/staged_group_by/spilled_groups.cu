@@ -93,7 +93,7 @@ class SpilledGroups {
         unpack_rows(state_.device, state_.parcels, state_.shape.code,
                     reinterpret_cast<const uint32_t*>(state_.ring.data(unit.slot)), unit.set, state_.pages.scratch());
         state_.ring.emptied(unit.slot);
-        RowBatch batch;
+        RowPieces batch;
         batch.rows = state_.pages.scratch();
         batch.row_words = state_.shape.code.row_words;
         batch.pieces = unit.set.pieces;

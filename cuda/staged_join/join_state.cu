@@ -69,7 +69,7 @@ JoinState::JoinState(Device& opened, const StagedJoinSpec& wanted, Device* peer,
             DiskTier::make(opened, disk, wanted.sizes.disk_block_bytes, wanted.sizes.disk_blocks)),
       spiller(opened, parcels, store, shape.code, shape.memory.run_words),
       writer(make_writer(opened, wanted, shape, peer == nullptr ? store.stream() : nullptr)),
-      joiner(opened, parcels, wanted.result, shape.columns, shape.memory.batch_tiles, writer.get()) {
+      joiner(opened, parcels, wanted.result, shape.columns, shape.memory.probe_tiles, writer.get()) {
     if (const uint64_t rows = shape.memory.marked_rows; rows > 0) {
         probe_marks = device.memory().allocate(rows, "marks of probe rows");
     }

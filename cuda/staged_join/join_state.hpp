@@ -6,7 +6,7 @@
 
 #include "device/device.hpp"
 #include "memory_model/staged_memory.hpp"
-#include "row_index/batch_joiner.hpp"
+#include "row_index/probe_joiner.hpp"
 #include "staged_join/build_side.hpp"
 #include "stream/chunk_reader.hpp"
 #include "stream/result_writer.hpp"
@@ -43,7 +43,7 @@ struct JoinState {
     SpillStore store;
     RowSpiller spiller;
     std::unique_ptr<ResultWriter> writer;  // kRows
-    BatchJoiner joiner;
+    ProbeJoiner joiner;
     Allocation probe_marks;  // of a slice of a partition that is joined in parts, where the kind asks for them
     std::unique_ptr<ChunkReader> reader;  // of the input that is read
 };

@@ -64,7 +64,7 @@ class SpilledJoin {
                 returning.push_back({side, &part.ranges[side]});
             }
         }
-        UnitQueue units(state_.ring, state_.store, {state_.spec.sizes.chunk_rows, state_.shape.memory.batch_tiles},
+        UnitQueue units(state_.ring, state_.store, {state_.spec.sizes.chunk_rows, state_.shape.memory.probe_tiles},
                         returning);
         for (size_t part = 0; part < parts_.size(); ++part) {
             if (parts_[part].lone) {
@@ -180,7 +180,7 @@ class SpilledJoin {
         const SpilledPart& part = parts_[index_of_part];
         BuildSide& side = state_.build;
         use_units(units, index_of_part, kBuildSide,
-                  [&](const RowBatch& batch, uint64_t) { side.pages().append(batch, batch.pieces); });
+                  [&](const RowPieces& batch, uint64_t) { side.pages().append(batch, batch.pieces); });
         side.index(part.partitions);
         const IndexView index = side.index().view();
         if (part.clears && part.probe_rows > 0) {
@@ -188,7 +188,7 @@ class SpilledJoin {
         }
         uint8_t* const build_marks = part.build_marks ? side.marks() : nullptr;
         uint8_t* const probe_marks = part.probe_marks ? state_.probe_marks.as<uint8_t>() : nullptr;
-        use_units(units, index_of_part, kProbeSide, [&](const RowBatch& batch, uint64_t before) {
+        use_units(units, index_of_part, kProbeSide, [&](const RowPieces& batch, uint64_t before) {
             state_.joiner.probe(batch, batch.pieces, index, part.rule, build_marks,
                                 probe_marks == nullptr ? nullptr : probe_marks + before);
         });
@@ -211,7 +211,7 @@ class SpilledJoin {
 
     // Probe rows once more, now that all parts of the build side have marked them.
     void give_marked(UnitQueue& units, size_t part) {
-        use_units(units, part, kProbeSide, [&](const RowBatch& batch, uint64_t before) {
+        use_units(units, part, kProbeSide, [&](const RowPieces& batch, uint64_t before) {
             LonePass pass;
             pass.rows = batch.rows;
             pass.row_words = batch.row_words;
@@ -223,7 +223,8 @@ class SpilledJoin {
 
     // use(batch, rows before it). The batch's memory is used again by the next one, in the order of the device's
     // stream.
-    void use_units(UnitQueue& units, size_t part, int side, const std::function<void(const RowBatch&, uint64_t)>& use) {
+    void use_units(UnitQueue& units, size_t part, int side,
+                   const std::function<void(const RowPieces&, uint64_t)>& use) {
         SpilledUnit unit;
         for (uint64_t before = 0; units.next(2 * part + static_cast<size_t>(side), unit); before += unit.rows) {
             state_.device.check_cancelled();
@@ -231,7 +232,7 @@ class SpilledJoin {
             unpack_rows(state_.device, state_.parcels, state_.shape.code[side],
                         reinterpret_cast<const uint32_t*>(state_.ring.data(unit.slot)), unit.set, rows_.as<uint32_t>());
             state_.ring.emptied(unit.slot);
-            RowBatch batch;
+            RowPieces batch;
             batch.rows = rows_.as<const uint32_t>();
             batch.row_words = state_.shape.code[side].row_words;
             batch.pieces = side == kProbeSide ? by_partition(unit.set.pieces) : unit.set.pieces;

@@ -12,16 +12,16 @@
 #include "stream/bloom_filter.hpp"
 #include "stream/copy_ring.hpp"
 #include "stream/pack_rows.hpp"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 #include "stream/stream_operator.hpp"
 
 namespace spillway::cuda { inline namespace stream {
 
 // A chunk in device memory, its rows packed and partitioned.
 struct PartitionedChunk {
-    RowBatch batch;                           // pieces in the order of partitions
+    RowPieces batch;                          // pieces in the order of partitions
     const FieldExtremes* extremes = nullptr;  // [partitions * fields] on the host; nullptr unless asked for
-    RowBatch keyless;                         // rows without a key, if they are wanted
+    RowPieces keyless;                        // rows without a key, if they are wanted
 };
 
 // The rows of one input: chunk by chunk copied in by copy engines and partitioned, while later chunks are on the link.

@@ -6,7 +6,7 @@
 
 #include "memory_model/stream_memory.hpp"
 #include "radix_partition/row_layout.hpp"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 #include "stream/stream_policy.hpp"
 
 // Spilled rows are packed: a fragment is the rows of one partition in one chunk. Each field of its rows is stored as

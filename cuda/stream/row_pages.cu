@@ -24,7 +24,7 @@ uint64_t RowPages::pages_for(uint64_t partition, uint64_t more_rows) const {
     return (list.rows + more_rows + page_rows_ - 1) / page_rows_ - list.pages.size();
 }
 
-void RowPages::append(const RowBatch& batch, const std::vector<RowPiece>& pieces) {
+void RowPages::append(const RowPieces& batch, const std::vector<RowPiece>& pieces) {
     copy_rows(device_, parcels_, batch.rows, data(), row_words_, allot(pieces));
 }
 

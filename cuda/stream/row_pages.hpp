@@ -6,7 +6,7 @@
 
 #include "device/device.hpp"
 #include "stream/copy_rows.hpp"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace stream {
 
@@ -30,7 +30,7 @@ class RowPages {
     // Pages that so many more rows take.
     uint64_t pages_for(uint64_t partition, uint64_t more_rows) const;
     // Appends pieces of the batch to their partitions' lists; there must be pages enough.
-    void append(const RowBatch& batch, const std::vector<RowPiece>& pieces);
+    void append(const RowPieces& batch, const std::vector<RowPiece>& pieces);
     // The same for who copies the rows itself: where they go. They count as there.
     std::vector<RowCopy> allot(const std::vector<RowPiece>& pieces);
     // Copies rows [first, first + rows) of a partition to `to`, one behind the other.

@@ -5,7 +5,7 @@
 
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
-#include "stream/row_batch.hpp"
+#include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace stream {
 

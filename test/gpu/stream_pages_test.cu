@@ -19,10 +19,10 @@ namespace {
 using cuda::ErrorCode;
 using cuda::IndexedPartition;
 using cuda::IndexView;
-using cuda::RowBatch;
 using cuda::RowIndex;
 using cuda::RowPages;
 using cuda::RowPiece;
+using cuda::RowPieces;
 using Words = std::vector<uint32_t>;
 
 // Rows on the host beside those in pages.
@@ -56,7 +56,7 @@ class PagesCheck {
             }
         }
         const DeviceArray<uint32_t> rows = upload(words);
-        const RowBatch batch = {rows.data(), row_words_, pieces};
+        const RowPieces batch = {rows.data(), row_words_, pieces};
         pages_.append(batch, pieces);
         test_device().synchronize();  // before the rows go
     }

@@ -129,20 +129,20 @@ class Delivery {
         batch_bytes_ = std::max<uint64_t>(size.bytes, 1);
         const uint64_t fitting = std::max<uint64_t>(batch_bytes_ / std::max<uint64_t>(row_bytes_, 1), 1);
         batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
-        const uint64_t stripes = table.rows() / batch_rows_ + 1;
-        workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), stripes));
+        const uint64_t turns = table.rows() / batch_rows_ + 1;
+        workers_ = static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(std::max(spec.workers, 1)), turns));
         half_bytes_ = half_bytes_of(spec.staging_bytes / static_cast<uint64_t>(workers_) / 2);
         // Small batches are cut from rows that are copied together, as long as there is a share for each worker.
         const uint64_t together = half_bytes_ / std::max<uint64_t>(row_bytes_, 1) / batch_rows_;
-        const uint64_t share = stripes / static_cast<uint64_t>(workers_);
+        const uint64_t share = turns / static_cast<uint64_t>(workers_);
         holds_ = std::min(together, share) > 1;
-        stripe_rows_ = batch_rows_ * std::max<uint64_t>(std::min(together, share), 1);
+        turn_rows_ = batch_rows_ * std::max<uint64_t>(std::min(together, share), 1);
     }
 
     void run() {
         StagingMemory memory(pinned_, multiply_or_max(2 * static_cast<uint64_t>(workers_), half_bytes_));
         parallel_run(
-            workers_, [&](int worker) { send_stripes(worker, memory); },
+            workers_, [&](int worker) { send_turns(worker, memory); },
             [this] { control_.cancelled.store(true, std::memory_order_relaxed); });
     }
 
@@ -151,7 +151,7 @@ class Delivery {
         TypePtr type;
         int32_t column;
     };
-    // Memory of one worker: offsets of a stripe's strings (empty for other columns), and a batch's NULL bits.
+    // Memory of one worker: offsets of a turn's strings (empty for other columns), and a batch's NULL bits.
     struct Scratch {
         explicit Scratch(size_t columns) : offsets(columns) {}
         std::vector<Buffer> offsets;
@@ -166,13 +166,13 @@ class Delivery {
     }
     bool is_bytes(size_t index) const { return gpu_column(columns_[index]).kind == cuda::ColumnKind::kBytes; }
 
-    void send_stripes(int worker, StagingMemory& memory) {
+    void send_turns(int worker, StagingMemory& memory) {
         TableReader reader(table_, memory, control_, half_bytes_);
         Scratch scratch(columns_.size());
-        for (uint64_t stripe = next_++; stripe * stripe_rows_ < table_.rows(); stripe = next_++) {
+        for (uint64_t turn = next_++; turn * turn_rows_ < table_.rows(); turn = next_++) {
             control_.check();
-            const uint64_t begin = stripe * stripe_rows_;
-            const uint64_t rows = std::min(stripe_rows_, table_.rows() - begin);
+            const uint64_t begin = turn * turn_rows_;
+            const uint64_t rows = std::min(turn_rows_, table_.rows() - begin);
             for (size_t i = 0; i < columns_.size(); ++i) {
                 if (!is_bytes(i)) continue;
                 const uint64_t bytes = (rows + 1) * sizeof(uint64_t);
@@ -208,7 +208,7 @@ class Delivery {
         return buffer.data();
     }
 
-    // How many rows of the stripe from `row` on make a batch: one at least.
+    // How many rows of the turn from `row` on make a batch: one at least.
     uint64_t rows_that_fit(const Scratch& scratch, uint64_t row, uint64_t rows) const {
         const auto fits = [&](uint64_t count) {
             uint64_t bytes = count * row_bytes_;
@@ -231,7 +231,7 @@ class Delivery {
         return most;
     }
 
-    OutputBatch batch_of(TableReader& reader, Scratch& scratch, uint64_t stripe, uint64_t row, uint64_t rows) {
+    OutputBatch batch_of(TableReader& reader, Scratch& scratch, uint64_t turn, uint64_t row, uint64_t rows) {
         OutputBatch batch;
         batch.rows = static_cast<int64_t>(rows);
         for (size_t i = 0; i < columns_.size(); ++i) {
@@ -242,11 +242,11 @@ class Delivery {
             if (column.type->layout == Layout::kNull) {
                 column.null_count = batch.rows;
             } else {
-                read_validity(reader, scratch.bits, i, stripe + row, rows, column);
+                read_validity(reader, scratch.bits, i, turn + row, rows, column);
                 if (is_bytes(i)) {
                     read_bytes(reader, i, scratch.offsets_of(i) + row, rows, column);
                 } else {
-                    read_values(reader, i, stripe + row, rows, column);
+                    read_values(reader, i, turn + row, rows, column);
                 }
             }
             batch.columns.push_back(std::move(column));
@@ -307,7 +307,7 @@ class Delivery {
     uint64_t row_bytes_ = 0;  // without the bytes of strings
     uint64_t batch_bytes_ = 0;
     uint64_t batch_rows_ = 1;
-    uint64_t stripe_rows_ = 1;  // copied by a worker before it takes others
+    uint64_t turn_rows_ = 1;  // copied by a worker before it takes others
     bool holds_ = false;
     uint64_t half_bytes_ = 0;
     int workers_ = 1;

@@ -115,7 +115,7 @@ void ResultBlocks::wake() {
     changed_.notify_all();
 }
 
-bool ResultBlocks::take(Stripe& stripe) {
+bool ResultBlocks::take(RowRange& range) {
     std::unique_lock<std::mutex> lock(mutex_);
     while (ready_.empty()) {
         control_.check();
@@ -123,8 +123,8 @@ bool ResultBlocks::take(Stripe& stripe) {
         changed_.wait_for(lock, kOutOfCorePoll);
     }
     Block* const block = ready_.front();
-    stripe = {block, block->taken, std::min(batch_rows_, block->rows - block->taken)};
-    block->taken += stripe.rows;
+    range = {block, block->taken, std::min(batch_rows_, block->rows - block->taken)};
+    block->taken += range.rows;
     if (block->taken == block->rows) ready_.pop_front();
     return true;
 }
@@ -132,43 +132,43 @@ bool ResultBlocks::take(Stripe& stripe) {
 void ResultBlocks::work(int worker) {
     const Working working(*this);
     const DeliverRows deliver = form_.deliverer ? form_.deliverer(sink_, worker) : nullptr;
-    for (Stripe stripe; take(stripe);) {
+    for (RowRange range; take(range);) {
         control_.check();
         if (deliver) {
-            delivered_rows_ += deliver(outputs_of(stripe), stripe.rows, [&] { has_read(stripe); });
+            delivered_rows_ += deliver(outputs_of(range), range.rows, [&] { has_read(range); });
             continue;
         }
-        OutputBatch batch = batch_of(stripe);
-        has_read(stripe);
-        delivered_rows_ += stripe.rows;
+        OutputBatch batch = batch_of(range);
+        has_read(range);
+        delivered_rows_ += range.rows;
         sink_.push(worker, std::move(batch));
     }
 }
 
 // The block may be filled again while the last batch of its rows waits for its reader.
-void ResultBlocks::has_read(const Stripe& stripe) {
+void ResultBlocks::has_read(const RowRange& range) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    stripe.block->delivered += stripe.rows;
-    if (stripe.block->delivered == stripe.block->rows) {
-        free_.push_back(stripe.block);
+    range.block->delivered += range.rows;
+    if (range.block->delivered == range.block->rows) {
+        free_.push_back(range.block);
         changed_.notify_all();
     }
 }
 
-std::vector<const uint8_t*> ResultBlocks::outputs_of(const Stripe& stripe) const {
+std::vector<const uint8_t*> ResultBlocks::outputs_of(const RowRange& range) const {
     std::vector<const uint8_t*> outputs;
     for (size_t i = 0; i < column_at_.size(); ++i) {
-        outputs.push_back(static_cast<const uint8_t*>(stripe.block->memory.data()) + column_at_[i] +
-                          stripe.row * form_.widths[i]);
+        outputs.push_back(static_cast<const uint8_t*>(range.block->memory.data()) + column_at_[i] +
+                          range.row * form_.widths[i]);
     }
     return outputs;
 }
 
-OutputBatch ResultBlocks::batch_of(const Stripe& stripe) {
-    const std::vector<const uint8_t*> outputs = outputs_of(stripe);
+OutputBatch ResultBlocks::batch_of(const RowRange& range) {
+    const std::vector<const uint8_t*> outputs = outputs_of(range);
     OutputBatch batch;
-    batch.rows = static_cast<int64_t>(stripe.rows);
-    batch.columns = form_.columns(outputs, stripe.rows);
+    batch.rows = static_cast<int64_t>(range.rows);
+    batch.columns = form_.columns(outputs, range.rows);
     return batch;
 }
 

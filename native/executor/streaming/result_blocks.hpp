@@ -65,16 +65,16 @@ class ResultBlocks final : public GpuResultSink {
         uint64_t taken = 0;  // by workers
         uint64_t delivered = 0;
     };
-    struct Stripe {
+    struct RowRange {
         Block* block = nullptr;
         uint64_t row = 0;
         uint64_t rows = 0;
     };
     class Working;
-    bool take(Stripe& stripe);
-    std::vector<const uint8_t*> outputs_of(const Stripe& stripe) const;
-    OutputBatch batch_of(const Stripe& stripe);
-    void has_read(const Stripe& stripe);
+    bool take(RowRange& range);
+    std::vector<const uint8_t*> outputs_of(const RowRange& range) const;
+    OutputBatch batch_of(const RowRange& range);
+    void has_read(const RowRange& range);
     void wait_for_block();
 
     const ResultForm form_;

@@ -19,7 +19,7 @@ struct RowPiece {
 static_assert(sizeof(RowPiece) == kRowPieceBytes);
 
 // Packed rows in device memory (RowLayout, the mixed key first), in pieces.
-struct RowBatch {
+struct RowPieces {
     const uint32_t* rows = nullptr;
     uint32_t row_words = 1;
     std::vector<RowPiece> pieces;  // none is empty

@@ -9,7 +9,7 @@
 #include "coherent_join/coherent_shape.hpp"
 #include "coherent_join/far_side.hpp"
 #include "coherent_join/row_gatherer.hpp"
-#include "row_index/batch_joiner.hpp"
+#include "row_index/probe_joiner.hpp"
 #include "row_index/row_index.hpp"
 #include "stream/parcels.hpp"
 #include "stream/result_writer.hpp"
@@ -24,10 +24,10 @@ namespace spillway::cuda { inline namespace coherent_join {
 // other indexes and probes the group before it. Counts and sums look probe rows up where they lie, so that each passes
 // the link once and is written nowhere; rows of a result are counted before they are written, so that probe rows are
 // gathered, too (CoherentOptions::gather_probe).
-class JoinStage {
+class GatheredJoin {
   public:
-    JoinStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
-              const FarSide& build, const FarSide& probe);
+    GatheredJoin(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
+                 const FarSide& build, const FarSide& probe);
 
     // Adds rows, sums and bytes to the report.
     void run(ResultSink* sink, StreamReport& report);
@@ -69,7 +69,7 @@ class JoinStage {
     RowIndex index_;
     Allocation staged_;  // kUnitsAhead batches of probe rows
     std::unique_ptr<ResultWriter> writer_;
-    BatchJoiner joiner_;
+    ProbeJoiner joiner_;
     RowGatherer gatherer_;
     PhaseTimer timer_;
     std::vector<Part> parts_;

@@ -20,15 +20,15 @@ namespace spillway::cuda { inline namespace coherent_join {
 // partitioned once more; on the other those of the group before are joined in shared memory. Rows of far pages come by
 // bulk copies into the shared memory of the blocks that partition them, so that they are nowhere in between. Bytes of
 // GPU memory, per row of t bytes: second pass t written, join t read, and t read of near pages.
-class SecondPassStage {
+class SecondPassJoin {
   public:
     // split_counts: [2][partitions << split_bits] rows of both sides, which the first pass has counted.
-    SecondPassStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
-                    const FarSide& build, const FarSide& probe, const uint64_t* split_counts);
+    SecondPassJoin(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
+                   const FarSide& build, const FarSide& probe, const uint64_t* split_counts);
     // Waits for the second pass.
-    ~SecondPassStage();
-    SecondPassStage(const SecondPassStage&) = delete;
-    SecondPassStage& operator=(const SecondPassStage&) = delete;
+    ~SecondPassJoin();
+    SecondPassJoin(const SecondPassJoin&) = delete;
+    SecondPassJoin& operator=(const SecondPassJoin&) = delete;
 
     // Adds rows, sums and bytes to the report.
     void run(StreamReport& report);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "coherent_join/coherent_policy.hpp"
-#include "coherent_join/join_stage.hpp"
+#include "coherent_join/gathered_join.hpp"
 #include "stream/partition_groups.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
@@ -23,8 +23,8 @@ uint64_t tiles_for(uint64_t rows) {
 }  // namespace
 
 // Pages for two groups: one is joined while the other comes.
-JoinStage::JoinStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
-                     const FarSide& build, const FarSide& probe)
+GatheredJoin::GatheredJoin(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape, const char* base,
+                           const FarSide& build, const FarSide& probe)
     : device_(device),
       shape_(shape),
       base_(reinterpret_cast<const uint32_t*>(base)),
@@ -35,11 +35,11 @@ JoinStage::JoinStage(Device& device, const CoherentJoinSpec& spec, const Coheren
       index_(device, parcels_, pages_, shape.rows, spec.join.sizes.radix_bits, shape.group_rows()),
       staged_(device.memory().allocate(kUnitsAhead * shape.staged_rows * shape.rows.row_bytes(), "batches of rows")),
       writer_(writer_for(device, spec, shape)),
-      joiner_(device, parcels_, spec.join.result, shape.columns, shape.batch_tiles, writer_.get()),
+      joiner_(device, parcels_, spec.join.result, shape.columns, shape.probe_tiles, writer_.get()),
       gatherer_(device, spec.options.gather_grid, spec.options.gather_alone),
       timer_(device.stream()) {}
 
-void JoinStage::run(ResultSink* sink, StreamReport& report) {
+void GatheredJoin::run(ResultSink* sink, StreamReport& report) {
     if (writer_ != nullptr) writer_->set_sink(sink);
     plan_parts();
     for (;;) {
@@ -57,14 +57,14 @@ void JoinStage::run(ResultSink* sink, StreamReport& report) {
     report.d2h_bytes += writer_ == nullptr ? 0 : writer_->copied_bytes();
 }
 
-StageTimes JoinStage::stages() {
+StageTimes GatheredJoin::stages() {
     StageTimes stages = gatherer_.milliseconds();
     for (PhaseTimer::Phase& phase : timer_.milliseconds()) stages.push_back(std::move(phase));
     return stages;
 }
 
 // Neighbouring partitions, as many as fit a group. Without rows on one side a partition has no result.
-void JoinStage::plan_parts() {
+void GatheredJoin::plan_parts() {
     PartitionGroups groups({shape_.group_pages, UINT64_MAX, UINT64_MAX});
     for (uint64_t p = 0; p < shape_.partitions; ++p) {
         if (build_.rows(p) == 0 || probe_.rows(p) == 0) continue;
@@ -82,13 +82,13 @@ void JoinStage::plan_parts() {
 
 // Every part of the build rows meets all probe rows of the partition. One key may have all of them, so that no further
 // radix pass would help for certain.
-void JoinStage::plan_large(uint64_t partition) {
+void GatheredJoin::plan_large(uint64_t partition) {
     for (uint64_t first = 0; first < build_.rows(partition); first += shape_.group_rows()) {
         parts_.push_back({{partition}, first, std::min(shape_.group_rows(), build_.rows(partition) - first)});
     }
 }
 
-bool JoinStage::plan_units() {
+bool GatheredJoin::plan_units() {
     if (next_part_ == parts_.size()) return false;
     const Part& part = parts_[next_part_];
     Unit unit;
@@ -112,9 +112,9 @@ bool JoinStage::plan_units() {
 }
 
 // Cut into batches of so many rows where they are gathered, of so many tiles where they are not.
-void JoinStage::plan_probe(const std::vector<RowPiece>& pieces) {
+void GatheredJoin::plan_probe(const std::vector<RowPiece>& pieces) {
     const bool staged = shape_.staged_rows > 0;
-    const uint64_t most = staged ? shape_.staged_rows : shape_.batch_tiles;
+    const uint64_t most = staged ? shape_.staged_rows : shape_.probe_tiles;
     uint64_t taken = most;  // the first piece begins a batch
     for (const RowPiece& piece : pieces) {
         for (uint64_t done = 0; done < piece.rows;) {
@@ -133,7 +133,7 @@ void JoinStage::plan_probe(const std::vector<RowPiece>& pieces) {
     }
 }
 
-void JoinStage::gather_ahead() {
+void GatheredJoin::gather_ahead() {
     while (ahead_.size() < kUnitsAhead) {
         if (planned_.empty() && !plan_units()) return;
         if (planned_.front().waits && !ahead_.empty()) return;
@@ -145,7 +145,7 @@ void JoinStage::gather_ahead() {
 
 // Waits on the device for all that is enqueued there, so that pages and batches which units before have given back are
 // free. Units that are ahead keep theirs: two groups at most, as each has a unit of probe rows behind it.
-void JoinStage::gather(Unit& unit) {
+void GatheredJoin::gather(Unit& unit) {
     if (unit.build) {
         unit.ticket = gatherer_.gather(reinterpret_cast<const char*>(base_), pages_.data(), shape_.rows.row_words,
                                        pages_.allot(unit.pieces));
@@ -155,7 +155,7 @@ void JoinStage::gather(Unit& unit) {
 }
 
 // Rows of a partition become one piece, wherever their pages were.
-void JoinStage::gather_probe(Unit& unit) {
+void GatheredJoin::gather_probe(Unit& unit) {
     uint32_t* const to = staged_.as<uint32_t>() + next_staged_ * shape_.staged_rows * shape_.rows.row_words;
     next_staged_ = (next_staged_ + 1) % kUnitsAhead;
     std::vector<RowCopy> copies;
@@ -172,7 +172,7 @@ void JoinStage::gather_probe(Unit& unit) {
     unit.pieces = std::move(pieces);
 }
 
-void JoinStage::use(Unit& unit) {
+void GatheredJoin::use(Unit& unit) {
     const Part& part = parts_[unit.part];
     if (unit.build || shape_.staged_rows > 0) {
         timer_.begin("wait");
@@ -182,7 +182,7 @@ void JoinStage::use(Unit& unit) {
     if (unit.build) {
         index_.build(part.partitions);
     } else {
-        RowBatch batch;
+        RowPieces batch;
         batch.rows = unit.rows;
         batch.row_words = shape_.rows.row_words;
         joiner_.probe(batch, unit.pieces, index_.view(), ProbeRule{}, nullptr, nullptr);

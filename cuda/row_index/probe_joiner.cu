@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "primitive/prefix_sum.hpp"
-#include "row_index/batch_joiner.hpp"
+#include "row_index/probe_joiner.hpp"
 #include "row_index/row_index_policy.hpp"
 
 namespace spillway::cuda { inline namespace row_index {
@@ -24,23 +24,23 @@ KindRules KindRules::of(const JoinKind& kind) {
     return rules;
 }
 
-BatchJoiner::BatchJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
-                         uint64_t batch_tiles, ResultWriter* writer)
+ProbeJoiner::ProbeJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
+                         uint64_t probe_tiles, ResultWriter* writer)
     : device_(device),
       parcels_(parcels),
       result_(result),
       columns_(columns),
-      batch_tiles_(batch_tiles),
+      batch_tiles_(probe_tiles),
       writer_(writer),
       published_(device, kTotals) {
     totals_ = device.memory().allocate(kTotals * sizeof(uint64_t), "sums of a join");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(totals_.as(), 0, kTotals * sizeof(uint64_t), device.stream()));
     if (writer == nullptr) return;
-    group_rows_ = device.memory().allocate((batch_tiles * kTileGroups + 1) * sizeof(uint64_t), "places of result rows");
+    group_rows_ = device.memory().allocate((probe_tiles * kTileGroups + 1) * sizeof(uint64_t), "places of result rows");
 }
 
 template <class Count, class Write>
-void BatchJoiner::give_rows(uint64_t tiles, const Count& count, const Write& write) {
+void ProbeJoiner::give_rows(uint64_t tiles, const Count& count, const Write& write) {
     const uint64_t groups = tiles * kTileGroups;
     uint64_t* const group_rows = group_rows_.as<uint64_t>();
     count(group_rows);
@@ -52,7 +52,7 @@ void BatchJoiner::give_rows(uint64_t tiles, const Count& count, const Write& wri
     writer_->write(rows, [&](const ResultWindow& window) { write(group_rows, window, many_partners); });
 }
 
-void BatchJoiner::probe(const RowBatch& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
+void ProbeJoiner::probe(const RowPieces& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
                         const ProbeRule& rule, uint8_t* build_marks, uint8_t* probe_marks) {
     ProbePass pass;
     pass.tiles = send_pieces(parcels_, pieces);
@@ -78,7 +78,7 @@ void BatchJoiner::probe(const RowBatch& batch, const std::vector<RowPiece>& piec
     sum_matches(device_, pass, columns, totals_.as<uint64_t>());
 }
 
-void BatchJoiner::lone_batch(LonePass& pass, const std::vector<RowPiece>& pieces) {
+void ProbeJoiner::lone_batch(LonePass& pass, const std::vector<RowPiece>& pieces) {
     pass.tiles = send_pieces(parcels_, pieces);
     if (pass.tiles.tiles == 0) return;
     if (writer_ != nullptr) {
@@ -92,7 +92,7 @@ void BatchJoiner::lone_batch(LonePass& pass, const std::vector<RowPiece>& pieces
     sum_lone(device_, pass, columns, totals_.as<uint64_t>());
 }
 
-void BatchJoiner::lone(LonePass pass, const std::vector<RowPiece>& pieces) {
+void ProbeJoiner::lone(LonePass pass, const std::vector<RowPiece>& pieces) {
     std::vector<RowPiece> some;
     uint64_t tiles = 0;
     for (const RowPiece& piece : pieces) {
@@ -111,7 +111,7 @@ void BatchJoiner::lone(LonePass pass, const std::vector<RowPiece>& pieces) {
     lone_batch(pass, some);
 }
 
-uint64_t BatchJoiner::total(FixedList<uint64_t, kSumColumnsMax>& sums) {
+uint64_t ProbeJoiner::total(FixedList<uint64_t, kSumColumnsMax>& sums) {
     published_.publish({{totals_.as(), kTotals}});
     const uint64_t* const totals = published_.wait();
     if (result_ == JoinResultKind::kSums) sums.assign(totals + 1, totals + 1 + columns_.columns);

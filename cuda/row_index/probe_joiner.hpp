@@ -29,13 +29,13 @@ struct KindRules {
 };
 
 // Joins batches of probe rows with the index, and makes of what is found counts, sums or result rows.
-class BatchJoiner {
+class ProbeJoiner {
   public:
-    // columns: of the result. batch_tiles: tiles of a batch at most. writer: nullptr unless rows are wanted.
-    BatchJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
-                uint64_t batch_tiles, ResultWriter* writer);
+    // columns: of the result. probe_tiles: tiles of a batch at most. writer: nullptr unless rows are wanted.
+    ProbeJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
+                uint64_t probe_tiles, ResultWriter* writer);
 
-    void probe(const RowBatch& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
+    void probe(const RowPieces& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
                const ProbeRule& rule, uint8_t* build_marks, uint8_t* probe_marks);
     // Rows of one side: pass says which; its tiles are made of the pieces here, as many batches as they take.
     void lone(LonePass pass, const std::vector<RowPiece>& pieces);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "coherent_join/coherent_policy.hpp"
-#include "coherent_join/second_pass_stage.hpp"
+#include "coherent_join/second_pass_join.hpp"
 #include "radix_partition/radix_policy.hpp"
 #include "stream/partition_groups.hpp"
 
@@ -30,9 +30,9 @@ uint32_t split_blocks(const Device& device, const CoherentOptions& options) {
 
 }  // namespace
 
-SecondPassStage::SecondPassStage(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape,
-                                 const char* base, const FarSide& build, const FarSide& probe,
-                                 const uint64_t* split_counts)
+SecondPassJoin::SecondPassJoin(Device& device, const CoherentJoinSpec& spec, const CoherentShape& shape,
+                               const char* base, const FarSide& build, const FarSide& probe,
+                               const uint64_t* split_counts)
     : device_(device),
       shape_(shape),
       base_(base),
@@ -51,11 +51,11 @@ SecondPassStage::SecondPassStage(Device& device, const CoherentJoinSpec& spec, c
       split_timer_(stream_.get()),
       timer_(device.stream()) {}
 
-SecondPassStage::~SecondPassStage() {
+SecondPassJoin::~SecondPassJoin() {
     discard(cudaStreamSynchronize(stream_.get()));  // a lost device runs nothing any more
 }
 
-void SecondPassStage::run(StreamReport& report) {
+void SecondPassJoin::run(StreamReport& report) {
     plan_units();
     regions_.place(parcels_, places());
     for (size_t i = 0, ahead = 0; i < units_.size(); ++i) {
@@ -79,19 +79,19 @@ void SecondPassStage::run(StreamReport& report) {
     report.h2d_bytes += far_rows_ * shape_.rows.row_bytes();
 }
 
-StageTimes SecondPassStage::stages() {
+StageTimes SecondPassJoin::stages() {
     StageTimes stages = split_timer_.milliseconds();
     for (PhaseTimer::Phase& phase : timer_.milliseconds()) stages.push_back(std::move(phase));
     return stages;
 }
 
 // Without rows on one side a partition has no result: it takes no room in its group, and is not read.
-bool SecondPassStage::has_both(uint64_t partition) const {
+bool SecondPassJoin::has_both(uint64_t partition) const {
     return sides_[kBuildSide]->rows(partition) > 0 && sides_[kProbeSide]->rows(partition) > 0;
 }
 
 // Neighbouring partitions, as many as fit a group.
-void SecondPassStage::plan_units() {
+void SecondPassJoin::plan_units() {
     const uint64_t rows_max = shape_.group_rows();
     PartitionGroups groups({rows_max, rows_max, kSecondPassPartitions});
     for (uint64_t p = 0; p < shape_.partitions; ++p) {
@@ -113,7 +113,7 @@ void SecondPassStage::plan_units() {
 }
 
 // What the first pass has counted decides where rows are moved to.
-void SecondPassStage::check_counts(uint64_t partition) const {
+void SecondPassJoin::check_counts(uint64_t partition) const {
     for (int side = 0; side < 2; ++side) {
         const uint64_t rows = sides_[side]->rows(partition);
         const uint64_t padded = regions_.padded_rows(static_cast<uint64_t>(side) * shape_.partitions + partition);
@@ -125,7 +125,7 @@ void SecondPassStage::check_counts(uint64_t partition) const {
 
 // Returns where the rows of each partition of a unit begin in the slot of the unit: those of the build side lie from 0
 // on, those of the probe side behind the room of all build rows.
-std::vector<uint64_t> SecondPassStage::places() const {
+std::vector<uint64_t> SecondPassJoin::places() const {
     std::vector<uint64_t> first(2 * shape_.partitions);
     for (const Unit& unit : units_) {
         for (int side = 0; side < 2; ++side) {
@@ -140,13 +140,13 @@ std::vector<uint64_t> SecondPassStage::places() const {
     return first;
 }
 
-uint32_t* SecondPassStage::slot_rows(uint32_t slot) const {
+uint32_t* SecondPassJoin::slot_rows(uint32_t slot) const {
     return split_rows_.as<uint32_t>() + 2 * slot * shape_.split_rows() * shape_.rows.row_words;
 }
 
 // Behind all that is on the device's stream: the list of its pages, and the join that used the slot last. Later work,
 // that of the unit before, is enqueued there when this has been.
-void SecondPassStage::split(const Unit& unit, uint32_t slot, uint32_t blocks) {
+void SecondPassJoin::split(const Unit& unit, uint32_t slot, uint32_t blocks) {
     Input input;
     std::vector<RowPiece> pieces;
     for (int side = 0; side < 2; ++side) {
@@ -167,7 +167,7 @@ void SecondPassStage::split(const Unit& unit, uint32_t slot, uint32_t blocks) {
     split_[slot].record(stream_.get());
 }
 
-void SecondPassStage::join(const Unit& unit, uint32_t slot, uint32_t multiprocessors) {
+void SecondPassJoin::join(const Unit& unit, uint32_t slot, uint32_t multiprocessors) {
     timer_.begin("wait");
     SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), split_[slot].get(), 0));
     timer_.begin("join");
@@ -182,7 +182,7 @@ void SecondPassStage::join(const Unit& unit, uint32_t slot, uint32_t multiproces
 // Every part of the build rows meets all probe rows of the partition, a part of them after the other: one key may have
 // all of them, so that no further radix pass would help for certain. Parts are whole pages, whose rows the first pass
 // has not counted each by itself: they are read twice.
-void SecondPassStage::join_large(uint64_t partition) {
+void SecondPassJoin::join_large(uint64_t partition) {
     std::vector<std::vector<RowPiece>> parts[2];
     uint64_t far_rows[2] = {};
     for (int side = 0; side < 2; ++side) {
@@ -219,7 +219,7 @@ void SecondPassStage::join_large(uint64_t partition) {
     far_rows_ += 2 * far_rows[kBuildSide];
 }
 
-Regions SecondPassStage::split_part(const std::vector<RowPiece>& pieces, uint32_t* out) {
+Regions SecondPassJoin::split_part(const std::vector<RowPiece>& pieces, uint32_t* out) {
     timer_.begin("large partitions");
     Input input;
     add(input, pieces, 0);
@@ -234,7 +234,7 @@ Regions SecondPassStage::split_part(const std::vector<RowPiece>& pieces, uint32_
     return regions;
 }
 
-void SecondPassStage::add(Input& input, const std::vector<RowPiece>& pieces, uint64_t parent) const {
+void SecondPassJoin::add(Input& input, const std::vector<RowPiece>& pieces, uint64_t parent) const {
     for (const RowPiece& piece : pieces) {
         input.begin.push_back(piece.begin);
         input.end.push_back(piece.begin + piece.rows);
@@ -244,7 +244,7 @@ void SecondPassStage::add(Input& input, const std::vector<RowPiece>& pieces, uin
     }
 }
 
-RowRegions SecondPassStage::send(const Input& input) {
+RowRegions SecondPassJoin::send(const Input& input) {
     const uint64_t count = input.begin.size();
     std::vector<uint64_t> words;
     words.reserve(4 * count + 1);
