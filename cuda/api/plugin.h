@@ -30,7 +30,7 @@ typedef struct spillway_cuda_device {
     int32_t compute_minor;
     int32_t copy_engines;
     int32_t pageable_access;   /* kernels reach pageable host memory */
-    int32_t host_page_tables;  /* they do so through the host's page tables */
+    int32_t host_page_tables;  /* kernels reach it through the host's page tables */
     int32_t host_numa_mapping; /* virtual memory management accepts host NUMA nodes; 0 also when it cannot be asked */
     int32_t numa_node;         /* host NUMA node next to the device, -1 = unknown */
     uint64_t memory_bytes;
@@ -64,7 +64,7 @@ typedef struct spillway_cuda_status {
     int32_t cuda_error;    /* number of the cudaError_t behind it, 0 = none */
     int32_t device_lost;   /* this process cannot use the device any more */
     int32_t host_memory;   /* SPILLWAY_CUDA_OUT_OF_MEMORY: of host memory, else of device memory */
-    int32_t limit_reached; /* the limit given to open_device was reached; else the driver or system refused */
+    int32_t limit_reached; /* SPILLWAY_CUDA_OUT_OF_MEMORY: of open_device's limit; 0: the driver or system refused */
     int32_t reserved;
     uint64_t wanted_bytes; /* the three of SPILLWAY_CUDA_OUT_OF_MEMORY */
     uint64_t free_bytes;

@@ -114,9 +114,9 @@ struct StagedJoinSpec {
         return widths[column.side == OutputSide::kBuild ? kBuildSide : kProbeSide].at(column.column);
     }
     FixedList<uint32_t, kResultColumnsMax> output_widths() const {
-        FixedList<uint32_t, kResultColumnsMax> of;
-        for (const JoinOutputColumn& column : output) of.push_back(output_width(column));
-        return of;
+        FixedList<uint32_t, kResultColumnsMax> all;
+        for (const JoinOutputColumn& column : output) all.push_back(output_width(column));
+        return all;
     }
     // Kernels alone can run it: pairs, of sides with no column or one of the key's width.
     bool can_be_coherent() const {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "baseline_join/baseline_join.hpp"
-#include "baseline_join/cpu_partitioned_join.hpp"
-#include "baseline_join/table_join.hpp"
 #include "coherent_join/coherent_join.hpp"
 #include "staged_join/staged_join.hpp"
 

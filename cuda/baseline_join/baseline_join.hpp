@@ -45,4 +45,38 @@ inline void check_inner(const StagedJoinSpec& spec) {
 std::unique_ptr<StreamOperator> open_baseline_join(Device& device, BaselineAlgorithm algorithm,
                                                    const BaselineSpec& spec);
 
+// Joins with one table over the whole build side: rows of either side come in chunks by copy engines, are packed and go
+// into the table, or are looked up in it. No row is partitioned, and none leaves device memory but into the table.
+
+// Rui and Tu ("Fast equi-join algorithms on GPUs: design and implementation", SSDBM 2017, section 3.4): the build side
+// stays in device memory, the probe side streams through it in chunks, one of which is copied while the one before is
+// joined, as with two streams. Where they join each chunk by radix hashing, this looks its rows up in the table of
+// linear probing, which takes less time than the link: the link is what both wait for. kOutOfMemory for a build side
+// whose table is larger than device memory.
+std::unique_ptr<StreamOperator> open_stream_probe(Device& device, const BaselineSpec& spec);
+
+// The no-partitioning join of the Triton paper's comparison (Lutz et al., SIGMOD 2022, section 6.2.1): the table is
+// spread over device memory and memory of the host in one range of addresses, in the proportions that the spec names.
+// What does not fit device memory is written and read at random over the link, a packet per row: it collapses there.
+// kLinearProbing takes any keys, but not one key in thousands of build rows (kInvalid); kPerfect an array by key, for
+// build keys that come once each and lie in the range that the spec names (else kInvalid). Needs machines whose driver
+// maps memory of the host (InterleavedMemory::obstacle(): kInvalid), unless all stripes are of device memory.
+// The report's bytes are those of copies; what kernels read and write of the table over the link is not counted.
+std::unique_ptr<StreamOperator> open_npj_far(Device& device, const BaselineSpec& spec);
+std::unique_ptr<StreamOperator> open_npj_far_perfect(Device& device, const BaselineSpec& spec);
+
+// The CPU-partitioned join (Sioulas, Chrysogelos, Karpathiotakis, Appuswamy and Ailamaki, "Hardware-conscious
+// hash-joins on GPUs", ICDE 2019; as section 3.1 and figure 16 of the Triton paper compare it): the host's cores
+// partition both sides in host memory, then the partitions pass the link once, those of the build side into an index in
+// device memory, those of the probe side into lookups, one slot of the ring copied while the one before is joined.
+// Theirs also moves partitions of the build side while the CPU still partitions the probe side; this does not.
+//
+// spec.join.sizes: radix_bits so that a build partition fits the pages; larger ones come in parts, and their probe rows
+// as often. chunk_rows and chunk_slots are those of the ring. spill_bytes limits the partitioned copies in pinned host
+// memory (kOutOfMemory, host tier). A source may give chunks of any number of rows here: rows of a partition lie
+// together as far as they are of one chunk, and copies of less than a megabyte do not reach the link's rate. Chunks
+// must lie in host memory (kInvalid).
+// The report's build_ms and probe_ms are the partitioning of either side, spilled_ms is the join.
+std::unique_ptr<StreamOperator> open_cpu_partitioned_join(Device& device, const BaselineSpec& spec);
+
 }}  // namespace spillway::cuda::baseline_join

@@ -8,12 +8,12 @@ namespace spillway::cuda { inline namespace baseline_join {
 
 enum class BaselineAlgorithm : uint8_t {
     kStaged,          // StagedJoin itself
-    kStagedUncached,  // uncached_join.hpp
-    kStreamProbe,     // table_join.hpp
-    kNpjFar,          // table_join.hpp, with a table of linear probing
-    kNpjFarPerfect,   // table_join.hpp, with an array by key
-    kCpuPartitioned,  // cpu_partitioned_join.hpp
-    kTriton           // CoherentJoin, of coherent_join
+    kStagedUncached,  // StagedJoin with no resident partition and nothing packed
+    kStreamProbe,     // table_join.cu
+    kNpjFar,          // table_join.cu, with a table of linear probing
+    kNpjFarPerfect,   // table_join.cu, with an array by key
+    kCpuPartitioned,  // cpu_partitioned_join.cu
+    kTriton           // CoherentJoin
 };
 
 struct BaselineName {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-// The numbers that tune the joins of cuda/far_join; none changes results but for the order of rows. None is measured
-// yet where no measurement is named: these joins are what others are compared with.
+// The numbers that tune the joins of cuda/baseline_join; none changes results but for the order of rows. None is
+// measured yet where no measurement is named: these joins are what others are compared with.
 namespace spillway::cuda { inline namespace baseline_join {
 
 // Chunks on their way in joins that stream: one is copied while the other is joined, as with two streams.

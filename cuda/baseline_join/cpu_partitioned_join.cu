@@ -1,15 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
+#include <vector>
 
-#include "baseline_join/cpu_partitioned_join.hpp"
-#include "baseline_join/host_runs.hpp"
+#include "baseline_join/baseline_join.hpp"
+#include "baseline_join/cpu_partition.hpp"
+#include "device/device.hpp"
 #include "device/host_clock.hpp"
+#include "radix_partition/row_layout.hpp"
 #include "staged_join/join_state.hpp"
+#include "staged_join/staged_join.hpp"
 #include "stream/partition_groups.hpp"
 
 namespace spillway::cuda { inline namespace baseline_join {
 
 namespace {
+
+// Rows of one partition in pinned host memory, one behind the other.
+struct HostFragment {
+    const uint8_t* data = nullptr;
+    uint64_t rows = 0;
+    uint64_t partition = 0;
+};
+
+// Both sides in partitions of packed rows, in pinned host memory: a run for every chunk of a source.
+class HostRuns {
+  public:
+    // limit_bytes: of all runs of both sides.
+    HostRuns(Device& device, const RowLayout (&layouts)[2], int radix_bits, uint32_t threads, uint64_t limit_bytes);
+
+    // Partitions a chunk on the host's cores.
+    void add(int side, const Chunk& chunk);
+
+    uint64_t rows(int side, uint64_t partition) const { return rows_[side][partition]; }  // that have a key
+    // Fragments of these partitions, none without rows: run by run, as far as they follow each other in memory.
+    std::vector<HostFragment> find(int side, const std::vector<uint64_t>& partitions) const;
+
+  private:
+    struct Run {
+        PinnedBlock rows;
+        std::vector<uint64_t> first;
+    };
+
+    Device& device_;
+    const RowLayout layouts_[2];
+    const int radix_bits_;
+    const uint32_t threads_;
+    const uint64_t limit_bytes_;
+    uint64_t used_bytes_ = 0;
+    std::vector<Run> runs_[2];
+    std::vector<uint64_t> rows_[2];
+};
+
+// The host's cores would fault on other memory.
+void check_on_host(const void* data) {
+    cudaPointerAttributes attributes{};
+    SPILLWAY_CUDA_CHECK(cudaPointerGetAttributes(&attributes, data));
+    if (attributes.type == cudaMemoryTypeDevice) {
+        throw Error(ErrorCode::kInvalid, "the CPU partitions rows of host memory alone");
+    }
+}
+
+Error limit_error(uint64_t wanted_bytes, uint64_t used_bytes, uint64_t limit_bytes) {
+    Error error(ErrorCode::kOutOfMemory, "rows partitioned by the CPU: " + std::to_string(wanted_bytes) +
+                                             " bytes of host memory wanted, but " + std::to_string(used_bytes) +
+                                             " of the limit of " + std::to_string(limit_bytes) + " are in use");
+    error.tier = Tier::kHost;
+    error.limit_reached = true;
+    error.wanted_bytes = wanted_bytes;
+    error.free_bytes = limit_bytes - used_bytes;
+    error.limit_bytes = limit_bytes;
+    return error;
+}
+
+HostRuns::HostRuns(Device& device, const RowLayout (&layouts)[2], int radix_bits, uint32_t threads,
+                   uint64_t limit_bytes)
+    : device_(device),
+      layouts_{layouts[0], layouts[1]},
+      radix_bits_(radix_bits),
+      threads_(threads),
+      limit_bytes_(limit_bytes) {
+    for (auto& rows : rows_) rows.resize(1ULL << radix_bits);
+}
+
+void HostRuns::add(int side, const Chunk& chunk) {
+    device_.check_cancelled();
+    if (chunk.rows == 0) return;
+    if (chunk.columns.size() != layouts_[side].widths.size()) {
+        throw Error(ErrorCode::kInvalid, "a chunk has other columns than the plan says");
+    }
+    check_on_host(chunk.key);
+    for (const void* column : chunk.columns) check_on_host(column);
+    CpuPartitioner partitioner(layouts_[side], radix_bits_, threads_, chunk, device_.cancelled());
+    partitioner.count();
+    device_.check_cancelled();
+    const uint64_t bytes = partitioner.rows() * layouts_[side].row_bytes();
+    if (bytes == 0) return;
+    if (bytes > limit_bytes_ - used_bytes_) throw limit_error(bytes, used_bytes_, limit_bytes_);
+    Run run;
+    run.rows = device_.staging().allocate(bytes, "rows partitioned by the CPU");
+    used_bytes_ += bytes;
+    partitioner.move(run.rows.as<uint8_t>());
+    device_.check_cancelled();
+    run.first = partitioner.first();
+    for (uint64_t p = 0; p < rows_[side].size(); ++p) rows_[side][p] += run.first[p + 1] - run.first[p];
+    runs_[side].push_back(std::move(run));
+}
+
+std::vector<HostFragment> HostRuns::find(int side, const std::vector<uint64_t>& partitions) const {
+    std::vector<HostFragment> fragments;
+    for (const Run& run : runs_[side]) {
+        for (const uint64_t partition : partitions) {
+            const uint64_t rows = run.first[partition + 1] - run.first[partition];
+            if (rows == 0) continue;
+            const uint64_t at = run.first[partition] * layouts_[side].row_bytes();
+            fragments.push_back({run.rows.as<const uint8_t>() + at, rows, partition});
+        }
+    }
+    return fragments;
+}
 
 // What comes in one slot of the ring.
 struct Unit {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "baseline_join/baseline_join.hpp"
 #include "baseline_join/baseline_join_policy.hpp"
 #include "baseline_join/slot_table.hpp"
-#include "baseline_join/table_join.hpp"
-#include "baseline_join/table_kernels.hpp"
 #include "device/host_clock.hpp"
 #include "device/published.hpp"
 #include "primitive/prefix_sum.hpp"
@@ -33,8 +32,7 @@ class TableJoin final : public StreamOperator {
           spec_(unpartitioned(spec.join)),
           shape_(JoinShape::make(spec_)),
           build_rows_max_(spec.build_rows),
-          ring_(device, kStreamedChunks,
-                std::max(shape_.memory.chunk_bytes[kBuildSide], shape_.memory.chunk_bytes[kProbeSide])),
+          ring_(device, kStreamedChunks, std::max(shape_.memory.chunk_bytes[0], shape_.memory.chunk_bytes[1])),
           published_(device, kTotals + 1) {
         // Refusals stand behind the totals.
         totals_ = device.memory().allocate((kTotals + 1) * sizeof(uint64_t), "sums of a join");

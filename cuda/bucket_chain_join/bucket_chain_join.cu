@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <utility>
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
@@ -87,10 +86,7 @@ class BucketPartitioning {
         pass.shift = bits == 0 ? 0 : static_cast<uint32_t>(32 - done - bits);
     }
 
-    unsigned blocks_for(uint64_t tiles) const {
-        const auto most = static_cast<uint64_t>(device_.properties().multiprocessors) * kBucketBlocksPerMultiprocessor;
-        return static_cast<unsigned>(std::min(most, tiles));
-    }
+    unsigned blocks_for(uint64_t tiles) const { return grid_over(device_, tiles, 1, kBucketBlocksPerMultiprocessor).x; }
 
     void move(BucketPass& pass, const BucketChains& to, uint64_t tiles) {
         pass.out = to.pool;
@@ -102,7 +98,7 @@ class BucketPartitioning {
                             : launch_pass<uint64_t, uint64_t>(pass, tiles);
         }
         const uint64_t partitions = to.sizes.bytes() / sizeof(uint64_t);
-        const dim3 grid(static_cast<unsigned>((partitions + kDirectoryThreads - 1) / kDirectoryThreads));
+        const dim3 grid = grid_of_threads(partitions, kDirectoryThreads);
         launch(chain_sizes_kernel, grid, dim3(kDirectoryThreads), 0, device_.stream(), to.pool, partitions,
                to.sizes.as<uint64_t>());
     }

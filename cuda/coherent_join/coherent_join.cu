@@ -6,9 +6,8 @@
 #include "coherent_join/coherent_shape.hpp"
 #include "coherent_join/far_side.hpp"
 #include "coherent_join/gathered_join.hpp"
-#include "coherent_join/page_area.hpp"
 #include "coherent_join/second_pass_join.hpp"
-#include "stream/working_memory.hpp"
+#include "stream/stream_operator.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
 
@@ -87,6 +86,9 @@ void CoherentJoin::read(const Chunk& chunk) {
     FarSide& side = state_->sides[input_];
     if (chunk.rows > state_->spec.rows[input_] - side.rows()) {
         throw Error(ErrorCode::kInvalid, "a side has more rows than the join was made for");
+    }
+    if (chunk.columns.size() != state_->spec.join.widths[input_].size()) {
+        throw Error(ErrorCode::kInvalid, "a chunk has other columns than the join was made for");
     }
     FarRelation relation;
     relation.key = chunk.key;

@@ -4,8 +4,8 @@
 #include "api/error.hpp"
 #include "coherent_join/coherent_shape.hpp"
 #include "far_partition/far_policy.hpp"
+#include "radix_partition/radix_partition.hpp"
 #include "radix_partition/radix_policy.hpp"
-#include "radix_partition/split_regions.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
 

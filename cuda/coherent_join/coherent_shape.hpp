@@ -7,7 +7,7 @@
 #include "far_partition/far_partition.hpp"
 #include "memory_model/coherent_memory.hpp"
 #include "radix_partition/row_layout.hpp"
-#include "stream/result_columns.hpp"
+#include "stream/result_writer.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
 

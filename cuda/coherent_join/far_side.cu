@@ -1,10 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "coherent_join/far_side.hpp"
+#include "tier/tier_policy.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
+
+namespace {
+
+constexpr PageTier kAreaTiers[] = {PageTier::kDevice, PageTier::kPeer, PageTier::kHost};
+
+// Pages of the pool are cut where smaller ones are wanted.
+uint64_t pool_page_bytes(uint64_t page_bytes) {
+    return std::max(page_bytes, kTierPageBytesMin);
+}
+
+uint64_t pool_bytes(uint64_t pages, uint64_t page_bytes) {
+    const uint64_t whole = pool_page_bytes(page_bytes);
+    return (pages * page_bytes + whole - 1) / whole * whole;
+}
+
+}  // namespace
+
+PageArea::PageArea(Device& device, const PageAreaSpec& spec, Device* peer) {
+    if (spec.pages == 0) return;
+    const StripePattern pattern(spec.shares);
+    std::array<uint64_t, kMemoryTiers> wanted_bytes{};
+    for (const PageTier tier : kAreaTiers) {
+        wanted_bytes[index_of(tier)] = pool_bytes(pattern.stripes_before(spec.pages, tier), spec.page_bytes);
+    }
+    // Limits are what is taken here, all at once: slabs are as large as that, and one of each tier is enough.
+    PagePoolSpec pool;
+    pool.page_bytes = pool_page_bytes(spec.page_bytes);
+    pool.device_bytes = wanted_bytes[index_of(PageTier::kDevice)];
+    pool.peer_bytes = wanted_bytes[index_of(PageTier::kPeer)];
+    pool.host_bytes = std::min(wanted_bytes[index_of(PageTier::kHost)], spec.host_limit_bytes);
+    pool_ = std::make_unique<PagePool>(device, pool, peer);
+    std::array<std::vector<Page>, kMemoryTiers> taken;
+    for (const PageTier tier : kAreaTiers) {
+        const uint64_t pool_pages = wanted_bytes[index_of(tier)] / pool.page_bytes;
+        take_pages(*pool_, tier, pool_pages, taken[index_of(tier)], "partitions of both sides");
+    }
+    for (const Page& page : taken[index_of(PageTier::kDevice)]) {
+        add_near(reinterpret_cast<const char*>(page.data), pool.page_bytes);
+    }
+    std::array<uint64_t, kMemoryTiers> used_bytes{};
+    addresses_.reserve(spec.pages);
+    for (uint64_t i = 0; i < spec.pages; ++i) {
+        const size_t tier = index_of(pattern.tier_of(i));
+        const Page& page = taken[tier].at(used_bytes[tier] / pool.page_bytes);
+        addresses_.push_back(reinterpret_cast<char*>(page.data) + used_bytes[tier] % pool.page_bytes);
+        used_bytes[tier] += spec.page_bytes;
+        if (tier == index_of(PageTier::kDevice)) ++near_pages_;
+    }
+    base_ = *std::min_element(addresses_.begin(), addresses_.end());
+    device_addresses_ = device.memory().allocate(spec.pages * sizeof(char*), "addresses of pages");
+    SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(device_addresses_.as(), addresses_.data(), spec.pages * sizeof(char*),
+                                        cudaMemcpyHostToDevice, device.stream()));
+}
+
+void PageArea::add_near(const char* page, uint64_t bytes) {
+    if (!near_.empty() && near_.back().second == page) {
+        near_.back().second += bytes;
+    } else {
+        near_.emplace_back(page, page + bytes);
+    }
+}
+
+FarPages PageArea::rest(uint64_t page_rows) const {
+    FarPages pages;
+    pages.addresses = device_addresses_.as<char*>() + taken_;
+    pages.pages = addresses_.size() - taken_;
+    pages.page_rows = page_rows;
+    return pages;
+}
 
 FarSide::FarSide(Device& device, PageArea& area, uint32_t row_bytes, uint64_t page_rows, int radix_bits)
     : device_(device), area_(area), row_bytes_(row_bytes), page_rows_(page_rows), rows_(1ULL << radix_bits) {}

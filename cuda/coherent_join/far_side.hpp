@@ -2,13 +2,60 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
-#include "coherent_join/page_area.hpp"
+#include "device/device.hpp"
 #include "far_partition/far_partition.hpp"
 #include "stream/row_pieces.hpp"
+#include "tier/page_pool.hpp"
+#include "tier/stripe_pattern.hpp"
 
 namespace spillway::cuda { inline namespace coherent_join {
+
+struct PageAreaSpec {
+    uint64_t page_bytes = 0;  // a power of two, 128 bytes to 2 MiB
+    uint64_t pages = 0;
+    StripeShares shares;
+    uint64_t host_limit_bytes = 0;
+};
+
+// Pages of several tiers in turns, for partitions that take them from the first one on. All partitions grow at the same
+// time, so that each has about its share of every tier, and who reads one after the other uses all tiers at once
+// (section 5.3 of the Triton join's paper, which maps such pages into one array; here a list does it).
+class PageArea {
+  public:
+    PageArea(Device& device, const PageAreaSpec& spec, Device* peer);
+
+    // Those that nobody has taken.
+    FarPages rest(uint64_t page_rows) const;
+    void take(uint64_t pages) { taken_ += pages; }
+
+    uint64_t pages() const { return addresses_.size(); }
+    uint64_t near_pages() const { return near_pages_; }
+    // The lowest address of all: rows are counted from there, whatever memory they are in. Pages begin at multiples of
+    // a row's bytes behind it.
+    const char* base() const { return base_; }
+    // In the memory of the device itself.
+    bool is_near(const char* page) const {
+        for (const auto& [begin, end] : near_) {
+            if (page >= begin && page < end) return true;
+        }
+        return false;
+    }
+
+  private:
+    void add_near(const char* page, uint64_t bytes);
+
+    std::unique_ptr<PagePool> pool_;
+    std::vector<char*> addresses_;
+    std::vector<std::pair<const char*, const char*>> near_;  // slabs: one, or few
+    Allocation device_addresses_;
+    const char* base_ = nullptr;
+    uint64_t near_pages_ = 0;
+    uint64_t taken_ = 0;
+};
 
 // The partitions of one side after the first pass: of each chunk a list of pages per partition. Rows have the layout of
 // packed rows, the mixed key first and the payload behind it, so that whoever looks packed rows up reads them where

@@ -80,4 +80,12 @@ class Device {
     PhaseTimes* phase_times_ = nullptr;
 };
 
+// Blocks for a kernel whose blocks go over tiles of so many items in steps of the grid: no more than keep all
+// multiprocessors busy; none for no items.
+inline dim3 grid_over(const Device& device, uint64_t items, uint64_t tile_items, uint64_t blocks_per_multiprocessor) {
+    const uint64_t most = static_cast<uint64_t>(device.properties().multiprocessors) * blocks_per_multiprocessor;
+    const uint64_t tiles = (items + tile_items - 1) / tile_items;
+    return dim3(static_cast<unsigned>(tiles < most ? tiles : most));
+}
+
 }}  // namespace spillway::cuda::device

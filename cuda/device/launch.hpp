@@ -4,6 +4,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -30,6 +31,11 @@ void launch_values(const void* kernel, dim3 grid, dim3 block, size_t shared_byte
 }
 
 }  // namespace detail
+
+// Blocks of so many threads, of which each item has one.
+inline dim3 grid_of_threads(uint64_t items, uint64_t block_threads) {
+    return dim3(static_cast<unsigned>((items + block_threads - 1) / block_threads));
+}
 
 // Launches on the current device (Device::stream() makes it current) with `shared_bytes` of dynamic shared memory, any
 // amount that the device allows a block to opt in to. A grid without blocks launches nothing. Throws Error for what the

@@ -4,7 +4,6 @@
 
 #include "bucket_chain_join/bucket_chain_join.hpp"
 #include "equi_join/equi_join.hpp"
-#include "equi_join/equi_join_pieces.hpp"
 #include "hash_join/hash_join.hpp"
 #include "materialize/match_pairs.hpp"
 #include "materialize/row_list.hpp"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "hash_join/join_pieces.hpp"
 #include "materialize/join_output.hpp"
 #include "primitive/device_relation.hpp"
 
@@ -27,5 +28,11 @@ JoinResult equi_join(Device& device, const DeviceRelation& build, const DeviceRe
 // Rows of that join's result. output and plan do not matter.
 uint64_t equi_join_count(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
                          const EquiJoin& join);
+
+// equi_join() for results in pieces. The relations stay, where the kind of join keeps rows without a key, until the
+// last piece; else they may go. Throws kInvalid for algorithms other than kRadixHash: their tables and sorted rows are
+// of whole relations, which what is left of a device's memory had better be used for.
+HashJoinPieces equi_join_pieces(Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                                const EquiJoin& join);
 
 }}  // namespace spillway::cuda::equi_joins

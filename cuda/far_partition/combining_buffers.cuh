@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "far_partition/block_atomics.cuh"
-#include "far_partition/combining_pass.hpp"
 #include "far_partition/far_source.cuh"
+#include "far_partition/far_target.cuh"
 
 namespace spillway::cuda { inline namespace far_partitioning {
 

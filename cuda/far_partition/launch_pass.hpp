@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "far_partition/combining_pass.hpp"
 #include "far_partition/far_partition.hpp"
+#include "far_partition/far_target.cuh"
 
 // The kernels of the room, enqueued on a stream of the current device.
 namespace spillway::cuda { inline namespace far_partitioning {

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "far_partition/block_sum.cuh"
 #include "far_partition/far_sizes.hpp"
 #include "far_partition/far_source.cuh"
 #include "far_partition/far_target.cuh"
+#include "primitive/warp.cuh"
 
 namespace spillway::cuda { inline namespace far_partitioning {
 

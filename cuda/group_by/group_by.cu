@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <optional>
 #include <utility>
 
+#include "device/device.hpp"
 #include "device/launch.hpp"
+#include "device/published.hpp"
 #include "group_by/columns/column_groups.hpp"
 #include "group_by/group_by.hpp"
 #include "group_by/packed/packed_groups.hpp"
 #include "group_by/plan/group_plan.hpp"
-#include "group_by/plan/group_result.hpp"
 #include "group_by/plan/moved_bytes.hpp"
 #include "group_by/sorted/sort_pairs.hpp"
 #include "group_by/sorted/sorted_columns.hpp"
+#include "group_by/tables/aggregate_pass.cuh"
 #include "group_by/tables/aggregate_tiles.cuh"
-#include "group_by/tables/emit_groups.hpp"
 #include "group_by/tables/estimate_groups.hpp"
 #include "group_by/tables/global_table.hpp"
-#include "group_by/tables/group_counters.hpp"
 #include "group_by/tables/group_units.hpp"
 
 namespace spillway::cuda { inline namespace grouping {
@@ -25,6 +26,28 @@ namespace spillway::cuda { inline namespace grouping {
 namespace {
 
 static_assert(sizeof(AggregatePass) <= 4096, "parameters of a kernel");
+
+// What the kernels of an attempt tell the host.
+struct GroupCounters {
+    unsigned long long reserved = 0;  // groups
+    uint32_t failed = 0;              // no place was left for one
+    uint32_t overflows = 0;           // GroupByResult::sum_overflows
+
+    // Zeroed, with the pass pointing to them.
+    static Allocation make(Device& device, AggregatePass& pass) {
+        Allocation memory = device.memory().allocate(sizeof(GroupCounters), "counters of a group-by");
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(memory.as(), 0, sizeof(GroupCounters), device.stream()));
+        auto* const counters = memory.as<GroupCounters>();
+        pass.sink.reserved = &counters->reserved;
+        pass.sink.overflows = &counters->overflows;
+        pass.global.failed = &counters->failed;
+        return memory;
+    }
+    // Waits for the device.
+    static GroupCounters read(Device& device, const Allocation& memory) {
+        return read_published<GroupCounters>(device, memory.as());
+    }
+};
 
 // Static shared memory of the kernel and what the runtime keeps, at most.
 constexpr uint64_t kReservedSharedBytes = 3072;

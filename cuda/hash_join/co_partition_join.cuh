@@ -9,7 +9,6 @@
 #include "hash_join/join_policy.hpp"
 #include "hash_join/join_units.cuh"
 #include "hash_join/range_join.cuh"
-#include "primitive/block_part.cuh"
 #include "primitive/bulk_copy.cuh"
 #include "primitive/warp.cuh"
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "hash_join/hash_join.hpp"
 #include "hash_join/join_columns.hpp"
-#include "hash_join/join_kernels.hpp"
 #include "hash_join/join_memory.hpp"
-#include "hash_join/join_plan.hpp"
+#include "hash_join/join_pass.hpp"
+#include "hash_join/launch_join.hpp"
 #include "hash_join/lone_rows.hpp"
 #include "hash_join/pieces_policy.hpp"
 #include "materialize/dense_output.hpp"
@@ -220,6 +221,16 @@ class HashJoin {
 };
 
 }  // namespace
+
+int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words) {
+    int bits = 0;
+    while (bits < radix_bits_max()) {
+        const double fits = block_room(device.properties(), key_words, build_row_words, bits).rows * kPartitionFill;
+        if (static_cast<double>(build_rows) / std::exp2(bits) <= fits) break;
+        ++bits;
+    }
+    return bits;
+}
 
 uint64_t count_matches(Device& device, const PartitionedRows& build, const PartitionedRows& probe,
                        const JoinExtent& extent) {

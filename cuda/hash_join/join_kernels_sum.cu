@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "hash_join/co_partition_join.cuh"
-#include "hash_join/join_kernels.hpp"
+#include "hash_join/join_pass.hpp"
 
 namespace spillway::cuda { inline namespace hash_join {
 

@@ -40,4 +40,12 @@ struct JoinPass {
 // What a join kernel does with matches.
 enum class MatchUse : uint8_t { kCount, kMark, kWrite, kSum };
 
+using JoinKernel = void (*)(JoinPass);
+
+// probe_words: of a probe row; only kWrite has a kernel for each. One file per key width, to compile side by side.
+JoinKernel join_kernel_4(MatchUse use, uint32_t probe_words);
+JoinKernel join_kernel_8(MatchUse use, uint32_t probe_words);
+// Both sides must have rows that are a key and a payload of its width (SumTargets).
+JoinKernel join_kernel_sum(uint32_t key_words);
+
 }}  // namespace spillway::cuda::hash_join

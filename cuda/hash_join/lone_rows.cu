@@ -125,8 +125,8 @@ void launch_lone_rows(Device& device, const JoinPass& pass, const LoneRows& what
     const JoinSide& side = what.side == 0 ? pass.build : pass.probe;
     const Allocation sizes = device.memory().allocate(pass.partitions * sizeof(uint64_t), "sizes of partitions");
     constexpr unsigned kThreads = 256;
-    launch(partition_sizes, dim3(static_cast<unsigned>((pass.partitions + kThreads - 1) / kThreads)), dim3(kThreads), 0,
-           device.stream(), side, pass.partitions, sizes.as<uint64_t>());
+    launch(partition_sizes, grid_of_threads(pass.partitions, kThreads), dim3(kThreads), 0, device.stream(), side,
+           pass.partitions, sizes.as<uint64_t>());
     const Allocation tiles = first_tiles(device, sizes.as<const uint64_t>(), pass.partitions, kLoneTileRows);
     const auto kernel = key_words == 1 ? (what.count_only ? lone_rows_kernel<1, true> : lone_rows_kernel<1, false>)
                                        : (what.count_only ? lone_rows_kernel<2, true> : lone_rows_kernel<2, false>);

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "hash_join/pieces_policy.hpp"
@@ -165,9 +163,7 @@ __global__ void count_keyless_kernel(const RowRange* ranges, uint64_t count, con
 constexpr int kScanThreads = 256;
 
 dim3 warps_grid(Device& device, uint64_t ranges) {
-    const auto most = static_cast<uint64_t>(device.properties().multiprocessors) * 8;
-    constexpr uint64_t kWarps = kScanThreads / kWarpThreads;
-    return dim3(static_cast<unsigned>(std::min(most, (ranges + kWarps - 1) / kWarps)));
+    return grid_over(device, ranges, kScanThreads / kWarpThreads, 8);
 }
 
 std::vector<uint64_t> download_counts(Device& device, const Allocation& counts, uint64_t count) {
@@ -209,8 +205,7 @@ std::vector<uint64_t> count_range_matches(Device& device, const JoinSide& build,
         count_moved(device, range.build_rows * (build.row_words * 4ULL + (build.marks == nullptr ? 0 : 1)) +
                                 range.probe_rows * (probe.row_words * 4ULL + (probe.marks == nullptr ? 0 : 1)));
     }
-    const auto most = static_cast<uint64_t>(device.properties().multiprocessors) * 2;
-    const dim3 grid(static_cast<unsigned>(std::min<uint64_t>(most, ranges.size())));
+    const dim3 grid = grid_over(device, ranges.size(), 1, 2);
     launch(key_words == 1 ? count_ranges_kernel<1> : count_ranges_kernel<2>, grid, dim3(kCountThreads),
            table_bytes(pass.capacity, key_words), device.stream(), pass);
     return download_counts(device, counts, ranges.size());

@@ -5,7 +5,7 @@
 
 #include "hash_join/block_ranges.cuh"
 #include "hash_join/join_warp.cuh"
-#include "primitive/block_part.cuh"
+#include "primitive/warp.cuh"
 
 // Joins a unit whose build keys repeat. A warp looks up 32 probe rows, sums up how many build rows each can match, and
 // then goes over these pairs 32 at a time, a lane each, whichever probe rows they belong to: lanes are idle only where

@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "device/phase_times.hpp"
-#include "hash_join/join_kernels.hpp"
 #include "hash_join/join_memory.hpp"
-#include "hash_join/join_plan.hpp"
+#include "hash_join/join_pass.hpp"
+#include "hash_join/launch_join.hpp"
 #include "hash_join/region_sums.hpp"
 
 namespace spillway::cuda { inline namespace hash_join {

@@ -39,9 +39,6 @@ class RegionSums {
     // Waits for the device.
     Totals read();
 
-    // GPU memory that is taken beside the rows, about.
-    static uint64_t memory_bytes(uint64_t regions) { return (3 * regions + 64) * sizeof(uint64_t); }
-
   private:
     Device& device_;
     const RowLayout layout_;

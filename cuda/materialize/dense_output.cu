@@ -11,10 +11,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-dim3 blocks_for(uint64_t items) {
-    return dim3(static_cast<unsigned>((items + kThreads - 1) / kThreads));
-}
-
 // Bytes: 20 per chunk. Of each chunk: rows before `rows` that nobody wrote, rows behind it that somebody did. One entry
 // more than there are chunks, so that exclusive sums end in the totals.
 __global__ void count_moves(const uint32_t* holes, uint64_t chunks, uint32_t chunk_rows, uint64_t rows, uint64_t* free,
@@ -81,12 +77,10 @@ void close_holes(Device& device, const MatchOutput& out, uint32_t key_width, uin
     const uint64_t bytes = (chunks + 1) * sizeof(uint64_t);
     const Allocation free = device.memory().allocate(bytes, "holes of the result");
     const Allocation written = device.memory().allocate(bytes, "holes of the result");
-    launch(count_moves, blocks_for(chunks + 1), dim3(kThreads), 0, stream, out.holes, chunks, out.chunk_rows, rows,
-           free.as<uint64_t>(), written.as<uint64_t>());
+    launch(count_moves, grid_of_threads(chunks + 1, kThreads), dim3(kThreads), 0, stream, out.holes, chunks,
+           out.chunk_rows, rows, free.as<uint64_t>(), written.as<uint64_t>());
     for (const Allocation* sums : {&free, &written}) exclusive_sum(device, sums->as<uint64_t>(), chunks + 1);
-    const auto most = static_cast<uint64_t>(device.properties().multiprocessors) * 8;
-    const uint64_t moves = std::min(reserved_rows - rows, rows);
-    const dim3 grid(static_cast<unsigned>(std::min<uint64_t>(most, (moves + kThreads - 1) / kThreads)));
+    const dim3 grid = grid_over(device, std::min(reserved_rows - rows, rows), kThreads, 8);
     launch(move_rows, grid, dim3(kThreads), 0, stream, out, key_width, chunks, rows, free.as<const uint64_t>(),
            written.as<const uint64_t>());
 }

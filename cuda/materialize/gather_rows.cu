@@ -3,7 +3,7 @@
 #include "device/phase_times.hpp"
 #include "device/sector_bytes.hpp"
 #include "materialize/gather_rows.hpp"
-#include "materialize/materialize_grid.hpp"
+#include "materialize/materialize_policy.hpp"
 
 namespace spillway::cuda { inline namespace materialize {
 
@@ -57,9 +57,9 @@ template <class Value>
 void gather_values(Device& device, const DeviceColumn& column, const RowNumbers& rows, void* out,
                    const uint32_t* valid) {
     const auto start = [&](auto kernel, const auto* numbers) {
-        launch(kernel, materialize_grid(device, rows.count, kGatherTileRows), dim3(kMaterializeThreads), 0,
-               device.stream(), static_cast<const Value*>(column.data), valid, numbers, rows.count,
-               static_cast<Value*>(out));
+        launch(kernel, grid_over(device, rows.count, kGatherTileRows, kMaterializeBlocksPerMultiprocessor),
+               dim3(kMaterializeThreads), 0, device.stream(), static_cast<const Value*>(column.data), valid, numbers,
+               rows.count, static_cast<Value*>(out));
     };
     if (rows.width == 4) {
         start(gather_kernel<Value, uint32_t>, static_cast<const uint32_t*>(rows.rows));

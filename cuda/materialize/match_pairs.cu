@@ -8,7 +8,7 @@
 #include "materialize/gather_rows.hpp"
 #include "materialize/match_output.cuh"
 #include "materialize/match_pairs.hpp"
-#include "materialize/materialize_grid.hpp"
+#include "materialize/materialize_policy.hpp"
 #include "materialize/row_list.hpp"
 
 namespace spillway::cuda { inline namespace materialize {
@@ -169,8 +169,9 @@ class PairsResult {
         const RowNumbers& list = lone_[side];
         count_moved(device_, list.count * (list.width + 1) +
                                  sector_bytes(device_, list.count, sizeof(uint32_t), list.of_rows / 8, 1));
-        launch(kernel, materialize_grid(device_, lone_[side].count, kMaterializeThreads), dim3(kMaterializeThreads), 0,
-               device_.stream(), side_[side]->key_valid, rows, lone_[side].count, present, to);
+        launch(kernel, grid_over(device_, lone_[side].count, kMaterializeThreads, kMaterializeBlocksPerMultiprocessor),
+               dim3(kMaterializeThreads), 0, device_.stream(), side_[side]->key_valid, rows, lone_[side].count, present,
+               to);
     }
 
     void set_bytes(void* to, int value, uint64_t bytes) const {

@@ -2,7 +2,7 @@
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/sector_bytes.hpp"
-#include "materialize/materialize_grid.hpp"
+#include "materialize/materialize_policy.hpp"
 #include "materialize/row_list.hpp"
 #include "primitive/prefix_sum.hpp"
 #include "primitive/warp.cuh"
@@ -86,8 +86,9 @@ ChosenCounts count_tiles(Device& device, const RowBits& bits) {
     counts.first = device.memory().allocate((tiles + 1) * sizeof(uint64_t), "chosen rows");
     auto* const first = counts.first.as<uint64_t>();
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(first + tiles, 0, sizeof(uint64_t), stream));
-    launch(count_chosen, materialize_grid(device, tiles, kMaterializeThreads / kWarpThreads), dim3(kMaterializeThreads),
-           0, stream, bits, tiles, first);
+    launch(count_chosen,
+           grid_over(device, tiles, kMaterializeThreads / kWarpThreads, kMaterializeBlocksPerMultiprocessor),
+           dim3(kMaterializeThreads), 0, stream, bits, tiles, first);
     exclusive_sum(device, first, tiles + 1);
     SPILLWAY_CUDA_CHECK(
         cudaMemcpyAsync(&counts.total, first + tiles, sizeof counts.total, cudaMemcpyDeviceToHost, stream));
@@ -113,7 +114,7 @@ RowList list_rows(Device& device, const RowBits& bits, uint32_t width) {
     count_moved(device, bits.rows / 8 + list.count * width);
     const uint64_t tiles = tiles_of(bits.rows);
     const auto* const first = counts.first.as<const uint64_t>();
-    const dim3 grid = materialize_grid(device, tiles, kMaterializeThreads / kWarpThreads);
+    const dim3 grid = grid_over(device, tiles, kMaterializeThreads / kWarpThreads, kMaterializeBlocksPerMultiprocessor);
     if (width == 4) {
         launch(list_chosen<uint32_t>, grid, dim3(kMaterializeThreads), 0, device.stream(), bits, tiles, first,
                list.rows.as<uint32_t>());
@@ -127,7 +128,7 @@ RowList list_rows(Device& device, const RowBits& bits, uint32_t width) {
 void mark_rows(Device& device, const RowNumbers& rows, uint32_t* marks) {
     count_moved(device, rows.count * rows.width + 2 * sector_bytes(device, rows.count, sizeof(uint32_t),
                                                                    rows.of_rows / 8, rows.rises ? 1 : kAnyOrder));
-    const dim3 grid = materialize_grid(device, rows.count, kMaterializeThreads);
+    const dim3 grid = grid_over(device, rows.count, kMaterializeThreads, kMaterializeBlocksPerMultiprocessor);
     if (rows.width == 4) {
         launch(mark_listed<uint32_t>, grid, dim3(kMaterializeThreads), 0, device.stream(),
                static_cast<const uint32_t*>(rows.rows), rows.count, marks);

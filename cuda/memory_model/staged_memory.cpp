@@ -47,7 +47,7 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
     const uint64_t page_rows = sizes.pages * sizes.page_rows;
     StagedJoinMemory memory;
     fill_sides(spec, partitions, memory);
-    memory.result_bytes = result_bytes(spec.output_widths(), spec.sizes.result_rows);
+    memory.result_bytes = result_bytes(spec.output_widths(), sizes.result_rows);
     memory.probe_tiles = probe_tiles_max(sizes.chunk_rows, partitions);
     // Two chunks, or two partitions of the mean size that fits: evicted rows leave a chunk at a time.
     memory.index_rows = std::min(page_rows, 2 * std::max(sizes.chunk_rows, page_rows / partitions));

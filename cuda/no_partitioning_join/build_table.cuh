@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "no_partitioning_join/npj_policy.hpp"
-#include "no_partitioning_join/slot_table.cuh"
+#include "no_partitioning_join/npj_tables.cuh"
 
 // Inserts every build row that has a key. Per row the key is read once, in order (4 or 8 bytes), and one random sector
 // takes an atomic, 1.4 on average with linear probing: 2^27 rows at the 12 G/s of a table of 2 GiB and more 11 ms, 2^20

@@ -1,22 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
-#include "no_partitioning_join/key_extremes.cuh"
 #include "no_partitioning_join/key_range.hpp"
+#include "no_partitioning_join/npj_policy.hpp"
+#include "primitive/key_rows.cuh"
+#include "primitive/warp.cuh"
 
+// Smallest and largest key of the rows that have one, by unsigned and by signed order. Reads the key column once, in
+// order (4 or 8 bytes per row), and a bit per row where there are NULLs; writes nothing but four words per block. 2^27
+// keys of 4 bytes at 3.98 TB/s 0.13 ms, a tenth of the build that follows; a build side of 2^20 rows, whose keys stay
+// in the L2 cache for that build, takes what a launch and the wait for its answer do.
 namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 namespace {
 
+// The least, among all keys, of key, ~key, flipped key and ~flipped key, where a flipped key has its top bit turned
+// around: order of flipped words is order of signed ones. So one operation finds both ends of both orders, and memory
+// that is cleared to ones is what it begins with.
+constexpr int kKeyExtremes = 4;
+
+template <class Key>
+__device__ inline Key lesser(Key a, Key b) {
+    return b < a ? b : a;
+}
+
+// Over the warp; every lane takes part.
+template <class Key>
+__device__ inline Key warp_least(Key value) {
+#pragma unroll
+    for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+        value = lesser(value, __shfl_xor_sync(kFullWarp, value, distance));
+    }
+    return value;
+}
+
+// `least` of 64 bits: all ones are above every key of 4 bytes. Of keys of 8 bytes no one makes both of the first two
+// words all ones, so that "no row has a key" can be told either way.
+template <class Key>
+__global__ void __launch_bounds__(kNpjThreads, kNpjBlocksPerMultiprocessor)
+    key_extremes_kernel(const __grid_constant__ KeyRows<Key> build, unsigned long long* least) {
+    constexpr Key kTopBit = static_cast<Key>(Key{1} << (8 * sizeof(Key) - 1));
+    constexpr uint64_t kTileRows = static_cast<uint64_t>(kNpjThreads) * kRangeUnroll;
+    constexpr int kWarps = kNpjThreads / kWarpThreads;
+    __shared__ Key found[kKeyExtremes][kWarps];
+    __shared__ int any_key;
+    Key values[kKeyExtremes];
+#pragma unroll
+    for (int i = 0; i < kKeyExtremes; ++i) values[i] = static_cast<Key>(~Key{0});
+    bool any = false;
+    const uint64_t step = gridDim.x * kTileRows;
+    for (uint64_t tile = blockIdx.x * kTileRows; tile < build.rows; tile += step) {
+        Key keys[kRangeUnroll];
+        bool there[kRangeUnroll];
+        // All loads are under way before the first key is looked at.
+#pragma unroll
+        for (int u = 0; u < kRangeUnroll; ++u) {
+            const uint64_t row = tile + u * kNpjThreads + threadIdx.x;
+            there[u] = build.has_key(row);
+            keys[u] = there[u] ? __ldg(&build.keys[row]) : 0;
+        }
+#pragma unroll
+        for (int u = 0; u < kRangeUnroll; ++u) {
+            if (!there[u]) continue;
+            any = true;
+            const Key flipped = keys[u] ^ kTopBit;
+            values[0] = lesser(values[0], keys[u]);
+            values[1] = lesser(values[1], static_cast<Key>(~keys[u]));
+            values[2] = lesser(values[2], flipped);
+            values[3] = lesser(values[3], static_cast<Key>(~flipped));
+        }
+    }
+    if (threadIdx.x == 0) any_key = 0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kKeyExtremes; ++i) {
+        const Key of_warp = warp_least(values[i]);
+        if (lane_index() == 0) found[i][warp_index()] = of_warp;
+    }
+    if (__any_sync(kFullWarp, any) && lane_index() == 0) atomicOr(&any_key, 1);
+    __syncthreads();
+    if (threadIdx.x >= kKeyExtremes || any_key == 0) return;
+    Key of_block = found[threadIdx.x][0];
+    for (int warp = 1; warp < kWarps; ++warp) of_block = lesser(of_block, found[threadIdx.x][warp]);
+    atomicMin(&least[threadIdx.x], static_cast<unsigned long long>(of_block));
+}
+
 template <class Key>
 void find_extremes(Device& device, const DeviceRelation& relation, unsigned long long* least) {
     constexpr uint64_t kTileRows = static_cast<uint64_t>(kNpjThreads) * kRangeUnroll;
-    const auto most = static_cast<uint64_t>(device.properties().multiprocessors) * kNpjBlocksPerMultiprocessor;
-    const auto blocks = static_cast<unsigned>(std::min(most, (relation.rows + kTileRows - 1) / kTileRows));
+    const dim3 blocks = grid_over(device, relation.rows, kTileRows, kNpjBlocksPerMultiprocessor);
     const KeyRows<Key> keys{static_cast<const Key*>(relation.key.data), relation.key_valid, relation.rows};
-    launch(key_extremes_kernel<Key>, dim3(blocks), dim3(kNpjThreads), 0, device.stream(), keys, least);
+    launch(key_extremes_kernel<Key>, blocks, dim3(kNpjThreads), 0, device.stream(), keys, least);
 }
 
 template <class Key>

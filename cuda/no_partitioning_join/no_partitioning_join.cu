@@ -21,6 +21,31 @@ namespace spillway::cuda { inline namespace no_partitioning_joins {
 
 namespace {
 
+// These three say what a join must move, for reports.
+uint64_t npj_key_bytes(const DeviceRelation& relation) {
+    return relation.rows * relation.key.width + (relation.key_valid == nullptr ? 0 : relation.rows / 8);
+}
+
+// One slot per row is the least that a look takes, however long walks are.
+uint64_t npj_slot_bytes(const Device& device, uint64_t rows, uint64_t table_bytes) {
+    return sector_bytes(device, rows, sizeof(uint64_t), table_bytes);
+}
+
+// Values of the build side at random, of the probe side in its order (its keys are at hand), and the result's columns.
+uint64_t npj_match_bytes(const Device& device, const DeviceRelation& build, const DeviceRelation& probe,
+                         const MatchOutput& out, const void* const* source, uint64_t matches) {
+    uint64_t bytes = 0;
+    for (int c = 0; c < out.columns(); ++c) {
+        const uint64_t width = out.column[c].width;
+        bytes += matches * width;
+        if (source[c] == nullptr || source[c] == probe.key.data) continue;
+        const bool is_build = c < out.last_column(0);
+        bytes += sector_bytes(device, matches, width, (is_build ? build.rows : probe.rows) * width,
+                              is_build ? kAnyOrder : 1);
+    }
+    return bytes;
+}
+
 // More than any memory holds, and little enough for products with widths to stay within 64 bits.
 constexpr uint64_t kNpjRowsMax = 1ULL << 48;
 
@@ -59,31 +84,6 @@ void check_npj(const DeviceRelation& build, const DeviceRelation& probe, const N
 
 void check_output(const std::vector<JoinOutputColumn>& output) {
     if (output.size() > static_cast<size_t>(kOutputColumnsMax)) refuse_npj("too many columns for one join");
-}
-
-// What the join must move, for reports.
-uint64_t npj_key_bytes(const DeviceRelation& relation) {
-    return relation.rows * relation.key.width + (relation.key_valid == nullptr ? 0 : relation.rows / 8);
-}
-
-// One slot per row is the least that a look takes, however long walks are.
-uint64_t npj_slot_bytes(const Device& device, uint64_t rows, uint64_t table_bytes) {
-    return sector_bytes(device, rows, sizeof(uint64_t), table_bytes);
-}
-
-// Values of the build side at random, of the probe side in its order (its keys are at hand), and the result's columns.
-uint64_t npj_match_bytes(const Device& device, const DeviceRelation& build, const DeviceRelation& probe,
-                         const MatchOutput& out, const void* const* source, uint64_t matches) {
-    uint64_t bytes = 0;
-    for (int c = 0; c < out.columns(); ++c) {
-        const uint64_t width = out.column[c].width;
-        bytes += matches * width;
-        if (source[c] == nullptr || source[c] == probe.key.data) continue;
-        const bool is_build = c < out.last_column(0);
-        bytes += sector_bytes(device, matches, width, (is_build ? build.rows : probe.rows) * width,
-                              is_build ? kAnyOrder : 1);
-    }
-    return bytes;
 }
 
 // Row numbers of 32 bits leave all ones for empty slots.
@@ -230,8 +230,7 @@ class NoPartitioningJoin {
 
     unsigned blocks_for(uint64_t rows) const {
         constexpr uint64_t kTileRows = static_cast<uint64_t>(kNpjThreads) * kNpjUnroll;
-        const auto most = static_cast<uint64_t>(device_.properties().multiprocessors) * kNpjBlocksPerMultiprocessor;
-        return static_cast<unsigned>(std::min(most, (rows + kTileRows - 1) / kTileRows));
+        return grid_over(device_, rows, kTileRows, kNpjBlocksPerMultiprocessor).x;
     }
 
     JoinResult allocate(const std::vector<JoinOutputColumn>& output, uint64_t expected_rows) {

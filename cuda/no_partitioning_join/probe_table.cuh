@@ -5,7 +5,7 @@
 
 #include "materialize/column_match.cuh"
 #include "no_partitioning_join/npj_policy.hpp"
-#include "no_partitioning_join/slot_table.cuh"
+#include "no_partitioning_join/npj_tables.cuh"
 #include "primitive/warp.cuh"
 
 // Looks every probe row up and writes (or counts) a match for each build row with its key. Linear probing walks from

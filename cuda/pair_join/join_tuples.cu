@@ -53,7 +53,7 @@ class TuplesJoin {
         pass_.out.matches = &counters->matches;
         pass_.out.reserved_rows = &counters->reserved;
         const Allocation units = device.memory().allocate(pass_.partitions * sizeof(uint64_t), "units of partitions");
-        const dim3 grid(static_cast<unsigned>((pass_.partitions + kPlanThreads - 1) / kPlanThreads));
+        const dim3 grid = grid_of_threads(pass_.partitions, kPlanThreads);
         launch(count_pair_units, grid, dim3(kPlanThreads), 0, device.stream(), pass_.build.sizes, pass_.probe.sizes,
                pass_.partitions, units.as<uint64_t>());
         first_unit_ = first_tiles(device, units.as<const uint64_t>(), pass_.partitions, 1);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "api/stream_spec.hpp"
-#include "stream/spill_disk.hpp"
 #include "stream/stream_operator.hpp"
 
 // Sources, sinks and disks of the host as operations beyond GPU memory use them.

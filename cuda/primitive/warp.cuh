@@ -61,4 +61,45 @@ __device__ inline uint64_t warp_last_not_above(const T* first, uint64_t count, T
     return from;
 }
 
+// Sum over this thread's value and those of all threads before it in the block; by all threads, with a barrier inside.
+// `warp_sums` is shared memory, which may be used again after a barrier.
+template <int kThreads>
+__device__ uint32_t block_inclusive_sum(uint32_t value, uint32_t (&warp_sums)[kThreads / kWarpThreads]) {
+    constexpr uint32_t kWarps = kThreads / kWarpThreads;
+    static_assert(kWarps <= kWarpThreads);
+    const uint32_t within = warp_inclusive_sum(value);
+    if (lane_index() == kWarpThreads - 1) warp_sums[warp_index()] = within;
+    __syncthreads();
+    if (warp_index() == 0) {
+        const uint32_t sum = warp_inclusive_sum(lane_index() < kWarps ? warp_sums[lane_index()] : 0);
+        if (lane_index() < kWarps) warp_sums[lane_index()] = sum;
+    }
+    __syncthreads();
+    return within + (warp_index() == 0 ? 0 : warp_sums[warp_index() - 1]);
+}
+
+// Barriers of the first kThreads threads of a block, whole warps, which the others do not take part in. __syncthreads()
+// has barrier 0, these have barrier 1.
+template <int kThreads>
+struct BlockPart {
+    static_assert(kThreads % 32 == 0);
+
+    __device__ static void wait() { asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory"); }
+    // The same; has any of the threads a true `value`?
+    __device__ static bool any(bool value) {
+        uint32_t found;
+        asm volatile(
+            "{\n"
+            ".reg .pred own, all;\n"
+            "setp.ne.u32 own, %1, 0;\n"
+            "bar.red.or.pred all, 1, %2, own;\n"
+            "selp.u32 %0, 1, 0, all;\n"
+            "}\n"
+            : "=r"(found)
+            : "r"(static_cast<uint32_t>(value)), "n"(kThreads)
+            : "memory");
+        return found != 0;
+    }
+};
+
 }}  // namespace spillway::cuda::primitive

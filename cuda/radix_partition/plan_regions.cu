@@ -15,10 +15,6 @@ namespace {
 
 constexpr int kThreads = 256;
 
-dim3 blocks_for(uint64_t items) {
-    return dim3(static_cast<unsigned>((items + kThreads - 1) / kThreads));
-}
-
 // sums[i] = sum of counts of group i, of 2^group_bits neighbours.
 __global__ void sum_groups(const uint64_t* counts, uint64_t groups, int group_bits, uint64_t* sums) {
     const uint64_t group = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -49,7 +45,7 @@ __global__ void open_regions(const uint64_t* counts, const uint64_t* begin, uint
 void sum_units(Device& device, const uint64_t* counts, uint64_t items, uint64_t unit, bool in_units, uint64_t* first) {
     const cudaStream_t stream = device.stream();
     const Allocation rounded = device.memory().allocate((items + 1) * sizeof(uint64_t), "region sizes");
-    launch(round_up, blocks_for(items + 1), dim3(kThreads), 0, stream, counts, items, unit, in_units,
+    launch(round_up, grid_of_threads(items + 1, kThreads), dim3(kThreads), 0, stream, counts, items, unit, in_units,
            rounded.as<uint64_t>());
     size_t bytes = 0;
     const auto count = static_cast<int64_t>(items + 1);
@@ -70,15 +66,16 @@ Regions Regions::open(Device& device, const uint64_t* counts, uint64_t regions) 
     opened.front = memory.allocate(regions * sizeof(uint64_t), "partition cursors");
     opened.back = memory.allocate(regions * sizeof(uint64_t), "partition cursors");
     sum_units(device, counts, regions, kRegionAlignRows, false, opened.begin.as<uint64_t>());
-    launch(open_regions, blocks_for(regions), dim3(kThreads), 0, device.stream(), counts, opened.begin.as<uint64_t>(),
-           regions, opened.end.as<uint64_t>(), opened.front.as<uint64_t>(), opened.back.as<uint64_t>());
+    launch(open_regions, grid_of_threads(regions, kThreads), dim3(kThreads), 0, device.stream(), counts,
+           opened.begin.as<uint64_t>(), regions, opened.end.as<uint64_t>(), opened.front.as<uint64_t>(),
+           opened.back.as<uint64_t>());
     return opened;
 }
 
 Allocation count_groups(Device& device, const uint64_t* counts, uint64_t groups, int group_bits) {
     Allocation sums = device.memory().allocate(groups * sizeof(uint64_t), "partition sizes");
-    launch(sum_groups, blocks_for(groups), dim3(kThreads), 0, device.stream(), counts, groups, group_bits,
-           sums.as<uint64_t>());
+    launch(sum_groups, grid_of_threads(groups, kThreads), dim3(kThreads), 0, device.stream(), counts, groups,
+           group_bits, sums.as<uint64_t>());
     return sums;
 }
 

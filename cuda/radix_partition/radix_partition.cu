@@ -1,18 +1,88 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
-#include "radix_partition/histogram.cuh"
+#include "primitive/mix.cuh"
+#include "primitive/warp.cuh"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_partition.hpp"
-#include "radix_partition/scatter_launch.hpp"
+#include "radix_partition/radix_policy.hpp"
+#include "radix_partition/scatter_pass.hpp"
 #include "radix_partition/tile_size.hpp"
 
 namespace spillway::cuda { inline namespace radix_partitioning {
 
 namespace {
+
+// counts[top bits of the mixed key] over all rows that have a key. Bytes: the key column once; counters are in shared
+// memory until the block ends.
+template <int kKeyWords>
+__global__ void __launch_bounds__(kHistogramThreads, 2)
+    histogram_kernel(const typename MixedKey<kKeyWords>::Key* keys, const uint32_t* key_valid, uint64_t rows, int bits,
+                     unsigned long long* counts) {
+    extern __shared__ uint32_t counters[];
+    const uint32_t digits = 1U << bits;
+    for (uint32_t d = threadIdx.x; d < digits; d += blockDim.x) counters[d] = 0;
+    __syncthreads();
+    using Key = typename MixedKey<kKeyWords>::Key;
+    constexpr uint32_t kQuad = 4;
+    const auto count = [&](Key key) {
+        const auto top = static_cast<uint32_t>(MixedKey<kKeyWords>::mix(key) >> (32 * (kKeyWords - 1)));
+        atomicAdd(&counters[bits == 0 ? 0 : top >> (32 - bits)], 1U);
+    };
+    const uint64_t quads = rows / kQuad;
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    const uint64_t first = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (uint64_t quad = first; quad < quads; quad += step) {
+        const uint64_t row = quad * kQuad;
+        const uint32_t there = key_valid == nullptr ? 0xf : key_valid[row / 32] >> (row % 32) & 0xf;
+        Key four[kQuad];
+#pragma unroll
+        for (uint32_t i = 0; i < kQuad * sizeof(Key) / 16; ++i) {
+            reinterpret_cast<uint4*>(four)[i] = __ldcs(reinterpret_cast<const uint4*>(keys + row) + i);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < kQuad; ++i) {
+            if (there >> i & 1) count(four[i]);
+        }
+    }
+    const uint64_t rest = quads * kQuad + first;
+    if (rest < rows && (key_valid == nullptr || (key_valid[rest / 32] >> (rest % 32) & 1) != 0)) count(keys[rest]);
+    __syncthreads();
+    for (uint32_t d = threadIdx.x; d < digits; d += blockDim.x) {
+        if (counters[d] > 0) atomicAdd(&counts[d], static_cast<unsigned long long>(counters[d]));
+    }
+}
+
+// The same over rows that are already in regions: counts[region << bits | digit], a tile of rows at a time. parent: as
+// in ScatterPass.
+__global__ void __launch_bounds__(kHistogramThreads, 2)
+    histogram_rows_kernel(const uint32_t* rows, uint32_t row_words, uint32_t top_word, const uint64_t* begin,
+                          const uint64_t* end, const uint64_t* first_tile, const uint64_t* parent, uint64_t regions,
+                          uint32_t tile_rows, uint32_t shift, int bits, unsigned long long* counts) {
+    __shared__ uint32_t counters[kPassFanOutMax];
+    const uint32_t digits = 1U << bits;
+    const uint64_t tiles = first_tile[regions];
+    for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+        const uint64_t region = last_not_above(first_tile, regions, tile);
+        const uint64_t from = begin[region] + (tile - first_tile[region]) * tile_rows;
+        const uint64_t to = from + tile_rows < end[region] ? from + tile_rows : end[region];
+        if (threadIdx.x < digits) counters[threadIdx.x] = 0;
+        __syncthreads();
+        for (uint64_t row = from + threadIdx.x; row < to; row += blockDim.x) {
+            atomicAdd(&counters[radix_digit(rows[row * row_words + top_word], shift, digits - 1)], 1U);
+        }
+        __syncthreads();
+        if (threadIdx.x < digits && counters[threadIdx.x] > 0) {
+            const uint64_t first = (parent == nullptr ? region : parent[region]) << bits;
+            atomicAdd(&counts[first + threadIdx.x], static_cast<unsigned long long>(counters[threadIdx.x]));
+        }
+        __syncthreads();
+    }
+}
 
 void check_column(const DeviceColumn& column) {
     if (reinterpret_cast<uintptr_t>(column.data) % 16 != 0) {
@@ -105,8 +175,7 @@ class RadixPartitioning {
         count_moved(device_, relation_.rows * relation_.key.width);
         auto* const out = counts.as<unsigned long long>();
         const uint64_t per_block = 4ULL * kHistogramThreads;
-        const uint64_t most = 2ULL * device_.properties().multiprocessors;
-        const dim3 grid(static_cast<unsigned>(std::min(most, (relation_.rows + per_block - 1) / per_block)));
+        const dim3 grid = grid_over(device_, relation_.rows, per_block, 2);
         const size_t shared_bytes = sizeof(uint32_t) << bits;
         if (relation_.key.width == 4) {
             launch(histogram_kernel<1>, grid, dim3(kHistogramThreads), shared_bytes, device_.stream(),
@@ -195,6 +264,60 @@ PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, 
     }
     const PhaseScope transform(device, Phase::kTransform);
     return RadixPartitioning(device, relation, radix_bits).run();
+}
+
+namespace {
+
+uint32_t shift_of(int done, int bits) {
+    return static_cast<uint32_t>(bits == 0 ? 0 : 32 - done - bits);
+}
+
+cudaStream_t stream_of(Device& device, const RowRegions& in) {
+    return in.stream == nullptr ? device.stream() : in.stream;
+}
+
+uint32_t tile_rows_of(Device& device, const RowLayout& layout, const RowRegions& in, int bits) {
+    return in.tile_rows == 0 ? split_tile_rows(device, layout, bits) : in.tile_rows;
+}
+
+}  // namespace
+
+uint32_t split_tile_rows(Device& device, const RowLayout& layout, int bits) {
+    if (bits < 0 || bits > pass_bits_max(device.properties(), static_cast<int>(layout.row_words))) {
+        throw Error(ErrorCode::kInvalid, "more radix bits than one pass takes");
+    }
+    return tile_size(device.properties(), static_cast<int>(layout.row_words), scatter_bits_max(bits, false)).rows;
+}
+
+void count_split(Device& device, const RowLayout& layout, const RowRegions& in, int done, int bits, uint64_t* counts) {
+    count_moved(device, in.total_rows * layout.row_bytes());
+    const auto blocks = static_cast<unsigned>(2 * device.properties().multiprocessors);
+    launch(histogram_rows_kernel, dim3(blocks), dim3(kHistogramThreads), 0, stream_of(device, in), in.rows,
+           layout.row_words, layout.key_words - 1, in.begin, in.end, in.first_tile, in.parent, in.regions,
+           tile_rows_of(device, layout, in, bits), shift_of(done, bits), bits,
+           reinterpret_cast<unsigned long long*>(counts));
+}
+
+void move_split(Device& device, const RowLayout& layout, const RowRegions& in, int done, int bits, uint64_t* front,
+                uint64_t* back, uint32_t* out) {
+    count_moved(device, 2 * in.total_rows * layout.row_bytes());
+    ScatterPass pass;
+    pass.tile_rows = tile_rows_of(device, layout, in, bits);
+    pass.rows_in = in.rows;
+    pass.regions = in.regions;
+    pass.begin = in.begin;
+    pass.end = in.end;
+    pass.parent = in.parent;
+    pass.first_tile = in.first_tile;
+    pass.rows = in.total_rows;
+    pass.rows_out = out;
+    pass.front = front;
+    pass.back = back;
+    pass.bits = static_cast<uint32_t>(bits);
+    pass.blocks = in.blocks;
+    pass.stream = stream_of(device, in);
+    pass.shift = shift_of(done, bits);
+    launch_scatter_rows(device, pass, layout);
 }
 
 }}  // namespace spillway::cuda::radix_partitioning

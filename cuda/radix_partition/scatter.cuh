@@ -7,8 +7,8 @@
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
 #include "radix_partition/radix_policy.hpp"
-#include "radix_partition/regions.hpp"
 #include "radix_partition/row_layout.hpp"
+#include "radix_partition/scatter_pass.hpp"
 #include "radix_partition/tile_rows.cuh"
 #include "radix_partition/tile_stage.cuh"
 

@@ -5,7 +5,7 @@
 
 #include "device/launch.hpp"
 #include "radix_partition/scatter.cuh"
-#include "radix_partition/scatter_launch.hpp"
+#include "radix_partition/scatter_pass.hpp"
 #include "radix_partition/tile_size.hpp"
 
 // What both files of launches share. They are two so that two cores compile them side by side.

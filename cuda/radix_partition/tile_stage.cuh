@@ -6,7 +6,7 @@
 #include "primitive/bulk_copy.cuh"
 #include "primitive/warp.cuh"
 #include "radix_partition/radix_policy.hpp"
-#include "radix_partition/regions.hpp"
+#include "radix_partition/scatter_pass.hpp"
 
 // The next tile of a pass on its way to shared memory, while the one before it is sorted: one thread asks for it by
 // bulk copies, one per column or one for all packed rows, and no thread waits for memory unless it is late.

@@ -6,8 +6,7 @@
 #include "device/sector_bytes.hpp"
 #include "relation/byte_words.cuh"
 #include "relation/extremes.hpp"
-#include "relation/relation_grid.hpp"
-#include "relation/warp_rows.cuh"
+#include "relation/relation_grid.cuh"
 
 namespace spillway::cuda { inline namespace relation {
 

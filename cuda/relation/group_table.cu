@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 
+#include "device/device.hpp"
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/sector_bytes.hpp"
@@ -11,8 +13,7 @@
 #include "relation/gather.hpp"
 #include "relation/group_table.hpp"
 #include "relation/null_bits.hpp"
-#include "relation/relation_grid.hpp"
-#include "relation/warp_rows.cuh"
+#include "relation/relation_grid.cuh"
 #include "relation/wide_aggregates.hpp"
 
 namespace spillway::cuda { inline namespace relation {

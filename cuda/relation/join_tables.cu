@@ -5,12 +5,12 @@
 
 #include "device/device.hpp"
 #include "device/phase_times.hpp"
-#include "equi_join/equi_join_pieces.hpp"
+#include "equi_join/equi_join.hpp"
 #include "relation/gather.hpp"
+#include "relation/join_plan.hpp"
 #include "relation/join_tables.hpp"
 #include "relation/null_bits.hpp"
-#include "relation/relation_grid.hpp"
-#include "relation/table_join_plan.hpp"
+#include "relation/relation_grid.cuh"
 
 namespace spillway::cuda { inline namespace relation {
 
@@ -37,13 +37,15 @@ DeviceRelation relation_of(const DeviceTable& table, const KeyColumn& key) {
     return relation;
 }
 
+}  // namespace
+
 // Memory that several columns of the result are made of.
 struct SharedColumn {
     Allocation data;
     int users = 0;
 };
 
-// Makes rows of tables, and a table of joined rows.
+// Makes rows of tables, and tables of joined rows.
 class TableJoiner {
   public:
     TableJoiner(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join)
@@ -230,8 +232,6 @@ class TableJoiner {
     std::vector<SharedColumn> results_;  // the key first, if it is wanted
     std::vector<SharedColumn> nulls_[2];
 };
-
-}  // namespace
 
 DeviceTable join_tables(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join) {
     if (!join.output.empty()) {

@@ -19,7 +19,7 @@ DeviceTable join_tables(Device& device, const DeviceTable& build, const DeviceTa
 uint64_t count_join(Device& device, const DeviceTable& build, const DeviceTable& probe, const TableJoin& join);
 
 // join_tables() for results that do not fit the device: the sides are partitioned once, all rows counted, then made
-// piece by piece. Only the radix hash join has pieces (equi_join_pieces.hpp).
+// piece by piece. Of the radix hash join alone.
 class JoinPieces {
   public:
     // The tables stay until the last piece: columns that do not travel in the rows are gathered from them. Waits for

@@ -7,7 +7,7 @@
 #include "device/phase_times.hpp"
 #include "relation/key_columns.hpp"
 #include "relation/key_parts.cuh"
-#include "relation/relation_grid.hpp"
+#include "relation/relation_grid.cuh"
 
 namespace spillway::cuda { inline namespace relation {
 

@@ -2,8 +2,7 @@
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "relation/null_bits.hpp"
-#include "relation/relation_grid.hpp"
-#include "relation/warp_rows.cuh"
+#include "relation/relation_grid.cuh"
 
 namespace spillway::cuda { inline namespace relation {
 

@@ -3,7 +3,7 @@
 #include "device/phase_times.hpp"
 #include "device/sector_bytes.hpp"
 #include "relation/key_parts.cuh"
-#include "relation/relation_grid.hpp"
+#include "relation/relation_grid.cuh"
 
 // Keys as numbers: an open-addressing table over the build side's rows, in which rows with one key share a slot. The
 // key's number is the row that took the slot. Equal hashes are not taken for equal keys: every candidate is compared in

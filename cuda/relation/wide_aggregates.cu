@@ -4,23 +4,15 @@
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "primitive/nearest_mean.cuh"
-#include "relation/relation_grid.hpp"
-#include "relation/warp_rows.cuh"
+#include "relation/relation_grid.cuh"
 #include "relation/wide_aggregates.hpp"
 
 namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
-constexpr uint64_t kWideSumRowsMax = 1ULL << 32;
+constexpr uint64_t kWideSumRowsMax = 1ULL << 32;  // so many limbs fit 64 bits
 constexpr uint32_t kWideLimbsMax = 4;
-
-// What a group-by found of each limb, put together.
-struct LimbSums {
-    const void* sums[kWideLimbsMax] = {};  // uint64_t[groups]
-    uint32_t limbs = 0;
-};
-
 constexpr int32_t kScaleMax = 76;  // of nearest_decimal_mean
 
 struct LimbColumns {
@@ -45,6 +37,12 @@ __global__ void split_limbs_of_16(const uint4* values, uint64_t rows, const __gr
         to.limb[3][row] = value.w;
     });
 }
+
+// What a group-by found of each limb, put together.
+struct LimbSums {
+    const void* sums[kWideLimbsMax] = {};  // uint64_t[groups]
+    uint32_t limbs = 0;
+};
 
 // Two's complement in 192 bits.
 struct WideSum {

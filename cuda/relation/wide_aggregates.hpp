@@ -11,17 +11,15 @@
 
 namespace spillway::cuda { inline namespace relation {
 
-// Sums of integers in 128 bits and means of decimals: as sums of 32-bit limbs, each of which is an ordinary sum
-// whatever the algorithm. 2^32 limbs fit 64 bits.
-
 // The limbs of 4-, 8- or 16-byte integers, columns one behind the other, the lowest first. Only the last is signed.
 struct Limbs {
     Allocation memory;  // empty: values of 4 bytes are their only limb
     std::vector<DeviceColumn> columns;
 };
 
-// Sums and means of a group-by that 64 bits do not hold, made of sums of limbs: the lowest limb in the
-// aggregate's own place in the request, the others and the counts of means behind all aggregates.
+// Sums of integers in 128 bits and means of decimals, which 64 bits do not hold: as sums of 32-bit limbs, each of which
+// is an ordinary sum whatever the algorithm. The lowest limb is in the aggregate's own place in the request, the others
+// and the counts of means behind all aggregates.
 class WideAggregates {
   public:
     WideAggregates(Device& device, size_t aggregates, uint64_t rows)

@@ -13,6 +13,7 @@ namespace spillway::cuda { inline namespace row_index {
 
 namespace {
 
+constexpr uint32_t kWarps = kStreamThreads / kWarpThreads;
 constexpr uint32_t kTileGroups = kTileRows / kGroupRows;
 
 // The row of one lane and the bucket that its partners are in.
@@ -130,8 +131,6 @@ __device__ inline uint64_t count_partners(const ProbePass& pass, const IndexedPa
     });
     return partners;
 }
-
-constexpr uint32_t kWarps = kStreamThreads / kWarpThreads;
 
 // body(lane's row, group number) for every group of the tile that this warp takes.
 template <int kKeyWords, class Body>

@@ -5,7 +5,7 @@
 
 #include "device/device.hpp"
 #include "row_index/row_index.hpp"
-#include "stream/result_columns.hpp"
+#include "stream/result_writer.hpp"
 #include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace row_index {

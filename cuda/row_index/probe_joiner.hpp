@@ -7,11 +7,23 @@
 #include "api/stream_spec.hpp"
 #include "device/device.hpp"
 #include "device/published.hpp"
-#include "row_index/lone_index_rows.hpp"
 #include "row_index/probe_index.hpp"
 #include "stream/result_writer.hpp"
+#include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace row_index {
+
+// Rows of one side that are in the result once each, by marks that probes have set (outer, semi and anti joins).
+// Reads the marks, and the rows that it writes.
+struct LonePass {
+    PieceTiles tiles;
+    const uint32_t* rows = nullptr;
+    uint32_t row_words = 1;
+    const uint8_t* marks = nullptr;  // a byte per row; nullptr: all rows are wanted
+    bool marked = false;             // wanted are rows with a mark, or those without
+    bool build_side = false;
+    bool has_key = true;
+};
 
 // What a kind of join wants of each side.
 struct KindRules {

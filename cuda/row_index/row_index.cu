@@ -6,8 +6,8 @@
 #include "device/phase_times.hpp"
 #include "primitive/prefix_sum.hpp"
 #include "radix_partition/plan_regions.hpp"
+#include "radix_partition/radix_partition.hpp"
 #include "radix_partition/radix_policy.hpp"
-#include "radix_partition/split_regions.hpp"
 #include "radix_partition/tile_size.hpp"
 #include "row_index/row_index.hpp"
 #include "row_index/sort_regions.cuh"
@@ -38,10 +38,6 @@ uint32_t staged_rows(Device& device, const RowLayout& layout, uint32_t buckets) 
     const uint64_t counters = (buckets + 3) / 4 * sizeof(uint4);
     const uint64_t rows = (sort_shared_bytes(device) - counters) / (layout.row_bytes() + sizeof(uint16_t));
     return static_cast<uint32_t>(std::min<uint64_t>(rows, UINT16_MAX));
-}
-
-unsigned blocks_of(uint64_t items) {
-    return static_cast<unsigned>((items + kStreamThreads - 1) / kStreamThreads);
 }
 
 // Regions of each batch begin at the scratch's first row: begin[] counts from the first batch on.
@@ -114,10 +110,10 @@ void RowIndex::build(const std::vector<uint64_t>& partitions) {
     }
     if (buckets * sizeof(uint32_t) > buckets_.bytes()) throw Error(ErrorCode::kInternal, "more buckets than planned");
     const auto [sent_directory, sent_lists] = parcels_.send_together(directory, lists);
-    launch(set_directory, dim3(blocks_of(partitions_)), dim3(kStreamThreads), 0, device_.stream(), sent_directory,
-           directory_.as<IndexedPartition>(), partitions_);
-    launch(set_pages, dim3(blocks_of(lists.size())), dim3(kStreamThreads), 0, device_.stream(), sent_lists,
-           page_lists_.as<uint32_t>(), lists.size());
+    launch(set_directory, grid_of_threads(partitions_, kStreamThreads), dim3(kStreamThreads), 0, device_.stream(),
+           sent_directory, directory_.as<IndexedPartition>(), partitions_);
+    launch(set_pages, grid_of_threads(lists.size(), kStreamThreads), dim3(kStreamThreads), 0, device_.stream(),
+           sent_lists, page_lists_.as<uint32_t>(), lists.size());
     // Partitions without rows have empty buckets; the others write all of theirs.
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(buckets_.as(), 0, buckets * sizeof(uint32_t), device_.stream()));
     sort(plan_sort(partitions, directory));
@@ -194,9 +190,9 @@ void RowIndex::sort(const SortPlan& plan) {
                     counts.as<uint64_t>() + (batch.first_parent << split_bits_));
     }
     const Regions split = Regions::open(device_, counts.as<const uint64_t>(), regions);
-    launch(begin_batches, dim3(blocks_of(regions)), dim3(kStreamThreads), 0, device_.stream(), regions, split_bits_,
-           first_of_batch, split.begin.as<const uint64_t>(), split.end.as<uint64_t>(), split.front.as<uint64_t>(),
-           split.back.as<uint64_t>());
+    launch(begin_batches, grid_of_threads(regions, kStreamThreads), dim3(kStreamThreads), 0, device_.stream(), regions,
+           split_bits_, first_of_batch, split.begin.as<const uint64_t>(), split.end.as<uint64_t>(),
+           split.front.as<uint64_t>(), split.back.as<uint64_t>());
     exclusive_sum(device_, counts.as<uint64_t>(), regions + 1);
     SortPass pass;
     pass.page = page_lists_.as<const uint32_t>();

@@ -46,8 +46,7 @@ class HistogramPartitioning {
 
   private:
     unsigned blocks_for(uint64_t chunks) const {
-        const auto most = static_cast<uint64_t>(device_.properties().multiprocessors) * kReorderBlocksPerMultiprocessor;
-        return static_cast<unsigned>(std::min(most, chunks));
+        return grid_over(device_, chunks, 1, kReorderBlocksPerMultiprocessor).x;
     }
 
     // By the next `bits` behind the first `done`; takes the partitions of result_ and leaves the new ones there.

@@ -6,8 +6,8 @@
 #include "device/phase_times.hpp"
 #include "primitive/warp.cuh"
 #include "sort_merge_join/radix_sort.cuh"
-#include "sort_merge_join/row_grid.hpp"
 #include "sort_merge_join/sort_keys.hpp"
+#include "sort_merge_join/sort_merge_policy.hpp"
 
 namespace spillway::cuda { inline namespace sort_merge_joins {
 
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kRowThreads)
 }
 
 void combine(Device& device, const KeysToSort& column, CommonBits* common) {
-    const dim3 grid = row_grid(device, column.rows);
+    const dim3 grid = grid_over(device, column.rows, kRowThreads, kRowBlocksPerMultiprocessor);
     if (column.width == 4) {
         launch(combine_keys<uint32_t>, grid, dim3(kRowThreads), 0, device.stream(),
                static_cast<const uint32_t*>(column.keys), column.rows, common);

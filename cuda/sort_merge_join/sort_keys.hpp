@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "device/device.hpp"
-#include "primitive/key_bits.hpp"
+#include "primitive/device_relation.hpp"
 
 namespace spillway::cuda { inline namespace sort_merge_joins {
 

@@ -2,13 +2,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "device/device.hpp"
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "materialize/match_pairs.hpp"
 #include "primitive/prefix_sum.hpp"
 #include "sort_merge_join/merge_matches.cuh"
-#include "sort_merge_join/row_grid.hpp"
 #include "sort_merge_join/sort_merge_join.hpp"
+#include "sort_merge_join/sort_merge_policy.hpp"
+#include "sort_merge_join/sort_relations.hpp"
 
 namespace spillway::cuda { inline namespace sort_merge_joins {
 
@@ -30,8 +32,8 @@ class Merge {
         in_.probe_rows = sorted.probe.keyed_rows;
         in_.tiles = (in_.build_rows + in_.probe_rows + kMergeTileRows - 1) / kMergeTileRows;
         probe_at_ = allocate(in_.tiles + 1);
-        launch(cut_tiles<Key>, row_grid(device, in_.tiles + 1), dim3(kRowThreads), 0, device.stream(), in_,
-               probe_at_.as<uint64_t>());
+        launch(cut_tiles<Key>, grid_over(device, in_.tiles + 1, kRowThreads, kRowBlocksPerMultiprocessor),
+               dim3(kRowThreads), 0, device.stream(), in_, probe_at_.as<uint64_t>());
         in_.probe_at = probe_at_.as<const uint64_t>();
     }
 
@@ -93,9 +95,8 @@ class Merge {
 
     template <class... P, class... A>
     void start(void (*kernel)(P...), uint64_t items, A&&... arguments) {
-        const auto most = static_cast<uint64_t>(device_.properties().multiprocessors) * kMergeBlocksPerMultiprocessor;
-        launch(kernel, dim3(static_cast<unsigned>(std::min(most, items))), dim3(kMergeThreads), 0, device_.stream(),
-               arguments...);
+        launch(kernel, grid_over(device_, items, 1, kMergeBlocksPerMultiprocessor), dim3(kMergeThreads), 0,
+               device_.stream(), arguments...);
     }
 
     void prepare() {
@@ -175,8 +176,8 @@ void find_by_key(Device& device, const SortedRelations& sorted, const MatchWish&
     }
 }
 
-}  // namespace
-
+// Pairs of rows with equal keys and marks of rows that have one, by merging the sorted keys of both sides. Waits for
+// the device where pairs are wished or counted.
 MatchPairs find_matches(Device& device, const SortedRelations& sorted, const MatchWish& wish,
                         const SortMergeOptions& options) {
     const PhaseScope match(device, Phase::kMatch);
@@ -190,6 +191,8 @@ MatchPairs find_matches(Device& device, const SortedRelations& sorted, const Mat
     find(device, sorted, wish, options, pairs);
     return pairs;
 }
+
+}  // namespace
 
 JoinResult join_sorted(Device& device, SortedRelations sorted, const JoinKind& kind,
                        const std::vector<JoinOutputColumn>& output, const SortMergeOptions& options) {

@@ -4,8 +4,8 @@
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "materialize/gather_rows.hpp"
-#include "sort_merge_join/row_grid.hpp"
 #include "sort_merge_join/sort_keys.hpp"
+#include "sort_merge_join/sort_merge_policy.hpp"
 #include "sort_merge_join/sort_relations.hpp"
 
 namespace spillway::cuda { inline namespace sort_merge_joins {
@@ -145,7 +145,7 @@ class SideSorter {
     void fill_numbers(uint32_t width, void* to) {
         if (input_.key_valid != nullptr) return gather_rows(device_, {nullptr, width}, keyed_.numbers(), to);
         count_moved(device_, side_.keyed_rows * width);
-        const dim3 grid = row_grid(device_, side_.keyed_rows);
+        const dim3 grid = grid_over(device_, side_.keyed_rows, kRowThreads, kRowBlocksPerMultiprocessor);
         if (width == 4) {
             launch(number_rows<uint32_t>, grid, dim3(kRowThreads), 0, device_.stream(), side_.keyed_rows,
                    static_cast<uint32_t*>(to));
@@ -174,8 +174,8 @@ class SideSorter {
         const uint64_t rows = side_.relation.rows;
         count_moved(device_, rows / 8 + (rows - side_.keyed_rows) * input_.key.width);
         Allocation valid = allocate((rows + 31) / 32, sizeof(uint32_t));
-        launch(set_first_bits, row_grid(device_, (rows + 31) / 32), dim3(kRowThreads), 0, device_.stream(), rows,
-               side_.keyed_rows, valid.as<uint32_t>());
+        launch(set_first_bits, grid_over(device_, (rows + 31) / 32, kRowThreads, kRowBlocksPerMultiprocessor),
+               dim3(kRowThreads), 0, device_.stream(), rows, side_.keyed_rows, valid.as<uint32_t>());
         side_.relation.key_valid = valid.as<const uint32_t>();
         side_.columns.push_back(std::move(valid));
         // Nobody needs these keys; what is there shall at least always be the same.

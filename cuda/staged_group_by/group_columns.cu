@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "primitive/nearest_mean.cuh"
@@ -129,9 +127,7 @@ __global__ void write_groups_kernel(const __grid_constant__ GroupsToWrite groups
 }
 
 dim3 grid_for(Device& device, uint64_t count) {
-    const uint64_t blocks = (count + kGroupColumnsThreads - 1) / kGroupColumnsThreads;
-    const uint64_t most = kGroupColumnsBlocks * static_cast<uint64_t>(device.properties().multiprocessors);
-    return dim3(static_cast<unsigned>(std::min(blocks, most)));
+    return grid_over(device, count, kGroupColumnsThreads, kGroupColumnsBlocks);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "device/device.hpp"
 #include "group_by/group_by.hpp"
 #include "group_by/plan/accumulators.hpp"
-#include "stream/result_columns.hpp"
+#include "stream/result_writer.hpp"
 #include "stream/row_pieces.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {

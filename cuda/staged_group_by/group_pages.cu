@@ -3,7 +3,7 @@
 
 #include "staged_group_by/group_pages.hpp"
 #include "staged_group_by/staged_group_policy.hpp"
-#include "stream/evict_rows.hpp"
+#include "stream/row_spiller.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 

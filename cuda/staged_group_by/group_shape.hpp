@@ -8,7 +8,7 @@
 #include "radix_partition/row_layout.hpp"
 #include "staged_group_by/group_columns.hpp"
 #include "staged_group_by/staged_group_by.hpp"
-#include "stream/fragment_set.hpp"
+#include "stream/pack_rows.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 

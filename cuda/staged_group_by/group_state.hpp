@@ -10,11 +10,10 @@
 #include "staged_group_by/group_pages.hpp"
 #include "staged_group_by/group_shape.hpp"
 #include "staged_group_by/group_writer.hpp"
-#include "staged_group_by/keyless_group.hpp"
 #include "stream/chunk_reader.hpp"
 #include "stream/row_spiller.hpp"
 #include "stream/spill_store.hpp"
-#include "stream/working_memory.hpp"
+#include "stream/stream_operator.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 

@@ -6,7 +6,6 @@
 
 #include "device/device.hpp"
 #include "device/host_clock.hpp"
-#include "stream/spill_disk.hpp"
 #include "stream/stream_operator.hpp"
 
 // Group-bys of relations that are larger than GPU memory, with groups that may be too many for it as well. Chunks are

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "staged_join/build_side.hpp"
-#include "stream/evict_rows.hpp"
+#include "stream/row_spiller.hpp"
 
 namespace spillway::cuda { inline namespace staged_join {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include "staged_join/join_state.hpp"
-#include "stream/working_memory.hpp"
+#include "stream/stream_operator.hpp"
 
 namespace spillway::cuda { inline namespace staged_join {
 

@@ -7,7 +7,6 @@
 
 #include "device/device.hpp"
 #include "device/host_clock.hpp"
-#include "stream/spill_disk.hpp"
 #include "stream/stream_operator.hpp"
 
 // Joins of relations that are larger than GPU memory, in host memory or a peer's: the Triton join (Lutz, Breß, Zeuch,

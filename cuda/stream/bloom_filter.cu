@@ -52,10 +52,6 @@ KeyRows<Key> keys_of(const DeviceRelation& relation) {
     return {static_cast<const Key*>(relation.key.data), relation.key_valid, relation.rows};
 }
 
-dim3 grid_of(uint64_t rows) {
-    return dim3(static_cast<unsigned>((rows + kStreamThreads - 1) / kStreamThreads));
-}
-
 // Returns the shift of a hash that leaves the number of a word. It is never by all 64 bits, which C++ does not define,
 // because there are two words at least.
 uint32_t shift_of(uint64_t words) {
@@ -79,11 +75,11 @@ void BloomFilter::add(const DeviceRelation& relation) {
     count_moved(device_, relation.rows * relation.key.width);
     auto* const words = memory_.as<unsigned long long>();
     if (relation.key.width == 4) {
-        launch(add_keys<uint32_t>, grid_of(relation.rows), dim3(kStreamThreads), 0, device_.stream(),
-               keys_of<uint32_t>(relation), shift_of(words_), words);
+        launch(add_keys<uint32_t>, grid_of_threads(relation.rows, kStreamThreads), dim3(kStreamThreads), 0,
+               device_.stream(), keys_of<uint32_t>(relation), shift_of(words_), words);
     } else {
-        launch(add_keys<uint64_t>, grid_of(relation.rows), dim3(kStreamThreads), 0, device_.stream(),
-               keys_of<uint64_t>(relation), shift_of(words_), words);
+        launch(add_keys<uint64_t>, grid_of_threads(relation.rows, kStreamThreads), dim3(kStreamThreads), 0,
+               device_.stream(), keys_of<uint64_t>(relation), shift_of(words_), words);
     }
 }
 
@@ -91,11 +87,11 @@ void BloomFilter::test(const DeviceRelation& relation, uint32_t* passes) {
     count_moved(device_, relation.rows * relation.key.width);
     const auto* const words = memory_.as<const unsigned long long>();
     if (relation.key.width == 4) {
-        launch(test_keys<uint32_t>, grid_of(relation.rows), dim3(kStreamThreads), 0, device_.stream(),
-               keys_of<uint32_t>(relation), shift_of(words_), words, passes);
+        launch(test_keys<uint32_t>, grid_of_threads(relation.rows, kStreamThreads), dim3(kStreamThreads), 0,
+               device_.stream(), keys_of<uint32_t>(relation), shift_of(words_), words, passes);
     } else {
-        launch(test_keys<uint64_t>, grid_of(relation.rows), dim3(kStreamThreads), 0, device_.stream(),
-               keys_of<uint64_t>(relation), shift_of(words_), words, passes);
+        launch(test_keys<uint64_t>, grid_of_threads(relation.rows, kStreamThreads), dim3(kStreamThreads), 0,
+               device_.stream(), keys_of<uint64_t>(relation), shift_of(words_), words, passes);
     }
 }
 

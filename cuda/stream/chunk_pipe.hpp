@@ -9,8 +9,9 @@
 namespace spillway::cuda { inline namespace stream {
 
 // Result rows of one operator on their way into another, in memory of the GPU: the sink of the first and the owner of
-// the chunks that the second reads. Each buffer of result rows becomes a chunk, in which no key is NULL. All is
-// enqueued by the thread that runs the first operator, and no row leaves the GPU.
+// the chunks that the second reads. Each buffer of result rows becomes a chunk, which has no NULL keys: what the key
+// column holds where a row has no key counts as one. All is enqueued by the thread that runs the first operator, and no
+// row leaves the GPU.
 class ChunkPipe final : public ResultSink, public ChunkOwner {
   public:
     // widths: of the columns that come. key: which of them is the key of the chunks; the others follow in order.

@@ -99,8 +99,8 @@ void ChunkReader::partition_oldest() {
 PartitionedRows ChunkReader::partition_keyless(const DeviceRelation& relation) {
     const uint64_t words = (relation.rows + 31) / 32;
     const Allocation inverted = device_.memory().allocate(words * sizeof(uint32_t), "rows without a key");
-    launch(invert_words, dim3(static_cast<unsigned>((words + kStreamThreads - 1) / kStreamThreads)),
-           dim3(kStreamThreads), 0, device_.stream(), relation.key_valid, inverted.as<uint32_t>(), words);
+    launch(invert_words, grid_of_threads(words, kStreamThreads), dim3(kStreamThreads), 0, device_.stream(),
+           relation.key_valid, inverted.as<uint32_t>(), words);
     DeviceRelation keyless = relation;
     keyless.key_valid = inverted.as<const uint32_t>();
     return radix_partition(device_, keyless, 0);

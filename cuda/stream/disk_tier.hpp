@@ -12,7 +12,7 @@
 
 #include "device/device.hpp"
 #include "stream/copy_ring.hpp"
-#include "stream/spill_disk.hpp"
+#include "stream/stream_operator.hpp"
 
 namespace spillway::cuda { inline namespace stream {
 

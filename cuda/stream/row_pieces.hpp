@@ -34,11 +34,12 @@ struct PieceTiles {
 };
 
 // The first tile of each piece, and the number of all tiles behind them.
-inline std::vector<uint64_t> first_tiles_of(const std::vector<RowPiece>& pieces) {
+template <class Piece>
+std::vector<uint64_t> first_tiles_of(const std::vector<Piece>& pieces) {
     std::vector<uint64_t> first_tile;
     first_tile.reserve(pieces.size() + 1);
     uint64_t tiles = 0;
-    for (const RowPiece& piece : pieces) {
+    for (const Piece& piece : pieces) {
         first_tile.push_back(tiles);
         tiles += (piece.rows + kTileRows - 1) / kTileRows;
     }

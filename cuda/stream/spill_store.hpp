@@ -9,7 +9,7 @@
 #include "device/device.hpp"
 #include "stream/copy_ring.hpp"
 #include "stream/disk_tier.hpp"
-#include "stream/fragment_set.hpp"
+#include "stream/pack_rows.hpp"
 
 namespace spillway::cuda { inline namespace stream {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include "stream/stream_operator.hpp"
 
 namespace spillway::cuda { inline namespace stream {
@@ -42,6 +44,15 @@ void StreamOperator::end() {
 const std::vector<uint64_t>& StreamOperator::partition_rows() const {
     static const std::vector<uint64_t> none;
     return none;
+}
+
+void take_working_memory(Device& device, uint64_t planned_bytes, uint64_t before_bytes) {
+    MemoryPool& memory = device.memory();
+    const uint64_t used_bytes = memory.used_bytes() - before_bytes;
+    const uint64_t rest_bytes = planned_bytes - std::min(planned_bytes, used_bytes);
+    const bool peak_is_now = memory.peak_bytes() == memory.used_bytes();
+    memory.allocate(std::min(rest_bytes, memory.free_bytes()), "chunks").reset();
+    if (peak_is_now) memory.reset_peak();  // it was not used
 }
 
 }}  // namespace spillway::cuda::stream

@@ -88,4 +88,21 @@ class StreamOperator {
     void settled(const Work& work);
 };
 
+// Storage beyond host memory, which the caller of a join or group-by brings. Several threads of the operation call it
+// at once, until it has gone. What is thrown ends it.
+class SpillDisk {
+  public:
+    virtual ~SpillDisk() = default;
+    // Writes the bytes somewhere and returns where.
+    virtual uint64_t write(const void* data, uint64_t bytes) = 0;
+    // Reads what begins `offset` bytes into the bytes of the write() that returned `at`.
+    virtual void read(uint64_t at, uint64_t offset, void* data, uint64_t bytes) = 0;
+};
+
+// Takes what a plan's chunks will use from the driver at once, as one piece of the pool's memory that serves all of
+// them. Blocks of many sizes come and go with every chunk; where the limit leaves no room for a segment more, each that
+// does not fit a free one would give others back to the driver and take new ones, and that waits for all copies on
+// their way. planned_bytes: of all; before_bytes: that the pool had handed out before any of it.
+void take_working_memory(Device& device, uint64_t planned_bytes, uint64_t before_bytes);
+
 }}  // namespace spillway::cuda::stream

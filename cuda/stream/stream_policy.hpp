@@ -43,7 +43,7 @@ constexpr uint64_t kGroupChunksApart = 16;
 // 51, 53, 54, 55; 128 at once 54, 55, 55, 55, 55.
 constexpr uint64_t kCopiesTogether = 128;
 
-// Copies of spilled rows from pinned memory that are smaller than this in the mean are a kernel's (gather_pieces.hpp),
+// Copies of spilled rows from pinned memory that are smaller than this in the mean are a kernel's (copy_ring.cu),
 // which reads so many at once. H200 over PCIe 5, pieces of 1, 4, 13, 32, 64 KiB, GB/s: 128 at once by copy engines 2,
 // 9, 28, 44, 54, 0.45 us each at least; by 132 blocks of 512 threads 50, 51, 51, 51 and 51, by 33 from 4 KiB on as
 // many.

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "stream/result_columns.hpp"
+#include "stream/result_writer.hpp"
 #include "stream/row_tiles.cuh"
 
 namespace spillway::cuda { inline namespace stream {

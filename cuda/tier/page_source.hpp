@@ -51,7 +51,7 @@ class PageReservation {
 };
 
 // Pages of one size over the tiers of memory, with a hard limit for each: what a pool of slabs (page_pool.hpp) and an
-// interleaved range (interleaved_pages.hpp) have in common. Slabs are taken when pages are first needed, and kept until
+// interleaved range (interleaved_range.hpp) have in common. Slabs are taken when pages are first needed, and kept until
 // trim(). Thread-safe.
 //
 // Hazard: a page can be taken again as soon as it is back. Kernels and copies of the old and the new user must be

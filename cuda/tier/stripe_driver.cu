@@ -1,16 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cuda.h>
+#include <cuda_runtime.h>
 
+#include <string>
 #include <utility>
 
+#include "device/error.hpp"
 #include "device/host_placement.hpp"
-#include "tier/driver_functions.hpp"
 #include "tier/stripe_driver.hpp"
 #include "tier/tier_policy.hpp"
 
 namespace spillway::cuda { inline namespace tier {
 
 namespace {
+
+// What the driver alone can do, asked for at run time: the plugin links no driver library, so that it loads on machines
+// without one.
+struct DriverFunctions {
+    decltype(::cuDeviceGetAttribute)* device_attribute;
+    decltype(::cuMemGetAllocationGranularity)* granularity;
+    decltype(::cuMemCreate)* create;
+    decltype(::cuMemRelease)* release;
+    decltype(::cuMemAddressReserve)* reserve_addresses;
+    decltype(::cuMemAddressFree)* free_addresses;
+    decltype(::cuMemMap)* map;
+    decltype(::cuMemUnmap)* unmap;
+    decltype(::cuMemSetAccess)* set_access;
+};
+
+constexpr unsigned kOldestVersion = 12000;
+
+template <class Function>
+void find(const char* name, Function*& function) {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+    SPILLWAY_CUDA_CHECK(cudaGetDriverEntryPointByVersion(name, &found, kOldestVersion, cudaEnableDefault, &result));
+#else
+    SPILLWAY_CUDA_CHECK(cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result));
+#endif
+    if (result != cudaDriverEntryPointSuccess || found == nullptr) {
+        throw Error(ErrorCode::kCuda, std::string("the driver has no ") + name);
+    }
+    function = reinterpret_cast<Function*>(found);
+}
+
+DriverFunctions load() {
+    DriverFunctions all{};
+    find("cuDeviceGetAttribute", all.device_attribute);
+    find("cuMemGetAllocationGranularity", all.granularity);
+    find("cuMemCreate", all.create);
+    find("cuMemRelease", all.release);
+    find("cuMemAddressReserve", all.reserve_addresses);
+    find("cuMemAddressFree", all.free_addresses);
+    find("cuMemMap", all.map);
+    find("cuMemUnmap", all.unmap);
+    find("cuMemSetAccess", all.set_access);
+    return all;
+}
+
+// Throws when the driver lacks one of them: all are in the oldest driver that the plugin's runtime works with.
+const DriverFunctions& driver_functions() {
+    static const DriverFunctions all = load();  // tried again by the next call when it throws
+    return all;
+}
+
+// Throws Error for anything but success, as check() does for the runtime, whose numbers are the same.
+void check_driver(CUresult result, const char* call) {
+    if (result != CUDA_SUCCESS) check(static_cast<cudaError_t>(result), call);
+}
 
 constexpr char kPurpose[] = "stripe of an interleaved range";
 

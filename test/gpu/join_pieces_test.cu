@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "equi_join/equi_join_pieces.hpp"
+#include "equi_join/equi_join.hpp"
 #include "gpu_test.hpp"
 #include "hash_join/pieces_policy.hpp"
 #include "relation/join_tables.hpp"

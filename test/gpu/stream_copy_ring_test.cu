@@ -11,7 +11,6 @@
 
 #include "gpu_test.hpp"
 #include "stream/copy_ring.hpp"
-#include "stream/gather_pieces.hpp"
 #include "stream/stream_policy.hpp"
 #include "support/generators.hpp"
 

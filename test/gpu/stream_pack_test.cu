@@ -8,7 +8,6 @@
 
 #include "gpu_test.hpp"
 #include "primitive/mix.cuh"
-#include "stream/fragment_set.hpp"
 #include "stream/pack_rows.hpp"
 #include "support/device_array.hpp"
 #include "support/generators.hpp"

@@ -10,8 +10,7 @@
 #include "gpu_test.hpp"
 #include "support/error_of.hpp"
 #include "support/tier_check.hpp"
-#include "tier/interleaved_pages.hpp"
-#include "tier/page_directory.hpp"
+#include "tier/interleaved_range.hpp"
 #include "tier/page_pool.hpp"
 
 // What both forms of a page source promise, and what each of them does with memory.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "device/memory_pool.hpp"
 #include "group_by/plan/accumulators.hpp"
 #include "group_by/plan/group_request.hpp"
 #include "group_by/plan/tile_stream.cuh"
@@ -45,5 +46,11 @@ StagedArrays place_packed(GroupPlan& plan, const DeviceRelation& relation, const
 
 // Sorted keys with row numbers; all else is gathered.
 StagedArrays place_sorted(GroupPlan& plan, const void* keys, const void* row_numbers, uint32_t staged_bytes);
+
+// Memory for so many groups.
+GroupByResult allocate_groups(MemoryPool& memory, const GroupPlan& plan, uint32_t key_bytes, uint64_t groups);
+
+// The result as kernels get it, without its counters.
+GroupSink sink_of(const GroupPlan& plan, const GroupByResult& result, uint64_t capacity);
 
 }}  // namespace spillway::cuda::grouping

@@ -3,8 +3,6 @@
 // there, each once, before the first is looked for: filling the table compares nothing, and looking changes nothing, so
 // that the keys of hot groups and of few groups come from the L1 cache of each multiprocessor.
 // Bytes: a random access and 8 or 16 bytes per key; the key column, a random access and 4 bytes per row.
-#include <algorithm>
-
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/sector_bytes.hpp"
@@ -102,13 +100,11 @@ Allocation encode(Device& device, const void* column, uint64_t rows, const void*
     count_moved(device, table.bytes() + keys * sizeof(Key) + 2 * slot_bytes(keys) +
                             rows * (sizeof(Key) + sizeof(uint32_t)) + slot_bytes(rows));
     auto* const entries = table.as<Entry<kKeyWords>>();
-    const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
-    const auto grid = [&](uint64_t blocks) { return dim3(static_cast<unsigned>(std::min(blocks, most))); };
-    launch(fill_dictionary<kKeyWords>, grid((keys + kEncodeThreads - 1) / kEncodeThreads), dim3(kEncodeThreads), 0,
-           stream, static_cast<const Key*>(distinct), keys, entries, slots);
+    launch(fill_dictionary<kKeyWords>, grid_over(device, keys, kEncodeThreads, 16), dim3(kEncodeThreads), 0, stream,
+           static_cast<const Key*>(distinct), keys, entries, slots);
     Allocation numbers = device.memory().allocate(rows * sizeof(uint32_t), "numbers of keys");
     const uint64_t block_rows = static_cast<uint64_t>(kEncodeThreads) * kEncodeRows;
-    launch(encode_rows<kKeyWords>, grid((rows + block_rows - 1) / block_rows), dim3(kEncodeThreads), 0, stream,
+    launch(encode_rows<kKeyWords>, grid_over(device, rows, block_rows, 16), dim3(kEncodeThreads), 0, stream,
            static_cast<const Key*>(column), rows, entries, slots, numbers.as<uint32_t>());
     return numbers;
 }

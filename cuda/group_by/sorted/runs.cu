@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
+// Bytes: the sorted keys and a bit per row to find where runs begin, that bit again and 8 bytes per group to list them,
+// a random access and a key per group to copy keys, in the order of rows.
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/published.hpp"
 #include "device/sector_bytes.hpp"
-#include "group_by/sorted/reduce_runs.cuh"
 #include "group_by/sorted/run_tiles.cuh"
 #include "group_by/sorted/runs.hpp"
 #include "radix_partition/plan_regions.hpp"
 
-// Bytes: the sorted keys and a bit per row to find where runs begin, that bit again and 8 bytes per group to list them,
-// a random access and a key per group to copy keys, in the order of rows.
 namespace spillway::cuda { inline namespace grouping {
 
 namespace {
@@ -93,9 +90,7 @@ void write_run_keys(Device& device, const Runs& runs, const DeviceColumn& sorted
     const uint64_t width = sorted_keys.width;
     count_moved(device, runs.groups * (sizeof(uint64_t) + width) +
                             sector_bytes(device, runs.groups, width, runs.rows * width, 1));
-    const uint64_t blocks = (runs.groups + kThreads - 1) / kThreads;
-    const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
-    const dim3 grid(static_cast<unsigned>(std::min(blocks, most)));
+    const dim3 grid = grid_over(device, runs.groups, kThreads, 16);
     if (sorted_keys.width == 4) {
         launch(copy_run_keys<uint32_t>, grid, dim3(kThreads), 0, device.stream(),
                static_cast<const uint32_t*>(sorted_keys.data), runs.begin.as<const uint64_t>(), runs.groups,
@@ -105,81 +100,6 @@ void write_run_keys(Device& device, const Runs& runs, const DeviceColumn& sorted
                static_cast<const uint64_t*>(sorted_keys.data), runs.begin.as<const uint64_t>(), runs.groups,
                static_cast<uint64_t*>(keys));
     }
-}
-
-namespace {
-
-// Bytes: where runs begin, a random access per group, in the order of rows, and the accumulator of each group once.
-__global__ void fill_runs_kernel(const __grid_constant__ RunReduction pass) {
-    const Accumulator& a = pass.accumulator;
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    uint64_t run = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    for (; run < pass.slots.groups; run += step) {
-        const uint64_t row = pass.begin[run];
-        Operand by = Operand::of(pass.begin[run + 1] - row);
-        if (!a.counts) {
-            const uint64_t word = pass.value.word_bytes == 4 ? static_cast<const uint32_t*>(pass.value.words)[row]
-                                                             : static_cast<const uint64_t*>(pass.value.words)[row];
-            by = operand_of(a, pass.field(word));
-        }
-        store_operand(pass.table(), a, run, by);
-    }
-}
-
-RunReduction pass_of(const Runs& runs, const Accumulator& accumulator, const SortedField& value,
-                     const SortedField& masks, const RunSlots& slots) {
-    RunReduction pass;
-    pass.value = value;
-    pass.masks = masks;
-    pass.accumulator = accumulator;
-    pass.accumulator.value.width = static_cast<uint8_t>(value.width);
-    pass.heads = runs.heads.as<const uint8_t>();
-    pass.tile_runs = runs.tile_runs.as<const uint64_t>();
-    pass.begin = runs.begin.as<const uint64_t>();
-    pass.rows = runs.rows;
-    pass.slots = slots;
-    return pass;
-}
-
-template <class Op>
-void launch_reduction(Device& device, const Runs& runs, const RunReduction& pass) {
-    launch(reduce_runs_kernel<Op>, dim3(static_cast<unsigned>(runs.tiles())), dim3(kRunThreads),
-           kRunTileRows * sizeof(typename Op::State), device.stream(), pass);
-}
-
-}  // namespace
-
-void reduce_runs(Device& device, const Runs& runs, const Accumulator& accumulator, const SortedField& value,
-                 const SortedField& masks, const RunSlots& slots) {
-    const RunReduction pass = pass_of(runs, accumulator, value, masks, slots);
-    const uint64_t value_bytes = value.words == nullptr ? 0 : value.word_bytes;
-    const uint64_t mask_bytes = accumulator.valid_bit == kNoBit ? 0 : masks.word_bytes;
-    count_moved(device, runs.rows * (value_bytes + mask_bytes) + runs.rows / 8 + slots.groups * accumulator.words * 4);
-    switch (accumulator.op) {
-        case AccumulatorOp::kMax32:
-        case AccumulatorOp::kMax64:
-            return launch_reduction<MaxOfRun>(device, runs, pass);
-        case AccumulatorOp::kAddDouble:
-            return launch_reduction<DoubleSumOfRun>(device, runs, pass);
-        case AccumulatorOp::kOr:
-            return launch_reduction<OrOfRun>(device, runs, pass);
-        case AccumulatorOp::kAdd:
-            if (accumulator.words == 3) return launch_reduction<WideSumOfRun>(device, runs, pass);
-            return launch_reduction<SumOfRun>(device, runs, pass);
-    }
-}
-
-void fill_runs(Device& device, const Runs& runs, const Accumulator& accumulator, const SortedField& value,
-               const RunSlots& slots) {
-    const RunReduction pass = pass_of(runs, accumulator, value, {}, slots);
-    count_moved(device, slots.groups * (sizeof(uint64_t) + accumulator.words * 4ULL));
-    if (!accumulator.counts) {
-        count_moved(device, sector_bytes(device, slots.groups, value.word_bytes, runs.rows * value.word_bytes, 1));
-    }
-    const uint64_t blocks = (runs.groups + kThreads - 1) / kThreads;
-    const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
-    launch(fill_runs_kernel, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kThreads), 0, device.stream(),
-           pass);
 }
 
 }}  // namespace spillway::cuda::grouping

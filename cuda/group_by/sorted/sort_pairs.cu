@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cub/device/device_radix_sort.cuh>
 #include <utility>
 
@@ -51,6 +50,14 @@ SortedPairs sort(Device& device, const void* key, const void* values, uint64_t r
     return sorted;
 }
 
+// Bytes: 4 written per row.
+__global__ void number_rows(uint64_t rows, uint32_t* numbers) {
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
+        numbers[row] = static_cast<uint32_t>(row);
+    }
+}
+
 }  // namespace
 
 KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
@@ -58,9 +65,7 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
     const Allocation bits = device.memory().allocate(sizeof(unsigned long long), "bits of keys");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(bits.as(), 0, bits.bytes(), stream));
     count_moved(device, rows * key.width);
-    const uint64_t blocks = (rows + kThreads - 1) / kThreads;
-    const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
-    const dim3 grid(static_cast<unsigned>(std::min(blocks, most)));
+    const dim3 grid = grid_over(device, rows, kThreads, 16);
     if (key.width == 4) {
         launch(find_differing_bits<uint32_t>, grid, dim3(kThreads), 0, stream, static_cast<const uint32_t*>(key.data),
                rows, bits.as<unsigned long long>());
@@ -97,26 +102,12 @@ SortedPairs sort_pairs(Device& device, const DeviceColumn& key, const DeviceColu
     throw Error(ErrorCode::kInvalid, "a sort takes keys and values of 4 or 8 bytes");
 }
 
-namespace {
-
-// Bytes: 4 written per row.
-__global__ void number_rows(uint64_t rows, uint32_t* numbers) {
-    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
-    for (uint64_t row = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x; row < rows; row += step) {
-        numbers[row] = static_cast<uint32_t>(row);
-    }
-}
-
-}  // namespace
-
 SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows) {
     if (rows > 1ULL << 32) throw Error(ErrorCode::kInvalid, "row numbers of 4 bytes for more than 2^32 rows");
     const PhaseScope transform(device, Phase::kTransform);
     const Allocation numbers = device.memory().allocate(rows * sizeof(uint32_t), "row numbers");
     count_moved(device, numbers.bytes());
-    const uint64_t blocks = (rows + kThreads - 1) / kThreads;
-    const uint64_t most = 16ULL * static_cast<uint64_t>(device.properties().multiprocessors);
-    launch(number_rows, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kThreads), 0, device.stream(), rows,
+    launch(number_rows, grid_over(device, rows, kThreads, 16), dim3(kThreads), 0, device.stream(), rows,
            numbers.as<uint32_t>());
     SortedPairs sorted = sort_pairs(device, key, {numbers.as(), 4}, rows, differing_bits(device, key, rows));
     return {std::move(sorted.keys), std::move(sorted.values)};

@@ -5,7 +5,6 @@
 
 #include "device/device.hpp"
 #include "primitive/device_relation.hpp"
-#include "primitive/key_bits.hpp"
 
 namespace spillway::cuda { inline namespace grouping {
 

@@ -7,15 +7,15 @@
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/published.hpp"
-#include "group_by/plan/group_result.hpp"
+#include "group_by/plan/group_plan.hpp"
 #include "group_by/plan/moved_bytes.hpp"
 #include "group_by/sorted/dictionary.hpp"
 #include "group_by/sorted/pack_words.hpp"
-#include "group_by/sorted/runs.hpp"
+#include "group_by/sorted/reduce_runs.hpp"
 #include "group_by/sorted/sort_pairs.hpp"
 #include "group_by/sorted/sorted_columns.hpp"
 #include "group_by/sorted/sorted_policy.hpp"
-#include "group_by/tables/emit_group.cuh"
+#include "group_by/tables/emit_groups.cuh"
 
 namespace spillway::cuda { inline namespace grouping {
 
@@ -225,9 +225,7 @@ class SortedColumns {
     void launch_emit(const GroupSink& sink) {
         using Key = typename MixedKey<kKeyWords>::Key;
         const RunTable<kKeyWords> table = {result_.keys.as<const Key>(), slots_};
-        const uint64_t blocks = (runs_.groups + kThreads - 1) / kThreads;
-        const uint64_t most = 16ULL * static_cast<uint64_t>(device_.properties().multiprocessors);
-        launch(emit_runs_kernel<kKeyWords>, dim3(static_cast<unsigned>(std::min(blocks, most))), dim3(kThreads), 0,
+        launch(emit_runs_kernel<kKeyWords>, grid_over(device_, runs_.groups, kThreads, 16), dim3(kThreads), 0,
                device_.stream(), table, sink);
     }
 

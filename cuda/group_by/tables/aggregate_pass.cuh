@@ -21,7 +21,7 @@ struct AggregatePass {
     SlotPlan plan;
     StagedArrays source;
     uint32_t slots = 0;  // of a block's table
-    bool pairs = false;  // it is looked at by pairs (find_pairs.cuh); kernels of the commonest shapes, keys of 4 bytes
+    bool pairs = false;  // it is looked at by pairs (find_rows.cuh); kernels of the commonest shapes, keys of 4 bytes
     uint32_t slices = 1;
     uint32_t radix_bits = 0;           // top bits that the keys of a unit have in common
     uint64_t rows = 0;                 // units nullptr: all blocks share these

@@ -5,7 +5,7 @@
 
 #include "group_by/tables/add_rows.cuh"
 #include "group_by/tables/aggregate_pass.cuh"
-#include "group_by/tables/emit_block.cuh"
+#include "group_by/tables/emit_groups.cuh"
 #include "group_by/tables/find_slots.cuh"
 #include "group_by/tables/merge_table.cuh"
 

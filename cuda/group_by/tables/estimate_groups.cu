@@ -67,9 +67,7 @@ uint64_t estimate_groups(Device& device, const GroupByRequest& request) {
     const cudaStream_t stream = device.stream();
     const Allocation registers = device.memory().allocate(kRegisters * sizeof(uint32_t), "estimate of groups");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(registers.as(), 0, registers.bytes(), stream));
-    const uint64_t blocks = (request.rows + kEstimateThreads - 1) / kEstimateThreads;
-    const dim3 grid(static_cast<unsigned>(
-        std::min<uint64_t>(blocks, 2ULL * static_cast<uint64_t>(device.properties().multiprocessors))));
+    const dim3 grid = grid_over(device, request.rows, kEstimateThreads, 2);
     if (request.key.width == 4) {
         launch(count_leading_zeros<1>, grid, dim3(kEstimateThreads), 0, stream,
                static_cast<const uint32_t*>(request.key.data), request.key_valid, request.rows,

@@ -32,4 +32,7 @@ class GlobalTable {
     Allocation words_;
 };
 
+// Appends the groups of the table in GPU memory to the result.
+void emit_groups(Device& device, uint32_t key_words, const GlobalGroups& groups, const GroupSink& sink);
+
 }}  // namespace spillway::cuda::grouping

@@ -54,10 +54,6 @@ GroupUnits allocate(Device& device, uint64_t most) {
     return units;
 }
 
-dim3 grid_for(uint64_t threads) {
-    return dim3(static_cast<unsigned>((threads + kThreads - 1) / kThreads));
-}
-
 }  // namespace
 
 UnitSizes UnitSizes::make(uint64_t rows, uint64_t multiprocessors, uint64_t tile_rows) {
@@ -71,7 +67,7 @@ UnitSizes UnitSizes::make(uint64_t rows, uint64_t multiprocessors, uint64_t tile
 GroupUnits units_of_partitions(Device& device, const PartitionedRows& rows, uint64_t all_rows, const UnitSizes& sizes,
                                uint32_t tile_rows) {
     GroupUnits units = allocate(device, rows.partitions() + all_rows / sizes.unit_rows + 1);
-    launch(list_partitions, grid_for(rows.partitions()), dim3(kThreads), 0, device.stream(),
+    launch(list_partitions, grid_of_threads(rows.partitions(), kThreads), dim3(kThreads), 0, device.stream(),
            rows.begin.as<const uint64_t>(), rows.end.as<const uint64_t>(), rows.partitions(), sizes.heavy_rows,
            sizes.unit_rows, tile_rows, units.units.as<GroupUnit>(), units.numbers.as<unsigned long long>());
     return units;
@@ -80,7 +76,7 @@ GroupUnits units_of_partitions(Device& device, const PartitionedRows& rows, uint
 GroupUnits units_of_sorted_rows(Device& device, uint64_t rows, uint64_t unit_rows, uint32_t tile_rows) {
     const uint64_t all = (rows + unit_rows - 1) / unit_rows;
     GroupUnits units = allocate(device, all + 1);
-    launch(list_ranges, grid_for(all), dim3(kThreads), 0, device.stream(), rows, unit_rows, tile_rows,
+    launch(list_ranges, grid_of_threads(all, kThreads), dim3(kThreads), 0, device.stream(), rows, unit_rows, tile_rows,
            units.units.as<GroupUnit>(), units.numbers.as<unsigned long long>());
     return units;
 }

@@ -9,7 +9,7 @@
 
 // Tables of groups: open addressing, mixed keys in one array and each word of the accumulators in one of its own
 // (neighbouring slots in neighbouring banks or sectors). The table in GPU memory is searched by linear probing, a
-// block's by buckets (find_slots.cuh) or, where it is not full, by pairs of slots (find_pairs.cuh). No key is reserved:
+// block's by buckets (find_slots.cuh) or, where it is not full, by pairs of slots (find_rows.cuh). No key is reserved:
 // the one that marks an empty slot has a place of its own behind the last slot. Slots are never freed, so that a walk
 // that found no place for a key will not find one later either: a key is in the block's table or in the one in GPU
 // memory.

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "gpu_test.hpp"
-#include "stream/spill_disk.hpp"
+#include "stream/stream_operator.hpp"
 
 // Disks for joins and group-bys beyond GPU memory: in memory, in a file, and such that fail.
 namespace spillway::gpu_test {

@@ -5,9 +5,9 @@
 
 #include "device/error.hpp"
 #include "radix_partition/row_layout.hpp"
+#include "relation/join_plan.hpp"
 #include "relation/null_bits.hpp"
 #include "relation/relation_policy.hpp"
-#include "relation/table_join_plan.hpp"
 
 namespace spillway::cuda { inline namespace relation {
 

@@ -3,9 +3,20 @@
 
 #include <cstdint>
 
+#include "device/device.hpp"
 #include "primitive/warp.cuh"
+#include "relation/relation_policy.hpp"
 
 namespace spillway::cuda { inline namespace relation {
+
+// Blocks of kRelationThreads threads for kernels whose threads go over `items` in steps of the grid; none for none.
+inline dim3 relation_grid(const Device& device, uint64_t items) {
+    return grid_over(device, items, kRelationThreads, kRelationBlocksPerMultiprocessor);
+}
+
+constexpr uint64_t bitmap_words(uint64_t rows) {
+    return (rows + 31) / 32;
+}
 
 // Calls body(first row of the warp) for groups of 32 neighbouring rows until all rows are done: whole warps, so that
 // the body may vote on a word of a bitmap. Lane i has row first + i, which may be one behind the last.

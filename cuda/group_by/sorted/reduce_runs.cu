@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#pragma once
-
 #include <cstdint>
 
-#include "group_by/sorted/run_states.cuh"
+#include "device/launch.hpp"
+#include "device/phase_times.hpp"
+#include "device/sector_bytes.hpp"
+#include "group_by/sorted/reduce_runs.hpp"
 #include "group_by/sorted/run_tiles.cuh"
-#include "group_by/sorted/runs.hpp"
+#include "group_by/tables/operands.cuh"
 #include "group_by/tables/slot_words.cuh"
+#include "primitive/warp.cuh"
 
 // Segmented reduction: every block takes a tile of as many rows, whatever their groups are, so that neither one group
 // with all rows nor a group per row leaves a block behind. A thread reduces its neighbouring rows, the block adds up by
@@ -14,6 +16,76 @@
 // Bytes: the words of the column once, a bit per row, 4 bytes of masks where there are NULLs; the accumulator of each
 // group once. The runs of a tile are collected in shared memory, so that they are written side by side.
 namespace spillway::cuda { inline namespace grouping {
+
+namespace {
+
+// What a run of rows adds to an accumulator, for each of its operations. Zeros add nothing, as in a slot.
+template <class Value>
+struct PlainState {
+    using State = Value;
+    __device__ static State none() { return 0; }
+    __device__ static State shuffle_up(State state, int distance) { return __shfl_up_sync(kFullWarp, state, distance); }
+};
+
+struct MaxOfRun : PlainState<unsigned long long> {
+    __device__ static State of(const Accumulator& a, uint64_t bits) {
+        const uint64_t number = a.is_signed ? sign_extended(bits, a.value.width) : bits;
+        if (a.op == AccumulatorOp::kMax32) return order_word(a, static_cast<uint32_t>(number));
+        return order_word(a, static_cast<unsigned long long>(number));
+    }
+    __device__ static State combined(State x, State y) { return x < y ? y : x; }
+    __device__ static Operand operand(State state) { return Operand::of(state); }
+};
+
+struct OrOfRun : PlainState<uint32_t> {
+    __device__ static State of(const Accumulator& /*a*/, uint64_t bits) { return static_cast<uint32_t>(bits); }
+    __device__ static State combined(State x, State y) { return x | y; }
+    __device__ static Operand operand(State state) { return Operand::of(state); }
+};
+
+// This is a sum or a count, which takes two words.
+struct SumOfRun : PlainState<unsigned long long> {
+    __device__ static State of(const Accumulator& a, uint64_t bits) {
+        if (a.counts) return 1;
+        return a.is_signed ? sign_extended(bits, a.value.width) : bits;
+    }
+    __device__ static State combined(State x, State y) { return x + y; }
+    __device__ static Operand operand(State state) { return Operand::of(state); }
+};
+
+struct DoubleSumOfRun : PlainState<double> {
+    __device__ static State of(const Accumulator& a, uint64_t bits) {
+        if (a.value.width == 8) return __longlong_as_double(static_cast<long long>(bits));
+        return static_cast<double>(__uint_as_float(static_cast<uint32_t>(bits)));
+    }
+    __device__ static State combined(State x, State y) { return x + y; }
+    __device__ static Operand operand(State state) {
+        return Operand::of(static_cast<unsigned long long>(__double_as_longlong(state)));
+    }
+};
+
+struct WideSum {
+    unsigned long long low;
+    uint32_t high;
+};
+
+// This is a sum of 8-byte integers, which takes three words so that its overflow shows in the third.
+struct WideSumOfRun {
+    using State = WideSum;
+    __device__ static State none() { return {0, 0}; }
+    __device__ static State of(const Accumulator& a, uint64_t bits) {
+        const uint64_t number = a.is_signed ? sign_extended(bits, a.value.width) : bits;
+        return {number, a.is_signed && number >> 63 != 0 ? ~0U : 0};
+    }
+    __device__ static State combined(const State& x, const State& y) {
+        const unsigned long long low = x.low + y.low;
+        return {low, x.high + y.high + (low < x.low ? 1 : 0)};
+    }
+    __device__ static Operand operand(const State& state) { return Operand::of(state.low, state.high); }
+    __device__ static State shuffle_up(const State& state, int distance) {
+        return {__shfl_up_sync(kFullWarp, state.low, distance), __shfl_up_sync(kFullWarp, state.high, distance)};
+    }
+};
 
 struct RunReduction {
     SortedField value;
@@ -194,6 +266,78 @@ __global__ void __launch_bounds__(kRunThreads) reduce_runs_kernel(const __grid_c
     extern __shared__ __align__(16) unsigned char memory[];
     __shared__ typename TileReduction<Op>::Shared shared;
     TileReduction<Op>(pass, shared, reinterpret_cast<typename Op::State*>(memory)).run();
+}
+
+constexpr unsigned kThreads = 256;
+
+// Bytes: where runs begin, a random access per group, in the order of rows, and the accumulator of each group once.
+__global__ void fill_runs_kernel(const __grid_constant__ RunReduction pass) {
+    const Accumulator& a = pass.accumulator;
+    const uint64_t step = static_cast<uint64_t>(gridDim.x) * blockDim.x;
+    uint64_t run = static_cast<uint64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    for (; run < pass.slots.groups; run += step) {
+        const uint64_t row = pass.begin[run];
+        Operand by = Operand::of(pass.begin[run + 1] - row);
+        if (!a.counts) {
+            const uint64_t word = pass.value.word_bytes == 4 ? static_cast<const uint32_t*>(pass.value.words)[row]
+                                                             : static_cast<const uint64_t*>(pass.value.words)[row];
+            by = operand_of(a, pass.field(word));
+        }
+        store_operand(pass.table(), a, run, by);
+    }
+}
+
+RunReduction pass_of(const Runs& runs, const Accumulator& accumulator, const SortedField& value,
+                     const SortedField& masks, const RunSlots& slots) {
+    RunReduction pass;
+    pass.value = value;
+    pass.masks = masks;
+    pass.accumulator = accumulator;
+    pass.accumulator.value.width = static_cast<uint8_t>(value.width);
+    pass.heads = runs.heads.as<const uint8_t>();
+    pass.tile_runs = runs.tile_runs.as<const uint64_t>();
+    pass.begin = runs.begin.as<const uint64_t>();
+    pass.rows = runs.rows;
+    pass.slots = slots;
+    return pass;
+}
+
+template <class Op>
+void launch_reduction(Device& device, const Runs& runs, const RunReduction& pass) {
+    launch(reduce_runs_kernel<Op>, dim3(static_cast<unsigned>(runs.tiles())), dim3(kRunThreads),
+           kRunTileRows * sizeof(typename Op::State), device.stream(), pass);
+}
+
+}  // namespace
+
+void reduce_runs(Device& device, const Runs& runs, const Accumulator& accumulator, const SortedField& value,
+                 const SortedField& masks, const RunSlots& slots) {
+    const RunReduction pass = pass_of(runs, accumulator, value, masks, slots);
+    const uint64_t value_bytes = value.words == nullptr ? 0 : value.word_bytes;
+    const uint64_t mask_bytes = accumulator.valid_bit == kNoBit ? 0 : masks.word_bytes;
+    count_moved(device, runs.rows * (value_bytes + mask_bytes) + runs.rows / 8 + slots.groups * accumulator.words * 4);
+    switch (accumulator.op) {
+        case AccumulatorOp::kMax32:
+        case AccumulatorOp::kMax64:
+            return launch_reduction<MaxOfRun>(device, runs, pass);
+        case AccumulatorOp::kAddDouble:
+            return launch_reduction<DoubleSumOfRun>(device, runs, pass);
+        case AccumulatorOp::kOr:
+            return launch_reduction<OrOfRun>(device, runs, pass);
+        case AccumulatorOp::kAdd:
+            if (accumulator.words == 3) return launch_reduction<WideSumOfRun>(device, runs, pass);
+            return launch_reduction<SumOfRun>(device, runs, pass);
+    }
+}
+
+void fill_runs(Device& device, const Runs& runs, const Accumulator& accumulator, const SortedField& value,
+               const RunSlots& slots) {
+    const RunReduction pass = pass_of(runs, accumulator, value, {}, slots);
+    count_moved(device, slots.groups * (sizeof(uint64_t) + accumulator.words * 4ULL));
+    if (!accumulator.counts) {
+        count_moved(device, sector_bytes(device, slots.groups, value.word_bytes, runs.rows * value.word_bytes, 1));
+    }
+    launch(fill_runs_kernel, grid_over(device, runs.groups, kThreads, 16), dim3(kThreads), 0, device.stream(), pass);
 }
 
 }}  // namespace spillway::cuda::grouping

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "device/device.hpp"
 #include "radix_partition/row_layout.hpp"
 
 namespace spillway::cuda { inline namespace radix_partitioning {
@@ -52,5 +53,9 @@ struct ScatterPass {
     uint32_t blocks = 0;
     cudaStream_t stream = nullptr;
 };
+
+// One pass, enqueued on the device's stream: the first one from columns, later ones from rows in regions.
+void launch_scatter_columns(Device& device, const ScatterPass& pass, const RowLayout& layout);
+void launch_scatter_rows(Device& device, const ScatterPass& pass, const RowLayout& layout);
 
 }}  // namespace spillway::cuda::radix_partitioning

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 
 #include "device/launch.hpp"
-#include "hash_join/hash_join.hpp"
 #include "hash_join/join_memory.hpp"
-#include "hash_join/join_plan.hpp"
 #include "hash_join/join_units.cuh"
+#include "hash_join/launch_join.hpp"
 #include "radix_partition/plan_regions.hpp"
 #include "radix_partition/radix_policy.hpp"
 
@@ -26,16 +24,6 @@ __global__ void count_units(const __grid_constant__ JoinPass pass, uint64_t* uni
 
 }  // namespace
 
-int join_radix_bits(Device& device, uint64_t build_rows, uint32_t key_words, uint32_t build_row_words) {
-    int bits = 0;
-    while (bits < radix_bits_max()) {
-        const double fits = block_room(device.properties(), key_words, build_row_words, bits).rows * kPartitionFill;
-        if (static_cast<double>(build_rows) / std::exp2(bits) <= fits) break;
-        ++bits;
-    }
-    return bits;
-}
-
 uint32_t probe_unit_rows(uint64_t probe_rows, uint64_t partitions, uint64_t multiprocessors) {
     const uint64_t parts = partitions == 0 ? 0 : multiprocessors / partitions;
     if (parts < 2) return kProbeUnitRowsMax;
@@ -46,8 +34,8 @@ uint32_t probe_unit_rows(uint64_t probe_rows, uint64_t partitions, uint64_t mult
 
 Allocation first_units(Device& device, const JoinPass& pass) {
     const Allocation units = device.memory().allocate(pass.partitions * sizeof(uint64_t), "units of a join");
-    const auto blocks = static_cast<unsigned>((pass.partitions + kPlanThreads - 1) / kPlanThreads);
-    launch(count_units, dim3(blocks), dim3(kPlanThreads), 0, device.stream(), pass, units.as<uint64_t>());
+    launch(count_units, grid_of_threads(pass.partitions, kPlanThreads), dim3(kPlanThreads), 0, device.stream(), pass,
+           units.as<uint64_t>());
     return first_tiles(device, units.as<const uint64_t>(), pass.partitions, 1);
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "device/device.hpp"
-#include "hash_join/join_kernels.hpp"
+#include "hash_join/join_pass.hpp"
 #include "radix_partition/row_layout.hpp"
 
 // What a launch of the join kernel is given, from sizes alone.
