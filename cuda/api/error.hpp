@@ -42,4 +42,9 @@ class Error : public std::exception {
     std::string text_;
 };
 
+// What no caller may ask for.
+[[noreturn]] inline void refuse(const std::string& text) {
+    throw Error(ErrorCode::kInvalid, text);
+}
+
 }}  // namespace spillway::cuda::api

@@ -10,6 +10,16 @@ namespace spillway::cuda { inline namespace api {
 constexpr int kBuildSide = 0;
 constexpr int kProbeSide = 1;
 
+// Keys that kernels compare have 4 or 8 bytes, values of columns 1, 2, 4, 8 or 16.
+constexpr uint32_t kKeyBytesMax = 8;
+constexpr uint32_t kValueBytesMax = 16;
+constexpr bool is_key_width(uint32_t bytes) {
+    return bytes == 4 || bytes == kKeyBytesMax;
+}
+constexpr bool is_value_width(uint32_t bytes, uint32_t most = kValueBytesMax) {
+    return bytes > 0 && bytes <= most && (bytes & (bytes - 1)) == 0;
+}
+
 // Joins in GPU memory; docs/api.md says what their names stand for.
 enum class JoinAlgorithm : uint8_t {
     kRadixHash = 0,         // packed rows, radix partitioned, joined in shared memory: PHJ-TR in rows

@@ -11,6 +11,9 @@
 // to, and what they report.
 namespace spillway::cuda { inline namespace api {
 
+// A group-by aggregates values of so many bytes at most.
+constexpr uint32_t kAggregatedBytesMax = 8;
+
 // Columns of a packed row beside its key: one byte each behind a key of 4 bytes, in rows of 32 bytes at most.
 constexpr int kRowWordsMax = 8;
 constexpr int kRowColumnsMax = 28;
@@ -19,6 +22,9 @@ constexpr int kResultColumnsMax = 2 * kRowColumnsMax + 2;
 // Radix bits of the first pass at most: partitions of a pass that keeps its counters in shared memory; more take one
 // pass more.
 constexpr int kFirstPassBitsMax = 12;
+
+// Words of a join's filter at most: a hash has so many bits beside those that choose bits of a word.
+constexpr uint64_t kFilterWordsMax = 1ULL << 40;
 
 // Sums of one join at most: they are kept in registers.
 constexpr uint32_t kSumColumnsMax = 4;
@@ -111,7 +117,9 @@ struct StagedJoinSpec {
     uint32_t output_width(const JoinOutputColumn& column) const {
         if (column.side == OutputSide::kKey) return key_bytes;
         if (column.side == OutputSide::kPresence) return 1;
-        return widths[column.side == OutputSide::kBuild ? kBuildSide : kProbeSide].at(column.column);
+        // A side without columns has its key for one where kernels alone join.
+        const ColumnWidths& of = widths[column.side == OutputSide::kBuild ? kBuildSide : kProbeSide];
+        return of.empty() ? key_bytes : of.at(column.column);
     }
     FixedList<uint32_t, kResultColumnsMax> output_widths() const {
         FixedList<uint32_t, kResultColumnsMax> all;
@@ -139,8 +147,9 @@ enum class FarPartitioner : uint8_t {
 };
 constexpr int kFarPartitioners = 5;
 
-// By their numbers.
-constexpr const char* kFarPartitionerNames[kFarPartitioners] = {"standard", "linear", "shared", "hierarchical", "bulk"};
+// By their numbers, kBest last.
+constexpr const char* kFarPartitionerNames[kFarPartitioners + 1] = {"standard",     "linear", "shared",
+                                                                    "hierarchical", "bulk",   "auto"};
 
 // Parts of a range, or pages, by memory tier, as weights: 1, 0, 3 is one stripe of GPU memory for three of the host's.
 struct StripeShares {

@@ -76,7 +76,7 @@ std::unique_ptr<StreamOperator> open_npj_far_perfect(Device& device, const Basel
 // memory (kOutOfMemory, host tier). A source may give chunks of any number of rows here: rows of a partition lie
 // together as far as they are of one chunk, and copies of less than a megabyte do not reach the link's rate. Chunks
 // must lie in host memory (kInvalid).
-// The report's build_ms and probe_ms are the partitioning of either side, spilled_ms is the join.
+// The report's input_ms are the partitioning of either side, spilled_ms is the join.
 std::unique_ptr<StreamOperator> open_cpu_partitioned_join(Device& device, const BaselineSpec& spec);
 
 }}  // namespace spillway::cuda::baseline_join

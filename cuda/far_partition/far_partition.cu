@@ -24,7 +24,7 @@ void check(const FarRelation& in, const FarDestination& to, const FarPartitionOp
     require(in.rows == 0 || (in.key != nullptr && in.payload != nullptr), "a key and a payload");
     require(is_aligned(in.key, in.column_bytes) && is_aligned(in.payload, in.column_bytes), "columns are aligned");
     require(in.rows < 1ULL << 48, "less than 2^48 rows");
-    require(options.radix_bits >= 0 && options.radix_bits <= kFarBitsMax, "0 to 12 radix bits");
+    require(options.radix_bits >= 0 && options.radix_bits <= kFirstPassBitsMax, "0 to 12 radix bits");
     require(options.split_bits >= 0 && options.radix_bits + options.split_bits <= 32, "counts of up to 32 bits");
     require(static_cast<int>(options.partitioner) < kFarPartitioners, "a partitioner that exists");
     require(to.piece.data == nullptr || to.pages.addresses == nullptr, "one piece or pages, not both");

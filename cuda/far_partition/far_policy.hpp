@@ -17,8 +17,6 @@
 // To and from a peer's memory over NVLink 4: 371-376 GB/s, in pieces of 128 B already.
 namespace spillway::cuda { inline namespace far_partitioning {
 
-constexpr int kFarBitsMax = 12;
-
 // The first compute capability with bulk copies.
 constexpr int kBulkCopiesMajor = 9;
 

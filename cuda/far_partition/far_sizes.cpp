@@ -80,7 +80,7 @@ FarSizes far_sizes(const GpuFacts& gpu, const FarBufferOptions& options, uint32_
 int far_bits_max(const GpuFacts& gpu, FarPartitioner partitioner, uint32_t column_bytes) {
     FarBufferOptions options;
     options.partitioner = partitioner;
-    for (options.radix_bits = kFarBitsMax; options.radix_bits > 0; --options.radix_bits) {
+    for (options.radix_bits = kFirstPassBitsMax; options.radix_bits > 0; --options.radix_bits) {
         if (far_sizes(gpu, options, 2 * column_bytes, 0).fits) break;
     }
     return options.radix_bits;

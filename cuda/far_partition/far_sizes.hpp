@@ -11,8 +11,8 @@ namespace spillway::cuda { inline namespace far_partitioning {
 
 struct FarBufferOptions {
     FarPartitioner partitioner = FarPartitioner::kHierarchical;  // not kBest
-    int radix_bits = 0;                                          // 0 to kFarBitsMax: the top bits of the mixed key
-    uint32_t grid = 0;                                           // blocks; 0: one for each multiprocessor
+    int radix_bits = 0;               // 0 to kFirstPassBitsMax: the top bits of the mixed key
+    uint32_t grid = 0;                // blocks; 0: one for each multiprocessor
     uint32_t second_level_bytes = 0;  // of kHierarchical, per block and partition, a power of two; 0: the policy's
     uint32_t buffer_bytes = 0;        // in shared memory per partition, at most; 0: what there is room for
 };

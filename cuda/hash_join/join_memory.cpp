@@ -11,10 +11,8 @@ namespace spillway::cuda { inline namespace hash_join {
 
 // In favour of buckets where rows of a partition of average size leave room for more.
 BlockRoom block_room(const GpuFacts& gpu, uint32_t key_words, uint32_t row_words, int radix_bits) {
-    constexpr uint64_t kStaticBytes = 1024;  // more than the kernel's own variables in shared memory
     const bool holds_keys = chains_hold_keys(key_words, static_cast<uint32_t>(radix_bits));
-    const uint64_t fixed_bytes = kStaticBytes + JoinMemory::bytes(0, row_words, 0, holds_keys);
-    const auto shared = static_cast<double>(gpu.shared_bytes_per_block_optin - fixed_bytes);
+    const auto shared = static_cast<double>(gpu.shared_bytes_per_block_optin - kJoinReservedBytes);
     const double row_bytes = row_words * 4.0 + (holds_keys ? 0 : 4);
     // Rounded up and not down: the mean that the policy names must fit.
     const double most = std::min<double>(kPartitionRowsMax / kPartitionFill + kRegionAlignRows, kNoBuildRow);

@@ -31,11 +31,14 @@ constexpr uint32_t kJoinWarps = kJoinThreads / kWarpThreads;
 
 // Shared memory of a block: build rows, buckets, queues, chains.
 struct JoinMemory {
-    static SPILLWAY_HOST_DEVICE uint64_t bytes(uint64_t capacity, uint32_t row_words, uint64_t buckets,
-                                               bool holds_keys) {
+    static constexpr SPILLWAY_HOST_DEVICE uint64_t bytes(uint64_t capacity, uint32_t row_words, uint64_t buckets,
+                                                         bool holds_keys) {
         return capacity * (row_words * 4ULL + (holds_keys ? 0 : 4)) + buckets * 4 + kJoinWarps * kQueueRows * 4ULL;
     }
 };
+
+// What does not depend on rows: queues, and more than the kernel's own variables.
+constexpr uint64_t kJoinReservedBytes = JoinMemory::bytes(0, 0, 0, false) + 1024;
 
 // What a block of the join kernel has room for.
 struct BlockRoom {

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "api/join_spec.hpp"
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "device/sector_bytes.hpp"
@@ -80,7 +81,7 @@ uint64_t gathered_bytes(const Device& device, const DeviceColumn& column, const 
 
 void check_column(const DeviceColumn& column) {
     const uint32_t width = column.width;
-    if (width == 0 || width > 16 || (width & (width - 1)) != 0) {
+    if (!is_value_width(width)) {
         throw Error(ErrorCode::kInvalid, "columns have 1, 2, 4, 8 or 16 bytes");
     }
     if (reinterpret_cast<uintptr_t>(column.data) % 16 != 0) {

@@ -17,10 +17,6 @@ namespace {
 
 using Matcher = std::function<MatchPairs(const MatchWish&)>;
 
-[[noreturn]] void refuse(const char* text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
 // Presence of rows without a partner: a row number and a random bit read, a byte written.
 template <class Number>
 __global__ void lone_presence(const uint32_t* valid, const Number* rows, uint64_t count, uint8_t present,

@@ -152,10 +152,7 @@ CoherentMemory coherent_join_memory(const CoherentJoinSpec& spec, const GpuFacts
         set_batches(spec, limit_bytes, memory);
     }
     if (spec.join.result == JoinResultKind::kRows) {
-        for (const JoinOutputColumn& column : spec.join.output) {
-            const uint32_t width = column.side == OutputSide::kPresence ? 1 : spec.join.key_bytes;
-            memory.result_bytes += column_bytes(width, spec.join.sizes.result_rows);
-        }
+        memory.result_bytes = result_bytes(spec.join.output_widths(), spec.join.sizes.result_rows);
     }
     memory.partition_bytes = partition_bytes_of(spec, gpu, memory);
     memory.join_bytes = memory.second_pass ? second_pass_bytes(spec, memory) : index_bytes(spec, memory);

@@ -8,9 +8,13 @@
 #include "device/device_policy.hpp"
 #include "far_partition/far_policy.hpp"
 #include "group_by/plan/group_policy.hpp"
+#include "hash_join/join_memory.hpp"
 #include "hash_join/join_policy.hpp"
+#include "memory_model/stream_memory.hpp"
 #include "no_partitioning_join/npj_policy.hpp"
 #include "radix_partition/radix_policy.hpp"
+#include "row_index/row_index_policy.hpp"
+#include "staged_group_by/staged_group_policy.hpp"
 #include "staged_join/staged_join_policy.hpp"
 #include "stream/stream_policy.hpp"
 
@@ -21,12 +25,21 @@ std::vector<DeviceConstant> device_constants() {
         {"buildPresent", kBuildPresent},
         {"probePresent", kProbePresent},
         {"keyPresent", kKeyPresent},
+        {"keyBytesMax", kKeyBytesMax},
+        {"valueBytesMax", kValueBytesMax},
+        {"aggregatedBytesMax", kAggregatedBytesMax},
         {"rowWordsMax", kRowWordsMax},
         {"firstPassBitsMax", kFirstPassBitsMax},
         {"groupAggregatesMax", kGroupAggregatesMax},
         {"radixPassBitsMax", kPassBitsMax},
         {"joinPartitionRowsMax", kPartitionRowsMax},
         {"joinPartitionFill", kPartitionFill},
+        {"joinReservedBytes", kJoinReservedBytes},
+        // A build row's link of a chain and, with as many buckets as rows, a bucket.
+        {"joinTableRowBytes", JoinMemory::bytes(1, 0, 1, false) - JoinMemory::bytes(0, 0, 0, false)},
+        {"sortSharedBytes", kSortSharedBytes},
+        {"sortStaticBytes", kSortStaticBytes},
+        {"bucketRows", kBucketRows},
         {"npjSlotsPerRow", kSlotsPerRow},
         {"npjSlotBitsMin", kSlotBitsMin},
         {"perfectSlotsPerRow", kRangeSlotsPerRow},
@@ -39,7 +52,10 @@ std::vector<DeviceConstant> device_constants() {
         {"groupNarrowSlicesOfTwoWords", column_groups_slices_max(2)},
         {"groupNarrowValueWordsMax", kNarrowValueWordsMax},
         {"spilledGroupChunks", kGroupChunks},
+        {"mergedRowsPerRow", 1 + kGroupByRowsPerRow},
         {"filterBits", kFilterBits},
+        {"filterWordsMax", kFilterWordsMax},
+        {"hostSlots", kHostSlots},
         {"diskThreads", kDiskThreads},
         {"farPagesMax", kPagesMax},
         {"coherentPageBytesMin", kCoherentPageBytesMin},

@@ -47,6 +47,7 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
     const uint64_t page_rows = sizes.pages * sizes.page_rows;
     StagedJoinMemory memory;
     fill_sides(spec, partitions, memory);
+    for (const uint32_t width : spec.output_widths()) memory.result_row_bytes += width;
     memory.result_bytes = result_bytes(spec.output_widths(), sizes.result_rows);
     memory.probe_tiles = probe_tiles_max(sizes.chunk_rows, partitions);
     // Two chunks, or two partitions of the mean size that fits: evicted rows leave a chunk at a time.

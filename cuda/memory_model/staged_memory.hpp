@@ -13,6 +13,7 @@ struct StagedJoinMemory {
     uint64_t row_bytes[2] = {};     // of a packed row: whole words
     uint64_t chunk_bytes[2] = {};   // of a chunk as it comes
     uint64_t packed_bytes[2] = {};  // of a chunk whose rows all leave, packed, if packing gains nothing
+    uint64_t result_row_bytes = 0;  // of a result row
     uint64_t result_bytes = 0;      // of a buffer of result rows
     uint64_t slot_bytes = 0;        // of the ring: a chunk of either side, or packed rows that come back
     uint64_t run_words = 0;         // packed rows of a chunk at most

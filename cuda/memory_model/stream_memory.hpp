@@ -18,6 +18,10 @@ constexpr uint64_t validity_bytes(uint64_t rows) {
     return (rows + 31) / 32 * sizeof(uint32_t);
 }
 
+// Chunks, and blocks of result rows, that the host has in pinned memory beside as many as the operator has slots: it
+// fills or delivers them while copy engines are busy with the others.
+constexpr uint32_t kHostSlots = 2;
+
 // Where the columns of a chunk lie in a slot of the ring: key, validity, the others.
 struct ChunkLayout {
     ChunkLayout(uint32_t key_bytes, const ColumnWidths& widths, uint64_t rows);

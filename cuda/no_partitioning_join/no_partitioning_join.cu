@@ -49,26 +49,21 @@ uint64_t npj_match_bytes(const Device& device, const DeviceRelation& build, cons
 // More than any memory holds, and little enough for products with widths to stay within 64 bits.
 constexpr uint64_t kNpjRowsMax = 1ULL << 48;
 
-// What no caller may ask for.
-[[noreturn]] void refuse_npj(const std::string& text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
 void check_column(const DeviceColumn& column, uint64_t rows) {
     const uint32_t width = column.width;
-    if (width == 0 || width > 16 || (width & (width - 1)) != 0) refuse_npj("columns have 1, 2, 4, 8 or 16 bytes");
+    if (!is_value_width(width)) refuse("columns have 1, 2, 4, 8 or 16 bytes");
     if (reinterpret_cast<uintptr_t>(column.data) % 16 != 0) {
-        refuse_npj("columns of a relation begin at multiples of 16 bytes");
+        refuse("columns of a relation begin at multiples of 16 bytes");
     }
     if (column.data != nullptr || rows == 0) return;
-    if (width != 4 && width != 8) refuse_npj("row numbers have 4 or 8 bytes");
-    if (width == 4 && rows > 1ULL << 32) refuse_npj("row numbers of 4 bytes for more than 2^32 rows");
+    if (width != 4 && width != 8) refuse("row numbers have 4 or 8 bytes");
+    if (width == 4 && rows > 1ULL << 32) refuse("row numbers of 4 bytes for more than 2^32 rows");
 }
 
 void check_relation(const DeviceRelation& relation) {
-    if (relation.key.width != 4 && relation.key.width != 8) refuse_npj("keys have 4 or 8 bytes");
-    if (relation.rows > kNpjRowsMax) refuse_npj("a relation of more rows than any memory holds");
-    if (relation.rows > 0 && relation.key.data == nullptr) refuse_npj("a relation without a key column");
+    if (relation.key.width != 4 && relation.key.width != 8) refuse("keys have 4 or 8 bytes");
+    if (relation.rows > kNpjRowsMax) refuse("a relation of more rows than any memory holds");
+    if (relation.rows > 0 && relation.key.data == nullptr) refuse("a relation without a key column");
     check_column(relation.key, relation.rows);
     for (const DeviceColumn& column : relation.columns) check_column(column, relation.rows);
 }
@@ -76,14 +71,14 @@ void check_relation(const DeviceRelation& relation) {
 void check_npj(const DeviceRelation& build, const DeviceRelation& probe, const NpjOptions& options) {
     check_relation(build);
     check_relation(probe);
-    if (build.key.width != probe.key.width) refuse_npj("keys of both sides of a join have equal widths");
+    if (build.key.width != probe.key.width) refuse("keys of both sides of a join have equal widths");
     if (options.scheme != HashingScheme::kPerfect) return;
     const uint64_t most = build.key.width == 4 ? 1ULL << 32 : kNpjRowsMax;
-    if (options.key_range > most) refuse_npj("a key range of more keys than there are, or than any memory holds");
+    if (options.key_range > most) refuse("a key range of more keys than there are, or than any memory holds");
 }
 
 void check_output(const std::vector<JoinOutputColumn>& output) {
-    if (output.size() > static_cast<size_t>(kOutputColumnsMax)) refuse_npj("too many columns for one join");
+    if (output.size() > static_cast<size_t>(kOutputColumnsMax)) refuse("too many columns for one join");
 }
 
 // Row numbers of 32 bits leave all ones for empty slots.
@@ -172,8 +167,8 @@ class NoPartitioningJoin {
     void find_range() {
         const KeyRange range = find_key_range(device_, build_);
         if (range.keys > std::max(kRangeSlotsFree, build_.rows * kRangeSlotsPerRow)) {
-            refuse_npj("perfect hashing: the keys of the build side are not dense, with " +
-                       std::to_string(build_.rows) + " rows in a range of " + std::to_string(range.keys) + " values");
+            refuse("perfect hashing: the keys of the build side are not dense, with " + std::to_string(build_.rows) +
+                   " rows in a range of " + std::to_string(range.keys) + " values");
         }
         options_.first_key = range.first;
         options_.key_range = range.keys;
@@ -186,7 +181,7 @@ class NoPartitioningJoin {
             table_ = device_.memory().allocate(bytes, "hash table");
         } catch (const Error& error) {
             if (!is_found || error.code() != ErrorCode::kOutOfMemory) throw;
-            refuse_npj(std::string("perfect hashing: no memory for the range of the keys: ") + error.what());
+            refuse(std::string("perfect hashing: no memory for the range of the keys: ") + error.what());
         }
     }
 
@@ -215,16 +210,15 @@ class NoPartitioningJoin {
     }
 
     static void check_status(const BuildStatus& status, uint64_t steps_max) {
-        if (status.out_of_range != 0)
-            refuse_npj("perfect hashing: a key of the build side is outside of the key range");
-        if (status.repeated != 0) refuse_npj("perfect hashing: a key of the build side comes twice");
+        if (status.out_of_range != 0) refuse("perfect hashing: a key of the build side is outside of the key range");
+        if (status.repeated != 0) refuse("perfect hashing: a key of the build side comes twice");
         if (status.walk_steps >= kWalkTooLong) {
-            refuse_npj("linear probing: a run of more than " + std::to_string(kWalkStepsMax) +
-                       " slots, as one key in so many rows of the build side makes; partition the relations instead");
+            refuse("linear probing: a run of more than " + std::to_string(kWalkStepsMax) +
+                   " slots, as one key in so many rows of the build side makes; partition the relations instead");
         }
         if (status.walk_steps > steps_max) {
-            refuse_npj("linear probing: repeated keys of the build side make runs that take more than " +
-                       std::to_string(steps_max) + " steps in all; partition the relations instead");
+            refuse("linear probing: repeated keys of the build side make runs that take more than " +
+                   std::to_string(steps_max) + " steps in all; partition the relations instead");
         }
     }
 
@@ -234,7 +228,7 @@ class NoPartitioningJoin {
     }
 
     JoinResult allocate(const std::vector<JoinOutputColumn>& output, uint64_t expected_rows) {
-        if (expected_rows > kNpjRowsMax) refuse_npj("a result of more rows than any memory holds");
+        if (expected_rows > kNpjRowsMax) refuse("a result of more rows than any memory holds");
         JoinResult result;
         MatchOutput& out = with_.out;
         // Every warp may leave a chunk open.
@@ -262,7 +256,7 @@ class NoPartitioningJoin {
     const DeviceColumn& source_of(const JoinOutputColumn& column) const {
         if (column.side == OutputSide::kKey) return probe_.key;
         const DeviceRelation& relation = column.side == OutputSide::kBuild ? build_ : probe_;
-        if (column.column >= relation.columns.size()) refuse_npj("no such column in the relation");
+        if (column.column >= relation.columns.size()) refuse("no such column in the relation");
         return relation.columns[column.column];
     }
 

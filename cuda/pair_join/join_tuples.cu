@@ -18,10 +18,6 @@ namespace {
 constexpr uint64_t kRowsMax = 1ULL << 40;
 constexpr int kPlanThreads = 256;
 
-[[noreturn]] void refuse(const std::string& text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
 void check_side(const DeviceRelation& relation) {
     if (relation.key.width != 4 && relation.key.width != 8) refuse("keys have 4 or 8 bytes");
     if (relation.rows > kRowsMax) refuse("a relation of more rows than any memory holds");

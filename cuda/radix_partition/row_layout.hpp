@@ -32,7 +32,7 @@ struct RowLayout {
         return make(key_bytes, std::vector<uint32_t>(widths.begin(), widths.end()));
     }
     static RowLayout make(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
-        if (key_bytes != 4 && key_bytes != 8) throw Error(ErrorCode::kInvalid, "keys of rows have 4 or 8 bytes");
+        if (!is_key_width(key_bytes)) throw Error(ErrorCode::kInvalid, "keys of rows have 4 or 8 bytes");
         RowLayout layout;
         layout.key_words = key_bytes / 4;
         layout.row_words = words_for(key_bytes, widths);
@@ -47,7 +47,7 @@ struct RowLayout {
         uint32_t at = key_bytes;
         for (const size_t field : order) {
             const uint32_t width = widths[field];
-            if (width == 0 || width > 16 || (width & (width - 1)) != 0) {
+            if (!is_value_width(width)) {
                 throw Error(ErrorCode::kInvalid, "fields of rows have 1, 2, 4, 8 or 16 bytes");
             }
             layout.offsets[field] = at;

@@ -34,10 +34,6 @@ void mark_rows(Device& device, const void* rows, uint32_t row_width, uint64_t co
            marks);
 }
 
-[[noreturn]] void refuse(const std::string& text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
 KeyPart part_of(const TableColumn& column, const TableAggregate& aggregate) {
     KeyPart part;
     part.column = aggregate.column;

@@ -13,13 +13,9 @@ namespace spillway::cuda { inline namespace relation {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
 bool can_travel(const TableColumn& column) {
     const uint32_t width = column.width;
-    return column.kind == ColumnKind::kFixed && width > 0 && width <= 16 && (width & (width - 1)) == 0;
+    return column.kind == ColumnKind::kFixed && is_value_width(width);
 }
 
 // Fills a side column by column.

@@ -54,14 +54,6 @@ __global__ void __launch_bounds__(kRelationThreads)
     });
 }
 
-[[noreturn]] void refuse(const std::string& text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
-bool is_power_to(uint32_t width, uint32_t most) {
-    return width > 0 && width <= most && (width & (width - 1)) == 0;
-}
-
 void check_part(const TableColumn& column, const KeyPart& part) {
     const uint32_t from = column.width;
     if ((part.kind == KeyPartKind::kBytes) != (column.kind == ColumnKind::kBytes)) {
@@ -70,12 +62,12 @@ void check_part(const TableColumn& column, const KeyPart& part) {
     switch (part.kind) {
         case KeyPartKind::kSigned:
         case KeyPartKind::kUnsigned:
-            if (!is_power_to(from, 8) || !is_power_to(part.width, 8) || from > part.width) {
+            if (!is_value_width(from, 8) || !is_value_width(part.width, 8) || from > part.width) {
                 refuse("integer keys have 1, 2, 4 or 8 bytes and are widened, not narrowed");
             }
             return;
         case KeyPartKind::kFloat:
-            if (from < 2 || !is_power_to(from, 8) || part.width < 4 || !is_power_to(part.width, 8) ||
+            if (from < 2 || !is_value_width(from, 8) || part.width < 4 || !is_value_width(part.width, 8) ||
                 from > part.width) {
                 refuse("float keys have 2, 4 or 8 bytes and are widened to 4 or 8");
             }

@@ -31,7 +31,7 @@ uint32_t shift_of(uint64_t power) {
 
 // What a block of sort_regions() gets beside its static memory.
 uint64_t sort_shared_bytes(Device& device) {
-    return std::min<uint64_t>(kSortSharedBytes, device.properties().shared_bytes_per_block_optin - 1024);
+    return std::min<uint64_t>(kSortSharedBytes, device.properties().shared_bytes_per_block_optin - kSortStaticBytes);
 }
 // Rows of a region that are sorted in shared memory beside the counters, two bytes each for their order.
 uint32_t staged_rows(Device& device, const RowLayout& layout, uint32_t buckets) {

@@ -21,6 +21,7 @@ constexpr uint32_t kRowsAtOnce = 4;
 constexpr uint32_t kSortPartitions = 64;
 constexpr uint32_t kSortThreads = 512;
 constexpr uint64_t kSortSharedBytes = 110 << 10;
+constexpr uint64_t kSortStaticBytes = 1024;  // more than the kernel's own variables in shared memory
 constexpr uint32_t kSortBitsMax = 13;
 
 // Buckets with more rows are searched by all lanes of a warp together, the lanes' buckets one after the other.

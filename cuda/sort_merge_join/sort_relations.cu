@@ -31,10 +31,6 @@ __global__ void __launch_bounds__(kRowThreads) set_first_bits(uint64_t rows, uin
     }
 }
 
-[[noreturn]] void refuse(const char* text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
 void check_relation(const DeviceRelation& relation) {
     if (relation.key.width != 4 && relation.key.width != 8) refuse("keys have 4 or 8 bytes");
     if (relation.rows > 0 && relation.key.data == nullptr) refuse("a relation without a key column");

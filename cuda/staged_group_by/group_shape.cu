@@ -8,10 +8,6 @@ namespace spillway::cuda { inline namespace staged_group_by {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& why) {
-    throw Error(ErrorCode::kInvalid, why);
-}
-
 void check(const StagedGroupBySpec& spec) {
     const StreamSizes& sizes = spec.sizes;
     if (sizes.radix_bits < 0 || sizes.radix_bits > kFirstPassBitsMax) {
@@ -25,7 +21,7 @@ void check(const StagedGroupBySpec& spec) {
         refuse("the pages of partial rows hold less than one chunk");
     }
     for (const uint32_t width : spec.widths) {
-        if (width != 1 && width != 2 && width != 4 && width != 8) refuse("columns have 1, 2, 4 or 8 bytes");
+        if (!is_value_width(width, kAggregatedBytesMax)) refuse("columns have 1, 2, 4 or 8 bytes");
     }
 }
 

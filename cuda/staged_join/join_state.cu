@@ -16,7 +16,7 @@ std::unique_ptr<ResultWriter> make_writer(Device& device, const StagedJoinSpec& 
                                           stream);
 }
 
-std::unique_ptr<BloomFilter> make_filter(Device& device, const StagedJoinSpec& spec, const JoinShape& shape) {
+std::unique_ptr<BloomFilter> make_filter(Device& device, const StagedJoinSpec& spec) {
     if (spec.sizes.filter_words == 0 || spec.kind.keeps_unmatched_probe()) return nullptr;
     return std::make_unique<BloomFilter>(device, spec.sizes.filter_words);
 }
@@ -62,7 +62,7 @@ JoinState::JoinState(Device& opened, const StagedJoinSpec& wanted, Device* peer,
       ring(opened, wanted.sizes.chunk_slots, shape.memory.slot_bytes),
       build(opened, parcels, shape.rows[0], shape.code[0], wanted.sizes, shape.memory.index_rows,
             shape.rules.build_marks),
-      filter(make_filter(opened, wanted, shape)),
+      filter(make_filter(opened, wanted)),
       store(opened, peer, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes,
             DiskTier::make(opened, disk, wanted.sizes.disk_block_bytes, wanted.sizes.disk_blocks)),
       spiller(opened, parcels, store, shape.code, shape.memory.run_words),

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "api/stream_spec.hpp"
 #include "device/launch.hpp"
 #include "device/phase_times.hpp"
 #include "primitive/key_rows.cuh"
@@ -13,6 +14,9 @@ namespace {
 
 // Any constant makes another hash of the mix that chose the partition.
 constexpr uint64_t kFilterSeed = 0x9e3779b97f4a7c15ULL;
+
+// The low bits of a hash choose bits, the high ones the word: they must not meet.
+static_assert(kFilterWordsMax == 1ULL << (64 - 6 * kFilterBits));
 
 // The word of a key and its bits in it.
 struct FilterPlace {
@@ -63,8 +67,7 @@ uint32_t shift_of(uint64_t words) {
 }  // namespace
 
 BloomFilter::BloomFilter(Device& device, uint64_t words) : device_(device), words_(words) {
-    // The low bits of a hash choose bits, the high ones the word: they must not meet.
-    if (words < 2 || (words & (words - 1)) != 0 || shift_of(words) < 6 * kFilterBits) {
+    if (words < 2 || (words & (words - 1)) != 0 || words > kFilterWordsMax) {
         throw Error(ErrorCode::kInvalid, "a filter has a power of two of words, two at least and 2^40 at most");
     }
     memory_ = device.memory().allocate(words * sizeof(uint64_t), "filter of keys");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 
 #include "memory_model/stream_memory.hpp"
 #include "stream/result_writer.hpp"
@@ -47,10 +48,15 @@ ResultWindow ResultWindow::make(const StagedJoinSpec& spec, const RowLayout& bui
     return window;
 }
 
+std::vector<uint32_t> ResultWindow::widths() const {
+    std::vector<uint32_t> all;
+    for (int32_t c = 0; c < columns; ++c) all.push_back(column[c].width);
+    return all;
+}
+
 uint64_t ResultWindow::row_bytes() const {
-    uint64_t bytes = 0;
-    for (int32_t c = 0; c < columns; ++c) bytes += column[c].width;
-    return bytes;
+    const std::vector<uint32_t> all = widths();
+    return std::accumulate(all.begin(), all.end(), uint64_t{0});
 }
 
 ResultWriter::ResultWriter(Device& device, const ResultWindow& columns, uint32_t slots, uint64_t rows,
@@ -58,8 +64,7 @@ ResultWriter::ResultWriter(Device& device, const ResultWindow& columns, uint32_t
     : device_(device), columns_(columns), rows_(rows), stream_(stream == nullptr ? own_.get() : stream) {
     if (slots == 0 || rows == 0) throw Error(ErrorCode::kInvalid, "a result needs a buffer of at least a row");
     slots_.resize(slots);
-    uint64_t slot_bytes = 0;
-    for (int32_t c = 0; c < columns.columns; ++c) slot_bytes += column_bytes(columns.column[c].width, rows);
+    const uint64_t slot_bytes = result_bytes(columns.widths(), rows);
     for (Slot& slot : slots_) slot.memory = device.memory().allocate(slot_bytes, "result rows");
 }
 

@@ -30,6 +30,7 @@ struct ResultWindow {
 
     // The columns of a join's result. Throws kInvalid for columns that do not exist, or cannot be summed.
     static ResultWindow make(const StagedJoinSpec& spec, const RowLayout& build, const RowLayout& probe);
+    std::vector<uint32_t> widths() const;
     uint64_t row_bytes() const;
 };
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { deviceFarPartitioners } from "./device-constants.js";
 import { checkBoolean, checkInteger, checkOneOf, checkOptions, invalidArgument } from "./arguments.js";
 
 export const algorithms = ["radix", "streaming", "array", "hash", "partitioned"] as const;
@@ -12,9 +13,8 @@ export const outOfCorePaths = ["staged", "coherent"] as const;
 /** Joins out of core: by copy engines and packed rows, or by kernels that read and write host memory themselves. */
 export type OutOfCorePathName = (typeof outOfCorePaths)[number];
 
-export const farPartitioners = ["standard", "linear", "shared", "hierarchical", "bulk"] as const;
 /** How kernels partition rows of host memory (cuda/far_partition). */
-export type FarPartitioner = (typeof farPartitioners)[number];
+export type FarPartitioner = (typeof deviceFarPartitioners)[number];
 
 /**
  * Overrides of the planner's decisions for tests and experiments. UNSTABLE: names and meanings may change in any
@@ -148,7 +148,7 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     if (given["scheme"] !== undefined) knobs.scheme = checkOneOf(given["scheme"], option("scheme"), hashingSchemes);
     if (given["path"] !== undefined) knobs.path = checkOneOf(given["path"], option("path"), outOfCorePaths);
     if (given["partitioner"] !== undefined) {
-        knobs.partitioner = checkOneOf(given["partitioner"], option("partitioner"), farPartitioners);
+        knobs.partitioner = checkOneOf(given["partitioner"], option("partitioner"), deviceFarPartitioners);
     }
     return knobs;
 }

@@ -9,12 +9,20 @@ export const deviceConstants = {
     buildPresent: 1,
     probePresent: 2,
     keyPresent: 4,
+    keyBytesMax: 8,
+    valueBytesMax: 16,
+    aggregatedBytesMax: 8,
     rowWordsMax: 8,
     firstPassBitsMax: 12,
     groupAggregatesMax: 24,
     radixPassBitsMax: 8,
     joinPartitionRowsMax: 8192,
     joinPartitionFill: 0.97,
+    joinReservedBytes: 8320,
+    joinTableRowBytes: 8,
+    sortSharedBytes: 112640,
+    sortStaticBytes: 1024,
+    bucketRows: 4,
     npjSlotsPerRow: 2,
     npjSlotBitsMin: 6,
     perfectSlotsPerRow: 16,
@@ -27,7 +35,10 @@ export const deviceConstants = {
     groupNarrowSlicesOfTwoWords: 3,
     groupNarrowValueWordsMax: 4,
     spilledGroupChunks: 4,
+    mergedRowsPerRow: 5,
     filterBits: 4,
+    filterWordsMax: 1099511627776,
+    hostSlots: 2,
     diskThreads: 4,
     farPagesMax: 67108862,
     coherentPageBytesMin: 65536,
@@ -56,4 +67,13 @@ export const deviceGroupAlgorithms = [
     "pgb-ur",
     "sgb-tr",
     "sgb-de-tr"
+] as const;
+
+// prettier-ignore
+export const deviceFarPartitioners = [
+    "standard",
+    "linear",
+    "shared",
+    "hierarchical",
+    "bulk"
 ] as const;

@@ -125,7 +125,7 @@ export interface NativeOutOfCoreGroupReport {
 export interface DeviceBinding extends DeviceMemoryModel {
     /** What src/model/device-constants.ts has to say. */
     deviceConstants(): Record<string, number>;
-    deviceAlgorithms(): { joins: string[]; groupBys: string[] };
+    deviceAlgorithms(): { joins: string[]; groupBys: string[]; partitioners: string[] };
 
     /**
      * memoryBytes 0: all that is free. pinnedBytes: limit of pinned memory; keptPinnedBytes: of it, what stays between

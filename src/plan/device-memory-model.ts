@@ -18,6 +18,8 @@ export interface StagedJoinMemory {
     readonly packedBytes: BytesOfSides;
     /** Bytes of a buffer of result rows. */
     readonly resultBytes: number;
+    /** Bytes of a row of the result as it leaves the GPU. */
+    readonly resultRowBytes: number;
     /** Build rows of a partition that can be indexed at once. */
     readonly indexRows: number;
     /** Probe rows that can be marked as ones with a partner; 0 where the join marks none. */

@@ -63,7 +63,7 @@ GPU_TEST("far partition: rows are counted for a second pass") {
         FarInput equal(std::vector<uint64_t>(rows, 12345), column_bytes, test_seed());
         FarInput none({}, column_bytes, test_seed());
         for (FarInput* input : {&sparse, &zipf, &equal, &none}) {
-            for (const auto& [name, partitioner] : kFarPartitionerNames) {
+            for (const auto& [name, partitioner] : far_partitioners()) {
                 const int most = cuda::far_bits_max(test_device().properties(), partitioner, column_bytes);
                 for (const auto& [radix_bits, split_bits] : all_bits) {
                     if (radix_bits > most || (!full_suite() && ++turn % 4 != 0)) continue;

@@ -43,13 +43,13 @@ GPU_TEST("far partition: bits and buffers by the shared memory of a block") {
     cuda::DeviceProperties properties = test_device().properties();
     for (const uint64_t kibibytes : {99U, 163U, 227U}) {
         properties.shared_bytes_per_block_optin = kibibytes << 10;
-        for (const auto& [name, partitioner] : kFarPartitionerNames) {
+        for (const auto& [name, partitioner] : far_partitioners()) {
             for (const uint32_t column_bytes : {4U, 8U}) {
                 FarPartitionOptions options;
                 options.partitioner = partitioner;
                 const int most = cuda::far_bits_max(properties, partitioner, column_bytes);
                 CHECK(most >= 11);
-                if (kibibytes == 227) CHECK_EQ(most, cuda::kFarBitsMax);
+                if (kibibytes == 227) CHECK_EQ(most, cuda::kFirstPassBitsMax);
                 for (options.radix_bits = 0; options.radix_bits <= most; ++options.radix_bits) {
                     const cuda::FarSizes sizes = cuda::far_sizes(properties, options, 2 * column_bytes, 0);
                     CHECK(sizes.fits);

@@ -80,7 +80,7 @@ GPU_TEST("far partition: a pool that lacks a page") {
     uint64_t needed = 0;
     for (const uint64_t count : input.counts(5)) needed += (count + kPageRows - 1) / kPageRows;
     FarOutput enough = FarOutput::pages({FarTier::kHost}, input, 5, kPageRows, needed);
-    for (const auto& [name, partitioner] : kFarPartitionerNames) {
+    for (const auto& [name, partitioner] : far_partitioners()) {
         FarPartitionOptions options = with_bits(5);
         options.partitioner = partitioner;
         const uint64_t used_bytes = test_device().memory().used_bytes();
@@ -116,7 +116,7 @@ GPU_TEST("far partition: counts of the CPU") {
         while (counts[from] == 0) ++from;
         --counts[from];
         ++counts[from == 0 ? 1 : 0];
-        for (const auto& [name, partitioner] : kFarPartitionerNames) {
+        for (const auto& [name, partitioner] : far_partitioners()) {
             FarPartitionOptions options = with_bits(7);
             options.partitioner = partitioner;
             CHECK_THROWS(cuda::far_partition(test_device(), input.in(FarTier::kHost), output.destination(), options),

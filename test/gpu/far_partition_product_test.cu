@@ -117,7 +117,7 @@ GPU_TEST("far partition: the product of tiers, bits and sizes") {
     // Bits outermost: inputs remember their sums for as long as those stay.
     for (const int bits : all_bits) {
         std::vector<Destination> destinations = every_destination(inputs.sparse(most_rows()), bits);
-        for (const auto& [name, partitioner] : kFarPartitionerNames) {
+        for (const auto& [name, partitioner] : far_partitioners()) {
             FarPartitionOptions options;
             options.partitioner = partitioner;
             options.radix_bits = bits;

@@ -11,10 +11,6 @@ namespace spillway::cuda { inline namespace grouping {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) {
-    throw Error(ErrorCode::kInvalid, text);
-}
-
 constexpr int kMaskBitsMax = 32;
 constexpr unsigned kMaskThreads = 256;
 

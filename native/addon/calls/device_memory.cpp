@@ -3,6 +3,7 @@
 #include "addon/decode/device.hpp"
 #include "addon/encode/encode.hpp"
 #include "addon/jobs/addon_error.hpp"
+#include "cuda/api/error.hpp"
 #include "cuda/memory_model/coherent_memory.hpp"
 #include "cuda/memory_model/device_constants.hpp"
 #include "cuda/memory_model/staged_memory.hpp"
@@ -11,15 +12,30 @@ namespace spillway::addon {
 
 namespace {
 
+// Of a shared memory that no GPU has less of, kernels have room for what they count with.
+constexpr int64_t kBlockBytesMin = 48 << 10;
+
+// What the model refuses is an argument of the caller's.
+template <class Call>
+auto told_by_model(const Call& call) {
+    try {
+        return call();
+    } catch (const cuda::Error& error) {
+        throw Error(ErrorCode::kInvalidArgument, std::string("no operator has such sizes: ") + error.what());
+    }
+}
+
 Napi::Value staged_join_memory_call(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
     Fields fields(info[0], "join");
-    const cuda::StagedJoinMemory memory = cuda::staged_join_memory(decode_staged_join(fields, true));
+    const cuda::StagedJoinMemory memory =
+        told_by_model([&] { return cuda::staged_join_memory(decode_staged_join(fields, true)); });
     fields.finish();
     auto object = Napi::Object::New(env);
     object.Set("rowBytes", encode_sides(env, memory.row_bytes));
     object.Set("chunkBytes", encode_sides(env, memory.chunk_bytes));
     object.Set("packedBytes", encode_sides(env, memory.packed_bytes));
+    object.Set("resultRowBytes", encode_count(env, memory.result_row_bytes));
     object.Set("resultBytes", encode_count(env, memory.result_bytes));
     object.Set("indexRows", encode_count(env, memory.index_rows));
     object.Set("markedRows", encode_count(env, memory.marked_rows));
@@ -30,7 +46,7 @@ Napi::Value staged_join_memory_call(const Napi::CallbackInfo& info) {
 Napi::Value staged_group_by_memory_call(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
     const cuda::StagedGroupByMemory memory =
-        cuda::staged_group_by_memory(decode_out_of_core_group(info[0], "group", true));
+        told_by_model([&] { return cuda::staged_group_by_memory(decode_out_of_core_group(info[0], "group", true)); });
     auto object = Napi::Object::New(env);
     object.Set("rowBytes", encode_count(env, memory.row_bytes));
     object.Set("chunkBytes", encode_count(env, memory.chunk_bytes));
@@ -57,11 +73,12 @@ Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
     cuda::GpuFacts gpu;
     gpu.compute_major = options["computeMajor"].int32(1, kInt32Max);
     gpu.multiprocessors = options["multiprocessors"].int32(1, kInt32Max);
-    gpu.shared_bytes_per_block_optin = options["blockBytes"].count(1);
+    gpu.shared_bytes_per_block_optin = options["blockBytes"].count(kBlockBytesMin);
     // The system keeps 1 KiB of each block.
     gpu.shared_bytes_per_multiprocessor = gpu.shared_bytes_per_block_optin + 1024;
     options.finish();
-    const cuda::CoherentMemory memory = cuda::coherent_join_memory(spec, gpu, limit_bytes);
+    const cuda::CoherentMemory memory =
+        told_by_model([&] { return cuda::coherent_join_memory(spec, gpu, limit_bytes); });
     auto object = Napi::Object::New(env);
     object.Set("rowBytes", encode_count(env, memory.row_bytes()));
     object.Set("pageBytes", encode_count(env, memory.page_bytes()));
@@ -79,14 +96,15 @@ Napi::Value device_constants_call(const Napi::CallbackInfo& info) {
 
 Napi::Value device_algorithms_call(const Napi::CallbackInfo& info) {
     const Napi::Env env = info.Env();
-    const auto list = [env](const auto& names) {
+    const auto list = [env](const char* const* names, int count) {
         auto array = Napi::Array::New(env);
-        for (const char* const name : names) array.Set(array.Length(), name);
+        for (int i = 0; i < count; ++i) array.Set(array.Length(), names[i]);
         return array;
     };
     auto object = Napi::Object::New(env);
-    object.Set("joins", list(cuda::kJoinAlgorithmNames));
-    object.Set("groupBys", list(cuda::kGroupByAlgorithmNames));
+    object.Set("joins", list(cuda::kJoinAlgorithmNames, cuda::kJoinAlgorithms));
+    object.Set("groupBys", list(cuda::kGroupByAlgorithmNames, cuda::kGroupByAlgorithms));
+    object.Set("partitioners", list(cuda::kFarPartitionerNames, cuda::kFarPartitioners));
     return object;
 }
 

@@ -136,9 +136,9 @@ UploadSpec decode_upload(const Napi::Value& value, const Source& source) {
 }
 
 uint32_t decode_key_bytes(const Field& field) {
-    const int32_t bytes = field.int32(4, 8);
-    if (bytes != 4 && bytes != 8) throw field.error("4 or 8");
-    return static_cast<uint32_t>(bytes);
+    const auto bytes = static_cast<uint32_t>(field.int32(1, kInt32Max));
+    if (!cuda::is_key_width(bytes)) throw field.error("4 or 8");
+    return bytes;
 }
 
 cuda::JoinKind decode_join_kind(Fields& fields) {
@@ -147,8 +147,12 @@ cuda::JoinKind decode_join_kind(Fields& fields) {
                                                        {"buildOnce", cuda::JoinEmit::kBuildOnce},
                                                        {"probeOnce", cuda::JoinEmit::kProbeOnce}});
     kind.anti = fields["anti"].boolean();
-    kind.keep_unmatched_build = fields["keepUnmatchedBuild"].boolean();
-    kind.keep_unmatched_probe = fields["keepUnmatchedProbe"].boolean();
+    const Field keep_build = fields["keepUnmatchedBuild"];
+    const Field keep_probe = fields["keepUnmatchedProbe"];
+    kind.keep_unmatched_build = keep_build.boolean();
+    kind.keep_unmatched_probe = keep_probe.boolean();
+    if (!kind.pairs() && kind.keep_unmatched_build) throw keep_build.error("false, since the join gives no pairs");
+    if (!kind.pairs() && kind.keep_unmatched_probe) throw keep_probe.error("false, since the join gives no pairs");
     return kind;
 }
 

@@ -77,6 +77,16 @@ int64_t Field::integer(int64_t min, int64_t max) const {
     return static_cast<int64_t>(number);
 }
 
+size_t Field::place_among(const char* const* names, size_t count) const {
+    const std::string text = value_.IsString() ? value_.As<Napi::String>().Utf8Value() : std::string();
+    std::string wanted;
+    for (size_t i = 0; i < count; ++i) {
+        if (value_.IsString() && text == names[i]) return i;
+        wanted += (i == 0 ? "one of '" : ", '") + std::string(names[i]) + "'";
+    }
+    throw error(wanted);
+}
+
 double Field::number(double min, double max) const {
     const double number = value_.IsNumber() ? value_.As<Napi::Number>().DoubleValue() : std::nan("");
     if (!std::isfinite(number) || number < min || number > max) {

@@ -47,27 +47,19 @@ class Field {
 
     template <class T>
     T one_of(std::initializer_list<std::pair<const char*, T>> choices) const {
-        const std::string text = value_.IsString() ? value_.As<Napi::String>().Utf8Value() : std::string();
-        std::string wanted;
-        for (const auto& [name, choice] : choices) {
-            if (value_.IsString() && text == name) return choice;
-            wanted += (wanted.empty() ? "one of '" : ", '") + std::string(name) + "'";
-        }
-        throw error(wanted);
+        std::vector<const char*> names;
+        for (const auto& choice : choices) names.push_back(choice.first);
+        return choices.begin()[place_among(names.data(), names.size())].second;
     }
     // The choice whose number is the place of its name.
     template <class T, size_t N>
     T one_of(const char* const (&names)[N]) const {
-        const std::string text = value_.IsString() ? value_.As<Napi::String>().Utf8Value() : std::string();
-        std::string wanted;
-        for (size_t i = 0; i < N; ++i) {
-            if (value_.IsString() && text == names[i]) return static_cast<T>(i);
-            wanted += (wanted.empty() ? "one of '" : ", '") + std::string(names[i]) + "'";
-        }
-        throw error(wanted);
+        return static_cast<T>(place_among(names, N));
     }
 
   private:
+    size_t place_among(const char* const* names, size_t count) const;
+
     Napi::Value value_;
     std::string path_;
 };

@@ -11,15 +11,14 @@ namespace spillway::addon {
 namespace {
 
 constexpr int32_t kRowBytesMax = 4 * cuda::kRowWordsMax;
-constexpr int64_t kFilterWordsMax = int64_t{1} << 40;
 constexpr uint8_t kPresenceMax = cuda::kBuildPresent | cuda::kProbePresent | cuda::kKeyPresent;
 
 cuda::ColumnWidths decode_widths(const Field& field, uint32_t key_bytes) {
     cuda::ColumnWidths widths;
     uint64_t bytes = key_bytes;
     for (const Field& item : field.array()) {
-        const auto width = static_cast<uint32_t>(item.int32(1, 16));
-        if ((width & (width - 1)) != 0) throw item.error("1, 2, 4, 8 or 16 bytes");
+        const auto width = static_cast<uint32_t>(item.int32(1, kInt32Max));
+        if (!cuda::is_value_width(width)) throw item.error("1, 2, 4, 8 or 16 bytes");
         bytes += width;
         if (bytes > kRowBytesMax) {
             throw field.error("columns of " + std::to_string(kRowBytesMax) + " bytes in all, with the key");
@@ -45,9 +44,8 @@ cuda::JoinOutputColumn decode_output(const Field& field, const cuda::StagedJoinS
     return output;
 }
 
-// 0, or a power of two of words; the GPU takes 2^40 of them at most.
 uint64_t decode_filter_words(const Field& field) {
-    const auto words = static_cast<uint64_t>(field.integer(0, kFilterWordsMax));
+    const auto words = static_cast<uint64_t>(field.integer(0, cuda::kFilterWordsMax));
     if (words == 1 || (words & (words - 1)) != 0) throw field.error("0 or a power of two from 2 on");
     return words;
 }
@@ -236,12 +234,7 @@ cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft) {
 }
 
 cuda::FarPartitioner decode_partitioner(const Field& field) {
-    return field.one_of<cuda::FarPartitioner>({{"auto", cuda::FarPartitioner::kBest},
-                                               {"standard", cuda::FarPartitioner::kStandard},
-                                               {"linear", cuda::FarPartitioner::kLinear},
-                                               {"shared", cuda::FarPartitioner::kShared},
-                                               {"hierarchical", cuda::FarPartitioner::kHierarchical},
-                                               {"bulk", cuda::FarPartitioner::kBulk}});
+    return field.one_of<cuda::FarPartitioner>(cuda::kFarPartitionerNames);
 }
 
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe) {

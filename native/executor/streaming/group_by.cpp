@@ -13,6 +13,7 @@
 #include "base/bitmap.hpp"
 #include "base/error.hpp"
 #include "base/nearest_mean.hpp"
+#include "cuda/memory_model/stream_memory.hpp"
 #include "executor/arrow_buffers.hpp"
 #include "executor/streaming/chunk_feeder.hpp"
 #include "executor/streaming/phase.hpp"
@@ -211,7 +212,7 @@ class OutOfCoreGroup {
     // Small relations have no use for all of them.
     uint64_t ring_slots() const {
         const uint64_t chunks = static_cast<uint64_t>(source_.rows()) / stage_.group.sizes.chunk_rows + 1;
-        return std::min(stage_.group.sizes.chunk_slots + kSpareChunks, chunks);
+        return std::min(stage_.group.sizes.chunk_slots + uint64_t{cuda::kHostSlots}, chunks);
     }
 
     std::vector<OutputColumn> columns(const std::vector<const uint8_t*>& outputs, uint64_t rows) const {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.hpp"
+#include "cuda/memory_model/stream_memory.hpp"
 #include "executor/streaming/chunk_feeder.hpp"
 #include "executor/streaming/held_columns.hpp"
 #include "executor/streaming/phase.hpp"
@@ -103,7 +104,7 @@ class OutOfCore {
         for (const int side : {kBuildSide, kProbeSide}) {
             spec.rows[side] = static_cast<uint64_t>(sources_[side]->rows());
             const uint64_t chunks = (spec.rows[side] + stage_.join.sizes.chunk_rows - 1) / stage_.join.sizes.chunk_rows;
-            // More chunks than this have more rows than a coherent join takes, which its memory model says.
+            // No pages suffice for so many: each chunk leaves one page at least, and kernels number fewer than 2^26.
             const uint64_t counted = std::min<uint64_t>(chunks, std::numeric_limits<uint32_t>::max());
             spec.options.chunks = std::max(spec.options.chunks, static_cast<uint32_t>(counted));
         }
@@ -136,7 +137,7 @@ class OutOfCore {
     uint64_t ring_slots() const {
         const auto rows = static_cast<uint64_t>(std::max(sources_[0]->rows(), sources_[1]->rows()));
         const uint64_t chunks = rows / stage_.join.sizes.chunk_rows + 1;
-        return std::min(stage_.join.sizes.chunk_slots + kSpareChunks, chunks);
+        return std::min(stage_.join.sizes.chunk_slots + uint64_t{cuda::kHostSlots}, chunks);
     }
 
     // One side is read.

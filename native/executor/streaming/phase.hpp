@@ -11,9 +11,6 @@
 
 namespace spillway {
 
-// Chunks that are filled while the GPU's copy engines read the others.
-constexpr uint64_t kSpareChunks = 2;
-
 // What those do who deliver rows, before they begin, and who wakes others than the phase's own when a job ends early.
 struct PhaseHooks {
     std::function<void()> before_delivery;

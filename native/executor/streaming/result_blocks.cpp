@@ -9,12 +9,6 @@
 
 namespace spillway {
 
-namespace {
-
-constexpr uint64_t kSpareBlocks = 2;
-
-}  // namespace
-
 ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink, JobControl& control, DevicePause pause)
     : form_(std::move(form)), sink_(sink), control_(control), pause_(std::move(pause)) {
     constexpr const char* kPurpose = "result rows of the GPU";
@@ -26,7 +20,7 @@ ResultBlocks::ResultBlocks(KeptPinned& pinned, ResultForm form, BatchSink& sink,
     const BatchSize size = sink.batch_size();
     const uint64_t fitting = std::max<uint64_t>(size.bytes / std::max<uint64_t>(form_.row_bytes, 1), 1);
     batch_rows_ = std::max<uint64_t>(std::min(static_cast<uint64_t>(size.rows), fitting), 1);
-    const uint64_t count = form_.slots + kSpareBlocks;
+    const uint64_t count = form_.slots + uint64_t{cuda::kHostSlots};
     bytes = std::max(bytes, cuda::kColumnAlignBytes);
     reservation_ = pinned.reserve(count * bytes, kPurpose);
     for (uint64_t i = 0; i < count; ++i) {

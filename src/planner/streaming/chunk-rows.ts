@@ -7,15 +7,14 @@ import type { KeyStatistics } from "../statistics.js";
 /** A row on the GPU, with its key, has no more bytes. */
 export const rowBytesMax = 4 * deviceConstants.rowWordsMax;
 /** The GPU compares keys of no more bytes. */
-export const keyBytesMax = 8;
-const valueBytesMax = 16;
+export const { keyBytesMax } = deviceConstants;
 export const dictionaryIndexBytes = 4;
 
 /** Bytes of a value on the GPU; 0: it cannot be there. */
 export function chunkWidth(type: ColumnType): number {
     if (type.layout === "bool") return 1;
     if (type.layout === "dictionary") return dictionaryIndexBytes;
-    if (type.layout !== "fixed" || type.byteWidth > valueBytesMax) return 0;
+    if (type.layout !== "fixed" || type.byteWidth > deviceConstants.valueBytesMax) return 0;
     return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
 }
 

@@ -26,13 +26,15 @@ function remembered<T>(known: Map<string, T>, key: string, make: () => T): T {
 export class JoinMemory {
     /** Bytes of a row of each side, whatever the sizes. */
     public readonly rowBytes: StagedJoinMemory["rowBytes"];
+    /** Bytes of a row of the result as it leaves the GPU, whatever the sizes. */
+    public readonly resultRowBytes: number;
     readonly #known = new Map<string, StagedJoinMemory>();
 
     public constructor(
         public readonly model: DeviceMemoryModel,
         public readonly shape: OutOfCoreShape
     ) {
-        this.rowBytes = this.of(noSizes).rowBytes;
+        ({ rowBytes: this.rowBytes, resultRowBytes: this.resultRowBytes } = this.of(noSizes));
     }
 
     public of({ radixBits, chunkRows, chunkSlots, pageRows, pages, ...more }: OutOfCoreSizes): StagedJoinMemory {

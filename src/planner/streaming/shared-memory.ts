@@ -2,7 +2,8 @@
 import { clamp } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 
-const { joinPartitionFill, joinPartitionRowsMax, radixPassBitsMax } = deviceConstants;
+const { joinPartitionFill, joinPartitionRowsMax, joinReservedBytes, joinTableRowBytes } = deviceConstants;
+const { sortSharedBytes, sortStaticBytes, bucketRows, radixPassBitsMax } = deviceConstants;
 
 // Rules of thumb for the first pass: how large partitions may be so that blocks have room for their parts. Kernels
 // decide for themselves when they run. Where these rules are wrong by some rows, nothing fails: partitions are a little
@@ -11,26 +12,17 @@ const { joinPartitionFill, joinPartitionRowsMax, radixPassBitsMax } = deviceCons
 /** Bits of the key's hash in all. */
 const hashBits = 32;
 
-/** What a block sorts in, two of them on a multiprocessor. */
-const sortBytesMax = 110 * 1024;
-const sortReservedBytes = 1024;
 /** Two bytes of a row's place beside one of 16 bytes, and a third to spare. */
 const rowsOfSorted = (16 / 18) * (2 / 3);
-/** Rows of a bucket, at most. */
-const bucketRows = 4;
-
-/** A table has a bucket and a link of 4 bytes for each row, and queues of pairs. */
-const joinRowBytes = 8;
-const joinReservedBytes = 8 * 1024;
 
 /** Mean bytes of a partition of which a 2^8th is sorted in the shared memory of a block. */
 export function sortedPartitionBytes(blockBytes: number): number {
-    return Math.min(sortBytesMax, blockBytes - sortReservedBytes) * rowsOfSorted * 2 ** radixPassBitsMax;
+    return Math.min(sortSharedBytes, blockBytes - sortStaticBytes) * rowsOfSorted * 2 ** radixPassBitsMax;
 }
 
 /** Rows that are joined by a table in shared memory. */
 function joinedRows(blockBytes: number, rowBytes: number): number {
-    const fitting = ((blockBytes - joinReservedBytes) / (rowBytes + joinRowBytes)) * joinPartitionFill;
+    const fitting = ((blockBytes - joinReservedBytes) / (rowBytes + joinTableRowBytes)) * joinPartitionFill;
     return Math.max(1, Math.min(joinPartitionRowsMax, Math.floor(fitting)));
 }
 

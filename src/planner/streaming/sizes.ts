@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DebugKnobs } from "../../model/debug-knobs.js";
+import { deviceConstants } from "../../model/device-constants.js";
 import { mebibyte } from "../../model/sizes.js";
 import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
 
 // Measured are these sizes in joins by copy engines. Group-bys have the same, which no run of their own has shown yet.
 
-/** Chunks that the host fills, and blocks that it delivers, beside those of the GPU (native/executor). */
-const spareSlots = 2;
+const { hostSlots } = deviceConstants;
 export const chunkSlots = 3;
 export const resultSlots = 2;
 
@@ -45,8 +45,8 @@ export function ringsOf(
     resultBytes: number
 ): Rings {
     return {
-        chunks: (sizes.chunkSlots + spareSlots) * chunkBytes,
-        results: (sizes.resultSlots + spareSlots) * resultBytes
+        chunks: (sizes.chunkSlots + hostSlots) * chunkBytes,
+        results: (sizes.resultSlots + hostSlots) * resultBytes
     };
 }
 

@@ -23,7 +23,7 @@ std::vector<int> parse_bits(const std::string& name, const std::string& text) {
         const size_t dots = part.find("..");
         const uint64_t from = parse_number(name, part.substr(0, dots));
         const uint64_t to = dots == std::string::npos ? from : parse_number(name, part.substr(dots + 2));
-        expect(from <= to && to <= cuda::kFarBitsMax, "0 to 12 for --bits");
+        expect(from <= to && to <= cuda::kFirstPassBitsMax, "0 to 12 for --bits");
         for (uint64_t some = from; some <= to; ++some) bits.push_back(static_cast<int>(some));
     }
     return bits;

@@ -89,7 +89,7 @@ std::string sizes_json(const cuda::StreamSizes& sizes) {
     return object.close();
 }
 
-const char* far_join_name(cuda::BaselineAlgorithm algorithm) {
+const char* baseline_name(cuda::BaselineAlgorithm algorithm) {
     for (const cuda::BaselineName& named : cuda::kBaselineNames) {
         if (named.algorithm == algorithm) return named.name;
     }
@@ -126,9 +126,7 @@ void add_links(Object& object, const OutOfCoreOptions& options, const OutOfCoreM
 void add_coherent_choices(Object& object, const OutOfCoreOptions& options, const OutOfCoreMeasurement& measurement) {
     const CoherentChoices& chosen = options.coherent;
     Object coherent, stages;
-    const char* const partitioner = chosen.partitioner == cuda::FarPartitioner::kBest
-                                        ? "auto"
-                                        : cuda::kFarPartitionerNames[static_cast<int>(chosen.partitioner)];
+    const char* const partitioner = cuda::kFarPartitionerNames[static_cast<int>(chosen.partitioner)];
     coherent.add("partitioner", gpu_test::json_text(partitioner));
     coherent.add("grid", chosen.partition_grid).add("gather_grid", chosen.gather_grid);
     coherent.add("gather_alone", chosen.gather_alone).add("gather_probe", chosen.gather_probe);
@@ -157,7 +155,7 @@ std::string out_of_core_json(const OutOfCoreOptions& options, const OutOfCoreMea
     phases.add("spilled_ms", middle(&OutOfCoreSample::spilled_ms));
     Object object;
     object.add("workload", out_of_core_workload_json(options));
-    object.add("algorithm", gpu_test::json_text(far_join_name(options.algorithm)));
+    object.add("algorithm", gpu_test::json_text(baseline_name(options.algorithm)));
     object.add("median_ms", milliseconds(median_ms));
     object.add("samples_ms", list(times(&OutOfCoreSample::wall_ms), milliseconds));
     object.add("setup_ms", middle(&OutOfCoreSample::setup_ms)).add("phases", phases.close());

@@ -203,12 +203,14 @@ inline void check_far_partitions(const FarInput& input, FarOutput& output, const
     if (!output.is_untouched()) fail(what + ": bytes that belong to no row were written", __FILE__, __LINE__);
 }
 
-constexpr std::pair<const char*, cuda::FarPartitioner> kFarPartitionerNames[] = {
-    {"standard", cuda::FarPartitioner::kStandard},
-    {"linear", cuda::FarPartitioner::kLinear},
-    {"shared", cuda::FarPartitioner::kShared},
-    {"hierarchical", cuda::FarPartitioner::kHierarchical},
-    {"bulk", cuda::FarPartitioner::kBulk}};
+// Every partitioner with its name.
+inline std::vector<std::pair<const char*, cuda::FarPartitioner>> far_partitioners() {
+    std::vector<std::pair<const char*, cuda::FarPartitioner>> all;
+    for (int p = 0; p < cuda::kFarPartitioners; ++p) {
+        all.emplace_back(cuda::kFarPartitionerNames[p], static_cast<cuda::FarPartitioner>(p));
+    }
+    return all;
+}
 
 // Into an output that is cleared before.
 inline void check_far(FarInput& input, FarTier source, FarOutput& output, const cuda::FarPartitionOptions& options,
@@ -222,7 +224,7 @@ inline void check_far(FarInput& input, FarTier source, FarOutput& output, const 
 // Every partitioner that has room for so many partitions.
 inline void check_every_far(FarInput& input, FarTier source, FarOutput& output, cuda::FarPartitionOptions options,
                             const std::string& what) {
-    for (const auto& [name, partitioner] : kFarPartitionerNames) {
+    for (const auto& [name, partitioner] : far_partitioners()) {
         options.partitioner = partitioner;
         const int most = cuda::far_bits_max(test_device().properties(), partitioner, input.column_bytes());
         if (options.radix_bits > most) continue;

@@ -26,7 +26,7 @@ std::vector<uint32_t> output_widths(const StagedGroupBySpec& spec) {
 
 void check_spec(const StagedGroupBySpec& spec) {
     const StreamSizes& sizes = spec.sizes;
-    require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
+    require(is_key_width(spec.key_bytes), "keys have 4 or 8 bytes");
     require(
         sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
         "impossible sizes");

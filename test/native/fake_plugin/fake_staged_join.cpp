@@ -12,7 +12,7 @@ namespace {
 
 void check_sizes(const StagedJoinSpec& spec) {
     const StreamSizes& sizes = spec.sizes;
-    require(spec.key_bytes == 4 || spec.key_bytes == 8, "keys have 4 or 8 bytes");
+    require(is_key_width(spec.key_bytes), "keys have 4 or 8 bytes");
     require(
         sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax && sizes.chunk_rows > 0 && sizes.chunk_slots > 0,
         "impossible sizes");

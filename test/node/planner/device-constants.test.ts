@@ -8,7 +8,7 @@ const listed = (names: readonly string[]): string => names.map((name) => `    "$
 
 /** The file as the engine would write it. */
 function written(): string {
-    const { joins, groupBys } = binding.deviceAlgorithms();
+    const { joins, groupBys, partitioners } = binding.deviceAlgorithms();
     const lines = Object.entries(binding.deviceConstants()).map(([name, value]) => `    ${name}: ${String(value)}`);
     return `// SPDX-License-Identifier: Apache-2.0
 
@@ -29,6 +29,11 @@ ${listed(joins)}
 // prettier-ignore
 export const deviceGroupAlgorithms = [
 ${listed(groupBys)}
+] as const;
+
+// prettier-ignore
+export const deviceFarPartitioners = [
+${listed(partitioners)}
 ] as const;
 `;
 }

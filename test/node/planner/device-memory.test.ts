@@ -2,8 +2,8 @@
 // What the planner is told of GPU memory: whole numbers for whatever shapes and sizes it asks, more for more pages; and
 // how it finds the pages that a limit affords with few questions.
 import { describe, expect, test } from "vitest";
-import { farPartitioners } from "../../../src/model/debug-knobs.js";
-import type { DeviceMemoryModel } from "../../../src/plan/device-memory-model.js";
+import { deviceFarPartitioners } from "../../../src/model/device-constants.js";
+import type { CoherentJoinOptions, DeviceMemoryModel } from "../../../src/plan/device-memory-model.js";
 import type { OutOfCoreGroupShape, OutOfCoreGroupSizes } from "../../../src/plan/out-of-core-group-stage.js";
 import type { OutOfCoreOutput, OutOfCoreShape, OutOfCoreSizes } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
@@ -119,7 +119,7 @@ describe("the model tells whole numbers, and of more pages no less GPU memory", 
                     probeRows: random.below(2 ** 32),
                     chunks: random.between(1, 99)
                 },
-                partitioner: random.pick(["auto", ...farPartitioners] as const),
+                partitioner: random.pick(["auto", ...deviceFarPartitioners] as const),
                 partitionBlocks: random.pick([0, 0, random.between(1, 200)]),
                 limitBytes: random.between(2 ** 26, 2 ** 38),
                 computeMajor: random.pick([7, 8, 9, 10]),
@@ -135,6 +135,29 @@ describe("the model tells whole numbers, and of more pages no less GPU memory", 
             expect(memoryModel.coherentJoinMemory({ ...shape, sizes }, wider).pages).toBeGreaterThan(told.pages);
         }
     });
+});
+
+test("the model refuses sizes that no operator has", () => {
+    const shape: OutOfCoreShape = {
+        ...{ keyBytes: 8, buildWidths: [], probeWidths: [], emit: "pairs", result: "count", outputs: [] },
+        ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false }
+    };
+    const options: CoherentJoinOptions = {
+        ...{ buildRows: 1, probeRows: 1, chunks: 1, partitioner: "auto", partitionBlocks: 0, limitBytes: 2 ** 30 },
+        ...{ computeMajor: 9, multiprocessors: 132, blockBytes: 232_448 }
+    };
+    const coherent = (sizes: object, more: object): unknown =>
+        memoryModel.coherentJoinMemory(
+            { ...shape, sizes: { ...noSizes, chunkRows: 64, ...sizes } },
+            { ...options, ...more }
+        );
+    expect(() => coherent({}, {})).not.toThrow();
+    const refused = expect.objectContaining({ code: "INVALID_ARGUMENT" });
+    expect(() => coherent({ pageRows: 3 }, {})).toThrow(refused);
+    expect(() => coherent({}, { buildRows: 2 ** 50 })).toThrow(refused);
+    expect(() => coherent({}, { blockBytes: 1024 })).toThrow(refused);
+    const kept = { ...shape, emit: "probeOnce", keepUnmatchedProbe: true } as const;
+    expect(() => memoryModel.stagedJoinMemory({ ...kept, sizes: noSizes })).toThrow(refused);
 });
 
 test("the model is asked once for sizes that differ in host memory alone, whoever asks", () => {

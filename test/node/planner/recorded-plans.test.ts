@@ -4,7 +4,7 @@
 import { describe, expect, test } from "vitest";
 import type { ColumnType, KeySpec } from "../../../src/model/column-type.js";
 import { SpillwayError } from "../../../src/errors.js";
-import { farPartitioners } from "../../../src/model/debug-knobs.js";
+import { deviceFarPartitioners } from "../../../src/model/device-constants.js";
 import type { Plan } from "../../../src/plan/plan.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
@@ -236,7 +236,7 @@ describe("plans out of core", () => {
             ...{ ...ample, coherentDevice: true },
             debug: {
                 ...(random.chance(0.8) ? { path: "coherent" as const } : {}),
-                ...(random.chance(0.5) ? { partitioner: random.pick(farPartitioners) } : {}),
+                ...(random.chance(0.5) ? { partitioner: random.pick(deviceFarPartitioners) } : {}),
                 ...(random.chance(0.2) ? { partitionBlocks: random.between(1, 200) } : {}),
                 ...(random.chance(0.2) ? { gatherBlocks: random.between(1, 60) } : {}),
                 ...(random.chance(0.2) ? { radixBits: random.below(12) } : {})

@@ -5,7 +5,6 @@ import type { CoherentJoinMemory } from "../../../plan/device-memory-model.js";
 import type { OutOfCoreCoherent, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { noSizes, type JoinMemory } from "../device-memory.js";
-import { outputWidth } from "../join/layout.js";
 import { joinedPartitionBytes, sortedPartitionBytes } from "../shared-memory.js";
 import { ringBytes } from "../join/sizes.js";
 import { bitsOfPartitions, radixBitsMax, radixBitsMin } from "../radix-bits.js";
@@ -56,8 +55,7 @@ function chooseResultRows(memory: JoinMemory, chunkRows: number, limitBytes: num
     const { shape } = memory;
     if (shape.result !== "rows") return chunkRows;
     const blockBytes = (resultRows: number): number => memory.of({ ...noSizes, resultRows }).resultBytes;
-    const width = shape.outputs.reduce((sum, output) => sum + outputWidth(shape, output), 1);
-    let rows = Math.min(chunkRows, powerOfTwoAtMost(resultBlockBytes / width));
+    let rows = Math.min(chunkRows, powerOfTwoAtMost(resultBlockBytes / (1 + memory.resultRowBytes)));
     while (rows > chunkRowsLeast && resultSlots * blockBytes(rows) > limitBytes * resultShare) rows /= 2;
     return rows;
 }

@@ -32,7 +32,7 @@ function addedUpBytes(shape: OutOfCoreGroupShape): number {
     const bytes = shape.keyBytes + sumOf(shape.aggregates.map((aggregate) => aggregateWidth(shape, aggregate)));
     return Math.ceil(bytes / 4) * 4;
 }
-const valueBytesMax = 8;
+const valueBytesMax = deviceConstants.aggregatedBytesMax;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;
 

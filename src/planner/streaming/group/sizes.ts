@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import { deviceConstants } from "../../../model/device-constants.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
 import type { GroupMemory } from "../device-memory.js";
@@ -29,9 +30,8 @@ const pageRowsMin = 8;
 
 /** A partition should be aggregated at once, with others. */
 const partitionsPerMerge = 4;
-/** Share of the limit for what is aggregated at once, which takes the room of five rows for each. */
+/** Share of the limit for what is aggregated at once. */
 const mergeShare = 1 / 4;
-const roomOfMerged = 5;
 const mergeRowsMax = 2 ** 27;
 /** All but pages takes no more, where that can be helped. */
 const withoutPagesShare = 3 / 4;
@@ -58,7 +58,7 @@ function heldRows({ rows, groups }: GroupSizeRequest): number {
 
 /** Bytes of partial rows that can be aggregated at once. */
 function mergedBytes(limitBytes: number): number {
-    return (limitBytes * mergeShare) / roomOfMerged;
+    return (limitBytes * mergeShare) / deviceConstants.mergedRowsPerRow;
 }
 
 function radixBitsOf(request: GroupSizeRequest): RadixBits {

@@ -115,10 +115,10 @@ export interface JoinDraft {
 
 /** What both paths ask of their sizes. */
 export function sizeRequestOf({ query, host, limitBytes }: JoinFacts, load: JoinLoad) {
-    const { layout, rows, resultRowBytes, heldBytes } = load;
+    const { memory, rows, resultRowBytes, heldBytes } = load;
     const resultBytes = query.sink === "table" ? rows.result * resultRowBytes : 0;
     return {
-        memory: query.deviceMemory.ofJoin(layout.join),
+        memory,
         buildRows: rows.build,
         probeRows: rows.probe,
         limitBytes,
@@ -141,6 +141,7 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
     const result = estimator.of(node);
     return {
         layout,
+        memory: query.deviceMemory.ofJoin(layout.join),
         rows: { build: rowsOf(by.build), probe: rowsOf(by.probe), result: result.rows },
         keyBits: { build: nullable(by.build), probe: nullable(by.probe) },
         resultRowBytes: query.sink === "count" ? 0 : arrowRowBytes(result.widths),

@@ -13,7 +13,7 @@ const keyBits = deviceConstants.filterBits;
 
 /** 3 % of other keys pass. Twice and half as many words are looked at, too: 0.5 and 17 % pass those. */
 const keysPerWord = 8;
-const wordsRange = [2, 2 ** 40] as const;
+const wordsRange = [2, deviceConstants.filterWordsMax] as const;
 /** A filter takes no larger share of GPU memory: chunks and pages need the rest. */
 const memoryShareMax = 1 / 4;
 

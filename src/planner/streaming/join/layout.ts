@@ -8,7 +8,6 @@ import type {
     OutOfCoreLayout,
     OutOfCoreOutput,
     OutOfCorePart,
-    OutOfCoreShape,
     OutOfCoreSide
 } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
@@ -23,18 +22,6 @@ const present = {
     probe: deviceConstants.probePresent,
     key: deviceConstants.keyPresent
 };
-
-/** Bytes of a value that leaves the GPU. */
-export function outputWidth({ keyBytes, buildWidths, probeWidths }: OutOfCoreShape, output: OutOfCoreOutput): number {
-    switch (output.side) {
-        case "key":
-            return keyBytes;
-        case "presence":
-            return 1;
-        default:
-            return (output.side === "build" ? buildWidths : probeWidths)[output.column] ?? 0;
-    }
-}
 
 interface SideDraft {
     columns: { column: number; validity: boolean }[];

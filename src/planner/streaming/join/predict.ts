@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { nsPerMs, sumOf } from "../../../model/sizes.js";
+import { nsPerMs } from "../../../model/sizes.js";
 import type { OutOfCoreLayout, OutOfCorePrediction } from "../../../plan/out-of-core-stage.js";
 import { rowNumberColumn } from "../../../model/column-type.js";
 import type { KeyStatistics } from "../../statistics.js";
@@ -7,12 +7,12 @@ import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { JoinMemory } from "../device-memory.js";
 import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
 import { packedRowNumberBytes } from "./gather.js";
-import { outputWidth } from "./layout.js";
 import { chunkStartMs } from "./spilled-copies.js";
 
 /** What a join has to move, whatever way it takes. */
 export interface JoinLoad extends Movers {
     readonly layout: OutOfCoreLayout;
+    readonly memory: JoinMemory;
     readonly rows: { readonly build: number; readonly probe: number; readonly result: number };
     /** Key columns that may be NULL send a bit per row. */
     readonly keyBits: { readonly build: boolean; readonly probe: boolean };
@@ -75,7 +75,7 @@ export function phaseParts(load: JoinLoad) {
         const widths = side === "build" ? join.buildWidths : join.probeWidths;
         return rows[side] * inputRowBytes(join.keyBytes, widths, load.keyBits[side]);
     };
-    const resultBytes = rows.result * sumOf(join.outputs.map((output) => outputWidth(join, output)));
+    const resultBytes = rows.result * load.memory.resultRowBytes;
     const gatherMs = (rows.result * load.gatherNs) / nsPerMs / load.workers;
     return {
         inputs: { build: inputOf("build"), probe: inputOf("probe") },
