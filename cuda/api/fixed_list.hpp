@@ -55,6 +55,9 @@ class FixedList {
     }
     void clear() { size_ = 0; }
 
+    // What came across the border may have any bytes.
+    bool is_valid() const { return size_ <= N; }
+
     bool operator==(const FixedList& other) const {
         if (size_ != other.size_) return false;
         for (uint32_t i = 0; i < size_; ++i) {

@@ -186,7 +186,8 @@ typedef struct spillway_cuda_functions {
 
     /*
      * Operators on inputs larger than GPU memory (stream_spec.hpp; memory_model/ says what their sizes take of it).
-     * begin_*, then run_stream for each input, in order, once each; it returns when the device is done. sink: nullptr
+     * begin_*, then run_stream for each input, in order, once each; it returns when the input has been read, and after
+     * the last one when the device is done. sink: nullptr
      * unless rows are wanted. Joins have a build and a probe side; group-bys one input. disk: nullptr where there is
      * none. The report is that of all inputs so far. After an error the operator can only be freed.
      */
@@ -206,20 +207,27 @@ typedef struct spillway_cuda_functions {
 
 #define SPILLWAY_CUDA_FUNCTION_COUNT 31
 
-#define SPILLWAY_CUDA_IS_PLAIN(type) \
-    static_assert(std::is_trivially_copyable_v<spillway::cuda::type>, "crosses the border as it is")
-SPILLWAY_CUDA_IS_PLAIN(ColumnSpec);
-SPILLWAY_CUDA_IS_PLAIN(TableJoin);
-SPILLWAY_CUDA_IS_PLAIN(TableGroupBy);
-SPILLWAY_CUDA_IS_PLAIN(TableReport);
-SPILLWAY_CUDA_IS_PLAIN(StagedJoinSpec);
-SPILLWAY_CUDA_IS_PLAIN(CoherentJoinSpec);
-SPILLWAY_CUDA_IS_PLAIN(StagedGroupBySpec);
-SPILLWAY_CUDA_IS_PLAIN(SourceCalls);
-SPILLWAY_CUDA_IS_PLAIN(SinkCalls);
-SPILLWAY_CUDA_IS_PLAIN(DiskCalls);
-SPILLWAY_CUDA_IS_PLAIN(Chunk);
-SPILLWAY_CUDA_IS_PLAIN(StreamReport);
+/* A change of a size, or of what a field means, needs a new SPILLWAY_CUDA_ABI_VERSION. */
+#define SPILLWAY_CUDA_CROSSES(type, bytes)                                                            \
+    static_assert(std::is_trivially_copyable_v<spillway::cuda::type>, "crosses the border as it is"); \
+    static_assert(sizeof(spillway::cuda::type) == (bytes), "a new size needs a new version")
+SPILLWAY_CUDA_CROSSES(ColumnSpec, 24);
+SPILLWAY_CUDA_CROSSES(KeyPart, 12);
+SPILLWAY_CUDA_CROSSES(TableJoinColumn, 12);
+SPILLWAY_CUDA_CROSSES(TableJoin, 80);
+SPILLWAY_CUDA_CROSSES(TableAggregate, 20);
+SPILLWAY_CUDA_CROSSES(TableGroupBy, 48);
+SPILLWAY_CUDA_CROSSES(TableReport, 56);
+SPILLWAY_CUDA_CROSSES(JoinOutputColumn, 8);
+SPILLWAY_CUDA_CROSSES(StagedAggregate, 8);
+SPILLWAY_CUDA_CROSSES(StagedJoinSpec, 816);
+SPILLWAY_CUDA_CROSSES(CoherentJoinSpec, 888);
+SPILLWAY_CUDA_CROSSES(StagedGroupBySpec, 424);
+SPILLWAY_CUDA_CROSSES(SourceCalls, 24);
+SPILLWAY_CUDA_CROSSES(SinkCalls, 24);
+SPILLWAY_CUDA_CROSSES(DiskCalls, 24);
+SPILLWAY_CUDA_CROSSES(Chunk, 256);
+SPILLWAY_CUDA_CROSSES(StreamReport, 224);
 
 /* Names for dlsym. */
 #define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"

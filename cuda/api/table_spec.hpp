@@ -29,6 +29,7 @@ struct ListView {
     ListView() = default;
     ListView(const T* from, uint64_t size) : values(from), count(size) {}
     ListView(const std::vector<T>& from) : values(from.data()), count(from.size()) {}
+    ListView(const std::vector<T>&&) = delete;  // what it shows would be gone
 
     const T* values = nullptr;
     uint64_t count = 0;

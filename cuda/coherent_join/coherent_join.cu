@@ -131,9 +131,6 @@ void CoherentJoin::join() {
     report_.spilled_ms = joining.passed_ms();
 }
 
-const std::vector<uint64_t>& CoherentJoin::partition_rows() const {
-    return state_->sides[kBuildSide].partition_rows();
-}
 uint64_t CoherentJoin::near_pages() const {
     return state_->area.near_pages();
 }

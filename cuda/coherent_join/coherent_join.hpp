@@ -33,7 +33,6 @@ class CoherentJoin final : public StreamOperator {
     CoherentJoin(Device& device, const CoherentJoinSpec& spec, Device* peer = nullptr);
     ~CoherentJoin() override;
 
-    const std::vector<uint64_t>& partition_rows() const override;  // of the build side, those that have a key
     // After the probe side: with a second pass "partition" on one stream, "wait" and "join" on the other, which has
     // "large partitions", too, where there are any. Without "gather"; "wait", "index" and "probe".
     StageTimes stages() const override { return stages_; }

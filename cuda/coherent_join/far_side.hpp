@@ -68,7 +68,6 @@ class FarSide {
     void partition(const FarRelation& chunk, const FarPartitionOptions& options);
 
     uint64_t rows() const { return all_rows_; }  // with those that have no key
-    const std::vector<uint64_t>& partition_rows() const { return rows_; }
     uint64_t rows(uint64_t partition) const { return rows_[partition]; }
     uint64_t partitions() const { return rows_.size(); }
     uint64_t far_rows() const { return far_rows_; }  // on pages that are not the device's

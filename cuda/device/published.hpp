@@ -44,7 +44,7 @@ T read_published(Device& device, const void* data) {
     Published published(device, sizeof(T) / 8);
     published.publish({{data, sizeof(T) / 8}});
     T value;
-    std::memcpy(&value, published.wait(), sizeof(T));
+    std::memcpy(static_cast<void*>(&value), published.wait(), sizeof(T));
     return value;
 }
 

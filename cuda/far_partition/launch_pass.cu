@@ -119,7 +119,10 @@ void launch_partitioner(FarPartitioner partitioner, const FarPass& pass) {
         case FarPartitioner::kBulk:
             launch(bulk_kernel<kWords>, grid, dim3(kFarThreads), pass.shared_bytes, pass.stream, in, pass.combining);
             return;
+        case FarPartitioner::kBest:
+            break;
     }
+    throw Error(ErrorCode::kInternal, "far memory is partitioned by one partitioner");
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ void check(const TableJoin& join, const DeviceTable& build, const DeviceTable& p
     require(join.kind.emit <= JoinEmit::kProbeOnce, "a join gives rows of no known side");
     require_keys(join.build_keys, build);
     require_keys(join.probe_keys, probe);
+    require(join.build_keys.size() == join.probe_keys.size(), "a join's sides have as many keys");
     for (const TableJoinColumn& column : join.output) {
         require(column.side <= TableSide::kEither, "a result column is of no known side");
         if (column.side != TableSide::kProbe) require_column(column.build_column, build);

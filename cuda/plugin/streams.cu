@@ -10,9 +10,93 @@
 #include "memory_model/staged_memory.hpp"
 #include "plugin/functions.hpp"
 #include "plugin/handles.hpp"
-#include "plugin/stream_calls.hpp"
 #include "staged_group_by/staged_group_by.hpp"
 #include "staged_join/staged_join.hpp"
+#include "stream/stream_operator.hpp"
+
+namespace spillway::cuda { inline namespace plugin {
+
+// Sources, sinks and disks of the host as operators use them.
+
+// The device's other callers may go on while the host's code runs, which may wait for them: a reader of result rows
+// that asks for another query. What they enqueue comes between two calls of the join in the order of one stream.
+class Unlocked {
+  public:
+    explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
+    ~Unlocked() { lock_.lock(); }
+    Unlocked(const Unlocked&) = delete;
+
+  private:
+    std::unique_lock<std::mutex>& lock_;
+};
+
+// Whoever called knows why, and does not look at the text.
+[[noreturn]] inline void fail_callback() {
+    throw Error(ErrorCode::kCancelled, "a source, sink or disk of the caller failed");
+}
+
+class CallbackSource final : public ChunkSource {
+  public:
+    CallbackSource(const SourceCalls& source, std::unique_lock<std::mutex>& lock) : source_(source), lock_(lock) {}
+
+    bool next(Chunk& chunk) override {
+        int32_t told = 0;
+        {
+            const Unlocked waiting(lock_);
+            told = source_.next(source_.context, &chunk);
+        }
+        if (told < 0) fail_callback();
+        return told != 0;
+    }
+    void release() override { source_.release(source_.context); }
+
+  private:
+    const SourceCalls source_;
+    std::unique_lock<std::mutex>& lock_;
+};
+
+class CallbackSink final : public ResultSink {
+  public:
+    CallbackSink(const SinkCalls& sink, size_t columns, std::unique_lock<std::mutex>& lock)
+        : sink_(sink), columns_(columns), lock_(lock) {}
+
+    std::vector<void*> open(uint64_t rows) override {
+        std::vector<void*> columns(columns_);
+        int32_t told = 0;
+        {
+            const Unlocked waiting(lock_);
+            told = sink_.open(sink_.context, rows, columns.data());
+        }
+        if (told < 0) fail_callback();
+        return columns;
+    }
+    void close() override { sink_.close(sink_.context); }
+
+  private:
+    const SinkCalls sink_;
+    const size_t columns_;
+    std::unique_lock<std::mutex>& lock_;
+};
+
+class CallbackDisk final : public SpillDisk {
+  public:
+    explicit CallbackDisk(const DiskCalls* disk) : disk_(disk == nullptr ? DiskCalls{} : *disk) {}
+
+    SpillDisk* usable() { return disk_.write == nullptr ? nullptr : this; }
+    uint64_t write(const void* data, uint64_t bytes) override {
+        uint64_t at = 0;
+        if (disk_.write(disk_.context, data, bytes, &at) < 0) fail_callback();
+        return at;
+    }
+    void read(uint64_t at, uint64_t offset, void* data, uint64_t bytes) override {
+        if (disk_.read(disk_.context, at, offset, data, bytes) < 0) fail_callback();
+    }
+
+  private:
+    const DiskCalls disk_;
+};
+
+}}  // namespace spillway::cuda::plugin
 
 // The child is the first member, so that it is counted until the memory is back in its pools.
 struct spillway_cuda_stream {
@@ -24,6 +108,7 @@ struct spillway_cuda_stream {
     const size_t outputs;  // columns of the result
     spillway::cuda::CallbackDisk disk;
     spillway::cuda::PoolClaim memory;  // all that it will take: between callbacks it has less
+    int next_input = 0;
     std::unique_ptr<spillway::cuda::StreamOperator> work;
 };
 
@@ -33,6 +118,48 @@ namespace {
 
 // More would be chunks of few rows: each leaves a page of each partition unfilled.
 constexpr uint32_t kChunksMax = 1U << 20;
+
+// What is computed with, or indexes something, before the operator that is begun refuses what it cannot do.
+
+void check(const StreamSizes& sizes) {
+    require(sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax, "an operator has too many radix bits");
+    require(sizes.pre_aggregation <= PreAggregation::kNever, "chunks are aggregated in no known way");
+}
+
+void check(const StagedJoinSpec& spec, bool coherent) {
+    check(spec.sizes);
+    require(spec.kind.emit <= JoinEmit::kProbeOnce, "a join gives rows of no known side");
+    require(spec.result <= JoinResultKind::kRows, "a join has no known kind of result");
+    for (const ColumnWidths& widths : spec.widths) require(widths.is_valid(), "a side has too many columns");
+    require(spec.output.is_valid(), "a join has too many result columns");
+    for (const JoinOutputColumn& column : spec.output) {
+        require(column.side <= OutputSide::kPresence, "a result column is of no known side");
+        if (column.side == OutputSide::kKey || column.side == OutputSide::kPresence) continue;
+        // A side without columns has its key for one where kernels alone join.
+        const uint64_t columns = spec.widths[column.side == OutputSide::kBuild ? kBuildSide : kProbeSide].size();
+        require(column.column < std::max<uint64_t>(columns, coherent ? 1 : 0),
+                "the result asks for a column that its side does not have");
+    }
+}
+
+void check(const CoherentJoinSpec& spec) {
+    check(spec.join, true);
+    require(spec.options.partitioner <= FarPartitioner::kBest, "a join has no known partitioner");
+    require(spec.options.chunks <= kChunksMax, "a join by kernels alone has too many chunks");
+}
+
+void check(const StagedGroupBySpec& spec) {
+    check(spec.sizes);
+    require(spec.widths.is_valid(), "a group-by has too many columns");
+    require(spec.aggregates.is_valid(), "a group-by has too many aggregates");
+    for (const StagedAggregate& aggregate : spec.aggregates) {
+        require(aggregate.kind <= GroupAggregateKind::kFirst, "an aggregate is of no known kind");
+        require(aggregate.value_kind <= ValueKind::kFloat, "an aggregate's values are of no known kind");
+        const bool counts =
+            aggregate.kind == GroupAggregateKind::kCountRows || aggregate.kind == GroupAggregateKind::kCount;
+        require(counts || aggregate.column < spec.widths.size(), "an aggregate is of a column that chunks do not have");
+    }
+}
 
 // make(device, disk) makes the operator, which takes no more than so many bytes.
 template <class Make>
@@ -63,8 +190,7 @@ void with_device(spillway_cuda_gpu* gpu, spillway_cuda_stream** stream, spillway
 void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const DiskCalls* disk,
                        spillway_cuda_stream** stream, spillway_cuda_status* status) {
     with_device(gpu, stream, status, [&] {
-        require(spec->sizes.radix_bits >= 0 && spec->sizes.radix_bits < 32,
-                "a join out of core has too many radix bits");
+        check(*spec, false);
         const uint64_t bytes = staged_join_memory(*spec).device_bytes;
         begin(gpu, bytes, "a join out of core", spec->output.size(), disk, stream,
               [&](Device& device, SpillDisk* to) { return std::make_unique<StagedJoin>(device, *spec, nullptr, to); });
@@ -74,7 +200,7 @@ void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const
 void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, spillway_cuda_stream** stream,
                          spillway_cuda_status* status) {
     with_device(gpu, stream, status, [&] {
-        require(spec->options.chunks <= kChunksMax, "a join by kernels alone has too many chunks");
+        check(*spec);
         const uint64_t bytes = std::min(spec->options.device_bytes, gpu->device.memory().free_bytes());
         begin(gpu, bytes, "a join out of core", spec->join.output.size(), nullptr, stream,
               [&](Device& device, SpillDisk*) { return std::make_unique<CoherentJoin>(device, *spec); });
@@ -84,9 +210,7 @@ void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, s
 void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec, const DiskCalls* disk,
                            spillway_cuda_stream** stream, spillway_cuda_status* status) {
     with_device(gpu, stream, status, [&] {
-        require(spec->sizes.radix_bits >= 0 && spec->sizes.radix_bits < 32,
-                "a group-by out of core has too many radix bits");
-        require(spec->sizes.chunk_slots > 0, "a group-by out of core has no room for a chunk");
+        check(*spec);
         const uint64_t bytes = staged_group_by_memory(*spec).device_bytes;
         begin(gpu, bytes, "a group-by out of core", spec->output_widths().size(), disk, stream,
               [&](Device& device, SpillDisk* to) { return std::make_unique<StagedGroupBy>(device, *spec, to); });
@@ -99,7 +223,9 @@ void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* 
     *report = {};
     guarded(status, [&] {
         spillway_cuda_gpu* const gpu = stream->child.gpu();
-        require(input >= 0 && input < stream->work->inputs(), "an operator has no such input");
+        require(input == stream->next_input && input < stream->work->inputs(),
+                "an operator's inputs come in order, each once, and none after an error");
+        stream->next_input = stream->work->inputs();  // unless it succeeds
         std::unique_lock<std::mutex> lock(gpu->mutex);
         gpu->device.make_current();
         gpu->device.check_cancelled();
@@ -111,6 +237,7 @@ void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* 
             CallbackSink rows(*sink, stream->outputs, lock);
             stream->work->run(input, chunks, &rows);
         }
+        stream->next_input = input + 1;
         *report = stream->work->report();
         report->peak_bytes = gpu->device.memory().peak_bytes();
     });

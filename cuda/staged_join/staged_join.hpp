@@ -23,7 +23,7 @@ class StagedJoin final : public StreamOperator {
     StagedJoin(Device& device, const StagedJoinSpec& spec, Device* peer = nullptr, SpillDisk* disk = nullptr);
     ~StagedJoin() override;
 
-    const std::vector<uint64_t>& partition_rows() const override;  // of the build side
+    const std::vector<uint64_t>& partition_rows() const;  // of the build side, after it was read
 
   private:
     // sink: a join that gives build rows without a key needs it with the build side already.

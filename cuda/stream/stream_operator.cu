@@ -41,11 +41,6 @@ void StreamOperator::end() {
     settled([&] { end_input(); });
 }
 
-const std::vector<uint64_t>& StreamOperator::partition_rows() const {
-    static const std::vector<uint64_t> none;
-    return none;
-}
-
 void take_working_memory(Device& device, uint64_t planned_bytes, uint64_t before_bytes) {
     MemoryPool& memory = device.memory();
     const uint64_t used_bytes = memory.used_bytes() - before_bytes;

@@ -61,7 +61,8 @@ class StreamOperator {
     virtual int inputs() const { return 2; }
 
     // Reads all of an input. sink: nullptr unless rows are wanted, and then given with every input, since some joins
-    // give rows early. Waits for the device.
+    // give rows early. Returns when the input's chunks have been released; after the last input, also all results are
+    // there.
     void run(int input, ChunkSource& source, ResultSink* sink);
 
     // The same in parts: begin(), push() for each chunk, end(). A chunk must stay until the owner is told to release
@@ -70,8 +71,6 @@ class StreamOperator {
     void push(const Chunk& chunk);
     void end();
 
-    // Rows of each partition of the build side, after it was read; empty where there are none to tell of.
-    virtual const std::vector<uint64_t>& partition_rows() const;
     const StreamReport& report() const { return report_; }  // after the last input
     virtual StageTimes stages() const { return {}; }        // of operators that have them
 

@@ -32,6 +32,20 @@ struct Plugin {
     uint64_t address = 0;
 };
 
+// A count of two sides that have no rows.
+StagedJoinSpec count_spec() {
+    StagedJoinSpec spec;
+    spec.result = JoinResultKind::kCount;
+    spec.sizes.radix_bits = 2;
+    spec.sizes.chunk_rows = spec.sizes.page_rows = 64;
+    spec.sizes.pages = 64;
+    spec.sizes.spill_block_bytes = 1 << 20;
+    spec.sizes.spill_bytes = 16 << 20;
+    return spec;
+}
+
+const SourceCalls kNoRows = {nullptr, [](void*, Chunk*) -> int32_t { return 0; }, [](void*) {}};
+
 }  // namespace
 
 GPU_TEST("plugin: bytes go there and back from pageable and pinned memory") {
@@ -103,6 +117,60 @@ GPU_TEST("plugin: wrong calls are refused") {
     plugin.call.open_device(63, 0, 0, &none, &plugin.status);
     CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
     CHECK(none == nullptr);
+}
+
+GPU_TEST("plugin: operators refuse specifications that mean nothing") {
+    Plugin plugin;
+    const auto refuses = [&](auto&& change) {
+        StagedJoinSpec spec = count_spec();
+        change(spec);
+        spillway_cuda_stream* stream = nullptr;
+        plugin.call.begin_staged_join(plugin.gpu, &spec, nullptr, &stream, &plugin.status);
+        CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+        CHECK(stream == nullptr);
+    };
+    refuses([](StagedJoinSpec& spec) { spec.kind.emit = static_cast<JoinEmit>(3); });
+    refuses([](StagedJoinSpec& spec) { spec.result = static_cast<JoinResultKind>(200); });
+    refuses([](StagedJoinSpec& spec) { spec.sizes.radix_bits = kFirstPassBitsMax + 1; });
+    refuses([](StagedJoinSpec& spec) { spec.sizes.radix_bits = -1; });
+    refuses([](StagedJoinSpec& spec) { spec.output.push_back({OutputSide::kBuild, 0}); });
+    refuses([](StagedJoinSpec& spec) { spec.output.push_back({static_cast<OutputSide>(4), 0}); });
+    refuses([](StagedJoinSpec& spec) {
+        const uint32_t columns = kRowColumnsMax + 1;
+        std::memcpy(static_cast<void*>(&spec.widths[kProbeSide]), &columns, sizeof columns);
+    });
+    spillway_cuda_stream* stream = nullptr;
+    StagedGroupBySpec group;
+    group.sizes = count_spec().sizes;
+    group.sizes.merge_rows = 64;
+    group.aggregates.push_back({GroupAggregateKind::kSum, ValueKind::kSigned, 0});
+    plugin.call.begin_staged_group_by(plugin.gpu, &group, nullptr, &stream, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    CoherentJoinSpec far;
+    far.join = count_spec();
+    far.options.partitioner = static_cast<FarPartitioner>(kFarPartitioners + 1);
+    plugin.call.begin_coherent_join(plugin.gpu, &far, &stream, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+}
+
+GPU_TEST("plugin: inputs of an operator come in order, each once") {
+    Plugin plugin;
+    const StagedJoinSpec spec = count_spec();
+    spillway_cuda_stream* stream = nullptr;
+    plugin.call.begin_staged_join(plugin.gpu, &spec, nullptr, &stream, &plugin.status);
+    CHECK(plugin.status.code == SPILLWAY_CUDA_OK);
+    StreamReport report;
+    const auto code_of = [&](int32_t input) {
+        plugin.call.run_stream(stream, input, &kNoRows, nullptr, &report, &plugin.status);
+        return plugin.status.code;
+    };
+    CHECK(code_of(kProbeSide) == SPILLWAY_CUDA_INVALID);
+    CHECK(code_of(kBuildSide) == SPILLWAY_CUDA_OK);
+    CHECK(code_of(kBuildSide) == SPILLWAY_CUDA_INVALID);
+    CHECK(code_of(kProbeSide) == SPILLWAY_CUDA_OK);
+    CHECK(report.result_rows == 0);
+    CHECK(code_of(2) == SPILLWAY_CUDA_INVALID);
+    plugin.call.free_stream(stream);
 }
 
 }  // namespace spillway::cuda

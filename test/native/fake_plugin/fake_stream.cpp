@@ -130,6 +130,9 @@ void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* 
                 StreamReport* report, spillway_cuda_status* status) {
     *report = {};
     guarded(stream->gpu, status, [&] {
+        if (input != stream->next_input++) {
+            throw Failure{SPILLWAY_CUDA_INVALID, "an operator's inputs come in order, each once"};
+        }
         stream->work->run(input, *source, sink);
         *report = stream->work->report();
         report->peak_bytes = stream->gpu->peak_bytes;

@@ -105,4 +105,5 @@ void free_stream(spillway_cuda_stream* stream);
 struct spillway_cuda_stream {
     spillway_cuda_gpu* gpu;
     std::unique_ptr<fake::Stream> work;
+    int next_input = 0;
 };
