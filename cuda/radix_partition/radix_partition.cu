@@ -106,9 +106,11 @@ KeyedColumns describe(const DeviceRelation& relation, const RowLayout& layout) {
         in.width[c] = static_cast<uint8_t>(relation.columns[c].width);
         in.offset[c] = static_cast<uint8_t>(layout.offsets[c]);
         in.before[c] = static_cast<uint8_t>(before);
-        for (uint32_t w = 0; w < in.width[c] / 4U; ++w) {
-            in.word[layout.offsets[c] / 4 + w] = {in.before[c], static_cast<uint8_t>(w * 4),
-                                                  in.data[c] == nullptr ? uint8_t{0} : in.width[c]};
+        const uint32_t first = layout.offsets[c] / 4;
+        const uint32_t end = std::min<uint32_t>(first + in.width[c] / 4, kRowWordsMax);
+        for (uint32_t w = first; w < end; ++w) {
+            in.word[w] = {in.before[c], static_cast<uint8_t>((w - first) * 4),
+                          in.data[c] == nullptr ? uint8_t{0} : in.width[c]};
         }
         before += in.data[c] == nullptr ? 0 : in.width[c];
     }

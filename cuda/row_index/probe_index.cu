@@ -13,9 +13,6 @@ namespace spillway::cuda { inline namespace row_index {
 
 namespace {
 
-constexpr uint32_t kWarps = kStreamThreads / kWarpThreads;
-constexpr uint32_t kTileGroups = kTileRows / kGroupRows;
-
 // The row of one lane and the bucket that its partners are in.
 template <int kKeyWords>
 struct ProbeLane {
@@ -137,7 +134,7 @@ template <int kKeyWords, class Body>
 __device__ inline void for_groups(const ProbePass& pass, const RowTile& tile, const Body& body) {
     const RowPiece piece = pass.tiles.piece[tile.piece];
     const IndexedPartition indexed = pass.index.partition[piece.partition];
-    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kWarps) {
+    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kStreamWarps) {
         const uint32_t in_tile = g * kGroupRows + lane_index();
         const ProbeLane<kKeyWords> own(pass, piece, indexed, tile.offset + in_tile, in_tile < tile.rows);
         body(own, indexed, static_cast<uint64_t>(blockIdx.x) * kTileGroups + g);

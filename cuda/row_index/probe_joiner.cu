@@ -12,8 +12,6 @@ namespace spillway::cuda { inline namespace row_index {
 
 namespace {
 
-constexpr uint32_t kWarps = kStreamThreads / kWarpThreads;
-constexpr uint32_t kTileGroups = kTileRows / kGroupRows;
 constexpr uint64_t kTotals = 1 + kSumColumnsMax;
 
 // body(row, whether it is wanted, group number) by all lanes of a warp.
@@ -21,7 +19,7 @@ template <class Body>
 __device__ inline void for_lone_groups(const LonePass& pass, const Body& body) {
     const RowTile tile = row_tile(pass.tiles);
     const uint64_t first = pass.tiles.piece[tile.piece].begin + tile.offset;
-    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kWarps) {
+    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kStreamWarps) {
         const uint32_t in_tile = g * kGroupRows + lane_index();
         const uint64_t row = first + in_tile;
         const bool wanted = in_tile < tile.rows && (pass.marks == nullptr || (pass.marks[row] != 0) == pass.marked);

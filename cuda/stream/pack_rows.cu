@@ -90,9 +90,6 @@ void FragmentSet::add(const FragmentSet& other, size_t from, uint64_t at, uint64
 
 namespace {
 
-constexpr uint32_t kWarps = kStreamThreads / kWarpThreads;
-constexpr uint32_t kTileGroups = kTileRows / kGroupRows;
-
 struct FragmentCodes {
     PieceTiles tiles;
     const uint64_t* first_word = nullptr;
@@ -212,7 +209,7 @@ __device__ inline void add_extremes(const CodeLayout& layout, const uint32_t* ro
 template <int kKeyWords>
 __global__ void extremes_kernel(CodeLayout layout, const uint32_t* rows, const uint64_t* begin, const uint64_t* end,
                                 uint64_t rows_max, uint32_t helpers, FieldExtremes* extremes) {
-    __shared__ uint32_t large[kWarps];
+    __shared__ uint32_t large[kStreamWarps];
     const uint64_t own = begin[blockIdx.x];
     add_extremes<kKeyWords>(layout, rows, own + blockIdx.y * blockDim.x + threadIdx.x,
                             min(end[blockIdx.x], own + rows_max), static_cast<uint64_t>(gridDim.y) * blockDim.x,
@@ -225,7 +222,7 @@ __global__ void extremes_kernel(CodeLayout layout, const uint32_t* rows, const u
         const uint32_t found = __ballot_sync(kFullWarp, mine < gridDim.x && end[mine] > begin[mine] + rows_max);
         if (lane_index() == 0) large[warp_index()] = found;
         __syncthreads();
-        for (uint32_t warp = 0; warp < kWarps; ++warp) {
+        for (uint32_t warp = 0; warp < kStreamWarps; ++warp) {
             for (uint32_t lanes = large[warp]; lanes != 0; lanes &= lanes - 1) {
                 const uint64_t partition = first + warp * kWarpThreads + __ffs(static_cast<int>(lanes)) - 1;
                 add_extremes<kKeyWords>(layout, rows, begin[partition] + rows_max + thread, end[partition], threads,
@@ -250,7 +247,7 @@ __device__ inline void clear_gap(const FragmentCodes& codes, uint64_t fragment, 
     }
 }
 
-// A warp takes every kWarps-th group of its block's tile.
+// A warp takes every kStreamWarps-th group of its block's tile.
 template <int kKeyWords>
 __global__ void pack_kernel(CodeLayout layout, const uint32_t* rows, FragmentCodes codes, uint32_t* packed) {
     const RowTile tile = row_tile(codes.tiles);
@@ -258,7 +255,7 @@ __global__ void pack_kernel(CodeLayout layout, const uint32_t* rows, FragmentCod
     const uint64_t group_words = codes.group_words[tile.piece];
     const uint8_t* const bits = codes.bits + tile.piece * layout.fields;
     const uint64_t* const base = codes.base + tile.piece * layout.fields;
-    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kWarps) {
+    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kStreamWarps) {
         const uint32_t in_tile = g * kGroupRows + lane_index();
         const bool present = in_tile < tile.rows;
         const uint32_t* const row = rows + (piece.begin + tile.offset + in_tile) * layout.row_words;
@@ -296,7 +293,7 @@ __global__ void unpack_kernel(CodeLayout layout, const uint32_t* packed, Fragmen
     const uint64_t group_words = codes.group_words[tile.piece];
     const uint8_t* const bits = codes.bits + tile.piece * layout.fields;
     const uint64_t* const base = codes.base + tile.piece * layout.fields;
-    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kWarps) {
+    for (uint32_t g = warp_index(); g < kTileGroups && g * kGroupRows < tile.rows; g += kStreamWarps) {
         const uint32_t in_tile = g * kGroupRows + lane_index();
         const bool present = in_tile < tile.rows;
         uint32_t* const row = rows + (piece.begin + tile.offset + in_tile) * layout.row_words;

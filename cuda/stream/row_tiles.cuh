@@ -6,8 +6,11 @@
 #include "primitive/mix.cuh"
 #include "primitive/warp.cuh"
 #include "stream/row_pieces.hpp"
+#include "stream/stream_policy.hpp"
 
 namespace spillway::cuda { inline namespace stream {
+
+constexpr uint32_t kStreamWarps = kStreamThreads / kWarpThreads;
 
 // The tile of this block.
 struct RowTile {

@@ -13,6 +13,7 @@ constexpr uint32_t kTileRows = 1024;
 
 // Rows that are packed together: the lanes of a warp turn 32 values of b bits into b words.
 constexpr uint32_t kGroupRows = 32;
+constexpr uint32_t kTileGroups = kTileRows / kGroupRows;
 // Fragments begin at these multiples, in 32-bit words: 128 bytes, what one access of a warp covers.
 constexpr uint32_t kFragmentAlignWords = 32;
 

@@ -7,7 +7,7 @@ namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
-uint64_t checked(uint64_t stripe_bytes) {
+uint64_t checked_stripe(uint64_t stripe_bytes) {
     const bool is_power = (stripe_bytes & (stripe_bytes - 1)) == 0;
     if (is_power && stripe_bytes >= kStripeBytesMin && stripe_bytes <= kStripeBytesMax) return stripe_bytes;
     throw Error(ErrorCode::kInvalid,
@@ -17,7 +17,7 @@ uint64_t checked(uint64_t stripe_bytes) {
 }  // namespace
 
 InterleavedMemory::InterleavedMemory(Device& device, uint64_t stripe_bytes, Device* peer)
-    : driver_(device, peer), stripes_(driver_, checked(stripe_bytes)) {}
+    : driver_(device, peer), stripes_(driver_, checked_stripe(stripe_bytes)) {}
 
 std::string InterleavedMemory::obstacle(const StripeShares& shares) {
     const std::pair<PageTier, uint32_t> tiers[] = {

@@ -11,9 +11,9 @@ namespace spillway::cuda { inline namespace tier {
 
 namespace {
 
-constexpr char kPurpose[] = "slab of pages";
+constexpr char kSlabPurpose[] = "slab of pages";
 
-uint64_t checked(uint64_t page_bytes) {
+uint64_t checked_page(uint64_t page_bytes) {
     const bool is_power = (page_bytes & (page_bytes - 1)) == 0;
     if (is_power && page_bytes >= kTierPageBytesMin && page_bytes <= kTierPageBytesMax) return page_bytes;
     throw Error(ErrorCode::kInvalid,
@@ -21,7 +21,7 @@ uint64_t checked(uint64_t page_bytes) {
 }
 
 TierPages limits_of(const PagePoolSpec& spec, const Device* peer) {
-    const uint64_t page_bytes = checked(spec.page_bytes);
+    const uint64_t page_bytes = checked_page(spec.page_bytes);
     if (spec.peer_bytes > 0 && peer == nullptr) throw Error(ErrorCode::kInvalid, "there is no peer GPU for pages");
     return {spec.device_bytes / page_bytes, spec.peer_bytes / page_bytes, spec.host_bytes / page_bytes, 0};
 }
@@ -94,9 +94,9 @@ Allocation PagePool::try_allocate(PageTier tier, uint64_t bytes) {
 
 Allocation PagePool::allocate(PageTier tier, uint64_t bytes) {
     if (tier == PageTier::kDisk) return {};
-    if (tier == PageTier::kHost) return device_.staging().allocate(bytes, kPurpose);
-    if (tier == PageTier::kDevice) return device_.memory().allocate(bytes, kPurpose);
-    Allocation memory = peer_->memory().allocate(bytes, kPurpose);
+    if (tier == PageTier::kHost) return device_.staging().allocate(bytes, kSlabPurpose);
+    if (tier == PageTier::kDevice) return device_.memory().allocate(bytes, kSlabPurpose);
+    Allocation memory = peer_->memory().allocate(bytes, kSlabPurpose);
     order_behind_peer(*peer_, device_, device_.stream());
     return memory;
 }

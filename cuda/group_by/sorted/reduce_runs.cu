@@ -6,6 +6,7 @@
 #include "device/sector_bytes.hpp"
 #include "group_by/sorted/reduce_runs.hpp"
 #include "group_by/sorted/run_tiles.cuh"
+#include "group_by/sorted/sorted_policy.hpp"
 #include "group_by/tables/operands.cuh"
 #include "group_by/tables/slot_words.cuh"
 #include "primitive/warp.cuh"
@@ -268,8 +269,6 @@ __global__ void __launch_bounds__(kRunThreads) reduce_runs_kernel(const __grid_c
     TileReduction<Op>(pass, shared, reinterpret_cast<typename Op::State*>(memory)).run();
 }
 
-constexpr unsigned kThreads = 256;
-
 // Bytes: where runs begin, a random access per group, in the order of rows, and the accumulator of each group once.
 __global__ void fill_runs_kernel(const __grid_constant__ RunReduction pass) {
     const Accumulator& a = pass.accumulator;
@@ -337,7 +336,8 @@ void fill_runs(Device& device, const Runs& runs, const Accumulator& accumulator,
     if (!accumulator.counts) {
         count_moved(device, sector_bytes(device, slots.groups, value.word_bytes, runs.rows * value.word_bytes, 1));
     }
-    launch(fill_runs_kernel, grid_over(device, runs.groups, kThreads, 16), dim3(kThreads), 0, device.stream(), pass);
+    launch(fill_runs_kernel, grid_over(device, runs.groups, kSortedThreads, 16), dim3(kSortedThreads), 0,
+           device.stream(), pass);
 }
 
 }}  // namespace spillway::cuda::grouping

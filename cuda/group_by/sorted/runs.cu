@@ -7,13 +7,12 @@
 #include "device/sector_bytes.hpp"
 #include "group_by/sorted/run_tiles.cuh"
 #include "group_by/sorted/runs.hpp"
+#include "group_by/sorted/sorted_policy.hpp"
 #include "radix_partition/plan_regions.hpp"
 
 namespace spillway::cuda { inline namespace grouping {
 
 namespace {
-
-constexpr unsigned kThreads = 256;
 
 // counts: runs that begin in each tile.
 template <class Key>
@@ -90,13 +89,13 @@ void write_run_keys(Device& device, const Runs& runs, const DeviceColumn& sorted
     const uint64_t width = sorted_keys.width;
     count_moved(device, runs.groups * (sizeof(uint64_t) + width) +
                             sector_bytes(device, runs.groups, width, runs.rows * width, 1));
-    const dim3 grid = grid_over(device, runs.groups, kThreads, 16);
+    const dim3 grid = grid_over(device, runs.groups, kSortedThreads, 16);
     if (sorted_keys.width == 4) {
-        launch(copy_run_keys<uint32_t>, grid, dim3(kThreads), 0, device.stream(),
+        launch(copy_run_keys<uint32_t>, grid, dim3(kSortedThreads), 0, device.stream(),
                static_cast<const uint32_t*>(sorted_keys.data), runs.begin.as<const uint64_t>(), runs.groups,
                static_cast<uint32_t*>(keys));
     } else {
-        launch(copy_run_keys<uint64_t>, grid, dim3(kThreads), 0, device.stream(),
+        launch(copy_run_keys<uint64_t>, grid, dim3(kSortedThreads), 0, device.stream(),
                static_cast<const uint64_t*>(sorted_keys.data), runs.begin.as<const uint64_t>(), runs.groups,
                static_cast<uint64_t*>(keys));
     }

@@ -15,8 +15,6 @@ namespace spillway::cuda { inline namespace grouping {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
-
 // Bytes: the keys once.
 template <class Key>
 __global__ void find_differing_bits(const Key* keys, uint64_t rows, unsigned long long* differing) {
@@ -65,13 +63,13 @@ KeyBits differing_bits(Device& device, const DeviceColumn& key, uint64_t rows) {
     const Allocation bits = device.memory().allocate(sizeof(unsigned long long), "bits of keys");
     SPILLWAY_CUDA_CHECK(cudaMemsetAsync(bits.as(), 0, bits.bytes(), stream));
     count_moved(device, rows * key.width);
-    const dim3 grid = grid_over(device, rows, kThreads, 16);
+    const dim3 grid = grid_over(device, rows, kSortedThreads, 16);
     if (key.width == 4) {
-        launch(find_differing_bits<uint32_t>, grid, dim3(kThreads), 0, stream, static_cast<const uint32_t*>(key.data),
-               rows, bits.as<unsigned long long>());
+        launch(find_differing_bits<uint32_t>, grid, dim3(kSortedThreads), 0, stream,
+               static_cast<const uint32_t*>(key.data), rows, bits.as<unsigned long long>());
     } else {
-        launch(find_differing_bits<uint64_t>, grid, dim3(kThreads), 0, stream, static_cast<const uint64_t*>(key.data),
-               rows, bits.as<unsigned long long>());
+        launch(find_differing_bits<uint64_t>, grid, dim3(kSortedThreads), 0, stream,
+               static_cast<const uint64_t*>(key.data), rows, bits.as<unsigned long long>());
     }
     const auto differing = read_published<unsigned long long>(device, bits.as());
     KeyBits found = {0, 1};
@@ -107,7 +105,7 @@ SortedRows sort_keys(Device& device, const DeviceColumn& key, uint64_t rows) {
     const PhaseScope transform(device, Phase::kTransform);
     const Allocation numbers = device.memory().allocate(rows * sizeof(uint32_t), "row numbers");
     count_moved(device, numbers.bytes());
-    launch(number_rows, grid_over(device, rows, kThreads, 16), dim3(kThreads), 0, device.stream(), rows,
+    launch(number_rows, grid_over(device, rows, kSortedThreads, 16), dim3(kSortedThreads), 0, device.stream(), rows,
            numbers.as<uint32_t>());
     SortedPairs sorted = sort_pairs(device, key, {numbers.as(), 4}, rows, differing_bits(device, key, rows));
     return {std::move(sorted.keys), std::move(sorted.values)};

@@ -21,8 +21,6 @@ namespace spillway::cuda { inline namespace grouping {
 
 namespace {
 
-constexpr unsigned kThreads = 256;
-
 // Accumulators of runs, as emit_group() reads slots of a table.
 template <int kKeyWords>
 struct RunTable {
@@ -225,8 +223,8 @@ class SortedColumns {
     void launch_emit(const GroupSink& sink) {
         using Key = typename MixedKey<kKeyWords>::Key;
         const RunTable<kKeyWords> table = {result_.keys.as<const Key>(), slots_};
-        launch(emit_runs_kernel<kKeyWords>, grid_over(device_, runs_.groups, kThreads, 16), dim3(kThreads), 0,
-               device_.stream(), table, sink);
+        launch(emit_runs_kernel<kKeyWords>, grid_over(device_, runs_.groups, kSortedThreads, 16), dim3(kSortedThreads),
+               0, device_.stream(), table, sink);
     }
 
     void emit() {

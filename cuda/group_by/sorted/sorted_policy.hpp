@@ -14,6 +14,9 @@ constexpr int kRunThreads = 512;
 constexpr int kRunItems = 8;
 constexpr uint64_t kRunTileRows = static_cast<uint64_t>(kRunThreads) * kRunItems;
 
+// Threads of a block of kernels that go over rows or runs one by one.
+constexpr unsigned kSortedThreads = 256;
+
 // Bits of a pass of CUB's radix sort: for the bytes that it moves, not for its speed.
 constexpr int kGroupSortPassBits = 8;
 
