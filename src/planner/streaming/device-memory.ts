@@ -55,13 +55,19 @@ export class JoinMemory {
 export class GroupMemory {
     /** Bytes of a partial row, whatever the sizes. */
     public readonly rowBytes: number;
+    /** Bytes of a group as it leaves the GPU, whatever the sizes. */
+    public readonly resultRowBytes: number;
     readonly #known = new Map<string, StagedGroupByMemory>();
 
     public constructor(
         private readonly model: DeviceMemoryModel,
         private readonly shape: OutOfCoreGroupShape
     ) {
-        this.rowBytes = this.of(noGroupSizes).rowBytes;
+        // So many rows that no column of theirs is rounded up.
+        const resultRows = 2 ** 20;
+        const { rowBytes, resultBytes } = this.of({ ...noGroupSizes, resultRows });
+        this.rowBytes = rowBytes;
+        this.resultRowBytes = resultBytes / resultRows;
     }
 
     public of({

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 import { isNested } from "../../../model/column-type.js";
-import { sumOf } from "../../../model/sizes.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
 import type {
@@ -12,26 +11,11 @@ import type {
     OutOfCoreNumber
 } from "../../../plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../../device-support.js";
+import type { DeviceMemory } from "../device-memory.js";
 import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
 
 const aggregatesMax = deviceConstants.groupAggregatesMax;
 
-/** Bytes of a value that leaves the GPU: of a group, and of a partial row, which has the same for these aggregates. */
-export function aggregateWidth({ widths }: OutOfCoreGroupShape, { kind, column }: OutOfCoreAggregate): number {
-    return kind === "min" || kind === "max" ? (widths[column] ?? 0) : 8;
-}
-
-/** Widths of the columns that leave the GPU. */
-export function groupOutputWidths(shape: OutOfCoreGroupShape): number[] {
-    const aggregates = shape.aggregates.map((aggregate) => aggregateWidth(shape, aggregate));
-    return [shape.keyBytes, ...(shape.nullGroup ? [1] : []), ...aggregates];
-}
-
-/** Bytes of a key and what is added up for it, in whole words: there may be more than the GPU takes. */
-function addedUpBytes(shape: OutOfCoreGroupShape): number {
-    const bytes = shape.keyBytes + sumOf(shape.aggregates.map((aggregate) => aggregateWidth(shape, aggregate)));
-    return Math.ceil(bytes / 4) * 4;
-}
 const valueBytesMax = deviceConstants.aggregatedBytesMax;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;
@@ -56,7 +40,10 @@ class GroupLayoutDraft {
     readonly #nullGroup: boolean;
     readonly #nullByte: number;
 
-    public constructor(private readonly node: GroupNode) {
+    public constructor(
+        private readonly node: GroupNode,
+        private readonly memory: DeviceMemory
+    ) {
         const bytes = this.#checkKeys();
         const nullable = node.keys.some(({ column }) => this.#input(column).type.nullable);
         // NULL of a single key is no key. Several need a flag each: (NULL, 1) and (NULL, 2) are two groups.
@@ -80,13 +67,7 @@ class GroupLayoutDraft {
             aggregates: this.#aggregates,
             nullGroup: this.#nullGroup
         };
-        const bytes = addedUpBytes(group);
-        if (bytes > rowBytesMax || this.#aggregates.length > aggregatesMax) {
-            throw new NotOnDevice(
-                `a key and what is added up for it have ${bytes} bytes in ${this.#aggregates.length} numbers, ` +
-                    `${rowBytesMax} in ${aggregatesMax} are the most`
-            );
-        }
+        this.#checkSize(group);
         const first = this.#nullGroup ? 2 : 1;
         const output = (number: number | undefined, none: number): number =>
             number === undefined ? none : number === key ? 0 : number === keyPresence ? 1 : first + number;
@@ -101,6 +82,17 @@ class GroupLayoutDraft {
                 present: output(draft.present, -1)
             }))
         };
+    }
+
+    #checkSize(group: OutOfCoreGroupShape): void {
+        const numbers = group.aggregates.length;
+        // The model knows no operator with more.
+        const bytes = numbers > aggregatesMax ? undefined : this.memory.ofGroupBy(group).rowBytes;
+        if (bytes !== undefined && bytes <= rowBytesMax) return;
+        throw new NotOnDevice(
+            `a key and what is added up for it have ${bytes === undefined ? "" : `${bytes} bytes in `}${numbers} numbers, ` +
+                `${rowBytesMax} in ${aggregatesMax} are the most`
+        );
     }
 
     #input(column: number): LogicalColumn {
@@ -275,6 +267,6 @@ function some(values: { count?: number | undefined; present?: number | undefined
 }
 
 /** `counted`: nobody wants the groups themselves. Throws NotOnDevice with why it cannot run out of core. */
-export function outOfCoreGroupLayout(node: GroupNode, counted: boolean): OutOfCoreGroupLayout {
-    return new GroupLayoutDraft(node).make(counted);
+export function outOfCoreGroupLayout(node: GroupNode, counted: boolean, memory: DeviceMemory): OutOfCoreGroupLayout {
+    return new GroupLayoutDraft(node, memory).make(counted);
 }

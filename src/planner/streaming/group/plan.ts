@@ -28,7 +28,7 @@ function requireInputGroup(node: GroupNode): InputGroup {
 /** As outOfCoreHostBytes; throws NotOnDevice. */
 export function groupHostBytes(query: PlanQuery, root: GroupNode, limitBytes: number): number {
     const node = requireInputGroup(root);
-    const { group } = outOfCoreGroupLayout(node, query.sink === "count");
+    const { group } = outOfCoreGroupLayout(node, query.sink === "count", query.deviceMemory);
     const memory = query.deviceMemory.ofGroupBy(group);
     const { rows } = node.child.input;
     if (query.debug.outOfCore !== true && tablesFactor * rows * memory.rowBytes < limitBytes) return 0;
@@ -41,7 +41,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const node = requireInputGroup(root);
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
-    const layout = outOfCoreGroupLayout(node, sink === "count");
+    const layout = outOfCoreGroupLayout(node, sink === "count", query.deviceMemory);
     const rows = Math.ceil(estimator.of(node.child).rows);
     const groups = Math.ceil(estimator.of(node).rows);
     const statistics = node.keys.length === 0 ? undefined : estimator.statisticsOf(node.child, node.keys);
@@ -56,7 +56,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const spilledRows = spilledGroupRows(request, sizes);
     const spilledBytes = spilledRows * request.packedBytes;
     const predicted = predictGroups({
-        ...{ layout, rows, sink, profile },
+        ...{ layout, memory, rows, sink, profile },
         groups: sink === "count" ? 0 : groups,
         spilledBytes,
         diskBytes: expectedOnDisk({ build: spilledBytes, probe: 0 }, sizes).build,

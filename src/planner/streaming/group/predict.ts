@@ -3,11 +3,12 @@ import { sumOf } from "../../../model/sizes.js";
 import type { OutOfCoreGroupLayout, OutOfCoreGroupPrediction } from "../../../plan/out-of-core-group-stage.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
+import type { GroupMemory } from "../device-memory.js";
 import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
-import { aggregateWidth, groupOutputWidths } from "./layout.js";
 
 export interface GroupLoad extends Movers {
     readonly layout: OutOfCoreGroupLayout;
+    readonly memory: GroupMemory;
     readonly rows: number;
     /** Groups that leave the GPU. */
     readonly groups: number;
@@ -26,11 +27,7 @@ export function packedPartialBytes(
     { group }: Pick<OutOfCoreGroupLayout, "group">,
     statistics: KeyStatistics | undefined
 ): number {
-    const values = group.aggregates.map((aggregate) =>
-        aggregate.kind === "countRows"
-            ? 0
-            : Math.min(aggregateWidth(group, aggregate), group.widths[aggregate.column] ?? 0)
-    );
+    const values = group.aggregates.map(({ kind, column }) => (kind === "countRows" ? 0 : (group.widths[column] ?? 0)));
     return packedKeyBytes(8 * group.keyBytes, statistics) + sumOf(values);
 }
 
@@ -39,7 +36,7 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
     const { layout, rows, groups, spilledBytes, diskBytes, spilledShare, profile } = load;
     const { group } = layout;
     const inputBytes = rows * inputRowBytes(group.keyBytes, group.widths, group.nullGroup);
-    const resultBytes = groups * sumOf(groupOutputWidths(group));
+    const resultBytes = groups * load.memory.resultRowBytes;
     const arrowBytes = groups * sumOf(layout.columns.map(({ type }) => Math.max(1, type.byteWidth)));
     const outMs = (share: number, bytesIn: number): number =>
         Math.max(linkMs(load, bytesIn, resultBytes * share), share * deliveryMs(load, arrowBytes));
