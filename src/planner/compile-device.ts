@@ -11,7 +11,7 @@ import type {
     LogicalNode
 } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
-import { groupCandidates, joinCandidates, operationText, piecesAlgorithm } from "./device-algorithms.js";
+import { groupCandidates, joinCandidates, operationText, piecesAlgorithm } from "./device-candidates.js";
 import {
     addSlot,
     aggregateSlot,
@@ -27,7 +27,7 @@ import {
     slotType,
     type Slot
 } from "./device-support.js";
-import { chooseDeviceGroupBy, chooseDeviceJoin } from "./device-cost/choose.js";
+import { chooseDeviceGroupBy, chooseDeviceJoin } from "./device-cost/choose-algorithm.js";
 import { groupShape, joinShape } from "./device-shape.js";
 import type { Estimator } from "./estimates.js";
 import { otherSide, type Side } from "./join-sides.js";

@@ -4,7 +4,7 @@ import type { DevicePieces, TableStage } from "../plan/device-stages.js";
 import { inputsOf } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
-import { totalMs } from "./device-cost/choose.js";
+import { totalMs } from "./device-cost/choose-algorithm.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";

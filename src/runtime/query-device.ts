@@ -8,7 +8,7 @@ import { formatMs } from "../model/sizes.js";
 import type { Binding, EngineHandle } from "../native/binding.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
-import { namedAlgorithm } from "../planner/device-algorithms.js";
+import { namedAlgorithm } from "../planner/device-candidates.js";
 import { besideBytes } from "../planner/streaming/host-memory.js";
 import { outOfCoreHostBytes } from "../planner/plan-out-of-core.js";
 import { planOnDevice, tablesHostBytes, type DevicePlan } from "../planner/plan-device.js";

@@ -42,7 +42,7 @@ export function comparePicks(cells, choose, within) {
 
 /** Chooses by the built package's cost models; undefined where it knows none of the algorithms. */
 export async function chooserOf(speeds) {
-    const { chooseDeviceGroupBy, chooseDeviceJoin } = await built("planner/device-cost/choose.js");
+    const { chooseDeviceGroupBy, chooseDeviceJoin } = await built("planner/device-cost/choose-algorithm.js");
     const sampled = await withSamples();
     return (operator, shape) => {
         try {

@@ -6,7 +6,7 @@ import { Lab, type Phases } from "../../../src/cli/calibrate/lab.js";
 import type { Query, Runtime } from "../../../src/index.js";
 import { deviceFigures, loadProfile, type DeviceSpeeds } from "../../../src/machine/profile.js";
 import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../../../src/model/algorithms.js";
-import { chooseDeviceGroupBy, chooseDeviceJoin } from "../../../src/planner/device-cost/choose.js";
+import { chooseDeviceGroupBy, chooseDeviceJoin } from "../../../src/planner/device-cost/choose-algorithm.js";
 import type { DeviceJoinShape } from "../../../src/planner/device-cost/shapes.js";
 
 const rows = 2 ** 24;

@@ -3,7 +3,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { loadProfile } from "../../../src/machine/profile.js";
-import { chooseDeviceGroupBy, chooseDeviceJoin, totalMs } from "../../../src/planner/device-cost/choose.js";
+import { chooseDeviceGroupBy, chooseDeviceJoin, totalMs } from "../../../src/planner/device-cost/choose-algorithm.js";
 import { groupTree, joinTree } from "../../../src/planner/device-cost/decision-tree.js";
 import { MemoryCost } from "../../../src/planner/device-cost/memory-cost.js";
 import type { DeviceGroupShape, DeviceJoinShape } from "../../../src/planner/device-cost/shapes.js";

@@ -4,7 +4,7 @@ import type { OutOfCoreCoherent, OutOfCoreFilter, OutOfCoreJoinWork } from "../.
 import { gatherCostsOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
 import { ringBytes } from "../join/sizes.js";
 import { sortPassBits } from "../shared-memory.js";
-import { coherentLayout } from "./layout.js";
+import { coherentLayout } from "./row-layout.js";
 import { predictCoherent } from "./predict.js";
 import { chooseCoherentSizes, type CoherentSizeRequest, type CoherentSizes } from "./sizes.js";
 

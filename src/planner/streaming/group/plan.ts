@@ -8,7 +8,7 @@ import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { diskBytes, expectedOnDisk } from "../spill.js";
-import { outOfCoreGroupLayout } from "./layout.js";
+import { outOfCoreGroupLayout } from "./row-layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
 import type { GroupSizeRequest } from "./sizes.js";

@@ -17,7 +17,7 @@ import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes } from "../host-memory.js";
 import type { Rings } from "../sizes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
-import { outOfCoreLayout } from "./layout.js";
+import { outOfCoreLayout } from "./row-layout.js";
 import type { JoinLoad } from "./predict.js";
 
 /** A join of two relations. */

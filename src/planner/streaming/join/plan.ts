@@ -8,7 +8,8 @@ import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
 import { layoutOf, loadOf, sizeRequestOf, type InputJoin, type JoinDraft, type JoinFacts } from "./facts.js";
 import { packedRowBytes, predictOutOfCore, usualRadixBits, type JoinLoad } from "./predict.js";
 import { chooseSizes, ringBytes, spilledBytes, type SizeRequest } from "./sizes.js";
-import { backStartMs, chunksOf, probeReads, residentShareOf } from "./spilled-copies.js";
+import { residentShareOf } from "./resident-share.js";
+import { backStartMs, chunksOf, probeReads } from "./spilled-copies.js";
 
 /** What a filter of the build side's keys would see. */
 function matchOf(node: InputJoin, build: Side, estimator: Estimator) {

@@ -22,7 +22,8 @@ import {
 } from "../sizes.js";
 import { chooseSpill, spillBytesMax, spilledMost } from "../spill.js";
 import { noFilter, type FilterDraft } from "./filter.js";
-import { backStartMs, chunksOf, chunkStartMs, probeReads, residentShareOf } from "./spilled-copies.js";
+import { chooseResident, residentShareOf } from "./resident-share.js";
+import { backStartMs, chunksOf, chunkStartMs, probeReads } from "./spilled-copies.js";
 
 /**
  * Relations of more than 512 chunks have up to twice as large ones: each chunk leaves a run, of which every group of
@@ -70,18 +71,6 @@ function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const least = leastPages(sizes);
     const most = Math.max(least, pagesOfAll(buildRows, sizes));
     return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);
-}
-
-/**
- * All partitions when their pages suffice, however the rows are spread. Else 3 % are left for partitions that are
- * larger than expected: one that has begun in GPU memory and must leave it costs more than one that never came.
- */
-function chooseResident({ buildRows, debug }: SizeRequest, sizes: OutOfCoreSizes): number {
-    const partitions = 2 ** sizes.radixBits;
-    if (debug.residentShare !== undefined) return Math.round(partitions * debug.residentShare);
-    const partitionPages = buildRows / partitions / sizes.pageRows + 0.5;
-    if (partitionPages * partitions + partitions / 16 <= sizes.pages) return partitions;
-    return Math.min(partitions, Math.floor((sizes.pages * 0.97) / partitionPages));
 }
 
 /**

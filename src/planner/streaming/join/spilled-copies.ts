@@ -2,6 +2,7 @@
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import type { JoinMemory } from "../device-memory.js";
+import { residentShareOf } from "./resident-share.js";
 
 /**
  * Starting a copy of spilled rows, one of many that are enqueued together (kCopiesTogether in
@@ -34,11 +35,6 @@ interface SideRows {
 
 export function chunksOf({ build, probe }: SideRows, { chunkRows }: Pick<OutOfCoreSizes, "chunkRows">): SideRows {
     return { build: Math.ceil(build / chunkRows), probe: Math.ceil(probe / chunkRows) };
-}
-
-/** Share of the partitions that stay in GPU memory. */
-export function residentShareOf({ residentPartitions, radixBits }: OutOfCoreSizes): number {
-    return Math.min(1, residentPartitions / 2 ** radixBits);
 }
 
 /**

@@ -6,7 +6,7 @@ import type { JoinSides } from "../../join-sides.js";
 import { chunkWidth } from "../chunk-rows.js";
 import { inputsOfSides, type InputJoin } from "../join/facts.js";
 import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
-import { outOfCoreLayout, type CarryRule } from "../join/layout.js";
+import { outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
 
 /** Throws NotOnDevice for joins whose result is more than pairs of rows: kernels on the coherent path find no other. */
 function requirePairs({ type }: JoinNode, sides: JoinSides): void {
