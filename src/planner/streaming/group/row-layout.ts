@@ -89,8 +89,9 @@ class GroupLayoutDraft {
         // The model knows no operator with more.
         const bytes = numbers > aggregatesMax ? undefined : this.memory.ofGroupBy(group).rowBytes;
         if (bytes !== undefined && bytes <= rowBytesMax) return;
+        const size = bytes === undefined ? "" : `${bytes} bytes in `;
         throw new NotOnDevice(
-            `a key and what is added up for it have ${bytes === undefined ? "" : `${bytes} bytes in `}${numbers} numbers, ` +
+            `a key and what is added up for it have ${size}${numbers} numbers, ` +
                 `${rowBytesMax} in ${aggregatesMax} are the most`
         );
     }
