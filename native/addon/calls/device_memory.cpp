@@ -12,7 +12,7 @@ namespace spillway::addon {
 
 namespace {
 
-// Of a shared memory that no GPU has less of, kernels have room for what they count with.
+// Every GPU has as much shared memory for a block; with less, what the model takes from it would wrap.
 constexpr int64_t kBlockBytesMin = 48 << 10;
 
 // What the model refuses is an argument of the caller's.
