@@ -187,9 +187,9 @@ typedef struct spillway_cuda_functions {
     /*
      * Operators on inputs larger than GPU memory (stream_spec.hpp; memory_model/ says what their sizes take of it).
      * begin_*, then run_stream for each input, in order, once each; it returns when the input has been read, and after
-     * the last one when the device is done. sink: nullptr
-     * unless rows are wanted. Joins have a build and a probe side; group-bys one input. disk: nullptr where there is
-     * none. The report is that of all inputs so far. After an error the operator can only be freed.
+     * the last one when the device is done. Joins have a build and a probe side; group-bys one input. sink: nullptr
+     * unless rows are wanted. disk: nullptr where there is none. The report is that of all inputs so far. After an
+     * error the operator can only be freed.
      */
     void (*begin_staged_join)(spillway_cuda_gpu* gpu, const spillway::cuda::StagedJoinSpec* spec,
                               const spillway::cuda::DiskCalls* disk, spillway_cuda_stream** stream,

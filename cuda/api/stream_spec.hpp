@@ -23,7 +23,7 @@ constexpr int kResultColumnsMax = 2 * kRowColumnsMax + 2;
 // pass more.
 constexpr int kFirstPassBitsMax = 12;
 
-// Words of a join's filter at most: a hash has so many bits beside those that choose bits of a word.
+// Words of a join's filter at most: of the 64 bits of a key's hash, 40 choose its word and 24 its bits in there.
 constexpr uint64_t kFilterWordsMax = 1ULL << 40;
 
 // Sums of one join at most: they are kept in registers.

@@ -7,7 +7,6 @@
 
 #include "coherent_join/coherent_join.hpp"
 #include "device/guard.hpp"
-#include "memory_model/staged_memory.hpp"
 #include "plugin/functions.hpp"
 #include "plugin/handles.hpp"
 #include "staged_group_by/staged_group_by.hpp"
@@ -116,48 +115,31 @@ namespace spillway::cuda { inline namespace plugin {
 
 namespace {
 
-// More would be chunks of few rows: each leaves a page of each partition unfilled.
-constexpr uint32_t kChunksMax = 1U << 20;
+// Whoever is on the other side of the border may have written any bytes: a number that no enum has, a list longer than
+// its room. What an operator cannot do it refuses itself.
 
-// What is computed with, or indexes something, before the operator that is begun refuses what it cannot do.
-
-void check(const StreamSizes& sizes) {
-    require(sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax, "an operator has too many radix bits");
-    require(sizes.pre_aggregation <= PreAggregation::kNever, "chunks are aggregated in no known way");
-}
-
-void check(const StagedJoinSpec& spec, bool coherent) {
-    check(spec.sizes);
+void check(const StagedJoinSpec& spec) {
     require(spec.kind.emit <= JoinEmit::kProbeOnce, "a join gives rows of no known side");
     require(spec.result <= JoinResultKind::kRows, "a join has no known kind of result");
     for (const ColumnWidths& widths : spec.widths) require(widths.is_valid(), "a side has too many columns");
     require(spec.output.is_valid(), "a join has too many result columns");
     for (const JoinOutputColumn& column : spec.output) {
         require(column.side <= OutputSide::kPresence, "a result column is of no known side");
-        if (column.side == OutputSide::kKey || column.side == OutputSide::kPresence) continue;
-        // A side without columns has its key for one where kernels alone join.
-        const uint64_t columns = spec.widths[column.side == OutputSide::kBuild ? kBuildSide : kProbeSide].size();
-        require(column.column < std::max<uint64_t>(columns, coherent ? 1 : 0),
-                "the result asks for a column that its side does not have");
     }
 }
 
 void check(const CoherentJoinSpec& spec) {
-    check(spec.join, true);
+    check(spec.join);
     require(spec.options.partitioner <= FarPartitioner::kBest, "a join has no known partitioner");
-    require(spec.options.chunks <= kChunksMax, "a join by kernels alone has too many chunks");
 }
 
 void check(const StagedGroupBySpec& spec) {
-    check(spec.sizes);
+    require(spec.sizes.pre_aggregation <= PreAggregation::kNever, "chunks are aggregated in no known way");
     require(spec.widths.is_valid(), "a group-by has too many columns");
     require(spec.aggregates.is_valid(), "a group-by has too many aggregates");
     for (const StagedAggregate& aggregate : spec.aggregates) {
         require(aggregate.kind <= GroupAggregateKind::kFirst, "an aggregate is of no known kind");
         require(aggregate.value_kind <= ValueKind::kFloat, "an aggregate's values are of no known kind");
-        const bool counts =
-            aggregate.kind == GroupAggregateKind::kCountRows || aggregate.kind == GroupAggregateKind::kCount;
-        require(counts || aggregate.column < spec.widths.size(), "an aggregate is of a column that chunks do not have");
     }
 }
 
@@ -190,8 +172,8 @@ void with_device(spillway_cuda_gpu* gpu, spillway_cuda_stream** stream, spillway
 void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const DiskCalls* disk,
                        spillway_cuda_stream** stream, spillway_cuda_status* status) {
     with_device(gpu, stream, status, [&] {
-        check(*spec, false);
-        const uint64_t bytes = staged_join_memory(*spec).device_bytes;
+        check(*spec);
+        const uint64_t bytes = StagedJoin::device_bytes(*spec);
         begin(gpu, bytes, "a join out of core", spec->output.size(), disk, stream,
               [&](Device& device, SpillDisk* to) { return std::make_unique<StagedJoin>(device, *spec, nullptr, to); });
     });
@@ -211,7 +193,7 @@ void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec
                            spillway_cuda_stream** stream, spillway_cuda_status* status) {
     with_device(gpu, stream, status, [&] {
         check(*spec);
-        const uint64_t bytes = staged_group_by_memory(*spec).device_bytes;
+        const uint64_t bytes = StagedGroupBy::device_bytes(*spec);
         begin(gpu, bytes, "a group-by out of core", spec->output_widths().size(), disk, stream,
               [&](Device& device, SpillDisk* to) { return std::make_unique<StagedGroupBy>(device, *spec, to); });
     });

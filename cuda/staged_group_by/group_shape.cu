@@ -10,10 +10,7 @@ namespace {
 
 void check(const StagedGroupBySpec& spec) {
     const StreamSizes& sizes = spec.sizes;
-    if (sizes.radix_bits < 0 || sizes.radix_bits > kFirstPassBitsMax) {
-        refuse("group-bys out of core have 0 to 12 radix bits in their first pass");
-    }
-    if (sizes.chunk_rows == 0) refuse("chunks have at least a row");
+    check_sizes(sizes);
     if (sizes.merge_rows < std::max(sizes.chunk_rows, sizes.page_rows) || sizes.merge_rows > 1ULL << 32) {
         refuse("rows that are aggregated at once are those of a chunk and of a page at least, and 2^32 at most");
     }

@@ -18,6 +18,10 @@ StagedGroupBy::StagedGroupBy(Device& device, const StagedGroupBySpec& spec, Spil
 }
 StagedGroupBy::~StagedGroupBy() = default;
 
+uint64_t StagedGroupBy::device_bytes(const StagedGroupBySpec& spec) {
+    return GroupShape::make(spec).memory.device_bytes;
+}
+
 void StagedGroupBy::begin_input(int, ChunkOwner& owner, ResultSink* sink) {
     GroupByState& state = *state_;
     state.writer.set_sink(sink);

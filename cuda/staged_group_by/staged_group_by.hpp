@@ -24,6 +24,8 @@ class StagedGroupBy final : public StreamOperator {
     StagedGroupBy(Device& device, const StagedGroupBySpec& spec, SpillDisk* disk = nullptr);
     ~StagedGroupBy() override;
 
+    // GPU memory that it takes in all. Throws kInvalid for a specification that cannot work.
+    static uint64_t device_bytes(const StagedGroupBySpec& spec);
     int inputs() const override { return 1; }
 
   private:

@@ -21,17 +21,10 @@ std::unique_ptr<BloomFilter> make_filter(Device& device, const StagedJoinSpec& s
     return std::make_unique<BloomFilter>(device, spec.sizes.filter_words);
 }
 
-void check(const StagedJoinSpec& spec) {
-    if (spec.sizes.radix_bits < 0 || spec.sizes.radix_bits > kFirstPassBitsMax) {
-        throw Error(ErrorCode::kInvalid, "joins out of core have 0 to 12 radix bits in their first pass");
-    }
-    if (spec.sizes.chunk_rows == 0) throw Error(ErrorCode::kInvalid, "chunks have at least a row");
-}
-
 }  // namespace
 
 JoinShape JoinShape::make(const StagedJoinSpec& spec) {
-    check(spec);
+    check_sizes(spec.sizes);
     JoinShape shape;
     shape.partitions = 1ULL << spec.sizes.radix_bits;
     for (int side = 0; side < 2; ++side) {

@@ -24,7 +24,7 @@ struct JoinShape {
     uint64_t partitions = 1;
     StagedJoinMemory memory;
 
-    // Throws kInvalid for sizes that cannot work.
+    // Throws kInvalid for what cannot work.
     static JoinShape make(const StagedJoinSpec& spec);
 };
 

@@ -47,6 +47,10 @@ StagedJoin::StagedJoin(Device& device, const StagedJoinSpec& spec, Device* peer,
 }
 StagedJoin::~StagedJoin() = default;
 
+uint64_t StagedJoin::device_bytes(const StagedJoinSpec& spec) {
+    return JoinShape::make(spec).memory.device_bytes;
+}
+
 const std::vector<uint64_t>& StagedJoin::partition_rows() const {
     return state_->build.rows();
 }

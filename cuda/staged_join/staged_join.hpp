@@ -23,6 +23,8 @@ class StagedJoin final : public StreamOperator {
     StagedJoin(Device& device, const StagedJoinSpec& spec, Device* peer = nullptr, SpillDisk* disk = nullptr);
     ~StagedJoin() override;
 
+    // GPU memory that it takes in all. Throws kInvalid for a specification that cannot work.
+    static uint64_t device_bytes(const StagedJoinSpec& spec);
     const std::vector<uint64_t>& partition_rows() const;  // of the build side, after it was read
 
   private:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string>
 
+#include "api/error.hpp"
 #include "stream/stream_operator.hpp"
 
 namespace spillway::cuda { inline namespace stream {
@@ -39,6 +41,13 @@ void StreamOperator::push(const Chunk& chunk) {
 
 void StreamOperator::end() {
     settled([&] { end_input(); });
+}
+
+void check_sizes(const StreamSizes& sizes) {
+    if (sizes.radix_bits < 0 || sizes.radix_bits > kFirstPassBitsMax) {
+        refuse("a first pass has 0 to " + std::to_string(kFirstPassBitsMax) + " radix bits");
+    }
+    if (sizes.chunk_rows == 0) refuse("chunks have at least a row");
 }
 
 void take_working_memory(Device& device, uint64_t planned_bytes, uint64_t before_bytes) {

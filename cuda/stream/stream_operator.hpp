@@ -44,6 +44,9 @@ inline void check_sink(JoinResultKind result, const ResultSink* sink) {
     }
 }
 
+// Throws kInvalid for sizes that no operator on chunks can work with.
+void check_sizes(const StreamSizes& sizes);
+
 // What stages took on the GPU, each by the clock of its stream; stages of two streams overlap.
 using StageTimes = std::vector<PhaseTimer::Phase>;
 

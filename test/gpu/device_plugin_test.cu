@@ -133,24 +133,49 @@ GPU_TEST("plugin: operators refuse specifications that mean nothing") {
     refuses([](StagedJoinSpec& spec) { spec.result = static_cast<JoinResultKind>(200); });
     refuses([](StagedJoinSpec& spec) { spec.sizes.radix_bits = kFirstPassBitsMax + 1; });
     refuses([](StagedJoinSpec& spec) { spec.sizes.radix_bits = -1; });
+    refuses([](StagedJoinSpec& spec) { spec.sizes.chunk_rows = 0; });
+    refuses([](StagedJoinSpec& spec) { spec.key_bytes = 3; });
+    refuses([](StagedJoinSpec& spec) { spec.widths[kBuildSide] = {8, 8, 8, 8}; });
     refuses([](StagedJoinSpec& spec) { spec.output.push_back({OutputSide::kBuild, 0}); });
     refuses([](StagedJoinSpec& spec) { spec.output.push_back({static_cast<OutputSide>(4), 0}); });
     refuses([](StagedJoinSpec& spec) {
         const uint32_t columns = kRowColumnsMax + 1;
         std::memcpy(static_cast<void*>(&spec.widths[kProbeSide]), &columns, sizeof columns);
     });
-    spillway_cuda_stream* stream = nullptr;
-    StagedGroupBySpec group;
-    group.sizes = count_spec().sizes;
-    group.sizes.merge_rows = 64;
-    group.aggregates.push_back({GroupAggregateKind::kSum, ValueKind::kSigned, 0});
-    plugin.call.begin_staged_group_by(plugin.gpu, &group, nullptr, &stream, &plugin.status);
-    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
-    CoherentJoinSpec far;
-    far.join = count_spec();
-    far.options.partitioner = static_cast<FarPartitioner>(kFarPartitioners + 1);
-    plugin.call.begin_coherent_join(plugin.gpu, &far, &stream, &plugin.status);
-    CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+    const auto refuses_groups = [&](const StagedAggregate& aggregate, const ColumnWidths& widths) {
+        StagedGroupBySpec spec;
+        spec.sizes = count_spec().sizes;
+        spec.sizes.merge_rows = 64;
+        spec.widths = widths;
+        spec.aggregates.push_back(aggregate);
+        spillway_cuda_stream* stream = nullptr;
+        plugin.call.begin_staged_group_by(plugin.gpu, &spec, nullptr, &stream, &plugin.status);
+        CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+        CHECK(stream == nullptr);
+    };
+    refuses_groups({GroupAggregateKind::kSum, ValueKind::kSigned, 0}, {});
+    refuses_groups({GroupAggregateKind::kFirst, ValueKind::kSigned, 0}, {8});
+    refuses_groups({GroupAggregateKind::kSum, ValueKind::kFloat, 0}, {2});
+    refuses_groups({GroupAggregateKind::kSum, ValueKind::kSigned, 0}, {16});
+    refuses_groups({static_cast<GroupAggregateKind>(7), ValueKind::kSigned, 0}, {8});
+    const auto refuses_far = [&](auto&& change) {
+        CoherentJoinSpec spec;
+        spec.join = count_spec();
+        change(spec);
+        spillway_cuda_stream* stream = nullptr;
+        plugin.call.begin_coherent_join(plugin.gpu, &spec, &stream, &plugin.status);
+        CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+        CHECK(stream == nullptr);
+    };
+    refuses_far(
+        [](CoherentJoinSpec& spec) { spec.options.partitioner = static_cast<FarPartitioner>(kFarPartitioners + 1); });
+    refuses_far([](CoherentJoinSpec& spec) { spec.options.chunks = 0; });
+    refuses_far([](CoherentJoinSpec& spec) { spec.join.sizes.radix_bits = kFirstPassBitsMax + 1; });
+    refuses_far([](CoherentJoinSpec& spec) {
+        spec.join.result = JoinResultKind::kRows;
+        spec.join.widths[kBuildSide] = {8};
+        spec.join.output.push_back({OutputSide::kBuild, 1});
+    });
 }
 
 GPU_TEST("plugin: inputs of an operator come in order, each once") {

@@ -142,8 +142,8 @@ cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const
     spec.key_bytes = decode_key_bytes(fields["keyBytes"]);
     const Field widths = fields["widths"];
     for (const Field& item : widths.array()) {
-        const auto width = static_cast<uint32_t>(item.int32(1, 8));
-        if ((width & (width - 1)) != 0) throw item.error("1, 2, 4 or 8 bytes");
+        const auto width = static_cast<uint32_t>(item.int32(0, kInt32Max));
+        if (!cuda::is_value_width(width, cuda::kAggregatedBytesMax)) throw item.error("1, 2, 4 or 8 bytes");
         if (spec.widths.size() == spec.widths.capacity()) {
             throw widths.error(std::to_string(spec.widths.capacity()) + " columns at most");
         }
