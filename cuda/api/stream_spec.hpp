@@ -18,6 +18,11 @@ constexpr uint32_t kAggregatedBytesMax = 8;
 constexpr int kRowWordsMax = 8;
 constexpr int kRowColumnsMax = 28;
 constexpr int kResultColumnsMax = 2 * kRowColumnsMax + 2;
+// Words of a partial row of a group-by, its key and all accumulators. Joins keep rows in registers and arrays of
+// kRowWordsMax words; partial rows only pass through kernels that take any width.
+constexpr int kPartialWordsMax = 2 + 2 * kGroupAggregatesMax;
+// An accumulator is of one column of a chunk at most, and is itself a column of a partial row.
+static_assert(kGroupAggregatesMax <= kRowColumnsMax);
 
 // Radix bits of the first pass at most: partitions of a pass that keeps its counters in shared memory; more take one
 // pass more.
@@ -199,9 +204,9 @@ struct StagedAggregate {
     uint32_t column = 0;  // of the chunk; counts have none
 };
 
-// A key and all its accumulators have 32 bytes at most: counts and sums 8 each, minima and maxima their column's, a
-// mean those of a sum and a count; equal ones come once. Result rows: the key, [has a key,] the aggregates (counts,
-// sums and means 8 bytes, others their column's), in no particular order.
+// A key has kGroupAggregatesMax accumulators at most: counts and sums of 8 bytes, minima and maxima of their column's,
+// a mean a sum and a count; equal ones come once. Result rows: the key, [has a key,] the aggregates (counts, sums and
+// means 8 bytes, others their column's), in no particular order.
 struct StagedGroupBySpec {
     uint32_t key_bytes = 8;
     ColumnWidths widths;  // of the columns: 1, 2, 4 or 8 bytes

@@ -22,6 +22,9 @@ class RadixHashJoin {
         const int bits = join.radix_bits >= 0
                              ? join.radix_bits
                              : join_radix_bits(device, build.rows, build.key.width / 4, row_words(build));
+        if (std::max(row_words(build), row_words(probe)) > kRowWordsMax) {
+            throw Error(ErrorCode::kInvalid, "rows of more than 32 bytes; carry row numbers instead");
+        }
         build_ = radix_partition(device, build, bits);
         probe_ = radix_partition(device, probe, bits);
     }

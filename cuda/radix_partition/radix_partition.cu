@@ -123,7 +123,7 @@ class RadixPartitioning {
         : device_(device), relation_(relation), bits_(radix_bits) {
         std::vector<uint32_t> widths;
         for (const DeviceColumn& column : relation.columns) widths.push_back(column.width);
-        result_.layout = RowLayout::make(relation.key.width, widths);
+        result_.layout = RowLayout::make(relation.key.width, widths, kPartialWordsMax);
         result_.radix_bits = radix_bits;
     }
 
@@ -231,7 +231,9 @@ class RadixPartitioning {
         pass.back = next.back.as<uint64_t>();
         pass.bits = static_cast<uint32_t>(bits);
         pass.shift = bits == 0 ? 0 : static_cast<uint32_t>(32 - done - bits);
-        if (first) {
+        if (row_words() > kRowWordsMax) {
+            launch_scatter_wide(device_, pass, result_.layout);
+        } else if (first) {
             launch_scatter_columns(device_, pass, result_.layout);
         } else {
             launch_scatter_rows(device_, pass, result_.layout);

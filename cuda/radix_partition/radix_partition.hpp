@@ -23,8 +23,9 @@ struct PartitionedRows {
 
 // Radix partitioning in passes of at most kPassBitsMax bits: a histogram of the keys, then each pass moves every row
 // once (scatter.cuh). Work is enqueued on the device's stream; the host does not wait. Memory: twice the rows with two
-// passes or more while it runs, then once. radix_bits: 0 to radix_bits_max().
-// Throws kInvalid (widths, alignment, bits), kOutOfMemory.
+// passes or more while it runs, then once. radix_bits: 0 to radix_bits_max(). Rows of more than kRowWordsMax words, up
+// to kPartialWordsMax, have a kernel of their own (scatter_wide.cu); joins do not take them. Throws kInvalid (widths,
+// alignment, bits), kOutOfMemory.
 PartitionedRows radix_partition(Device& device, const DeviceRelation& relation, int radix_bits);
 int radix_bits_max();
 
@@ -49,7 +50,7 @@ struct RowRegions {
 };
 
 // Parents are split by the `bits` radix bits that follow the first `done` of the mixed key's top word: rows of parent p
-// and digit d become region p << bits | d. bits: at most pass_bits_max().
+// and digit d become region p << bits | d. bits: at most pass_bits_max(). Rows have kRowWordsMax words at most.
 uint32_t split_tile_rows(Device& device, const RowLayout& layout, int bits);
 
 // counts[region] += rows. Reads each row's key, and with it the sectors that rows share.

@@ -65,6 +65,12 @@ constexpr int run_alignment(int row_words) {
 // Regions of partitions begin at these multiples, whatever the row.
 constexpr uint64_t kRegionAlignRows = 8;
 
+// Rows of more than kRowWordsMax words, of group-bys beyond GPU memory alone, which come no faster than the link (55
+// GB/s): threads of a block, most rows of a tile, and what else a block has in shared memory (as above). Not measured.
+constexpr int kWideThreads = 512;
+constexpr uint32_t kWideTileRows = 2048;
+constexpr uint32_t kWideReservedBytes = (12U << kPassBitsMax) + 1024 + 128;
+
 constexpr int kHistogramThreads = 1024;
 // Counters of one histogram over the keys: 64 KiB of shared memory at 14 bits leave room for two blocks. 2^27 keys:
 // 0.15 ms at 2^12 counters, 0.16 at 2^14, 0.20 at 2^15 (one block), against 1 ms to read the rows' keys once more.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "api/error.hpp"
@@ -26,20 +27,22 @@ struct RowLayout {
         const uint32_t bytes = std::accumulate(widths.begin(), widths.end(), key_bytes);
         return (bytes + 3) / 4;
     }
-    // Throws kInvalid for widths that do not exist and for rows of more than kRowWordsMax words.
+    // Throws kInvalid for widths that do not exist and for rows of more than so many words.
     template <class Widths>
-    static RowLayout make(uint32_t key_bytes, const Widths& widths) {
-        return make(key_bytes, std::vector<uint32_t>(widths.begin(), widths.end()));
+    static RowLayout make(uint32_t key_bytes, const Widths& widths, int row_words_max = kRowWordsMax) {
+        return make(key_bytes, std::vector<uint32_t>(widths.begin(), widths.end()), row_words_max);
     }
-    static RowLayout make(uint32_t key_bytes, const std::vector<uint32_t>& widths) {
+    static RowLayout make(uint32_t key_bytes, const std::vector<uint32_t>& widths, int row_words_max = kRowWordsMax) {
         if (!is_key_width(key_bytes)) throw Error(ErrorCode::kInvalid, "keys of rows have 4 or 8 bytes");
         RowLayout layout;
         layout.key_words = key_bytes / 4;
         layout.row_words = words_for(key_bytes, widths);
         layout.widths = widths;
         layout.offsets.resize(widths.size());
-        if (layout.row_words > kRowWordsMax || widths.size() > static_cast<size_t>(kRowColumnsMax)) {
-            throw Error(ErrorCode::kInvalid, "rows of more than 32 bytes; carry row numbers instead");
+        const auto words_max = static_cast<uint32_t>(row_words_max);
+        if (layout.row_words > words_max || widths.size() > static_cast<size_t>(kRowColumnsMax)) {
+            throw Error(ErrorCode::kInvalid,
+                        "rows of more than " + std::to_string(4 * words_max) + " bytes; carry row numbers instead");
         }
         std::vector<size_t> order(widths.size());
         std::iota(order.begin(), order.end(), 0);

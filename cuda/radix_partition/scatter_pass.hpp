@@ -28,7 +28,7 @@ struct KeyedColumns {
     uint8_t offset[kRowColumnsMax] = {};  // in the row, in bytes
     // Where a tile of r rows has them in shared memory: from r times this on (the key from 0).
     uint8_t before[kRowColumnsMax] = {};
-    WordSource word[kRowWordsMax] = {};  // of the row, behind the key's; only if no width is below 4
+    WordSource word[kRowWordsMax] = {};  // of the row, behind the key's; only if no width is below 4 and no row wide
 };
 
 // One pass over rows in device memory, as its kernel gets it. Regions are ranges of rows in multiples of
@@ -57,5 +57,7 @@ struct ScatterPass {
 // One pass, enqueued on the device's stream: the first one from columns, later ones from rows in regions.
 void launch_scatter_columns(Device& device, const ScatterPass& pass, const RowLayout& layout);
 void launch_scatter_rows(Device& device, const ScatterPass& pass, const RowLayout& layout);
+// The same from columns, or without any from rows, of rows of more than kRowWordsMax words.
+void launch_scatter_wide(Device& device, const ScatterPass& pass, const RowLayout& layout);
 
 }}  // namespace spillway::cuda::radix_partitioning

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "api/error.hpp"
+#include "api/stream_spec.hpp"
 #include "radix_partition/radix_policy.hpp"
 
 namespace spillway::cuda { inline namespace radix_partitioning {
@@ -31,9 +32,24 @@ struct Pass {
     }
 };
 
+// Tiles of wide rows are not sorted: they stand there once, with a word for each row that says where it goes.
+TileSize wide_tile_size(const GpuFacts& gpu, int row_words) {
+    const uint64_t row_bytes = 4ULL * (wide_row_stride(static_cast<uint32_t>(row_words)) + 1);
+    const uint64_t shared =
+        std::min(gpu.shared_bytes_per_block_optin, gpu.shared_bytes_per_multiprocessor / kScatterBlocks);
+    const uint64_t fit = shared > kWideReservedBytes ? (shared - kWideReservedBytes) / row_bytes : 0;
+    TileSize size;
+    size.blocks = kScatterBlocks;
+    size.rows = static_cast<uint32_t>(std::min<uint64_t>(fit, kWideTileRows) / kTileRowsStep * kTileRowsStep);
+    size.shared_bytes = static_cast<uint32_t>(size.rows * row_bytes);
+    if (size.rows == 0) throw Error(ErrorCode::kInternal, "too little shared memory for a partition pass");
+    return size;
+}
+
 }  // namespace
 
 TileSize tile_size(const GpuFacts& gpu, int row_words, int bits_max) {
+    if (row_words > kRowWordsMax) return wide_tile_size(gpu, row_words);
     const Pass pass(row_words, bits_max);
     TileSize size;
     size.blocks = kScatterBlocks;
@@ -49,6 +65,7 @@ TileSize tile_size(const GpuFacts& gpu, int row_words, int bits_max) {
 }
 
 int pass_bits_max(const GpuFacts& gpu, int row_words) {
+    if (row_words > kRowWordsMax) return kPassBitsMax;
     const Pass pass(row_words, kPassBitsMax);
     return pass.fit(gpu, 1) < pass.most / 2 ? kFewBits : kPassBitsMax;
 }

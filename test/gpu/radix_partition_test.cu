@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,23 @@ void check(const KeyedRelation& relation, int radix_bits, const std::string& wha
     const PartitionedRows rows = cuda::radix_partition(test_device(), relation.device(), radix_bits);
     test_device().synchronize();
     check_partitions(relation, rows, what + ", " + std::to_string(radix_bits) + " bits");
+}
+
+// Columns of many widths, also of row numbers, that fill so many bytes.
+std::vector<uint32_t> widths_that_fill(uint32_t bytes) {
+    constexpr uint32_t kTurns[] = {8, 8, 16, 8, 4, kRowNumber8, 16, 2, 8, 1};
+    std::vector<uint32_t> widths;
+    for (size_t turn = 0; bytes > 0; ++turn) {
+        uint32_t width = kTurns[turn % std::size(kTurns)];
+        uint32_t taken = width == kRowNumber8 ? 8 : width;
+        if (taken > bytes) {
+            for (taken = 8; taken > bytes;) taken /= 2;
+            width = taken;
+        }
+        widths.push_back(width);
+        bytes -= taken;
+    }
+    return widths;
 }
 
 }  // namespace
@@ -179,6 +197,45 @@ GPU_TEST("radix partition: rows of one to eight words from columns of every widt
     }
 }
 
+GPU_TEST("radix partition: rows of more than eight words") {
+    for (const uint32_t words : {9U, 10U, 17U, 33U, 50U}) {
+        for (const uint32_t key_width : {4U, 8U}) {
+            // Those of 17 and 33 words have three bytes of no field.
+            const uint32_t spare = words % 16 == 1 ? 3 : 0;
+            const auto widths = widths_that_fill(4 * words - key_width - spare);
+            const uint64_t rows = small_or_full(3000, 40000);
+            const std::string what = std::to_string(words) + " words, key " + std::to_string(key_width);
+            const KeyedRelation relation(sparse_keys(rows, test_seed() + words), key_width, widths, test_seed());
+            for (const int bits : {0, 1, 5, 8, 9, 13, 16, 18}) {
+                if (full_suite() || (bits + words + test_seed()) % 3 == 0) check(relation, bits, what);
+            }
+            const KeyedRelation hot(one_hot_key(rows, 0.6, test_seed()), key_width, widths, test_seed(), 0.2);
+            for (const int bits : {3, 12}) check(hot, bits, what + ", a hot key and NULL keys");
+        }
+    }
+    const std::vector<uint32_t> most(static_cast<size_t>(cuda::kGroupAggregatesMax), 8);
+    for (const int bits : {0, 8, 16}) {
+        check(KeyedRelation(sparse_keys(small_or_full(2000, 30000), test_seed()), 8, most, test_seed()), bits, "most");
+    }
+}
+
+GPU_TEST("radix partition: numbers of wide rows around those of tiles") {
+    cuda::DeviceProperties small = test_device().properties();
+    small.shared_bytes_per_block_optin = small.shared_bytes_per_multiprocessor = 64U << 10;
+    for (const int words : {9, 10, 50, cuda::kPartialWordsMax}) {
+        CHECK_EQ(cuda::pass_bits_max(small, words), cuda::kPassBitsMax);
+        const cuda::TileSize least = cuda::tile_size(small, words, cuda::kPassBitsMax);
+        CHECK_EQ(least.rows % cuda::kTileRowsStep, 0U);
+        CHECK(least.rows > 0 && least.blocks * (least.shared_bytes + cuda::kWideReservedBytes) <= 64U << 10);
+        const uint64_t tile = cuda::tile_size(test_device().properties(), words, cuda::kPassBitsMax).rows;
+        const std::vector<uint32_t> widths(static_cast<size_t>(words - 2) / 2, 8);
+        for (const uint64_t rows : {uint64_t{0}, uint64_t{1}, uint64_t{31}, tile - 1, tile, tile + 1, 3 * tile + 33}) {
+            const KeyedRelation relation(dense_permutation(rows, test_seed()), 8, widths, test_seed(), 0.1);
+            for (const int bits : {0, 8, 10}) check(relation, bits, std::to_string(rows) + " wide rows");
+        }
+    }
+}
+
 GPU_TEST("radix partition: one hot key, Zipf keys, NULL keys, equal and special keys") {
     const uint64_t rows = small_or_full(5000, 300000);
     for (const int bits : {6, 14}) {
@@ -199,8 +256,11 @@ GPU_TEST("radix partition: bad arguments and refused memory") {
     CHECK_THROWS(cuda::radix_partition(test_device(), relation.device(), -1), cuda::ErrorCode::kInvalid);
     CHECK_THROWS(cuda::radix_partition(test_device(), relation.device(), cuda::radix_bits_max() + 1),
                  cuda::ErrorCode::kInvalid);
-    const KeyedRelation wide(dense_permutation(10, test_seed()), 8, {16, 16}, test_seed());
-    CHECK_THROWS(cuda::radix_partition(test_device(), wide.device(), 1), cuda::ErrorCode::kInvalid);
+    const std::vector<uint32_t> narrow(static_cast<size_t>(cuda::kRowColumnsMax) + 1, 1);
+    for (const auto& widths : {std::vector<uint32_t>(15, 16), narrow}) {
+        const KeyedRelation wide(dense_permutation(10, test_seed()), 8, widths, test_seed());
+        CHECK_THROWS(cuda::radix_partition(test_device(), wide.device(), 1), cuda::ErrorCode::kInvalid);
+    }
     cuda::DeviceRelation shifted = relation.device();
     shifted.columns[0].data = static_cast<const char*>(shifted.columns[0].data) + 4;
     CHECK_THROWS(cuda::radix_partition(test_device(), shifted, 1), cuda::ErrorCode::kInvalid);

@@ -209,7 +209,7 @@ void check_index_case(const IndexCase& of) {
 
 GPU_TEST("stream pages: rows of partitions, in the order in which they came") {
     const uint64_t some = small_or_full(150, 5000);
-    for (const uint32_t row_words : {1U, 2U, 3U, 4U, 5U, 8U}) {
+    for (const uint32_t row_words : {1U, 2U, 3U, 4U, 5U, 8U, 10U, 33U, 58U}) {
         for (const uint64_t page_rows : {8, 16, 1024}) {
             PagesCheck check(row_words, page_rows, 6 * some / page_rows + 12, 4);
             const uint64_t free_pages = check.pages().free_pages();
