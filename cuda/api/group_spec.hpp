@@ -32,6 +32,8 @@ enum class GroupAggregateKind : uint8_t {
 
 enum class ValueKind : uint8_t { kSigned, kUnsigned, kFloat };
 
-constexpr int kGroupAggregatesMax = 24;
+// Twelve exact sums of 64-bit integers, which are two halves each, and a few counts beside them. One kernel's
+// parameters hold what it takes to know of them all.
+constexpr int kGroupAggregatesMax = 28;
 
 }}  // namespace spillway::cuda::api

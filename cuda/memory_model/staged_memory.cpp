@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "group_by/plan/group_policy.hpp"
 #include "radix_partition/radix_policy.hpp"
 #include "radix_partition/row_layout.hpp"
 #include "staged_group_by/staged_group_policy.hpp"
@@ -18,6 +19,11 @@ constexpr uint64_t kListBytes = 96;
 // Scratch of prefix sums and what rounding up takes.
 constexpr uint64_t kJoinSlackBytes = 16ULL << 20;
 constexpr uint64_t kGroupBySlackBytes = 32ULL << 20;
+// The smallest table of groups in GPU memory has three words for a sum of 8 bytes. In the slack there is room for one
+// of rows that joins could have.
+uint64_t wide_table_bytes(uint64_t row_bytes) {
+    return row_bytes <= 4ULL * kRowWordsMax ? 0 : kGlobalSlotsMin * row_bytes * 3 / 2;
+}
 // A partition takes this many bytes in the tables of the smallest group-by.
 constexpr uint64_t kPartitionTableBytes = 256;
 // Key and validity bit of a row without a key.
@@ -141,7 +147,7 @@ StagedGroupByMemory staged_group_by_memory(const StagedGroupBySpec& spec) {
     const uint64_t lists = (partitions + sizes.merge_rows / std::max<uint64_t>(sizes.page_rows, 1)) * kListBytes;
     memory.device_bytes = bytes + kParcelSlots * lists +
                           2 * partitions * (kCodeFieldsMax * kFieldExtremesBytes + kPartitionTableBytes) +
-                          kGroupBySlackBytes;
+                          kGroupBySlackBytes + wide_table_bytes(memory.row_bytes);
     return memory;
 }
 

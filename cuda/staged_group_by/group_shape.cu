@@ -62,7 +62,7 @@ GroupShape GroupShape::make(const StagedGroupBySpec& spec) {
     for (const StagedAggregate& aggregate : spec.aggregates) shape.fields.push_back(field_of(shape, spec, aggregate));
     std::vector<uint32_t> widths;
     for (const PartialColumn& partial : shape.partials) widths.push_back(partial.width);
-    shape.rows = RowLayout::make(spec.key_bytes, widths);
+    shape.rows = RowLayout::make(spec.key_bytes, widths, kPartialWordsMax);
     shape.code = CodeLayout::make(shape.rows, spec.sizes.radix_bits);
     shape.memory = staged_group_by_memory(spec);
     return shape;

@@ -38,6 +38,7 @@ CodeLayout CodeLayout::make(const RowLayout& rows, int radix_bits) {
         const auto offset = static_cast<uint8_t>(rows.offsets[column]);
         const auto width = static_cast<uint8_t>(std::min(rows.widths[column], 8U));
         for (uint32_t at = 0; at < rows.widths[column]; at += width) {
+            if (layout.fields == kCodeFieldsMax) throw Error(ErrorCode::kInternal, "too many fields for packed rows");
             layout.field[layout.fields++] = {static_cast<uint8_t>(offset + at), width};
         }
         used_bytes += rows.widths[column];

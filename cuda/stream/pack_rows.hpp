@@ -65,7 +65,8 @@ struct FragmentSet {
 
 // Extremes of the fields of each partition's rows [begin[p], end[p]), all in device memory, into
 // extremes[partition * fields + field]; all_rows: of all of them. Reads each row once per field from the caches, once
-// from memory.
+// from memory; of wide rows, which the caches do not hold that long, a sector of 32 bytes per field: of 200 bytes and
+// 25 fields 800 bytes, a third of a nanosecond per row, where the link takes four for the row.
 void find_extremes(Device& device, const CodeLayout& layout, const uint32_t* rows, const uint64_t* begin,
                    const uint64_t* end, uint64_t partitions, uint64_t all_rows, FieldExtremes* extremes);
 

@@ -14,7 +14,7 @@ export const deviceConstants = {
     aggregatedBytesMax: 8,
     rowWordsMax: 8,
     firstPassBitsMax: 12,
-    groupAggregatesMax: 24,
+    groupAggregatesMax: 28,
     radixPassBitsMax: 8,
     joinPartitionRowsMax: 8192,
     joinPartitionFill: 0.97,

@@ -2,13 +2,13 @@
 // Group-bys of relations larger than GPU memory: keys and values of every width, NULLs, groups that stay in GPU memory
 // and such that leave it, for host memory and disk, against the CPU engine; sizes and errors; how fast large ones are.
 
+import { makeVector, Table } from "apache-arrow";
 import { openRuntime } from "../../dist/index.js";
 import { check, compareWith, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
 const mebibyte = 2 ** 20;
 const keySets = [["int32"], ["int64"], ["float64"], ["timestamp"], ["bool"], ["int32", "bool"], []];
-/** Of 32 bytes with a key of 8, where values may be NULL. */
 const aggregateSets = [
     { sum: { sum: "p_int64_l" } },
     { mean: { mean: "p_int32_l" }, least: { min: "p_int8_l" } },
@@ -45,6 +45,37 @@ async function types(cpu) {
                         runtime.groupBy(runtime.fromTable(table), { keys: keys.map((_, i) => `k${i}`), aggregates });
                     const what = `group-by out-of-core on ${keys.join(", ")}: ${rows} rows, ${domain} keys`;
                     const told = `${what}, ${Object.keys(aggregates).join(", ")}, ${JSON.stringify(sizesOfPlan)}`;
+                    await check(told, () => compareWith(make(gpu), reference(make(cpu)), ranOutOfCore));
+                }
+            }
+        }
+        await gpu.close();
+    }
+}
+
+/** Sums of so many 64-bit columns, whose partial rows have 40 to 208 bytes: all, a part and none of them spilled. */
+async function wide(cpu) {
+    const rows = options.small ? 700 : 60_000;
+    const chunkRows = options.small ? 64 : 4096;
+    const memory = { host: "2GiB", device: "512MiB" };
+    for (const knobs of sharesAndBits.slice(0, options.small ? 2 : 4)) {
+        const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true, chunkRows, ...knobs } });
+        for (const sums of [2, 4, 6, 12]) {
+            for (const groups of [1, Math.ceil(rows / 3)]) {
+                const random = randomNumbers(9000 + sums);
+                const value = () => BigInt(random(2 ** 31)) * 2n ** 20n - 2n ** 50n;
+                const column = () => makeVector(BigInt64Array.from({ length: rows }, value));
+                const names = Array.from({ length: sums }, (_, i) => `v${i}`);
+                const key = makeVector(BigInt64Array.from({ length: rows }, () => BigInt(random(groups))));
+                const table = new Table({ k: key, ...Object.fromEntries(names.map((name) => [name, column()])) });
+                const aggregates = Object.fromEntries(names.map((name) => [name, { sum: name }]));
+                for (const more of [{}, { n: { count: "*" }, mean: { mean: "v0" } }]) {
+                    const make = (runtime) => {
+                        const wanted = { keys: ["k"], aggregates: { ...aggregates, ...more } };
+                        return runtime.groupBy(runtime.fromTable(table), wanted);
+                    };
+                    const what = `group-by out-of-core: ${sums} sums of 64 bits and ${Object.keys(more).length} more`;
+                    const told = `${what}, ${groups} keys, ${JSON.stringify(knobs)}`;
                     await check(told, () => compareWith(make(gpu), reference(make(cpu)), ranOutOfCore));
                 }
             }
@@ -172,6 +203,7 @@ async function failures() {
 
 export async function outOfCoreGroups(cpu) {
     await types(cpu);
+    await wide(cpu);
     await failures();
     await disk();
 }

@@ -230,12 +230,6 @@ GPU_TEST("staged group-by: what cannot work is refused") {
     refused("columns of 16 bytes", [](Spec& spec) { spec.widths[0] = 16; });
     refused("a column that is not there", [](Spec& spec) { spec.aggregates[0].column = 1; });
     refused("first values", [](Spec& spec) { spec.aggregates[0].kind = cuda::GroupAggregateKind::kFirst; });
-    refused("rows of 40 bytes", [](Spec& spec) {
-        for (const auto kind :
-             {cuda::GroupAggregateKind::kMin, cuda::GroupAggregateKind::kMax, cuda::GroupAggregateKind::kCountRows}) {
-            spec.aggregates.push_back({kind, cuda::ValueKind::kSigned, 0});
-        }
-    });
     // Chunks larger than the plan says.
     StagedGroupByCheck large(keyed_values(sparse_keys(300, test_seed())), {{Aggregate::kSum, 1}});
     large.cuts = {100, 101};

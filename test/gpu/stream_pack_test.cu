@@ -49,7 +49,8 @@ class SampleRows {
   public:
     SampleRows(uint32_t key_bytes, const std::vector<uint32_t>& widths, uint32_t radix_bits,
                const std::vector<uint64_t>& fragment_rows)
-        : layout(CodeLayout::make(RowLayout::make(key_bytes, widths), static_cast<int>(radix_bits))) {
+        : layout(CodeLayout::make(RowLayout::make(key_bytes, widths, cuda::kPartialWordsMax),
+                                  static_cast<int>(radix_bits))) {
         for (size_t f = 0; f < fragment_rows.size(); ++f) add(f, fragment_rows[f]);
     }
 
@@ -193,6 +194,30 @@ GPU_TEST("stream pack: fields of every width, fragments of every length") {
             }
         }
     }
+}
+
+GPU_TEST("stream pack: rows that are wider than those of joins") {
+    const std::vector<uint32_t> sums(static_cast<size_t>(cuda::kGroupAggregatesMax), 8);
+    const std::vector<std::vector<uint32_t>> wide = {{8, 8, 8, 8},
+                                                     {8, 1, 8, 4, 8, 2, 8, 8},
+                                                     {4, 8, 8, 8, 8, 8, 8, 2, 8, 8, 8, 8, 8, 8, 8, 8, 1},
+                                                     std::vector<uint32_t>(24, 8),
+                                                     sums};
+    const std::vector<uint64_t> lengths = {1, 33, 1025, small_or_full(1100, 20000), 5};
+    for (const uint32_t key_bytes : {4U, 8U}) {
+        for (size_t w = 0; w < wide.size(); ++w) {
+            for (const uint32_t radix_bits : {0U, 5U}) {
+                if (!full_suite() && (w + radix_bits + key_bytes / 4) % 2 != 0) continue;
+                check_packing(SampleRows(key_bytes, wide[w], radix_bits, lengths),
+                              "wide rows " + std::to_string(w) + ", keys of " + std::to_string(key_bytes) + " bytes");
+            }
+        }
+    }
+    CHECK_THROWS(RowLayout::make(8, sums), cuda::ErrorCode::kInvalid);
+    // Fields of 16 bytes are two.
+    std::vector<uint32_t> fields(13, 16);
+    fields.resize(28, 1);
+    CHECK_THROWS(CodeLayout::make(RowLayout::make(8, fields, cuda::kPartialWordsMax), 0), cuda::ErrorCode::kInternal);
 }
 
 GPU_TEST("stream pack: many fragments of few rows") {

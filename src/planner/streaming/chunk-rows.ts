@@ -4,7 +4,7 @@ import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import type { KeyStatistics } from "../statistics.js";
 
-/** A row on the GPU, with its key, has no more bytes. */
+/** A row of a join, with its key, has no more bytes on the GPU. */
 export const rowBytesMax = 4 * deviceConstants.rowWordsMax;
 /** The GPU compares keys of no more bytes. */
 export const { keyBytesMax } = deviceConstants;

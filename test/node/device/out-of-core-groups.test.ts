@@ -125,7 +125,7 @@ function groupCase(random: Random): GroupCase {
     }
     const aggregates: { alias: string; kind: "count" | "sum" | "mean" | "min" | "max"; column: string }[] = [];
     if (keys.length === 0 || random.chance(0.5)) aggregates.push({ alias: "rows", kind: "count", column: "*" });
-    for (let i = random.below(4); i > 0; --i) {
+    for (let i = random.pick([0, 1, 2, 3, 8]); i > 0; --i) {
         const type = random.pick(random.chance(0.8) ? numbers : others);
         const kinds = numbers.includes(type)
             ? (["sum", "mean", "min", "max", "count"] as const)
@@ -199,7 +199,7 @@ describe("group-bys out of core", () => {
             using sandbox = new Sandbox();
             const refused = await checkGroups(random, sandbox, groupCase(random), gpus[i]!);
             if (refused === undefined) ++ran;
-            else expect(refused).toMatch(/32 in 24 are the most|with a byte for NULLs|the key has \d+ bytes/);
+            else expect(refused).toMatch(/numbers are added up|with a byte for NULLs|the key has \d+ bytes/);
         });
         if (process.env["SPILLWAY_SEEDS"] === undefined && process.env["SPILLWAY_SEED"] === undefined)
             expect(ran).toBeGreaterThan(10);

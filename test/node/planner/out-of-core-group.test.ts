@@ -52,6 +52,36 @@ describe("layouts", () => {
         expect(nullable.columns[1]).toMatchObject({ kind: "mean", value: 3, high: 4, count: 2, present: 2 });
     });
 
+    test("a key and what is added up for it may be wider than a row of a join, at any size", () => {
+        for (const sums of [2, 4, 6, 12]) {
+            const names = Array.from({ length: sums }, (_, i) => `v${i}`);
+            const types = Object.fromEntries(["k", ...names].map((name) => [name, new Int64()]));
+            const aggregates = Object.fromEntries(names.map((name) => [name, { sum: name }]));
+            const options = { keys: ["k"], aggregates: { ...aggregates, n: { count: "*" } }, hints: { groups: 1e8 } };
+            for (const [rows, limit] of [
+                [1000, gibibyte / 8],
+                [1e9, gibibyte],
+                [1e9, 64 * gibibyte]
+            ] as const) {
+                const query = planQueryOf(group(inputNode(types, { rows }), options), { budgetBytes: 512 * gibibyte });
+                const { layout, sizes, deviceBytes } = stageOf(query, limit);
+                expect(layout.group.aggregates).toHaveLength(2 * sums + 1);
+                expect(deviceMemory().ofGroupBy(layout.group).rowBytes).toBe(16 + 16 * sums);
+                expect(deviceBytes).toBeLessThanOrEqual(limit);
+                expect(sizes.pages * sizes.pageRows).toBeGreaterThanOrEqual(sizes.chunkRows + sizes.pageRows);
+                expect(sizes.chunkRows).toBeGreaterThanOrEqual(Math.min(rows, 2 ** 14));
+            }
+        }
+        const names = Array.from({ length: 14 }, (_, i) => `v${i}`);
+        const types = Object.fromEntries(["k", ...names].map((name) => [name, new Int64()]));
+        const aggregates = Object.fromEntries(names.map((name) => [name, { sum: name }]));
+        const most = planQueryOf(group(inputNode(types, { rows: 1000 }), { keys: ["k"], aggregates }));
+        expect(stageOf(most, gibibyte).layout.group.widths).toHaveLength(28);
+        const counted = { keys: ["k"], aggregates: { ...aggregates, n: { count: "*" } } };
+        const more = planOf(planQueryOf(group(inputNode(types, { rows: 1000 }), counted)), gibibyte);
+        expect((more as NotOnDevice).reason).toMatch(/29 numbers are added up for a key, 28 are the most/);
+    });
+
     test("without keys there is a group without rows, whose sums and extremes are NULL", () => {
         const types = { k: new Int64(), w: new Int32() };
         const aggregates = { sum: { sum: "w" }, mean: { mean: "w" }, min: { min: "w" }, n: { count: "w" } };

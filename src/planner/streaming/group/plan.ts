@@ -28,7 +28,7 @@ function requireInputGroup(node: GroupNode): InputGroup {
 /** As outOfCoreHostBytes; throws NotOnDevice. */
 export function groupHostBytes(query: PlanQuery, root: GroupNode, limitBytes: number): number {
     const node = requireInputGroup(root);
-    const { group } = outOfCoreGroupLayout(node, query.sink === "count", query.deviceMemory);
+    const { group } = outOfCoreGroupLayout(node, query.sink === "count");
     const memory = query.deviceMemory.ofGroupBy(group);
     const { rows } = node.child.input;
     if (query.debug.outOfCore !== true && tablesFactor * rows * memory.rowBytes < limitBytes) return 0;
@@ -41,7 +41,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const node = requireInputGroup(root);
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
-    const layout = outOfCoreGroupLayout(node, sink === "count", query.deviceMemory);
+    const layout = outOfCoreGroupLayout(node, sink === "count");
     const rows = Math.ceil(estimator.of(node.child).rows);
     const groups = Math.ceil(estimator.of(node).rows);
     const statistics = node.keys.length === 0 ? undefined : estimator.statisticsOf(node.child, node.keys);

@@ -11,11 +11,10 @@ import type {
     OutOfCoreNumber
 } from "../../../plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../../device-support.js";
-import type { DeviceMemory } from "../device-memory.js";
-import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
+import { chunkWidth, keyBytesMax } from "../chunk-rows.js";
 
+/** Rows of a key and so many have any width. No chunk has more columns, each of which is added up in some way. */
 const aggregatesMax = deviceConstants.groupAggregatesMax;
-
 const valueBytesMax = deviceConstants.aggregatedBytesMax;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;
@@ -40,10 +39,7 @@ class GroupLayoutDraft {
     readonly #nullGroup: boolean;
     readonly #nullByte: number;
 
-    public constructor(
-        private readonly node: GroupNode,
-        private readonly memory: DeviceMemory
-    ) {
+    public constructor(private readonly node: GroupNode) {
         const bytes = this.#checkKeys();
         const nullable = node.keys.some(({ column }) => this.#input(column).type.nullable);
         // NULL of a single key is no key. Several need a flag each: (NULL, 1) and (NULL, 2) are two groups.
@@ -67,7 +63,10 @@ class GroupLayoutDraft {
             aggregates: this.#aggregates,
             nullGroup: this.#nullGroup
         };
-        this.#checkSize(group);
+        const numbers = this.#aggregates.length;
+        if (numbers > aggregatesMax) {
+            throw new NotOnDevice(`${numbers} numbers are added up for a key, ${aggregatesMax} are the most`);
+        }
         const first = this.#nullGroup ? 2 : 1;
         const output = (number: number | undefined, none: number): number =>
             number === undefined ? none : number === key ? 0 : number === keyPresence ? 1 : first + number;
@@ -82,18 +81,6 @@ class GroupLayoutDraft {
                 present: output(draft.present, -1)
             }))
         };
-    }
-
-    #checkSize(group: OutOfCoreGroupShape): void {
-        const numbers = group.aggregates.length;
-        // The model knows no operator with more.
-        const bytes = numbers > aggregatesMax ? undefined : this.memory.ofGroupBy(group).rowBytes;
-        if (bytes !== undefined && bytes <= rowBytesMax) return;
-        const size = bytes === undefined ? "" : `${bytes} bytes in `;
-        throw new NotOnDevice(
-            `a key and what is added up for it have ${size}${numbers} numbers, ` +
-                `${rowBytesMax} in ${aggregatesMax} are the most`
-        );
     }
 
     #input(column: number): LogicalColumn {
@@ -268,6 +255,6 @@ function some(values: { count?: number | undefined; present?: number | undefined
 }
 
 /** `counted`: nobody wants the groups themselves. Throws NotOnDevice with why it cannot run out of core. */
-export function outOfCoreGroupLayout(node: GroupNode, counted: boolean, memory: DeviceMemory): OutOfCoreGroupLayout {
-    return new GroupLayoutDraft(node, memory).make(counted);
+export function outOfCoreGroupLayout(node: GroupNode, counted: boolean): OutOfCoreGroupLayout {
+    return new GroupLayoutDraft(node).make(counted);
 }
