@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/text_codes.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.hpp"
+#include "base/hash.hpp"
+
+namespace spillway {
+
+namespace {
+
+constexpr const char* kPurpose = "text that the GPU compares by numbers";
+constexpr uint64_t kSlotsMin = 64;
+constexpr uint64_t kBytesMin = 4 << 10;
+constexpr uint64_t kBytesMax = 4 << 20;
+constexpr uint64_t kCodesMax = TextCodes::kNone;
+
+uint64_t hash_of(ByteString text) {
+    return hash_bytes(text.bytes, text.length);
+}
+
+// The shard is chosen by the highest bits and the slot by the lowest: those between tell strings apart.
+uint64_t tag_of(uint64_t hash) {
+    return hash >> 20 << 32;
+}
+
+bool same(ByteString a, ByteString b) {
+    return a.length == b.length && (a.length == 0 || std::memcmp(a.bytes, b.bytes, a.length) == 0);
+}
+
+}  // namespace
+
+std::atomic<uint64_t>* TextCodes::Table::slots() const {
+    // The block is the table's, and so are its words.
+    return reinterpret_cast<std::atomic<uint64_t>*>(const_cast<uint8_t*>(memory.data()));
+}
+
+TextCodes::TextCodes(MemoryBudget& budget) : budget_(budget), parts_(kCodesMax / kEntriesPerPart + 1) {}
+
+ByteString TextCodes::text(uint32_t code) const {
+    return parts_[code / kEntriesPerPart].load(std::memory_order_acquire)[code % kEntriesPerPart];
+}
+
+uint32_t TextCodes::find_in(const Table* table, uint64_t hash, ByteString text) const {
+    if (table == nullptr) return kNone;
+    const std::atomic<uint64_t>* const slots = table->slots();
+    for (uint64_t at = hash & table->mask;; at = (at + 1) & table->mask) {
+        const uint64_t slot = slots[at].load(std::memory_order_acquire);
+        if (slot == 0) return kNone;
+        const auto code = static_cast<uint32_t>(slot) - 1;
+        if ((slot & ~uint64_t{kNone}) == tag_of(hash) && same(this->text(code), text)) return code;
+    }
+}
+
+uint32_t TextCodes::find(ByteString text) const {
+    const uint64_t hash = hash_of(text);
+    return find_in(shard_of(hash).table.load(std::memory_order_acquire), hash, text);
+}
+
+uint32_t TextCodes::add(ByteString text) {
+    const uint64_t hash = hash_of(text);
+    Shard& shard = shard_of(hash);
+    const uint32_t known = find_in(shard.table.load(std::memory_order_acquire), hash, text);
+    if (known != kNone) return known;
+    const std::lock_guard<std::mutex> lock(shard.mutex);
+    // Somebody may have been faster.
+    const uint32_t entered = find_in(shard.table.load(std::memory_order_relaxed), hash, text);
+    if (entered != kNone) return entered;
+    if (shard.tables.empty() || 2 * shard.used >= shard.tables.back()->mask) grow(shard);
+    const uint32_t code = enter(shard, text);
+    const Table& table = *shard.tables.back();
+    std::atomic<uint64_t>* const slots = table.slots();
+    uint64_t at = hash & table.mask;
+    while (slots[at].load(std::memory_order_relaxed) != 0) at = (at + 1) & table.mask;
+    slots[at].store(tag_of(hash) | (uint64_t{code} + 1), std::memory_order_release);
+    ++shard.used;
+    return code;
+}
+
+// The bytes are kept and the string has a number, which nobody sees before its slot is written.
+uint32_t TextCodes::enter(Shard& shard, ByteString text) {
+    const uint8_t* const bytes = keep(shard, text);
+    const std::lock_guard<std::mutex> lock(parts_mutex_);
+    const uint64_t code = next_.load(std::memory_order_relaxed);
+    if (code >= kCodesMax) {
+        throw Error(ErrorCode::kUnsupportedType,
+                    "a text column has more than 2^32 - 2 different values, which is more "
+                    "than the GPU can compare by numbers");
+    }
+    std::atomic<ByteString*>& part = parts_[code / kEntriesPerPart];
+    if (part.load(std::memory_order_relaxed) == nullptr) {
+        parts_memory_.push_back(Buffer::allocate(budget_, kEntriesPerPart * sizeof(ByteString), kPurpose));
+        part.store(reinterpret_cast<ByteString*>(parts_memory_.back().data()), std::memory_order_release);
+    }
+    part.load(std::memory_order_relaxed)[code % kEntriesPerPart] = {bytes, text.length};
+    next_.store(code + 1, std::memory_order_release);
+    return static_cast<uint32_t>(code);
+}
+
+const uint8_t* TextCodes::keep(Shard& shard, ByteString text) {
+    if (text.length == 0) return nullptr;
+    Buffer& bytes = shard.bytes;
+    if (bytes.empty() || bytes.capacity() - bytes.size() < text.length) {
+        const uint64_t next = bytes.empty() ? kBytesMin : std::min(2 * bytes.capacity(), kBytesMax);
+        Buffer fresh = Buffer::allocate(budget_, std::max(next, text.length), kPurpose);
+        fresh.set_size(0);
+        if (!bytes.empty()) shard.filled.push_back(std::move(bytes));
+        bytes = std::move(fresh);
+    }
+    uint8_t* const to = bytes.data() + bytes.size();
+    std::memcpy(to, text.bytes, text.length);
+    bytes.set_size(bytes.size() + text.length);
+    return to;
+}
+
+// Readers of the old table miss what is new, and look again under the lock before they enter it twice.
+void TextCodes::grow(Shard& shard) {
+    const uint64_t slots = shard.tables.empty() ? kSlotsMin : 2 * (shard.tables.back()->mask + 1);
+    auto table = std::make_unique<Table>();
+    table->memory = Buffer::allocate(budget_, slots * sizeof(uint64_t), kPurpose, true);
+    table->mask = slots - 1;
+    if (!shard.tables.empty()) {
+        const Table& old = *shard.tables.back();
+        for (uint64_t i = 0; i <= old.mask; ++i) {
+            const uint64_t slot = old.slots()[i].load(std::memory_order_relaxed);
+            if (slot == 0) continue;
+            uint64_t at = hash_of(text(static_cast<uint32_t>(slot) - 1)) & table->mask;
+            while (table->slots()[at].load(std::memory_order_relaxed) != 0) at = (at + 1) & table->mask;
+            table->slots()[at].store(slot, std::memory_order_relaxed);
+        }
+    }
+    shard.table.store(table.get(), std::memory_order_release);
+    shard.tables.push_back(std::move(table));
+}
+
+}  // namespace spillway
