@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "api/host_device.hpp"
+
 namespace spillway::cuda { inline namespace api {
 
 // A list of at most N values without memory of its own, so that what holds it crosses the plugin's border as it is.
@@ -17,16 +19,16 @@ class FixedList {
     FixedList(std::initializer_list<T> values) { assign(values.begin(), values.end()); }
 
     static constexpr size_t capacity() { return N; }
-    size_t size() const { return size_; }
+    SPILLWAY_HOST_DEVICE size_t size() const { return size_; }
     bool empty() const { return size_ == 0; }
     T* data() { return values_; }
     const T* data() const { return values_; }
     T* begin() { return values_; }
     T* end() { return values_ + size_; }
-    const T* begin() const { return values_; }
-    const T* end() const { return values_ + size_; }
+    SPILLWAY_HOST_DEVICE const T* begin() const { return values_; }
+    SPILLWAY_HOST_DEVICE const T* end() const { return values_ + size_; }
     T& operator[](size_t i) { return values_[i]; }
-    const T& operator[](size_t i) const { return values_[i]; }
+    SPILLWAY_HOST_DEVICE const T& operator[](size_t i) const { return values_[i]; }
     T& back() { return values_[size_ - 1]; }
 
     // Throws std::out_of_range.

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "api/pipe_spec.hpp"
 #include "api/stream_spec.hpp"
 #include "api/table_spec.hpp"
 
@@ -95,6 +96,14 @@ typedef struct spillway_cuda_transfer spillway_cuda_transfer;
 typedef struct spillway_cuda_table spillway_cuda_table;
 typedef struct spillway_cuda_pieces spillway_cuda_pieces;
 typedef struct spillway_cuda_stream spillway_cuda_stream;
+
+/* An operator on the way of rows, and which of its inputs they are. */
+typedef struct spillway_cuda_step {
+    spillway_cuda_stream* stream;
+    /* How result rows of the step before become chunks of this one; NULL for the first step. */
+    const spillway::cuda::PipeSpec* pipe;
+    int32_t input;
+} spillway_cuda_step;
 
 /*
  * All functions but list_devices. Any host thread may call; calls for one gpu run one after the other, but for
@@ -186,10 +195,9 @@ typedef struct spillway_cuda_functions {
 
     /*
      * Operators on inputs larger than GPU memory (stream_spec.hpp; memory_model/ says what their sizes take of it).
-     * begin_*, then run_stream for each input, in order, once each; it returns when the input has been read, and after
+     * begin_*, then run_streams for each input, in order, once each; it returns when the input has been read, and after
      * the last one when the device is done. Joins have a build and a probe side; group-bys one input. sink: nullptr
-     * unless rows are wanted. disk: nullptr where there is none. The report is that of all inputs so far. After an
-     * error the operator can only be freed.
+     * unless rows are wanted. disk: nullptr where there is none. After an error the operators can only be freed.
      */
     void (*begin_staged_join)(spillway_cuda_gpu* gpu, const spillway::cuda::StagedJoinSpec* spec,
                               const spillway::cuda::DiskCalls* disk, spillway_cuda_stream** stream,
@@ -199,9 +207,14 @@ typedef struct spillway_cuda_functions {
     void (*begin_staged_group_by)(spillway_cuda_gpu* gpu, const spillway::cuda::StagedGroupBySpec* spec,
                                   const spillway::cuda::DiskCalls* disk, spillway_cuda_stream** stream,
                                   spillway_cuda_status* status);
-    void (*run_stream)(spillway_cuda_stream* stream, int32_t input, const spillway::cuda::SourceCalls* source,
-                       const spillway::cuda::SinkCalls* sink, spillway::cuda::StreamReport* report,
-                       spillway_cuda_status* status);
+    /*
+     * Rows of the source are that input of the first step's operator, whose result rows are that of the next one's, and
+     * so on, in memory of the GPU; the sink takes those of the last one. All inputs of an operator before its last one
+     * have been read when its rows are wanted. reports: one per step, of all inputs of its operator so far.
+     */
+    void (*run_streams)(const spillway_cuda_step* steps, uint64_t step_count, const spillway::cuda::SourceCalls* source,
+                        const spillway::cuda::SinkCalls* sink, spillway::cuda::StreamReport* reports,
+                        spillway_cuda_status* status);
     void (*free_stream)(spillway_cuda_stream* stream);
 } spillway_cuda_functions;
 
@@ -228,6 +241,7 @@ SPILLWAY_CUDA_CROSSES(SinkCalls, 24);
 SPILLWAY_CUDA_CROSSES(DiskCalls, 24);
 SPILLWAY_CUDA_CROSSES(Chunk, 256);
 SPILLWAY_CUDA_CROSSES(StreamReport, 224);
+SPILLWAY_CUDA_CROSSES(PipeSpec, 1112);
 
 /* Names for dlsym. */
 #define SPILLWAY_CUDA_ABI_VERSION_SYMBOL "spillway_cuda_abi_version"

@@ -44,7 +44,7 @@ struct Chunk {
     FixedList<const void*, kRowColumnsMax> columns;
 };
 
-// Where rows come from, on the host's side. Called by the thread that called run_stream, one call after the other.
+// Where rows come from, on the host's side. Called by the thread that called run_streams, one call after the other.
 // Calls may wait, and return with the chunk there; they throw nothing.
 struct SourceCalls {
     void* context = nullptr;
@@ -229,7 +229,8 @@ struct StagedGroupBySpec {
     }
 };
 
-// What an operator did; times are on the caller's clock. What an operator does not have is 0.
+// What an operator did; times are on the caller's clock. What an operator does not have is 0. Rows that come from
+// another operator on the GPU, or go to one, are no bytes into the device or out of it.
 struct StreamReport {
     uint64_t rows[2] = {};      // of each input
     uint64_t result_rows = 0;   // or groups

@@ -58,6 +58,10 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
     memory.probe_tiles = probe_tiles_max(sizes.chunk_rows, partitions);
     // Two chunks, or two partitions of the mean size that fits: evicted rows leave a chunk at a time.
     memory.index_rows = std::min(page_rows, 2 * std::max(sizes.chunk_rows, page_rows / partitions));
+    for (const int side : {kBuildSide, kProbeSide}) {
+        memory.pipe_in_bytes[side] = pipe_buffers(sizes.chunk_slots) * memory.chunk_bytes[side];
+    }
+    memory.pipe_out_bytes = sizes.result_slots * memory.result_bytes;
     memory.marked_rows = spec.kind.marks_probe_rows() ? kMarkedChunks * sizes.chunk_rows : 0;
 
     const uint64_t row_bytes = std::max(memory.row_bytes[0], memory.row_bytes[1]);
@@ -130,6 +134,7 @@ StagedGroupByMemory staged_group_by_memory(const StagedGroupBySpec& spec) {
     memory.packed_bytes = memory.run_words * sizeof(uint32_t);
     memory.slot_bytes = std::max(memory.packed_bytes, memory.chunk_bytes);
     memory.result_bytes = result_bytes(spec.output_widths(), sizes.result_rows);
+    memory.pipe_in_bytes = pipe_buffers(sizes.chunk_slots) * memory.chunk_bytes;
 
     // Partitioned chunks: two, of which one may be in its second pass.
     const uint64_t passes = sizes.radix_bits > kPassBitsMax ? 2 : 1;

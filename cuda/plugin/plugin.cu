@@ -175,7 +175,7 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::begin_staged_join,
     cuda::begin_coherent_join,
     cuda::begin_staged_group_by,
-    cuda::run_stream,
+    cuda::run_streams,
     cuda::free_stream,
 };
 static_assert(sizeof(spillway_cuda_functions) ==

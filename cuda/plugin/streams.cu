@@ -8,108 +8,9 @@
 #include "coherent_join/coherent_join.hpp"
 #include "device/guard.hpp"
 #include "plugin/functions.hpp"
-#include "plugin/handles.hpp"
+#include "plugin/stream_handle.hpp"
 #include "staged_group_by/staged_group_by.hpp"
 #include "staged_join/staged_join.hpp"
-#include "stream/stream_operator.hpp"
-
-namespace spillway::cuda { inline namespace plugin {
-
-// Sources, sinks and disks of the host as operators use them.
-
-// The device's other callers may go on while the host's code runs, which may wait for them: a reader of result rows
-// that asks for another query. What they enqueue comes between two calls of the join in the order of one stream.
-class Unlocked {
-  public:
-    explicit Unlocked(std::unique_lock<std::mutex>& lock) : lock_(lock) { lock_.unlock(); }
-    ~Unlocked() { lock_.lock(); }
-    Unlocked(const Unlocked&) = delete;
-
-  private:
-    std::unique_lock<std::mutex>& lock_;
-};
-
-// Whoever called knows why, and does not look at the text.
-[[noreturn]] inline void fail_callback() {
-    throw Error(ErrorCode::kCancelled, "a source, sink or disk of the caller failed");
-}
-
-class CallbackSource final : public ChunkSource {
-  public:
-    CallbackSource(const SourceCalls& source, std::unique_lock<std::mutex>& lock) : source_(source), lock_(lock) {}
-
-    bool next(Chunk& chunk) override {
-        int32_t told = 0;
-        {
-            const Unlocked waiting(lock_);
-            told = source_.next(source_.context, &chunk);
-        }
-        if (told < 0) fail_callback();
-        return told != 0;
-    }
-    void release() override { source_.release(source_.context); }
-
-  private:
-    const SourceCalls source_;
-    std::unique_lock<std::mutex>& lock_;
-};
-
-class CallbackSink final : public ResultSink {
-  public:
-    CallbackSink(const SinkCalls& sink, size_t columns, std::unique_lock<std::mutex>& lock)
-        : sink_(sink), columns_(columns), lock_(lock) {}
-
-    std::vector<void*> open(uint64_t rows) override {
-        std::vector<void*> columns(columns_);
-        int32_t told = 0;
-        {
-            const Unlocked waiting(lock_);
-            told = sink_.open(sink_.context, rows, columns.data());
-        }
-        if (told < 0) fail_callback();
-        return columns;
-    }
-    void close() override { sink_.close(sink_.context); }
-
-  private:
-    const SinkCalls sink_;
-    const size_t columns_;
-    std::unique_lock<std::mutex>& lock_;
-};
-
-class CallbackDisk final : public SpillDisk {
-  public:
-    explicit CallbackDisk(const DiskCalls* disk) : disk_(disk == nullptr ? DiskCalls{} : *disk) {}
-
-    SpillDisk* usable() { return disk_.write == nullptr ? nullptr : this; }
-    uint64_t write(const void* data, uint64_t bytes) override {
-        uint64_t at = 0;
-        if (disk_.write(disk_.context, data, bytes, &at) < 0) fail_callback();
-        return at;
-    }
-    void read(uint64_t at, uint64_t offset, void* data, uint64_t bytes) override {
-        if (disk_.read(disk_.context, at, offset, data, bytes) < 0) fail_callback();
-    }
-
-  private:
-    const DiskCalls disk_;
-};
-
-}}  // namespace spillway::cuda::plugin
-
-// The child is the first member, so that it is counted until the memory is back in its pools.
-struct spillway_cuda_stream {
-    spillway_cuda_stream(spillway_cuda_gpu* gpu, size_t output_columns, const spillway::cuda::DiskCalls* given,
-                         spillway::cuda::PoolClaim claim)
-        : child(gpu), open(gpu), outputs(output_columns), disk(given), memory(std::move(claim)) {}
-    spillway::cuda::Child child;
-    spillway::cuda::OpenOperation open;
-    const size_t outputs;  // columns of the result
-    spillway::cuda::CallbackDisk disk;
-    spillway::cuda::PoolClaim memory;  // all that it will take: between callbacks it has less
-    int next_input = 0;
-    std::unique_ptr<spillway::cuda::StreamOperator> work;
-};
 
 namespace spillway::cuda { inline namespace plugin {
 
@@ -143,14 +44,45 @@ void check(const StagedGroupBySpec& spec) {
     }
 }
 
-// make(device, disk) makes the operator, which takes no more than so many bytes.
-template <class Make>
-void begin(spillway_cuda_gpu* gpu, uint64_t bytes, const char* purpose, size_t outputs, const DiskCalls* disk,
+template <class Widths>
+std::vector<uint32_t> list_of(const Widths& widths) {
+    return {widths.begin(), widths.end()};
+}
+
+StreamShape shape_of(const StagedJoinSpec& spec) {
+    StreamShape shape;
+    shape.key_bytes = spec.key_bytes;
+    for (const int side : {kBuildSide, kProbeSide}) shape.inputs[side] = spec.widths[side];
+    shape.gives_rows = spec.result == JoinResultKind::kRows;
+    if (shape.gives_rows) shape.outputs = list_of(spec.output_widths());
+    shape.sizes = spec.sizes;
+    return shape;
+}
+
+StreamShape shape_of(const CoherentJoinSpec& spec) {
+    return shape_of(spec.join);
+}
+
+StreamShape shape_of(const StagedGroupBySpec& spec) {
+    StreamShape shape;
+    shape.key_bytes = spec.key_bytes;
+    shape.inputs[0] = spec.widths;
+    shape.gives_rows = true;
+    shape.outputs = list_of(spec.output_widths());
+    shape.sizes = spec.sizes;
+    return shape;
+}
+
+// make(device, disk) makes the operator, which takes no more than so many bytes. It refuses what its shape cannot be
+// told of.
+template <class Spec, class Make>
+void begin(spillway_cuda_gpu* gpu, const Spec& spec, uint64_t bytes, const char* purpose, const DiskCalls* disk,
            spillway_cuda_stream** stream, const Make& make) {
     PoolClaim memory = gpu->device.memory().claim(bytes, purpose);
     const PoolClaim::User user(memory);
-    auto begun = std::make_unique<spillway_cuda_stream>(gpu, outputs, disk, std::move(memory));
+    auto begun = std::make_unique<spillway_cuda_stream>(gpu, disk, std::move(memory));
     begun->work = make(gpu->device, begun->disk.usable());
+    begun->shape = shape_of(spec);
     *stream = begun.release();
 }
 
@@ -174,7 +106,7 @@ void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const
     with_device(gpu, stream, status, [&] {
         check(*spec);
         const uint64_t bytes = StagedJoin::device_bytes(*spec);
-        begin(gpu, bytes, "a join out of core", spec->output.size(), disk, stream,
+        begin(gpu, *spec, bytes, "a join out of core", disk, stream,
               [&](Device& device, SpillDisk* to) { return std::make_unique<StagedJoin>(device, *spec, nullptr, to); });
     });
 }
@@ -184,7 +116,7 @@ void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, s
     with_device(gpu, stream, status, [&] {
         check(*spec);
         const uint64_t bytes = std::min(spec->options.device_bytes, gpu->device.memory().free_bytes());
-        begin(gpu, bytes, "a join out of core", spec->join.output.size(), nullptr, stream,
+        begin(gpu, *spec, bytes, "a join out of core", nullptr, stream,
               [&](Device& device, SpillDisk*) { return std::make_unique<CoherentJoin>(device, *spec); });
     });
 }
@@ -194,34 +126,8 @@ void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec
     with_device(gpu, stream, status, [&] {
         check(*spec);
         const uint64_t bytes = StagedGroupBy::device_bytes(*spec);
-        begin(gpu, bytes, "a group-by out of core", spec->output_widths().size(), disk, stream,
+        begin(gpu, *spec, bytes, "a group-by out of core", disk, stream,
               [&](Device& device, SpillDisk* to) { return std::make_unique<StagedGroupBy>(device, *spec, to); });
-    });
-}
-
-// With the device to itself, but for the time in callbacks.
-void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* source, const SinkCalls* sink,
-                StreamReport* report, spillway_cuda_status* status) {
-    *report = {};
-    guarded(status, [&] {
-        spillway_cuda_gpu* const gpu = stream->child.gpu();
-        require(input == stream->next_input && input < stream->work->inputs(),
-                "an operator's inputs come in order, each once, and none after an error");
-        stream->next_input = stream->work->inputs();  // unless it succeeds
-        std::unique_lock<std::mutex> lock(gpu->mutex);
-        gpu->device.make_current();
-        gpu->device.check_cancelled();
-        const PoolClaim::User user(stream->memory);
-        CallbackSource chunks(*source, lock);
-        if (sink == nullptr) {
-            stream->work->run(input, chunks, nullptr);
-        } else {
-            CallbackSink rows(*sink, stream->outputs, lock);
-            stream->work->run(input, chunks, &rows);
-        }
-        stream->next_input = input + 1;
-        *report = stream->work->report();
-        report->peak_bytes = gpu->device.memory().peak_bytes();
     });
 }
 

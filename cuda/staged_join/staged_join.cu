@@ -19,7 +19,11 @@ void give_keyless(JoinState& state, const PartitionedChunk& chunk, bool build_si
     pass.row_words = chunk.keyless.row_words;
     pass.build_side = build_side;
     pass.has_key = false;
-    if (!chunk.keyless.pieces.empty()) state.joiner.lone(pass, chunk.keyless.pieces);
+    if (chunk.keyless.pieces.empty()) return;
+    if (state.writer != nullptr && !state.writer->has_sink()) {
+        throw Error(ErrorCode::kInvalid, "build rows without a key go to the sink as they come");
+    }
+    state.joiner.lone(pass, chunk.keyless.pieces);
 }
 
 // Rows of resident build partitions that the result has by their marks; their pages are free afterwards.
@@ -57,9 +61,6 @@ const std::vector<uint64_t>& StagedJoin::partition_rows() const {
 
 void StagedJoin::begin_input(int input, ChunkOwner& owner, ResultSink* sink) {
     const bool gives_rows = state_->writer != nullptr;
-    if (input == kBuildSide && sink == nullptr && gives_rows && state_->shape.rules.build_keyless) {
-        throw Error(ErrorCode::kInvalid, "build rows without a key go to the sink as they come");
-    }
     if (input == kProbeSide) check_sink(state_->spec.result, sink);
     if (gives_rows) state_->writer->set_sink(sink);
     input_ = input;

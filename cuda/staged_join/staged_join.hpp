@@ -28,7 +28,7 @@ class StagedJoin final : public StreamOperator {
     const std::vector<uint64_t>& partition_rows() const;  // of the build side, after it was read
 
   private:
-    // sink: a join that gives build rows without a key needs it with the build side already.
+    // sink: a join that gives build rows without a key needs it with the build side already, if one comes.
     void begin_input(int input, ChunkOwner& owner, ResultSink* sink) override;
     void read(const Chunk& chunk) override;
     void end_input() override;

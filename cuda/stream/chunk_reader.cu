@@ -61,11 +61,13 @@ void ChunkReader::copy_in(const Chunk& chunk) {
     }
     const ChunkLayout at(key_bytes_, widths_, chunk_rows_);
     const uint32_t slot = ring_.take();
-    ring_.copy(slot, 0, chunk.key, chunk.rows * key_bytes_);
-    if (chunk.key_valid != nullptr) ring_.copy(slot, at.validity, chunk.key_valid, validity_bytes(chunk.rows));
-    for (size_t c = 0; c < widths_.size(); ++c) {
-        ring_.copy(slot, at.columns[c], chunk.columns[c], chunk.rows * widths_[c]);
-    }
+    const auto copy = [&, over_link = !owner_.is_on_device()](uint64_t offset, const void* from, uint64_t bytes) {
+        ring_.copy(slot, offset, from, bytes, over_link);
+    };
+    owner_.wait_ready(ring_.stream());
+    copy(0, chunk.key, chunk.rows * key_bytes_);
+    if (chunk.key_valid != nullptr) copy(at.validity, chunk.key_valid, validity_bytes(chunk.rows));
+    for (size_t c = 0; c < widths_.size(); ++c) copy(at.columns[c], chunk.columns[c], chunk.rows * widths_[c]);
     ring_.filled(slot);
     filled_.push_back({slot, chunk.rows, chunk.key_valid != nullptr});
     unreleased_.push_back(slot);

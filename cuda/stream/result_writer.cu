@@ -101,11 +101,12 @@ void ResultWriter::write(uint64_t total, const std::function<void(const ResultWi
         SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(stream_, slot.written.get(), 0));
         const std::vector<void*> to = sink_->open(window.rows);
         device_.make_current();
+        sink_->wait_free(stream_);
         for (int32_t c = 0; c < window.columns; ++c) {
             const uint64_t bytes = window.rows * window.column[c].width;
             SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(to.at(static_cast<size_t>(c)), window.column[c].data, bytes,
                                                 cudaMemcpyDefault, stream_));
-            copied_bytes_ += bytes;
+            if (!sink_->is_on_device()) copied_bytes_ += bytes;
         }
         slot.copied.record(stream_);
         open_.push_back(next_);

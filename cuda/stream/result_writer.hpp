@@ -48,12 +48,13 @@ class ResultWriter {
     ResultWriter& operator=(const ResultWriter&) = delete;
 
     void set_sink(ResultSink* sink) { sink_ = sink; }
+    bool has_sink() const { return sink_ != nullptr; }
     // write(window) enqueues the kernel for rows [window.first, window.first + window.rows) of `total` on the device's
     // stream, as often as buffers take to hold them.
     void write(uint64_t total, const std::function<void(const ResultWindow&)>& write);
     // Until all rows have been delivered.
     void finish();
-    uint64_t copied_bytes() const { return copied_bytes_; }
+    uint64_t copied_bytes() const { return copied_bytes_; }  // over the link
 
   private:
     struct Slot {

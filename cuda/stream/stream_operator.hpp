@@ -17,6 +17,10 @@ class ChunkOwner {
     // The oldest chunk that was not released yet has been read. After an error nothing is released any more: the
     // operator has waited for its copies when it throws.
     virtual void release() {}
+    // Chunks come from memory of the operator's own GPU: reading them moves nothing over a link.
+    virtual bool is_on_device() const { return false; }
+    // Makes later work of the stream wait until the chunk that is being pushed is there. Called before it is read.
+    virtual void wait_ready(cudaStream_t) {}
 };
 
 // Where the rows of one input come from. Called by the thread that runs the operator.
@@ -35,6 +39,11 @@ class ResultSink {
     virtual std::vector<void*> open(uint64_t rows) = 0;
     // The rows of the oldest open() that was not closed yet are there.
     virtual void close() = 0;
+    // As that of a ChunkOwner.
+    virtual bool is_on_device() const { return false; }
+    // Makes later work of the stream wait until nobody reads what the memory of the last open() held before. Called
+    // before it is written.
+    virtual void wait_free(cudaStream_t) {}
 };
 
 // Throws kInvalid unless there is a sink where the result is rows, and only there.

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/error.hpp"
 #include "cuda/api/plugin.h"
 #include "device/gpu_error.hpp"
 
@@ -125,20 +126,32 @@ GpuStream GpuStream::begin(GpuDevice& device, const cuda::StagedGroupBySpec& spe
 }
 
 cuda::StreamReport GpuStream::run(int input, GpuChunkSource& source, GpuResultSink* sink) {
+    return run_path({{this, input, nullptr}}, source, sink)[0];
+}
+
+std::vector<cuda::StreamReport> GpuStream::run_path(const std::vector<GpuStep>& path, GpuChunkSource& source,
+                                                    GpuResultSink* sink) {
+    SPILLWAY_CHECK(!path.empty());
     std::exception_ptr thrown;
     Kept<GpuChunkSource> kept_source{&source, &thrown};
     Kept<GpuResultSink> kept_sink{sink, &thrown};
     const cuda::SourceCalls source_calls{&kept_source, next_chunk, release_chunk};
     const cuda::SinkCalls sink_calls{&kept_sink, open_rows, close_rows};
+    std::vector<spillway_cuda_step> steps;
+    for (const GpuStep& step : path) steps.push_back({step.stream->handle_, step.pipe, step.input});
+    const auto& open = *path[0].stream->open_;
     spillway_cuda_status status{};
-    cuda::StreamReport report;
-    open_->functions.run_stream(handle_, input, &source_calls, sink == nullptr ? nullptr : &sink_calls, &report,
-                                &status);
+    std::vector<cuda::StreamReport> reports(path.size());
+    open.functions.run_streams(steps.data(), steps.size(), &source_calls, sink == nullptr ? nullptr : &sink_calls,
+                               reports.data(), &status);
     if (thrown) std::rethrow_exception(thrown);
-    const std::exception_ptr of_disk = disk_ == nullptr ? nullptr : disk_->kept();
-    if (of_disk) std::rethrow_exception(of_disk);
-    check_gpu(status, open_->ordinal);
-    return report;
+    for (const GpuStep& step : path) {
+        GpuSpillDisk* const disk = step.stream->disk_;
+        const std::exception_ptr of_disk = disk == nullptr ? nullptr : disk->kept();
+        if (of_disk) std::rethrow_exception(of_disk);
+    }
+    check_gpu(status, open.ordinal);
+    return reports;
 }
 
 }  // namespace spillway

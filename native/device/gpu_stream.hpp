@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <vector>
 
+#include "cuda/api/pipe_spec.hpp"
 #include "cuda/api/stream_spec.hpp"
 #include "device/gpu_device.hpp"
 
@@ -55,6 +57,16 @@ class GpuSpillDisk {
     std::exception_ptr thrown_;
 };
 
+class GpuStream;
+
+// An operator on the way of rows, and which of its inputs they are.
+struct GpuStep {
+    GpuStream* stream = nullptr;
+    int32_t input = 0;
+    // How result rows of the step before become chunks of this one; nullptr for the first step.
+    const cuda::PipeSpec* pipe = nullptr;
+};
+
 // run() for each input, in order, once each: build and probe side of a join, the one input of a group-by. Throws as
 // GpuDevice; after an error the operator can only go.
 class GpuStream : public detail::GpuOwned<spillway_cuda_stream> {
@@ -67,6 +79,11 @@ class GpuStream : public detail::GpuOwned<spillway_cuda_stream> {
 
     // sink: nullptr unless rows are wanted.
     cuda::StreamReport run(int input, GpuChunkSource& source, GpuResultSink* sink);
+    // Rows of the source go through one operator after the other, in memory of the GPU; the sink has those of the last
+    // one. All other inputs of an operator whose rows go on have been read before. Returns a report per step, of all
+    // inputs of its operator so far; after an error all of them can only go.
+    static std::vector<cuda::StreamReport> run_path(const std::vector<GpuStep>& path, GpuChunkSource& source,
+                                                    GpuResultSink* sink);
 
   private:
     GpuStream(GpuDevice& device, spillway_cuda_stream* handle, GpuSpillDisk* disk);

@@ -12,10 +12,17 @@ import type {
 } from "../plan/device-stages.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
+import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
-import { operationReport, outOfCoreGroupReport, outOfCoreReport } from "./run-report.js";
+import {
+    operationReport,
+    outOfCoreGroupReport,
+    outOfCoreReport,
+    outOfCoreTreeReport,
+    uploadedBytes
+} from "./run-report.js";
 
 /** A query's turn on the GPU. */
 export interface DeviceTurn {
@@ -107,6 +114,8 @@ export class DeviceRun {
                 return await this.#outOfCore(stage);
             case "deviceOutOfCoreGroupBy":
                 return await this.#outOfCoreGroup(stage);
+            case "deviceOutOfCoreTree":
+                return await this.#outOfCoreTree(stage);
         }
     }
 
@@ -135,6 +144,26 @@ export class DeviceRun {
         const report = await job.binding.groupOutOfCore(job.handle, this.sourceOf(stage.input), spec, sink);
         tracker.uploaded(report.h2dBytes - report.spilledBytes);
         tracker.operated(outOfCoreGroupReport(stage, report));
+        return report.rows;
+    }
+
+    async #outOfCoreTree(stage: OutOfCoreTreeStage): Promise<number> {
+        const { job, plan, tracker } = this.parts;
+        const { operators, result } = stage;
+        const inputs = [...new Set(stage.flows.map(({ input }) => input))];
+        const flows = stage.flows.map(({ input, ...flow }) => ({ ...flow, source: inputs.indexOf(input) }));
+        const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
+        // As deliver: the reader of batches may run queries of its own before it reads on.
+        if (plan.sink === "batches") this.#turn?.leave();
+        const startedMs = performance.now();
+        const report = await job.binding.runTreeOutOfCore(
+            job.handle,
+            inputs.map((input) => this.sourceOf(input)),
+            { operators, flows, result, workers: plan.threads },
+            sink
+        );
+        tracker.uploaded(uploadedBytes(report));
+        tracker.operated(outOfCoreTreeReport(stage, report, performance.now() - startedMs));
         return report.rows;
     }
 

@@ -103,6 +103,7 @@ export class PlanRun {
             case "deliver":
             case "deviceOutOfCoreJoin":
             case "deviceOutOfCoreGroupBy":
+            case "deviceOutOfCoreTree":
                 return await this.#device.stage(stage);
         }
     }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import { sumOf } from "../model/sizes.js";
 import type { OutOfCoreGroupPrediction, OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
+import type { OutOfCoreTreePrediction, OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { OutOfCorePrediction, OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { OutOfCorePathName } from "../model/debug-knobs.js";
 import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
@@ -66,6 +68,22 @@ export interface OutOfCoreGroupReport {
     residentPartitions: number;
 }
 
+/** What one operator of a tree did: a join, or a group-by. */
+export type OutOfCoreOperatorReport =
+    | ({ kind: "join" } & Omit<OutOfCoreReport, "predicted" | "path">)
+    | ({ kind: "group" } & Omit<OutOfCoreGroupReport, "predicted">);
+
+/** What several operators did whose rows flow from one to the next in GPU memory. */
+export interface OutOfCoreTreeReport {
+    /** To the GPU: chunks of inputs, spilled rows that came back. */
+    h2dBytes: number;
+    /** From it: spilled rows, result rows. */
+    d2hBytes: number;
+    predicted: OutOfCoreTreePrediction;
+    /** The last one comes first. Their times overlap: each waits for those before it. */
+    operators: OutOfCoreOperatorReport[];
+}
+
 /** What a stage on the GPU took: an operation there, or a copy to it or from it. */
 export interface DeviceStageReport {
     /** Operations have one, as in the option of that name. */
@@ -86,6 +104,8 @@ export interface DeviceStageReport {
     outOfCore?: OutOfCoreReport;
     /** What group-bys of relations larger than GPU memory did. */
     outOfCoreGroupBy?: OutOfCoreGroupReport;
+    /** What joins of joins and group-bys of joins of such relations did. */
+    outOfCoreTree?: OutOfCoreTreeReport;
 }
 
 /** What one stage of a query did. */
@@ -198,5 +218,44 @@ export function outOfCoreGroupReport(
         ...rate(h2dBytes + d2hBytes, elapsedMs),
         peakBytes,
         outOfCoreGroupBy: { ...outOfCoreGroupBy, predicted: { ...predicted } }
+    };
+}
+
+type Operated = { rows: number; peakBytes: number } & (
+    Omit<OutOfCoreReport, "predicted" | "path"> | Omit<OutOfCoreGroupReport, "predicted">
+);
+
+/** What all operators of a tree took. */
+export interface OperatedTree {
+    rows: number;
+    operators: Operated[];
+}
+
+function spilledBytesOf({ spilledBytes }: Operated): number {
+    return typeof spilledBytes === "number" ? spilledBytes : spilledBytes.build + spilledBytes.probe;
+}
+
+/** Bytes of inputs that went to the GPU: all but those that came back. */
+export function uploadedBytes({ operators }: OperatedTree): number {
+    return sumOf(operators.map((one) => one.h2dBytes - spilledBytesOf(one)));
+}
+
+/** Report of a tree of operators out of core. */
+export function outOfCoreTreeReport(
+    { predicted, operators }: OutOfCoreTreeStage,
+    measured: OperatedTree,
+    elapsedMs: number
+): DeviceStageReport {
+    const h2dBytes = sumOf(measured.operators.map((one) => one.h2dBytes));
+    const d2hBytes = sumOf(measured.operators.map((one) => one.d2hBytes));
+    const reports = measured.operators.map(({ rows: _, peakBytes: __, ...report }, at) => ({
+        kind: operators[at]?.kind ?? "join",
+        ...report
+    }));
+    return {
+        elapsedMs,
+        ...rate(h2dBytes + d2hBytes, elapsedMs),
+        peakBytes: Math.max(...measured.operators.map(({ peakBytes }) => peakBytes)),
+        outOfCoreTree: { h2dBytes, d2hBytes, predicted, operators: reports as OutOfCoreOperatorReport[] }
     };
 }

@@ -4,6 +4,7 @@ import type { DeviceGroupDescription, DeviceJoinDescription } from "../plan/devi
 import type { DeviceMemoryModel } from "../plan/device-memory-model.js";
 import type { OutOfCoreGroup, OutOfCoreGroupLayout } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreJoin, OutOfCoreLayout } from "../plan/out-of-core-stage.js";
+import type { OutOfCoreFlow, OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type {
     DevicePiecesHandle,
     DeviceTableHandle,
@@ -121,6 +122,17 @@ export interface NativeOutOfCoreGroupReport {
     peakBytes: number;
 }
 
+export interface NativeOutOfCoreTreeSpec extends Pick<OutOfCoreTreeStage, "operators" | "result"> {
+    flows: readonly (Omit<OutOfCoreFlow, "input"> & { source: number })[];
+    workers: number;
+}
+
+/** What each operator of a tree took. */
+export interface NativeOutOfCoreTreeReport {
+    rows: number;
+    operators: (NativeOutOfCoreReport | NativeOutOfCoreGroupReport)[];
+}
+
 /** The part of Binding that works on the GPU. A runtime opens one; it goes with the engine. */
 export interface DeviceBinding extends DeviceMemoryModel {
     /** What src/model/device-constants.ts has to say. */
@@ -186,6 +198,13 @@ export interface DeviceBinding extends DeviceMemoryModel {
         spec: NativeOutOfCoreGroupSpec,
         sink?: SinkHandle
     ): Promise<NativeOutOfCoreGroupReport>;
+    /** Runs several operators behind each other on such sources; `sink` for rows, left out for a count. */
+    runTreeOutOfCore(
+        job: JobHandle,
+        sources: readonly SourceHandle[],
+        spec: NativeOutOfCoreTreeSpec,
+        sink?: SinkHandle
+    ): Promise<NativeOutOfCoreTreeReport>;
     /** A running stage, and a join in pieces, keep the table until they end. */
     closeTable(table: DeviceTableHandle): void;
 }

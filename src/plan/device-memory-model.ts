@@ -22,6 +22,9 @@ export interface StagedJoinMemory {
     readonly resultRowBytes: number;
     /** Build rows of a partition that can be indexed at once. */
     readonly indexRows: number;
+    /** Bytes of chunks in a pipe from another operator into a side, and of result rows in one to the next operator. */
+    readonly pipeInBytes: BytesOfSides;
+    readonly pipeOutBytes: number;
     /** Probe rows that can be marked as ones with a partner; 0 where the join marks none. */
     readonly markedRows: number;
     /** Bytes of GPU memory in all. */
@@ -38,6 +41,8 @@ export interface StagedGroupByMemory {
     readonly packedBytes: number;
     /** Bytes of a buffer of groups. */
     readonly resultBytes: number;
+    /** Bytes of chunks in a pipe from another operator. */
+    readonly pipeInBytes: number;
     /** Bytes of GPU memory in all. */
     readonly deviceBytes: number;
 }

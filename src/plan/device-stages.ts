@@ -5,6 +5,7 @@ import type { DeviceChoice } from "./device-choice.js";
 import type { AggregateKind } from "./logical.js";
 import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "./out-of-core-stage.js";
+import type { OutOfCoreTreeStage } from "./out-of-core-tree-stage.js";
 import type { StageCommon } from "./stage.js";
 
 /** How a key column of a device table is normalized; mirrors KeyPart in cuda/api/table_spec.hpp. */
@@ -118,4 +119,9 @@ export interface DeliverStage extends DeviceStageCommon {
 
 /** Stages whose tables stay in GPU memory from one to the next. */
 export type TableStage = UploadStage | DeviceJoinStage | DeviceGroupStage | DeliverStage;
-export type DeviceStage = TableStage | OutOfCoreStage | OutOfCoreGroupStage;
+export type DeviceStage = TableStage | OutOfCoreStage | OutOfCoreGroupStage | OutOfCoreTreeStage;
+
+/** Is a stage of this kind one whose relations need not fit GPU memory? */
+export function isOutOfCore(kind: string): boolean {
+    return kind === "deviceOutOfCoreJoin" || kind === "deviceOutOfCoreGroupBy" || kind === "deviceOutOfCoreTree";
+}

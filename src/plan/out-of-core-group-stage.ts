@@ -51,11 +51,14 @@ export interface OutOfCoreGroup {
 /** What the group-by is whatever way its rows take: all but the sizes. */
 export type OutOfCoreGroupShape = Omit<OutOfCoreGroup, "sizes">;
 
-/** A column of the chunks: values, half of each (of 64 bits), or a byte per row that says whether there is one. */
+/**
+ * A column of the chunks: values (of text its number), 64 bits of a decimal of 128 which say the same, half of 64 bits,
+ * or a byte per row that says whether there is a value.
+ */
 export interface OutOfCoreChunkColumn {
     readonly column: number;
     readonly validity: boolean;
-    readonly part: "whole" | "low" | "high";
+    readonly part: "whole" | "narrow" | "low" | "high";
     /** What stands for NULL: what changes no sum, no maximum, no minimum. */
     readonly fill: "none" | "zero" | "least" | "largest";
 }
@@ -72,12 +75,14 @@ export interface OutOfCoreGroupColumn {
     readonly present: number;
     /** Byte of the key where the value begins. */
     readonly offset: number;
+    /** Bytes of the value there (of text: of its number). A type with more has them extended, by the sign if any. */
+    readonly bytes: number;
     /** Number of the key whose flag says NULL; -1: none does. */
     readonly key: number;
     readonly number: OutOfCoreNumber;
     readonly decimalScale: number;
-    /** Column of the input, for errors; -1: none. */
-    readonly column: number;
+    /** Of the aggregated column, for errors. */
+    readonly name: string;
 }
 
 /** How rows and groups are laid out: all but the sizes. */

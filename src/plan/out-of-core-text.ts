@@ -2,8 +2,10 @@
 // What explain says of stages out of core.
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
+import type { OutOfCoreTreeStage } from "./out-of-core-tree-stage.js";
 import type { OutOfCoreJoinWork, OutOfCorePath, OutOfCoreStage, OutOfCoreWork } from "./out-of-core-stage.js";
 
+type GroupOperator = Extract<OutOfCoreTreeStage["operators"][number], { kind: "group" }>;
 type Slots = Pick<OutOfCoreStage["sizes"], "chunkSlots">;
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
@@ -98,5 +100,35 @@ export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreG
         ...diskLines(diskBytes, sizes.spillBytes),
         `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +
             `spilled partitions ${formatMs(spilledMs)}`
+    ];
+}
+
+/** The same of a tree: its operators in the order in which rows pass them, then its flows. */
+export function outOfCoreTreeLines({ operators, predicted, flows, memory }: OutOfCoreTreeStage): string[] {
+    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, flowsMs } = predicted;
+    const order = [...new Set(flows.flatMap(({ steps }) => steps.map(({ operator }) => operator)))];
+    const lines = order.map((at) => {
+        const one = predicted.operators[at];
+        const { sizes } = operators[at]?.kind === "join" ? operators[at].join : (operators[at] as GroupOperator).group;
+        const rows = (one?.rowsIn ?? []).map(formatCount).join(" x ");
+        return (
+            `${one?.name} ${at}: ${rows} rows in, about ${formatCount(one?.rowsOut ?? 0)} out, ` +
+            `${formatBytes(one?.deviceBytes ?? 0)} of GPU memory, 2^${sizes.radixBits} partitions, ` +
+            `${Math.round(100 * (one?.residentShare ?? 0))} % of them stay there`
+        );
+    });
+    const ways = flows.map(({ steps }, at) => {
+        const way = steps.map(({ operator, input }) => {
+            const isJoin = operators[operator]?.kind === "join";
+            return isJoin ? `join ${operator} (${input === 0 ? "built" : "probed"})` : `group ${operator}`;
+        });
+        return `flow ${at + 1}: ${way.join(" -> ")}, ${formatMs(flowsMs[at] ?? 0)}`;
+    });
+    return [
+        ...lines,
+        ...ways,
+        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
+            `with ${formatBytes(spilledBytes)} of spilled rows each way`,
+        ...diskLines(diskBytes, memory.tableBytes)
     ];
 }

@@ -2,7 +2,8 @@
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import { printable } from "../printable.js";
 import type { DeviceChoice } from "./device-choice.js";
-import { outOfCoreGroupLines, outOfCoreLines } from "./out-of-core-text.js";
+import { isOutOfCore } from "./device-stages.js";
+import { outOfCoreGroupLines, outOfCoreLines, outOfCoreTreeLines } from "./out-of-core-text.js";
 import type { PartitionSet, Plan, PlanStage } from "./plan.js";
 
 function inputName(plan: Plan, index: number): string {
@@ -52,6 +53,11 @@ function source(plan: Plan, stage: PlanStage): string {
             const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} groups out`;
             return `from ${inputName(plan, stage.input)}: ${rows}`;
         }
+        case "deviceOutOfCoreTree": {
+            const names = stage.flows.map(({ input }) => inputName(plan, input)).join(", ");
+            const rows = `${formatCount(stage.rowsIn)} rows in, about ${formatCount(stage.rowsOut)} out`;
+            return `reads ${names}, one after the other: ${rows}`;
+        }
         case "join":
         case "group":
             return "";
@@ -85,7 +91,7 @@ function choiceLines({ algorithm, predictedMs, reason }: DeviceChoice): string[]
 
 /** What a stage holds beside buffers and output. */
 function tablesOf({ kind }: PlanStage): string {
-    return kind === "deviceOutOfCoreJoin" || kind === "deviceOutOfCoreGroupBy" ? "spilled rows at most" : "tables";
+    return isOutOfCore(kind) ? "spilled rows at most" : "tables";
 }
 
 function details(plan: Plan, stage: PlanStage): string[] {
@@ -110,6 +116,7 @@ function details(plan: Plan, stage: PlanStage): string[] {
     if (stage.kind === "deviceJoin" || stage.kind === "deviceGroup") lines.push(...choiceLines(stage.choice));
     if (stage.kind === "deviceOutOfCoreJoin") lines.push(...outOfCoreLines(stage));
     if (stage.kind === "deviceOutOfCoreGroupBy") lines.push(...outOfCoreGroupLines(stage));
+    if (stage.kind === "deviceOutOfCoreTree") lines.push(...outOfCoreTreeLines(stage));
     const { inputBytes, tableBytes, outputBytes } = stage.memory;
     const memory = [
         inputBytes > 0 ? `buffers ${formatBytes(inputBytes)}` : "",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { inputsOf } from "../plan/logical.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
+import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { attempt, NotOnDevice } from "./device-support.js";
@@ -20,10 +21,11 @@ import { phasesMs } from "./streaming/join/predict.js";
 import { stagedDraft } from "./streaming/join/plan.js";
 import { mostHostBytes } from "./streaming/join/sizes.js";
 import { diskBytes } from "./streaming/spill.js";
+import { treeHostBytes, treeStageOf } from "./streaming/tree/plan.js";
 
 function requireInputJoin({ root }: PlanQuery): InputJoin {
     if (root.kind !== "join" || root.left.kind !== "input" || root.right.kind !== "input") {
-        throw new NotOnDevice("joins of more than two relations do not run out of core yet");
+        throw new NotOnDevice("it is no join of two inputs");
     }
     if (root.algorithm !== undefined) {
         throw new NotOnDevice(`"${root.algorithm}" was asked for, which joins tables in GPU memory`);
@@ -36,6 +38,12 @@ function requireInputJoin({ root }: PlanQuery): InputJoin {
 
 function pathFactsOf({ coherentDevice, measuredDevice, debug }: PlanQuery): PathFacts {
     return { isCoherent: coherentDevice, isMeasured: measuredDevice, asked: debug.path };
+}
+
+/** Is it more than a join of two inputs, or a group-by of one? */
+function isTree({ root }: PlanQuery): boolean {
+    if (root.kind === "group") return root.child.kind !== "input";
+    return root.kind === "join" && (root.left.kind !== "input" || root.right.kind !== "input");
 }
 
 /** As outOfCoreHostBytes, of a join; throws NotOnDevice. */
@@ -111,18 +119,22 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
  */
 export function outOfCoreHostBytes(query: PlanQuery, limitBytes = unknownLimitBytes): number {
     const { root } = query;
-    const bytes = attempt(() =>
-        root.kind === "group" ? groupHostBytes(query, root, limitBytes) : joinHostBytes(query, limitBytes)
-    );
+    const bytes = attempt(() => {
+        if (isTree(query)) return treeHostBytes(query, limitBytes);
+        return root.kind === "group" ? groupHostBytes(query, root, limitBytes) : joinHostBytes(query, limitBytes);
+    });
     return bytes instanceof NotOnDevice ? 0 : bytes;
 }
 
-/** The plan of a join or group-by whose tables do not fit GPU memory, or why it cannot run there. */
+/** The plan of a query whose tables do not fit GPU memory, or why it cannot run there. */
 export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
     const { root } = query;
-    const stage = attempt<OutOfCoreStage | OutOfCoreGroupStage>(() =>
-        root.kind === "group" ? groupStageOf(query, root, host, limitBytes) : joinStageOf(query, host, limitBytes)
-    );
+    const stage = attempt<OutOfCoreStage | OutOfCoreGroupStage | OutOfCoreTreeStage>(() => {
+        if (isTree(query)) return treeStageOf(query, host, limitBytes);
+        return root.kind === "group"
+            ? groupStageOf(query, root, host, limitBytes)
+            : joinStageOf(query, host, limitBytes);
+    });
     if (stage instanceof NotOnDevice) return stage;
     return freezePlan<Plan>({
         ...host,

@@ -12,6 +12,7 @@ import { namedAlgorithm } from "../planner/device-candidates.js";
 import { besideBytes } from "../planner/streaming/host-memory.js";
 import { outOfCoreHostBytes } from "../planner/plan-out-of-core.js";
 import { planOnDevice, tablesHostBytes, type DevicePlan } from "../planner/plan-device.js";
+import { isOutOfCore } from "../plan/device-stages.js";
 import type { QueryPlanner } from "../planner/plan-query.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { DeviceAdmission } from "./device-admission.js";
@@ -208,7 +209,7 @@ export class QueryDevice {
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
             if (wanted > limitBytes)
                 return onHost(host, this.#admission.doesNotFit(wanted, limitBytes, made.notOutOfCore));
-            if (!isOutOfCore(made.plan) || isWanted(query.debug) || made.plan.predictedMs < host.predictedMs) {
+            if (!hasOutOfCore(made.plan) || isWanted(query.debug) || made.plan.predictedMs < host.predictedMs) {
                 return made.plan;
             }
             return onHost(host, slower(host.predictedMs, made.plan.predictedMs));
@@ -282,8 +283,8 @@ export class QueryDevice {
     }
 }
 
-function isOutOfCore({ stages }: Plan): boolean {
-    return stages.some(({ kind }) => kind === "deviceOutOfCoreJoin" || kind === "deviceOutOfCoreGroupBy");
+function hasOutOfCore({ stages }: Plan): boolean {
+    return stages.some(({ kind }) => isOutOfCore(kind));
 }
 
 /** Does the user want the GPU, whatever the predicted times? */

@@ -8,12 +8,25 @@ import { check, compareWith, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
 const mebibyte = 2 ** 20;
-const keySets = [["int32"], ["int64"], ["float64"], ["timestamp"], ["bool"], ["int32", "bool"], []];
+const keySets = [
+    ["text"],
+    ["text", "int32"],
+    ["text", "text"],
+    ["dictionaries"],
+    ["int32"],
+    ["int64"],
+    ["float64"],
+    ["timestamp"],
+    ["bool"],
+    ["int32", "bool"],
+    []
+];
 const aggregateSets = [
     { sum: { sum: "p_int64_l" } },
     { mean: { mean: "p_int32_l" }, least: { min: "p_int8_l" } },
     { least: { min: "p_float64_l" }, most: { max: "p_float64_l" } },
     { n: { count: "*" }, some: { count: "p_decimal_l" } },
+    { words: { count: "p_dictionary_l" }, texts: { count: "p_text_l" } },
     {}
 ];
 const sharesAndBits = [

@@ -18,6 +18,7 @@ import { check, compare, counts, joinTypes, options, writeRecord } from "./check
 import { largeJoins, outOfCore } from "./out-of-core.mjs";
 import { coherentJoins, largeCoherentJoins } from "./out-of-core-coherent.mjs";
 import { largeGroups, outOfCoreGroups } from "./out-of-core-groups.mjs";
+import { outOfCoreTrees } from "./out-of-core-trees.mjs";
 import { openResults } from "./open-results.mjs";
 import { outOfCoreVariants } from "./out-of-core-variants.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
@@ -218,6 +219,7 @@ const parts = {
     "coherent-large": (_, cpu) => largeCoherentJoins(cpu),
     "out-of-core-groups": (_, cpu) => outOfCoreGroups(cpu),
     "out-of-core-groups-large": largeGroups,
+    "out-of-core-trees": (_, cpu) => outOfCoreTrees(cpu),
     "open-results": (_, cpu) => openResults(cpu),
     "resident-memory": (_, cpu, folder) => residentMemory(cpu, folder),
     variants: (_, cpu) => outOfCoreVariants(cpu),

@@ -186,7 +186,8 @@ GPU_TEST("plugin: inputs of an operator come in order, each once") {
     CHECK(plugin.status.code == SPILLWAY_CUDA_OK);
     StreamReport report;
     const auto code_of = [&](int32_t input) {
-        plugin.call.run_stream(stream, input, &kNoRows, nullptr, &report, &plugin.status);
+        const spillway_cuda_step step = {stream, nullptr, input};
+        plugin.call.run_streams(&step, 1, &kNoRows, nullptr, &report, &plugin.status);
         return plugin.status.code;
     };
     CHECK(code_of(kProbeSide) == SPILLWAY_CUDA_INVALID);

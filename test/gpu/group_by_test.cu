@@ -116,7 +116,7 @@ GPU_TEST("group by: more aggregates than packed rows have room for") {
     const GroupInput input(std::move(table));
     check_group_by(input, aggregates, 0, "ten columns of 8 bytes");
     cuda::GroupByRequest request = input.request(GroupByAlgorithm::kHash, aggregates, 0);
-    request.aggregates.resize(25);
+    request.aggregates.resize(cuda::kGroupAggregatesMax + 1);
     CHECK_THROWS(cuda::group_by(test_device(), request), cuda::ErrorCode::kInvalid);
 }
 

@@ -8,6 +8,7 @@
 #include "addon/jobs/stage_job.hpp"
 #include "executor/streaming/group_by.hpp"
 #include "executor/streaming/join.hpp"
+#include "executor/streaming/tree.hpp"
 
 namespace spillway::addon {
 
@@ -70,11 +71,68 @@ Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
         });
 }
 
+// Sources by the numbers that flows have for them; one may be several of them.
+std::vector<std::shared_ptr<SourceHandle>> use_sources(const Napi::Value& value) {
+    std::vector<std::shared_ptr<SourceHandle>> sources;
+    for (const Field& item : Field(value, "sources").array()) sources.push_back(use_source(item.value()));
+    return sources;
+}
+
+Napi::Value encode_tree_report(Napi::Env env, const OutOfCoreTreeReport& report,
+                               const std::vector<OutOfCoreOperator>& operators) {
+    auto reports = Napi::Array::New(env);
+    for (size_t i = 0; i < operators.size(); ++i) {
+        const size_t partitions = size_t{1} << sizes_of(operators[i]).radix_bits;
+        const bool is_join = std::holds_alternative<cuda::StagedJoinSpec>(operators[i]);
+        const auto encode = is_join ? encode_join_report : encode_group_report;
+        reports.Set(static_cast<uint32_t>(i), encode(env, report.operators[i], partitions));
+    }
+    auto object = Napi::Object::New(env);
+    object.Set("rows", encode_count(env, report.rows));
+    object.Set("operators", reports);
+    return object;
+}
+
+// A sink where rows are wanted; without one they are counted.
+Napi::Value run_tree_out_of_core_call(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const std::vector<std::shared_ptr<SourceHandle>> handles = use_sources(info[1]);
+    std::vector<const Source*> described;
+    for (const auto& handle : handles) described.push_back(handle->source.get());
+    // Its pipes alone are a kilobyte each, and the stage is copied.
+    const auto tree = std::make_shared<const OutOfCoreTree>(decode_out_of_core_tree(info[2], described));
+    const auto gpu = gpu_of(*job->engine);
+    const auto run = [=](BatchSink* sink) {
+        std::vector<Source*> sources;
+        for (const auto& handle : handles) sources.push_back(handle->source.get());
+        const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
+        return gpu->operate(job->control, [&] {
+            return tree_out_of_core(sources, *tree, *job->engine->kept_pinned, pause, sink, job->control,
+                                    job->engine->spill_space);
+        });
+    };
+    const auto* const join = tree->root_join();
+    const bool counts = join != nullptr ? join->result != cuda::JoinResultKind::kRows : info[3].IsUndefined();
+    const auto encode = [tree](Napi::Env env, const OutOfCoreTreeReport& done) {
+        return encode_tree_report(env, done, tree->operators);
+    };
+    if (counts) {
+        return start_stage(info.Env(), job, [run, encode]() -> Encode {
+            const OutOfCoreTreeReport done = run(nullptr);
+            return [done, encode](Napi::Env env) { return encode(env, done); };
+        });
+    }
+    const StageSink sink(get_handle<SinkHandle>(info[3]));
+    return start_sink_stage(
+        info.Env(), job, sink, [run](BatchSink& rows) { return run(&rows); }, encode);
+}
+
 }  // namespace
 
 void export_streaming_calls(Napi::Object exports) {
     export_async<join_out_of_core_call>(exports, "joinOutOfCore");
     export_async<group_out_of_core_call>(exports, "groupOutOfCore");
+    export_async<run_tree_out_of_core_call>(exports, "runTreeOutOfCore");
 }
 
 }  // namespace spillway::addon

@@ -30,6 +30,8 @@ FileBatchesSpec decode_file_batches(const Napi::Value& value);
 // Path of a dictionary node: a column, then child indices. Checks that it exists and is a dictionary.
 std::vector<int32_t> decode_dictionary_path(const Napi::Value& value, const std::vector<TypePtr>& columns);
 
+// Reads the fields of a key of that type but for its column, and finishes.
+KeySpec decode_key(Fields& fields, const ColumnType& type);
 std::vector<KeySpec> decode_keys(const Field& field, const std::vector<TypePtr>& columns);
 
 struct PartitionPlan {

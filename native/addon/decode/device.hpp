@@ -13,6 +13,7 @@
 #include "executor/device/upload.hpp"
 #include "executor/streaming/group_by_spec.hpp"
 #include "executor/streaming/join_spec.hpp"
+#include "executor/streaming/tree_spec.hpp"
 
 namespace spillway::addon {
 
@@ -33,9 +34,29 @@ cuda::FarPartitioner decode_partitioner(const Field& field);
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe);
 cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft);
 OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, const Source& source);
+// sources: those that flows name by their numbers.
+OutOfCoreTree decode_out_of_core_tree(const Napi::Value& value, const std::vector<const Source*>& sources);
+
+// Parts of these that several operators have.
+
+// How rows of a source become chunks with such keys and columns.
+OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32_t key_bytes,
+                                const cuda::ColumnWidths& widths);
+ChunkPart decode_chunk_part(const Field& field);
+ChunkFill decode_chunk_fill(const Field& field);
+// Something stands for NULL in columns of 8 bytes at most.
+void check_fill(const Field& field, ChunkFill fill, uint32_t width);
+// The keys' values fit a key, and so does the byte with their NULLs behind them.
+void check_key_bytes(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte, uint32_t key_bytes_max);
+// Reads all fields of a part but `from`: a value of so many bytes in an output of the join.
+ResultPart decode_gpu_part(Fields& fields, const cuda::StagedJoinSpec& join, uint32_t width);
+// Output with the presence bytes; -1: there is none.
+int32_t decode_presence(const Field& field, const cuda::StagedJoinSpec& join);
+GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGroupBySpec& group);
 
 constexpr int32_t kSlotsMax = 64;
 constexpr int32_t kBlocksMax = 1 << 16;
+constexpr int32_t kNullByteMax = 7;  // keys have 8 bytes at most
 
 // What sizes of joins and group-bys have in common.
 inline cuda::StreamSizes decode_stream_sizes(Fields& fields, bool draft) {

@@ -59,28 +59,6 @@ void check_key_layout(KeyKind kind, const ColumnType& type, const Field& field) 
     if (!fits) throw field.error("a kind that fits the layout of column '" + type.name + "'");
 }
 
-KeySpec decode_key(const Field& field, const std::vector<TypePtr>& columns) {
-    Fields fields(field);
-    KeySpec key;
-    key.column = fields["column"].int32(0, static_cast<int32_t>(columns.size()) - 1);
-    const Field kind = fields["kind"];
-    const Field kind_of_value = fields["kindOfValue"];
-    const Field width = fields["width"];
-    key.kind = decode_key_kind(kind, false);
-    key.kind_of_value = decode_key_kind(kind_of_value, true);
-    key.width = width.int32(0, kInt32Max);
-    fields.finish();
-    const ColumnType& type = *columns[key.column];
-    check_key_layout(key.kind, type, kind);
-    if (key.kind == KeyKind::kDictionaryValue) {
-        check_key_layout(key.kind_of_value, type.children[0], kind_of_value);
-        check_key_width(key, key.kind_of_value, type.children[0], width);
-    } else {
-        check_key_width(key, key.kind, type, width);
-    }
-    return key;
-}
-
 uint64_t decode_page_bytes(const Field& field) {
     const auto bytes = field.count();
     const bool power_of_two = (bytes & (bytes - 1)) == 0;
@@ -123,9 +101,33 @@ AggregateSpec decode_aggregate(const Field& field) {
 
 }  // namespace
 
+KeySpec decode_key(Fields& fields, const ColumnType& type) {
+    KeySpec key;
+    const Field kind = fields["kind"];
+    const Field kind_of_value = fields["kindOfValue"];
+    const Field width = fields["width"];
+    key.kind = decode_key_kind(kind, false);
+    key.kind_of_value = decode_key_kind(kind_of_value, true);
+    key.width = width.int32(0, kInt32Max);
+    fields.finish();
+    check_key_layout(key.kind, type, kind);
+    if (key.kind == KeyKind::kDictionaryValue) {
+        check_key_layout(key.kind_of_value, type.children[0], kind_of_value);
+        check_key_width(key, key.kind_of_value, type.children[0], width);
+    } else {
+        check_key_width(key, key.kind, type, width);
+    }
+    return key;
+}
+
 std::vector<KeySpec> decode_keys(const Field& field, const std::vector<TypePtr>& columns) {
     std::vector<KeySpec> keys;
-    for (const Field& key : field.array()) keys.push_back(decode_key(key, columns));
+    for (const Field& item : field.array()) {
+        Fields fields(item);
+        const int32_t column = fields["column"].int32(0, static_cast<int32_t>(columns.size()) - 1);
+        keys.push_back(decode_key(fields, *columns[static_cast<size_t>(column)]));
+        keys.back().column = column;
+    }
     return keys;
 }
 

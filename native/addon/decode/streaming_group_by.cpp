@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <string>
+#include <vector>
 
 #include "addon/decode/decode.hpp"
 #include "addon/decode/device.hpp"
@@ -43,19 +44,10 @@ cuda::StreamSizes decode_sizes(const Field& field, bool draft) {
     return sizes;
 }
 
-void check_keys(const Field& field, const OutOfCoreSide& side, uint32_t key_bytes_max) {
-    uint64_t key_bytes = 0;
-    for (const KeySpec& key : side.keys) {
-        const bool fixed =
-            key.kind == KeyKind::kInteger || key.kind == KeyKind::kFloat || key.kind == KeyKind::kFixedBytes;
-        if (!fixed) throw field.error("keys of fixed width without dictionaries");
-        key_bytes += static_cast<uint64_t>(key.width);
-    }
-    // Flags of NULLs have a byte of their own behind the keys.
-    const uint64_t end = side.null_byte < 0 ? key_bytes : static_cast<uint64_t>(side.null_byte) + 1;
-    if (end > key_bytes_max || end < key_bytes + (side.null_byte < 0 ? 0 : 1) || side.keys.size() > 8) {
-        throw field.error("keys that fit 'keyBytes' together, with flags of NULLs");
-    }
+// Of a fixed width on the GPU: dictionaries by their unified indices, text by its number.
+bool is_fixed(const KeySpec& key) {
+    if (is_text_key(key) || key.kind == KeyKind::kDictionaryIndex) return true;
+    return key.kind == KeyKind::kInteger || key.kind == KeyKind::kFloat || key.kind == KeyKind::kFixedBytes;
 }
 
 ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t wanted_width) {
@@ -64,47 +56,29 @@ ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32
     const Field column = fields["column"];
     chunk.column = column.int32(0, static_cast<int32_t>(source.columns().size()) - 1);
     chunk.validity = fields["validity"].boolean();
-    chunk.part = fields["part"].one_of<ChunkPart>(
-        {{"whole", ChunkPart::kWhole}, {"low", ChunkPart::kLow}, {"high", ChunkPart::kHigh}});
-    chunk.fill = fields["fill"].one_of<ChunkFill>({{"none", ChunkFill::kNone},
-                                                   {"zero", ChunkFill::kZero},
-                                                   {"least", ChunkFill::kLeast},
-                                                   {"largest", ChunkFill::kLargest}});
+    chunk.part = decode_chunk_part(fields["part"]);
+    const Field fill = fields["fill"];
+    chunk.fill = decode_chunk_fill(fill);
     fields.finish();
-    // Widths of groups' columns are 8 at most, which is what can stand for NULL.
     const uint32_t width = chunk_width(chunk, *source.columns()[static_cast<size_t>(chunk.column)]);
-    if (width != wanted_width) throw field.error("a column of the width that the group-by has there");
+    if (width != wanted_width) throw field.error("a column of the width that the operator has there");
+    check_fill(fill, chunk.fill, width);
     return chunk;
-}
-
-OutOfCoreSide decode_side(const Field& field, const Source& source, const cuda::StagedGroupBySpec& spec) {
-    Fields fields(field);
-    OutOfCoreSide side;
-    const Field keys = fields["keys"];
-    side.keys = decode_keys(keys, source.columns());
-    side.null_byte = fields["nullByte"].int32(-1, 7);
-    check_keys(keys, side, spec.key_bytes);
-    const Field columns = fields["columns"];
-    for (const Field& item : columns.array()) {
-        const size_t at = side.columns.size();
-        if (at >= spec.widths.size()) throw columns.error("a column for each width of the group-by");
-        side.columns.push_back(decode_chunk_column(item, source, spec.widths[at]));
-    }
-    fields.finish();
-    if (side.columns.size() != spec.widths.size()) throw columns.error("a column for each width of the group-by");
-    return side;
 }
 
 // Every value is read within the GPU's output that it comes from.
 template <class Widths>
 void check_result(const Field& field, const GroupResultColumn& column, const Widths& outputs) {
-    const uint32_t width = chunk_width(*column.type);
+    const bool text = is_text(*column.type);
+    const uint32_t width = text ? kTextCodeBytes : chunk_width(*column.type);
     const auto width_of = [&](int32_t output) { return outputs[static_cast<size_t>(output)]; };
-    if (width == 0) throw field.error("a column with a type of fixed width");
+    if (width == 0) throw field.error("a column with a type of fixed width, or text");
     if (column.kind == GroupResultKind::kCopy) {
-        if (column.offset + width > width_of(column.value)) throw field.error("a value that fits its output");
+        const bool fits = column.offset + column.bytes <= width_of(column.value) && column.bytes <= width;
+        if (!fits || (text && column.bytes != width)) throw field.error("a value that fits its output");
         return;
     }
+    if (text) throw field.error("a sum or mean of words");
     const bool is_sum = column.kind == GroupResultKind::kSum;
     const bool wide = is_sum && column.number != cuda::ValueKind::kFloat && width == 16;
     const bool words = width_of(column.value) == 8 && (column.high < 0 || width_of(column.high) == 8) &&
@@ -112,9 +86,61 @@ void check_result(const Field& field, const GroupResultColumn& column, const Wid
     if (!words || column.offset != 0 || (width != 8 && !wide)) throw field.error("a sum or mean of words");
 }
 
-GroupResultColumn decode_result(const Field& field, const OutOfCoreGroupStage& stage, const Source& source) {
+}  // namespace
+
+ChunkPart decode_chunk_part(const Field& field) {
+    return field.one_of<ChunkPart>({{"whole", ChunkPart::kWhole},
+                                    {"narrow", ChunkPart::kNarrow},
+                                    {"low", ChunkPart::kLow},
+                                    {"high", ChunkPart::kHigh}});
+}
+
+ChunkFill decode_chunk_fill(const Field& field) {
+    return field.one_of<ChunkFill>({{"none", ChunkFill::kNone},
+                                    {"zero", ChunkFill::kZero},
+                                    {"least", ChunkFill::kLeast},
+                                    {"largest", ChunkFill::kLargest}});
+}
+
+void check_fill(const Field& field, ChunkFill fill, uint32_t width) {
+    if (fill != ChunkFill::kNone && width > sizeof(uint64_t)) throw field.error("'none' for values of 16 bytes");
+}
+
+void check_key_bytes(const Field& field, const std::vector<KeySpec>& keys, int32_t null_byte, uint32_t key_bytes_max) {
+    uint64_t key_bytes = 0;
+    for (const KeySpec& key : keys) key_bytes += packed_key_width(key);
+    // Flags of NULLs have a byte of their own behind the keys.
+    const uint64_t end = null_byte < 0 ? key_bytes : static_cast<uint64_t>(null_byte) + 1;
+    if (end > key_bytes_max || end < key_bytes + (null_byte < 0 ? 0 : 1) || keys.size() > cuda::kPipeKeysMax) {
+        throw field.error("keys that fit 'keyBytes' together, with flags of NULLs");
+    }
+}
+
+OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32_t key_bytes,
+                                const cuda::ColumnWidths& widths) {
     Fields fields(field);
-    const auto outputs = stage.group.output_widths();
+    OutOfCoreSide side;
+    const Field keys = fields["keys"];
+    side.keys = decode_keys(keys, source.columns());
+    side.null_byte = fields["nullByte"].int32(-1, kNullByteMax);
+    for (const KeySpec& key : side.keys) {
+        if (!is_fixed(key)) throw keys.error("keys of fixed width, text or indices of dictionaries");
+    }
+    check_key_bytes(keys, side.keys, side.null_byte, key_bytes);
+    const Field columns = fields["columns"];
+    for (const Field& item : columns.array()) {
+        const size_t at = side.columns.size();
+        if (at >= widths.size()) throw columns.error("a column for each width of the operator");
+        side.columns.push_back(decode_chunk_column(item, source, widths[at]));
+    }
+    fields.finish();
+    if (side.columns.size() != widths.size()) throw columns.error("a column for each width of the operator");
+    return side;
+}
+
+GroupResultColumn decode_group_result(const Field& field, const cuda::StagedGroupBySpec& group) {
+    Fields fields(field);
+    const auto outputs = group.output_widths();
     const auto last = static_cast<int32_t>(outputs.size()) - 1;
     GroupResultColumn column;
     column.type = decode_column(fields["type"]);
@@ -125,16 +151,15 @@ GroupResultColumn decode_result(const Field& field, const OutOfCoreGroupStage& s
     column.count = fields["count"].int32(-1, last);
     column.present = fields["present"].int32(-1, last);
     column.offset = static_cast<uint32_t>(fields["offset"].int32(0, 8));
+    column.bytes = static_cast<uint32_t>(fields["bytes"].int32(1, 16));
     column.key = fields["key"].int32(-1, 7);
     column.number = decode_number(fields["number"]);
     column.decimal_scale = fields["decimalScale"].int32(-kDecimalDigitsMax, kDecimalDigitsMax);
-    column.column = fields["column"].int32(-1, static_cast<int32_t>(source.columns().size()) - 1);
+    column.name = fields["name"].string();
     fields.finish();
     check_result(field, column, outputs);
     return column;
 }
-
-}  // namespace
 
 cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft) {
     Fields fields(value, path);
@@ -166,9 +191,9 @@ OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, con
     Fields fields(value, "spec");
     OutOfCoreGroupStage stage;
     stage.group = decode_out_of_core_group(fields["group"].value(), "spec.group", false);
-    stage.side = decode_side(fields["side"], source, stage.group);
+    stage.side = decode_chunk_side(fields["side"], source, stage.group.key_bytes, stage.group.widths);
     for (const Field& column : fields["columns"].array()) {
-        stage.columns.push_back(decode_result(column, stage, source));
+        stage.columns.push_back(decode_group_result(column, stage.group));
     }
     stage.workers = fields["workers"].int32(1, kWorkersMax);
     fields.finish();

@@ -85,8 +85,10 @@ void check_keys(const Field& field, const OutOfCoreStage& stage, const std::vect
     bool fixed = true;
     for (const KeySpec& key : keys) {
         const KeyKind kind = key.kind == KeyKind::kDictionaryValue ? key.kind_of_value : key.kind;
-        fixed = fixed && kind != KeyKind::kBytes && kind != KeyKind::kDictionaryIndex;
-        if (kind != KeyKind::kBytes) bytes += static_cast<uint64_t>(key.width);
+        // Encoded keys are the CPU engine's, which has no numbers for text.
+        const bool numbered = kind == KeyKind::kBytes && stage.keys == OutOfCoreKeys::kPacked;
+        fixed = fixed && (numbered || kind != KeyKind::kBytes) && kind != KeyKind::kDictionaryIndex;
+        if (numbered || kind != KeyKind::kBytes) bytes += packed_key_width(key);
     }
     const bool equal = stage.null_keys == NullKeys::kEqual;
     const uint64_t mask_bytes = equal ? (keys.size() + 7) / 8 : 0;
@@ -157,39 +159,31 @@ bool gives(const ColumnType& source, const ColumnType& result) {
     return source.layout == result.layout && (!width_matters || source.byte_width == result.byte_width);
 }
 
+ResultPart decode_source_part(Fields& fields, const OutOfCoreStage& stage, const Sources& sources,
+                              const ColumnType& type, const Field& from, ResultOrigin origin) {
+    const size_t side = origin == ResultOrigin::kBuildSource ? kBuildSide : kProbeSide;
+    const Field value = fields["value"];
+    ResultPart part;
+    part.origin = origin;
+    part.value = value.int32(0, static_cast<int32_t>(sources[side]->columns().size()) - 1);
+    part.offset = static_cast<uint32_t>(fields["offset"].int32(0, kRowBytesMax));
+    part.validity = fields["validity"].int32(-1, static_cast<int32_t>(stage.join.output.size()) - 1);
+    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
+    fields.finish();
+    if (stage.row_numbers[side] < 0) throw from.error("a side with row numbers");
+    const ColumnType& found = *sources[side]->columns()[static_cast<size_t>(part.value)];
+    if (!gives(found, type)) throw value.error("a column of the result's type");
+    return part;
+}
+
 ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, const Sources& sources,
                        const ColumnType& type) {
     Fields fields(field);
-    const uint32_t width = chunk_width(type);
-    const auto outputs = static_cast<int32_t>(stage.join.output.size());
-    ResultPart part;
     const Field from = fields["from"];
-    const Field value = fields["value"];
-    const Field validity = fields["validity"];
-    const Field offset = fields["offset"];
-    part.origin = from.one_of<ResultOrigin>(
+    const auto origin = from.one_of<ResultOrigin>(
         {{"gpu", ResultOrigin::kGpu}, {"build", ResultOrigin::kBuildSource}, {"probe", ResultOrigin::kProbeSource}});
-    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
-    part.validity = validity.int32(-1, outputs - 1);
-    part.offset = static_cast<uint32_t>(offset.int32(0, kRowBytesMax));
-    fields.finish();
-    if (part.origin != ResultOrigin::kGpu) {
-        const size_t side = part.origin == ResultOrigin::kBuildSource ? kBuildSide : kProbeSide;
-        part.value = value.int32(0, static_cast<int32_t>(sources[side]->columns().size()) - 1);
-        if (stage.row_numbers[side] < 0) throw from.error("a side with row numbers");
-        const ColumnType& found = *sources[side]->columns()[static_cast<size_t>(part.value)];
-        if (!gives(found, type)) throw value.error("a column of the result's type");
-        return part;
-    }
-    part.value = value.int32(0, outputs - 1);
-    const auto width_of = [&](int32_t output) {
-        return stage.join.output_width(stage.join.output[static_cast<size_t>(output)]);
-    };
-    if (width == 0 || part.offset + width > width_of(part.value)) {
-        throw offset.error("a place where the value fits its output");
-    }
-    if (part.validity >= 0 && width_of(part.validity) != 1) throw validity.error("an output of bytes");
-    return part;
+    if (origin != ResultOrigin::kGpu) return decode_source_part(fields, stage, sources, type, from, origin);
+    return decode_gpu_part(fields, stage.join, chunk_width(type));
 }
 
 ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, const Sources& sources) {
@@ -209,6 +203,32 @@ ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, cons
 }
 
 }  // namespace
+
+ResultPart decode_gpu_part(Fields& fields, const cuda::StagedJoinSpec& join, uint32_t width) {
+    const auto last = static_cast<int32_t>(join.output.size()) - 1;
+    const Field offset = fields["offset"];
+    const Field validity = fields["validity"];
+    ResultPart part;
+    part.value = fields["value"].int32(0, last);
+    part.offset = static_cast<uint32_t>(offset.int32(0, kRowBytesMax));
+    part.validity = validity.int32(-1, last);
+    part.mask = static_cast<uint8_t>(fields["mask"].int32(0, kPresenceMax));
+    fields.finish();
+    const auto width_of = [&](int32_t output) { return join.output_width(join.output[static_cast<size_t>(output)]); };
+    if (width == 0 || part.offset + width > width_of(part.value)) {
+        throw offset.error("a place where the value fits its output");
+    }
+    if (part.validity >= 0 && width_of(part.validity) != 1) throw validity.error("an output of bytes");
+    return part;
+}
+
+int32_t decode_presence(const Field& field, const cuda::StagedJoinSpec& join) {
+    const int32_t output = field.int32(-1, static_cast<int32_t>(join.output.size()) - 1);
+    if (output >= 0 && join.output[static_cast<size_t>(output)].side != cuda::OutputSide::kPresence) {
+        throw field.error("an output of presence bytes");
+    }
+    return output;
+}
 
 cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft) {
     cuda::StagedJoinSpec spec;
@@ -258,11 +278,7 @@ OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& 
     if (stage.keys == OutOfCoreKeys::kHashed && (stage.row_numbers[0] < 0 || stage.row_numbers[1] < 0)) {
         throw numbers.error("row numbers of both sides, whose keys are compared");
     }
-    const Field presence = fields["presence"];
-    stage.presence = presence.int32(-1, static_cast<int32_t>(stage.join.output.size()) - 1);
-    const bool is_presence = stage.presence < 0 ||
-                             stage.join.output[static_cast<size_t>(stage.presence)].side == cuda::OutputSide::kPresence;
-    if (!is_presence) throw presence.error("an output of presence bytes");
+    stage.presence = decode_presence(fields["presence"], stage.join);
     for (const Field& column : fields["columns"].array()) {
         stage.columns.push_back(decode_result(column, stage, sources));
     }

@@ -60,17 +60,52 @@ uint64_t extreme_of(const ColumnType& type, uint32_t width, bool largest) {
     return largest ? ones >> 1 : (ones >> 1) + 1;
 }
 
-void write_halves(const ColumnView& view, bool high, uint64_t rows, uint8_t* out) {
+// Little-endian: the low bytes of a decimal come first. Its other half repeats the sign of the lower one, or it does
+// not fit: no type says that it does, only its digits. Without a branch, as nearly always all fit.
+bool all_narrow(const uint8_t* values, uint64_t rows) {
+    uint64_t differing = 0;
     for (uint64_t i = 0; i < rows; ++i) {
-        std::memcpy(out + i * sizeof(uint32_t), view.data + i * sizeof(uint64_t) + (high ? sizeof(uint32_t) : 0),
-                    sizeof(uint32_t));
+        int64_t halves[2];
+        std::memcpy(halves, values + i * sizeof halves, sizeof halves);
+        differing |= static_cast<uint64_t>(halves[1] ^ (halves[0] >> 63));
     }
+    return differing == 0;
+}
+
+// What lies in the place of NULL may be anything.
+void check_narrow(const ColumnView& view, uint64_t rows) {
+    constexpr uint64_t kBytes = 16;
+    for (uint64_t i = 0; i < rows; ++i) {
+        int64_t halves[2];
+        std::memcpy(halves, view.data + i * kBytes, sizeof halves);
+        if (halves[1] == halves[0] >> 63 || !view.is_valid(static_cast<int64_t>(i))) continue;
+        throw Error(ErrorCode::kUnsupportedType,
+                    "column '" + view.type->name +
+                        "' has a decimal of more digits than its type says, and the GPU was to add up 64 bits of each; "
+                        "use device \"cpu\"",
+                    {{"column", view.type->name}});
+    }
+}
+
+// Some bytes of each value, so many from so many.
+template <uint64_t kWidth, uint64_t kStride>
+void write_bytes_of(const uint8_t* values, uint64_t rows, uint8_t* out) {
+    for (uint64_t i = 0; i < rows; ++i) std::memcpy(out + i * kWidth, values + i * kStride, kWidth);
+}
+
+void write_part(const ColumnView& view, ChunkPart part, uint64_t rows, uint8_t* out) {
+    const uint8_t* const values = view.data + (part == ChunkPart::kHigh ? sizeof(uint32_t) : 0);
+    if (view.type->byte_width == sizeof(uint64_t)) return write_bytes_of<4, 8>(values, rows, out);
+    // Low and high halves come in pairs, so that one of them is enough to look at.
+    if (part != ChunkPart::kHigh && !all_narrow(view.data, rows)) check_narrow(view, rows);
+    if (part == ChunkPart::kNarrow) return write_bytes_of<8, 16>(values, rows, out);
+    write_bytes_of<4, 16>(values, rows, out);
 }
 
 void fill_nulls(const ColumnView& view, ChunkFill fill, uint32_t width, uint64_t rows, uint8_t* out) {
     if (fill == ChunkFill::kNone || view.validity == nullptr) return;
     SPILLWAY_CHECK(width <= sizeof(uint64_t));
-    const uint64_t bits = fill == ChunkFill::kZero ? 0 : extreme_of(*view.type, width, fill == ChunkFill::kLargest);
+    const uint64_t bits = fill_bits(*view.type, width, fill);
     for (uint64_t i = 0; i < rows; ++i) {
         if (!view.is_valid(static_cast<int64_t>(i))) std::memcpy(out + i * width, &bits, width);
     }
@@ -80,7 +115,7 @@ void fill_nulls(const ColumnView& view, ChunkFill fill, uint32_t width, uint64_t
 void write_chunk_values(const ColumnView& view, const ChunkColumn& column, uint64_t rows, uint8_t* out) {
     const uint32_t width = chunk_width(column, *view.type);
     if (column.part != ChunkPart::kWhole) {
-        write_halves(view, column.part == ChunkPart::kHigh, rows, out);
+        write_part(view, column.part, rows, out);
     } else if (view.type->layout == Layout::kBool) {
         for (uint64_t i = 0; i < rows; ++i) {
             out[i] = get_bit(view.data, view.data_bit + static_cast<int64_t>(i)) ? 1 : 0;
@@ -93,6 +128,19 @@ void write_chunk_values(const ColumnView& view, const ChunkColumn& column, uint6
 
 }  // namespace
 
+bool is_text(const ColumnType& type) {
+    return type.layout == Layout::kBinary || type.layout == Layout::kView;
+}
+
+bool is_text_key(const KeySpec& key) {
+    const KeyKind kind = key.kind == KeyKind::kDictionaryValue ? key.kind_of_value : key.kind;
+    return kind == KeyKind::kBytes;
+}
+
+uint32_t packed_key_width(const KeySpec& key) {
+    return is_text_key(key) ? kTextCodeBytes : static_cast<uint32_t>(key.width);
+}
+
 uint32_t chunk_width(const ColumnType& type) {
     if (type.layout == Layout::kBool) return 1;
     if (type.layout == Layout::kDictionary) return sizeof(int32_t);
@@ -103,13 +151,22 @@ uint32_t chunk_width(const ColumnType& type) {
 
 uint32_t chunk_width(const ChunkColumn& column, const ColumnType& type) {
     if (column.validity) return 1;
+    if (column.part == ChunkPart::kWhole && is_text(type)) return kTextCodeBytes;
     const uint32_t width = chunk_width(type);
     if (column.part == ChunkPart::kWhole) return width;
-    return width == sizeof(uint64_t) ? sizeof(uint32_t) : 0;
+    const bool decimal = width == 2 * sizeof(uint64_t) && type.order == Order::kDecimal;
+    if (column.part == ChunkPart::kNarrow) return decimal ? sizeof(uint64_t) : 0;
+    return width == sizeof(uint64_t) || decimal ? sizeof(uint32_t) : 0;
 }
 
-ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows)
-    : key_bytes_(keys.bytes), null_byte_(side.null_byte) {
+uint64_t fill_bits(const ColumnType& type, uint32_t width, ChunkFill fill) {
+    if (fill == ChunkFill::kNone || fill == ChunkFill::kZero) return 0;
+    return extreme_of(type, width, fill == ChunkFill::kLargest);
+}
+
+ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows,
+                           ChunkTexts texts)
+    : key_bytes_(keys.bytes), null_byte_(side.null_byte), texts_(texts) {
     add_keys(source, side.keys, keys);
     validity_at_ = cuda::column_bytes(key_bytes_, chunk_rows);
     chunk_bytes_ = validity_at_ + (nullable_ ? cuda::column_bytes(1, cuda::validity_bytes(chunk_rows)) : 0);
@@ -140,8 +197,9 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
         made.view = view_of(key.column);
         made.shift = static_cast<uint32_t>(shift);
         keys_.push_back(std::move(made));
-        shift += static_cast<uint64_t>(key.width) * 8;
-        nullable_ = nullable_ || (type->nullable && null_byte_ < 0);
+        shift += packed ? uint64_t{packed_key_width(key)} * 8 : 0;
+        const bool may_be_unknown = packed && texts_.known_only && is_text_key(key);
+        nullable_ = nullable_ || may_be_unknown || (type->nullable && null_byte_ < 0);
         plain_ = packed && null_byte_ < 0 && keys.size() == 1 && is_word(key, *type, key_bytes_);
     }
     if (packed) {
@@ -188,7 +246,10 @@ void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, ui
     } else {
         write_keys(views, rows, chunk + at * key_bytes_);
     }
-    if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
+    if (nullable_) {
+        write_key_validity(views, rows, chunk + validity_at_, at);
+        if (texts_.known_only) clear_unknown_texts(chunk + at * key_bytes_, rows, chunk + validity_at_, at);
+    }
     for (const Column& column : columns_) {
         write_column(column, views, rows, first_row, chunk + column.at + at * column.width);
     }
@@ -201,7 +262,14 @@ void ChunkColumns::write_column(const Column& column, const std::vector<ColumnVi
         return;
     }
     const ColumnView& view = views[column.view];
-    if (!column.from.validity) {
+    if (!column.from.validity && is_text(*view.type)) {
+        SPILLWAY_CHECK(texts_.codes != nullptr);
+        for (uint64_t i = 0; i < rows; ++i) {
+            const auto row = static_cast<int64_t>(i);
+            const uint32_t code = view.is_valid(row) ? texts_.codes->add(byte_string(view, row)) : 0;
+            std::memcpy(out + i * sizeof code, &code, sizeof code);
+        }
+    } else if (!column.from.validity) {
         write_chunk_values(view, column.from, rows, out);
     } else if (view.validity == nullptr) {
         std::memset(out, 1, rows);
@@ -235,7 +303,7 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
         for (size_t k = 0; k < keys_.size(); ++k) {
             const ColumnView& view = views[keys_[k].view];
-            normalize_words(keys_[k].part, view, selection, k == 0 ? words : parts);
+            write_words(keys_[k], view, selection, k == 0 ? words : parts);
             for (int64_t i = 0; k > 0 && i < count; ++i) words[i] |= parts[i] << keys_[k].shift;
             if (null_byte_ < 0 || view.validity == nullptr) continue;
             const uint64_t flag = uint64_t{1} << (8 * static_cast<uint32_t>(null_byte_) + k);
@@ -251,6 +319,31 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         for (int64_t i = 0; i < count; ++i) {
             const auto narrow = static_cast<uint32_t>(words[i]);
             std::memcpy(to + i * static_cast<int64_t>(sizeof narrow), &narrow, sizeof narrow);
+        }
+    }
+}
+
+void ChunkColumns::write_words(const Key& key, const ColumnView& view, const RowSelection& selection,
+                               uint64_t* words) const {
+    if (!is_text_key(key.part.spec)) return normalize_words(key.part, view, selection, words);
+    SPILLWAY_CHECK(texts_.codes != nullptr);
+    for (int64_t i = 0; i < selection.count; ++i) {
+        const int64_t row = selection[i];
+        words[i] = 0;
+        if (!view.is_valid(row)) continue;
+        const ByteString text = key_byte_string(key.part, view, row);
+        words[i] = texts_.known_only ? texts_.codes->find(text) : texts_.codes->add(text);
+    }
+}
+
+void ChunkColumns::clear_unknown_texts(const uint8_t* keys, uint64_t rows, uint8_t* bits, uint64_t at) const {
+    for (const Key& key : keys_) {
+        if (!is_text_key(key.part.spec)) continue;
+        const uint8_t* code_at = keys + key.shift / 8;
+        for (uint64_t i = 0; i < rows; ++i, code_at += key_bytes_) {
+            uint32_t code = 0;
+            std::memcpy(&code, code_at, sizeof code);
+            if (code == TextCodes::kNone) clear_bit(bits, static_cast<int64_t>(at + i));
         }
     }
 }

@@ -6,17 +6,30 @@
 #include <optional>
 #include <vector>
 
+#include "cpu/row/key_normalizer.hpp"
 #include "cpu/row/row_encoder.hpp"
 #include "executor/streaming/join_spec.hpp"
+#include "executor/streaming/text_codes.hpp"
 #include "model/column_view.hpp"
 #include "transfer/source.hpp"
 
 namespace spillway {
 
+// What stands for NULL in a column of so many bytes, in as many low bits; 0 where nothing in particular does.
+uint64_t fill_bits(const ColumnType& type, uint32_t width, ChunkFill fill);
+
+// How text becomes numbers; no codes: there is no text.
+struct ChunkTexts {
+    TextCodes* codes = nullptr;
+    // Text that has no number is equal to none that will be looked for: its row has no key.
+    bool known_only = false;
+};
+
 // Where the columns of one side lie in the memory of a chunk, and how rows of a source get there.
 class ChunkColumns {
   public:
-    ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows);
+    ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows,
+                 ChunkTexts texts = {});
 
     // Columns of the source to be read, in the order of the views of write().
     const std::vector<int32_t>& read() const { return read_; }
@@ -56,10 +69,13 @@ class ChunkColumns {
                       uint8_t* out) const;
     void encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder, uint8_t* out) const;
     void write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
+    void write_words(const Key& key, const ColumnView& view, const RowSelection& selection, uint64_t* words) const;
+    void clear_unknown_texts(const uint8_t* keys, uint64_t rows, uint8_t* bits, uint64_t at) const;
     void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
 
     const uint32_t key_bytes_;
     const int32_t null_byte_;
+    const ChunkTexts texts_;
     std::vector<int32_t> read_;
     std::vector<Key> keys_;
     std::optional<RowLayout> encoded_;  // of the keys, where they are not packed

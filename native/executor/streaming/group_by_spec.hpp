@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "device/gpu_stream.hpp"
@@ -21,10 +22,11 @@ struct GroupResultColumn {
     int32_t count = -1;    // kMean
     int32_t present = -1;  // output that is 0 where the result is NULL; -1: it never is
     uint32_t offset = 0;   // byte of the output where the value begins: parts of a key
+    uint32_t bytes = 8;    // of the value there; a type with more has them extended, by the sign if there is one
     int32_t key = -1;      // the key of that number, whose bit says where it is NULL; -1: there is none
     cuda::ValueKind number = cuda::ValueKind::kSigned;  // of the values that were added up
     int32_t decimal_scale = 0;
-    int32_t column = -1;  // of the source, for errors
+    std::string name;  // of the aggregated column, for errors; empty: none
 };
 
 struct OutOfCoreGroupStage {

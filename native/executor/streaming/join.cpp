@@ -11,6 +11,7 @@
 #include "cuda/memory_model/stream_memory.hpp"
 #include "executor/streaming/chunk_feeder.hpp"
 #include "executor/streaming/held_columns.hpp"
+#include "executor/streaming/join_result.hpp"
 #include "executor/streaming/phase.hpp"
 #include "executor/streaming/result_blocks.hpp"
 #include "executor/streaming/result_gather.hpp"
@@ -20,35 +21,15 @@ namespace spillway {
 
 namespace {
 
-// Bytes of a value in a row of a batch. For strings and nested values, which make batches of their own size, only an
-// offset counts.
-uint64_t result_width(const ColumnType& type) {
-    const uint32_t width = chunk_width(type);
-    return width == 0 ? static_cast<uint64_t>(type.byte_width) : width;
-}
-
 ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBudget& budget) {
-    ResultForm form;
-    form.block_rows = stage.join.sizes.result_rows;
-    form.slots = stage.join.sizes.result_slots;
-    form.row_bytes = 0;
-    for (const cuda::JoinOutputColumn& output : stage.join.output)
-        form.widths.push_back(stage.join.output_width(output));
-    for (const ResultColumn& column : stage.columns) form.row_bytes += result_width(*column.type);
-    if (held[kBuildSide] != nullptr || held[kProbeSide] != nullptr) {
-        form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
-            auto rows_of = std::make_shared<ResultGather>(stage, held, sink, budget, worker);
-            return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows,
-                             const std::function<void()>& read) { return rows_of->deliver(outputs, rows, read); };
+    ResultForm form = join_result_form({stage.join, stage.presence}, stage.columns, budget);
+    if (held[kBuildSide] == nullptr && held[kProbeSide] == nullptr) return form;
+    form.columns = nullptr;
+    form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
+        auto rows_of = std::make_shared<ResultGather>(stage, held, sink, budget, worker);
+        return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {
+            return rows_of->deliver(outputs, rows, read);
         };
-        return form;
-    }
-    form.columns = [&](const std::vector<const uint8_t*>& outputs, uint64_t rows) {
-        std::vector<OutputColumn> columns;
-        for (const ResultColumn& column : stage.columns) {
-            columns.push_back(result_column(stage, column, outputs, rows, budget));
-        }
-        return columns;
     };
     return form;
 }
@@ -62,6 +43,7 @@ class OutOfCore {
           sink_(sink),
           budget_(pinned.budget()),
           control_(control),
+          texts_(budget_),
           columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
           held_columns_{hold(kBuildSide), hold(kProbeSide)},
           held_{held_columns_[kBuildSide].get(), held_columns_[kProbeSide].get()},
@@ -111,9 +93,11 @@ class OutOfCore {
         return GpuStream::begin(device, spec);
     }
 
-    ChunkColumns columns_of(size_t side) const {
+    ChunkColumns columns_of(size_t side) {
         const ChunkKeys keys{stage_.join.key_bytes, stage_.keys, stage_.null_keys};
-        ChunkColumns columns(*sources_[side], stage_.sides[side], keys, stage_.join.sizes.chunk_rows);
+        // Of the probe side texts count that the build side has, which was read before.
+        const ChunkTexts texts{&texts_, side == kProbeSide};
+        ChunkColumns columns(*sources_[side], stage_.sides[side], keys, stage_.join.sizes.chunk_rows, texts);
         sources_[side]->load_dictionaries(columns.read(), budget_, control_);
         return columns;
     }
@@ -157,6 +141,7 @@ class OutOfCore {
     BatchSink* const sink_;
     MemoryBudget& budget_;
     JobControl& control_;
+    TextCodes texts_;
     const ChunkColumns columns_[2];
     const std::unique_ptr<HeldColumns> held_columns_[2];
     const HeldSides held_;

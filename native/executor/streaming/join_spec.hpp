@@ -24,13 +24,17 @@ uint64_t pinned_spill_bytes(const Sizes& sizes) {
     return sizes.spill_bytes + sizes.disk_blocks * sizes.disk_block_bytes;
 }
 
-// Which 32 bits of a value of 64 bits.
-enum class ChunkPart : uint8_t { kWhole, kLow, kHigh };
+// Which bits of a value: all, 64 of a decimal of 128 bits that fits them, 32 of a value of 64 or of such a decimal.
+enum class ChunkPart : uint8_t { kWhole, kNarrow, kLow, kHigh };
 // What stands for NULL: nothing in particular, or what changes no sum, no maximum, no minimum.
 enum class ChunkFill : uint8_t { kNone, kZero, kLeast, kLargest };
 
-// A column of a chunk: the values of a source's column (bools as bytes, dictionaries as their unified indices), a byte
-// per row that says whether there is one, or the number of the row in the source (column: kRowNumberColumn).
+// Bytes of the number that stands for a text, or for bytes of any length: equal ones have the same (TextCodes).
+constexpr uint32_t kTextCodeBytes = 4;
+
+// A column of a chunk: the values of a source's column (bools as bytes, dictionaries as their unified indices, text as
+// its number), a byte per row that says whether there is one, or the number of the row in the source (column:
+// kRowNumberColumn).
 struct ChunkColumn {
     int32_t column = 0;
     bool validity = false;
@@ -41,8 +45,8 @@ struct ChunkColumn {
 
 // What the GPU compares.
 enum class OutOfCoreKeys : uint8_t {
-    kPacked,   // the keys' normalized values, one behind the other in a word; a row with a NULL among them has no key,
-               // unless a byte of the word says which are NULL
+    kPacked,  // the keys' normalized values, or the numbers of texts, one behind the other in a word; a row with a NULL
+              // among them has no key, unless a byte of the word says which are NULL
     kEncoded,  // the first word of a row of the CPU engine with these keys: equal where the keys are
     kHashed,   // the same of keys that exceed a word: a hash of them. Of the pairs found, those with other keys are
                // dropped when they are delivered, so that there must be no result but pairs
@@ -96,6 +100,12 @@ struct OutOfCoreStage {
     NullKeys null_keys = NullKeys::kKeep;  // kEqual: with kEncoded and kHashed alone
     int32_t workers = 1;                   // that fill chunks, and as many that deliver rows
 };
+
+bool is_text(const ColumnType& type);
+// Is the key compared by the number of its text?
+bool is_text_key(const KeySpec& key);
+// Bytes of a key as it is packed.
+uint32_t packed_key_width(const KeySpec& key);
 
 // Bytes of a value in a chunk and in the rows of the GPU; 0 for types that cannot be there.
 uint32_t chunk_width(const ColumnType& type);

@@ -6,122 +6,11 @@
 #include <set>
 #include <utility>
 
-#include "base/bitmap.hpp"
 #include "base/error.hpp"
-#include "executor/arrow_buffers.hpp"
 
 namespace spillway {
 
 namespace {
-
-// The values of one part: row i at data + i * stride.
-struct PartView {
-    const uint8_t* data = nullptr;
-    uint64_t stride = 0;
-    const uint8_t* validity = nullptr;
-    uint8_t mask = 0;
-};
-
-PartView part_view(const OutOfCoreStage& stage, const ResultPart& part, const std::vector<const uint8_t*>& outputs) {
-    const auto value = static_cast<size_t>(part.value);
-    PartView view;
-    view.data = outputs[value] + part.offset;
-    view.stride = stage.join.output_width(stage.join.output[value]);
-    if (part.validity >= 0) view.validity = outputs[static_cast<size_t>(part.validity)];
-    view.mask = part.mask;
-    return view;
-}
-
-class ResultValues {
-  public:
-    ResultValues(const OutOfCoreStage& stage, const ResultColumn& column, const std::vector<const uint8_t*>& outputs)
-        : type_(column.type), width_(chunk_width(*column.type)) {
-        for (const ResultPart& part : column.parts) parts_.push_back(part_view(stage, part, outputs));
-        if (stage.presence >= 0) presence_ = outputs[static_cast<size_t>(stage.presence)];
-    }
-
-    OutputColumn make(uint64_t rows, MemoryBudget& budget) const {
-        OutputColumn made;
-        made.type = type_;
-        made.length = static_cast<int64_t>(rows);
-        make_validity(made, rows, budget);
-        const bool bits = type_->layout == Layout::kBool;
-        made.data = padded_buffer(budget, bits ? (rows + 7) / 8 : rows * width_);
-        if (bits) {
-            std::memset(made.data.data(), 0, made.data.size());
-            for (uint64_t row = 0; row < rows; ++row) {
-                if (*value_at(row) != 0) set_bit(made.data.data(), static_cast<int64_t>(row));
-            }
-        } else {
-            copy_values(made.data.data(), rows);
-        }
-        return made;
-    }
-
-  private:
-    bool counts(const PartView& part, uint64_t row) const {
-        return presence_ == nullptr || (presence_[row] & part.mask) == part.mask;
-    }
-    // The first part that is there, else any: a NULL has some value, too.
-    const PartView* part_at(uint64_t row) const {
-        for (const PartView& part : parts_) {
-            if (counts(part, row)) return &part;
-        }
-        return nullptr;
-    }
-    const uint8_t* value_at(uint64_t row) const {
-        const PartView* const part = part_at(row);
-        const PartView& from = part == nullptr ? parts_.front() : *part;
-        return from.data + row * from.stride;
-    }
-
-    void make_validity(OutputColumn& made, uint64_t rows, MemoryBudget& budget) const {
-        bool may_be_null = false;
-        for (const PartView& part : parts_) {
-            may_be_null = may_be_null || part.validity != nullptr || (presence_ != nullptr && part.mask != 0);
-        }
-        if (!may_be_null) return;
-        made.validity = padded_buffer(budget, (rows + 7) / 8);
-        std::memset(made.validity.data(), 0, made.validity.size());
-        uint64_t valid_count = 0;
-        for (uint64_t row = 0; row < rows; ++row) {
-            const PartView* const part = part_at(row);
-            if (part == nullptr || (part->validity != nullptr && part->validity[row] == 0)) continue;
-            set_bit(made.validity.data(), static_cast<int64_t>(row));
-            ++valid_count;
-        }
-        made.null_count = static_cast<int64_t>(rows - valid_count);
-        if (made.null_count == 0) made.validity = Buffer();
-    }
-
-    template <uint32_t kWidth>
-    void copy_strided(uint8_t* to, uint64_t rows) const {
-        for (uint64_t row = 0; row < rows; ++row) std::memcpy(to + row * kWidth, value_at(row), kWidth);
-    }
-    void copy_values(uint8_t* to, uint64_t rows) const {
-        if (parts_.size() == 1 && parts_[0].stride == width_) {
-            std::memcpy(to, parts_[0].data, rows * width_);
-            return;
-        }
-        switch (width_) {
-            case 1:
-                return copy_strided<1>(to, rows);
-            case 2:
-                return copy_strided<2>(to, rows);
-            case 4:
-                return copy_strided<4>(to, rows);
-            case 8:
-                return copy_strided<8>(to, rows);
-            default:
-                return copy_strided<16>(to, rows);
-        }
-    }
-
-    const TypePtr type_;
-    const uint32_t width_;
-    std::vector<PartView> parts_;
-    const uint8_t* presence_ = nullptr;
-};
 
 constexpr int64_t kBlockRows = ColumnGather::kRowsMax;
 
@@ -141,11 +30,6 @@ std::vector<KeyPart> key_parts(const OutOfCoreStage& stage, const HeldColumns& h
 
 }  // namespace
 
-OutputColumn result_column(const OutOfCoreStage& stage, const ResultColumn& column,
-                           const std::vector<const uint8_t*>& outputs, uint64_t rows, MemoryBudget& budget) {
-    return ResultValues(stage, column, outputs).make(rows, budget);
-}
-
 std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side) {
     std::set<int32_t> columns;
     for (const ResultColumn& column : stage.columns) {
@@ -162,6 +46,7 @@ std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side) 
 ResultGather::ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget,
                            int worker)
     : stage_(stage),
+      joined_{stage.join, stage.presence},
       held_(held),
       sink_(sink),
       budget_(budget),
@@ -339,7 +224,7 @@ OutputBatch ResultGather::take_batch(uint64_t end) {
     auto gathered = columns_.begin();
     for (const ResultColumn& column : stage_.columns) {
         batch.columns.push_back(column.is_gathered() ? (gathered++)->gather.finish()
-                                                     : result_column(stage_, column, outputs, batch_rows_, budget_));
+                                                     : result_column(joined_, column, outputs, batch_rows_, budget_));
     }
     batch_begin_ = end;
     batch_rows_ = 0;

@@ -9,16 +9,13 @@
 #include "cpu/materialize/column_gather.hpp"
 #include "cpu/materialize/key_match.hpp"
 #include "executor/streaming/held_columns.hpp"
+#include "executor/streaming/join_result.hpp"
 #include "executor/streaming/join_spec.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/batch_sink.hpp"
 #include "model/output_batch.hpp"
 
 namespace spillway {
-
-// Makes a column of a result batch. outputs: where the rows begin in each output column of the GPU.
-OutputColumn result_column(const OutOfCoreStage& stage, const ResultColumn& column,
-                           const std::vector<const uint8_t*>& outputs, uint64_t rows, MemoryBudget& budget);
 
 // Columns of a side that are read by row number, for results and to compare keys; in order, each once.
 std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side);
@@ -60,6 +57,7 @@ class ResultGather {
     OutputBatch take_batch(uint64_t end);
 
     const OutOfCoreStage& stage_;
+    const JoinedRows joined_;
     const HeldSides& held_;
     BatchSink& sink_;
     MemoryBudget& budget_;

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { ColumnType } from "../../model/column-type.js";
+import { DataType } from "apache-arrow";
+
+import type { ColumnType, KeySpec } from "../../model/column-type.js";
+import type { LogicalColumn } from "../../plan/logical.js";
 import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import type { KeyStatistics } from "../statistics.js";
@@ -16,6 +19,37 @@ export function chunkWidth(type: ColumnType): number {
     if (type.layout === "dictionary") return dictionaryIndexBytes;
     if (type.layout !== "fixed" || type.byteWidth > deviceConstants.valueBytesMax) return 0;
     return Number.isInteger(Math.log2(type.byteWidth)) ? type.byteWidth : 0;
+}
+
+/** Bytes of the number that stands for a text, or for bytes of any length, on the GPU: equal ones have the same. */
+export const textCodeBytes = 4;
+
+export function isText({ layout }: ColumnType): boolean {
+    return layout === "binary" || layout === "view";
+}
+
+/** Is the key compared by the number of its text? */
+export function isTextKey({ kind, kindOfValue }: KeySpec): boolean {
+    return kind === "bytes" || (kind === "dictionaryValue" && kindOfValue === "bytes");
+}
+
+/** Bytes of a key as the GPU compares it. */
+export function keyWidth(key: KeySpec): number {
+    return isTextKey(key) ? textCodeBytes : key.width;
+}
+
+/** Decimals of so many digits fit 64 bits, whatever their type has. */
+const narrowDigits = 18;
+
+/** Decimals of 128 bits that are sent in 64; a value that does not fit them is found when it is read. */
+export function isNarrowDecimal({ field, type }: Pick<LogicalColumn, "field" | "type">): boolean {
+    return (
+        type.layout === "fixed" &&
+        type.order === "decimal" &&
+        type.byteWidth === 16 &&
+        DataType.isDecimal(field.type) &&
+        field.type.precision <= narrowDigits
+    );
 }
 
 /** Bytes of a row on its way to the GPU; `hasKeyBits`: a bit says whether there is a key. */

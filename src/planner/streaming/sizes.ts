@@ -29,6 +29,8 @@ export interface SizeLimits {
     readonly hostBytes: number;
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
+    /** More rows may come than are expected: some are another operator's. */
+    readonly unbounded?: boolean;
     readonly debug: DebugKnobs;
 }
 

@@ -31,6 +31,8 @@ export interface SpillRequest {
     readonly mostBytes: number;
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
+    /** More rows may come than are expected, from another operator: there is a way to disk whatever memory holds. */
+    readonly unbounded?: boolean | undefined;
     /** No more than so many bytes in host memory: the knob. */
     readonly hostSpillBytes: number | undefined;
 }
@@ -64,7 +66,7 @@ export function spillBytesMax(mostBytes: number): number {
  * little of it for that way is a reason not to begin.
  */
 export function chooseSpill(request: SpillRequest): SpillSizes {
-    const { freeBytes, expectedBytes, mostBytes, sparing, hostSpillBytes } = request;
+    const { freeBytes, expectedBytes, mostBytes, sparing, unbounded = false, hostSpillBytes } = request;
     const expected = Math.ceil(expectedBytes * expectedSlack);
     const spillBlockBytes = spillBlockBytesOf(mostBytes, freeBytes);
     const wished = sparing
@@ -72,7 +74,7 @@ export function chooseSpill(request: SpillRequest): SpillSizes {
         : mostBytes;
     const host = Math.min(Math.max(0, freeBytes), hostSpillBytes ?? Infinity, Math.ceil(wished) + spillBlockBytes);
     const inMemory = { spillBytes: host, spillBlockBytes, diskBlockBytes: 0, diskBlocks: 0 };
-    if (host >= Math.ceil(mostBytes) + spillBlockBytes) return inMemory;
+    if (!unbounded && host >= Math.ceil(mostBytes) + spillBlockBytes) return inMemory;
     const block = powerOfTwoAtMost((freeBytes * diskShare) / diskBlocks);
     if (block < diskBlockBytesMin) {
         if (expected <= host) return inMemory;

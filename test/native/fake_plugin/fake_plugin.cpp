@@ -248,7 +248,7 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::begin_staged_join,
                                      fake::begin_coherent_join,
                                      fake::begin_staged_group_by,
-                                     fake::run_stream,
+                                     fake::run_streams,
                                      fake::free_stream};
 
 }  // namespace

@@ -18,6 +18,9 @@ class StagedGroupBy final : public Stream {
     StagedGroupBy(spillway_cuda_gpu* gpu, const StagedGroupBySpec& spec, const DiskCalls* disk);
 
     void run(int input, const SourceCalls& source, const SinkCalls* sink) override;
+    int inputs() const override { return 1; }
+    uint32_t key_bytes() const override { return spec_.key_bytes; }
+    ColumnWidths widths(int) const override { return spec_.widths; }
 
   private:
     struct Value {

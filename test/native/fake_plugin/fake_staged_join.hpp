@@ -25,6 +25,9 @@ class StagedJoin final : public Stream {
     StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec);
 
     void run(int input, const SourceCalls& source, const SinkCalls* sink) override;
+    int inputs() const override { return 2; }
+    uint32_t key_bytes() const override { return spec_.key_bytes; }
+    ColumnWidths widths(int input) const override { return spec_.widths[input]; }
 
   private:
     void build(const SourceCalls& source);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fake_stream.hpp"
 
+#include <algorithm>
+
+#include "fake_pipe.hpp"
 #include "fake_staged_group_by.hpp"
 #include "fake_staged_join.hpp"
 #include "memory_model/stream_memory.hpp"
@@ -37,9 +40,10 @@ void Stream::read(int input, const SourceCalls& source, uint32_t key_bytes, cons
             throw Failure{SPILLWAY_CUDA_INVALID, "a chunk is too large, or has other columns"};
         }
         report_.rows[input] += chunk.rows;
-        report_.h2d_bytes += chunk.rows * key_bytes;
-        for (const uint32_t width : widths) report_.h2d_bytes += chunk.rows * width;
-        if (chunk.key_valid != nullptr) report_.h2d_bytes += spillway::cuda::validity_bytes(chunk.rows);
+        uint64_t bytes = chunk.rows * key_bytes;
+        for (const uint32_t width : widths) bytes += chunk.rows * width;
+        if (chunk.key_valid != nullptr) bytes += spillway::cuda::validity_bytes(chunk.rows);
+        if (!piped_in_) report_.h2d_bytes += bytes;
         taken.push_back(chunk);
         fail_here(asked);
     }
@@ -82,7 +86,7 @@ void Stream::flush() {
     if (open_.size() == sizes_.result_slots) close_oldest();
     Window window{pending_rows_, std::vector<void*>(pending_.size()), std::move(pending_)};
     call_back([&] { return sink_->open(sink_->context, window.rows, window.columns.data()); });
-    for (const std::string& values : window.values) report_.d2h_bytes += values.size();
+    for (const std::string& values : window.values) report_.d2h_bytes += piped_out_ ? 0 : values.size();
     pending_.assign(window.values.size(), {});
     open_.push_back(std::move(window));
     pending_rows_ = 0;
@@ -126,16 +130,61 @@ void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec
     begin(gpu, stream, status, [&] { return std::make_unique<StagedGroupBy>(gpu, *spec, disk); });
 }
 
-void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* source, const SinkCalls* sink,
-                StreamReport* report, spillway_cuda_status* status) {
-    *report = {};
-    guarded(stream->gpu, status, [&] {
-        if (input != stream->next_input++) {
-            throw Failure{SPILLWAY_CUDA_INVALID, "an operator's inputs come in order, each once"};
+namespace {
+
+void check_step(const spillway_cuda_step& step, const spillway_cuda_step* before) {
+    if (step.input != step.stream->next_input++) {
+        throw Failure{SPILLWAY_CUDA_INVALID, "an operator's inputs come in order, each once"};
+    }
+    const Stream& work = *step.stream->work;
+    require(step.input < work.inputs(), "an operator has no such input");
+    require((step.pipe != nullptr) == (before != nullptr), "a pipe between two steps");
+    if (before == nullptr) return;
+    require(before->input + 1 == before->stream->work->inputs(), "rows of an operator whose inputs have been read");
+    const bool fits = step.pipe->key_bytes == work.key_bytes() && step.pipe->widths() == work.widths(step.input);
+    require(fits, "a pipe that makes other chunks");
+}
+
+// Operators one after the other, each with all rows of the one before.
+void run_steps(const spillway_cuda_step* steps, uint64_t step_count, const SourceCalls& source, const SinkCalls* sink) {
+    std::unique_ptr<PipedRows> rows;
+    for (uint64_t i = 0; i < step_count; ++i) {
+        const spillway_cuda_step& step = steps[i];
+        Stream& work = *step.stream->work;
+        const bool last = i + 1 == step_count;
+        std::unique_ptr<PipeSource> chunks;
+        if (i > 0) {
+            rows->check(*step.pipe);
+            chunks = std::make_unique<PipeSource>(*rows, *step.pipe, work.sizes().chunk_rows);
         }
-        stream->work->run(input, *source, sink);
-        *report = stream->work->report();
-        report->peak_bytes = stream->gpu->peak_bytes;
+        auto next = last ? nullptr : std::make_unique<PipedRows>(work.result_widths());
+        const SinkCalls into = last ? SinkCalls{} : next->sink();
+        work.pipe(i > 0, !last);
+        work.run(step.input, i == 0 ? source : chunks->source(), last ? sink : &into);
+        rows = std::move(next);
+    }
+}
+
+}  // namespace
+
+void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const SourceCalls* source, const SinkCalls* sink,
+                 StreamReport* reports, spillway_cuda_status* status) {
+    std::fill_n(reports, step_count, StreamReport{});
+    spillway_cuda_gpu* const gpu = steps[0].stream->gpu;
+    guarded(gpu, status, [&] {
+        uint64_t pipe_bytes = 0;
+        for (uint64_t i = 0; i < step_count; ++i) {
+            check_step(steps[i], i == 0 ? nullptr : &steps[i - 1]);
+            const Stream& work = *steps[i].stream->work;
+            if (i > 0) pipe_bytes += work.pipe_in_bytes(steps[i].input);
+            if (i + 1 < step_count) pipe_bytes += work.pipe_out_bytes();
+        }
+        const Room pipes = pipe_bytes == 0 ? Room() : Room(gpu, pipe_bytes, "rows between operators");
+        run_steps(steps, step_count, *source, sink);
+        for (uint64_t i = 0; i < step_count; ++i) {
+            reports[i] = steps[i].stream->work->report();
+            reports[i].peak_bytes = gpu->peak_bytes;
+        }
     });
 }
 

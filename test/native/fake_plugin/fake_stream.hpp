@@ -49,7 +49,19 @@ class Stream {
     Stream& operator=(const Stream&) = delete;
 
     virtual void run(int input, const SourceCalls& source, const SinkCalls* sink) = 0;
+    virtual int inputs() const = 0;
+    virtual uint32_t key_bytes() const = 0;
+    virtual ColumnWidths widths(int input) const = 0;
     const StreamReport& report() const { return report_; }
+    const StreamSizes& sizes() const { return sizes_; }
+    const std::vector<uint32_t>& result_widths() const { return output_widths_; }
+    // Its next rows come from another operator, or its result rows go to one: they never leave the GPU.
+    void pipe(bool in, bool out) {
+        piped_in_ = in;
+        piped_out_ = out;
+    }
+    uint64_t pipe_in_bytes(int input) const { return pipe_in_bytes_[input]; }
+    uint64_t pipe_out_bytes() const { return pipe_out_bytes_; }
 
   protected:
     // use(chunk) for each, `asked` is the misbehaviour that may come in between.
@@ -68,6 +80,8 @@ class Stream {
     OperationMemory memory_;
     const SinkCalls* sink_ = nullptr;
     StreamReport report_;
+    uint64_t pipe_in_bytes_[2] = {};
+    uint64_t pipe_out_bytes_ = 0;
 
   private:
     struct Window {
@@ -87,6 +101,8 @@ class Stream {
     uint64_t pending_rows_ = 0;
     std::deque<Window> open_;
     int closed_windows_ = 0;
+    bool piped_in_ = false;
+    bool piped_out_ = false;
 };
 
 // As cuda/plugin/functions.hpp.
@@ -96,8 +112,8 @@ void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, s
                          spillway_cuda_status* status);
 void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec, const DiskCalls* disk,
                            spillway_cuda_stream** stream, spillway_cuda_status* status);
-void run_stream(spillway_cuda_stream* stream, int32_t input, const SourceCalls* source, const SinkCalls* sink,
-                StreamReport* report, spillway_cuda_status* status);
+void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const SourceCalls* source, const SinkCalls* sink,
+                 StreamReport* reports, spillway_cuda_status* status);
 void free_stream(spillway_cuda_stream* stream);
 
 }  // namespace fake

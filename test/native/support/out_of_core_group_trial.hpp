@@ -40,7 +40,7 @@ inline OutOfCoreGroupStage means_of_numbers() {
     mean.high = 4;
     mean.count = 2;
     mean.present = 2;
-    mean.column = 1;
+    mean.name = "column1";
     stage.columns = {key, values, mean};
     cuda::StreamSizes& sizes = stage.group.sizes;
     sizes.radix_bits = 3;

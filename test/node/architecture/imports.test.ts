@@ -34,7 +34,9 @@ const streamingRooms: Record<string, readonly string[]> = {
     join: ["shared"],
     group: ["shared"],
     // Joins by kernels have the layout, the load and the result of those by copy engines.
-    coherent: ["shared", "join"]
+    coherent: ["shared", "join"],
+    // Operators of a tree are joins and group-bys by copy engines, and none of these knows that it is part of one.
+    tree: ["shared", "join", "group"]
 };
 
 // The plain C++ of cuda/ that the engine is made of, too: what crosses the plugin's border, and device bytes.
@@ -88,7 +90,7 @@ const cudaRooms: Record<string, readonly string[]> = {
     policy: [],
     api: [],
     device: ["api", "policy"],
-    primitive: ["policy", "device"],
+    primitive: ["api", "policy", "device"],
     tier: onDevice,
     radix_partition: onDevice,
     materialize: onDevice,

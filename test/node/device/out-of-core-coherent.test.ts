@@ -90,7 +90,9 @@ const keySets: [string[], string][] = [
     [["narrow"], "packed"],
     [["wide"], "packed"],
     [["narrow", "float"], "hashed"],
-    [["text"], "hashed"]
+    [["text"], "packed"],
+    [["narrow", "text"], "packed"],
+    [["wide", "text"], "hashed"]
 ];
 const sizes = [
     [600, 900, 400],

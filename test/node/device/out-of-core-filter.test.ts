@@ -100,7 +100,14 @@ describe("rows are the same with a filter and without", () => {
                 } else {
                     const probeRows = build === "left" ? 900 : 600;
                     expect(told(withIt).droppedRows, what).toBeGreaterThan(probeRows / 2);
-                    expect(told(withIt).spilledRows.probe, what).toBeLessThan(told(without).spilledRows.probe / 2);
+                    const [left, spilled] = [told(withIt).spilledRows.probe, told(without).spilledRows.probe];
+                    if (key.length === 1 && key[0] === "text") {
+                        // Text that no build row has gets no number, so that a filter finds nothing more to drop.
+                        expect(left, what).toBe(spilled);
+                        expect(spilled, what).toBeLessThan(probeRows / 4);
+                    } else {
+                        expect(left, what).toBeLessThan(spilled / 2);
+                    }
                     expect(told(withIt).spilledRows.build, what).toBe(told(without).spilledRows.build);
                 }
             }

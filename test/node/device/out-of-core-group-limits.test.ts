@@ -90,7 +90,9 @@ describe("the plan", () => {
             (r: Runtime) =>
                 r.groupBy(r.fromTable(input), { keys, aggregates: aggregates as { a: { sum: string } }, ...more });
         const cases: [(runtime: Runtime) => Query, RegExp][] = [
-            [of(text, ["t"], {}), /key `t` is text or bytes/],
+            // A number of 4 bytes stands for text.
+            [of(text, ["t", "k"], {}), /the key has 13 bytes with a byte for NULLs/],
+            [of(text, ["t", "i"], {}), /the key has 9 bytes with a byte for NULLs/],
             [of(wide, ["k", "a"], {}), /the key has 16 bytes/],
             [of(text, ["k", "i"], {}), /the key has 13 bytes with a byte for NULLs/],
             [of(wide, ["k"], sums), /30 numbers are added up for a key, 28 are the most/],
@@ -114,6 +116,16 @@ describe("the plan", () => {
                     expect(query.report()?.deviceReason).toMatch(reason);
                 }
             });
+            const byText = of(text, ["t"], { n: { count: "t" } })(runtime);
+            expect(
+                (await byText.toTable())
+                    .toArray()
+                    .map(({ t, n }) => [t, Number(n)])
+                    .sort()
+            ).toEqual([
+                [null, 0],
+                ["a", 1]
+            ]);
         });
     });
 

@@ -25,6 +25,30 @@ function joinOf(runtime: Runtime, rows = 3000, more = {}): Query {
 
 const forced = { device: "gpu", memory: { device: "64MiB", host: "256MiB" }, debug: { outOfCore: true } } as const;
 
+/** A query that cannot run out of core, and why. */
+type Refusal = [(runtime: Runtime) => { toTable(): Promise<unknown>; report: Query["report"] }, RegExp];
+
+/** With device gpu they are refused with the reason, with device auto the CPU engine runs them and reports it. */
+async function expectRefusals(cases: readonly Refusal[]): Promise<void> {
+    await withRuntime(forced, async (runtime) => {
+        await withRuntime({ ...forced, device: "auto" }, async (automatic) => {
+            for (const [make, reason] of cases) {
+                const details = { option: "device" };
+                const refused = expect(make(runtime).toTable()).rejects;
+                await refused.toMatchObject({
+                    code: "UNSUPPORTED_TYPE",
+                    details,
+                    message: expect.stringMatching(reason) as string
+                });
+                const query = make(automatic);
+                await query.toTable();
+                expect(query.report()).toMatchObject({ device: "cpu" });
+                expect(query.report()?.deviceReason).toMatch(reason);
+            }
+        });
+    });
+}
+
 describe("the plan", () => {
     test("takes a join whose tables do not fit out of core, with the memory that is allowed", async () => {
         const rows = 700_000;
@@ -94,26 +118,37 @@ describe("the plan", () => {
             expect(told.match(/row of 40 bytes/g)).toHaveLength(2);
             expect((await query.toTable()).numRows).toBe(rows);
             expect(query.report()?.stages[0]?.device?.outOfCore?.h2dBytes).toBe(rows * (8 + 2 * 8 + 4 + 8));
-            const hashed = runtime.join({ left, right: left, on: "t" });
-            expect(String(await hashed.explain())).toContain("pairs whose keys differ are dropped");
+            const dropped = "pairs whose keys differ are dropped";
+            const hashed = runtime.join({ left, right: left, on: ["k", "t"] });
+            expect(String(await hashed.explain())).toContain(dropped);
             expect(await hashed.count()).toBe(rows);
+            // A number stands for text: nothing has to be compared again.
+            const numbered = runtime.join({ left, right: left, on: "t" });
+            expect(String(await numbered.explain())).not.toContain(dropped);
+            expect(await numbered.count()).toBe(rows);
         });
     });
 
     test("says why a join cannot run out of core", async () => {
-        const text = new Table({ k: vectorFromArray(["a", "b"], new Utf8()), v: makeVector(Int32Array.of(1, 2)) });
+        const text = new Table({
+            t: vectorFromArray(["a", "b", null], new Utf8()),
+            n: vectorFromArray([1n, 2n, null], new Int64())
+        });
         const wide = new Table(
             Object.fromEntries(["k", "a", "b", "c", "d", "e"].map((name) => [name, makeVector(BigInt64Array.of(1n))]))
         );
         const nulls = new Table({ k: vectorFromArray([1n, null], new Int64()) });
-        interface Runs {
-            toTable(): Promise<unknown>;
-            report: Query["report"];
-        }
-        const cases: [(runtime: Runtime) => Runs, RegExp][] = [
+        const cases: Refusal[] = [
             [
-                (r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: "k", type: "left" }),
-                /key `k` is text or bytes, of which a hash is compared on the GPU/
+                (r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: ["t", "n"], type: "left" }),
+                /key `t` is text or bytes, of which a hash is compared beside other keys/
+            ],
+            [
+                (r) => {
+                    const both = { left: r.fromTable(text), right: r.fromTable(text) };
+                    return r.join({ ...both, on: "t", type: "right", nullEquality: true });
+                },
+                /key `t` is text or bytes, of which a hash is compared beside other keys or NULLs that are equal/
             ],
             [
                 (r) => r.join({ left: r.fromTable(wide), right: r.fromTable(wide), on: ["k", "a"], type: "semi" }),
@@ -126,27 +161,44 @@ describe("the plan", () => {
                 },
                 /the key has 9 bytes/
             ],
-            [(r) => joinOf(r, 10, { algorithm: "npj" }), /"npj" was asked for/],
-            [(r) => joinOf(r, 10).join(r.fromTable(table(5)), { on: "k", suffix: "_3" }), /more than two relations/],
-            [(r) => joinOf(r, 10).groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } }), /group-bys of a join/]
+            [(r) => joinOf(r, 10, { algorithm: "npj" }), /"npj" was asked for/]
         ];
-        await withRuntime(forced, async (runtime) => {
-            await withRuntime({ ...forced, device: "auto" }, async (automatic) => {
-                for (const [make, reason] of cases) {
-                    const details = { option: "device" };
-                    const refused = expect(make(runtime).toTable()).rejects;
-                    await refused.toMatchObject({
-                        code: "UNSUPPORTED_TYPE",
-                        details,
-                        message: expect.stringMatching(reason) as string
-                    });
-                    const query = make(automatic);
-                    await query.toTable();
-                    expect(query.report()).toMatchObject({ device: "cpu" });
-                    expect(query.report()?.deviceReason).toMatch(reason);
-                }
-            });
-        });
+        await expectRefusals(cases);
+    });
+
+    test("says why a tree of joins cannot run out of core", async () => {
+        const one = makeVector(BigInt64Array.of(1n));
+        const pair = new Table({ k: one, a: one });
+        const streamOf = (r: Runtime) => {
+            const { schema, batches } = table(5);
+            return r.fromBatches(
+                schema,
+                async function* () {
+                    yield* batches;
+                },
+                { name: "stream" }
+            );
+        };
+        const countsOf = (query: Query) => query.groupBy({ keys: ["k"], aggregates: { n: { count: "*" } } });
+        const cases: Refusal[] = [
+            [(r) => joinOf(r, 10).join(streamOf(r), { on: "k", suffix: "_3" }), /`stream` is a stream of batches/],
+            [
+                (r) =>
+                    r
+                        .join({ left: r.fromTable(pair), right: r.fromTable(pair), on: ["k", "a"] })
+                        .join(r.fromTable(table(5)), { on: "k", suffix: "_3" }),
+                /keys \(k, a\) of a join do not pass more than one operator .*: they have more than 8 bytes/
+            ],
+            [
+                (r) => countsOf(joinOf(r, 10)).join(r.fromTable(table(5)), { on: "k" }),
+                /a group-by whose groups are joined/
+            ],
+            [
+                (r) => joinOf(r, 10).groupBy({ keys: ["k"], aggregates: { n: { countDistinct: "v" } } }),
+                /`countDistinct` of column `v`/
+            ]
+        ];
+        await expectRefusals(cases);
     });
 
     test("says so where the tables fit neither way", async () => {
@@ -154,12 +206,13 @@ describe("the plan", () => {
             Array.from({ length: 200_000 }, (_, i) => `text ${i}`),
             new Utf8()
         );
-        const big = new Table({ k: strings });
+        const numbers = makeVector(BigInt64Array.from({ length: 200_000 }, (_, i) => BigInt(i)));
+        const big = new Table({ k: strings, n: numbers });
         await withRuntime({ device: "gpu", memory: { device: "4MiB" } }, async (runtime) => {
             const query = runtime.join({
                 left: runtime.fromTable(big),
                 right: runtime.fromTable(big),
-                on: "k",
+                on: ["k", "n"],
                 type: "left"
             });
             const message = expect.stringMatching(/\(out of core: key `k` is text or bytes, .*\)/) as string;

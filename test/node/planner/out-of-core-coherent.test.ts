@@ -87,11 +87,26 @@ describe("rows are a key and nothing, or one value of its width", () => {
     });
 
     test("of hashed keys numbers are all that travels", () => {
-        const types = { k: new Utf8(), v: new Int64() };
-        const layout = layoutOf({ types });
-        expect(layout).toMatchObject({ keys: "hashed", join: { keyBytes: 8, buildWidths: [8], probeWidths: [8] } });
+        const hashed: [Record<string, DataType>, string | string[]][] = [
+            [{ k: new Int64(), l: new Int64(), v: new Int64() }, ["k", "l"]],
+            [{ k: new Utf8(), l: new Int64(), v: new Int64() }, ["k", "l"]],
+            [{ k: new Decimal(2, 30, 128), v: new Int64() }, "k"]
+        ];
+        for (const [types, on] of hashed) {
+            const relations = { types, options: { on } };
+            const numbers = { keyBytes: 8, buildWidths: [8], probeWidths: [8], result: "rows" };
+            expect(layoutOf(relations)).toMatchObject({ keys: "hashed", join: numbers });
+            expect(layoutOf(relations, { sink: "count" }).join).toMatchObject(numbers);
+        }
+    });
+
+    test("of text a number of 4 bytes is the key, and the text is gathered", () => {
+        const types = { k: new Utf8(), v: new Int32() };
+        const { keys, join: made, gathered } = layoutOf({ types });
+        expect([keys, made.keyBytes, made.buildWidths, made.probeWidths]).toEqual(["packed", 4, [4], [4]]);
+        expect(gathered.map(({ side, name }) => `${side} ${name}`)).toEqual(["probe k", "probe v"]);
         const counted = layoutOf({ types }, { sink: "count" });
-        expect(counted.join).toMatchObject({ buildWidths: [8], probeWidths: [8], result: "rows" });
+        expect(counted.join).toMatchObject({ buildWidths: [], probeWidths: [], result: "count" });
     });
 
     test("NULLs that equal each other are part of the key", () => {

@@ -49,13 +49,24 @@ describe("columns of both sides", () => {
 
 describe("keys of which a hash is compared", () => {
     test("take workers the time to fetch and compare them, for counts too", () => {
-        const columns = { k: new Utf8(), v: new Int64() };
+        const columns = { k: new Utf8(), l: new Int64(), v: new Int64() };
         const [count, batches] = (["count", "batches"] as const).map((sink) =>
-            stageOf(columns, { on: "k", hints: { resultRows: rows } }, { sink })
+            stageOf(columns, { on: ["k", "l"], hints: { resultRows: rows } }, { sink })
         );
         expect(count!.layout).toMatchObject({ keys: "hashed", gathered: [] });
         const pairs = count!.rowsOut;
         expect(count!.predicted.gatherMs).toBeGreaterThan((pairs * 50) / 1e6 / 16);
         expect(batches!.predicted.gatherMs).toBeGreaterThan(count!.predicted.gatherMs);
+    });
+
+    test("are none of text, whose numbers are compared: it is fetched for rows of the result alone", () => {
+        const columns = { k: new Utf8(), v: new Int64() };
+        const [count, batches] = (["count", "batches"] as const).map((sink) =>
+            stageOf(columns, { on: "k", type: "left", hints: { resultRows: rows } }, { sink })
+        );
+        expect(count!.layout).toMatchObject({ keys: "packed", join: { keyBytes: 4, result: "count" }, gathered: [] });
+        expect(count!.predicted.gatherMs).toBe(0);
+        expect(batches!.layout.gathered.map(({ name, reason }) => `${name}: ${reason}`)).toContain("k: text");
+        expect(batches!.predicted.gatherMs).toBeGreaterThan(0);
     });
 });

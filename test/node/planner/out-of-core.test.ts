@@ -206,14 +206,35 @@ describe("columns that do not cross the link", () => {
     });
 
     test("go with keys of which a hash is joined", () => {
-        const stage = stageOf(joinOf(true, { on: "t" }), 16 * gibibyte);
-        expect(stage.layout).toMatchObject({ keys: "hashed" });
-        expect(stage.layout.join).toMatchObject({ keyBytes: 8, buildWidths: [4], probeWidths: [4], result: "rows" });
-        expect(stage.layout.gathered).toHaveLength(7);
-        const counted = stageOf({ ...joinOf(true, { on: "t" }), sink: "count" }, 16 * gibibyte);
-        expect(counted.layout).toMatchObject({ gathered: [], columns: [], join: { result: "rows" } });
-        const outer = planOf(joinOf(true, { on: "t", type: "left" }), 16 * gibibyte);
-        expect((outer as NotOnDevice).reason).toMatch(/key `t` is text or bytes/);
+        for (const on of [["k", "v"], ["k", "t"], ["d"]]) {
+            const { layout } = stageOf(joinOf(true, { on }), 16 * gibibyte);
+            expect(layout).toMatchObject({ keys: "hashed" });
+            expect(layout.join).toMatchObject({ keyBytes: 8, buildWidths: [4], probeWidths: [4], result: "rows" });
+            // All columns, keys of both sides once.
+            expect(layout.gathered).toHaveLength(8 - on.length);
+            const counted = stageOf({ ...joinOf(true, { on }), sink: "count" }, 16 * gibibyte);
+            expect(counted.layout).toMatchObject({ gathered: [], columns: [], join: { result: "rows" } });
+        }
+        const outer = planOf(joinOf(true, { on: ["k", "t"], type: "left" }), 16 * gibibyte);
+        expect((outer as NotOnDevice).reason).toMatch(/key `t` is text or bytes, .* beside other keys/);
+        const wider = planOf(joinOf(true, { on: "d", type: "semi" }), 16 * gibibyte);
+        expect((wider as NotOnDevice).reason).toMatch(/the key has 16 bytes, of which 8 are compared/);
+    });
+
+    test("are text that a number stands for, in joins of every type", () => {
+        for (const type of ["inner", "left", "right", "full", "semi", "anti"]) {
+            const { layout } = stageOf(joinOf(true, { on: "t", type }), 16 * gibibyte);
+            expect(layout).toMatchObject({ keys: "packed", join: { keyBytes: 4, result: "rows" } });
+            expect(layout.gathered.map(({ name }) => name)).toContain("t");
+            const counted = stageOf({ ...joinOf(true, { on: "t", type }), sink: "count" }, 16 * gibibyte);
+            expect(counted.layout).toMatchObject({ gathered: [], join: { keyBytes: 4, result: "count" } });
+        }
+        const beside = { ...wide, n: new Int32() };
+        const { layout } = stageOf(joinOf(true, { on: ["t", "n"] }, beside), 16 * gibibyte);
+        expect(layout).toMatchObject({ keys: "packed", join: { keyBytes: 8 } });
+        const equal = sides(true).map(() => inputNode(wide, { rows: manyRows, nullable: true, inMemory: true }));
+        const withNulls = join(equal[0]!, equal[1]!, { on: "t", nullEquality: true });
+        expect(stageOf(planQueryOf(withNulls, resources), 16 * gibibyte).layout).toMatchObject({ keys: "hashed" });
     });
 });
 

@@ -22,6 +22,9 @@ const relation = (rows: number, name = "t", streamed = false): LogicalNode =>
 const joined = (rows = 100 * million, options = {}): LogicalNode =>
     join(relation(rows, "l"), relation(rows, "r"), { on: "k", ...options });
 const grouped = (child: LogicalNode): LogicalNode => group(child, { keys: ["k"], aggregates: { a: { max: "a" } } });
+/** Needs its tables in GPU memory. */
+const distinct = (child: LogicalNode): LogicalNode =>
+    group(child, { keys: ["k"], aggregates: { a: { countDistinct: "a" } } });
 
 /** A query and its plan for the CPU, which is predicted to take so long. */
 function asked(root: LogicalNode, ms: number, more: Partial<PlanQuery> = {}): [PlanQuery, Plan] {
@@ -122,7 +125,7 @@ describe("with device auto a query runs", () => {
     });
 
     test("on the CPU if it does not fit the GPU's memory, nor can run there out of core", async () => {
-        const chain = grouped(joined());
+        const chain = distinct(joined());
         const request = asked(chain, 1, { debug: { gpu: true } });
         const { estimatedBytes } = madeOf(request, roomy).plan.deviceMemory!;
         const fits = await deviceWith({ limitBytes: estimatedBytes }).device.choose(...request);
@@ -190,7 +193,7 @@ describe("with device gpu", () => {
     });
 
     test("a query whose inputs and least copies just fit runs, and a byte less is refused with a size", async () => {
-        const request = asked(grouped(joined()), 1);
+        const request = asked(distinct(joined()), 1);
         const { leastBytes } = madeOf(request, roomy);
         const { notOutOfCore } = madeOf(request, leastBytes);
         const chosen = async (limitBytes: number): Promise<Plan> =>
@@ -210,7 +213,9 @@ describe("with device gpu", () => {
         const details = { tier: "device", limitBytes: 2 ** 20, wantedBytes: expect.any(Number) as number };
         expect(error).toMatchObject({ code: "BUDGET_TOO_SMALL", details });
         expect(error.message).not.toContain("out of core");
-        const chain = deviceWith({ limitBytes: roomy }, onGpu).device.choose(...asked(grouped(joined()), 1, { debug }));
+        const chain = deviceWith({ limitBytes: roomy }, onGpu).device.choose(
+            ...asked(distinct(joined()), 1, { debug })
+        );
         await expect(chain).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", details: { option: "device" } });
     });
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { sumOf } from "../../../model/sizes.js";
 import { isNested } from "../../../model/column-type.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import type { GroupNode, LogicalAggregate, LogicalColumn } from "../../../plan/logical.js";
@@ -11,13 +12,15 @@ import type {
     OutOfCoreNumber
 } from "../../../plan/out-of-core-group-stage.js";
 import { NotOnDevice } from "../../device-support.js";
-import { chunkWidth, keyBytesMax } from "../chunk-rows.js";
+import { chunkWidth, isNarrowDecimal, isTextKey, keyBytesMax, keyWidth } from "../chunk-rows.js";
 
 /** Rows of a key and so many have any width. No chunk has more columns, each of which is added up in some way. */
 const aggregatesMax = deviceConstants.groupAggregatesMax;
 const valueBytesMax = deviceConstants.aggregatedBytesMax;
 /** Halves of numbers of 64 bits add up exactly; all that is narrower does, as there are less than 2^31 rows of it. */
 const halvedBytes = 8;
+/** Of a decimal of 128 bits whose values fit 64. */
+const narrowBytes = 8;
 
 type ResultDraft = Omit<OutOfCoreGroupColumn, "value" | "high" | "count" | "present"> & {
     /** Numbers of aggregates; the key is -1, its presence -2. */
@@ -89,28 +92,33 @@ class GroupLayoutDraft {
 
     /** Bytes of all keys together. */
     #checkKeys(): number {
-        for (const { kind, kindOfValue, column, width } of this.node.keys) {
+        for (const key of this.node.keys) {
+            const { kind, column, width } = key;
             const { name, type } = this.#input(column);
+            if (isTextKey(key)) continue;
+            // Indices of a dictionary are unified: equal ones are equal values.
+            if (kind === "dictionaryIndex" && chunkWidth(type) === width) continue;
             if (kind === "dictionaryIndex" || kind === "dictionaryValue") {
-                throw new NotOnDevice(`key \`${name}\` is a dictionary column`);
+                throw new NotOnDevice(`key \`${name}\` is a dictionary column whose values are compared`);
             }
-            if (kind === "bytes" || kindOfValue === "bytes") throw new NotOnDevice(`key \`${name}\` is text or bytes`);
             if (chunkWidth(type) !== width || (kind === "float" && width < 4)) {
                 throw new NotOnDevice(`key \`${name}\` has values that are not of 1, 2, 4 or 8 bytes`);
             }
         }
-        return this.node.keys.reduce((sum, { width }) => sum + width, 0);
+        return sumOf(this.node.keys.map(keyWidth));
     }
 
     #keyColumns(): ResultDraft[] {
         let offset = 0;
-        return this.node.keys.map(({ width }, i): ResultDraft => {
+        return this.node.keys.map((one, i): ResultDraft => {
+            const width = keyWidth(one);
             offset += width;
             return {
                 ...plain,
                 type: (this.node.columns[i] as LogicalColumn).type,
                 value: key,
                 offset: offset - width,
+                bytes: width,
                 key: this.#nullByte < 0 ? -1 : i,
                 ...(this.#nullGroup ? { present: keyPresence } : {})
             };
@@ -128,7 +136,8 @@ class GroupLayoutDraft {
         const { kind, column, decimalScale } = aggregate;
         if (kind === "countRows" || column < 0) return { value: this.#count() };
         const input = this.#input(column);
-        if (isNested(input.type) || input.type.layout === "dictionary" || input.type.layout === "null") {
+        const isDictionary = input.type.layout === "dictionary" && kind !== "count";
+        if (isNested(input.type) || isDictionary || input.type.layout === "null") {
             throw new NotOnDevice(`column \`${input.name}\` is nested, a dictionary column or NULLs only`);
         }
         switch (kind) {
@@ -143,7 +152,7 @@ class GroupLayoutDraft {
                     kind,
                     number,
                     decimalScale,
-                    column,
+                    name: input.name,
                     ...this.#sum(column, number),
                     ...some({ count, present })
                 };
@@ -152,17 +161,35 @@ class GroupLayoutDraft {
             case "max": {
                 const number = this.#numberOf(kind, input);
                 const fill = !input.type.nullable ? "none" : kind === "min" ? "largest" : "least";
-                const value = this.#aggregate(kind, number, { column, validity: false, part: "whole", fill });
+                const value = this.#aggregate(kind, number, {
+                    ...{ column, validity: false, fill },
+                    part: this.#whole(input)
+                });
                 const found = this.#present(input, this.#counted(column));
-                return { value, ...some({ present: found ?? this.#any(input, column) }) };
+                return {
+                    value,
+                    number,
+                    bytes: this.#width(input),
+                    ...some({ present: found ?? this.#any(input, column) })
+                };
             }
             default:
                 throw new NotOnDevice(`\`${kind}\` of column \`${input.name}\` does not run out of core`);
         }
     }
 
-    #numberOf(kind: string, { name, type }: LogicalColumn): OutOfCoreNumber {
-        const width = chunkWidth(type);
+    /** Bytes of a value of the column in chunks. */
+    #width(column: LogicalColumn): number {
+        return isNarrowDecimal(column) ? narrowBytes : chunkWidth(column.type);
+    }
+
+    #whole(column: LogicalColumn): "whole" | "narrow" {
+        return isNarrowDecimal(column) ? "narrow" : "whole";
+    }
+
+    #numberOf(kind: string, column: LogicalColumn): OutOfCoreNumber {
+        const { name, type } = column;
+        const width = this.#width(column);
         const cannot = (what: string): NotOnDevice =>
             new NotOnDevice(`\`${kind}\` of column \`${name}\` (${what}) does not run out of core`);
         if (type.layout === "dictionary") throw cannot("a dictionary");
@@ -201,12 +228,12 @@ class GroupLayoutDraft {
     }
 
     #sum(column: number, number: OutOfCoreNumber): { value: number; high?: number } {
-        const { type } = this.#input(column);
-        const fill = type.nullable ? "zero" : "none";
+        const input = this.#input(column);
+        const fill = input.type.nullable ? "zero" : "none";
         const half = (part: OutOfCoreChunkColumn["part"]): OutOfCoreChunkColumn => ({
             ...{ column, validity: false, part, fill }
         });
-        if (number === "float" || chunkWidth(type) < halvedBytes) {
+        if (number === "float" || this.#width(input) < halvedBytes) {
             return { value: this.#aggregate("sum", number, half("whole")) };
         }
         return {
@@ -225,8 +252,8 @@ class GroupLayoutDraft {
         );
         if (at < 0) {
             at = this.#columns.push(from) - 1;
-            const width = chunkWidth(this.#input(from.column).type);
-            this.#widths.push(from.validity ? 1 : from.part === "whole" ? width : width / 2);
+            const isHalf = from.part === "low" || from.part === "high";
+            this.#widths.push(from.validity ? 1 : isHalf ? halvedBytes / 2 : this.#width(this.#input(from.column)));
         }
         return this.#find({ kind, number, column: at });
     }
@@ -239,7 +266,7 @@ class GroupLayoutDraft {
     }
 }
 
-const plain = { kind: "copy", offset: 0, key: -1, number: "signed", decimalScale: 0, column: -1 } as const;
+const plain = { kind: "copy", offset: 0, bytes: 8, key: -1, number: "signed", decimalScale: 0, name: "" } as const;
 
 function validityOf(column: number): OutOfCoreChunkColumn {
     return { column, validity: true, part: "whole", fill: "none" };

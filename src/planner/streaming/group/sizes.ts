@@ -142,12 +142,13 @@ export function mostGroupHostBytes(memory: GroupMemory, rows: number, limitBytes
 
 /** Rows may come to more groups than are expected, and then leave: there is a way to disk unless memory holds all. */
 function chooseSpillSizes(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): ReturnType<typeof chooseSpill> {
-    const { memory, rows, hostBytes, sparing, packedBytes, debug } = request;
+    const { memory, rows, hostBytes, sparing, unbounded, packedBytes, debug } = request;
     return chooseSpill({
         freeBytes: Math.floor(hostBytes - pinnedBytes(groupRingBytes(memory, sizes))),
         expectedBytes: spilledGroupRows(request, sizes) * packedBytes,
         mostBytes: spilledBytesMost(memory, rows, sizes),
         sparing,
+        unbounded,
         hostSpillBytes: debug.hostSpillBytes
     });
 }

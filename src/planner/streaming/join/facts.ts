@@ -15,6 +15,7 @@ import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes } from "../host-memory.js";
+import { isTextKey } from "../chunk-rows.js";
 import type { Rings } from "../sizes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
 import { outOfCoreLayout } from "./row-layout.js";
@@ -135,8 +136,13 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
     const { layout } = costed;
     const { query, host, node, sides, estimator } = facts;
     const by = { build: sides.build, probe: otherSide(sides.build) } as const;
+    // Text of the probe side that the build side does not have is no key, either.
     const nullable = (side: Side): boolean =>
-        node.keys.some((key) => node[side].columns[key[side].column]?.type.nullable === true);
+        node.keys.some(
+            (key) =>
+                node[side].columns[key[side].column]?.type.nullable === true ||
+                (side === by.probe && layout.keys === "packed" && isTextKey(key[side]))
+        );
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const result = estimator.of(node);
     return {

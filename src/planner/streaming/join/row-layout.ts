@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+import { SpillwayError } from "../../../errors.js";
 import { rowNumberColumn } from "../../../model/column-type.js";
+import { sumOf } from "../../../model/sizes.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../../plan/logical.js";
 import type {
@@ -12,7 +14,7 @@ import type {
 } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
-import { chunkWidth } from "../chunk-rows.js";
+import { chunkWidth, keyWidth } from "../chunk-rows.js";
 import { carriedBytes, chooseGathered, rowNumberBytes, type GatherCosts, type SideColumn } from "./gather.js";
 import { keyPlan, type KeyPlan } from "./keys.js";
 
@@ -37,7 +39,9 @@ const emptySide = (): SideDraft => ({ columns: [], widths: [], rowNumbers: -1, g
 /** What a path of joins can carry beside a key, where that is not what copy engines can. */
 export interface CarryRule {
     /** Columns of a side that stay in host memory, and why. */
-    gathered(columns: readonly SideColumn[], keyBytes: number): Map<number, string>;
+    gathered(columns: readonly SideColumn[], keyBytes: number, side: Side): Map<number, string>;
+    /** Bytes of a column that travels; left out: those of its values. */
+    width?(column: LogicalColumn): number;
     /** Bytes of a row number; throws NotOnDevice where numbers of so many rows do not fit. */
     rowNumberBytes(rows: number, keyBytes: number): number;
 }
@@ -61,7 +65,7 @@ class LayoutDraft {
     public constructor(
         private readonly node: JoinNode,
         private readonly sides: JoinSides,
-        private readonly inputs: Readonly<Record<Side, InputInfo>>,
+        private readonly inputs: Readonly<Record<Side, InputInfo>> | undefined,
         private readonly request: LayoutRequest
     ) {
         this.#keys = keyPlan(node);
@@ -102,6 +106,11 @@ class LayoutDraft {
         };
     }
 
+    #input(side: Side): InputInfo {
+        if (this.inputs !== undefined) return this.inputs[side];
+        throw new SpillwayError("INTERNAL", "Columns are gathered from rows that are no input's");
+    }
+
     #columnOf(side: Side, column: number): LogicalColumn {
         return this.node[side].columns[column] as LogicalColumn;
     }
@@ -127,9 +136,9 @@ class LayoutDraft {
         if (this.#keys.mode === "hashed") {
             for (const index of columns.keys()) draft.gathered.set(index, "beside a key that is hashed");
         } else if (rule !== undefined) {
-            draft.gathered = rule.gathered([...columns.values()], this.#keys.bytes);
+            draft.gathered = rule.gathered([...columns.values()], this.#keys.bytes, side);
         } else {
-            draft.gathered = chooseGathered(side, [...columns.values()], takenBytes, this.inputs[side], costs);
+            draft.gathered = chooseGathered(side, [...columns.values()], takenBytes, this.#input(side), costs);
         }
     }
 
@@ -146,7 +155,7 @@ class LayoutDraft {
     #rowNumbers(side: Side): number {
         const draft = this.#sides[side];
         if (draft.rowNumbers < 0) {
-            const { rows } = this.inputs[side];
+            const { rows } = this.#input(side);
             const width = this.request.rule?.rowNumberBytes(rows, this.#keys.bytes) ?? rowNumberBytes(rows);
             draft.rowNumbers = this.#carried(side, rowNumberColumn, false, width);
         }
@@ -210,7 +219,7 @@ class LayoutDraft {
         const { type } = this.#columnOf(side, column);
         return {
             from: "gpu",
-            value: this.#carried(side, column, false, chunkWidth(type)),
+            value: this.#carried(side, column, false, this.#width(side, column)),
             offset: 0,
             validity: type.nullable ? this.#carried(side, column, true, 1) : -1,
             mask
@@ -229,8 +238,13 @@ class LayoutDraft {
         if (key === undefined || (key.kind !== "integer" && key.kind !== "fixedBytes")) return undefined;
         if (chunkWidth(this.#columnOf(side, column).type) === 0) return undefined;
         if (keys.length > 1 && this.#keepsKeyless(side)) return undefined;
-        const offset = keys.slice(0, at).reduce((sum, { [side]: before }) => sum + before.width, 0);
+        const offset = sumOf(keys.slice(0, at).map(({ [side]: before }) => keyWidth(before)));
         return { offset, validity: -1 };
+    }
+
+    #width(side: Side, column: number): number {
+        const from = this.#columnOf(side, column);
+        return this.request.rule?.width?.(from) ?? chunkWidth(from.type);
     }
 
     #column(column: JoinColumn): OutOfCoreColumn {
@@ -243,11 +257,14 @@ class LayoutDraft {
     }
 }
 
-/** Throws NotOnDevice with why such a join cannot run out of core that way. */
+/**
+ * Throws NotOnDevice with why such a join cannot run out of core that way. inputs: left out where a side is no input,
+ * so that the rule gathers nothing.
+ */
 export function outOfCoreLayout(
     node: JoinNode,
     sides: JoinSides,
-    inputs: Readonly<Record<Side, InputInfo>>,
+    inputs: Readonly<Record<Side, InputInfo>> | undefined,
     request: LayoutRequest
 ): OutOfCoreLayout {
     return new LayoutDraft(node, sides, inputs, request).make();

@@ -162,13 +162,14 @@ export function mostHostBytes(
 }
 
 function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnType<typeof chooseSpill> {
-    const { memory, hostBytes, sparing, debug } = request;
+    const { memory, hostBytes, sparing, unbounded, debug } = request;
     const { build, probe } = spilledBytes(request, sizes);
     return chooseSpill({
         freeBytes: Math.floor(hostBytes - pinnedBytes(ringBytes(memory, sizes))),
         expectedBytes: build + probe,
         mostBytes: spilledBytesMost(request, sizes),
         sparing,
+        unbounded,
         hostSpillBytes: debug.hostSpillBytes
     });
 }

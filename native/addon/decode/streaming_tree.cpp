@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include "addon/decode/decode.hpp"
+#include "addon/decode/device.hpp"
+#include "executor/streaming/chunk_columns.hpp"
+
+namespace spillway::addon {
+
+namespace {
+
+OutOfCoreOperator decode_operator(const Field& field) {
+    enum class Kind : uint8_t { kJoin, kGroup };
+    Fields fields(field);
+    const auto kind = fields["kind"].one_of<Kind>({{"join", Kind::kJoin}, {"group", Kind::kGroup}});
+    if (kind == Kind::kGroup) {
+        const Field group = fields["group"];
+        OutOfCoreOperator op = decode_out_of_core_group(group.value(), group.path(), false);
+        fields.finish();
+        return op;
+    }
+    Fields join(fields["join"]);
+    OutOfCoreOperator op = decode_staged_join(join, false);
+    join.finish();
+    fields.finish();
+    return op;
+}
+
+// A value of a result row of the join before.
+cuda::PipeValue decode_pipe_value(const Field& field, const cuda::StagedJoinSpec& from, const ColumnType& type) {
+    cuda::PipeValue value;
+    value.width = chunk_width(type);
+    for (const Field& item : field.array()) {
+        if (value.parts.size() == value.parts.capacity()) throw field.error("two parts at most");
+        Fields fields(item);
+        const ResultPart part = decode_gpu_part(fields, from, value.width);
+        cuda::PipePart made;
+        made.column = static_cast<int16_t>(part.value);
+        made.validity = static_cast<int16_t>(part.validity);
+        made.offset = static_cast<uint8_t>(part.offset);
+        made.mask = part.mask;
+        value.parts.push_back(made);
+    }
+    if (value.parts.empty()) throw field.error("at least one part");
+    return value;
+}
+
+// Integers are widened as the keys of sources are. Of dictionaries, all of which are unified, the indices count.
+cuda::PipeKeyForm key_form(const KeySpec& key, const ColumnType& type, const Field& field) {
+    const bool is_value = cuda::is_value_width(static_cast<uint32_t>(key.width), cuda::kAggregatedBytesMax);
+    if (key.kind == KeyKind::kFixedBytes && is_value) return cuda::PipeKeyForm::kBits;
+    if (key.kind == KeyKind::kFloat && type.byte_width >= 4) return cuda::PipeKeyForm::kFloat;
+    if (key.kind == KeyKind::kDictionaryIndex && key.width == sizeof(int32_t)) return cuda::PipeKeyForm::kSigned;
+    if (key.kind != KeyKind::kInteger) throw field.error("a key of 1, 2, 4 or 8 bytes, or a float of 4 or 8");
+    const bool is_signed = type.layout != Layout::kBool && type.order == Order::kSigned;
+    return is_signed ? cuda::PipeKeyForm::kSigned : cuda::PipeKeyForm::kUnsigned;
+}
+
+void decode_pipe_keys(const Field& field, const cuda::StagedJoinSpec& from, cuda::PipeSpec& pipe) {
+    std::vector<KeySpec> keys;
+    uint32_t offset = 0;
+    for (const Field& item : field.array()) {
+        Fields fields(item);
+        const Field described = fields["key"];
+        const TypePtr type = decode_column(fields["type"]);
+        Fields key(described);
+        key["column"].integer(-kSafeInteger, kSafeInteger);  // there is no source that it could be of
+        keys.push_back(decode_key(key, *type));
+        cuda::PipeKey made;
+        made.form = key_form(keys.back(), *type, described);
+        made.value = decode_pipe_value(fields["parts"], from, *type);
+        fields.finish();
+        check_key_bytes(field, keys, pipe.null_byte, pipe.key_bytes);
+        made.width = static_cast<uint8_t>(keys.back().width);
+        made.offset = static_cast<uint8_t>(offset);
+        offset += made.width;
+        pipe.keys.push_back(made);
+    }
+    check_key_bytes(field, keys, pipe.null_byte, pipe.key_bytes);
+}
+
+cuda::PipeColumn decode_pipe_column(const Field& field, const cuda::StagedJoinSpec& from, uint32_t wanted_width) {
+    Fields fields(field);
+    const TypePtr type = decode_column(fields["type"]);
+    ChunkColumn chunk;
+    chunk.validity = fields["validity"].boolean();
+    chunk.part = decode_chunk_part(fields["part"]);
+    const Field fill = fields["fill"];
+    chunk.fill = decode_chunk_fill(fill);
+    cuda::PipeColumn column;
+    column.value = decode_pipe_value(fields["parts"], from, *type);
+    fields.finish();
+    const uint32_t width = chunk_width(chunk, *type);
+    if (width != wanted_width) throw field.error("a column of the width that the operator has there");
+    if (chunk.validity) {
+        column.kind = cuda::PipeColumnKind::kPresence;
+        return column;
+    }
+    check_fill(fill, chunk.fill, width);
+    if (chunk.part == ChunkPart::kLow) column.kind = cuda::PipeColumnKind::kLow;
+    if (chunk.part == ChunkPart::kHigh) column.kind = cuda::PipeColumnKind::kHigh;
+    if (width <= sizeof column.fill) column.fill = fill_bits(*type, width, chunk.fill);
+    return column;
+}
+
+cuda::PipeSpec decode_pipe(const Field& field, const cuda::StagedJoinSpec& from, uint32_t key_bytes,
+                           const cuda::ColumnWidths& widths) {
+    Fields fields(field);
+    cuda::PipeSpec pipe;
+    pipe.presence = decode_presence(fields["presence"], from);
+    pipe.key_bytes = key_bytes;
+    pipe.null_byte = fields["nullByte"].int32(-1, kNullByteMax);
+    decode_pipe_keys(fields["keys"], from, pipe);
+    const Field columns = fields["columns"];
+    for (const Field& item : columns.array()) {
+        const size_t at = pipe.columns.size();
+        if (at >= widths.size()) throw columns.error("a column for each width of the operator");
+        pipe.columns.push_back(decode_pipe_column(item, from, widths[at]));
+    }
+    fields.finish();
+    if (pipe.columns.size() != widths.size()) throw columns.error("a column for each width of the operator");
+    return pipe;
+}
+
+// Flows one after the other, and which input of each operator comes next.
+class FlowDecoder {
+  public:
+    FlowDecoder(const std::vector<OutOfCoreOperator>& operators, const std::vector<const Source*>& sources)
+        : operators_(operators), sources_(sources), next_(operators.size()) {}
+
+    std::vector<TreeFlow> decode(const Field& field) {
+        std::vector<TreeFlow> flows;
+        const std::vector<Field> items = field.array();
+        for (size_t i = 0; i < items.size(); ++i) flows.push_back(decode_flow(items[i], i + 1 == items.size()));
+        if (flows.empty()) throw field.error("at least one flow");
+        for (size_t op = 0; op < operators_.size(); ++op) {
+            if (next_[op] != inputs_of(operators_[op])) {
+                throw field.error("flows through all inputs of operator " + std::to_string(op));
+            }
+        }
+        return flows;
+    }
+
+  private:
+    TreeFlow decode_flow(const Field& field, bool last) {
+        Fields fields(field);
+        TreeFlow flow;
+        flow.source = fields["source"].int32(0, static_cast<int32_t>(sources_.size()) - 1);
+        const Field side = fields["side"];
+        const Field steps = fields["steps"];
+        fields.finish();
+        for (const Field& step : steps.array()) flow.steps.push_back(decode_step(step, flow.steps));
+        if (flow.steps.empty()) throw steps.error("at least one step");
+        if (gives_rows(flow.steps.back()) != last) {
+            throw steps.error(last ? "steps that end in the last input of an operator"
+                                   : "steps that end in an input which is not the last, but for the last flow");
+        }
+        const OutOfCoreOperator& first = operator_of(flow.steps[0]);
+        flow.side = decode_chunk_side(side, *sources_[static_cast<size_t>(flow.source)], key_bytes_of(first),
+                                      widths_of(first, flow.steps[0].input));
+        check_has_keys(side, first, flow.side.keys.size());
+        return flow;
+    }
+
+    // before: the steps of the same flow.
+    TreeStep decode_step(const Field& field, const std::vector<TreeStep>& before) {
+        Fields fields(field);
+        TreeStep step;
+        step.op = fields["operator"].int32(0, static_cast<int32_t>(operators_.size()) - 1);
+        const Field input = fields["input"];
+        step.input = input.int32(0, inputs_of(operator_of(step)) - 1);
+        const Field pipe = fields["pipe"];
+        fields.finish();
+        int32_t& next = next_[static_cast<size_t>(step.op)];
+        if (step.input != next) throw input.error("each input once, in order");
+        ++next;
+        if (before.empty()) {
+            if (!pipe.is_null()) throw pipe.error("null in the first step, whose rows are of the source");
+            return step;
+        }
+        const auto* const from = std::get_if<cuda::StagedJoinSpec>(&operator_of(before.back()));
+        const bool rows = from != nullptr && from->result == cuda::JoinResultKind::kRows;
+        if (!rows || !gives_rows(before.back())) throw field.error("a step behind the last input of a join of rows");
+        const OutOfCoreOperator& op = operator_of(step);
+        step.pipe = decode_pipe(pipe, *from, key_bytes_of(op), widths_of(op, step.input));
+        check_has_keys(pipe, op, step.pipe.keys.size());
+        return step;
+    }
+
+    const OutOfCoreOperator& operator_of(const TreeStep& step) const {
+        return operators_[static_cast<size_t>(step.op)];
+    }
+    bool gives_rows(const TreeStep& step) const { return step.input + 1 == inputs_of(operator_of(step)); }
+    // Without keys a join would pair all rows.
+    void check_has_keys(const Field& field, const OutOfCoreOperator& op, size_t keys) const {
+        if (std::holds_alternative<cuda::StagedJoinSpec>(op) && keys == 0) throw field.error("an object with keys");
+    }
+
+    const std::vector<OutOfCoreOperator>& operators_;
+    const std::vector<const Source*>& sources_;
+    std::vector<int32_t> next_;
+};
+
+TreeJoinResult decode_join_rows(Fields& fields, const cuda::StagedJoinSpec& join) {
+    enum class Origin : uint8_t { kGpu };
+    TreeJoinResult result;
+    result.presence = decode_presence(fields["presence"], join);
+    for (const Field& item : fields["columns"].array()) {
+        Fields column(item);
+        ResultColumn made;
+        made.type = decode_column(column["type"]);
+        const Field parts = column["parts"];
+        column.finish();
+        for (const Field& part : parts.array()) {
+            Fields of_part(part);
+            of_part["from"].one_of<Origin>({{"gpu", Origin::kGpu}});
+            made.parts.push_back(decode_gpu_part(of_part, join, chunk_width(*made.type)));
+        }
+        if (made.parts.empty()) throw parts.error("at least one part");
+        result.columns.push_back(std::move(made));
+    }
+    return result;
+}
+
+TreeGroupResult decode_groups(Fields& fields, const cuda::StagedGroupBySpec& group) {
+    TreeGroupResult result;
+    result.null_byte = fields["nullByte"].int32(-1, static_cast<int32_t>(group.key_bytes) - 1);
+    for (const Field& column : fields["columns"].array()) {
+        result.columns.push_back(decode_group_result(column, group));
+    }
+    return result;
+}
+
+void decode_tree_result(const Field& field, OutOfCoreTree& tree) {
+    Fields fields(field);
+    const auto* const join = tree.root_join();
+    const Field kind = fields["kind"];
+    const bool is_join = kind.one_of<bool>({{"join", true}, {"group", false}});
+    if (is_join != (join != nullptr)) throw kind.error("the kind of the last operator");
+    if (is_join) {
+        tree.result = decode_join_rows(fields, *join);
+    } else {
+        const auto& root = tree.operators[static_cast<size_t>(tree.root().op)];
+        tree.result = decode_groups(fields, std::get<cuda::StagedGroupBySpec>(root));
+    }
+    fields.finish();
+}
+
+}  // namespace
+
+OutOfCoreTree decode_out_of_core_tree(const Napi::Value& value, const std::vector<const Source*>& sources) {
+    Fields fields(value, "spec");
+    OutOfCoreTree tree;
+    const Field operators = fields["operators"];
+    for (const Field& item : operators.array()) tree.operators.push_back(decode_operator(item));
+    if (tree.operators.empty()) throw operators.error("at least one operator");
+    tree.flows = FlowDecoder(tree.operators, sources).decode(fields["flows"]);
+    decode_tree_result(fields["result"], tree);
+    tree.workers = fields["workers"].int32(1, kWorkersMax);
+    fields.finish();
+    return tree;
+}
+
+}  // namespace spillway::addon

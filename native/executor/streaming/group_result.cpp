@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/group_result.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "base/bitmap.hpp"
+#include "base/error.hpp"
+#include "base/nearest_mean.hpp"
+#include "cpu/row/column_builder.hpp"
+#include "executor/arrow_buffers.hpp"
+
+namespace spillway {
+
+namespace {
+
+// Where the groups of a batch begin in each output column of the GPU.
+struct GroupOutputs {
+    const std::vector<uint32_t>& widths;
+    const std::vector<const uint8_t*>& data;
+    int32_t null_byte = -1;  // of the key: the bits of keys that are NULL
+    const TextCodes& texts;
+};
+
+class GroupValues {
+  public:
+    GroupValues(const GroupResultColumn& column, const GroupOutputs& outputs)
+        : column_(column), outputs_(outputs), width_(chunk_width(*column.type)) {}
+
+    OutputColumn make(uint64_t rows, MemoryBudget& budget) const {
+        if (is_text(*column_.type)) return make_texts(rows, budget);
+        OutputColumn made;
+        made.type = column_.type;
+        made.length = static_cast<int64_t>(rows);
+        make_validity(made, rows, budget);
+        const bool bits = column_.type->layout == Layout::kBool;
+        made.data = padded_buffer(budget, bits ? (rows + 7) / 8 : rows * width_);
+        if (bits) std::memset(made.data.data(), 0, made.data.size());
+        for (uint64_t row = 0; row < rows; ++row) {
+            if (is_null(row)) {
+                if (!bits) std::memset(made.data.data() + row * width_, 0, width_);
+            } else if (bits) {
+                if (*at(column_.value, row) != 0) set_bit(made.data.data(), static_cast<int64_t>(row));
+            } else {
+                write_value(row, made.data.data() + row * width_);
+            }
+        }
+        return made;
+    }
+
+  private:
+    OutputColumn make_texts(uint64_t rows, MemoryBudget& budget) const {
+        ColumnBuilder builder(column_.type, budget, static_cast<int64_t>(rows));
+        for (uint64_t row = 0; row < rows; ++row) {
+            if (is_null(row)) {
+                builder.append_null();
+                continue;
+            }
+            uint32_t code = 0;
+            std::memcpy(&code, at(column_.value, row), sizeof code);
+            const ByteString text = outputs_.texts.text(code);
+            builder.append_bytes(text.bytes, text.length);
+        }
+        return builder.finish();
+    }
+
+    const uint8_t* at(int32_t output, uint64_t row) const {
+        const auto index = static_cast<size_t>(output);
+        const uint32_t offset = output == column_.value ? column_.offset : 0;
+        return outputs_.data[index] + row * outputs_.widths[index] + offset;
+    }
+    uint64_t word(int32_t output, uint64_t row) const {
+        uint64_t value = 0;
+        std::memcpy(&value, at(output, row), sizeof value);
+        return value;
+    }
+
+    bool may_be_null() const { return column_.present >= 0 || (column_.key >= 0 && outputs_.null_byte >= 0); }
+    bool is_null(uint64_t row) const {
+        if (column_.key >= 0 && outputs_.null_byte >= 0) {
+            const uint64_t key = row * outputs_.widths[0] + static_cast<uint64_t>(outputs_.null_byte);
+            if ((outputs_.data[0][key] >> column_.key & 1) != 0) return true;
+        }
+        if (column_.present < 0) return false;
+        const auto index = static_cast<size_t>(column_.present);
+        const uint32_t width = outputs_.widths[index];
+        const uint8_t* const first = outputs_.data[index] + row * width;
+        return std::all_of(first, first + width, [](uint8_t byte) { return byte == 0; });
+    }
+
+    void make_validity(OutputColumn& made, uint64_t rows, MemoryBudget& budget) const {
+        if (!may_be_null()) return;
+        made.validity = padded_buffer(budget, (rows + 7) / 8);
+        std::memset(made.validity.data(), 0, made.validity.size());
+        uint64_t valid_count = 0;
+        for (uint64_t row = 0; row < rows; ++row) {
+            if (is_null(row)) continue;
+            set_bit(made.validity.data(), static_cast<int64_t>(row));
+            ++valid_count;
+        }
+        made.null_count = static_cast<int64_t>(rows - valid_count);
+        if (made.null_count == 0) made.validity = Buffer();
+    }
+
+    double float_sum(uint64_t row) const {
+        double sum = 0;
+        std::memcpy(&sum, at(column_.value, row), sizeof sum);
+        return sum;
+    }
+    // A sum in two parts is that of at most 2^63 rows. Without a second part the GPU has seen to it that the sum fits
+    // 64 bits.
+    __int128 integer_sum(uint64_t row) const {
+        const bool is_signed = column_.number == cuda::ValueKind::kSigned;
+        const auto extended = [&](uint64_t value) {
+            return is_signed ? static_cast<__int128>(static_cast<int64_t>(value)) : static_cast<__int128>(value);
+        };
+        const uint64_t low = word(column_.value, row);
+        if (column_.high < 0) return extended(low);
+        return extended(word(column_.high, row)) * (__int128{1} << 32) + static_cast<__int128>(low);
+    }
+
+    double mean_of(uint64_t row, uint64_t count) const {
+        if (column_.number == cuda::ValueKind::kFloat) return float_sum(row) / static_cast<double>(count);
+        return nearest_mean(integer_sum(row), count, column_.decimal_scale);
+    }
+
+    void write_value(uint64_t row, uint8_t* out) const {
+        switch (column_.kind) {
+            case GroupResultKind::kCopy:
+                copy_value(at(column_.value, row), out);
+                return;
+            case GroupResultKind::kSum:
+                if (column_.number != cuda::ValueKind::kFloat) return write_sum(integer_sum(row), out);
+                std::memcpy(out, at(column_.value, row), sizeof(double));
+                return;
+            case GroupResultKind::kMean: {
+                const double mean = mean_of(row, word(column_.count, row));
+                std::memcpy(out, &mean, sizeof mean);
+                return;
+            }
+        }
+    }
+
+    void copy_value(const uint8_t* from, uint8_t* out) const {
+        const uint32_t bytes = std::min(column_.bytes, width_);
+        std::memcpy(out, from, bytes);
+        const bool negative = column_.number == cuda::ValueKind::kSigned && (from[bytes - 1] & 0x80) != 0;
+        std::memset(out + bytes, negative ? 0xff : 0, width_ - bytes);
+    }
+
+    void write_sum(__int128 sum, uint8_t* out) const {
+        if (width_ == sizeof sum) {
+            std::memcpy(out, &sum, sizeof sum);
+            return;
+        }
+        const bool is_unsigned = column_.type->order == Order::kUnsigned;
+        const __int128 low = is_unsigned ? 0 : std::numeric_limits<int64_t>::min();
+        const __int128 high = is_unsigned ? static_cast<__int128>(std::numeric_limits<uint64_t>::max())
+                                          : static_cast<__int128>(std::numeric_limits<int64_t>::max());
+        if (sum < low || sum > high) {
+            throw Error(ErrorCode::kIntegerOverflow,
+                        "the sum of column '" + column_.name + "' does not fit " + (is_unsigned ? "uint64" : "int64") +
+                            " for one group; cast the column to float64 or to a wider decimal before grouping",
+                        {{"column", column_.name}});
+        }
+        const auto bits = static_cast<uint64_t>(sum);
+        std::memcpy(out, &bits, sizeof bits);
+    }
+
+    const GroupResultColumn& column_;
+    const GroupOutputs& outputs_;
+    const uint32_t width_;
+};
+
+// Of a text in a batch, with its offset: batches are cut by rows of so many bytes.
+constexpr uint64_t kTextBytesUsual = 32;
+
+std::vector<uint32_t> widths_of(const cuda::StagedGroupBySpec& group) {
+    const auto widths = group.output_widths();
+    return {widths.begin(), widths.end()};
+}
+
+}  // namespace
+
+GroupResult::GroupResult(const cuda::StagedGroupBySpec& group, const std::vector<GroupResultColumn>& columns,
+                         int32_t null_byte, const TextCodes& texts, MemoryBudget& budget)
+    : group_(group),
+      columns_(columns),
+      null_byte_(null_byte),
+      texts_(texts),
+      budget_(budget),
+      widths_(widths_of(group)) {}
+
+std::vector<OutputColumn> GroupResult::columns(const std::vector<const uint8_t*>& outputs, uint64_t rows) const {
+    std::vector<OutputColumn> made;
+    const GroupOutputs groups{widths_, outputs, null_byte_, texts_};
+    for (const GroupResultColumn& column : columns_) made.push_back(GroupValues(column, groups).make(rows, budget_));
+    return made;
+}
+
+ResultForm GroupResult::form() const {
+    ResultForm form;
+    form.block_rows = group_.sizes.result_rows;
+    form.slots = group_.sizes.result_slots;
+    form.widths = widths_;
+    form.row_bytes = 0;
+    for (const GroupResultColumn& column : columns_) {
+        form.row_bytes += is_text(*column.type) ? kTextBytesUsual : chunk_width(*column.type);
+    }
+    form.columns = [this](const std::vector<const uint8_t*>& outputs, uint64_t rows) { return columns(outputs, rows); };
+    return form;
+}
+
+void GroupResult::give_empty_group(BatchSink& sink) const {
+    const uint64_t zero[2] = {};
+    OutputBatch batch;
+    batch.rows = 1;
+    batch.columns = columns(std::vector<const uint8_t*>(widths_.size(), reinterpret_cast<const uint8_t*>(zero)), 1);
+    sink.push(0, std::move(batch));
+}
+
+}  // namespace spillway

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "executor/streaming/group_by_spec.hpp"
+#include "executor/streaming/result_blocks.hpp"
+#include "executor/streaming/text_codes.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/batch_sink.hpp"
+#include "model/output_batch.hpp"
+
+namespace spillway {
+
+// Batches of the GPU's groups, with columns as native/cpu/group_by would make them. Making one throws kIntegerOverflow
+// for a sum that does not fit its type. What it is given must outlive it.
+class GroupResult {
+  public:
+    // null_byte: of the key: the bits of keys that are NULL; -1: there is none.
+    // texts: of columns whose values on the GPU are numbers of text.
+    GroupResult(const cuda::StagedGroupBySpec& group, const std::vector<GroupResultColumn>& columns, int32_t null_byte,
+                const TextCodes& texts, MemoryBudget& budget);
+
+    // It refers to this.
+    ResultForm form() const;
+    // Without keys there is a group also without rows: its counts are 0, and all else is NULL.
+    void give_empty_group(BatchSink& sink) const;
+
+  private:
+    std::vector<OutputColumn> columns(const std::vector<const uint8_t*>& outputs, uint64_t rows) const;
+
+    const cuda::StagedGroupBySpec& group_;
+    const std::vector<GroupResultColumn>& columns_;
+    const int32_t null_byte_;
+    const TextCodes& texts_;
+    MemoryBudget& budget_;
+    const std::vector<uint32_t> widths_;  // of the GPU's result columns
+};
+
+}  // namespace spillway

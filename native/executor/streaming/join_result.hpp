@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "executor/streaming/join_spec.hpp"
+#include "executor/streaming/result_blocks.hpp"
+#include "memory/memory_budget.hpp"
+#include "model/output_batch.hpp"
+
+namespace spillway {
+
+// Result rows of a join on the GPU.
+struct JoinedRows {
+    const cuda::StagedJoinSpec& join;
+    int32_t presence = -1;  // output column with the presence byte; -1: all bits are always set
+};
+
+// Bytes of a value in a row of a batch. For strings and nested values, which make batches of their own size, only an
+// offset counts.
+uint64_t result_width(const ColumnType& type);
+
+// Makes a column of a result batch of so many rows. outputs: where they begin in each output column of the GPU.
+OutputColumn result_column(const JoinedRows& rows, const ResultColumn& column,
+                           const std::vector<const uint8_t*>& outputs, uint64_t count, MemoryBudget& budget);
+
+// Batches of these columns, none of which is gathered from a source. Join, columns and budget must outlive the form.
+ResultForm join_result_form(const JoinedRows& rows, const std::vector<ResultColumn>& columns, MemoryBudget& budget);
+
+}  // namespace spillway

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "executor/streaming/tree.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/error.hpp"
+#include "cuda/memory_model/stream_memory.hpp"
+#include "executor/streaming/chunk_feeder.hpp"
+#include "executor/streaming/group_result.hpp"
+#include "executor/streaming/join_result.hpp"
+#include "executor/streaming/phase.hpp"
+#include "executor/streaming/result_blocks.hpp"
+#include "executor/streaming/spill_disk.hpp"
+
+namespace spillway {
+
+namespace {
+
+class TreeRun {
+  public:
+    TreeRun(const std::vector<Source*>& sources, const OutOfCoreTree& tree, KeptPinned& pinned,
+            const DevicePause& pause, BatchSink* sink, JobControl& control, std::shared_ptr<SpillSpace> space)
+        : sources_(sources),
+          tree_(tree),
+          budget_(pinned.budget()),
+          device_(pinned.device()),
+          control_(control),
+          sink_(sink),
+          space_(std::move(space)),
+          texts_(budget_),
+          columns_(columns_of_flows()),
+          spill_(pinned.reserve(spill_bytes(), "rows that the GPU spills")),
+          ring_(pinned, ring_slots(), chunk_bytes()),
+          disks_(tree.operators.size()),
+          running_(tree.operators.size()) {
+        report_.operators.resize(tree.operators.size());
+        if (const auto* const groups = std::get_if<TreeGroupResult>(&tree.result)) {
+            groups_.emplace(std::get<cuda::StagedGroupBySpec>(root()), groups->columns, groups->null_byte, texts_,
+                            budget_);
+        }
+        if (sink != nullptr) blocks_.emplace(pinned, form(), *sink, control, pause);
+    }
+
+    OutOfCoreTreeReport run() {
+        for (size_t flow = 0; flow < tree_.flows.size(); ++flow) run_flow(flow);
+        cuda::StreamReport& of_root = report_.operators[static_cast<size_t>(tree_.root().op)];
+        if (groups_ && !has_keys() && of_root.result_rows == 0) {
+            of_root.result_rows = 1;
+            if (sink_ != nullptr) groups_->give_empty_group(*sink_);
+        }
+        report_.rows = of_root.result_rows;
+        return report_;
+    }
+
+    bool gave_rows() const { return blocks_ && blocks_->gave_rows(); }
+
+  private:
+    const OutOfCoreOperator& operator_of(const TreeStep& step) const {
+        return tree_.operators[static_cast<size_t>(step.op)];
+    }
+    const OutOfCoreOperator& root() const { return operator_of(tree_.root()); }
+    Source& source_of(const TreeFlow& flow) const { return *sources_[static_cast<size_t>(flow.source)]; }
+    uint64_t chunk_rows(const TreeFlow& flow) const { return sizes_of(operator_of(flow.steps[0])).chunk_rows; }
+
+    // Has the root's last input a key?
+    bool has_keys() const {
+        const TreeFlow& last = tree_.flows.back();
+        return last.steps.size() == 1 ? !last.side.keys.empty() : !tree_.root().pipe.keys.empty();
+    }
+
+    std::vector<ChunkColumns> columns_of_flows() {
+        std::vector<ChunkColumns> made;
+        for (const TreeFlow& flow : tree_.flows) {
+            const ChunkKeys keys{key_bytes_of(operator_of(flow.steps[0]))};
+            // Rows without a partner may come out, so that each text needs a number.
+            made.emplace_back(source_of(flow), flow.side, keys, chunk_rows(flow), ChunkTexts{&texts_});
+            source_of(flow).load_dictionaries(made.back().read(), budget_, control_);
+        }
+        return made;
+    }
+    uint64_t spill_bytes() const {
+        uint64_t bytes = 0;
+        for (const OutOfCoreOperator& op : tree_.operators) bytes += pinned_spill_bytes(sizes_of(op));
+        return bytes;
+    }
+    // One ring for all flows, one after the other. Small relations have no use for all chunks.
+    uint64_t ring_slots() const {
+        uint64_t slots = 0;
+        for (const TreeFlow& flow : tree_.flows) {
+            const uint64_t chunks = static_cast<uint64_t>(source_of(flow).rows()) / chunk_rows(flow) + 1;
+            const uint64_t wanted = sizes_of(operator_of(flow.steps[0])).chunk_slots + uint64_t{cuda::kHostSlots};
+            slots = std::max(slots, std::min(wanted, chunks));
+        }
+        return slots;
+    }
+    uint64_t chunk_bytes() const {
+        uint64_t bytes = 0;
+        for (const ChunkColumns& columns : columns_) bytes = std::max(bytes, columns.chunk_bytes());
+        return bytes;
+    }
+
+    ResultForm form() const {
+        if (groups_) return groups_->form();
+        const auto& joined = std::get<TreeJoinResult>(tree_.result);
+        return join_result_form({std::get<cuda::StagedJoinSpec>(root()), joined.presence}, joined.columns, budget_);
+    }
+
+    // An operator takes GPU memory when its first rows come: those that are done by then have given theirs back.
+    void begin(const TreeStep& step) {
+        const auto at = static_cast<size_t>(step.op);
+        if (step.input > 0) return;
+        const OutOfCoreOperator& op = operator_of(step);
+        if (space_ != nullptr && sizes_of(op).disk_blocks > 0) {
+            disks_[at] = std::make_unique<SpillDisk>(space_, control_);
+        }
+        running_[at] =
+            std::visit([&](const auto& spec) { return GpuStream::begin(device_, spec, disks_[at].get()); }, op);
+    }
+    void end(const TreeStep& step) {
+        const auto at = static_cast<size_t>(step.op);
+        if (step.input + 1 < inputs_of(operator_of(step))) return;
+        running_[at].reset();
+        disks_[at].reset();
+    }
+
+    // By the thread that runs operators, while others fill chunks and deliver.
+    void run_steps(const TreeFlow& flow, GpuChunkSource& chunks, ResultBlocks* blocks) {
+        std::vector<GpuStep> path;
+        for (const TreeStep& step : flow.steps) {
+            begin(step);
+            const cuda::PipeSpec* const pipe = path.empty() ? nullptr : &step.pipe;
+            path.push_back({&running_[static_cast<size_t>(step.op)], step.input, pipe});
+        }
+        const std::vector<cuda::StreamReport> reports = GpuStream::run_path(path, chunks, blocks);
+        for (size_t i = 0; i < path.size(); ++i) {
+            report_.operators[static_cast<size_t>(flow.steps[i].op)] = reports[i];
+            end(flow.steps[i]);
+        }
+    }
+
+    void run_flow(size_t number) {
+        const TreeFlow& flow = tree_.flows[number];
+        const bool last = number + 1 == tree_.flows.size();
+        ResultBlocks* const blocks = last && blocks_ ? &*blocks_ : nullptr;
+        ChunkFeeder feeder(source_of(flow), columns_[number], ring_, chunk_rows(flow), budget_, control_);
+        run_phase(feeder, blocks, tree_.workers, control_, {}, [&] {
+            run_steps(flow, feeder, blocks);
+            // The last rows may wait for a reader who needs this memory before he reads on.
+            if (last) spill_.release();
+        });
+    }
+
+    const std::vector<Source*>& sources_;
+    const OutOfCoreTree& tree_;
+    MemoryBudget& budget_;
+    GpuDevice& device_;
+    JobControl& control_;
+    BatchSink* const sink_;
+    const std::shared_ptr<SpillSpace> space_;
+    TextCodes texts_;                          // of all sources: equal ones are equal keys
+    const std::vector<ChunkColumns> columns_;  // by flow
+    OutOfCoreTreeReport report_;
+    std::optional<GroupResult> groups_;
+    PinnedReservation spill_;
+    ChunkRing ring_;
+    std::optional<ResultBlocks> blocks_;
+    // By operator, each with a disk of its own, which keeps its exception. The operators last, so that copies have
+    // ended before their memory goes, and threads of the plugin before the disks.
+    std::vector<std::unique_ptr<SpillDisk>> disks_;
+    std::vector<GpuStream> running_;
+};
+
+}  // namespace
+
+OutOfCoreTreeReport tree_out_of_core(const std::vector<Source*>& sources, const OutOfCoreTree& tree, KeptPinned& pinned,
+                                     const DevicePause& pause, BatchSink* sink, JobControl& control,
+                                     const std::shared_ptr<SpillSpace>& space) {
+    const bool wants_rows = sink != nullptr && sink->wants_columns();
+    SPILLWAY_CHECK(tree.root_join() == nullptr ||
+                   wants_rows == (tree.root_join()->result == cuda::JoinResultKind::kRows));
+    std::optional<TreeRun> run;
+    OutOfCoreTreeReport report;
+    try {
+        run.emplace(sources, tree, pinned, pause, wants_rows ? sink : nullptr, control, space);
+        report = run->run();
+    } catch (const Error& error) {
+        rethrow_undelivered(error, run && run->gave_rows());
+    }
+    if (sink == nullptr) control.rows_out.fetch_add(report.rows, std::memory_order_relaxed);
+    if (sink != nullptr && !wants_rows) sink->add_rows(0, report.rows);
+    return report;
+}
+
+}  // namespace spillway

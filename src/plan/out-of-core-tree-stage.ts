@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { ColumnType, KeySpec } from "../model/column-type.js";
+import type {
+    OutOfCoreChunkColumn,
+    OutOfCoreGroupColumn,
+    OutOfCoreGroupLayout,
+    OutOfCoreGroupShape,
+    OutOfCoreGroupSizes
+} from "./out-of-core-group-stage.js";
+import type { OutOfCoreColumn, OutOfCorePart, OutOfCoreShape, OutOfCoreSizes } from "./out-of-core-stage.js";
+import type { StageCommon } from "./stage.js";
+
+/** Where a value is in the result rows of an operator. */
+export type OutOfCorePipePart = Omit<OutOfCorePart, "from">;
+
+/**
+ * How result rows of an operator become chunks of the next one, in GPU memory; mirrors PipeSpec in
+ * cuda/api/pipe_spec.hpp.
+ */
+export interface OutOfCorePipe {
+    /** Output of the operator with the presence byte; -1: none. */
+    readonly presence: number;
+    /** Byte of the key with a flag for each key that is NULL; -1: none. */
+    readonly nullByte: number;
+    readonly keys: readonly {
+        readonly key: KeySpec;
+        readonly type: ColumnType;
+        readonly parts: readonly OutOfCorePipePart[];
+    }[];
+    readonly columns: readonly (Omit<OutOfCoreChunkColumn, "column"> & {
+        readonly type: ColumnType;
+        readonly parts: readonly OutOfCorePipePart[];
+    })[];
+}
+
+/** An operator, and which of its inputs the rows are: of a join 0 is the build side and 1 the probe side. */
+export interface OutOfCoreStep {
+    readonly operator: number;
+    readonly input: number;
+    /** null: the rows come from a source. */
+    readonly pipe: OutOfCorePipe | null;
+}
+
+/** The rows of a source on their way through operators, until the last of them keeps them or gives the result. */
+export interface OutOfCoreFlow {
+    /** Number of the query's input. */
+    readonly input: number;
+    readonly side: OutOfCoreGroupLayout["side"];
+    readonly steps: readonly OutOfCoreStep[];
+}
+
+export type OutOfCoreOperator =
+    | { readonly kind: "join"; readonly join: OutOfCoreShape & { readonly sizes: OutOfCoreSizes } }
+    | { readonly kind: "group"; readonly group: OutOfCoreGroupShape & { readonly sizes: OutOfCoreGroupSizes } };
+
+/** How the columns of the result are made of the last operator's. */
+export type OutOfCoreResult =
+    | { readonly kind: "join"; readonly columns: readonly OutOfCoreColumn[]; readonly presence: number }
+    | { readonly kind: "group"; readonly columns: readonly OutOfCoreGroupColumn[]; readonly nullByte: number };
+
+/** What one operator is expected to do. */
+export interface OutOfCoreOperatorPrediction {
+    readonly name: string;
+    /** Of a join: the build side, and the other one; of a group-by its only input. */
+    readonly rowsIn: readonly number[];
+    readonly rowsOut: number;
+    /** Packed. */
+    readonly spilledBytes: number;
+    /** Share of the build rows, or of the groups, that GPU memory holds. */
+    readonly residentShare: number;
+    readonly deviceBytes: number;
+}
+
+/** What each direction of the link will carry, and how long each flow takes with what it makes come back. */
+export interface OutOfCoreTreePrediction {
+    readonly h2dBytes: number;
+    readonly d2hBytes: number;
+    /** Packed; part of both directions. */
+    readonly spilledBytes: number;
+    /** The part of these bytes that host memory has no room for. */
+    readonly diskBytes: number;
+    readonly flowsMs: readonly number[];
+    readonly operators: readonly OutOfCoreOperatorPrediction[];
+}
+
+/** Joins of joins and group-bys of joins beyond GPU memory, from their sources to the sink. */
+export interface OutOfCoreTreeStage extends StageCommon {
+    readonly kind: "deviceOutOfCoreTree";
+    /** Nothing: its tables are its own. */
+    readonly frees: readonly number[];
+    readonly operators: readonly OutOfCoreOperator[];
+    readonly flows: readonly OutOfCoreFlow[];
+    readonly result: OutOfCoreResult;
+    readonly deviceBytes: number;
+    readonly predicted: OutOfCoreTreePrediction;
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+import { sumOf } from "../../../model/sizes.js";
+import { inputsOf } from "../../../plan/logical.js";
+import type { OutOfCoreTreeStage } from "../../../plan/out-of-core-tree-stage.js";
+import type { Plan } from "../../../plan/plan.js";
+import { arrowRowBytes, Estimator } from "../../estimates.js";
+import type { PlanQuery } from "../../plan-search.js";
+import { defaultPolicy } from "../../policy.js";
+import { freeHostBytes, hostShare, tablesFactor } from "../host-memory.js";
+import { ringsOf } from "../sizes.js";
+import { predictTree } from "./predict.js";
+import { treeLayout } from "./row-layout.js";
+import { chooseTreeSizes, mostTreeHostBytes, treeDeviceBytes, type SizedOperator, type TreeFacts } from "./sizes.js";
+
+/** The operators of a tree, and what is known of them before anything is decided; throws NotOnDevice. */
+function factsOf(query: PlanQuery) {
+    const policy = query.policy ?? defaultPolicy;
+    const estimator = new Estimator(query.root, query.statistics, policy, query.tableFull);
+    const layout = treeLayout({
+        ...{ root: query.root, estimator, policy },
+        counted: query.sink === "count"
+    });
+    return { facts: { query, estimator, ...layout } satisfies TreeFacts, layout, estimator };
+}
+
+/** As outOfCoreHostBytes; throws NotOnDevice. */
+export function treeHostBytes(query: PlanQuery, limitBytes: number): number {
+    const { facts, estimator } = factsOf(query);
+    const bytes = facts.operators.map(({ node, layout }) => {
+        if (node.kind === "group" && "group" in layout) {
+            return estimator.of(node.child).rows * query.deviceMemory.ofGroupBy(layout.group).rowBytes;
+        }
+        if (node.kind !== "join" || !("join" in layout)) return 0;
+        const { build, probe } = query.deviceMemory.ofJoin(layout.join).rowBytes;
+        return (estimator.of(node.left).rows + estimator.of(node.right).rows) * Math.max(build, probe);
+    });
+    if (query.debug.outOfCore !== true && tablesFactor * sumOf(bytes) < limitBytes) return 0;
+    return Math.ceil(mostTreeHostBytes(facts, limitBytes) / hostShare);
+}
+
+/** Pinned memory for chunks of the flow that has the largest ones, and for rows of the result. */
+function ringBytes({ flows }: TreeFacts, all: readonly SizedOperator[]) {
+    const chunkBytes = flows.map(
+        ({ steps: [first] }) => all[first?.operator ?? -1]?.chunkBytes[first?.input ?? 0] ?? 0
+    );
+    const [root] = all as [SizedOperator];
+    const { sizes } = root.sized.kind === "join" ? root.sized.join : root.sized.group;
+    return ringsOf(sizes, Math.max(...chunkBytes), root.resultBytes);
+}
+
+function algorithmText(all: readonly SizedOperator[], disk: boolean): string {
+    const joins = all.filter(({ sized }) => sized.kind === "join").length;
+    const parts = [
+        joins > 0 ? `${joins} join${joins === 1 ? "" : "s"}` : "",
+        joins < all.length ? "a group-by" : ""
+    ].filter((part) => part !== "");
+    return (
+        `out of core on the GPU: rows flow through ${parts.join(" and ")} in GPU memory, ` +
+        `spilled to host memory${disk ? " and disk" : ""}`
+    );
+}
+
+/** Throws NotOnDevice with why the query cannot run out of core. */
+export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCoreTreeStage {
+    const { sink, profile, root } = query;
+    const { facts, layout, estimator } = factsOf(query);
+    const result = estimator.of(root);
+    const arrowBytes = sink === "count" ? 0 : result.rows * arrowRowBytes(result.widths);
+    const hostBytes = freeHostBytes(host, 0, sink === "table" ? arrowBytes : 0);
+    const all = chooseTreeSizes(facts, { limitBytes, hostBytes });
+    const predicted = predictTree({
+        ...{ operators: all, flows: layout.flows, arrowBytes, sink, profile },
+        workers: host.threads
+    });
+    const rings = ringBytes(facts, all);
+    return {
+        id: 0,
+        kind: "deviceOutOfCoreTree",
+        name: sink === "count" ? "count" : root.kind === "group" ? "group" : "join",
+        algorithm: algorithmText(all, predicted.diskBytes > 0),
+        rowsIn: sumOf(inputsOf(root).map(({ rows }) => rows)),
+        rowsOut: result.rows,
+        frees: [],
+        live: [],
+        memory: {
+            inputBytes: rings.chunks,
+            tableBytes: sumOf(all.map(({ hostSpillBytes }) => hostSpillBytes)),
+            outputBytes: rings.results
+        },
+        predictedMs: sumOf([...predicted.flowsMs]) + profile.deviceStageStartMs,
+        predictedSpillBytes: predicted.diskBytes,
+        operators: all.map(({ sized }) => sized),
+        flows: layout.flows,
+        result: layout.result,
+        deviceBytes: treeDeviceBytes(facts, all),
+        predicted
+    };
+}

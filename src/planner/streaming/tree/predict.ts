@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+import { sumOf } from "../../../model/sizes.js";
+import type { KeySpec } from "../../../model/column-type.js";
+import { otherSide } from "../../join-sides.js";
+import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
+import { inputRowBytes } from "../chunk-rows.js";
+import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
+import { expectedOnDisk } from "../spill.js";
+import type { SizedOperator } from "./sizes.js";
+
+export interface TreeLoad extends Movers {
+    readonly operators: readonly SizedOperator[];
+    readonly flows: readonly OutOfCoreFlow[];
+    /** Bytes of the result as Arrow has it; 0 where rows are counted. */
+    readonly arrowBytes: number;
+}
+
+/** The bytes of a flow, with those of rows that its operators spill, and that come back when their last input ends. */
+interface FlowLoad {
+    readonly inBytes: number;
+    readonly outBytes: number;
+    readonly backBytes: number;
+    /** Does the result leave the GPU with it? */
+    readonly isLast: boolean;
+}
+
+const nameOf = ({ operator }: SizedOperator): string => (operator.kind === "join" ? "join" : "group");
+
+/** Of a row of a source. */
+function mayBeNull({ operator }: SizedOperator, input: number, { column }: KeySpec): boolean {
+    if (operator.kind === "group") return operator.node.child.columns[column]?.type.nullable === true;
+    const { node, sides } = operator;
+    return node[input === 0 ? sides.build : otherSide(sides.build)].columns[column]?.type.nullable === true;
+}
+
+function inBytesOf({ steps, side }: OutOfCoreFlow, { operators }: TreeLoad): number {
+    const [first] = steps;
+    const to = operators[first?.operator ?? -1];
+    if (first === undefined || to === undefined) return 0;
+    const rows = to.rowsIn[first.input] ?? 0;
+    const hasKeyBits = side.nullByte < 0 && side.keys.some((key) => mayBeNull(to, first.input, key));
+    if (to.sized.kind === "group") {
+        const { keyBytes, widths } = to.sized.group;
+        return rows * inputRowBytes(keyBytes, widths, hasKeyBits);
+    }
+    const { keyBytes, buildWidths, probeWidths } = to.sized.join;
+    return rows * inputRowBytes(keyBytes, first.input === 0 ? buildWidths : probeWidths, hasKeyBits);
+}
+
+function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
+    const passed = flow.steps.map(({ operator, input }) => ({ of: load.operators[operator], input }));
+    const spilled = passed.map(({ of, input }) => of?.spilledBytes[input] ?? 0);
+    const ended = passed.filter(({ of, input }) => of !== undefined && input === of.rowsIn.length - 1);
+    return {
+        inBytes: inBytesOf(flow, load),
+        outBytes: sumOf(spilled),
+        backBytes: sumOf(ended.map(({ of }) => sumOf([...(of?.spilledBytes ?? [])]))),
+        isLast: at === load.flows.length - 1
+    };
+}
+
+/** Bytes per direction of the link, and how long each flow takes; the GPU keeps up with any link so far. */
+export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
+    const { operators, profile } = load;
+    const [root] = operators;
+    const resultBytes = root === undefined || load.sink === "count" ? 0 : root.rowsOut * root.resultRowBytes;
+    const flows = load.flows.map((flow, at) => loadOf(load, flow, at));
+    const disk = operators.map(({ spilledBytes, sized }) => {
+        const { sizes } = sized.kind === "join" ? sized.join : sized.group;
+        const [build = 0, probe = 0] = spilledBytes;
+        return sumOf(Object.values(expectedOnDisk({ build, probe }, sizes)));
+    });
+    const diskBytes = sumOf(disk);
+    const diskMs = diskBytes / profile.spillWriteBytesPerMs + diskBytes / profile.spillReadBytesPerMs;
+    const flowMs = ({ inBytes, outBytes, backBytes, isLast }: FlowLoad): number => {
+        const result = isLast ? resultBytes : 0;
+        const readingMs = Math.max(linkMs(load, inBytes, outBytes), readMs(load, inBytes));
+        const wholeMs = Math.max(
+            linkMs(load, inBytes + backBytes, outBytes + result),
+            isLast ? deliveryMs(load, load.arrowBytes) : 0
+        );
+        // Spilled rows come back when all of an input has been read.
+        return Math.max(wholeMs, readingMs + linkMs(load, backBytes, 0)) + (isLast ? diskMs : 0);
+    };
+    const spilledBytes = sumOf(flows.map(({ outBytes }) => outBytes));
+    return {
+        h2dBytes: Math.ceil(sumOf(flows.map(({ inBytes, backBytes }) => inBytes + backBytes))),
+        d2hBytes: Math.ceil(spilledBytes + resultBytes),
+        spilledBytes: Math.ceil(spilledBytes),
+        diskBytes: Math.ceil(diskBytes),
+        flowsMs: flows.map(flowMs),
+        operators: operators.map((one) => ({
+            name: nameOf(one),
+            rowsIn: one.rowsIn,
+            rowsOut: one.rowsOut,
+            spilledBytes: Math.ceil(sumOf([...one.spilledBytes])),
+            residentShare: one.residentShare,
+            deviceBytes: one.deviceBytes
+        }))
+    };
+}

@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Trees of joins and group-bys out of core: their flows, sizes and predictions, from the shapes of relations alone.
+import { Decimal, Int32, Int64, Utf8, type DataType } from "apache-arrow";
+import { describe, expect, test } from "vitest";
+import { sumOf } from "../../../src/model/sizes.js";
+import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
+import type { OutOfCoreTreeStage } from "../../../src/plan/out-of-core-tree-stage.js";
+import type { Plan } from "../../../src/plan/plan.js";
+import { planText } from "../../../src/plan/plan-text.js";
+import { NotOnDevice } from "../../../src/planner/device-support.js";
+import { outOfCoreHostBytes, planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
+import { planQuery, type PlanQuery } from "../../../src/planner/plan-query.js";
+import { deviceMemory } from "../../support/device-memory.js";
+import { group, inputNode, join, planQueryOf, planWithNamedLimit, type InputShape } from "../../support/planning.js";
+import { forSeeds } from "../../support/random.js";
+
+const mebibyte = 2 ** 20;
+const gibibyte = 2 ** 30;
+const factRows = 2 ** 28;
+
+function queryOf(root: LogicalNode, more: Partial<PlanQuery> = {}): PlanQuery {
+    return planQueryOf(root, { budgetBytes: 128 * gibibyte, threads: 16, ...more });
+}
+
+function planOf(query: PlanQuery, limitBytes = gibibyte): Plan | NotOnDevice {
+    return planOutOfCore(query, planQuery(query), limitBytes);
+}
+
+function stageOf(query: PlanQuery, limitBytes = gibibyte): OutOfCoreTreeStage {
+    const plan = planOf(query, limitBytes);
+    if (plan instanceof NotOnDevice) throw plan;
+    return plan.stages[0] as OutOfCoreTreeStage;
+}
+
+/** Why the tree cannot run out of core. */
+function refusal(root: LogicalNode, more: Partial<PlanQuery> = {}): string {
+    const plan = planOf(queryOf(root, more));
+    return plan instanceof NotOnDevice ? plan.reason : "";
+}
+
+/** A key and a value, both named after the relation. */
+function dimension(name: string, rows: number, shape: InputShape = {}): LogicalNode {
+    return inputNode({ [`${name}_k`]: new Int64(), [`${name}_v`]: new Int32() }, { rows, name, ...shape });
+}
+
+const on = (left: string, right: string, more: object = {}): object => ({ on: { [left]: right }, ...more });
+
+const dimensionRows = { a: 2 ** 16, b: 2 ** 18, c: 2 ** 20 };
+const keyBytes = 8;
+const valueBytes = 4;
+
+/** Facts with a key of each of three dimensions, all of which have a partner there. */
+function star(rows = factRows): LogicalNode {
+    const facts = inputNode(
+        { a: new Int64(), b: new Int64(), c: new Int64(), v: new Int32() },
+        { rows, name: "facts" }
+    );
+    return Object.entries(dimensionRows).reduce<LogicalNode>((child, [key, count]) => {
+        const side = dimension(`d${key}`, count);
+        const select = key === "c" ? ["v", "da_v", "db_v", "dc_v"] : undefined;
+        const hints = { resultRows: rows, buildSide: "right" };
+        return join(child, side, on(key, `d${key}_k`, { hints, ...(select === undefined ? {} : { select }) }));
+    }, facts);
+}
+
+const groupedStar = (rows = factRows, groups = 1000): LogicalNode =>
+    group(star(rows), {
+        keys: ["da_v"],
+        aggregates: { n: { count: "*" }, sum: { sum: "v" }, most: { max: "db_v" } },
+        hints: { groups }
+    });
+
+/** Relations of so many rows, joined in a chain by the key of the first. */
+function chain(shapes: readonly InputShape[], types: readonly string[]): LogicalNode {
+    const [first, ...others] = shapes.map((shape, at) => dimension(`r${at}`, shape.rows ?? 1000, shape));
+    return others.reduce<LogicalNode>(
+        (child, side, at) => join(child, side, on("r0_k", `r${at + 1}_k`, { type: types[at] })),
+        first!
+    );
+}
+
+/** The way of each input's rows: its number, then operators with the number of the input that they are. */
+const waysOf = ({ flows }: OutOfCoreTreeStage): string[] =>
+    flows.map(({ input, steps }) => [input, ...steps.map((step) => `${step.operator}.${step.input}`)].join(" "));
+
+function joinsOf({ operators }: OutOfCoreTreeStage) {
+    return operators.flatMap((operator) => (operator.kind === "join" ? [operator.join] : []));
+}
+
+/** What the model says of each operator. */
+function memoryOf({ operators }: OutOfCoreTreeStage) {
+    return operators.map((operator) => {
+        if (operator.kind === "group") {
+            const { deviceBytes, pipeInBytes } = deviceMemory().ofGroupBy(operator.group).of(operator.group.sizes);
+            return { deviceBytes, inBytes: [pipeInBytes], outBytes: 0 };
+        }
+        const { deviceBytes, pipeInBytes, pipeOutBytes } = deviceMemory().ofJoin(operator.join).of(operator.join.sizes);
+        return { deviceBytes, inBytes: [pipeInBytes.build, pipeInBytes.probe], outBytes: pipeOutBytes };
+    });
+}
+
+describe("operators and flows", () => {
+    test("of a star: build sides first, then the facts pass all joins to the group-by", () => {
+        const root = groupedStar();
+        const stage = stageOf(queryOf(root));
+        expect(stage).toMatchObject({ kind: "deviceOutOfCoreTree", name: "group" });
+        expect(stage.operators.map(({ kind }) => kind)).toEqual(["group", "join", "join", "join"]);
+        // The lowest join is the last operator.
+        expect(stage.flows.map(({ steps }) => steps.map(({ operator, input }) => [operator, input]))).toEqual([
+            [[1, 0]],
+            [[2, 0]],
+            [[3, 0]],
+            [
+                [3, 1],
+                [2, 1],
+                [1, 1],
+                [0, 0]
+            ]
+        ]);
+        expect(stage.flows.map(({ input }) => inputsOf(root)[input]?.name)).toEqual(["dc", "db", "da", "facts"]);
+        expect(stage.predicted.operators.map(({ rowsIn }) => rowsIn)).toEqual([
+            [factRows],
+            [dimensionRows.c, factRows],
+            [dimensionRows.b, factRows],
+            [dimensionRows.a, factRows]
+        ]);
+        // Rows come from a source at first, and then from the operator before.
+        for (const { steps } of stage.flows) expect(steps.map(({ pipe }) => pipe === null)).toEqual(steps.map(isFirst));
+        const plan = planText(planOf(queryOf(groupedStar())) as Plan);
+        expect(plan).toContain("rows flow through 3 joins and a group-by in GPU memory");
+        expect(plan).toMatch(/flow 4: join 3 \(probed\) -> join 2 \(probed\) -> join 1 \(probed\) -> group 0, /);
+    });
+
+    const isFirst = (_: unknown, at: number): boolean => at === 0;
+
+    test("carry the columns that somebody above wants, and no others", () => {
+        const joins = joinsOf(stageOf(queryOf(groupedStar())));
+        // Keys of the joins above, the value that is added up, and those of dimensions that are grouped or compared.
+        expect(joins.map(({ buildWidths }) => buildWidths)).toEqual([[], [4], [4]]);
+        expect(joins.map(({ probeWidths }) => [...probeWidths].sort())).toEqual([
+            [4, 4, 4],
+            [4, 4, 8],
+            [4, 8, 8]
+        ]);
+        expect(joins.every(({ keyBytes: bytes, result }) => bytes === 8 && result === "rows")).toBe(true);
+    });
+
+    test("that are joined in a bush: the left join's rows are built before those of the right one come", () => {
+        const pair = (name: string, rows: number): LogicalNode =>
+            join(dimension(name, rows), dimension(`${name}x`, rows / 2), on(`${name}_k`, `${name}x_k`));
+        const root = join(pair("l", 1e6), pair("r", 1e7), on("l_k", "r_k"));
+        const stage = stageOf(queryOf(root));
+        expect(stage.operators).toHaveLength(3);
+        expect(waysOf(stage)).toEqual(["1 1.0", "0 1.1 0.0", "3 2.0", "2 2.1 0.1"]);
+        expect(stage.result.kind).toBe("join");
+    });
+
+    test("a semi join is built on its smaller side, and its rows come out once", () => {
+        const semi = (leftRows: number, rightRows: number) => {
+            const root = group(chain([{ rows: leftRows }, { rows: rightRows }], ["semi"]), {
+                keys: ["r0_v"],
+                aggregates: { n: { count: "*" } }
+            });
+            const stage = stageOf(queryOf(root));
+            const [made] = joinsOf(stage);
+            return [waysOf(stage), made?.emit, made?.buildWidths, made?.probeWidths];
+        };
+        expect(semi(1e7, 1e5)).toEqual([["1 1.0", "0 1.1 0.0"], "probeOnce", [], [4]]);
+        expect(semi(1e5, 1e7)).toEqual([["0 1.0", "1 1.1 0.0"], "buildOnce", [4], []]);
+    });
+
+    test("a left join whose left keys may be NULL is built on the right, however large that is", () => {
+        const left = (nullable: boolean, types = ["left", "inner"]) => {
+            const stage = stageOf(queryOf(chain([{ rows: 1000, nullable }, { rows: 1e7 }, { rows: 1e8 }], types)));
+            const lower = joinsOf(stage)[1]!;
+            return [waysOf(stage)[0], lower.keepUnmatchedBuild, lower.keepUnmatchedProbe];
+        };
+        expect(left(false)).toEqual(["0 1.0", true, false]);
+        expect(left(true)).toEqual(["1 1.0", false, true]);
+        expect(left(true, ["anti", "inner"])[0]).toBe("1 1.0");
+        // Rows without a key have no partner, so that nobody misses them.
+        expect(left(true, ["semi", "inner"])[0]).toBe("0 1.0");
+    });
+
+    test("that are counted need no columns, and below them one", () => {
+        const stage = stageOf(queryOf(chain([{}, {}, {}], ["inner", "inner"]), { sink: "count" }));
+        expect(stage).toMatchObject({ name: "count", result: { kind: "join", columns: [], presence: -1 } });
+        const [upper, lower] = joinsOf(stage);
+        expect(upper).toMatchObject({ buildWidths: [], probeWidths: [], result: "count", outputs: [] });
+        expect(lower).toMatchObject({ buildWidths: [], probeWidths: [], outputs: [{ side: "key", column: 0 }] });
+        expect(stage.predicted.d2hBytes).toBe(0);
+        const counted = group(chain([{}, {}], ["inner"]), { keys: [], aggregates: { n: { count: "*" } } });
+        const [only] = joinsOf(stageOf(queryOf(counted)));
+        expect(only?.outputs).toHaveLength(1);
+    });
+
+    test("text keys are numbers on their way, decimals that are added up have 64 bits", () => {
+        const of = (name: string): LogicalNode =>
+            inputNode({ [`${name}_t`]: new Utf8(), [`${name}_d`]: new Decimal(2, 15, 128) }, { name });
+        const joined = join(of("a"), of("b"), on("a_t", "b_t"));
+        const grouped = group(joined, { keys: ["b_t"], aggregates: { sum: { sum: "a_d" } } });
+        const stage = stageOf(queryOf(grouped));
+        const widths = joinsOf(stage).flatMap(({ buildWidths, probeWidths }) => [...buildWidths, ...probeWidths]);
+        expect([joinsOf(stage)[0]?.keyBytes, [...widths].sort()]).toEqual([4, [4, 8]]);
+        const pipe = stage.flows.at(-1)?.steps.at(-1)?.pipe;
+        expect(pipe?.keys[0]).toMatchObject({ key: { kind: "integer", width: 4 }, type: { byteWidth: 4 } });
+        expect(pipe?.columns.map(({ part, type }) => [part, type.byteWidth])).toEqual([
+            ["low", 8],
+            ["high", 8]
+        ]);
+    });
+});
+
+describe("memory", () => {
+    test.each([256 * mebibyte, gibibyte, 64 * gibibyte])("of all operators and pipes is within %i bytes", (limit) => {
+        for (const root of [groupedStar(), groupedStar(factRows, factRows), star(1000), star()]) {
+            for (const sink of ["count", "batches", "table"] as const) {
+                const query = queryOf(root, { sink });
+                const stage = stageOf(query, limit);
+                const all = memoryOf(stage);
+                const pipes = stage.flows.flatMap(({ steps }) =>
+                    steps.slice(1).map(({ operator, input }, before) => {
+                        return all[steps[before]!.operator]!.outBytes + all[operator]!.inBytes[input]!;
+                    })
+                );
+                const bytes = sumOf([...all.map(({ deviceBytes }) => deviceBytes), ...pipes]);
+                expect(bytes).toBeLessThanOrEqual(limit);
+                expect(stage.deviceBytes).toBe(bytes);
+                const { inputBytes, tableBytes, outputBytes } = stage.memory;
+                expect(inputBytes + tableBytes + outputBytes).toBeLessThan(query.budgetBytes * 0.95);
+            }
+        }
+    });
+
+    test("goes to operators that spill, from those that hold all of their rows", () => {
+        const { predicted } = stageOf(queryOf(groupedStar(factRows, factRows)), 2 * gibibyte);
+        const [grouped, ...joins] = predicted.operators;
+        expect(joins.every(({ residentShare }) => residentShare === 1)).toBe(true);
+        expect(grouped!.residentShare).toBeLessThan(1);
+        expect(grouped!.deviceBytes).toBeGreaterThan(gibibyte);
+    });
+
+    test("of the host is asked for where tables are not likely to fit", () => {
+        expect(outOfCoreHostBytes(queryOf(groupedStar()), gibibyte)).toBeGreaterThan(gibibyte);
+        expect(outOfCoreHostBytes(queryOf(groupedStar(1000)), 64 * gibibyte)).toBe(0);
+        const forced = queryOf(groupedStar(1000), { debug: { outOfCore: true } });
+        expect(outOfCoreHostBytes(forced, 64 * gibibyte)).toBeGreaterThan(0);
+        const refused = group(star(), { keys: ["da_v"], aggregates: { n: { countDistinct: "v" } } });
+        expect(outOfCoreHostBytes(queryOf(refused), gibibyte)).toBe(0);
+    });
+
+    test("whatever the rows and the limit, a plan keeps to it, or the limit that an error names suffices", async () => {
+        await forSeeds(1, 100, async (random, seed) => {
+            const rows = Math.floor(2 ** (10 + 19 * random.unit()));
+            const root = random.chance(0.5) ? star(rows) : groupedStar(rows, Math.ceil(rows ** random.unit()));
+            const query = queryOf(root, { sink: random.pick(["count", "batches", "table"] as const) });
+            const limit = Math.floor(2 ** (24 + 8 * random.unit()));
+            const what = `seed ${seed}: ${rows} rows in ${limit} bytes`;
+            const { plan, limitBytes } = planWithNamedLimit((bytes) => planOf(query, bytes), limit, what);
+            const { deviceBytes } = plan.stages[0] as OutOfCoreTreeStage;
+            expect(deviceBytes, what).toBeLessThanOrEqual(limitBytes);
+        });
+    });
+});
+
+describe("a tree does not run out of core", () => {
+    const grouped = (child: LogicalNode, aggregates: object, more: object = {}): LogicalNode =>
+        group(child, { keys: ["r0_v"], aggregates, ...more });
+    const two = chain([{}, {}], ["inner"]);
+    const wide = (name: string, type: DataType, count: number): LogicalNode => {
+        const values = Array.from({ length: count }, (_, at) => [`${name}_${at}`, new Int64()] as const);
+        return inputNode({ [`${name}_k`]: type, ...Object.fromEntries(values) }, { name });
+    };
+    const cases: [string, () => LogicalNode, RegExp][] = [
+        ["an input is a stream", () => chain([{}, {}, { streamed: true }], ["inner", "inner"]), /^`r2` is a stream/],
+        [
+            "NULLs of both sides of a full join come out",
+            () => chain([{ nullable: true }, { nullable: true }, {}], ["full", "inner"]),
+            /^a full join whose keys may be NULL on both sides/
+        ],
+        [
+            "a key has 16 bytes",
+            () => {
+                const [a, b, c] = ["a", "b", "c"].map((name) => wide(name, new Int64(), 1));
+                const lower = join(a!, b!, { on: { a_k: "b_k", a_0: "b_0" } });
+                return join(lower, c!, on("a_k", "c_k"));
+            },
+            /^keys \(a_k, a_0\) of a join .*: they have more than 8 bytes$/
+        ],
+        [
+            "a key is a decimal of 128 bits",
+            () => {
+                const [a, b] = ["a", "b"].map((name) => wide(name, new Decimal(2, 30, 128), 1));
+                return group(join(a!, b!, on("a_k", "b_k")), { keys: ["a_0"], aggregates: { n: { count: "*" } } });
+            },
+            /^keys \(a_k\) of a join .*: they have more than 8 bytes$/
+        ],
+        [
+            "NULLs of keys equal each other",
+            () => {
+                const [a, b] = ["a", "b"].map((name) => dimension(name, 1000, { nullable: true }));
+                const lower = join(a!, b!, on("a_k", "b_k", { nullEquality: true }));
+                return join(lower, dimension("c", 1000), on("a_v", "c_v"));
+            },
+            /^keys \(a_k\) of a join .*: their NULLs equal each other$/
+        ],
+        [
+            "values are counted apart",
+            () => grouped(two, { n: { countDistinct: "r1_v" } }),
+            /^`countDistinct` of .*`r1_v`/
+        ],
+        ["the first value is asked for", () => grouped(two, { n: { first: "r1_v" } }), /^`first` of column `r1_v`/],
+        [
+            "groups are joined",
+            () => join(grouped(two, { n: { count: "*" } }), dimension("c", 1000), on("r0_v", "c_v")),
+            /^a group-by whose groups are joined or grouped again/
+        ],
+        [
+            "groups are grouped again",
+            () => group(grouped(two, { n: { count: "*" } }), { keys: ["n"], aggregates: { m: { count: "*" } } }),
+            /^a group-by whose groups are joined or grouped again/
+        ],
+        [
+            "its result has text",
+            () => join(two, inputNode({ t_k: new Int64(), t_t: new Utf8() }, { name: "t" }), on("r0_k", "t_k")),
+            /^column `t_t` \(text\) does not pass more than one operator/
+        ],
+        [
+            "rows are wider than 32 bytes",
+            () =>
+                join(
+                    join(wide("a", new Int64(), 2), wide("b", new Int64(), 2), on("a_k", "b_k")),
+                    dimension("c", 1000),
+                    on("a_k", "c_k")
+                ),
+            /^a row of a join of a join has 48 bytes, 32 are the most$/
+        ],
+        [
+            "an algorithm for tables in GPU memory was asked for",
+            () => join(two, dimension("c", 1000), on("r0_k", "c_k", { algorithm: "npj" })),
+            /^"npj" was asked for/
+        ]
+    ];
+    test.each(cases)("where %s", (_, make, reason) => {
+        expect(refusal(make())).toMatch(reason);
+    });
+
+    test("but does where the result leaves out what stood in the way", () => {
+        const lower = join(two, inputNode({ t_k: new Int64(), t_t: new Utf8() }, { name: "t" }), on("r0_k", "t_k"));
+        expect(refusal(lower, { sink: "count" })).toBe("");
+        expect(refusal(grouped(lower, { n: { count: "*" } }))).toBe("");
+        expect(refusal(chain([{ nullable: true }, {}, {}], ["full", "inner"]))).toBe("");
+    });
+});
+
+describe("predictions", () => {
+    const factBytes = 3 * keyBytes + valueBytes;
+    const inputBytes =
+        factRows * factBytes +
+        (dimensionRows.a + dimensionRows.b) * (keyBytes + valueBytes) +
+        dimensionRows.c * keyBytes;
+
+    test("count each input once where nothing is spilled, and the result", () => {
+        const { predicted, result } = stageOf(queryOf(groupedStar()), 64 * gibibyte);
+        expect(predicted).toMatchObject({ h2dBytes: inputBytes, spilledBytes: 0, diskBytes: 0 });
+        expect(result.columns).toHaveLength(4);
+        expect(predicted.d2hBytes).toBeLessThan(1000 * 64);
+        expect(predicted.flowsMs).toHaveLength(4);
+        expect(Math.min(...predicted.flowsMs)).toBeGreaterThan(0);
+    });
+
+    test("count spilled rows once in each direction more", () => {
+        const { predicted: all } = stageOf(queryOf(groupedStar(factRows, factRows)), 64 * gibibyte);
+        const { predicted: some } = stageOf(queryOf(groupedStar(factRows, factRows)), 2 * gibibyte);
+        expect(all.spilledBytes).toBe(0);
+        expect(some.spilledBytes).toBeGreaterThan(gibibyte);
+        expect(some.spilledBytes).toBe(sumOf(some.operators.map(({ spilledBytes }) => spilledBytes)));
+        expect(some.h2dBytes - all.h2dBytes).toBe(some.spilledBytes);
+        expect(some.d2hBytes - all.d2hBytes).toBe(some.spilledBytes);
+        expect(sumOf([...some.flowsMs])).toBeGreaterThan(sumOf([...all.flowsMs]));
+    });
+});
