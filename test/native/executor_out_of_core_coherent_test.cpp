@@ -42,7 +42,7 @@ TEST(executor_out_of_core_joins_by_kernels_alone) {
         test.stage.coherent->partitioner = partitioner;
         BatchCollector sink;
         const cuda::StreamReport report = test.run(&sink);
-        EXPECT(test.rows_of(sink) == test.expected());
+        EXPECT(rows_of(sink) == test.expected());
         EXPECT_EQ(report.result_rows, test.expected().size());
         // Pages in GPU memory have half its bytes, of 8 per row; rows without a key are on none.
         uint64_t keyed_rows = 0;

@@ -110,7 +110,7 @@ TEST(executor_out_of_core_disk_gives_the_rows_of_the_join) {
     DiskTest test;
     BatchCollector sink;
     const cuda::StreamReport report = test.run(&sink);
-    EXPECT(test.rows_of(sink) == test.expected());
+    EXPECT(rows_of(sink) == test.expected());
     EXPECT(report.disk_written_bytes > 10'000);
     EXPECT_EQ(report.disk_read_bytes, report.disk_written_bytes);
     EXPECT_EQ(test.build.control.spilled_bytes.load(), report.disk_written_bytes);

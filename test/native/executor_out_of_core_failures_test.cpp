@@ -55,7 +55,7 @@ TEST(executor_out_of_core_ends_when_its_sink_fails) {
     test.build.control.cancelled = false;
     batches::BatchCollector again;
     test.run(&again);
-    EXPECT(test.rows_of(again) == test.expected());
+    EXPECT(rows_of(again) == test.expected());
 }
 
 TEST(executor_out_of_core_ends_when_a_source_fails) {

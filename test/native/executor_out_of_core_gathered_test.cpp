@@ -66,7 +66,7 @@ TEST(executor_out_of_core_gathers_what_did_not_go_to_the_gpu) {
     batches::BatchCollector sink;
     sink.size = {.rows = 70};
     const cuda::StreamReport report = test.run(&sink);
-    EXPECT(test.rows_of(sink) == test.expected());
+    EXPECT(rows_of(sink) == test.expected());
     EXPECT_EQ(report.result_rows, test.expected().size());
     sink.batches.clear();
     test.expect_clean();
@@ -141,7 +141,7 @@ TEST(executor_out_of_core_gathers_with_whatever_memory_there_is) {
         sink.size = {.rows = 500};
         const std::string end = test.delivered_before_failing(&sink);
         ends.insert(end);
-        if (end == "no error") EXPECT(test.rows_of(sink) == test.expected());
+        if (end == "no error") EXPECT(rows_of(sink) == test.expected());
         if (end == "nothing") EXPECT(sink.batches.empty());
         sink.batches.clear();
         EXPECT_EQ(test.build.budget.used(), test.used_before + others.bytes());

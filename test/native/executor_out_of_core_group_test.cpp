@@ -28,7 +28,7 @@ TEST(executor_out_of_core_groups_are_those_of_the_rows) {
     batches::BatchCollector sink;
     sink.size = {.rows = 40};
     const cuda::StreamReport report = test.run(&sink);
-    EXPECT(test.rows_of(sink) == test.expected());
+    EXPECT(rows_of(sink) == test.expected());
     EXPECT(test.expected().size() > 300);
     EXPECT_EQ(report.result_rows, test.expected().size());
     EXPECT_EQ(report.rows[0], 1577u);

@@ -15,7 +15,7 @@ TEST(executor_out_of_core_gives_the_rows_of_the_join) {
     sink.size = {.rows = 128};
     const cuda::StreamReport report = test.run(&sink);
     EXPECT(test.expected().size() > 1000);
-    EXPECT(test.rows_of(sink) == test.expected());
+    EXPECT(rows_of(sink) == test.expected());
     EXPECT_EQ(report.result_rows, test.expected().size());
     EXPECT_EQ(report.rows[kBuildSide], 1577u);
     EXPECT_EQ(report.rows[kProbeSide], 1565u);
@@ -32,7 +32,7 @@ TEST(executor_out_of_core_batches_keep_to_their_bytes) {
     // A key of 4 bytes, two numbers of 8 and two bools, each a byte on the GPU: 22 in a row.
     sink.size = {.rows = 128, .bytes = 22 * 10};
     test.run(&sink);
-    EXPECT(test.rows_of(sink) == test.expected());
+    EXPECT(rows_of(sink) == test.expected());
     int64_t most = 0;
     for (const OutputBatch& batch : sink.batches) most = std::max(most, batch.rows);
     EXPECT_EQ(most, 10);
@@ -92,7 +92,7 @@ TEST(executor_out_of_core_packs_several_keys_into_a_word) {
         if (cells[2] != "null" && cells[2] == cells[4]) expected.insert(row);
     }
     EXPECT(expected.size() > 100);
-    EXPECT(test.rows_of(sink) == expected);
+    EXPECT(rows_of(sink) == expected);
 }
 
 TEST(memory_model_staged_join_bytes_grow_with_chunks_and_pages) {

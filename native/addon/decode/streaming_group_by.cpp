@@ -44,7 +44,7 @@ cuda::StreamSizes decode_sizes(const Field& field, bool draft) {
     return sizes;
 }
 
-// Of a fixed width on the GPU: dictionaries by their unified indices, text by its number.
+// Has the key a fixed width on the GPU? Dictionaries are compared by their unified indices, text by its number.
 bool is_fixed(const KeySpec& key) {
     if (is_text_key(key) || key.kind == KeyKind::kDictionaryIndex) return true;
     return key.kind == KeyKind::kInteger || key.kind == KeyKind::kFloat || key.kind == KeyKind::kFixedBytes;

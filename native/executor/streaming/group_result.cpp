@@ -174,7 +174,7 @@ class GroupValues {
     const uint32_t width_;
 };
 
-// Of a text in a batch, with its offset: batches are cut by rows of so many bytes.
+// A text and its offset are taken for so many bytes where batches are cut into rows.
 constexpr uint64_t kTextBytesUsual = 32;
 
 std::vector<uint32_t> widths_of(const cuda::StagedGroupBySpec& group) {

@@ -95,7 +95,7 @@ class OutOfCore {
 
     ChunkColumns columns_of(size_t side) {
         const ChunkKeys keys{stage_.join.key_bytes, stage_.keys, stage_.null_keys};
-        // Of the probe side texts count that the build side has, which was read before.
+        // A text of the probe side counts if the build side has it, which was read before.
         const ChunkTexts texts{&texts_, side == kProbeSide};
         ChunkColumns columns(*sources_[side], stage_.sides[side], keys, stage_.join.sizes.chunk_rows, texts);
         sources_[side]->load_dictionaries(columns.read(), budget_, control_);

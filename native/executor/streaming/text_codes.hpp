@@ -30,7 +30,7 @@ class TextCodes {
     uint32_t add(ByteString text);
     // kNone: it has none.
     uint32_t find(ByteString text) const;
-    // Of a number that add() gave; valid until the end.
+    // Returns the string of a number that add() gave; it is valid until the end.
     ByteString text(uint32_t code) const;
     uint64_t size() const { return next_.load(std::memory_order_acquire); }
 

@@ -62,7 +62,7 @@ inline uint32_t key_bytes_of(const OutOfCoreOperator& op) {
 inline int32_t inputs_of(const OutOfCoreOperator& op) {
     return std::holds_alternative<cuda::StagedJoinSpec>(op) ? 2 : 1;
 }
-// Of the columns of chunks.
+// Returns the widths of the columns of an input's chunks.
 inline const cuda::ColumnWidths& widths_of(const OutOfCoreOperator& op, int32_t input) {
     if (const auto* const join = std::get_if<cuda::StagedJoinSpec>(&op)) return join->widths[input];
     return std::get<cuda::StagedGroupBySpec>(op).widths;

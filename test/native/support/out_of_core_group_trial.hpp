@@ -109,18 +109,6 @@ struct GroupTest {
         return texts;
     }
 
-    std::multiset<std::string> rows_of(const batches::BatchCollector& sink) const {
-        std::multiset<std::string> rows;
-        for (const OutputBatch& batch : sink.batches) {
-            for (int64_t row = 0; row < batch.rows; ++row) {
-                std::string all;
-                for (const OutputColumn& column : batch.columns) all += "|" + text_of(view_of(column), row);
-                rows.insert(all);
-            }
-        }
-        return rows;
-    }
-
     void expect_clean() const {
         EXPECT_EQ(gpu.device.memory().used_bytes, 0u);
         EXPECT_EQ(gpu.device.memory().pinned_used_bytes, 0u);

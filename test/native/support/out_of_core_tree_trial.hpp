@@ -60,20 +60,8 @@ struct TreeTest {
     std::multiset<std::string> result() {
         batches::BatchCollector sink;
         report = run(&sink);
-        std::multiset<std::string> rows = rows_of(sink);
+        std::multiset<std::string> rows = test::rows_of(sink);
         EXPECT_EQ(report.rows, rows.size());
-        return rows;
-    }
-
-    static std::multiset<std::string> rows_of(const batches::BatchCollector& sink) {
-        std::multiset<std::string> rows;
-        for (const OutputBatch& batch : sink.batches) {
-            for (int64_t row = 0; row < batch.rows; ++row) {
-                std::string all;
-                for (const OutputColumn& column : batch.columns) all += "|" + text_of(view_of(column), row);
-                rows.insert(all);
-            }
-        }
         return rows;
     }
 

@@ -92,6 +92,19 @@ inline OutOfCoreStage inner_join() {
     return stage;
 }
 
+// Rows of a result as texts, in no order.
+inline std::multiset<std::string> rows_of(const batches::BatchCollector& sink) {
+    std::multiset<std::string> rows;
+    for (const OutputBatch& batch : sink.batches) {
+        for (int64_t row = 0; row < batch.rows; ++row) {
+            std::string all;
+            for (const OutputColumn& column : batch.columns) all += "|" + text_of(view_of(column), row);
+            rows.insert(all);
+        }
+    }
+    return rows;
+}
+
 struct OutOfCoreTest {
     explicit OutOfCoreTest(uint64_t memory_bytes = kOutOfCoreLimitBytes) : gpu(memory_bytes) {}
 
@@ -123,18 +136,6 @@ struct OutOfCoreTest {
             }
         }
         return pairs;
-    }
-
-    std::multiset<std::string> rows_of(const batches::BatchCollector& sink) const {
-        std::multiset<std::string> rows;
-        for (const OutputBatch& batch : sink.batches) {
-            for (int64_t row = 0; row < batch.rows; ++row) {
-                std::string all;
-                for (const OutputColumn& column : batch.columns) all += "|" + text_of(view_of(column), row);
-                rows.insert(all);
-            }
-        }
-        return rows;
     }
 
     void expect_clean() const {

@@ -16,7 +16,7 @@ import type { GroupSizeRequest } from "./sizes.js";
 type InputGroup = GroupNode & { readonly child: InputNode };
 
 function requireInputGroup(node: GroupNode): InputGroup {
-    if (node.child.kind !== "input") throw new NotOnDevice("group-bys of a join do not run out of core yet");
+    if (node.child.kind !== "input") throw new NotOnDevice("it is no group-by of an input");
     if (node.algorithm !== undefined) {
         throw new NotOnDevice(`"${node.algorithm}" was asked for, which groups a table in GPU memory`);
     }

@@ -188,7 +188,12 @@ class TreeDraft {
     public readonly operators: TreeOperator[] = [];
     public readonly flows: OpenFlow[] = [];
 
-    public constructor(private readonly request: TreeRequest) {}
+    /** Does a group-by come last? */
+    readonly #grouped: boolean;
+
+    public constructor(private readonly request: TreeRequest) {
+        this.#grouped = request.root.kind === "group";
+    }
 
     public make(): TreeLayout {
         const { root, counted } = this.request;
@@ -218,19 +223,18 @@ class TreeDraft {
             throw new NotOnDevice(`"${node.algorithm}" was asked for, which joins tables in GPU memory`);
         }
         requirePackedKeys(node);
-        const grouped = this.request.root.kind === "group";
         const sides = sidesOf(node, needed, this.request);
         const columns = needed.map((column) => node.columns[column] as JoinNode["columns"][number]);
         const rule = {
             gathered: (found: readonly SideColumn[], _: number, side: Side) =>
-                requireCarried(node[side], found, grouped),
-            width: (column: LogicalColumn) => passingWidth(column, grouped),
+                requireCarried(node[side], found, this.#grouped),
+            width: (column: LogicalColumn) => passingWidth(column, this.#grouped),
             rowNumberBytes
         };
         const layout = outOfCoreLayout({ ...node, columns }, sides, undefined, { counted, rule });
         requireNarrowRows(layout);
         const operator = this.operators.push({ kind: "join", node, sides, layout }) - 1;
-        const read = (side: Side, of: OutOfCoreSide) => readSideOf(node[side], of, grouped);
+        const read = (side: Side, of: OutOfCoreSide) => readSideOf(node[side], of, this.#grouped);
         const probe = otherSide(sides.build);
         this.#enter(node[sides.build], read(sides.build, layout.build), operator, 0);
         this.#enter(node[probe], read(probe, layout.probe), operator, 1);
@@ -253,9 +257,7 @@ class TreeDraft {
             columns: new Map(needed.map((column, at) => [column, columns[at]?.parts ?? []])),
             presence
         };
-        this.flows
-            .at(-1)
-            ?.steps.push({ operator, input, pipe: pipeOf(child, made, side, this.request.root.kind === "group") });
+        this.flows.at(-1)?.steps.push({ operator, input, pipe: pipeOf(child, made, side, this.#grouped) });
     }
 
     #inputOf({ input }: InputNode): number {
