@@ -96,13 +96,12 @@ void CoherentJoin::read(const Chunk& chunk) {
     relation.key_valid = chunk.key_valid;
     relation.rows = chunk.rows;
     relation.column_bytes = state_->spec.join.key_bytes;
-    owner_->wait_ready(device_.stream());
     side.partition(relation, state_->options_for(input_, device_.properties()));
     if (!owner_->is_on_device()) {
         report_.h2d_bytes += chunk.rows * (chunk.columns.empty() ? 1 : 2) * relation.column_bytes;
         if (chunk.key_valid != nullptr) report_.h2d_bytes += validity_bytes(chunk.rows);
     }
-    owner_->release();
+    if (!owner_->is_on_device()) owner_->release();
 }
 
 void CoherentJoin::end_input() {

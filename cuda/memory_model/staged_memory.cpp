@@ -58,10 +58,6 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
     memory.probe_tiles = probe_tiles_max(sizes.chunk_rows, partitions);
     // Two chunks, or two partitions of the mean size that fits: evicted rows leave a chunk at a time.
     memory.index_rows = std::min(page_rows, 2 * std::max(sizes.chunk_rows, page_rows / partitions));
-    for (const int side : {kBuildSide, kProbeSide}) {
-        memory.pipe_in_bytes[side] = pipe_buffers(sizes.chunk_slots) * memory.chunk_bytes[side];
-    }
-    memory.pipe_out_bytes = sizes.result_slots * memory.result_bytes;
     memory.marked_rows = spec.kind.marks_probe_rows() ? kMarkedChunks * sizes.chunk_rows : 0;
 
     const uint64_t row_bytes = std::max(memory.row_bytes[0], memory.row_bytes[1]);
@@ -134,7 +130,7 @@ StagedGroupByMemory staged_group_by_memory(const StagedGroupBySpec& spec) {
     memory.packed_bytes = memory.run_words * sizeof(uint32_t);
     memory.slot_bytes = std::max(memory.packed_bytes, memory.chunk_bytes);
     memory.result_bytes = result_bytes(spec.output_widths(), sizes.result_rows);
-    memory.pipe_in_bytes = pipe_buffers(sizes.chunk_slots) * memory.chunk_bytes;
+    memory.list_rows = std::min(sizes.chunk_rows, kGroupListRows);
 
     // Partitioned chunks: two, of which one may be in its second pass.
     const uint64_t passes = sizes.radix_bits > kPassBitsMax ? 2 : 1;
@@ -143,9 +139,11 @@ StagedGroupByMemory staged_group_by_memory(const StagedGroupBySpec& spec) {
         sizes.chunk_slots * memory.slot_bytes + (1 + passes) * (sizes.chunk_rows * memory.row_bytes + gaps);
     bytes += kRunBuffers * memory.run_words * sizeof(uint32_t);
     bytes += sizes.pages * sizes.page_rows * memory.row_bytes;
-    // Rows that leave or come back, groups of the last chunk, columns of it that are widened, keys of keyless rows;
-    // columns of rows that are aggregated.
-    bytes += sizes.chunk_rows * (2 * memory.row_bytes + widened_bytes + (spec.null_group ? kKeylessBytes : 0));
+    // Rows that leave or come back, groups of the last chunk, columns of it that are widened, keys of keyless rows,
+    // keys that are mixed again; columns of rows that are aggregated. The list of few groups, and its groups.
+    bytes += sizes.chunk_rows *
+             (2 * memory.row_bytes + widened_bytes + (spec.null_group ? kKeylessBytes : 0) + spec.key_bytes);
+    bytes += 2 * memory.list_rows * memory.row_bytes;
     bytes += (1 + kGroupByRowsPerRow) * sizes.merge_rows * memory.row_bytes + gaps;
     bytes += sizes.result_slots * memory.result_bytes;
     // Lists on their way, extremes of fields, tables of a group-by at least.

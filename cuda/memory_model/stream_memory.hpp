@@ -31,11 +31,6 @@ struct ChunkLayout {
     uint64_t bytes = 0;
 };
 
-// Chunks that a pipe between two operators has buffers for: as many as the second keeps, and the one that is filled.
-constexpr uint64_t pipe_buffers(uint32_t chunk_slots) {
-    return uint64_t{chunk_slots} + 1;
-}
-
 template <class Widths>
 uint64_t result_bytes(const Widths& widths, uint64_t rows) {
     uint64_t bytes = 0;

@@ -58,9 +58,8 @@ void check_pipes(const StreamSteps& path) {
 void run_path(Device& device, const StreamSteps& path, ChunkSource& source, ResultSink* sink) {
     std::vector<std::unique_ptr<ChunkPipe>> pipes;
     for (size_t i = 1; i < path.size(); ++i) {
-        const StreamShape& before = path[i - 1].stream->shape;
-        pipes.push_back(std::make_unique<ChunkPipe>(device, *path[i].pipe, before.outputs, before.sizes,
-                                                    path[i].stream->shape.sizes));
+        pipes.push_back(std::make_unique<ChunkPipe>(device, *path[i].pipe, path[i - 1].stream->shape.outputs,
+                                                    path[i].stream->shape.sizes.chunk_rows));
     }
     for (size_t i = path.size() - 1; i > 0; --i) {
         pipes[i - 1]->begin(*path[i].stream->work, path[i].input, sink, &path[i].stream->memory);

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <utility>
 
 #include "staged_group_by/chunk_groups.hpp"
 #include "staged_group_by/staged_group_policy.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 
+namespace {
+
+constexpr uint32_t kKeylessKeyBytes = 4;
+
+}  // namespace
+
 ChunkGroups::ChunkGroups(Device& device, const GroupShape& shape, const StreamSizes& sizes)
     : device_(device),
       shape_(shape),
       chunk_rows_(sizes.chunk_rows),
       pre_aggregation_(sizes.pre_aggregation),
+      few_groups_(shape.memory.list_rows / kFewGroupsShare),
+      list_(device, shape, shape.key_bytes, shape.memory.list_rows),
       values_(shape.partials.size()) {}
 
 bool ChunkGroups::wants_groups() {
@@ -21,20 +29,47 @@ bool ChunkGroups::wants_groups() {
 }
 
 DeviceRelation ChunkGroups::partials(const DeviceRelation& chunk) {
-    return wants_groups() ? grouped(chunk) : widened(chunk);
+    if (!wants_groups()) return widened(chunk);
+    const DeviceRelation relation = grouped(chunk);
+    return groups_.groups > few_groups_ ? relation : set_aside();
 }
 
 DeviceRelation ChunkGroups::grouped(const DeviceRelation& chunk) {
     groups_ = {};
     GroupByRequest request = shape_.of_chunk(chunk);
     request.expected_groups = expected_groups_;
+    // Few groups are aggregated without partitions, whose sizes differ most where keys are clustered.
+    const bool mixes = is_clustered_ && (expected_groups_ == 0 || expected_groups_ > few_groups_);
+    if (mixes) {
+        if (!mixed_keys_) mixed_keys_ = device_.memory().allocate(chunk_rows_ * shape_.key_bytes, "keys mixed again");
+        mix_keys(device_, chunk.key.data, mixed_keys_.as(), shape_.key_bytes, chunk.rows);
+        request.key.data = mixed_keys_.as();
+    }
     groups_ = group_by(device_, request);
     check_sums(groups_);
+    if (mixes) unmix_keys(device_, groups_.keys.as(), shape_.key_bytes, groups_.groups);
     ++grouped_chunks_;
     expected_groups_ = groups_.groups;
     // The last chunk is short, and says nothing about what others would gain.
     if (groups_.groups * kGroupedShare > chunk.rows) ungrouped_ = kUngroupedChunks;
     return relation_of(shape_, groups_);
+}
+
+// A list that stays long when it is aggregated goes on.
+DeviceRelation ChunkGroups::set_aside() {
+    from_list_ = {};
+    if (!list_.has_room(groups_.groups)) {
+        from_list_ = list_.merge();
+        if (from_list_.groups <= shape_.memory.list_rows / 2) list_.append(std::exchange(from_list_, {}));
+    }
+    list_.append(groups_);
+    return from_list_.groups == 0 ? DeviceRelation{} : relation_of(shape_, from_list_);
+}
+
+DeviceRelation ChunkGroups::rest() {
+    if (list_.rows() == 0) return {};
+    from_list_ = list_.merge();
+    return relation_of(shape_, from_list_);
 }
 
 DeviceRelation ChunkGroups::widened(const DeviceRelation& chunk) {
@@ -60,65 +95,27 @@ DeviceRelation ChunkGroups::widened(const DeviceRelation& chunk) {
 }
 
 KeylessGroup::KeylessGroup(Device& device, const GroupShape& shape, uint64_t chunk_rows)
-    : device_(device), shape_(shape), chunk_rows_(chunk_rows) {}
+    : device_(device), shape_(shape), chunk_rows_(chunk_rows), list_(device, shape, kKeylessKeyBytes, kKeylessRows) {}
 
 void KeylessGroup::add(const DeviceRelation& chunk) {
     if (!zeros_) {
-        const uint64_t words = (chunk_rows_ + 31) / 32;
-        const uint64_t zeros_bytes = std::max(chunk_rows_, kKeylessRows) * sizeof(uint32_t);
-        validity_ = device_.memory().allocate(words * sizeof(uint32_t), "rows without a key");
-        for (const PartialColumn& partial : shape_.partials) {
-            values_.push_back(device_.memory().allocate(kKeylessRows * partial.width, "group without a key"));
-        }
-        zeros_ = device_.memory().allocate(zeros_bytes, "keys of rows without a key");
-        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(zeros_.as(), 0, zeros_bytes, device_.stream()));
+        validity_ = device_.memory().allocate(validity_bytes(chunk_rows_), "rows without a key");
+        zeros_ = device_.memory().allocate(chunk_rows_ * kKeylessKeyBytes, "keys of rows without a key");
+        SPILLWAY_CUDA_CHECK(cudaMemsetAsync(zeros_.as(), 0, zeros_.bytes(), device_.stream()));
     }
     invert_validity(device_, chunk.key_valid, validity_.as<uint32_t>(), chunk.rows);
     GroupByRequest request = shape_.of_chunk(chunk);
-    request.key = {zeros_.as(), sizeof(uint32_t)};
+    request.key = {zeros_.as(), kKeylessKeyBytes};
     request.key_valid = validity_.as<const uint32_t>();
     request.expected_groups = 1;
     const GroupByResult group = group_by(device_, request);
     check_sums(group);
-    if (group.groups == 0) return;
-    if (rows_ == kKeylessRows) {
-        const GroupByResult merged = merge();
-        rows_ = 0;
-        append(merged);
-    }
-    append(group);
-}
-
-void KeylessGroup::append(const GroupByResult& group) {
-    GroupsToWrite pass;
-    pass.rows = 1;
-    for (size_t i = 0; i < values_.size(); ++i) {
-        const uint32_t width = shape_.partials[i].width;
-        GroupColumn& column = pass.column[pass.columns++];
-        column.from = group.values[i].as();
-        column.to = values_[i].as<uint8_t>() + rows_ * width;
-        column.width = width;
-    }
-    write_groups(device_, pass);
-    ++rows_;
-}
-
-GroupByResult KeylessGroup::merge() {
-    DeviceRelation partials;
-    partials.rows = rows_;
-    partials.key = {zeros_.as(), sizeof(uint32_t)};
-    for (size_t i = 0; i < values_.size(); ++i) {
-        partials.columns.push_back({values_[i].as(), shape_.partials[i].width});
-    }
-    GroupByRequest request = shape_.of_partials(partials);
-    request.expected_groups = 1;
-    GroupByResult group = group_by(device_, request);
-    check_sums(group);
-    return group;
+    if (!list_.has_room(group.groups)) list_.append(list_.merge());
+    list_.append(group);
 }
 
 void KeylessGroup::give(GroupWriter& writer) {
-    if (rows_ > 0) writer.write(merge(), false);
+    if (list_.rows() > 0) writer.write(list_.merge(), false);
 }
 
 }}  // namespace spillway::cuda::staged_group_by

@@ -5,35 +5,48 @@
 #include <vector>
 
 #include "device/device.hpp"
+#include "staged_group_by/group_list.hpp"
 #include "staged_group_by/group_shape.hpp"
 #include "staged_group_by/group_writer.hpp"
 
 namespace spillway::cuda { inline namespace staged_group_by {
 
 // Chunks on their way to partial rows: aggregated where that makes them shorter, else with the accumulators of a group
-// of one row.
+// of one row. Those of a chunk that has few groups wait in a list, which is aggregated when it is full: a chunk of one
+// group costs no partitioning, and not the launches of its kernels.
 class ChunkGroups {
   public:
     ChunkGroups(Device& device, const GroupShape& shape, const StreamSizes& sizes);
 
-    // Partial rows of the chunk as columns, rows without a key left out. They stay as they are until the next call, in
-    // the order of the device's stream.
+    // is_clustered: keys of a chunk are alike in the first bits of their mixed forms, as those of a join's result are,
+    // which come partition by partition. Such chunks are aggregated by keys that are mixed once more.
+    void set_clustered(bool is_clustered) { is_clustered_ = is_clustered; }
+    // Partial rows as columns, of the chunk, rows without a key left out, or of chunks before it; none where the
+    // chunk's are in the list. They stay as they are until the next call, in the order of the device's stream.
     DeviceRelation partials(const DeviceRelation& chunk);
+    // Partial rows that are left in the list when all chunks have come.
+    DeviceRelation rest();
     uint64_t grouped_chunks() const { return grouped_chunks_; }
 
   private:
     bool wants_groups();
     DeviceRelation grouped(const DeviceRelation& chunk);
     DeviceRelation widened(const DeviceRelation& chunk);
+    DeviceRelation set_aside();
 
     Device& device_;
     const GroupShape& shape_;
     const uint64_t chunk_rows_;
     const PreAggregation pre_aggregation_;
+    const uint64_t few_groups_;
+    bool is_clustered_ = false;
     uint32_t ungrouped_ = 0;        // so many chunks more are not looked at
     uint64_t expected_groups_ = 0;  // as many as the last chunk that was aggregated had
     uint64_t grouped_chunks_ = 0;
-    GroupByResult groups_;            // of the last chunk
+    GroupByResult groups_;  // of the last chunk
+    GroupList list_;
+    GroupByResult from_list_;
+    Allocation mixed_keys_;           // of a clustered chunk
     std::vector<Allocation> values_;  // of each accumulator that is wider than its column, taken when it is needed
 };
 
@@ -49,16 +62,12 @@ class KeylessGroup {
     void give(GroupWriter& writer);
 
   private:
-    GroupByResult merge();
-    void append(const GroupByResult& group);
-
     Device& device_;
     const GroupShape& shape_;
     const uint64_t chunk_rows_;
     Allocation zeros_;  // keys of 4 bytes, of a chunk; taken when the first row without a key comes
     Allocation validity_;
-    std::vector<Allocation> values_;  // columns of the partial rows
-    uint64_t rows_ = 0;               // number of partial rows
+    GroupList list_;
 };
 
 }}  // namespace spillway::cuda::staged_group_by

@@ -74,6 +74,14 @@ __global__ void fill_ones_kernel(uint64_t* to, uint64_t rows) {
 }
 
 template <int kKeyWords>
+__global__ void mix_kernel(const void* keys, void* to, uint64_t rows) {
+    using Mixed = MixedKey<kKeyWords>;
+    const auto* const key = static_cast<const typename Mixed::Key*>(keys);
+    auto* const mixed = static_cast<typename Mixed::Key*>(to);
+    for_each_index(rows, [&](uint64_t row) { mixed[row] = Mixed::mix(key[row]); });
+}
+
+template <int kKeyWords>
 __global__ void unmix_kernel(void* keys, uint64_t rows) {
     using Mixed = MixedKey<kKeyWords>;
     auto* const key = static_cast<typename Mixed::Key*>(keys);
@@ -145,6 +153,12 @@ void widen_values(Device& device, const DeviceColumn& from, ValueKind kind, uint
 
 void fill_ones(Device& device, uint64_t* to, uint64_t rows) {
     launch(fill_ones_kernel, grid_for(device, rows), dim3(kGroupColumnsThreads), 0, device.stream(), to, rows);
+}
+
+void mix_keys(Device& device, const void* keys, void* to, uint32_t key_bytes, uint64_t rows) {
+    count_moved(device, 2 * rows * key_bytes);
+    launch(key_bytes == 4 ? mix_kernel<1> : mix_kernel<2>, grid_for(device, rows), dim3(kGroupColumnsThreads), 0,
+           device.stream(), keys, to, rows);
 }
 
 void unmix_keys(Device& device, void* keys, uint32_t key_bytes, uint64_t rows) {

@@ -39,6 +39,8 @@ void rows_to_columns(Device& device, const RowsToColumns& pass);
 void widen_values(Device& device, const DeviceColumn& from, ValueKind kind, uint64_t rows, void* to);
 // Writes `rows` times the value 1, of 8 bytes.
 void fill_ones(Device& device, uint64_t* to, uint64_t rows);
+// Mixed keys from keys, somewhere else. Reads and writes each once.
+void mix_keys(Device& device, const void* keys, void* to, uint32_t key_bytes, uint64_t rows);
 // Keys from mixed keys, in place. Reads and writes each once.
 void unmix_keys(Device& device, void* keys, uint32_t key_bytes, uint64_t rows);
 // Bits of rows that have no key, by those of rows that have one.

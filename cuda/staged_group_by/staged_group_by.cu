@@ -26,6 +26,7 @@ void StagedGroupBy::begin_input(int, ChunkOwner& owner, ResultSink* sink) {
     GroupByState& state = *state_;
     state.writer.set_sink(sink);
     clock_ = {};
+    state.chunks.set_clustered(owner.is_on_device());
     ChunkReader::Wants wants;
     wants.extremes = [&state] { return !state.pages.has_room_for_chunks(kChunksAhead); };
     wants.transform = [this, &state](const DeviceRelation& chunk) {
@@ -34,6 +35,7 @@ void StagedGroupBy::begin_input(int, ChunkOwner& owner, ResultSink* sink) {
         ++report_.chunks;
         return state.chunks.partials(chunk);
     };
+    wants.rest = [&state] { return state.chunks.rest(); };
     const auto use = [this, &state](const PartitionedChunk& chunk) {
         for (const RowPiece& piece : chunk.batch.pieces) report_.partial_rows += piece.rows;
         state.pages.add(chunk, state.spiller);

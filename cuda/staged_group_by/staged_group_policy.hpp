@@ -23,6 +23,12 @@ constexpr uint64_t kCompactedShare = 8;
 // kGroupChunks of joins. H200, 2^30 groups at 4 GiB: 282 ms with 2 chunks, 289 with 4, 362 with 16.
 constexpr uint64_t kReturnedChunks = 2;
 
+// Partial rows of chunks that have few groups, as columns, before they are aggregated; fewer where a chunk is shorter.
+constexpr uint64_t kGroupListRows = 1ULL << 16;
+// A chunk has few groups if its list has room for so many such chunks: aggregating it, some 20 kernels, costs each of
+// them a part of that.
+constexpr uint64_t kFewGroupsShare = 8;
+
 // Partial rows of keyless rows, one per chunk, before they are aggregated.
 constexpr uint64_t kKeylessRows = 1024;
 

@@ -59,42 +59,26 @@ __global__ void __launch_bounds__(kStreamThreads) project_rows(const __grid_cons
 // What rows of all columns that there may be take fits 64 bits.
 constexpr uint64_t kPipeRowsMax = 1ULL << 48;
 
-// Streams and events are made on the current device.
-const PipeSpec& checked(Device& device, const PipeSpec& spec, const std::vector<uint32_t>& from) {
+const PipeSpec& checked(const PipeSpec& spec, const std::vector<uint32_t>& from) {
     check_pipe(spec, from);
-    device.make_current();
     return spec;
+}
+
+uint64_t checked_rows(uint64_t chunk_rows) {
+    if (chunk_rows == 0 || chunk_rows > kPipeRowsMax) refuse("a pipe gives chunks of no rows or of far too many");
+    return chunk_rows;
 }
 
 }  // namespace
 
-ChunkPipe::ChunkPipe(Device& device, const PipeSpec& spec, const std::vector<uint32_t>& from, const StreamSizes& first,
-                     const StreamSizes& second)
+ChunkPipe::ChunkPipe(Device& device, const PipeSpec& spec, const std::vector<uint32_t>& from, uint64_t chunk_rows)
     : device_(device),
-      spec_(checked(device, spec, from)),
+      spec_(checked(spec, from)),
       from_(from),
-      window_rows_(first.result_rows),
-      chunk_rows_(second.chunk_rows),
-      layout_(spec.key_bytes, spec.widths(), second.chunk_rows),
+      chunk_rows_(checked_rows(chunk_rows)),
+      layout_(spec.key_bytes, spec.widths(), chunk_rows),
       may_lack_keys_(spec.may_lack_keys()),
-      stream_(StreamPriority::kUrgent) {
-    const auto [least, most] = std::minmax(window_rows_, chunk_rows_);
-    if (least == 0 || most > kPipeRowsMax) refuse("a pipe takes results, or gives chunks, of no rows or far too many");
-    // One after the other: the pool's limit is reached before a list that a caller made far too long.
-    const uint64_t window_bytes = result_bytes(from_, window_rows_);
-    for (uint32_t slot = 0; slot < first.result_slots; ++slot) {
-        windows_.emplace_back().memory = device.memory().allocate(window_bytes, "result rows between two operators");
-    }
-    for (uint64_t buffer = 0; buffer < pipe_buffers(second.chunk_slots); ++buffer) {
-        chunks_.push_back(device.memory().allocate(layout_.bytes, "chunks between two operators"));
-    }
-    // The blocks may have been used by what the device still has to do.
-    stream_.wait_for(device.stream());
-}
-
-ChunkPipe::~ChunkPipe() {
-    discard(cudaStreamSynchronize(stream_.get()));  // a lost device runs nothing any more
-}
+      chunk_(device.memory().allocate(layout_.bytes, "a chunk between two operators")) {}
 
 template <class Work>
 void ChunkPipe::in_claim(const Work& work) const {
@@ -115,66 +99,43 @@ void ChunkPipe::end() {
     to_ = nullptr;
 }
 
-std::vector<void*> ChunkPipe::open(uint64_t rows) {
+std::vector<void*> ChunkPipe::open(uint64_t) {
+    throw Error(ErrorCode::kInternal, "rows are to be copied into a pipe, which takes them where they are");
+}
+
+void ChunkPipe::close() {}
+
+void ChunkPipe::take(const std::vector<const void*>& columns, uint64_t rows) {
     if (to_ == nullptr) throw Error(ErrorCode::kInternal, "rows come into a pipe that leads nowhere");
-    if (rows > window_rows_ || opened_ - closed_ == windows_.size()) {
-        throw Error(ErrorCode::kInternal, "an operator has more result rows on their way than its sizes say");
-    }
-    Window& window = windows_[opened_++ % windows_.size()];
-    window.rows = rows;
-    std::vector<void*> columns;
-    uint64_t at = 0;
-    for (const uint32_t width : from_) {
-        columns.push_back(window.memory.as<uint8_t>() + at);
-        at += column_bytes(width, window_rows_);
-    }
-    return columns;
-}
-
-void ChunkPipe::wait_free(cudaStream_t copies) {
-    const Window& window = windows_[(opened_ - 1) % windows_.size()];
-    SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(copies, window.projected.get(), 0));
-}
-
-// The first operator has waited until the rows are there.
-void ChunkPipe::close() {
-    Window& window = windows_[closed_++ % windows_.size()];
-    for (uint64_t done = 0; done < window.rows;) {
-        const uint64_t rows = std::min(window.rows - done, chunk_rows_ - filled_);
-        project(window, done, rows);
-        done += rows;
-        filled_ += rows;
-        if (done == window.rows) window.projected.record(stream_.get());
+    for (uint64_t done = 0; done < rows;) {
+        const uint64_t some = std::min(rows - done, chunk_rows_ - filled_);
+        project(columns, done, some);
+        done += some;
+        filled_ += some;
         if (filled_ == chunk_rows_) push();
     }
-    rows_ += window.rows;
+    rows_ += rows;
 }
 
-// The operator behind the pipe keeps fewer chunks than it has slots when push() returns, so that a buffer is free. Who
-// copied from it before has said on the host that this was done.
-void ChunkPipe::project(const Window& window, uint64_t first, uint64_t rows) {
-    if (pushed_ - released_ >= chunks_.size()) {
-        throw Error(ErrorCode::kInternal, "an operator keeps more chunks than its sizes say");
-    }
+// In the order of the device's stream, the operator behind the pipe has read the chunk that was there before.
+void ChunkPipe::project(const std::vector<const void*>& columns, uint64_t first, uint64_t rows) {
     device_.make_current();
     Projection pass;
     pass.spec = spec_;
     pass.from_row = first;
     pass.first = filled_;
     pass.end = filled_ + rows;
-    const uint8_t* data = window.memory.as<const uint8_t>();
     for (size_t c = 0; c < from_.size(); ++c) {
-        pass.from.column[c] = {data, from_[c]};
-        data += column_bytes(from_[c], window_rows_);
+        pass.from.column[c] = {static_cast<const uint8_t*>(columns.at(c)), from_[c]};
     }
-    uint8_t* const chunk = chunks_[pushed_ % chunks_.size()].as<uint8_t>();
+    uint8_t* const chunk = chunk_.as<uint8_t>();
     pass.key = chunk;
     if (may_lack_keys_) pass.key_valid = reinterpret_cast<uint32_t*>(chunk + layout_.validity);
     for (size_t c = 0; c < layout_.columns.size(); ++c) pass.columns[c] = chunk + layout_.columns[c];
     const uint64_t words_rows = pass.end - pass.first / kWarpThreads * kWarpThreads;
     const auto blocks = static_cast<uint64_t>(device_.properties().threads_per_multiprocessor_max) / kStreamThreads;
-    launch(project_rows, grid_over(device_, words_rows, kStreamThreads, blocks), dim3(kStreamThreads), 0, stream_.get(),
-           pass);
+    launch(project_rows, grid_over(device_, words_rows, kStreamThreads, blocks), dim3(kStreamThreads), 0,
+           device_.stream(), pass);
     count_moved(device_, rows * moved_row_bytes());
 }
 
@@ -193,7 +154,7 @@ uint64_t ChunkPipe::moved_row_bytes() const {
 }
 
 void ChunkPipe::push() {
-    const uint8_t* const data = chunks_[pushed_++ % chunks_.size()].as<const uint8_t>();
+    const uint8_t* const data = chunk_.as<const uint8_t>();
     Chunk chunk;
     chunk.rows = filled_;
     chunk.key = data;
@@ -201,14 +162,6 @@ void ChunkPipe::push() {
     for (const uint64_t offset : layout_.columns) chunk.columns.push_back(data + offset);
     filled_ = 0;
     in_claim([&] { to_->push(chunk); });
-}
-
-void ChunkPipe::wait_ready(cudaStream_t copies) {
-    join_streams(stream_.get(), copies, joint_);
-}
-
-void ChunkPipe::release() {
-    ++released_;
 }
 
 }}  // namespace spillway::cuda::stream

@@ -13,6 +13,8 @@ __global__ void invert_words(const uint32_t* from, uint32_t* to, uint64_t words)
     if (i < words) to[i] = ~from[i];
 }
 
+constexpr uint32_t kNoSlot = UINT32_MAX;
+
 std::vector<RowPiece> pieces_of(const uint64_t* begin, const uint64_t* end, uint64_t partitions) {
     std::vector<RowPiece> pieces;
     pieces.reserve(partitions);
@@ -55,26 +57,47 @@ void ChunkReader::release(size_t keep) {
     }
 }
 
-void ChunkReader::copy_in(const Chunk& chunk) {
-    if (chunk.rows > chunk_rows_ || chunk.columns.size() != widths_.size()) {
-        throw Error(ErrorCode::kInvalid, "a chunk has more rows or other columns than the plan says");
-    }
+DeviceRelation ChunkReader::copied_in(const Chunk& chunk, uint32_t slot) {
     const ChunkLayout at(key_bytes_, widths_, chunk_rows_);
-    const uint32_t slot = ring_.take();
-    const auto copy = [&, over_link = !owner_.is_on_device()](uint64_t offset, const void* from, uint64_t bytes) {
-        ring_.copy(slot, offset, from, bytes, over_link);
-    };
-    owner_.wait_ready(ring_.stream());
-    copy(0, chunk.key, chunk.rows * key_bytes_);
-    if (chunk.key_valid != nullptr) copy(at.validity, chunk.key_valid, validity_bytes(chunk.rows));
-    for (size_t c = 0; c < widths_.size(); ++c) copy(at.columns[c], chunk.columns[c], chunk.rows * widths_[c]);
+    const uint8_t* const data = ring_.data(slot);
+    DeviceRelation relation;
+    relation.rows = chunk.rows;
+    relation.key = {data, key_bytes_};
+    ring_.copy(slot, 0, chunk.key, chunk.rows * key_bytes_);
+    if (chunk.key_valid != nullptr) {
+        ring_.copy(slot, at.validity, chunk.key_valid, validity_bytes(chunk.rows));
+        relation.key_valid = reinterpret_cast<const uint32_t*>(data + at.validity);
+    }
+    for (size_t c = 0; c < widths_.size(); ++c) {
+        ring_.copy(slot, at.columns[c], chunk.columns[c], chunk.rows * widths_[c]);
+        relation.columns.push_back({data + at.columns[c], widths_[c]});
+    }
     ring_.filled(slot);
-    filled_.push_back({slot, chunk.rows, chunk.key_valid != nullptr});
     unreleased_.push_back(slot);
+    return relation;
+}
+
+DeviceRelation ChunkReader::lent(const Chunk& chunk) const {
+    DeviceRelation relation;
+    relation.rows = chunk.rows;
+    relation.key = {chunk.key, key_bytes_};
+    relation.key_valid = chunk.key_valid;
+    for (size_t c = 0; c < widths_.size(); ++c) relation.columns.push_back({chunk.columns[c], widths_[c]});
+    return relation;
 }
 
 void ChunkReader::push(const Chunk& chunk) {
-    copy_in(chunk);
+    if (chunk.rows > chunk_rows_ || chunk.columns.size() != widths_.size()) {
+        throw Error(ErrorCode::kInvalid, "a chunk has more rows or other columns than the plan says");
+    }
+    if (owner_.is_on_device()) {
+        filled_.push_back({lent(chunk), kNoSlot});
+        partition_oldest();
+        device_.check_cancelled();
+        return;
+    }
+    const uint32_t slot = ring_.take();
+    filled_.push_back({copied_in(chunk, slot), slot});
     if (filled_.size() == ring_.slots()) partition_oldest();
     device_.check_cancelled();
     // An owner has as many chunks as the ring: it waits for one of them rather than for ever.
@@ -83,6 +106,12 @@ void ChunkReader::push(const Chunk& chunk) {
 
 uint64_t ChunkReader::finish() {
     while (!filled_.empty()) partition_oldest();
+    const DeviceRelation rest = wants_.rest ? wants_.rest() : DeviceRelation{};
+    if (rest.rows > 0) {
+        now_->rows = radix_partition(device_, rest, static_cast<int>(layout_.radix_bits));
+        publish(*now_, rest.rows);
+        take_turns();
+    }
     if (before_ != nullptr) use_(finish(*std::exchange(before_, nullptr)));
     release(0);
     return rows_;
@@ -91,8 +120,12 @@ uint64_t ChunkReader::finish() {
 void ChunkReader::partition_oldest() {
     const Filled filled = filled_.front();
     filled_.pop_front();
-    rows_ += filled.rows;
-    partition(filled, *now_);
+    rows_ += filled.relation.rows;
+    prepare(filled, *now_);
+    take_turns();
+}
+
+void ChunkReader::take_turns() {
     if (before_ != nullptr) use_(finish(*before_));
     before_ = now_;
     now_ = now_ == &first_ ? &second_ : &first_;
@@ -108,19 +141,14 @@ PartitionedRows ChunkReader::partition_keyless(const DeviceRelation& relation) {
     return radix_partition(device_, keyless, 0);
 }
 
-void ChunkReader::partition(const Filled& filled, Work& work) {
-    const ChunkLayout at(key_bytes_, widths_, chunk_rows_);
-    const uint8_t* const data = ring_.data(filled.slot);
-    DeviceRelation relation;
-    relation.rows = filled.rows;
-    relation.key = {data, key_bytes_};
-    if (filled.has_validity) relation.key_valid = reinterpret_cast<const uint32_t*>(data + at.validity);
-    for (size_t c = 0; c < widths_.size(); ++c) relation.columns.push_back({data + at.columns[c], widths_[c]});
-    ring_.wait_on_device(filled.slot);
+void ChunkReader::prepare(const Filled& filled, Work& work) {
+    DeviceRelation relation = filled.relation;
+    const bool has_validity = relation.key_valid != nullptr;
+    if (filled.slot != kNoSlot) ring_.wait_on_device(filled.slot);
     Allocation passes;
     if (wants_.add_to != nullptr) wants_.add_to->add(relation);
-    if (wants_.passing != nullptr && filled.rows > 0) {
-        passes = device_.memory().allocate(validity_bytes(filled.rows), "rows that the filter lets pass");
+    if (wants_.passing != nullptr && relation.rows > 0) {
+        passes = device_.memory().allocate(validity_bytes(relation.rows), "rows that the filter lets pass");
         wants_.passing->test(relation, passes.as<uint32_t>());
         relation.key_valid = passes.as<const uint32_t>();
     }
@@ -128,19 +156,20 @@ void ChunkReader::partition(const Filled& filled, Work& work) {
     work.rows = {};
     work.keyless = {};
     if (relation.rows > 0 && wants_.transform) relation = wants_.transform(relation);
-    if (relation.rows > 0) {
-        work.rows = radix_partition(device_, relation, static_cast<int>(layout_.radix_bits));
-        if (wants_.keyless && filled.has_validity) work.keyless = partition_keyless(relation);
-    }
-    ring_.emptied(filled.slot);
-    if (relation.rows == 0) return;
+    if (relation.rows > 0) work.rows = radix_partition(device_, relation, static_cast<int>(layout_.radix_bits));
+    if (relation.rows > 0 && wants_.keyless && has_validity) work.keyless = partition_keyless(relation);
+    if (filled.slot != kNoSlot) ring_.emptied(filled.slot);
+    if (relation.rows > 0) publish(work, relation.rows);
+}
+
+void ChunkReader::publish(Work& work, uint64_t rows) {
     const uint64_t partitions = work.rows.partitions();
     work.has_extremes = wants_.extremes();
     const uint64_t extremes = work.has_extremes ? partitions * layout_.fields : 0;
     if (work.has_extremes) {
         work.extremes = device_.memory().allocate(extremes * sizeof(FieldExtremes), "extremes of fields");
         find_extremes(device_, layout_, work.rows.data.as<const uint32_t>(), work.rows.begin.as<const uint64_t>(),
-                      work.rows.end.as<const uint64_t>(), partitions, relation.rows, work.extremes.as<FieldExtremes>());
+                      work.rows.end.as<const uint64_t>(), partitions, rows, work.extremes.as<FieldExtremes>());
     }
     const uint64_t keyless = work.keyless.data ? 1 : 0;
     work.published.publish({{work.rows.begin.as(), partitions},

@@ -25,6 +25,7 @@ struct PartitionedChunk {
 };
 
 // The rows of one input: chunk by chunk copied in by copy engines and partitioned, while later chunks are on the link.
+// Chunks that are on the GPU already are partitioned from where they are.
 class ChunkReader {
   public:
     struct Wants {
@@ -35,6 +36,8 @@ class ChunkReader {
         // Rows that are partitioned in place of a chunk's, not more of them, their columns those of the reader's
         // layout; they stay as they are until the next call, in the order of the device's stream. Not with keyless.
         std::function<DeviceRelation(const DeviceRelation&)> transform;
+        // Such rows that are left when all chunks have come.
+        std::function<DeviceRelation()> rest;
     };
 
     // What becomes of a chunk, while the next one is partitioned.
@@ -45,16 +48,15 @@ class ChunkReader {
                 const ColumnWidths& widths, uint64_t chunk_rows, Wants wants, Use use, ChunkOwner& owner);
 
     // Copies a chunk in. With as many chunks as the ring has slots the oldest is partitioned, so that the link never
-    // waits for the host.
+    // waits for the host. What is on the GPU is partitioned at once.
     void push(const Chunk& chunk);
     // Partitions the chunks that are left; returns the number of rows of all.
     uint64_t finish();
 
   private:
     struct Filled {
-        uint32_t slot;
-        uint64_t rows;
-        bool has_validity;
+        DeviceRelation relation;
+        uint32_t slot;  // kNoSlot: it is not in the ring
     };
     struct Work {
         Work(Device& device, uint64_t words_max) : published(device, words_max) {}
@@ -65,9 +67,12 @@ class ChunkReader {
         Published published;
     };
     void release(size_t keep);
-    void copy_in(const Chunk& chunk);
+    DeviceRelation copied_in(const Chunk& chunk, uint32_t slot);
+    DeviceRelation lent(const Chunk& chunk) const;
     void partition_oldest();
-    void partition(const Filled& filled, Work& work);
+    void prepare(const Filled& filled, Work& work);
+    void take_turns();
+    void publish(Work& work, uint64_t rows);
     PartitionedRows partition_keyless(const DeviceRelation& relation);
     PartitionedChunk finish(const Work& work) const;
 

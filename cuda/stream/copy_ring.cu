@@ -169,24 +169,24 @@ uint32_t CopyRing::take() {
     return slot;
 }
 
-void CopyRing::copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool over_link) {
+void CopyRing::copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes) {
     if (bytes == 0) return;
-    count(offset, bytes, over_link);
+    count(offset, bytes);
     device_.make_current();
     SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(data(slot) + offset, from, bytes, cudaMemcpyDefault, stream_.get()));
 }
 
 void CopyRing::copy_together(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool from_host) {
     if (bytes == 0) return;
-    count(offset, bytes, true);
+    count(offset, bytes);
     together_.add(data(slot) + offset, from, bytes, from_host && pinned_);
     const uint64_t most = together_.are_small() ? kSmallPiecesTogether : kCopiesTogether;
     if (together_.count() >= most) enqueue_together();
 }
 
-void CopyRing::count(uint64_t offset, uint64_t bytes, bool over_link) {
+void CopyRing::count(uint64_t offset, uint64_t bytes) {
     if (offset + bytes > slot_bytes_) throw Error(ErrorCode::kInternal, "a chunk is larger than its slot");
-    if (over_link) copied_bytes_ += bytes;
+    copied_bytes_ += bytes;
 }
 
 void CopyRing::enqueue_together() {

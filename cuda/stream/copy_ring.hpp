@@ -51,8 +51,7 @@ class CopyRing {
     // emptied on the host's side, by a call of emptied().
     uint32_t take();
     uint8_t* data(uint32_t slot) const { return slots_[slot].memory.as<uint8_t>(); }
-    // over_link: it counts as copied into the device.
-    void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes, bool over_link = true);
+    void copy(uint32_t slot, uint64_t offset, const void* from, uint64_t bytes);
     // Copies from memory that stays as it is until the slot has been copied. The copy is enqueued together with others
     // as soon as these are many, or when the slot is filled. Small ones are left to a kernel. from_host says that the
     // memory is that of the device's staging pool.
@@ -78,7 +77,7 @@ class CopyRing {
         bool used = false;
     };
 
-    void count(uint64_t offset, uint64_t bytes, bool over_link);
+    void count(uint64_t offset, uint64_t bytes);
     void enqueue_together();
 
     Device& device_;

@@ -80,37 +80,54 @@ void ResultWriter::close_copied(size_t keep) {
     }
 }
 
+ResultWindow ResultWriter::window_of(const Slot& slot, uint64_t first, uint64_t total) const {
+    ResultWindow window = columns_;
+    window.first = first;
+    window.rows = std::min(rows_, total - first);
+    uint8_t* at = slot.memory.as<uint8_t>();
+    for (int32_t c = 0; c < window.columns; ++c) {
+        window.column[c].data = at;
+        at += column_bytes(window.column[c].width, rows_);
+    }
+    return window;
+}
+
+void ResultWriter::copy_out(Slot& slot, const ResultWindow& window) {
+    slot.written.record(device_.stream());
+    SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(stream_, slot.written.get(), 0));
+    const std::vector<void*> to = sink_->open(window.rows);
+    device_.make_current();
+    for (int32_t c = 0; c < window.columns; ++c) {
+        const uint64_t bytes = window.rows * window.column[c].width;
+        SPILLWAY_CUDA_CHECK(
+            cudaMemcpyAsync(to.at(static_cast<size_t>(c)), window.column[c].data, bytes, cudaMemcpyDefault, stream_));
+        copied_bytes_ += bytes;
+    }
+    slot.copied.record(stream_);
+    open_.push_back(next_);
+    next_ = (next_ + 1) % slots_.size();
+}
+
+// Who takes the rows on the GPU has read them, in the order of the stream, before the slot is written again.
+void ResultWriter::hand_over(const ResultWindow& window) {
+    std::vector<const void*> columns;
+    for (int32_t c = 0; c < window.columns; ++c) columns.push_back(window.column[c].data);
+    sink_->take(columns, window.rows);
+    device_.make_current();
+}
+
 void ResultWriter::write(uint64_t total, const std::function<void(const ResultWindow&)>& write) {
+    const bool stays = sink_->is_on_device();
     for (uint64_t first = 0; first < total; first += rows_) {
         device_.check_cancelled();
-        ResultWindow window = columns_;
-        window.first = first;
-        window.rows = std::min(rows_, total - first);
         Slot& slot = slots_[next_];
         // Also before the sink is asked for room: it may have none until older rows were delivered.
         close_copied(slots_.size() - 1);
         if (slot.used) SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(device_.stream(), slot.copied.get(), 0));
-        slot.used = true;
-        uint8_t* at = slot.memory.as<uint8_t>();
-        for (int32_t c = 0; c < window.columns; ++c) {
-            window.column[c].data = at;
-            at += column_bytes(window.column[c].width, rows_);
-        }
+        slot.used = !stays;
+        const ResultWindow window = window_of(slot, first, total);
         write(window);
-        slot.written.record(device_.stream());
-        SPILLWAY_CUDA_CHECK(cudaStreamWaitEvent(stream_, slot.written.get(), 0));
-        const std::vector<void*> to = sink_->open(window.rows);
-        device_.make_current();
-        sink_->wait_free(stream_);
-        for (int32_t c = 0; c < window.columns; ++c) {
-            const uint64_t bytes = window.rows * window.column[c].width;
-            SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(to.at(static_cast<size_t>(c)), window.column[c].data, bytes,
-                                                cudaMemcpyDefault, stream_));
-            if (!sink_->is_on_device()) copied_bytes_ += bytes;
-        }
-        slot.copied.record(stream_);
-        open_.push_back(next_);
-        next_ = (next_ + 1) % slots_.size();
+        stays ? hand_over(window) : copy_out(slot, window);
     }
 }
 

@@ -35,7 +35,7 @@ struct ResultWindow {
 };
 
 // Result rows on their way out: kernels write a window of them into a buffer in device memory, a copy engine brings it
-// to the sink's memory while the next is written.
+// to the sink's memory while the next is written. A sink on the GPU takes them from the first of the buffers.
 class ResultWriter {
   public:
     // columns: of the result, without data. Takes slots * rows rows of device memory. stream: that copies go to, behind
@@ -64,6 +64,9 @@ class ResultWriter {
         bool used = false;
     };
     void close_copied(size_t keep);
+    ResultWindow window_of(const Slot& slot, uint64_t first, uint64_t total) const;
+    void copy_out(Slot& slot, const ResultWindow& window);
+    void hand_over(const ResultWindow& window);
 
     Device& device_;
     const ResultWindow columns_;

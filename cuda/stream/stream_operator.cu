@@ -19,6 +19,10 @@ void StreamOperator::settled(const Work& work) {
     }
 }
 
+void ResultSink::take(const std::vector<const void*>&, uint64_t) {
+    throw Error(ErrorCode::kInternal, "a sink outside of the GPU is to take rows there");
+}
+
 void StreamOperator::run(int input, ChunkSource& source, ResultSink* sink) {
     begin(input, source, sink);
     settled([&] {

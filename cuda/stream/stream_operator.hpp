@@ -17,10 +17,9 @@ class ChunkOwner {
     // The oldest chunk that was not released yet has been read. After an error nothing is released any more: the
     // operator has waited for its copies when it throws.
     virtual void release() {}
-    // Chunks come from memory of the operator's own GPU: reading them moves nothing over a link.
+    // Chunks are in memory of the operator's own GPU, and the device's stream has the work that fills them. They are
+    // read in the order of that stream, which has the reading work when push() returns, and are never released.
     virtual bool is_on_device() const { return false; }
-    // Makes later work of the stream wait until the chunk that is being pushed is there. Called before it is read.
-    virtual void wait_ready(cudaStream_t) {}
 };
 
 // Where the rows of one input come from. Called by the thread that runs the operator.
@@ -39,11 +38,11 @@ class ResultSink {
     virtual std::vector<void*> open(uint64_t rows) = 0;
     // The rows of the oldest open() that was not closed yet are there.
     virtual void close() = 0;
-    // As that of a ChunkOwner.
+    // Rows are taken by take() where the operator has written them, in memory of its GPU, instead of open() and
+    // close().
     virtual bool is_on_device() const { return false; }
-    // Makes later work of the stream wait until nobody reads what the memory of the last open() held before. Called
-    // before it is written.
-    virtual void wait_free(cudaStream_t) {}
+    // The device's stream has the work that writes the rows. What reads them is in that stream when this returns.
+    virtual void take(const std::vector<const void*>& columns, uint64_t rows);
 };
 
 // Throws kInvalid unless there is a sink where the result is rows, and only there.

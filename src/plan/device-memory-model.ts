@@ -12,7 +12,7 @@ interface BytesOfSides {
 export interface StagedJoinMemory {
     /** Bytes of a row on the GPU, with its key. */
     readonly rowBytes: BytesOfSides;
-    /** Bytes of a chunk as it comes. */
+    /** Bytes of a chunk as it comes, also by a pipe from another operator, which takes as much of its own. */
     readonly chunkBytes: BytesOfSides;
     /** Bytes of a chunk whose rows all leave, packed, if packing gains nothing. */
     readonly packedBytes: BytesOfSides;
@@ -22,9 +22,6 @@ export interface StagedJoinMemory {
     readonly resultRowBytes: number;
     /** Build rows of a partition that can be indexed at once. */
     readonly indexRows: number;
-    /** Bytes of chunks in a pipe from another operator into a side, and of result rows in one to the next operator. */
-    readonly pipeInBytes: BytesOfSides;
-    readonly pipeOutBytes: number;
     /** Probe rows that can be marked as ones with a partner; 0 where the join marks none. */
     readonly markedRows: number;
     /** Bytes of GPU memory in all. */
@@ -35,14 +32,12 @@ export interface StagedJoinMemory {
 export interface StagedGroupByMemory {
     /** Bytes of a partial row: a key and accumulators. */
     readonly rowBytes: number;
-    /** Bytes of a chunk as it comes. */
+    /** Bytes of a chunk as it comes, also by a pipe from another operator, which takes as much of its own. */
     readonly chunkBytes: number;
     /** Bytes of a chunk whose rows all leave, packed, if packing gains nothing. */
     readonly packedBytes: number;
     /** Bytes of a buffer of groups. */
     readonly resultBytes: number;
-    /** Bytes of chunks in a pipe from another operator. */
-    readonly pipeInBytes: number;
     /** Bytes of GPU memory in all. */
     readonly deviceBytes: number;
 }

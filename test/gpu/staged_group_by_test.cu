@@ -74,6 +74,29 @@ GPU_TEST("staged group-by: numbers of groups, with and without groups of chunks"
     }
 }
 
+// Chunks of 500 rows have few groups up to 62. Those of the first ones differ, so that lists of them stay long when
+// they are aggregated and go on to the pages; the others have the same five.
+GPU_TEST("staged group-by: chunks with few groups, other ones and the same ones") {
+    constexpr uint64_t kChunkRows = 500;
+    const uint64_t chunks = small_or_full(40, 90);
+    for (const uint64_t each : {uint64_t{1}, uint64_t{62}, uint64_t{63}}) {
+        std::vector<uint64_t> keys;
+        for (uint64_t row = 0; row < chunks * kChunkRows; ++row) {
+            const uint64_t chunk = row / kChunkRows;
+            keys.push_back(chunk < chunks / 2 ? chunk * each + row % each : row % 5);
+        }
+        const std::string what = std::to_string(each) + " groups a chunk";
+        for (const double null_share : {0.0, 0.3}) {
+            const StagedGroupByCheck check(keyed_values(keys, 8, null_share), kSumAndCount, null_share > 0);
+            check.run(ample_group_sizes(keys.size(), 3, kChunkRows), what);
+            check.run(least_group_sizes(3, kChunkRows), what + ", least pages");
+        }
+    }
+    // One list is all that there is.
+    const StagedGroupByCheck check(keyed_values(std::vector<uint64_t>(chunks * kChunkRows, 7)), kSumAndCount);
+    CHECK_EQ(check.run(ample_group_sizes(chunks * kChunkRows, 3, kChunkRows), "one group").partial_rows, 1);
+}
+
 GPU_TEST("staged group-by: dense, negative, random, Zipf and hot keys") {
     const uint64_t rows = small_or_full(1500, 10000);
     const std::vector<uint64_t> dense = dense_permutation(rows / 2, test_seed());

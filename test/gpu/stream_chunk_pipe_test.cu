@@ -104,8 +104,8 @@ PipeSpec pipe_spec() {
     return spec;
 }
 
-ChunkPipe pipe_for(const StreamSizes& first, const StreamSizes& second) {
-    return ChunkPipe(test_device(), pipe_spec(), {8, 4, 8}, first, second);
+ChunkPipe pipe_for(const StreamSizes& second) {
+    return ChunkPipe(test_device(), pipe_spec(), {8, 4, 8}, second.chunk_rows);
 }
 
 // Joins lines with orders, and what comes out of that flows into an input of the second operator.
@@ -143,7 +143,7 @@ void check_join_of_join(const Tables& tables, const StreamSizes& sizes, int pipe
     PinnedChunks parts(tables.parts, {sizes.chunk_rows});
     {
         StagedJoin second(test_device(), spec);
-        ChunkPipe pipe = pipe_for(sizes, sizes);
+        ChunkPipe pipe = pipe_for(sizes);
         if (piped == 0) {
             flow(tables, sizes, pipe, second, cuda::kBuildSide, &rows);
             second.run(cuda::kProbeSide, parts, &rows);
@@ -209,7 +209,7 @@ GPU_TEST("stream pipe: a group-by of a join") {
     CollectingSink groups({8, 8, 8}, check.expected().rows());
     {
         cuda::StagedGroupBy second(test_device(), spec);
-        ChunkPipe pipe = pipe_for(sizes, group_sizes);
+        ChunkPipe pipe = pipe_for(group_sizes);
         flow(tables, sizes, pipe, second, 0, &groups);
         CHECK_EQ(second.report().rows[0], tables.joined.rows());
     }
@@ -272,7 +272,7 @@ GPU_TEST("stream pipe: an outer join of an outer join") {
     PinnedChunks lines(tables.lines, {sizes.chunk_rows});
     StagedJoin second(test_device(), next);
     StagedJoin first(test_device(), spec);
-    ChunkPipe pipe(test_device(), between, {1, 4, 8}, sizes, sizes);
+    ChunkPipe pipe(test_device(), between, {1, 4, 8}, sizes.chunk_rows);
     second.run(cuda::kBuildSide, days_chunks, nullptr);
     first.run(cuda::kBuildSide, orders, nullptr);
     pipe.begin(second, cuda::kProbeSide, &rows);
@@ -306,8 +306,8 @@ GPU_TEST("stream pipe: three operators") {
     {
         cuda::StagedGroupBy third(test_device(), last);
         StagedJoin second(test_device(), middle);
-        ChunkPipe pipe(test_device(), by_day, {8, 4}, middle.sizes, last.sizes);
-        ChunkPipe first_pipe = pipe_for(sizes, middle.sizes);
+        ChunkPipe pipe(test_device(), by_day, {8, 4}, last.sizes.chunk_rows);
+        ChunkPipe first_pipe = pipe_for(middle.sizes);
         second.run(cuda::kBuildSide, parts, nullptr);
         pipe.begin(third, 0, &groups);
         flow(tables, sizes, first_pipe, second, cuda::kProbeSide, &pipe);
@@ -338,7 +338,7 @@ GPU_TEST("stream pipe: an error of the second operator ends the first") {
         rows.on_open = [&](uint64_t block) {
             if (sink_fails && block > 0) throw cuda::Error(cuda::ErrorCode::kCancelled, "the sink fails");
         };
-        ChunkPipe pipe = pipe_for(sizes, sizes);
+        ChunkPipe pipe = pipe_for(sizes);
         PinnedChunks orders(tables.orders, {sizes.chunk_rows});
         PinnedChunks lines(tables.lines, {sizes.chunk_rows});
         StagedJoin first(test_device(), first_spec(sizes));

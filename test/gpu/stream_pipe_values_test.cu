@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <limits>
 #include <string>
 #include <vector>
@@ -26,7 +25,6 @@ using cuda::PipeKeyForm;
 using cuda::PipePart;
 using cuda::PipeSpec;
 using cuda::PipeValue;
-using cuda::StreamSizes;
 
 // Numbers of the columns of a result.
 enum : int16_t { kPresence, kSmall, kReal, kWide, kWideValid, kOther, kLong };
@@ -91,10 +89,10 @@ struct PipeCase {
     }
 };
 
-// An operator that keeps what it reads, and reads each chunk as late as it may.
+// An operator that keeps what it reads.
 class Keeper final : public cuda::StreamOperator {
   public:
-    Keeper(const PipeSpec& spec, uint32_t slots) : StreamOperator(test_device()), slots_(slots) {
+    explicit Keeper(const PipeSpec& spec) : StreamOperator(test_device()) {
         table.columns.resize(1 + spec.columns.size());
         table.columns[0].width = spec.key_bytes;
         for (size_t c = 0; c < spec.columns.size(); ++c) table.columns[c + 1].width = spec.columns[c].width();
@@ -105,19 +103,8 @@ class Keeper final : public cuda::StreamOperator {
     std::vector<uint64_t> chunk_rows;
 
   private:
-    void begin_input(int, cuda::ChunkOwner& owner, cuda::ResultSink*) override { owner_ = &owner; }
+    void begin_input(int, cuda::ChunkOwner& owner, cuda::ResultSink*) override { CHECK(owner.is_on_device()); }
     void read(const cuda::Chunk& chunk) override {
-        owner_->wait_ready(device_.stream());
-        held_.push_back(chunk);
-        if (held_.size() == slots_) keep_oldest();
-    }
-    void end_input() override {
-        while (!held_.empty()) keep_oldest();
-    }
-
-    void keep_oldest() {
-        const cuda::Chunk chunk = held_.front();
-        held_.pop_front();
         chunk_rows.push_back(chunk.rows);
         for (size_t c = 0; c < table.columns.size(); ++c) {
             const std::vector<uint8_t> bytes =
@@ -127,59 +114,48 @@ class Keeper final : public cuda::StreamOperator {
         std::vector<uint8_t> bits(cuda::validity_bytes(chunk.rows), 0xff);
         if (chunk.key_valid != nullptr) bits = bytes_of(chunk.key_valid, bits.size());
         for (uint64_t row = 0; row < chunk.rows; ++row) has_key.push_back((bits[row / 8] >> row % 8 & 1) != 0);
-        owner_->release();
     }
+    void end_input() override {}
+
     std::vector<uint8_t> bytes_of(const void* from, uint64_t bytes) {
         std::vector<uint8_t> copy(bytes);
         CHECK_CUDA(cudaMemcpyAsync(copy.data(), from, bytes, cudaMemcpyDefault, device_.stream()));
         device_.synchronize();
         return copy;
     }
-
-    const size_t slots_;
-    cuda::ChunkOwner* owner_ = nullptr;
-    std::deque<cuda::Chunk> held_;
 };
 
-// As a ResultWriter gives its rows: windows are closed in order, when there is none left or at the end.
-void give_rows(const HostTable& rows, const std::vector<uint64_t>& cuts, uint32_t slots, ChunkPipe& pipe) {
-    cuda::Stream copies;
-    uint32_t open = 0;
+// As a ResultWriter gives its rows: all from the same buffer, in the order of the device's stream.
+void give_rows(const HostTable& rows, const std::vector<uint64_t>& cuts, ChunkPipe& pipe) {
+    std::vector<cuda::Allocation> columns;
+    std::vector<const void*> addresses;
+    const uint64_t rows_max = *std::max_element(cuts.begin(), cuts.end());
+    for (const HostColumn& column : rows.columns) {
+        columns.push_back(test_device().memory().allocate(rows_max * column.width, "result rows"));
+        addresses.push_back(columns.back().as());
+    }
     uint64_t first = 0;
     for (size_t cut = 0; first < rows.rows(); ++cut) {
-        if (open == slots) {
-            copies.synchronize();
-            pipe.close();
-            --open;
-        }
         const uint64_t count = std::min(cuts[cut % cuts.size()], rows.rows() - first);
-        const std::vector<void*> to = pipe.open(count);
-        pipe.wait_free(copies.get());
         for (size_t c = 0; c < rows.columns.size(); ++c) {
             const uint32_t width = rows.columns[c].width;
-            CHECK_CUDA(cudaMemcpyAsync(to.at(c), rows.columns[c].bytes.data() + first * width, count * width,
-                                       cudaMemcpyDefault, copies.get()));
+            CHECK_CUDA(cudaMemcpyAsync(columns[c].as(), rows.columns[c].bytes.data() + first * width, count * width,
+                                       cudaMemcpyDefault, test_device().stream()));
         }
+        pipe.take(addresses, count);
         first += count;
-        ++open;
     }
-    copies.synchronize();
-    for (; open > 0; --open) pipe.close();
 }
 
 void check_case(const ResultRows& rows, const PipeCase& wanted, const std::vector<uint64_t>& cuts,
                 uint64_t chunk_row_count) {
-    StreamSizes first;
-    first.result_rows = *std::max_element(cuts.begin(), cuts.end());
-    StreamSizes second;
-    second.chunk_rows = chunk_row_count;
     std::vector<uint32_t> widths;
     for (const HostColumn& column : rows.table.columns) widths.push_back(column.width);
-    Keeper keeper(wanted.spec, second.chunk_slots);
+    Keeper keeper(wanted.spec);
     {
-        ChunkPipe pipe(test_device(), wanted.spec, widths, first, second);
+        ChunkPipe pipe(test_device(), wanted.spec, widths, chunk_row_count);
         pipe.begin(keeper, 0, nullptr);
-        give_rows(rows.table, cuts, first.result_slots, pipe);
+        give_rows(rows.table, cuts, pipe);
         pipe.end();
         CHECK_EQ(pipe.rows(), rows.table.rows());
     }
@@ -319,40 +295,38 @@ GPU_TEST("stream pipe: values, halves of them, and what stands for NULL") {
 }
 
 GPU_TEST("stream pipe: specifications that mean nothing are refused") {
-    StreamSizes sizes;
-    sizes.result_rows = sizes.chunk_rows = 64;
     const auto refuses = [&](auto&& change) {
         PipeSpec spec;
         spec.presence = 0;
         spec.keys.push_back(key_of_value(value_of({{1, 0, 0, 1}}, 8), PipeKeyForm::kBits, 8, 0));
         spec.columns.push_back({value_of({{1, 0, 0, 1}}, 8), PipeColumnKind::kLow, 0});
-        { ChunkPipe works(test_device(), spec, {1, 8}, sizes, sizes); }
-        StreamSizes first = sizes;
-        change(spec, first);
-        const auto make = [&] { ChunkPipe(test_device(), spec, {1, 8}, first, sizes); };
+        uint64_t chunk_rows = 64;
+        { ChunkPipe works(test_device(), spec, {1, 8}, chunk_rows); }
+        change(spec, chunk_rows);
+        const auto make = [&] { ChunkPipe(test_device(), spec, {1, 8}, chunk_rows); };
         CHECK_EQ(error_of(make).code(), cuda::ErrorCode::kInvalid);
     };
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.presence = 1; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.presence = 2; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.presence = -2; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.key_bytes = 16; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.key_bytes = 4; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.null_byte = 8; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].offset = 1; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].width = 4; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].form = static_cast<PipeKeyForm>(4); });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].value.parts.clear(); });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].value.parts[0].column = 2; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].value.parts[0].column = -1; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].value.parts[0].validity = 1; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.keys[0].value.parts[0].offset = 1; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.columns[0].value.width = 3; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.columns[0].value.width = 16; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.columns[0].value.width = 4; });
-    refuses([](PipeSpec& spec, StreamSizes&) { spec.columns[0].kind = static_cast<PipeColumnKind>(4); });
-    refuses([](PipeSpec&, StreamSizes& first) { first.result_rows = 0; });
-    refuses([](PipeSpec&, StreamSizes& first) { first.result_rows = ~uint64_t{0}; });
-    refuses([](PipeSpec& spec, StreamSizes&) {
+    refuses([](PipeSpec& spec, uint64_t&) { spec.presence = 1; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.presence = 2; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.presence = -2; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.key_bytes = 16; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.key_bytes = 4; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.null_byte = 8; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].offset = 1; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].width = 4; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].form = static_cast<PipeKeyForm>(4); });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].value.parts.clear(); });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].value.parts[0].column = 2; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].value.parts[0].column = -1; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].value.parts[0].validity = 1; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.keys[0].value.parts[0].offset = 1; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.columns[0].value.width = 3; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.columns[0].value.width = 16; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.columns[0].value.width = 4; });
+    refuses([](PipeSpec& spec, uint64_t&) { spec.columns[0].kind = static_cast<PipeColumnKind>(4); });
+    refuses([](PipeSpec&, uint64_t& chunk_rows) { chunk_rows = 0; });
+    refuses([](PipeSpec&, uint64_t& chunk_rows) { chunk_rows = ~uint64_t{0}; });
+    refuses([](PipeSpec& spec, uint64_t&) {
         const uint32_t columns = cuda::kRowColumnsMax + 1;
         std::memcpy(static_cast<void*>(&spec.columns), &columns, sizeof columns);
     });

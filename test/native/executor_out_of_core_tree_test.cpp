@@ -251,7 +251,7 @@ TEST(executor_out_of_core_trees_free_operators_that_are_done) {
     const auto memory_of = [&](size_t op) {
         return cuda::staged_join_memory(std::get<cuda::StagedJoinSpec>(test.tree.operators[op]));
     };
-    const uint64_t pipe_bytes = memory_of(0).pipe_out_bytes + memory_of(1).pipe_in_bytes[kBuildSide];
+    const uint64_t pipe_bytes = memory_of(1).chunk_bytes[kBuildSide];
     const uint64_t both = memory_of(0).device_bytes + memory_of(1).device_bytes;
     EXPECT_EQ(test.report.operators[0].peak_bytes, both + pipe_bytes);
     // The first has gone: c may be joined while the GPU has no room for both.

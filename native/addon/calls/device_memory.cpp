@@ -37,8 +37,6 @@ Napi::Value staged_join_memory_call(const Napi::CallbackInfo& info) {
     object.Set("packedBytes", encode_sides(env, memory.packed_bytes));
     object.Set("resultRowBytes", encode_count(env, memory.result_row_bytes));
     object.Set("resultBytes", encode_count(env, memory.result_bytes));
-    object.Set("pipeInBytes", encode_sides(env, memory.pipe_in_bytes));
-    object.Set("pipeOutBytes", encode_count(env, memory.pipe_out_bytes));
     object.Set("indexRows", encode_count(env, memory.index_rows));
     object.Set("markedRows", encode_count(env, memory.marked_rows));
     object.Set("deviceBytes", encode_count(env, memory.device_bytes));
@@ -54,7 +52,6 @@ Napi::Value staged_group_by_memory_call(const Napi::CallbackInfo& info) {
     object.Set("chunkBytes", encode_count(env, memory.chunk_bytes));
     object.Set("packedBytes", encode_count(env, memory.packed_bytes));
     object.Set("resultBytes", encode_count(env, memory.result_bytes));
-    object.Set("pipeInBytes", encode_count(env, memory.pipe_in_bytes));
     object.Set("deviceBytes", encode_count(env, memory.device_bytes));
     return object;
 }

@@ -47,7 +47,7 @@ StagedGroupBy::StagedGroupBy(spillway_cuda_gpu* gpu, const StagedGroupBySpec& sp
     check_spec(spec);
     const spillway::cuda::StagedGroupByMemory memory = spillway::cuda::staged_group_by_memory(spec);
     row_bytes_ = memory.row_bytes;
-    pipe_in_bytes_[kInput] = memory.pipe_in_bytes;
+    chunk_bytes_[kInput] = memory.chunk_bytes;
     require(row_bytes_ <= 4 * kPartialWordsMax, "partial rows of more accumulators than there are");
     memory_ = OperationMemory(gpu, memory.device_bytes, "a group-by out of core");
 }

@@ -54,10 +54,9 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const
     const spillway::cuda::StagedJoinMemory memory = spillway::cuda::staged_join_memory(spec);
     for (const int side : {kBuildSide, kProbeSide}) {
         row_bytes_[side] = memory.row_bytes[side];
-        pipe_in_bytes_[side] = memory.pipe_in_bytes[side];
+        chunk_bytes_[side] = memory.chunk_bytes[side];
         require(row_bytes_[side] <= 4 * kRowWordsMax, "rows have 32 bytes at most");
     }
-    pipe_out_bytes_ = memory.pipe_out_bytes;
     memory_ = OperationMemory(gpu, memory.device_bytes, "a join out of core");
 }
 

@@ -176,8 +176,7 @@ void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const Sou
         for (uint64_t i = 0; i < step_count; ++i) {
             check_step(steps[i], i == 0 ? nullptr : &steps[i - 1]);
             const Stream& work = *steps[i].stream->work;
-            if (i > 0) pipe_bytes += work.pipe_in_bytes(steps[i].input);
-            if (i + 1 < step_count) pipe_bytes += work.pipe_out_bytes();
+            if (i > 0) pipe_bytes += work.chunk_bytes(steps[i].input);
         }
         const Room pipes = pipe_bytes == 0 ? Room() : Room(gpu, pipe_bytes, "rows between operators");
         run_steps(steps, step_count, *source, sink);

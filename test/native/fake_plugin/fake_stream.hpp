@@ -60,8 +60,7 @@ class Stream {
         piped_in_ = in;
         piped_out_ = out;
     }
-    uint64_t pipe_in_bytes(int input) const { return pipe_in_bytes_[input]; }
-    uint64_t pipe_out_bytes() const { return pipe_out_bytes_; }
+    uint64_t chunk_bytes(int input) const { return chunk_bytes_[input]; }
 
   protected:
     // use(chunk) for each, `asked` is the misbehaviour that may come in between.
@@ -80,8 +79,7 @@ class Stream {
     OperationMemory memory_;
     const SinkCalls* sink_ = nullptr;
     StreamReport report_;
-    uint64_t pipe_in_bytes_[2] = {};
-    uint64_t pipe_out_bytes_ = 0;
+    uint64_t chunk_bytes_[2] = {};
 
   private:
     struct Window {

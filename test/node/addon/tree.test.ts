@@ -271,11 +271,10 @@ describe("a tree", () => {
         expect((await runTreeOutOfCore(job, sources, counted)).rows).toBe(80);
     });
 
-    test("tells what its pipes take", () => {
+    test("tells what its pipes take: a chunk", () => {
         const memory = binding as unknown as Record<string, (spec: Spec) => unknown>;
-        const { pipeInBytes, pipeOutBytes } = memory["stagedJoinMemory"]!(join().join) as Spec;
-        expect([pipeInBytes.build, pipeInBytes.probe]).toEqual([4 * 1280, 4 * 1280]);
-        expect(pipeOutBytes).toBe(2 * 3 * 512);
-        expect(memory["stagedGroupByMemory"]!(group().group)).toMatchObject({ pipeInBytes: 4 * 1280 });
+        const { chunkBytes } = memory["stagedJoinMemory"]!(join().join) as Spec;
+        expect([chunkBytes.build, chunkBytes.probe]).toEqual([1280, 1280]);
+        expect(memory["stagedGroupByMemory"]!(group().group)).toMatchObject({ chunkBytes: 1280 });
     });
 });

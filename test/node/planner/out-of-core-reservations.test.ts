@@ -224,6 +224,9 @@ describe("a group-by", () => {
             pages: 264 * 2048 * 32,
             // Rows twice, and three accumulators that are wider than their columns.
             aggregated: chunk * (2 * 32 + 3 * 8),
+            // Keys that are mixed again, and a list of few groups with what it becomes.
+            mixed: chunk * 8,
+            list: 2 * 2 ** 16 * 32,
             merged: 5 * 2 ** 18 * 32 + gaps,
             results: 2 * 4 * column,
             lists: 16 * (partitions + 2 ** 18 / 2048) * 96,

@@ -91,11 +91,11 @@ function joinsOf({ operators }: OutOfCoreTreeStage) {
 function memoryOf({ operators }: OutOfCoreTreeStage) {
     return operators.map((operator) => {
         if (operator.kind === "group") {
-            const { deviceBytes, pipeInBytes } = deviceMemory().ofGroupBy(operator.group).of(operator.group.sizes);
-            return { deviceBytes, inBytes: [pipeInBytes], outBytes: 0 };
+            const { deviceBytes, chunkBytes } = deviceMemory().ofGroupBy(operator.group).of(operator.group.sizes);
+            return { deviceBytes, chunkBytes: [chunkBytes] };
         }
-        const { deviceBytes, pipeInBytes, pipeOutBytes } = deviceMemory().ofJoin(operator.join).of(operator.join.sizes);
-        return { deviceBytes, inBytes: [pipeInBytes.build, pipeInBytes.probe], outBytes: pipeOutBytes };
+        const { deviceBytes, chunkBytes } = deviceMemory().ofJoin(operator.join).of(operator.join.sizes);
+        return { deviceBytes, chunkBytes: [chunkBytes.build, chunkBytes.probe] };
     });
 }
 
@@ -219,9 +219,7 @@ describe("memory", () => {
                 const stage = stageOf(query, limit);
                 const all = memoryOf(stage);
                 const pipes = stage.flows.flatMap(({ steps }) =>
-                    steps.slice(1).map(({ operator, input }, before) => {
-                        return all[steps[before]!.operator]!.outBytes + all[operator]!.inBytes[input]!;
-                    })
+                    steps.slice(1).map(({ operator, input }) => all[operator]!.chunkBytes[input]!)
                 );
                 const bytes = sumOf([...all.map(({ deviceBytes }) => deviceBytes), ...pipes]);
                 expect(bytes).toBeLessThanOrEqual(limit);

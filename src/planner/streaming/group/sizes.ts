@@ -26,6 +26,13 @@ import { chooseSpill, spillBytesMax, spilledMost } from "../spill.js";
 
 /** What chunks take of the limit is no larger share, while they are large enough to be good. */
 const chunksShare = 0.25;
+/** And no larger share in any case: of what pages of few groups leave, and of a limit that more groups fill. */
+const chunksShareFew = 0.75;
+const chunksShareMany = 0.5;
+/** Groups are few if their pages take no larger share of the limit. */
+const fewGroupsShare = 1 / 16;
+/** Chunks of another operator need no slots: those that spilled rows come back in are the least that a ring has. */
+const chunkSlotsLeast = 2;
 const pageRowsMin = 8;
 
 /** A partition should be aggregated at once, with others. */
@@ -44,6 +51,8 @@ export interface GroupSizeRequest extends SizeLimits {
     readonly groups: number;
     /** Mean bytes of a spilled row. */
     readonly packedBytes: number;
+    /** All rows are another operator's. */
+    readonly piped?: boolean;
 }
 
 export function groupRingBytes(memory: GroupMemory, sizes: OutOfCoreGroupSizes): Rings {
@@ -88,7 +97,9 @@ function chooseChunkRows(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes):
     const most = powerOfTwoAtMost(chunkBytesMax / widest);
     let rows = clamp(powerOfTwoAtMost(inputRows / chunksMin), chunkRowsSmall, most);
     while (rows > chunkRowsGood && taken(rows) > limitBytes * chunksShare) rows /= 2;
-    const fits = (): boolean => taken(rows) <= limitBytes / 2 && pinned(rows) <= hostBytes * ringShare;
+    const isFew = heldRows(request) * memory.rowBytes <= limitBytes * fewGroupsShare;
+    const share = isFew ? chunksShareFew : chunksShareMany;
+    const fits = (): boolean => taken(rows) <= limitBytes * share && pinned(rows) <= hostBytes * ringShare;
     while (rows > chunkRowsLeast && !fits()) rows /= 2;
     return rows;
 }
@@ -158,7 +169,8 @@ function sizesWith(request: GroupSizeRequest, radixBits: number): OutOfCoreGroup
     let sizes: OutOfCoreGroupSizes = {
         radixBits,
         pageRows: choosePageRows(request, request.debug.chunkRows),
-        ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, mergeRows: 0 },
+        chunkSlots: request.piped === true ? chunkSlotsLeast : chunkSlots,
+        ...{ resultSlots, chunkRows: 0, resultRows: 0, pages: 0, mergeRows: 0 },
         ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         preAggregation: "auto"
     };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { sumOf } from "../../../model/sizes.js";
+import { nsPerMs, sumOf } from "../../../model/sizes.js";
 import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
@@ -20,19 +20,24 @@ interface FlowLoad {
     readonly inBytes: number;
     readonly outBytes: number;
     readonly backBytes: number;
-    /** Chunks that its operators get from each other. */
+    /** Chunks that its operators get from each other, and their rows. */
     readonly pipedChunks: number;
+    readonly pipedRows: number;
     /** Does the result leave the GPU with it? */
     readonly isLast: boolean;
 }
 
 /**
- * What a chunk takes that comes from another operator, in milliseconds: its kernels, and waits of the host in between.
- * H100, 2^28 rows from a join to sums: 414 ms in chunks of 2^18 rows (1 GiB; the link takes 149), 187 in chunks of 2^20
- * (16 GiB; 98); through a second join 484 and 247 (100 and 69). With 2^26 groups in place of sums it took 683 and 332,
- * which this does not explain.
+ * A row that comes from another operator takes so long, in nanoseconds: the kernels that count, write and project it and
+ * aggregate it or look it up, and waits of the host in between. Copies of later chunks go on meanwhile.
+ * H100, 2^28 rows from a join to sums, and to 2^26 groups: 148 and 146 ms at 16 GiB, where the link takes 98 and 59.
  */
-const pipedChunkMs = 0.3;
+const pipedRowNs = 0.5;
+/**
+ * What a chunk of such rows takes beside, in milliseconds: the launches of its kernels. At 1 GiB, with chunks of 2^18
+ * rows, the same queries took 265 and 340 ms; the link takes 149 and 64.
+ */
+const pipedChunkMs = 0.06;
 
 const nameOf = ({ operator }: SizedOperator): string => (operator.kind === "join" ? "join" : "group");
 
@@ -71,6 +76,7 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
         inBytes: inBytesOf(flow, load),
         outBytes: sumOf(spilled),
         pipedChunks: sumOf(passed.slice(1).map(({ of, input }) => chunksOf(of, input))),
+        pipedRows: sumOf(passed.slice(1).map(({ of, input }) => of?.rowsIn[input] ?? 0)),
         backBytes: sumOf(ended.map(({ of }) => sumOf([...(of?.spilledBytes ?? [])]))),
         isLast: at === load.flows.length - 1
     };
@@ -89,7 +95,7 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
     });
     const diskBytes = sumOf(disk);
     const diskMs = diskBytes / profile.spillWriteBytesPerMs + diskBytes / profile.spillReadBytesPerMs;
-    const flowMs = ({ inBytes, outBytes, backBytes, pipedChunks, isLast }: FlowLoad): number => {
+    const flowMs = ({ inBytes, outBytes, backBytes, pipedChunks, pipedRows, isLast }: FlowLoad): number => {
         const result = isLast ? resultBytes : 0;
         const readingMs = Math.max(linkMs(load, inBytes, outBytes), readMs(load, inBytes));
         const wholeMs = Math.max(
@@ -97,7 +103,8 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
             isLast ? deliveryMs(load, load.arrowBytes) : 0
         );
         // Spilled rows come back when all of an input has been read.
-        const movedMs = Math.max(wholeMs, readingMs + linkMs(load, backBytes, 0));
+        const workMs = (pipedRows * pipedRowNs) / nsPerMs;
+        const movedMs = Math.max(wholeMs, readingMs + linkMs(load, backBytes, 0), workMs);
         return movedMs + pipedChunks * pipedChunkMs + (isLast ? diskMs : 0);
     };
     const spilledBytes = sumOf(flows.map(({ outBytes }) => outBytes));

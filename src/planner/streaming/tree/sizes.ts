@@ -34,10 +34,8 @@ export interface SizedOperator {
     readonly spilledBytes: readonly number[];
     /** Share of the build rows, or of the groups, that GPU memory holds. */
     readonly residentShare: number;
-    /** Bytes of a chunk of each input, and of the chunks in a pipe into it. */
+    /** Bytes of a chunk of each input, and of a pipe into it. */
     readonly chunkBytes: readonly number[];
-    readonly pipeInBytes: readonly number[];
-    readonly pipeOutBytes: number;
     readonly resultBytes: number;
     readonly resultRowBytes: number;
     /** Host memory for spilled rows, those on their way to disk included. */
@@ -98,8 +96,6 @@ function sizedJoin(facts: TreeFacts, operator: JoinOperator, share: OperatorShar
         spilledBytes: [spilled.build, spilled.probe],
         residentShare: residentShareOf(sizes),
         chunkBytes: [memory.chunkBytes.build, memory.chunkBytes.probe],
-        pipeInBytes: [memory.pipeInBytes.build, memory.pipeInBytes.probe],
-        pipeOutBytes: memory.pipeOutBytes,
         resultBytes: gives ? memory.resultBytes : 0,
         resultRowBytes: gives ? request.memory.resultRowBytes : 0,
         hostSpillBytes: hostSpillBytesOf(sizes)
@@ -117,7 +113,8 @@ function groupRequest(facts: TreeFacts, operator: GroupOperator, share: Operator
         ...share,
         packedBytes: packedPartialBytes(layout, statistics),
         sparing: query.sink === "table",
-        unbounded: node.child.kind !== "input",
+        unbounded: true,
+        piped: true,
         debug: query.debug
     };
 }
@@ -136,8 +133,6 @@ function sizedGroup(facts: TreeFacts, operator: GroupOperator, share: OperatorSh
         spilledBytes: [spilledRows * request.packedBytes],
         residentShare: request.rows === 0 ? 1 : 1 - spilledRows / request.rows,
         chunkBytes: [memory.chunkBytes],
-        pipeInBytes: [memory.pipeInBytes],
-        pipeOutBytes: 0,
         resultBytes: memory.resultBytes,
         resultRowBytes: request.memory.resultRowBytes,
         hostSpillBytes: hostSpillBytesOf(sizes)
@@ -151,10 +146,7 @@ function sized(facts: TreeFacts, operator: TreeOperator, share: OperatorShare): 
 /** GPU memory of the pipes between operators. */
 function pipeBytes({ flows }: TreeFacts, all: readonly SizedOperator[]): number {
     const pipes = flows.flatMap(({ steps }) =>
-        steps.slice(1).map(({ operator, input }, before) => {
-            const from = all[steps[before]?.operator ?? -1];
-            return (from?.pipeOutBytes ?? 0) + (all[operator]?.pipeInBytes[input] ?? 0);
-        })
+        steps.slice(1).map(({ operator, input }) => all[operator]?.chunkBytes[input] ?? 0)
     );
     return sumOf(pipes);
 }
