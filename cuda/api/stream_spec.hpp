@@ -114,6 +114,9 @@ enum class JoinResultKind : uint8_t {
 struct StagedJoinSpec {
     uint32_t key_bytes = 8;
     ColumnWidths widths[2];  // of the columns of build and probe side; rows have 32 bytes at most
+    // So many columns of either side, the first ones, 8 bytes each, are compared beside the key, which has 8 bytes: rows
+    // are partners where all of these are equal. Rows are partitioned by the key alone.
+    uint32_t key_columns = 0;
     JoinKind kind;
     JoinResultKind result = JoinResultKind::kRows;
     FixedList<JoinOutputColumn, kResultColumnsMax> output;  // kRows and kSums
@@ -136,7 +139,7 @@ struct StagedJoinSpec {
         const auto fits = [this](const ColumnWidths& of) {
             return of.empty() || (of.size() == 1 && of[0] == key_bytes);
         };
-        return kind.inner() && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
+        return kind.inner() && key_columns == 0 && fits(widths[kBuildSide]) && fits(widths[kProbeSide]);
     }
 };
 

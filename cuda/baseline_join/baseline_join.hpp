@@ -39,6 +39,7 @@ struct BaselineSpec {
 // What every baseline demands.
 inline void check_inner(const StagedJoinSpec& spec) {
     if (!spec.kind.inner()) throw Error(ErrorCode::kInvalid, "this algorithm makes inner joins alone");
+    if (spec.key_columns > 0) throw Error(ErrorCode::kInvalid, "this algorithm compares keys of 8 bytes at most");
 }
 
 // The build side, then the probe side. Takes the memory that the join keeps.

@@ -147,7 +147,8 @@ class CpuPartitionedJoin final : public StreamOperator {
                       ? std::make_unique<ResultWriter>(device, shape_.columns, spec_.sizes.result_slots,
                                                        spec_.sizes.result_rows)
                       : nullptr),
-          joiner_(device, parcels_, spec_.result, shape_.columns, shape_.memory.probe_tiles, writer_.get()) {}
+          joiner_(device, parcels_, spec_.result, shape_.columns, shape_.rows[kProbeSide], shape_.memory.probe_tiles,
+                  writer_.get()) {}
 
   private:
     void begin_input(int input, ChunkOwner& owner, ResultSink* sink) override {

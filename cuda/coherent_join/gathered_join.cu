@@ -131,7 +131,7 @@ GatheredJoin::GatheredJoin(Device& device, const CoherentJoinSpec& spec, const C
       index_(device, parcels_, pages_, shape.rows, spec.join.sizes.radix_bits, shape.group_rows()),
       staged_(device.memory().allocate(kUnitsAhead * shape.staged_rows * shape.rows.row_bytes(), "batches of rows")),
       writer_(writer_for(device, spec, shape)),
-      joiner_(device, parcels_, spec.join.result, shape.columns, shape.probe_tiles, writer_.get()),
+      joiner_(device, parcels_, spec.join.result, shape.columns, shape.rows, shape.probe_tiles, writer_.get()),
       gatherer_(device, spec.options.gather_grid, spec.options.gather_alone),
       timer_(device.stream()) {}
 

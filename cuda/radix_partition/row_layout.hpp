@@ -20,8 +20,24 @@ struct RowLayout {
     uint32_t key_words = 1;
     std::vector<uint32_t> widths;   // of the fields, in the caller's order: 1, 2, 4, 8 or 16 bytes
     std::vector<uint32_t> offsets;  // in bytes; multiples of min(width, 4)
+    // Words of the first fields that belong to the key, too, and where they begin.
+    uint32_t more_words = 0;
+    uint32_t more_at = 0;
 
     uint32_t row_bytes() const { return row_words * 4; }
+    // The first `count` fields, of 8 bytes each, are compared beside the key. Throws kInvalid if they are none.
+    RowLayout with_key_columns(uint32_t count) const {
+        const auto eight = [](uint32_t width) { return width == 8; };
+        const auto all = widths.begin();
+        if (count > widths.size() || !std::all_of(all, all + count, eight) || (count > 0 && key_words != 2)) {
+            throw Error(ErrorCode::kInvalid, "keys of more than 8 bytes go on in the first columns, 8 bytes each");
+        }
+        RowLayout layout = *this;
+        layout.more_words = 2 * count;
+        // Fields of the same width follow each other in their order.
+        if (count > 0) layout.more_at = offsets[0] / 4;
+        return layout;
+    }
     template <class Widths>
     static uint32_t words_for(uint32_t key_bytes, const Widths& widths) {
         const uint32_t bytes = std::accumulate(widths.begin(), widths.end(), key_bytes);

@@ -50,6 +50,16 @@ __device__ inline void for_long_buckets(const ProbeLane<kKeyWords>& own, bool wa
     }
 }
 
+// Whether a build row is a partner of the probe row, whose key is `key`. kMore: keys have more words than that.
+template <int kKeyWords, bool kMore>
+__device__ inline bool is_partner(const ProbePass& pass, uint64_t build_key, const uint32_t* build, uint64_t key,
+                                  uint64_t probe_row) {
+    if (build_key != key) return false;
+    if constexpr (!kMore) return true;
+    const uint32_t* const probe = pass.rows + probe_row * pass.row_words;
+    return equal_words(build + pass.index.more_at, probe + pass.more_at, pass.index.more_words);
+}
+
 template <int kKeyWords>
 __device__ inline const uint32_t* build_row(const IndexView& index, const IndexedPartition& indexed, uint32_t row) {
     return index.rows + index.place(indexed, row) * index.row_words;
@@ -84,33 +94,37 @@ struct BucketRows {
 };
 
 // visit(place) for each partner of the lane's row, unless its bucket is a long one.
-template <int kKeyWords, class Visit>
-__device__ inline void for_short_bucket(const IndexView& index, const IndexedPartition& indexed,
+template <int kKeyWords, bool kMore, class Visit>
+__device__ inline void for_short_bucket(const ProbePass& pass, const IndexedPartition& indexed,
                                         const ProbeLane<kKeyWords>& own, const Visit& visit) {
     if (own.is_long()) return;
+    const IndexView& index = pass.index;
     for (uint32_t from = own.begin; from < own.end; from += kRowsAtOnce) {
         const BucketRows<kKeyWords> rows(index, indexed, from, own.end);
 #pragma unroll
         for (uint32_t i = 0; i < kRowsAtOnce; ++i) {
-            if (from + i < own.end && rows.key[i] == own.key) visit(rows.place[i]);
+            if (from + i >= own.end) continue;
+            const uint32_t* const build = index.rows + rows.place[i] * index.row_words;
+            if (is_partner<kKeyWords, kMore>(pass, rows.key[i], build, own.key, own.row)) visit(rows.place[i]);
         }
     }
 }
 
 // Partners of the lane's row; visit(place, row) for each of them, in whichever lane finds it, with the probe row. Those
 // of a frequent key, the first of them at `place`, are only counted if visits(place) says that nobody has to see them.
-template <int kKeyWords, class Visits, class Visit>
+template <int kKeyWords, bool kMore, class Visits, class Visit>
 __device__ inline uint64_t count_partners(const ProbePass& pass, const IndexedPartition& indexed,
                                           const ProbeLane<kKeyWords>& own, const Visits& visits, const Visit& visit) {
     uint64_t partners = 0;
     bool searches = true;
     if (own.equal_keys) {
         const uint64_t place = pass.index.place(indexed, own.begin);
-        const bool same = row_key<kKeyWords>(pass.index.rows + place * pass.index.row_words) == own.key;
+        const uint32_t* const build = pass.index.rows + place * pass.index.row_words;
+        const bool same = is_partner<kKeyWords, kMore>(pass, row_key<kKeyWords>(build), build, own.key, own.row);
         searches = same && visits(place);
         if (same) partners = own.end - own.begin;
     }
-    for_short_bucket(pass.index, indexed, own, [&](uint64_t place) {
+    for_short_bucket<kKeyWords, kMore>(pass, indexed, own, [&](uint64_t place) {
         ++partners;
         visit(place, own.row);
     });
@@ -119,7 +133,8 @@ __device__ inline uint64_t count_partners(const ProbePass& pass, const IndexedPa
         // In 64 bits: the step behind the last row must not wrap around.
         for (uint64_t r = begin + static_cast<uint64_t>(lane_index()); r < end; r += kWarpThreads) {
             const uint64_t place = pass.index.place(indexed, static_cast<uint32_t>(r));
-            if (row_key<kKeyWords>(pass.index.rows + place * pass.index.row_words) != key) continue;
+            const uint32_t* const build = pass.index.rows + place * pass.index.row_words;
+            if (!is_partner<kKeyWords, kMore>(pass, row_key<kKeyWords>(build), build, key, row)) continue;
             ++found;
             visit(place, row);
         }
@@ -147,7 +162,7 @@ __device__ inline bool wants_marks(const ProbePass& pass, uint64_t place) {
     return pass.build_marks != nullptr && pass.build_marks[place] == 0;
 }
 
-template <int kKeyWords>
+template <int kKeyWords, bool kMore>
 __global__ void sum_kernel(ProbePass pass, ResultWindow columns, uint64_t* totals) {
     uint64_t sums[kSumColumnsMax] = {};
     uint64_t rows = 0;
@@ -161,7 +176,7 @@ __global__ void sum_kernel(ProbePass pass, ResultWindow columns, uint64_t* total
     const bool adds = pass.rule.pairs && columns.columns > 0;
     for_groups<kKeyWords>(pass, row_tile(pass.tiles),
                           [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t) {
-                              const uint64_t partners = count_partners<kKeyWords>(
+                              const uint64_t partners = count_partners<kKeyWords, kMore>(
                                   pass, indexed, own, [&](uint64_t place) { return adds || wants_marks(pass, place); },
                                   [&](uint64_t place, uint64_t probe_row) {
                                       const uint32_t* const build = pass.index.rows + place * pass.index.row_words;
@@ -181,11 +196,11 @@ __global__ void sum_kernel(ProbePass pass, ResultWindow columns, uint64_t* total
     }
 }
 
-template <int kKeyWords>
+template <int kKeyWords, bool kMore>
 __global__ void count_kernel(ProbePass pass, uint64_t* group_rows) {
     for_groups<kKeyWords>(pass, row_tile(pass.tiles),
                           [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t group) {
-                              const uint64_t partners = count_partners<kKeyWords>(
+                              const uint64_t partners = count_partners<kKeyWords, kMore>(
                                   pass, indexed, own, [&](uint64_t place) { return wants_marks(pass, place); },
                                   [&](uint64_t place, uint64_t) {
                                       if (pass.build_marks != nullptr) pass.build_marks[place] = 1;
@@ -215,7 +230,7 @@ struct WindowPart {
 };
 
 // The rows of one lane from position `at` on, in the order of its bucket.
-template <int kKeyWords>
+template <int kKeyWords, bool kMore>
 __device__ inline void write_lane(const ProbePass& pass, const IndexedPartition& indexed,
                                   const ProbeLane<kKeyWords>& own, uint64_t given, uint64_t at,
                                   const ResultWindow& window, const WindowPart& part) {
@@ -226,7 +241,7 @@ __device__ inline void write_lane(const ProbePass& pass, const IndexedPartition&
     uint64_t position = at;
     bool lone = given == 1;  // until a partner is found
     if (pass.rule.pairs) {
-        for_short_bucket(pass.index, indexed, own, [&](uint64_t place) {
+        for_short_bucket<kKeyWords, kMore>(pass, indexed, own, [&](uint64_t place) {
             lone = false;
             write(position++, pass.index.rows + place * pass.index.row_words, own.row);
         });
@@ -238,7 +253,8 @@ __device__ inline void write_lane(const ProbePass& pass, const IndexedPartition&
                 const uint64_t r = from + lane_index();
                 const uint32_t* const build =
                     r < end ? build_row<kKeyWords>(pass.index, indexed, static_cast<uint32_t>(r)) : nullptr;
-                const bool equal = build != nullptr && row_key<kKeyWords>(build) == key;
+                const bool equal =
+                    build != nullptr && is_partner<kKeyWords, kMore>(pass, row_key<kKeyWords>(build), build, key, row);
                 const uint32_t lanes = __ballot_sync(kFullWarp, equal);
                 if (equal) write(next + __popc(lanes & lanes_below()), build, row);
                 if (lane_index() == lane && lanes != 0) lone = false;
@@ -260,26 +276,35 @@ __device__ inline void write_lane(const ProbePass& pass, const IndexedPartition&
     if (lone) write(at, nullptr, own.row);
 }
 
-template <int kKeyWords>
+template <int kKeyWords, bool kMore>
 __global__ void write_kernel(ProbePass pass, const uint64_t* first_of_group, ResultWindow window) {
     const WindowPart part(window);
     const RowTile tile = row_tile(pass.tiles);
     const uint64_t first_group = static_cast<uint64_t>(blockIdx.x) * kTileGroups;
     // The groups that a tile lacks are empty, so that this holds for the last tile of a piece too.
     if (!part.overlaps(first_of_group[first_group], first_of_group[first_group + kTileGroups])) return;
-    for_groups<kKeyWords>(
-        pass, tile, [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t group) {
-            const uint64_t first = first_of_group[group];
-            if (!part.overlaps(first, first_of_group[group + 1])) return;  // the same for the whole warp
-            const uint64_t partners = count_partners<kKeyWords>(
-                pass, indexed, own, [](uint64_t) { return false; }, [](uint64_t, uint64_t) {});
-            const uint64_t given = own.present ? pass.rule.rows(partners) : 0;
-            write_lane<kKeyWords>(pass, indexed, own, given, first + warp_inclusive_sum(given) - given, window, part);
-        });
+    for_groups<kKeyWords>(pass, tile,
+                          [&](const ProbeLane<kKeyWords>& own, const IndexedPartition& indexed, uint64_t group) {
+                              const uint64_t first = first_of_group[group];
+                              if (!part.overlaps(first, first_of_group[group + 1]))
+                                  return;  // the same for the whole warp
+                              const uint64_t partners = count_partners<kKeyWords, kMore>(
+                                  pass, indexed, own, [](uint64_t) { return false; }, [](uint64_t, uint64_t) {});
+                              const uint64_t given = own.present ? pass.rule.rows(partners) : 0;
+                              write_lane<kKeyWords, kMore>(pass, indexed, own, given,
+                                                           first + warp_inclusive_sum(given) - given, window, part);
+                          });
 }
 
 dim3 grid_of(const ProbePass& pass) {
     return dim3(static_cast<unsigned>(pass.tiles.tiles));
+}
+
+// That of the kernels which looks rows with such keys up.
+template <class Kernel>
+Kernel* kernel_for(const IndexView& index, Kernel* four, Kernel* eight, Kernel* more) {
+    if (index.more_words > 0) return more;
+    return index.key_words == 1 ? four : eight;
 }
 
 }  // namespace
@@ -288,23 +313,23 @@ void sum_matches(Device& device, const ProbePass& pass, const ResultWindow& colu
     if (columns.columns > static_cast<int32_t>(kSumColumnsMax)) {
         throw Error(ErrorCode::kInvalid, "a join gives at most " + std::to_string(kSumColumnsMax) + " sums");
     }
-    launch(columns.key_bytes == 4 ? sum_kernel<1> : sum_kernel<2>, grid_of(pass), dim3(kStreamThreads), 0,
-           device.stream(), pass, columns, totals);
+    launch(kernel_for(pass.index, sum_kernel<1, false>, sum_kernel<2, false>, sum_kernel<2, true>), grid_of(pass),
+           dim3(kStreamThreads), 0, device.stream(), pass, columns, totals);
 }
 
 void count_matches_of_groups(Device& device, const ProbePass& pass, uint64_t* group_rows) {
     // Groups behind the last row of a piece are counted as empty.
     SPILLWAY_CUDA_CHECK(
         cudaMemsetAsync(group_rows, 0, (pass.tiles.tiles * kTileGroups + 1) * sizeof(uint64_t), device.stream()));
-    launch(pass.index.key_words == 1 ? count_kernel<1> : count_kernel<2>, grid_of(pass), dim3(kStreamThreads), 0,
-           device.stream(), pass, group_rows);
+    launch(kernel_for(pass.index, count_kernel<1, false>, count_kernel<2, false>, count_kernel<2, true>), grid_of(pass),
+           dim3(kStreamThreads), 0, device.stream(), pass, group_rows);
 }
 
 void write_matches(Device& device, const ProbePass& pass, const uint64_t* first_of_group, const ResultWindow& window,
                    bool many_partners) {
     const dim3 grid(grid_of(pass).x, many_partners ? kWindowBlocks : 1);
-    launch(window.key_bytes == 4 ? write_kernel<1> : write_kernel<2>, grid, dim3(kStreamThreads), 0, device.stream(),
-           pass, first_of_group, window);
+    launch(kernel_for(pass.index, write_kernel<1, false>, write_kernel<2, false>, write_kernel<2, true>), grid,
+           dim3(kStreamThreads), 0, device.stream(), pass, first_of_group, window);
 }
 
 }}  // namespace spillway::cuda::row_index

@@ -28,6 +28,7 @@ struct ProbePass {
     PieceTiles tiles;
     const uint32_t* rows = nullptr;
     uint32_t row_words = 1;
+    uint32_t more_at = 0;  // where words of the key begin that follow the first two; index.more_words of them
     IndexView index;
     ProbeRule rule;
     uint8_t* build_marks = nullptr;  // a byte per place of the pool: set to 1 where the row has a partner

@@ -102,11 +102,12 @@ KindRules KindRules::of(const JoinKind& kind) {
 }
 
 ProbeJoiner::ProbeJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
-                         uint64_t probe_tiles, ResultWriter* writer)
+                         const RowLayout& probe, uint64_t probe_tiles, ResultWriter* writer)
     : device_(device),
       parcels_(parcels),
       result_(result),
       columns_(columns),
+      more_at_(probe.more_at),
       batch_tiles_(probe_tiles),
       writer_(writer),
       published_(device, kTotals) {
@@ -137,6 +138,7 @@ void ProbeJoiner::probe(const RowPieces& batch, const std::vector<RowPiece>& pie
     if (pass.tiles.tiles > batch_tiles_) throw Error(ErrorCode::kInternal, "a batch has more tiles than planned");
     pass.rows = batch.rows;
     pass.row_words = batch.row_words;
+    pass.more_at = more_at_;
     pass.index = index;
     pass.rule = rule;
     pass.build_marks = build_marks;

@@ -43,9 +43,10 @@ struct KindRules {
 // Joins batches of probe rows with the index, and makes of what is found counts, sums or result rows.
 class ProbeJoiner {
   public:
-    // columns: of the result. probe_tiles: tiles of a batch at most. writer: nullptr unless rows are wanted.
+    // columns: of the result. probe: rows of that side. probe_tiles: tiles of a batch at most. writer: nullptr unless
+    // rows are wanted.
     ProbeJoiner(Device& device, Parcels& parcels, JoinResultKind result, const ResultWindow& columns,
-                uint64_t probe_tiles, ResultWriter* writer);
+                const RowLayout& probe, uint64_t probe_tiles, ResultWriter* writer);
 
     void probe(const RowPieces& batch, const std::vector<RowPiece>& pieces, const IndexView& index,
                const ProbeRule& rule, uint8_t* build_marks, uint8_t* probe_marks);
@@ -65,6 +66,7 @@ class ProbeJoiner {
     Parcels& parcels_;
     const JoinResultKind result_;
     const ResultWindow columns_;
+    const uint32_t more_at_;
     const uint64_t batch_tiles_;
     ResultWriter* const writer_;
     Allocation totals_;      // rows, sums

@@ -201,6 +201,8 @@ void RowIndex::sort(const SortPlan& plan) {
     pass.radix_bits = radix_bits_;
     pass.bucket_bits = bucket_bits_;
     pass.page_shift = shift_of(pages_.page_rows());
+    pass.more_words = layout_.more_words;
+    pass.more_at = layout_.more_at;
     pass.staged_max = staged_rows(device_, layout_, pass.buckets());
     for (const SortGroup& batch : plan.batches) {
         const uint64_t first = batch.first_parent << split_bits_;
@@ -228,6 +230,8 @@ IndexView RowIndex::view() const {
     view.key_words = layout_.key_words;
     view.page_shift = shift_of(pages_.page_rows());
     view.radix_bits = radix_bits_;
+    view.more_words = layout_.more_words;
+    view.more_at = layout_.more_at;
     return view;
 }
 

@@ -22,8 +22,8 @@ struct IndexedPartition {
 };
 static_assert(sizeof(IndexedPartition) == kIndexedPartitionBytes);
 
-// In the offset of a long bucket (kLongBucketRows): all its rows have the same key, so that one look says how many
-// partners a row has, and which of them a window of the result wants.
+// In the offset of a long bucket (kLongBucketRows): all its rows have the same key, with all its words, so that one
+// look says how many partners a row has, and which of them a window of the result wants.
 constexpr uint32_t kEqualKeys = 1U << 31;
 
 // What kernels that look rows up get. A partition's rows are sorted by bucket: those of bucket b are rows
@@ -37,6 +37,8 @@ struct IndexView {
     uint32_t key_words = 1;
     uint32_t page_shift = 0;
     uint32_t radix_bits = 0;
+    uint32_t more_words = 0;  // of the key, behind the first two, and where they begin in a row
+    uint32_t more_at = 0;
 
     // Place among all rows of the pool.
     __host__ __device__ uint64_t place(const IndexedPartition& of, uint32_t row) const {

@@ -22,6 +22,8 @@ struct SortPass {
     uint32_t bucket_bits = 0;
     uint32_t page_shift = 0;
     uint32_t staged_max = 0;  // rows of a region that are sorted in shared memory
+    uint32_t more_words = 0;  // as in IndexView
+    uint32_t more_at = 0;
 
     __host__ __device__ uint32_t buckets() const { return 1U << (bucket_bits - split_bits); }
 };
@@ -137,11 +139,13 @@ class RegionSort {
         for (uint32_t i = 0; i < min(long_buckets, kMarkedBucketsMax); ++i) {
             const uint32_t b = long_bucket[i];
             const uint32_t begin = begin_of(b);
-            const uint64_t key = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(place(begin)));
+            const auto* const first = reinterpret_cast<const uint32_t*>(place(begin));
+            const uint64_t key = row_key<kKeyWords>(first);
             bool equal = true;
             for (uint64_t row = begin + uint64_t{threadIdx.x}; equal && row < counter_[b]; row += blockDim.x) {
-                const Word* const other = place(static_cast<uint32_t>(row));
-                equal = row_key<kKeyWords>(reinterpret_cast<const uint32_t*>(other)) == key;
+                const auto* const other = reinterpret_cast<const uint32_t*>(place(static_cast<uint32_t>(row)));
+                equal = row_key<kKeyWords>(other) == key &&
+                        equal_words(first + pass_.more_at, other + pass_.more_at, pass_.more_words);
             }
             const bool all_equal = __syncthreads_and(equal ? 1 : 0) != 0;
             if (all_equal && threadIdx.x == 0) {

@@ -28,7 +28,7 @@ JoinShape JoinShape::make(const StagedJoinSpec& spec) {
     JoinShape shape;
     shape.partitions = 1ULL << spec.sizes.radix_bits;
     for (int side = 0; side < 2; ++side) {
-        shape.rows[side] = RowLayout::make(spec.key_bytes, spec.widths[side]);
+        shape.rows[side] = RowLayout::make(spec.key_bytes, spec.widths[side]).with_key_columns(spec.key_columns);
         shape.code[side] = CodeLayout::make(shape.rows[side], spec.sizes.radix_bits);
         shape.code[side].packed = spec.sizes.packed ? 1 : 0;
     }
@@ -60,7 +60,7 @@ JoinState::JoinState(Device& opened, const StagedJoinSpec& wanted, Device* peer,
             DiskTier::make(opened, disk, wanted.sizes.disk_block_bytes, wanted.sizes.disk_blocks)),
       spiller(opened, parcels, store, shape.code, shape.memory.run_words),
       writer(make_writer(opened, wanted, shape, peer == nullptr ? store.stream() : nullptr)),
-      joiner(opened, parcels, wanted.result, shape.columns, shape.memory.probe_tiles, writer.get()) {
+      joiner(opened, parcels, wanted.result, shape.columns, shape.rows[1], shape.memory.probe_tiles, writer.get()) {
     if (const uint64_t rows = shape.memory.marked_rows; rows > 0) {
         probe_marks = device.memory().allocate(rows, "marks of probe rows");
     }

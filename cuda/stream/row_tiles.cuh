@@ -40,6 +40,12 @@ __device__ inline uint64_t row_key(const uint32_t* row) {
     }
 }
 
+__device__ inline bool equal_words(const uint32_t* a, const uint32_t* b, uint32_t words) {
+    bool equal = true;
+    for (uint32_t w = 0; w < words; ++w) equal = equal && a[w] == b[w];
+    return equal;
+}
+
 // The bits behind the partition's.
 template <int kKeyWords>
 __device__ inline uint64_t bucket_of(uint64_t mixed_key, uint32_t radix_bits, uint32_t bucket_bits) {

@@ -50,6 +50,8 @@ export type NullKeys = "drop" | "keep" | "equal";
 
 /** Carried pseudo column: the row's number in its source. */
 export const rowNumberColumn = -1;
+/** Pseudo column of a chunk beyond GPU memory: a word of keys that exceed one, the second, third and so on. */
+export const keyWordColumn = -2;
 
 export function isNested(type: ColumnType): boolean {
     return (

@@ -50,6 +50,8 @@ export interface OutOfCoreCoherent {
 /** Mirrors StagedJoinSpec in cuda/api/stream_spec.hpp. */
 export interface OutOfCoreJoin {
     readonly keyBytes: 4 | 8;
+    /** The first columns of either side, 8 bytes each, that are compared beside the key: its further words. */
+    readonly keyColumns: number;
     /** Bytes of the columns of each side beside its key. */
     readonly buildWidths: readonly number[];
     readonly probeWidths: readonly number[];
@@ -76,7 +78,7 @@ export type OutOfCoreKeys = "packed" | "encoded" | "hashed";
 /** How an input becomes chunks. */
 export interface OutOfCoreSide {
     readonly keys: readonly KeySpec[];
-    /** validity: a byte per row instead of the value. column: of the source, or rowNumberColumn. */
+    /** validity: a byte per row instead of the value. column: of the source, rowNumberColumn or keyWordColumn. */
     readonly columns: readonly { readonly column: number; readonly validity: boolean }[];
 }
 

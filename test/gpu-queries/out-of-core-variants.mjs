@@ -38,7 +38,8 @@ function joinOf(cpu, sides, request) {
     });
 }
 
-const joinsOf = (cpu, sides) => Object.fromEntries(joinTypes.map((type) => [type, joinOf(cpu, sides, { type })]));
+const joinsOf = (cpu, sides, request) =>
+    Object.fromEntries(joinTypes.map((type) => [type, joinOf(cpu, sides, { ...request, type })]));
 
 /** `wanted`: what must hold of what a report says of the link, and of the planned stage; each by words for it. */
 async function compareVariant(gpu, what, { on, expected }, how, wanted) {
@@ -165,8 +166,13 @@ async function gatheredJoins(gpu, cpu) {
         await compareVariant(gpu, `staged, gathered columns of wide rows, ${type} join`, ofWide[type], how, wideRow);
     }
     const isHashed = { "keys are hashed": (_, { layout }) => layout.keys === "hashed" };
-    const wanted = { ...someStay, ...isHashed, ...isGathered("beside a key") };
-    await compareVariant(gpu, "staged, keys with text", joinOf(cpu, keys, { on: ["k", "t"] }), how, wanted);
+    const several = { ...someStay, "keys have two words": (_, { layout }) => layout.join.keyColumns === 1 };
+    for (const [type, join] of Object.entries(joinsOf(cpu, keys, { on: ["k", "t"] }))) {
+        await compareVariant(gpu, `staged, keys of a number and text, ${type} join`, join, how, several);
+    }
+    const wanted = { ...isCoherent, ...isHashed, ...isGathered("beside a key") };
+    const ofKeys = joinOf(cpu, keys, { on: ["k", "t"] });
+    await compareVariant(gpu, "coherent, keys of a number and text", ofKeys, { debug: coherent }, wanted);
     const gathered = { ...isCoherent, ...isGathered("one of 4 columns") };
     await compareVariant(gpu, "coherent, gathered columns of wide rows", ofWide.inner, { debug: coherent }, gathered);
 }

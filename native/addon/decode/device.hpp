@@ -27,6 +27,9 @@ DeliverSpec decode_deliver(const Napi::Value& value, const std::vector<cuda::Col
 PiecesSpec decode_pieces(const Napi::Value& value, const std::vector<cuda::ColumnSpec>& table);
 // Reads the fields of a join, but not `coherent`. draft: the plan is still being made, and its sizes may be 0.
 cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft);
+// Throws unless keys of a side fit the join's key and key columns, with so many bytes more.
+void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, const cuda::StagedJoinSpec& join,
+                       uint32_t more_bytes);
 // 4 or 8.
 uint32_t decode_key_bytes(const Field& field);
 cuda::JoinKind decode_join_kind(Fields& fields);
@@ -39,9 +42,9 @@ OutOfCoreTree decode_out_of_core_tree(const Napi::Value& value, const std::vecto
 
 // Parts of these that several operators have.
 
-// How rows of a source become chunks with such keys and columns.
+// How rows of a source become chunks with such keys and columns. join: whose rows they are; nullptr: a group-by's.
 OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32_t key_bytes,
-                                const cuda::ColumnWidths& widths);
+                                const cuda::ColumnWidths& widths, const cuda::StagedJoinSpec* join = nullptr);
 ChunkPart decode_chunk_part(const Field& field);
 ChunkFill decode_chunk_fill(const Field& field);
 // Something stands for NULL in columns of 8 bytes at most.

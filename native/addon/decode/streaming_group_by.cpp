@@ -50,16 +50,23 @@ bool is_fixed(const KeySpec& key) {
     return key.kind == KeyKind::kInteger || key.kind == KeyKind::kFloat || key.kind == KeyKind::kFixedBytes;
 }
 
-ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t wanted_width) {
+// of_key: it is a word of the key, which no column of the source has.
+ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t wanted_width, bool of_key) {
     Fields fields(field);
     ChunkColumn chunk;
     const Field column = fields["column"];
-    chunk.column = column.int32(0, static_cast<int32_t>(source.columns().size()) - 1);
+    const int32_t most = of_key ? kKeyWordColumn : static_cast<int32_t>(source.columns().size()) - 1;
+    chunk.column = column.int32(of_key ? kKeyWordColumn : 0, most);
     chunk.validity = fields["validity"].boolean();
     chunk.part = decode_chunk_part(fields["part"]);
     const Field fill = fields["fill"];
     chunk.fill = decode_chunk_fill(fill);
     fields.finish();
+    if (of_key) {
+        const bool plain = !chunk.validity && chunk.part == ChunkPart::kWhole && chunk.fill == ChunkFill::kNone;
+        if (!plain) throw field.error("a word of the key as it is");
+        return chunk;
+    }
     const uint32_t width = chunk_width(chunk, *source.columns()[static_cast<size_t>(chunk.column)]);
     if (width != wanted_width) throw field.error("a column of the width that the operator has there");
     check_fill(fill, chunk.fill, width);
@@ -117,7 +124,7 @@ void check_key_bytes(const Field& field, const std::vector<KeySpec>& keys, int32
 }
 
 OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32_t key_bytes,
-                                const cuda::ColumnWidths& widths) {
+                                const cuda::ColumnWidths& widths, const cuda::StagedJoinSpec* join) {
     Fields fields(field);
     OutOfCoreSide side;
     const Field keys = fields["keys"];
@@ -126,12 +133,19 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     for (const KeySpec& key : side.keys) {
         if (!is_fixed(key)) throw keys.error("keys of fixed width, text or indices of dictionaries");
     }
-    check_key_bytes(keys, side.keys, side.null_byte, key_bytes);
+    const uint32_t key_columns = join == nullptr ? 0 : join->key_columns;
+    if (key_columns == 0) {
+        check_key_bytes(keys, side.keys, side.null_byte, key_bytes);
+    } else if (side.keys.empty() || side.null_byte >= 0) {
+        throw keys.error("keys, of which none is NULL");
+    } else {
+        check_packed_keys(keys, side.keys, *join, 0);
+    }
     const Field columns = fields["columns"];
     for (const Field& item : columns.array()) {
         const size_t at = side.columns.size();
         if (at >= widths.size()) throw columns.error("a column for each width of the operator");
-        side.columns.push_back(decode_chunk_column(item, source, widths[at]));
+        side.columns.push_back(decode_chunk_column(item, source, widths[at], at < key_columns));
     }
     fields.finish();
     if (side.columns.size() != widths.size()) throw columns.error("a column for each width of the operator");

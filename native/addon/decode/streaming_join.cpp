@@ -28,6 +28,17 @@ cuda::ColumnWidths decode_widths(const Field& field, uint32_t key_bytes) {
     return widths;
 }
 
+uint32_t decode_key_columns(const Field& field, const cuda::StagedJoinSpec& spec) {
+    const auto columns = static_cast<uint32_t>(field.int32(0, kKeyWordsMax - 1));
+    for (const cuda::ColumnWidths& widths : spec.widths) {
+        for (uint32_t c = 0; c < columns; ++c) {
+            if (spec.key_bytes == 8 && c < widths.size() && widths[c] == 8) continue;
+            throw field.error("a number of columns of 8 bytes on either side, beside a key of 8 bytes");
+        }
+    }
+    return columns;
+}
+
 cuda::JoinOutputColumn decode_output(const Field& field, const cuda::StagedJoinSpec& spec) {
     Fields fields(field);
     cuda::JoinOutputColumn output;
@@ -81,36 +92,39 @@ std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const c
 using Sources = const Source* const[2];
 
 void check_keys(const Field& field, const OutOfCoreStage& stage, const std::vector<KeySpec>& keys) {
-    uint64_t bytes = 0;
     bool fixed = true;
     for (const KeySpec& key : keys) {
         const KeyKind kind = key.kind == KeyKind::kDictionaryValue ? key.kind_of_value : key.kind;
         // Encoded keys are the CPU engine's, which has no numbers for text.
         const bool numbered = kind == KeyKind::kBytes && stage.keys == OutOfCoreKeys::kPacked;
         fixed = fixed && (numbered || kind != KeyKind::kBytes) && kind != KeyKind::kDictionaryIndex;
-        if (numbered || kind != KeyKind::kBytes) bytes += packed_key_width(key);
     }
     const bool equal = stage.null_keys == NullKeys::kEqual;
-    const uint64_t mask_bytes = equal ? (keys.size() + 7) / 8 : 0;
     if (stage.keys == OutOfCoreKeys::kHashed) {
         const bool pairs = stage.join.kind.inner() && stage.join.result == cuda::JoinResultKind::kRows;
         if (!pairs || keys.empty()) throw field.error("keys of a join that gives pairs alone");
-    } else if (!fixed || keys.empty() || bytes + mask_bytes > stage.join.key_bytes) {
-        throw field.error("keys of fixed width that fit 'keyBytes' together");
+    } else if (!fixed || keys.empty()) {
+        throw field.error("keys of fixed width");
+    } else {
+        check_packed_keys(field, keys, stage.join, equal ? (static_cast<uint32_t>(keys.size()) + 7) / 8 : 0);
     }
     const bool packed = stage.keys == OutOfCoreKeys::kPacked;
     if (packed ? equal : stage.join.key_bytes != 8) throw field.error("keys of 8 bytes, or NULLs that are no keys");
 }
 
-ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t width) {
+ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32_t width, bool of_key) {
     Fields fields(field);
     ChunkColumn chunk;
     const Field column = fields["column"];
-    chunk.column = column.int32(kRowNumberColumn, static_cast<int32_t>(source.columns().size()) - 1);
+    const int32_t least = of_key ? kKeyWordColumn : kRowNumberColumn;
+    const int32_t most = of_key ? kKeyWordColumn : static_cast<int32_t>(source.columns().size()) - 1;
+    chunk.column = column.int32(least, most);
     chunk.validity = fields["validity"].boolean();
     fields.finish();
     bool fits = false;
-    if (chunk.column == kRowNumberColumn) {
+    if (of_key) {
+        fits = !chunk.validity;
+    } else if (chunk.column == kRowNumberColumn) {
         const bool narrow = static_cast<uint64_t>(source.rows()) <= std::numeric_limits<uint32_t>::max();
         fits = !chunk.validity && (width == 8 || (width == 4 && narrow));
         chunk.row_number_bytes = width;
@@ -132,7 +146,8 @@ OutOfCoreSide decode_side(const Field& field, const Source& source, const OutOfC
     const cuda::ColumnWidths& widths = stage.join.widths[side];
     for (const Field& item : columns.array()) {
         if (made.columns.size() >= widths.size()) throw item.error("a column of the width that the join has there");
-        made.columns.push_back(decode_chunk_column(item, source, widths[made.columns.size()]));
+        const size_t at = made.columns.size();
+        made.columns.push_back(decode_chunk_column(item, source, widths[at], at < stage.join.key_columns));
     }
     fields.finish();
     if (made.columns.size() != widths.size()) throw columns.error("a column for each width of the join");
@@ -230,11 +245,25 @@ int32_t decode_presence(const Field& field, const cuda::StagedJoinSpec& join) {
     return output;
 }
 
+void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, const cuda::StagedJoinSpec& join,
+                       uint32_t more_bytes) {
+    for (const KeySpec& key : keys) {
+        if (packed_key_width(key) == 0) throw field.error("keys of fixed width");
+    }
+    const uint32_t words = packed_key_words(keys);
+    const KeyPlace last = packed_key_places(keys).back();
+    const uint32_t bytes = last.word * 8 + last.shift / 8 + packed_key_width(keys.back()) + more_bytes;
+    if (words != 1 + join.key_columns || (words == 1 && bytes > join.key_bytes) || (words > 1 && more_bytes > 0)) {
+        throw field.error("keys of fixed width that fit 'keyBytes' and 'keyColumns' together");
+    }
+}
+
 cuda::StagedJoinSpec decode_staged_join(Fields& fields, bool draft) {
     cuda::StagedJoinSpec spec;
     spec.key_bytes = decode_key_bytes(fields["keyBytes"]);
     spec.widths[kBuildSide] = decode_widths(fields["buildWidths"], spec.key_bytes);
     spec.widths[kProbeSide] = decode_widths(fields["probeWidths"], spec.key_bytes);
+    spec.key_columns = decode_key_columns(fields["keyColumns"], spec);
     spec.kind = decode_join_kind(fields);
     spec.result = fields["result"].one_of<cuda::JoinResultKind>(
         {{"count", cuda::JoinResultKind::kCount}, {"rows", cuda::JoinResultKind::kRows}});

@@ -158,7 +158,7 @@ class FlowDecoder {
         }
         const OutOfCoreOperator& first = operator_of(flow.steps[0]);
         flow.side = decode_chunk_side(side, *sources_[static_cast<size_t>(flow.source)], key_bytes_of(first),
-                                      widths_of(first, flow.steps[0].input));
+                                      widths_of(first, flow.steps[0].input), std::get_if<cuda::StagedJoinSpec>(&first));
         check_has_keys(side, first, flow.side.keys.size());
         return flow;
     }
@@ -183,6 +183,8 @@ class FlowDecoder {
         const bool rows = from != nullptr && from->result == cuda::JoinResultKind::kRows;
         if (!rows || !gives_rows(before.back())) throw field.error("a step behind the last input of a join of rows");
         const OutOfCoreOperator& op = operator_of(step);
+        const auto* const join = std::get_if<cuda::StagedJoinSpec>(&op);
+        if (join != nullptr && join->key_columns > 0) throw pipe.error("null where a join's keys exceed 8 bytes");
         step.pipe = decode_pipe(pipe, *from, key_bytes_of(op), widths_of(op, step.input));
         check_has_keys(pipe, op, step.pipe.keys.size());
         return step;

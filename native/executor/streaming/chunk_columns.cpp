@@ -7,6 +7,7 @@
 
 #include "base/bit_range.hpp"
 #include "base/error.hpp"
+#include "base/hash.hpp"
 #include "cpu/row/key_normalizer.hpp"
 #include "cuda/memory_model/stream_memory.hpp"
 
@@ -141,6 +142,25 @@ uint32_t packed_key_width(const KeySpec& key) {
     return is_text_key(key) ? kTextCodeBytes : static_cast<uint32_t>(key.width);
 }
 
+std::vector<KeyPlace> packed_key_places(const std::vector<KeySpec>& keys) {
+    std::vector<KeyPlace> places;
+    uint64_t at = 0;
+    for (const KeySpec& key : keys) {
+        const uint64_t in_word = at % sizeof(uint64_t);
+        if (in_word != 0 && in_word + packed_key_width(key) > sizeof(uint64_t)) at += sizeof(uint64_t) - in_word;
+        places.push_back(
+            {static_cast<uint32_t>(at / sizeof(uint64_t)), static_cast<uint32_t>(at % sizeof(uint64_t)) * 8});
+        at += packed_key_width(key);
+    }
+    return places;
+}
+
+uint32_t packed_key_words(const std::vector<KeySpec>& keys) {
+    const KeyPlace last = packed_key_places(keys).back();
+    const uint32_t bytes = last.shift / 8 + packed_key_width(keys.back());
+    return last.word + (bytes + 7) / 8;
+}
+
 uint32_t chunk_width(const ColumnType& type) {
     if (type.layout == Layout::kBool) return 1;
     if (type.layout == Layout::kDictionary) return sizeof(int32_t);
@@ -176,6 +196,9 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
         made.at = chunk_bytes_;
         if (column.column == kRowNumberColumn) {
             made.width = column.row_number_bytes;
+        } else if (column.column == kKeyWordColumn) {
+            SPILLWAY_CHECK(columns_.size() == more_words_++);
+            made.width = sizeof(uint64_t);
         } else {
             made.view = view_of(column.column);
             made.width = chunk_width(column, *source.columns()[static_cast<size_t>(column.column)]);
@@ -184,26 +207,28 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
         columns_.push_back(made);
         chunk_bytes_ += cuda::column_bytes(made.width, chunk_rows);
     }
+    const bool packed = keys.mode == OutOfCoreKeys::kPacked;
+    const uint32_t words = packed && !side.keys.empty() ? packed_key_words(side.keys) : 1;
+    SPILLWAY_CHECK(words == 1 + more_words_ && (more_words_ == 0 || key_bytes_ == sizeof(uint64_t)));
 }
 
 void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as) {
     const bool packed = as.mode == OutOfCoreKeys::kPacked;
-    uint64_t shift = 0;
+    const std::vector<KeyPlace> places = packed_key_places(keys);
     for (const KeySpec& key : keys) {
         const TypePtr& type = source.columns()[static_cast<size_t>(key.column)];
         Key made;
         made.part.spec = key;
         made.part.type = type;
         made.view = view_of(key.column);
-        made.shift = static_cast<uint32_t>(shift);
+        made.place = places[keys_.size()];
         keys_.push_back(std::move(made));
-        shift += packed ? uint64_t{packed_key_width(key)} * 8 : 0;
         const bool may_be_unknown = packed && texts_.known_only && is_text_key(key);
         nullable_ = nullable_ || may_be_unknown || (type->nullable && null_byte_ < 0);
         plain_ = packed && null_byte_ < 0 && keys.size() == 1 && is_word(key, *type, key_bytes_);
     }
     if (packed) {
-        SPILLWAY_CHECK(shift <= uint64_t{8} * key_bytes_ && null_byte_ < static_cast<int32_t>(key_bytes_));
+        SPILLWAY_CHECK(null_byte_ < static_cast<int32_t>(key_bytes_));
         SPILLWAY_CHECK(as.null_keys != NullKeys::kEqual);
         return;
     }
@@ -241,16 +266,14 @@ bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t row
 
 void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, RowEncoder* encoder,
                          uint8_t* chunk, uint64_t at) const {
+    if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
     if (encoder != nullptr) {
         encode_keys(views, rows, *encoder, chunk + at * key_bytes_);
     } else {
-        write_keys(views, rows, chunk + at * key_bytes_);
-    }
-    if (nullable_) {
-        write_key_validity(views, rows, chunk + validity_at_, at);
-        if (texts_.known_only) clear_unknown_texts(chunk + at * key_bytes_, rows, chunk + validity_at_, at);
+        write_keys(views, rows, chunk, at);
     }
     for (const Column& column : columns_) {
+        if (column.from.column == kKeyWordColumn) continue;  // it came with the keys
         write_column(column, views, rows, first_row, chunk + column.at + at * column.width);
     }
 }
@@ -290,61 +313,84 @@ void ChunkColumns::encode_keys(const std::vector<ColumnView>& views, uint64_t ro
     }
 }
 
-void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const {
+void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* chunk, uint64_t at) const {
     if (plain_) {
-        std::memcpy(out, views[keys_[0].view].data, rows * key_bytes_);
+        std::memcpy(chunk + at * key_bytes_, views[keys_[0].view].data, rows * key_bytes_);
         return;
     }
-    uint64_t words[kKeyRows];
-    uint64_t parts[kKeyRows];
+    uint8_t* const bits = texts_.known_only && nullable_ ? chunk + validity_at_ : nullptr;
+    std::vector<uint64_t> words((1 + more_words_) * static_cast<size_t>(kKeyRows));
     for (uint64_t done = 0; done < rows; done += kKeyRows) {
         const int64_t count = std::min<int64_t>(kKeyRows, static_cast<int64_t>(rows - done));
         const RowSelection selection{static_cast<int64_t>(done), nullptr, count};
-        if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
+        std::fill(words.begin(), words.end(), 0);
         for (size_t k = 0; k < keys_.size(); ++k) {
             const ColumnView& view = views[keys_[k].view];
-            write_words(keys_[k], view, selection, k == 0 ? words : parts);
-            for (int64_t i = 0; k > 0 && i < count; ++i) words[i] |= parts[i] << keys_[k].shift;
+            add_key(k, view, selection, words.data(), bits, at + done);
             if (null_byte_ < 0 || view.validity == nullptr) continue;
             const uint64_t flag = uint64_t{1} << (8 * static_cast<uint32_t>(null_byte_) + k);
             for (int64_t i = 0; i < count; ++i) {
-                if (!view.is_valid(selection.begin + i)) words[i] |= flag;
+                if (!view.is_valid(selection.begin + i)) words[static_cast<size_t>(i)] |= flag;
             }
         }
-        uint8_t* const to = out + done * key_bytes_;
-        if (key_bytes_ == sizeof(uint64_t)) {
-            std::memcpy(to, words, static_cast<size_t>(count) * sizeof(uint64_t));
-            continue;
-        }
+        store_words(words.data(), count, chunk, at + done);
+    }
+}
+
+void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelection& selection, uint64_t* words,
+                           uint8_t* bits, uint64_t at) const {
+    const auto& [part, number, place] = keys_[key];
+    const int64_t count = selection.count;
+    uint64_t* const to = words + place.word * kKeyRows;
+    if (is_text_key(part.spec)) {
+        SPILLWAY_CHECK(texts_.codes != nullptr);
         for (int64_t i = 0; i < count; ++i) {
-            const auto narrow = static_cast<uint32_t>(words[i]);
-            std::memcpy(to + i * static_cast<int64_t>(sizeof narrow), &narrow, sizeof narrow);
+            const int64_t row = selection[i];
+            if (!view.is_valid(row)) continue;
+            const ByteString text = key_byte_string(part, view, row);
+            const uint32_t code = texts_.known_only ? texts_.codes->find(text) : texts_.codes->add(text);
+            if (bits != nullptr && code == TextCodes::kNone) clear_bit(bits, static_cast<int64_t>(at) + i);
+            to[i] |= uint64_t{code} << place.shift;
+        }
+        return;
+    }
+    if (part.spec.width <= static_cast<int32_t>(sizeof(uint64_t))) {
+        uint64_t values[kKeyRows];
+        normalize_words(part, view, selection, values);
+        for (int64_t i = 0; i < count; ++i) to[i] |= values[i] << place.shift;
+        return;
+    }
+    // It has words of its own.
+    const auto bytes = static_cast<size_t>(part.spec.width);
+    for (int64_t i = 0; i < count; ++i) {
+        if (!view.is_valid(selection[i])) continue;
+        const uint8_t* const value = fixed_key(part, view, selection[i]);
+        for (size_t done = 0; done < bytes; done += sizeof(uint64_t)) {
+            const size_t word = done / sizeof(uint64_t);
+            std::memcpy(to + word * kKeyRows + i, value + done, std::min(sizeof(uint64_t), bytes - done));
         }
     }
 }
 
-void ChunkColumns::write_words(const Key& key, const ColumnView& view, const RowSelection& selection,
-                               uint64_t* words) const {
-    if (!is_text_key(key.part.spec)) return normalize_words(key.part, view, selection, words);
-    SPILLWAY_CHECK(texts_.codes != nullptr);
-    for (int64_t i = 0; i < selection.count; ++i) {
-        const int64_t row = selection[i];
-        words[i] = 0;
-        if (!view.is_valid(row)) continue;
-        const ByteString text = key_byte_string(key.part, view, row);
-        words[i] = texts_.known_only ? texts_.codes->find(text) : texts_.codes->add(text);
+void ChunkColumns::store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const {
+    const auto count = static_cast<size_t>(rows);
+    for (uint32_t w = 1; w <= more_words_; ++w) {
+        const uint64_t* const word = words + w * kKeyRows;
+        std::memcpy(chunk + columns_[w - 1].at + at * sizeof(uint64_t), word, count * sizeof(uint64_t));
     }
-}
-
-void ChunkColumns::clear_unknown_texts(const uint8_t* keys, uint64_t rows, uint8_t* bits, uint64_t at) const {
-    for (const Key& key : keys_) {
-        if (!is_text_key(key.part.spec)) continue;
-        const uint8_t* code_at = keys + key.shift / 8;
-        for (uint64_t i = 0; i < rows; ++i, code_at += key_bytes_) {
-            uint32_t code = 0;
-            std::memcpy(&code, code_at, sizeof code);
-            if (code == TextCodes::kNone) clear_bit(bits, static_cast<int64_t>(at + i));
-        }
+    for (size_t i = 0; more_words_ > 0 && i < count; ++i) {
+        uint64_t mixed = 0;
+        for (uint32_t w = more_words_; w > 0; --w) mixed = mix64(words[w * kKeyRows + i] ^ mixed);
+        words[i] ^= mixed;
+    }
+    uint8_t* const to = chunk + at * key_bytes_;
+    if (key_bytes_ == sizeof(uint64_t)) {
+        std::memcpy(to, words, count * sizeof(uint64_t));
+        return;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        const auto narrow = static_cast<uint32_t>(words[i]);
+        std::memcpy(to + i * sizeof narrow, &narrow, sizeof narrow);
     }
 }
 

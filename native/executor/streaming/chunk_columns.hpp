@@ -55,7 +55,7 @@ class ChunkColumns {
     struct Key {
         KeyPart part;
         size_t view = 0;
-        uint32_t shift = 0;  // in the word, in bits
+        KeyPlace place;
     };
     struct Column {
         size_t view = 0;
@@ -68,9 +68,12 @@ class ChunkColumns {
     void write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row,
                       uint8_t* out) const;
     void encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder, uint8_t* out) const;
-    void write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* out) const;
-    void write_words(const Key& key, const ColumnView& view, const RowSelection& selection, uint64_t* words) const;
-    void clear_unknown_texts(const uint8_t* keys, uint64_t rows, uint8_t* bits, uint64_t at) const;
+    void write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* chunk, uint64_t at) const;
+    // Adds the key's values to the words of these rows, [word][kKeyRows]. bits: of rows with a key, of which those
+    // whose text has no number are cleared; nullptr: there are none such.
+    void add_key(size_t key, const ColumnView& view, const RowSelection& selection, uint64_t* words, uint8_t* bits,
+                 uint64_t at) const;
+    void store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const;
     void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
 
     const uint32_t key_bytes_;
@@ -80,8 +83,9 @@ class ChunkColumns {
     std::vector<Key> keys_;
     std::optional<RowLayout> encoded_;  // of the keys, where they are not packed
     std::vector<Column> columns_;
-    bool nullable_ = false;  // some key column, where a NULL is no key
-    bool plain_ = false;     // the only key's values are the words
+    uint32_t more_words_ = 0;  // of the key, in the first columns
+    bool nullable_ = false;    // some key column, where a NULL is no key
+    bool plain_ = false;       // the only key's values are the words
     uint64_t validity_at_ = 0;
     uint64_t chunk_bytes_ = 0;
 };

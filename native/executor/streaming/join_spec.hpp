@@ -32,9 +32,14 @@ enum class ChunkFill : uint8_t { kNone, kZero, kLeast, kLargest };
 // Bytes of the number that stands for a text, or for bytes of any length: equal ones have the same (TextCodes).
 constexpr uint32_t kTextCodeBytes = 4;
 
+// Pseudo column: a word of keys that exceed one, the second, third and so on in their order.
+constexpr int32_t kKeyWordColumn = -2;
+// Words of packed keys at most.
+constexpr uint32_t kKeyWordsMax = 4;
+
 // A column of a chunk: the values of a source's column (bools as bytes, dictionaries as their unified indices, text as
-// its number), a byte per row that says whether there is one, or the number of the row in the source (column:
-// kRowNumberColumn).
+// its number), a byte per row that says whether there is one, the number of the row in the source (column:
+// kRowNumberColumn), or kKeyWordColumn.
 struct ChunkColumn {
     int32_t column = 0;
     bool validity = false;
@@ -46,7 +51,9 @@ struct ChunkColumn {
 // What the GPU compares.
 enum class OutOfCoreKeys : uint8_t {
     kPacked,  // the keys' normalized values, or the numbers of texts, one behind the other in a word; a row with a NULL
-              // among them has no key, unless a byte of the word says which are NULL
+              // among them has no key, unless a byte of the word says which are NULL. Keys that exceed a word take
+              // several: the first columns of the chunk have all but the first one, which is mixed with these
+              // (exclusive or), so that rows of equal first words are spread
     kEncoded,  // the first word of a row of the CPU engine with these keys: equal where the keys are
     kHashed,   // the same of keys that exceed a word: a hash of them. Of the pairs found, those with other keys are
                // dropped when they are delivered, so that there must be no result but pairs
@@ -106,6 +113,15 @@ bool is_text(const ColumnType& type);
 bool is_text_key(const KeySpec& key);
 // Bytes of a key as it is packed.
 uint32_t packed_key_width(const KeySpec& key);
+
+// Where a packed key begins: behind the one before, but that it crosses no word unless it begins one.
+struct KeyPlace {
+    uint32_t word = 0;
+    uint32_t shift = 0;  // in it, in bits
+};
+std::vector<KeyPlace> packed_key_places(const std::vector<KeySpec>& keys);
+// Words that such keys take.
+uint32_t packed_key_words(const std::vector<KeySpec>& keys);
 
 // Bytes of a value in a chunk and in the rows of the GPU; 0 for types that cannot be there.
 uint32_t chunk_width(const ColumnType& type);

@@ -30,24 +30,27 @@ constexpr NamedJoinKind kNamedJoinKinds[] = {{"inner", {}},
 
 using RowPairs = std::vector<std::pair<uint64_t, uint64_t>>;
 
-inline RowPairs pairs_of(const HostTable& build, const HostTable& probe, const JoinKind& kind) {
+// keys: columns of both sides that are compared.
+inline RowPairs pairs_of(const HostTable& build, const HostTable& probe, const JoinKind& kind,
+                         const std::vector<size_t>& keys = {0}) {
     if (kind.emit == JoinEmit::kPairs) {
         const JoinType type = kind.keep_unmatched_build
                                   ? (kind.keep_unmatched_probe ? JoinType::kFull : JoinType::kLeft)
                               : kind.keep_unmatched_probe ? JoinType::kRight
                                                           : JoinType::kInner;
-        return reference_pairs(build, probe, {0}, {0}, type);
+        return reference_pairs(build, probe, keys, keys, type);
     }
     const JoinType type = kind.anti ? JoinType::kAnti : JoinType::kSemi;
-    if (kind.emit == JoinEmit::kBuildOnce) return reference_pairs(build, probe, {0}, {0}, type);
-    RowPairs pairs = reference_pairs(probe, build, {0}, {0}, type);
+    if (kind.emit == JoinEmit::kBuildOnce) return reference_pairs(build, probe, keys, keys, type);
+    RowPairs pairs = reference_pairs(probe, build, keys, keys, type);
     for (auto& pair : pairs) std::swap(pair.first, pair.second);
     return pairs;
 }
 
 // Key, presence, columns of the build side, of the probe side; zeros where a row is missing.
-inline HostTable expected_table(const KeyedRelation& build, const KeyedRelation& probe, const JoinKind& kind) {
-    const RowPairs pairs = pairs_of(build.host(), probe.host(), kind);
+inline HostTable expected_table(const KeyedRelation& build, const KeyedRelation& probe, const JoinKind& kind,
+                                const std::vector<size_t>& keys = {0}) {
+    const RowPairs pairs = pairs_of(build.host(), probe.host(), kind, keys);
     HostTable table;
     HostColumn key;
     HostColumn presence;

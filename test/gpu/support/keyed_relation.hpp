@@ -47,6 +47,9 @@ class KeyedRelation {
         }
     }
 
+    // On the host alone.
+    explicit KeyedRelation(HostTable table) : host_(std::move(table)) {}
+
     const HostTable& host() const { return host_; }
     const cuda::DeviceRelation& device() const { return device_; }
     // Rows that have a key, all columns: what a partitioning must keep.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -95,8 +96,14 @@ inline StagedJoinOutcome run_staged_join(cuda::Device& device, const StagedJoinS
 // Joins of two relations of one kind: rows, sums and the count, with the sizes that a test asks for.
 class StagedJoinCheck {
   public:
-    StagedJoinCheck(const KeyedRelation& build, const KeyedRelation& probe, const JoinKind& kind = {})
-        : build_(build), probe_(probe), kind_(kind), expected_(expected_table(build, probe, kind)) {}
+    // key_columns: of StagedJoinSpec.
+    StagedJoinCheck(const KeyedRelation& build, const KeyedRelation& probe, const JoinKind& kind = {},
+                    uint32_t key_columns = 0)
+        : build_(build),
+          probe_(probe),
+          kind_(kind),
+          key_columns_(key_columns),
+          expected_(expected_table(build, probe, kind, keys_of(key_columns))) {}
 
     // Rows of the chunks of the build and the probe side, over and over; empty: as many as the sizes allow.
     std::vector<uint64_t> cuts[2];
@@ -130,6 +137,7 @@ class StagedJoinCheck {
         spec.widths[0] = carried_widths(build_);
         spec.widths[1] = carried_widths(probe_);
         spec.kind = kind_;
+        spec.key_columns = key_columns_;
         spec.result = result;
         spec.sizes = sizes;
         if (result == JoinResultKind::kRows) {
@@ -175,6 +183,12 @@ class StagedJoinCheck {
     }
 
   private:
+    static std::vector<size_t> keys_of(uint32_t key_columns) {
+        std::vector<size_t> keys(1 + key_columns);
+        std::iota(keys.begin(), keys.end(), 0);
+        return keys;
+    }
+
     // A join sums these columns of expected_: the key and at most three others, taken from both sides in turn.
     std::vector<size_t> summed_columns() const {
         std::vector<size_t> columns = {0};
@@ -248,6 +262,7 @@ class StagedJoinCheck {
     const KeyedRelation& build_;
     const KeyedRelation& probe_;
     const JoinKind kind_;
+    const uint32_t key_columns_;
     const HostTable expected_;
 };
 

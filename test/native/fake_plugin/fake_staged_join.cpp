@@ -122,8 +122,11 @@ void StagedJoin::build(const SourceCalls& source) {
 void StagedJoin::join_row(const Row& probe) {
     const JoinKind& kind = spec_.kind;
     const auto range = probe.has_key ? table_.equal_range(probe.key) : std::make_pair(table_.end(), table_.end());
-    const bool found = range.first != range.second;
+    bool found = false;
     for (auto match = range.first; match != range.second; ++match) {
+        const std::vector<std::string>& columns = rows_[match->second].columns;
+        if (!std::equal(columns.begin(), columns.begin() + spec_.key_columns, probe.columns.begin())) continue;
+        found = true;
         matched_[match->second] = true;
         if (kind.pairs()) give_row(&rows_[match->second], &probe);
     }

@@ -33,7 +33,7 @@ function join(): Spec {
     return {
         kind: "join",
         join: {
-            ...{ keyBytes: 8, buildWidths: [8], probeWidths: [8] },
+            ...{ keyBytes: 8, keyColumns: 0, buildWidths: [8], probeWidths: [8] },
             ...{ emit: "pairs", anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false, result: "rows" },
             outputs: [
                 { side: "key", column: 0 },

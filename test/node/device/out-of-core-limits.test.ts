@@ -119,13 +119,15 @@ describe("the plan", () => {
             expect((await query.toTable()).numRows).toBe(rows);
             expect(query.report()?.stages[0]?.device?.outOfCore?.h2dBytes).toBe(rows * (8 + 2 * 8 + 4 + 8));
             const dropped = "pairs whose keys differ are dropped";
-            const hashed = runtime.join({ left, right: left, on: ["k", "t"] });
+            const hashed = runtime.join({ left, right: left, on: ["k", "a", "b", "c", "d"] });
             expect(String(await hashed.explain())).toContain(dropped);
             expect(await hashed.count()).toBe(rows);
-            // A number stands for text: nothing has to be compared again.
-            const numbered = runtime.join({ left, right: left, on: "t" });
-            expect(String(await numbered.explain())).not.toContain(dropped);
-            expect(await numbered.count()).toBe(rows);
+            // A number stands for text, and words of keys are compared: nothing has to be compared again.
+            for (const on of ["t", ["k", "t"], ["k", "a", "b"]]) {
+                const compared = runtime.join({ left, right: left, on });
+                expect(String(await compared.explain())).not.toContain(dropped);
+                expect(await compared.count()).toBe(rows);
+            }
         });
     });
 
@@ -140,10 +142,6 @@ describe("the plan", () => {
         const nulls = new Table({ k: vectorFromArray([1n, null], new Int64()) });
         const cases: Refusal[] = [
             [
-                (r) => r.join({ left: r.fromTable(text), right: r.fromTable(text), on: ["t", "n"], type: "left" }),
-                /key `t` is text or bytes, of which a hash is compared beside other keys/
-            ],
-            [
                 (r) => {
                     const both = { left: r.fromTable(text), right: r.fromTable(text) };
                     return r.join({ ...both, on: "t", type: "right", nullEquality: true });
@@ -151,8 +149,14 @@ describe("the plan", () => {
                 /key `t` is text or bytes, of which a hash is compared beside other keys or NULLs that are equal/
             ],
             [
-                (r) => r.join({ left: r.fromTable(wide), right: r.fromTable(wide), on: ["k", "a"], type: "semi" }),
-                /the key has 16 bytes/
+                (r) =>
+                    r.join({
+                        left: r.fromTable(wide),
+                        right: r.fromTable(wide),
+                        on: ["k", "a", "b", "c"],
+                        type: "semi"
+                    }),
+                /the key has 32 bytes, of which 24 are compared/
             ],
             [
                 (r) => {
@@ -185,8 +189,8 @@ describe("the plan", () => {
             [
                 (r) =>
                     r
-                        .join({ left: r.fromTable(pair), right: r.fromTable(pair), on: ["k", "a"] })
-                        .join(r.fromTable(table(5)), { on: "k", suffix: "_3" }),
+                        .join({ left: r.fromTable(pair), right: r.fromTable(pair), on: "k" })
+                        .join(r.fromTable(pair), { on: ["k", "a"], suffix: "_3" }),
                 /keys \(k, a\) of a join do not pass more than one operator .*: they have more than 8 bytes/
             ],
             [
@@ -207,13 +211,14 @@ describe("the plan", () => {
             new Utf8()
         );
         const numbers = makeVector(BigInt64Array.from({ length: 200_000 }, (_, i) => BigInt(i)));
-        const big = new Table({ k: strings, n: numbers });
+        const big = new Table({ k: vectorFromArray([...strings.toArray().slice(1), null], new Utf8()), n: numbers });
         await withRuntime({ device: "gpu", memory: { device: "4MiB" } }, async (runtime) => {
             const query = runtime.join({
                 left: runtime.fromTable(big),
                 right: runtime.fromTable(big),
                 on: ["k", "n"],
-                type: "left"
+                type: "left",
+                nullEquality: true
             });
             const message = expect.stringMatching(/\(out of core: key `k` is text or bytes, .*\)/) as string;
             await expect(query.count()).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", message });

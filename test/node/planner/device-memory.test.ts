@@ -57,7 +57,7 @@ function drawJoin(random: Random): OutOfCoreShape {
         { side: "presence", column: 0 } as const
     ];
     return {
-        ...{ keyBytes, buildWidths, probeWidths, emit, outputs },
+        ...{ keyBytes, keyColumns: 0, buildWidths, probeWidths, emit, outputs },
         anti: emit !== "pairs" && random.chance(0.5),
         keepUnmatchedBuild: emit === "pairs" && random.chance(0.5),
         keepUnmatchedProbe: emit === "pairs" && random.chance(0.5),
@@ -107,7 +107,7 @@ describe("the model tells whole numbers, and of more pages no less GPU memory", 
             const keyBytes = random.pick([4, 8] as const);
             const result = random.pick(["count", "rows"] as const);
             const shape: OutOfCoreShape = {
-                ...{ keyBytes, buildWidths: [keyBytes], probeWidths: [], emit: "pairs", result },
+                ...{ keyBytes, keyColumns: 0, buildWidths: [keyBytes], probeWidths: [], emit: "pairs", result },
                 ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false },
                 outputs: result === "rows" ? [{ side: "build", column: 0 }] : []
             };
@@ -139,7 +139,15 @@ describe("the model tells whole numbers, and of more pages no less GPU memory", 
 
 test("the model refuses sizes that no operator has", () => {
     const shape: OutOfCoreShape = {
-        ...{ keyBytes: 8, buildWidths: [], probeWidths: [], emit: "pairs", result: "count", outputs: [] },
+        ...{
+            keyBytes: 8,
+            keyColumns: 0,
+            buildWidths: [],
+            probeWidths: [],
+            emit: "pairs",
+            result: "count",
+            outputs: []
+        },
         ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false }
     };
     const options: CoherentJoinOptions = {
@@ -171,7 +179,15 @@ test("the model is asked once for sizes that differ in host memory alone, whoeve
     };
     const memory = new DeviceMemory(model);
     const shape: OutOfCoreShape = {
-        ...{ keyBytes: 8, buildWidths: [8], probeWidths: [8], emit: "pairs", result: "count", outputs: [] },
+        ...{
+            keyBytes: 8,
+            keyColumns: 0,
+            buildWidths: [8],
+            probeWidths: [8],
+            emit: "pairs",
+            result: "count",
+            outputs: []
+        },
         ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false }
     };
     const sizes = { ...noSizes, radixBits: 5, chunkRows: 2 ** 16, pageRows: 4096, pages: 100 };

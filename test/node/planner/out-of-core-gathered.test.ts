@@ -51,7 +51,12 @@ describe("keys of which a hash is compared", () => {
     test("take workers the time to fetch and compare them, for counts too", () => {
         const columns = { k: new Utf8(), l: new Int64(), v: new Int64() };
         const [count, batches] = (["count", "batches"] as const).map((sink) =>
-            stageOf(columns, { on: ["k", "l"], hints: { resultRows: rows } }, { sink })
+            stageOf(
+                columns,
+                { on: ["k", "l"], nullEquality: true, hints: { resultRows: rows } },
+                { sink },
+                { nullable: true }
+            )
         );
         expect(count!.layout).toMatchObject({ keys: "hashed", gathered: [] });
         const pairs = count!.rowsOut;

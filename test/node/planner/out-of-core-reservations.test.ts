@@ -36,7 +36,7 @@ const packed = (rowBytes: number): number => (chunk + partitions * 32) * rowByte
 
 describe("a join", () => {
     const shape: OutOfCoreShape = {
-        ...{ keyBytes: 8, buildWidths: [8], probeWidths: [8], emit: "pairs", result: "rows" },
+        ...{ keyBytes: 8, keyColumns: 0, buildWidths: [8], probeWidths: [8], emit: "pairs", result: "rows" },
         ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false },
         outputs: [
             { side: "key", column: 0 },

@@ -40,7 +40,7 @@ function stageOf({ limitMebibytes, debug = {}, type = "inner", sink = "batches" 
 }
 
 const shape: OutOfCoreShape = {
-    ...{ keyBytes: 8, buildWidths: [8], probeWidths: [8], emit: "pairs", result: "count", outputs: [] },
+    ...{ keyBytes: 8, keyColumns: 0, buildWidths: [8], probeWidths: [8], emit: "pairs", result: "count", outputs: [] },
     ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false }
 };
 const inner = deviceMemory().ofJoin(shape);

@@ -45,7 +45,7 @@ function numberBytes(rows: number, keyBytes: number): number {
     throw new NotOnDevice(`numbers of ${rows} rows do not fit the ${keyBytes} bytes beside a key`);
 }
 
-const rule: CarryRule = { gathered, rowNumberBytes: numberBytes };
+const rule: CarryRule = { gathered, keyWordsMax: 1, rowNumberBytes: numberBytes };
 
 /** The layout of a join by kernels. Throws NotOnDevice with why there is none. */
 export function coherentLayout(node: InputJoin, sides: JoinSides, counted: boolean): OutOfCoreLayout {

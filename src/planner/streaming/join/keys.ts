@@ -5,11 +5,26 @@ import type { OutOfCoreKeys } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { isTextKey, keyBytesMax, keyWidth } from "../chunk-rows.js";
 
+/** Words of 8 bytes that packed keys may take: their rows have no more (keyWordsMax in native/executor/streaming). */
+export const keyWordsMax = 4;
+
+/** Where a packed key is. */
+export interface KeyPlace {
+    readonly word: number;
+    readonly offset: number;
+}
+
 /** What the GPU compares, and how many bytes of it. */
 export interface KeyPlan {
     readonly mode: OutOfCoreKeys;
+    /** Of the first word. */
     readonly bytes: 4 | 8;
+    /** Words behind the first one, which are columns of either side. */
+    readonly columns: number;
     readonly nullsEqual: boolean;
+    /** Packed keys by their numbers in the node, and where each of these is. */
+    readonly order: readonly number[];
+    readonly places: readonly KeyPlace[];
 }
 
 function equalsNull({ left, right, keys, nullEquality }: JoinNode): boolean {
@@ -19,28 +34,69 @@ function equalsNull({ left, right, keys, nullEquality }: JoinNode): boolean {
     );
 }
 
+/** Keys one behind the other, but that none crosses a word unless it begins one; as packed_key_places() in native/. */
+function placesOf(widths: readonly number[]): { places: KeyPlace[]; words: number } {
+    const places: KeyPlace[] = [];
+    let at = 0;
+    for (const width of widths) {
+        const inWord = at % keyBytesMax;
+        if (inWord !== 0 && inWord + width > keyBytesMax) at += keyBytesMax - inWord;
+        places.push({ word: Math.floor(at / keyBytesMax), offset: at % keyBytesMax });
+        at += width;
+    }
+    return { places, words: Math.ceil(at / keyBytesMax) };
+}
+
 /**
- * Keys of up to 8 bytes are compared on the GPU as they are, text by a number of 4 bytes. Of longer ones it compares a
- * hash, and whoever delivers the pairs drops those whose keys differ: rows that are to come out because they have no
- * partner, or once for having one, would be wrong already.
+ * The first word is mixed with the others, so that values are read from those alone: keys that the result has not come
+ * first, unless that takes a word more. Wide ones come before narrow ones, which then leave no gaps.
  */
-export function keyPlan(node: JoinNode): KeyPlan {
+function orderOf({ keys, columns }: JoinNode, widths: readonly number[]): number[] {
+    const inResult = keys.map(({ left, right }) =>
+        columns.some(
+            (column) =>
+                (column.side !== "right" && column.left === left.column) ||
+                (column.side !== "left" && column.right === right.column)
+        )
+    );
+    const all = keys.map((_, at) => at);
+    const wordsOf = (order: readonly number[]): number => placesOf(order.map((at) => widths[at] ?? 0)).words;
+    const byWidth = [...all].sort((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0));
+    const readable = [...byWidth].sort((a, b) => Number(inResult[a]) - Number(inResult[b]));
+    return wordsOf(readable) <= wordsOf(byWidth) ? readable : byWidth;
+}
+
+/**
+ * Keys are compared on the GPU as they are, text by a number of 4 bytes; in `wordsMax` words of 8 bytes at most. Of
+ * longer ones it compares a hash, and whoever delivers the pairs drops those whose keys differ: rows that are to come
+ * out because they have no partner, or once for having one, would be wrong already.
+ */
+export function keyPlan(node: JoinNode, wordsMax: number): KeyPlan {
     const { keys, type } = node;
     const nullsEqual = equalsNull(node);
     const text = keys.find(({ left, right }) => isTextKey(left) || isTextKey(right));
-    const bytes = sumOf(keys.map(({ left }) => keyWidth(left)));
+    const widths = keys.map(({ left }) => keyWidth(left));
+    const bytes = sumOf(widths);
     const maskBytes = nullsEqual ? Math.ceil(keys.length / 8) : 0;
+    const inOrder = keys.map((_, at) => at);
     // NULLs that equal each other are encoded by the CPU engine, which has no numbers for text.
     const numbered = text === undefined || !nullsEqual;
     if (numbered && bytes + maskBytes <= keyBytesMax) {
-        if (nullsEqual) return { mode: "encoded", bytes: 8, nullsEqual };
-        return { mode: "packed", bytes: bytes <= 4 ? 4 : 8, nullsEqual };
+        const plan = { columns: 0, nullsEqual, order: inOrder, places: placesOf(widths).places };
+        if (nullsEqual) return { mode: "encoded", bytes: 8, ...plan };
+        return { mode: "packed", bytes: bytes <= 4 ? 4 : 8, ...plan };
     }
-    if (type === "inner") return { mode: "hashed", bytes: 8, nullsEqual };
+    const order = orderOf(node, widths);
+    const { places, words } = placesOf(order.map((at) => widths[at] ?? 0));
+    if (!nullsEqual && words <= wordsMax) {
+        return { mode: "packed", bytes: 8, columns: words - 1, nullsEqual, order, places };
+    }
+    if (type === "inner") return { mode: "hashed", bytes: 8, columns: 0, nullsEqual, order: inOrder, places: [] };
     const name = text === undefined ? "" : node.left.columns[text.left.column]?.name;
     const what =
         text === undefined
-            ? `the key has ${bytes + maskBytes} bytes, of which ${keyBytesMax} are compared`
+            ? `the key has ${bytes + maskBytes} bytes, of which ${wordsMax * keyBytesMax} are compared` +
+              (nullsEqual ? `, or ${keyBytesMax} with NULLs that are equal,` : "")
             : `key \`${name}\` is text or bytes, of which a hash is compared beside other keys or NULLs that are equal`;
     throw new NotOnDevice(`${what} on the GPU: that gives candidates for an inner join and no more`);
 }

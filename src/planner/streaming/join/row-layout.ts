@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { SpillwayError } from "../../../errors.js";
-import { rowNumberColumn } from "../../../model/column-type.js";
-import { sumOf } from "../../../model/sizes.js";
+import { keyWordColumn, rowNumberColumn } from "../../../model/column-type.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import type { InputInfo, JoinColumn, JoinNode, LogicalColumn } from "../../../plan/logical.js";
 import type {
@@ -14,9 +13,9 @@ import type {
 } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
-import { chunkWidth, keyWidth } from "../chunk-rows.js";
+import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
 import { carriedBytes, chooseGathered, rowNumberBytes, type GatherCosts, type SideColumn } from "./gather.js";
-import { keyPlan, type KeyPlan } from "./keys.js";
+import { keyPlan, keyWordsMax, type KeyPlan } from "./keys.js";
 
 /** Bits of the presence byte. */
 const present = {
@@ -42,6 +41,8 @@ export interface CarryRule {
     gathered(columns: readonly SideColumn[], keyBytes: number, side: Side): Map<number, string>;
     /** Bytes of a column that travels; left out: those of its values. */
     width?(column: LogicalColumn): number;
+    /** Words of keys that it can compare; left out: as many as rows have. */
+    readonly keyWordsMax?: number;
     /** Bytes of a row number; throws NotOnDevice where numbers of so many rows do not fit. */
     rowNumberBytes(rows: number, keyBytes: number): number;
 }
@@ -68,7 +69,13 @@ class LayoutDraft {
         private readonly inputs: Readonly<Record<Side, InputInfo>> | undefined,
         private readonly request: LayoutRequest
     ) {
-        this.#keys = keyPlan(node);
+        this.#keys = keyPlan(node, request.rule?.keyWordsMax ?? this.#keyWordsMax());
+        for (const side of ["left", "right"] as const) {
+            for (let word = 0; word < this.#keys.columns; ++word) {
+                this.#sides[side].columns.push({ column: keyWordColumn, validity: false });
+                this.#sides[side].widths.push(keyBytesMax);
+            }
+        }
     }
 
     public make(): OutOfCoreLayout {
@@ -91,6 +98,7 @@ class LayoutDraft {
             nullsEqual,
             join: {
                 keyBytes: bytes,
+                keyColumns: this.#keys.columns,
                 buildWidths: this.#sides[build].widths,
                 probeWidths: this.#sides[probe].widths,
                 ...{ emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
@@ -121,7 +129,7 @@ class LayoutDraft {
      */
     #chooseGathered(side: Side): void {
         const draft = this.#sides[side];
-        let takenBytes: number = this.#keys.bytes;
+        let takenBytes = this.#keys.bytes + keyBytesMax * this.#keys.columns;
         const columns = new Map<number, SideColumn>();
         for (const column of this.node.columns) {
             if (column.side !== side && column.side !== "either") continue;
@@ -163,7 +171,14 @@ class LayoutDraft {
     }
 
     #side(side: Side): OutOfCoreSide {
-        return { keys: this.node.keys.map((key) => ({ ...key[side] })), columns: this.#sides[side].columns };
+        const keys = this.#keys.order.flatMap((at) => this.node.keys.slice(at, at + 1));
+        return { keys: keys.map((key) => ({ ...key[side] })), columns: this.#sides[side].columns };
+    }
+
+    /** Where rows come out, they have to have room for something to tell them by: a value, or a row number. */
+    #keyWordsMax(): number {
+        const words = rowBytesMax / keyBytesMax;
+        return Math.min(keyWordsMax, this.request.counted ? words : words - 1);
     }
 
     #role(side: Side): "build" | "probe" {
@@ -209,8 +224,12 @@ class LayoutDraft {
         const mask = this.#presenceOf(side);
         const key = this.#keyPart(side, column);
         if (key !== undefined) {
-            const value = this.#output({ side: "key", column: 0 });
-            return { from: "gpu", value, ...key, mask: mask | (this.#keepsKeyless(side) ? present.key : 0) };
+            const { word, ...place } = key;
+            const value =
+                this.#keys.columns === 0
+                    ? this.#output({ side: "key", column: 0 })
+                    : this.#output({ side: this.#role(side), column: word - 1 });
+            return { from: "gpu", value, ...place, mask: mask | (this.#keepsKeyless(side) ? present.key : 0) };
         }
         if (this.#sides[side].gathered.has(column)) {
             this.#rowNumbers(side);
@@ -230,7 +249,10 @@ class LayoutDraft {
      * Keys that can be read from their normalized values are not carried. Of several keys one may be NULL and the
      * others not, in rows without a partner: there the key as a whole is missing.
      */
-    #keyPart(side: Side, column: number): Pick<OutOfCorePart, "offset" | "validity"> | undefined {
+    #keyPart(
+        side: Side,
+        column: number
+    ): (Pick<OutOfCorePart, "offset" | "validity"> & { readonly word: number }) | undefined {
         const { keys } = this.node;
         if (this.#keys.mode !== "packed") return undefined;
         const at = keys.findIndex((key) => key[side].column === column);
@@ -238,8 +260,10 @@ class LayoutDraft {
         if (key === undefined || (key.kind !== "integer" && key.kind !== "fixedBytes")) return undefined;
         if (chunkWidth(this.#columnOf(side, column).type) === 0) return undefined;
         if (keys.length > 1 && this.#keepsKeyless(side)) return undefined;
-        const offset = sumOf(keys.slice(0, at).map(({ [side]: before }) => keyWidth(before)));
-        return { offset, validity: -1 };
+        const place = this.#keys.places[this.#keys.order.indexOf(at)];
+        // The first of several words is no value but mixed with the others, and of a value in two words neither is one.
+        const isWhole = this.#keys.columns === 0 || (place?.word !== 0 && key.width <= keyBytesMax);
+        return place !== undefined && isWhole ? { ...place, validity: -1 } : undefined;
     }
 
     #width(side: Side, column: number): number {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { sumOf } from "../../../model/sizes.js";
-import type { ColumnType, KeySpec } from "../../../model/column-type.js";
+import { keyWordColumn, type ColumnType, type KeySpec } from "../../../model/column-type.js";
 import type { GroupNode, InputNode, JoinNode, LogicalColumn, LogicalNode } from "../../../plan/logical.js";
 import type { OutOfCoreGroupLayout } from "../../../plan/out-of-core-group-stage.js";
 import type { OutOfCoreLayout, OutOfCorePart, OutOfCoreSide } from "../../../plan/out-of-core-stage.js";
@@ -19,7 +19,7 @@ import type { Policy } from "../../policy.js";
 import { chunkWidth, isNarrowDecimal, isText, keyBytesMax, rowBytesMax, textCodeBytes } from "../chunk-rows.js";
 import { outOfCoreGroupLayout } from "../group/row-layout.js";
 import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
-import { keyPlan } from "../join/keys.js";
+import { keyPlan, keyWordsMax } from "../join/keys.js";
 import { outOfCoreLayout } from "../join/row-layout.js";
 
 /** A join or a group-by of the tree, with how its rows are laid out. */
@@ -90,9 +90,11 @@ function requireCarried(node: LogicalNode, columns: readonly SideColumn[], group
     return new Map();
 }
 
+/** Keys of more bytes are read from sources alone: a pipe makes one word of them. */
 function requirePackedKeys(node: JoinNode): void {
-    const { mode, nullsEqual } = keyPlan(node);
-    if (mode === "packed") return;
+    const isOfInputs = node.left.kind === "input" && node.right.kind === "input";
+    const { mode, columns, nullsEqual } = keyPlan(node, keyWordsMax);
+    if (mode === "packed" && (columns === 0 || isOfInputs)) return;
     const names = node.keys.map(({ left }) => columnOf(node.left, left.column).name).join(", ");
     const why = nullsEqual ? "their NULLs equal each other" : `they have more than ${keyBytesMax} bytes`;
     throw new NotOnDevice(`keys (${names}) of a join do not pass more than one operator out of core: ${why}`);
@@ -173,7 +175,10 @@ function readSideOf(node: LogicalNode, { keys, columns }: OutOfCoreSide, grouped
         grouped && isNarrowDecimal(columnOf(node, column)) ? "narrow" : "whole";
     return {
         keys,
-        columns: columns.map((one) => ({ ...one, part: one.validity ? "whole" : partOf(one.column), fill: "none" })),
+        columns: columns.map((one) => {
+            const isPlain = one.validity || one.column === keyWordColumn;
+            return { ...one, part: isPlain ? "whole" : partOf(one.column), fill: "none" };
+        }),
         nullByte: -1
     };
 }
