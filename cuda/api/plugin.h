@@ -216,9 +216,18 @@ typedef struct spillway_cuda_functions {
                         const spillway::cuda::SinkCalls* sink, spillway::cuda::StreamReport* reports,
                         spillway_cuda_status* status);
     void (*free_stream)(spillway_cuda_stream* stream);
+
+    /*
+     * Another device whose memory takes spilled rows of operators that begin afterwards (StreamSizes::peer_bytes), up
+     * to this limit, which is hard, or what the device has. ordinal -1: the first one that the gpu reaches; its own:
+     * more of the same device, for tests. peer_bytes: the limit that holds; 0, and no error, where there is no such
+     * device. Once for each gpu.
+     */
+    void (*open_peer)(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t memory_limit_bytes, uint64_t* peer_bytes,
+                      spillway_cuda_status* status);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 31
+#define SPILLWAY_CUDA_FUNCTION_COUNT 32
 
 /* A change of a size, or of what a field means, needs a new SPILLWAY_CUDA_ABI_VERSION. */
 #define SPILLWAY_CUDA_CROSSES(type, bytes)                                                            \
@@ -233,14 +242,14 @@ SPILLWAY_CUDA_CROSSES(TableGroupBy, 48);
 SPILLWAY_CUDA_CROSSES(TableReport, 56);
 SPILLWAY_CUDA_CROSSES(JoinOutputColumn, 8);
 SPILLWAY_CUDA_CROSSES(StagedAggregate, 8);
-SPILLWAY_CUDA_CROSSES(StagedJoinSpec, 824);
-SPILLWAY_CUDA_CROSSES(CoherentJoinSpec, 896);
-SPILLWAY_CUDA_CROSSES(StagedGroupBySpec, 456);
+SPILLWAY_CUDA_CROSSES(StagedJoinSpec, 832);
+SPILLWAY_CUDA_CROSSES(CoherentJoinSpec, 904);
+SPILLWAY_CUDA_CROSSES(StagedGroupBySpec, 464);
 SPILLWAY_CUDA_CROSSES(SourceCalls, 24);
 SPILLWAY_CUDA_CROSSES(SinkCalls, 24);
 SPILLWAY_CUDA_CROSSES(DiskCalls, 24);
 SPILLWAY_CUDA_CROSSES(Chunk, 256);
-SPILLWAY_CUDA_CROSSES(StreamReport, 224);
+SPILLWAY_CUDA_CROSSES(StreamReport, 232);
 SPILLWAY_CUDA_CROSSES(PipeSpec, 1112);
 
 /* Names for dlsym. */

@@ -80,6 +80,9 @@ enum class PreAggregation : uint8_t {
     kNever
 };
 
+// What errors of memory for spilled rows begin with: who gets one may know of a disk that could have taken them.
+constexpr const char* kSpilledRows = "spilled rows";
+
 // What the plan decides. Device memory for pages and results is taken from the driver when the operator begins; that of
 // chunks is the pool's between them, so that another user of the pool may be faster.
 struct StreamSizes {
@@ -92,10 +95,11 @@ struct StreamSizes {
     uint32_t resident_partitions = ~0U;
     uint32_t result_slots = 2;
     uint64_t result_rows = 0;        // of a result buffer, where the result is rows
-    uint64_t spill_block_bytes = 0;  // unit of pinned host memory for spilled rows
-    uint64_t spill_bytes = 0;        // of it at most; what is more goes to disk, if there is one
+    uint64_t spill_block_bytes = 0;  // unit of a peer's and of pinned host memory for spilled rows
+    uint64_t peer_bytes = 0;         // of a peer's at most, if there is one
+    uint64_t spill_bytes = 0;        // of pinned memory, for what is more; the rest goes to disk, if there is one
     uint64_t disk_block_bytes = 0;   // unit of what is written to disk
-    uint32_t disk_blocks = 0;        // of pinned host memory, beside spill_bytes, on their way to it; 0: no disk
+    uint32_t disk_blocks = 0;        // of host memory, beside spill_bytes, on their way to it; 0: no disk
     bool packed = true;              // spilled rows; false: in all their bits, as joins without this do
     // Joins: words of 8 bytes, a power of two, of a Bloom filter of the build side's keys that drops probe rows before
     // they are partitioned; 0: none. Joins that keep unmatched probe rows have none.
@@ -242,6 +246,7 @@ struct StreamReport {
     uint64_t d2h_bytes = 0;     // out of it: spilled rows, result rows
     uint64_t spilled_rows[2] = {};
     uint64_t spilled_bytes[2] = {};    // as packed, on every tier
+    uint64_t peer_bytes = 0;           // of them, in a peer's memory
     uint64_t disk_written_bytes = 0;   // of them
     uint64_t disk_read_bytes = 0;      // more than were written where partitions come back several times
     uint64_t resident_partitions = 0;  // after the build side, or after the last chunk of a group-by

@@ -20,6 +20,7 @@ struct spillway_cuda_gpu {
         : device(ordinal, memory_limit_bytes, pinned_limit_bytes), uploader(device), downloader(device) {}
 
     spillway::cuda::Device device;
+    std::unique_ptr<spillway::cuda::Device> peer;  // whose memory takes spilled rows; nullptr: nobody's
     std::mutex mutex;  // calls of several threads take turns, but for those that plugin.h names
     spillway::cuda::Uploader uploader;
     spillway::cuda::Downloader downloader;

@@ -65,7 +65,10 @@ void trim(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
     cuda::guarded(status, [&] {
         // An operation needs again, with its next chunk, what the last one has given back to the pool.
         const std::unique_lock<std::mutex> lock(gpu->mutex, std::try_to_lock);
-        if (lock.owns_lock() && gpu->operations == 0) gpu->device.memory().trim();
+        if (lock.owns_lock() && gpu->operations == 0) {
+            gpu->device.memory().trim();
+            if (gpu->peer != nullptr) gpu->peer->memory().trim();
+        }
         gpu->device.staging().trim();
     });
 }
@@ -177,6 +180,7 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::begin_staged_group_by,
     cuda::run_streams,
     cuda::free_stream,
+    cuda::open_peer,
 };
 static_assert(sizeof(spillway_cuda_functions) ==
                   offsetof(spillway_cuda_functions, open_device) + SPILLWAY_CUDA_FUNCTION_COUNT * sizeof(void (*)()),

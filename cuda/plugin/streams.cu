@@ -73,6 +73,11 @@ StreamShape shape_of(const StagedGroupBySpec& spec) {
     return shape;
 }
 
+// nullptr: the plan wants no rows there, or nobody has opened one.
+Device* peer_for(const spillway_cuda_gpu& gpu, const StreamSizes& sizes) {
+    return sizes.peer_bytes == 0 ? nullptr : gpu.peer.get();
+}
+
 // make(device, disk) makes the operator, which takes no more than so many bytes. It refuses what its shape cannot be
 // told of.
 template <class Spec, class Make>
@@ -106,8 +111,9 @@ void begin_staged_join(spillway_cuda_gpu* gpu, const StagedJoinSpec* spec, const
     with_device(gpu, stream, status, [&] {
         check(*spec);
         const uint64_t bytes = StagedJoin::device_bytes(*spec);
-        begin(gpu, *spec, bytes, "a join out of core", disk, stream,
-              [&](Device& device, SpillDisk* to) { return std::make_unique<StagedJoin>(device, *spec, nullptr, to); });
+        begin(gpu, *spec, bytes, "a join out of core", disk, stream, [&](Device& device, SpillDisk* to) {
+            return std::make_unique<StagedJoin>(device, *spec, peer_for(*gpu, spec->sizes), to);
+        });
     });
 }
 
@@ -126,8 +132,9 @@ void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec
     with_device(gpu, stream, status, [&] {
         check(*spec);
         const uint64_t bytes = StagedGroupBy::device_bytes(*spec);
-        begin(gpu, *spec, bytes, "a group-by out of core", disk, stream,
-              [&](Device& device, SpillDisk* to) { return std::make_unique<StagedGroupBy>(device, *spec, to); });
+        begin(gpu, *spec, bytes, "a group-by out of core", disk, stream, [&](Device& device, SpillDisk* to) {
+            return std::make_unique<StagedGroupBy>(device, *spec, peer_for(*gpu, spec->sizes), to);
+        });
     });
 }
 

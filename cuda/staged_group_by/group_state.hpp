@@ -19,7 +19,7 @@ namespace spillway::cuda { inline namespace staged_group_by {
 
 // All that a group-by holds; members go in reverse order, so that what copies waits before its memory goes.
 struct GroupByState {
-    GroupByState(Device& opened, const StagedGroupBySpec& wanted, SpillDisk* disk)
+    GroupByState(Device& opened, const StagedGroupBySpec& wanted, Device* peer, SpillDisk* disk)
         : device(opened),
           bytes_before(opened.memory().used_bytes()),
           spec(wanted),
@@ -31,8 +31,7 @@ struct GroupByState {
           pages(opened, parcels, shape, wanted.sizes, merger, writer),
           chunks(opened, shape, wanted.sizes),
           keyless(opened, shape, wanted.sizes.chunk_rows),
-          store(opened, nullptr, wanted.sizes.spill_block_bytes, wanted.sizes.spill_bytes,
-                DiskTier::make(opened, disk, wanted.sizes.disk_block_bytes, wanted.sizes.disk_blocks)),
+          store(opened, peer, disk, wanted.sizes),
           spiller(opened, parcels, store, {shape.code, shape.code}, shape.memory.run_words) {
         take_working_memory(device, shape.memory.device_bytes, bytes_before);
     }

@@ -12,9 +12,10 @@ constexpr uint64_t kChunksAhead = 2;
 
 }  // namespace
 
-StagedGroupBy::StagedGroupBy(Device& device, const StagedGroupBySpec& spec, SpillDisk* disk) : StreamOperator(device) {
+StagedGroupBy::StagedGroupBy(Device& device, const StagedGroupBySpec& spec, Device* peer, SpillDisk* disk)
+    : StreamOperator(device) {
     device.make_current();
-    state_ = std::make_unique<GroupByState>(device, spec, disk);
+    state_ = std::make_unique<GroupByState>(device, spec, peer, disk);
 }
 StagedGroupBy::~StagedGroupBy() = default;
 

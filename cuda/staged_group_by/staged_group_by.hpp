@@ -20,8 +20,8 @@ struct GroupByState;
 // own for a while (staged_group_by_memory() counts it). Without a sink groups are only counted.
 class StagedGroupBy final : public StreamOperator {
   public:
-    // disk: takes spilled rows that find no room in host memory, until the group-by goes; threads of it use the disk.
-    StagedGroupBy(Device& device, const StagedGroupBySpec& spec, SpillDisk* disk = nullptr);
+    // peer, disk: as of StagedJoin.
+    StagedGroupBy(Device& device, const StagedGroupBySpec& spec, Device* peer = nullptr, SpillDisk* disk = nullptr);
     ~StagedGroupBy() override;
 
     // GPU memory that it takes in all. Throws kInvalid for a specification that cannot work.

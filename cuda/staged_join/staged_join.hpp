@@ -18,8 +18,8 @@ struct JoinState;
 // The build side, then the probe side; partition_rows() tells the true sizes in between.
 class StagedJoin final : public StreamOperator {
   public:
-    // peer: a device whose memory takes spilled rows instead of the host's. Access to it must be enabled. disk: takes
-    // those that find no room there, until the join goes; threads of the join use it.
+    // peer: a device whose memory takes spilled rows before the host's (StreamSizes::peer_bytes). Access to it must be
+    // enabled. disk: takes those that find no room in either, until the join goes; threads of the join use it.
     StagedJoin(Device& device, const StagedJoinSpec& spec, Device* peer = nullptr, SpillDisk* disk = nullptr);
     ~StagedJoin() override;
 

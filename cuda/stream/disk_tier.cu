@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <system_error>
 
 #include "stream/disk_tier.hpp"
@@ -13,6 +14,9 @@ namespace {
 // How long a cancelled join may go unnoticed while its thread waits for the disk.
 constexpr std::chrono::milliseconds kPoll{20};
 
+// One is written or filled while copies use the other.
+constexpr size_t kBlocksMin = 2;
+
 }  // namespace
 
 std::unique_ptr<DiskTier> DiskTier::make(Device& device, SpillDisk* disk, uint64_t block_bytes, uint32_t blocks) {
@@ -22,7 +26,8 @@ std::unique_ptr<DiskTier> DiskTier::make(Device& device, SpillDisk* disk, uint64
 
 DiskTier::DiskTier(Device& device, SpillDisk& disk, uint64_t block_bytes, uint32_t blocks)
     : device_(device), disk_(disk), block_bytes_(block_bytes), blocks_(blocks) {
-    if (block_bytes == 0 || blocks < 2) throw Error(ErrorCode::kInvalid, "a disk has two blocks of memory at least");
+    if (block_bytes == 0 || blocks < kBlocksMin)
+        throw Error(ErrorCode::kInvalid, "a disk has two blocks of memory at least");
 }
 
 DiskTier::~DiskTier() {
@@ -34,9 +39,26 @@ DiskTier::~DiskTier() {
     for (std::thread& thread : threads_) thread.join();
 }
 
+// The host waits for copies from and to plain memory, which take several times as long.
+void DiskTier::take_blocks() {
+    size_t taken = 0;
+    try {
+        for (; taken < blocks_.size(); ++taken) {
+            blocks_[taken].memory = device_.staging().allocate(block_bytes_, "rows on their way to disk");
+        }
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kOutOfMemory) throw;
+        for (; taken < kBlocksMin; ++taken) {
+            blocks_[taken].plain.reset(new (std::nothrow) uint8_t[block_bytes_]);
+            if (!blocks_[taken].plain) throw;
+        }
+        blocks_.resize(taken);
+    }
+}
+
 void DiskTier::begin() {
-    if (blocks_[0].memory) return;
-    for (Block& block : blocks_) block.memory = device_.staging().allocate(block_bytes_, "rows on their way to disk");
+    if (!threads_.empty()) return;
+    take_blocks();
     try {
         const uint64_t wanted = std::min<uint64_t>(blocks_.size(), kDiskThreads);
         while (threads_.size() < wanted) threads_.emplace_back([this] { run_tasks(); });
@@ -75,7 +97,7 @@ uint64_t DiskTier::append(const uint8_t* from, uint64_t bytes, cudaStream_t stre
         Block& block = block_of(number);
         if (in_block == 0) wait_for(block);
         SPILLWAY_CUDA_CHECK(
-            cudaMemcpyAsync(block.memory.as<uint8_t>() + in_block, from + done, some, cudaMemcpyDeviceToHost, stream));
+            cudaMemcpyAsync(block.data() + in_block, from + done, some, cudaMemcpyDeviceToHost, stream));
         done += some;
         appended_bytes_ += some;
         if (in_block + some < block_bytes_) continue;
@@ -137,7 +159,7 @@ void DiskTier::load(const DiskRange& range, CopyRing& ring, uint32_t slot, uint6
         const uint64_t some = std::min(range.bytes - done, block_bytes_ - in_block);
         Block& block = block_of(number);
         wait_for(block);
-        ring.copy(slot, offset + done, block.memory.as<const uint8_t>() + in_block, some);
+        ring.copy(slot, offset + done, block.data() + in_block, some);
         done += some;
         loaded_bytes_ += some;
         // The last block of a round is filled again in the next one, behind this copy.
@@ -176,14 +198,14 @@ void DiskTier::run(const Task& task) {
     Block& block = block_of(task.number);
     block.copied.synchronize();
     if (!task.write) return fill(task);
-    const uint64_t at = disk_.write(block.memory.as(), task.bytes);
+    const uint64_t at = disk_.write(block.data(), task.bytes);
     const std::lock_guard<std::mutex> lock(mutex_);
     written_at_[task.number] = at;
 }
 
 // Announced bytes [number * block_bytes, ... + task.bytes), range by range, each cut where blocks were written apart.
 void DiskTier::fill(const Task& task) {
-    auto* const to = block_of(task.number).memory.as<uint8_t>();
+    uint8_t* const to = block_of(task.number).data();
     const uint64_t first = task.number * block_bytes_;
     const auto after = std::upper_bound(announced_before_.begin(), announced_before_.end(), first);
     auto range = static_cast<size_t>(after - announced_before_.begin()) - 1;

@@ -37,7 +37,8 @@ class DiskTier {
   public:
     // nullptr where there is no disk, or no blocks for it.
     static std::unique_ptr<DiskTier> make(Device& device, SpillDisk* disk, uint64_t block_bytes, uint32_t blocks);
-    // Memory is taken and threads begin with the first byte.
+    // Memory is taken and threads begin with the first byte. Where the system pins less than all blocks, fewer do; in
+    // place of the last two there is plain memory, so that a lack of pinned memory keeps nothing from the disk.
     DiskTier(Device& device, SpillDisk& disk, uint64_t block_bytes, uint32_t blocks);
     // Ends the threads, after what they do now. All copies from and to the blocks must have ended.
     ~DiskTier();
@@ -60,8 +61,11 @@ class DiskTier {
   private:
     struct Block {
         Allocation memory;
-        Event copied;          // the link has written the block, or read it
-        bool waiting = false;  // for a thread that writes it or fills it
+        std::unique_ptr<uint8_t[]> plain;  // in its place, where the system pinned no more
+        Event copied;                      // the link has written the block, or read it
+        bool waiting = false;              // for a thread that writes it or fills it
+
+        uint8_t* data() const { return plain ? plain.get() : memory.as<uint8_t>(); }
     };
     struct Task {
         bool write = false;
@@ -71,6 +75,7 @@ class DiskTier {
 
     Block& block_of(uint64_t number) { return blocks_[number % blocks_.size()]; }
     void begin();
+    void take_blocks();
     void begin_round();
     void push(const Task& task);
     void push_fill(uint64_t number);

@@ -8,10 +8,13 @@
 
 namespace spillway::cuda { inline namespace stream {
 
-SpillStore::SpillStore(Device& device, Device* peer, uint64_t block_bytes, uint64_t limit_bytes,
-                       std::unique_ptr<DiskTier> disk)
-    : device_(device), peer_(peer), block_bytes_(block_bytes), limit_bytes_(limit_bytes), disk_(std::move(disk)) {
-    if (block_bytes == 0) throw Error(ErrorCode::kInvalid, "blocks of spilled rows have at least a byte");
+SpillStore::SpillStore(Device& device, Device* peer, SpillDisk* disk, const StreamSizes& sizes)
+    : device_(device),
+      block_bytes_(sizes.spill_block_bytes),
+      peer_{peer, peer == nullptr ? 0 : sizes.peer_bytes, {}},
+      host_{nullptr, sizes.spill_bytes, {}},
+      disk_(DiskTier::make(device, disk, sizes.disk_block_bytes, sizes.disk_blocks)) {
+    if (block_bytes_ == 0) throw Error(ErrorCode::kInvalid, "blocks of spilled rows have at least a byte");
     device.make_current();
     stream_.wait_for(device.stream());
 }
@@ -23,60 +26,81 @@ SpillStore::~SpillStore() {
     }
 }
 
-bool SpillStore::fits(uint64_t bytes) const {
-    return bytes <= limit_bytes_ / block_bytes_ * block_bytes_;
-}
-
-void SpillStore::grow(uint64_t bytes) {
-    while (blocks_.size() * block_bytes_ < bytes) {
-        if ((blocks_.size() + 1) * block_bytes_ > limit_bytes_) {
-            Error error(ErrorCode::kOutOfMemory, "spilled rows: " + std::to_string(bytes) +
-                                                     " bytes wanted beyond the device's memory, but the limit is " +
-                                                     std::to_string(limit_bytes_) + " bytes");
-            error.tier = peer_ == nullptr ? Tier::kHost : Tier::kDevice;
-            error.limit_reached = true;
-            error.wanted_bytes = bytes;
-            error.free_bytes = limit_bytes_ - std::min(limit_bytes_, blocks_.size() * block_bytes_);
-            error.limit_bytes = limit_bytes_;
-            throw error;
+// Until the blocks have so many bytes. False: they cannot.
+bool SpillStore::grow(Blocks& blocks, uint64_t bytes) {
+    if (bytes > blocks.limit_bytes / block_bytes_ * block_bytes_) return false;
+    Device* const peer = blocks.peer;
+    BlockPool& pool = peer == nullptr ? static_cast<BlockPool&>(device_.staging()) : peer->memory();
+    try {
+        while (blocks.memory.size() * block_bytes_ < bytes) {
+            blocks.memory.push_back(pool.allocate(block_bytes_, kSpilledRows));
+            if (peer != nullptr) order_behind_peer(*peer, device_, stream_.get());
         }
-        BlockPool& pool = peer_ == nullptr ? static_cast<BlockPool&>(device_.staging()) : peer_->memory();
-        blocks_.push_back(pool.allocate(block_bytes_, "spilled rows"));
-        if (peer_ != nullptr) order_behind_peer(*peer_, device_, stream_.get());
+    } catch (const Error& error) {
+        if (error.code() != ErrorCode::kOutOfMemory) throw;
+        // Who was refused once is not likely to get more, and asking costs a synchronisation of the device.
+        blocks.limit_bytes = blocks.memory.size() * block_bytes_;
+        blocks.refusal = error;
+        return false;
     }
+    return true;
 }
 
-void SpillStore::append_to_blocks(uint64_t bytes, const uint32_t* packed) {
-    grow(used_bytes_ + bytes);
+// The first tier that has room for so many bytes more; nullptr: disk alone has.
+SpillStore::Blocks* SpillStore::blocks_for(uint64_t bytes) {
+    for (Blocks* const blocks : {&peer_, &host_}) {
+        if (grow(*blocks, blocks->used_bytes + bytes)) return blocks;
+    }
+    return nullptr;
+}
+
+// Where there is no disk, more of host memory would do.
+Error SpillStore::no_room(uint64_t bytes) const {
+    if (host_.refusal) return *host_.refusal;
+    const uint64_t wanted_bytes = host_.used_bytes + bytes;
+    Error error(ErrorCode::kOutOfMemory, std::string(kSpilledRows) + ": " + std::to_string(wanted_bytes) +
+                                             " bytes wanted beyond the device's memory, but the limit is " +
+                                             std::to_string(host_.limit_bytes) + " bytes, and there is no way to disk");
+    error.tier = Tier::kHost;
+    error.limit_reached = true;
+    error.wanted_bytes = wanted_bytes;
+    error.free_bytes = host_.limit_bytes - std::min(host_.limit_bytes, host_.used_bytes);
+    error.limit_bytes = host_.limit_bytes;
+    return error;
+}
+
+uint64_t SpillStore::append_to_blocks(Blocks& blocks, uint64_t bytes, const uint32_t* packed) {
     device_.make_current();
-    const uint64_t at = used_bytes_;
+    const uint64_t at = blocks.used_bytes;
     for (uint64_t done = 0; done < bytes;) {
         const uint64_t in_block = (at + done) % block_bytes_;
         const uint64_t some = std::min(bytes - done, block_bytes_ - in_block);
-        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(blocks_[(at + done) / block_bytes_].as<uint8_t>() + in_block,
-                                            reinterpret_cast<const uint8_t*>(packed) + done, some, cudaMemcpyDefault,
-                                            stream_.get()));
+        uint8_t* const block = blocks.memory[(at + done) / block_bytes_].as<uint8_t>();
+        SPILLWAY_CUDA_CHECK(cudaMemcpyAsync(block + in_block, reinterpret_cast<const uint8_t*>(packed) + done, some,
+                                            cudaMemcpyDefault, stream_.get()));
         done += some;
     }
-    used_bytes_ += bytes;
+    blocks.used_bytes += bytes;
+    return at;
+}
+
+uint64_t SpillStore::append_to_disk(const FragmentSet& set, uint64_t bytes, const uint32_t* packed) {
+    if (disk_ == nullptr) throw no_room(bytes);
+    if (set.pieces.size() > 1) {
+        ++disk_runs_;
+        disk_runs_bytes_ += bytes;
+    }
+    return disk_->append(reinterpret_cast<const uint8_t*>(packed), bytes, stream_.get());
 }
 
 void SpillStore::append(int side, FragmentSet set, const uint32_t* packed) {
     const uint64_t bytes = set.words * sizeof(uint32_t);
-    const bool to_disk = disk_ != nullptr && !fits(used_bytes_ + bytes);
-    uint64_t at = used_bytes_;
-    if (to_disk) {
-        at = disk_->append(reinterpret_cast<const uint8_t*>(packed), bytes, stream_.get());
-        if (set.pieces.size() > 1) {
-            ++disk_runs_;
-            disk_runs_bytes_ += bytes;
-        }
-    } else {
-        append_to_blocks(bytes, packed);
-    }
+    Blocks* const blocks = blocks_for(bytes);
+    const uint64_t at =
+        blocks == nullptr ? append_to_disk(set, bytes, packed) : append_to_blocks(*blocks, bytes, packed);
     side_bytes_[side] += bytes;
     for (const RowPiece& piece : set.pieces) side_rows_[side] += piece.rows;
-    runs_[side].push_back({std::move(set), at, to_disk});
+    runs_[side].push_back({std::move(set), at, blocks});
 }
 
 void SpillStore::precede(CopyRing& ring) {
@@ -88,7 +112,7 @@ void SpillStore::precede(CopyRing& ring) {
 void SpillStore::announce(int side, const std::vector<FragmentRange>& ranges) {
     for (const FragmentRange& range : ranges) {
         const Run& run = runs_[side][range.run];
-        if (run.on_disk) disk_->announce(disk_range(run, range));
+        if (run.blocks == nullptr) disk_->announce(disk_range(run, range));
     }
 }
 
@@ -126,13 +150,15 @@ DiskRange SpillStore::disk_range(const Run& run, const FragmentRange& range) con
 
 void SpillStore::load(int side, const FragmentRange& range, CopyRing& ring, uint32_t slot, uint64_t offset) {
     const Run& run = runs_[side][range.run];
-    if (run.on_disk) return disk_->load(disk_range(run, range), ring, slot, offset);
+    if (run.blocks == nullptr) return disk_->load(disk_range(run, range), ring, slot, offset);
+    const std::vector<Allocation>& blocks = run.blocks->memory;
+    const bool from_host = run.blocks->peer == nullptr;
     const uint64_t at = run.at + run.set.first_word[range.first] * sizeof(uint32_t);
     for (uint64_t done = 0; done < range.bytes;) {
         const uint64_t in_block = (at + done) % block_bytes_;
         const uint64_t some = std::min(range.bytes - done, block_bytes_ - in_block);
-        ring.copy_together(slot, offset + done, blocks_[(at + done) / block_bytes_].as<const uint8_t>() + in_block,
-                           some, peer_ == nullptr);
+        ring.copy_together(slot, offset + done, blocks[(at + done) / block_bytes_].as<const uint8_t>() + in_block, some,
+                           from_host);
         done += some;
     }
 }
@@ -142,6 +168,7 @@ void SpillStore::tell(StreamReport& report) const {
         report.spilled_rows[side] = side_rows_[side];
         report.spilled_bytes[side] = side_bytes_[side];
     }
+    report.peer_bytes = peer_.used_bytes;
     if (disk_ == nullptr) return;
     report.disk_written_bytes = disk_->written_bytes();
     report.disk_read_bytes = disk_->read_bytes();

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "api/error.hpp"
 #include "api/stream_spec.hpp"
 #include "device/device.hpp"
 #include "stream/copy_ring.hpp"
@@ -22,23 +24,23 @@ struct FragmentRange {
     uint64_t bytes = 0;
 };
 
-// Packed rows outside of device memory: runs of fragments, one per chunk, in blocks of pinned host memory, or of a
-// peer's memory, that are taken as they are needed, up to a limit. Copies go at the speed of the link whatever the
-// fragments are, for those that leave or come back together lie side by side. Runs that the blocks have no room for go
-// to disk, if there is one: each is on one tier as a whole.
+// Packed rows outside of device memory: runs of fragments, one per chunk, in blocks of a peer's memory, if there is
+// one, and of pinned host memory that are taken as they are needed, up to a limit of each. Copies go at the speed of
+// the link whatever the fragments are, for those that leave or come back together lie side by side. Runs that the
+// blocks of a tier have no room for, because of the limit or because there is no more such memory, go to the next one,
+// and to disk at last, if there is one: each is on one tier as a whole.
 class SpillStore {
   public:
-    // peer: whose memory takes the rows; nullptr: host memory. It must be one that the device reaches. disk: nullptr:
-    // there is none.
-    SpillStore(Device& device, Device* peer, uint64_t block_bytes, uint64_t limit_bytes,
-               std::unique_ptr<DiskTier> disk = nullptr);
+    // peer: one that the device reaches, or more of the same device; disk: both nullptr where there is none.
+    SpillStore(Device& device, Device* peer, SpillDisk* disk, const StreamSizes& sizes);
     // Waits for the copies.
     ~SpillStore();
     SpillStore(const SpillStore&) = delete;
     SpillStore& operator=(const SpillStore&) = delete;
 
     cudaStream_t stream() const { return stream_.get(); }
-    // Enqueues the copy of a packed run behind what stream() has. Throws kOutOfMemory of the host tier.
+    // Enqueues the copy of a packed run behind what stream() has. Throws kOutOfMemory of the host tier where there is
+    // no disk.
     void append(int side, FragmentSet set, const uint32_t* packed);
     // Later copies of the ring start after all that left. Waits for the disk to have its part.
     void precede(CopyRing& ring);
@@ -55,29 +57,37 @@ class SpillStore {
     void load(int side, const FragmentRange& range, CopyRing& ring, uint32_t slot, uint64_t offset);
 
     uint64_t rows(int side) const { return side_rows_[side]; }
-    // Rows and bytes that were spilled, and what went to disk.
+    // Rows and bytes that were spilled, and what of them went to a peer and to disk.
     void tell(StreamReport& report) const;
 
   private:
+    // Blocks of one tier.
+    struct Blocks {
+        Device* peer;                    // nullptr: host memory
+        uint64_t limit_bytes;            // less than was asked for, once there was no more memory
+        std::vector<Allocation> memory;  // block_bytes_ each
+        uint64_t used_bytes = 0;
+        std::optional<Error> refusal = {};  // why there was no more
+    };
     struct Run {
         FragmentSet set;
-        uint64_t at;  // first byte among all blocks, or on disk
-        bool on_disk;
+        uint64_t at;           // first byte among the blocks, or on disk
+        const Blocks* blocks;  // nullptr: on disk
     };
-    bool fits(uint64_t bytes) const;
-    void grow(uint64_t bytes);
-    void append_to_blocks(uint64_t bytes, const uint32_t* packed);
+    bool grow(Blocks& blocks, uint64_t bytes);
+    Blocks* blocks_for(uint64_t bytes);
+    Error no_room(uint64_t bytes) const;
+    uint64_t append_to_blocks(Blocks& blocks, uint64_t bytes, const uint32_t* packed);
+    uint64_t append_to_disk(const FragmentSet& set, uint64_t bytes, const uint32_t* packed);
     DiskRange disk_range(const Run& run, const FragmentRange& range) const;
 
     Device& device_;
-    Device* const peer_;
     const uint64_t block_bytes_;
-    const uint64_t limit_bytes_;
+    Blocks peer_;  // none of them where there is no peer
+    Blocks host_;
     const std::unique_ptr<DiskTier> disk_;
     Stream stream_;
     Event joint_;
-    std::vector<Allocation> blocks_;
-    uint64_t used_bytes_ = 0;
     uint64_t disk_runs_ = 0;  // of several partitions
     uint64_t disk_runs_bytes_ = 0;
     std::vector<Run> runs_[2];

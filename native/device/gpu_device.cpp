@@ -77,6 +77,14 @@ GpuDevice GpuDevice::open(int ordinal, uint64_t memory_limit_bytes, uint64_t pin
 GpuDevice::GpuDevice(const GpuPlugin& plugin, int ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes)
     : open_(std::make_shared<detail::OpenGpu>(plugin, ordinal, memory_limit_bytes, pinned_limit_bytes)) {}
 
+uint64_t GpuDevice::open_peer(int peer_ordinal, uint64_t memory_limit_bytes) {
+    spillway_cuda_status status{};
+    uint64_t peer_bytes = 0;
+    functions().open_peer(handle(), peer_ordinal, memory_limit_bytes, &peer_bytes, &status);
+    check_gpu(status, ordinal(), GpuCall::kOpening);
+    return peer_bytes;
+}
+
 GpuMemory GpuDevice::memory() const {
     spillway_cuda_memory told{};
     spillway_cuda_status status{};

@@ -135,6 +135,10 @@ class GpuDevice {
     // Without a trial.
     GpuDevice(const GpuPlugin& plugin, int ordinal, uint64_t memory_limit_bytes, uint64_t pinned_limit_bytes);
 
+    // Memory of another GPU for spilled rows of operators that begin afterwards, up to this limit. peer_ordinal -1: the
+    // first that this one reaches. Returns the limit that holds; 0: there is no such GPU. Once.
+    uint64_t open_peer(int peer_ordinal, uint64_t memory_limit_bytes);
+
     int ordinal() const { return open_->ordinal; }
     GpuMemory memory() const;
     void reset_peak();

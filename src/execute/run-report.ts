@@ -33,6 +33,8 @@ export interface OutOfCoreReport {
     droppedRows: number;
     /** As packed; on the coherent path rows are not. */
     spilledBytes: { build: number; probe: number };
+    /** The part in the memory of another GPU. */
+    peerBytes: number;
     /** The part that host memory had no room for; more is read where partitions come back several times. */
     diskWrittenBytes: number;
     diskReadBytes: number;
@@ -60,6 +62,8 @@ export interface OutOfCoreGroupReport {
     spilledRows: number;
     /** As packed. */
     spilledBytes: number;
+    /** The part in the memory of another GPU. */
+    peerBytes: number;
     /** The part that host memory had no room for; more is read where partitions come back several times. */
     diskWrittenBytes: number;
     diskReadBytes: number;

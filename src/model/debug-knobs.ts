@@ -53,8 +53,10 @@ export interface DebugKnobs {
     chunkRows?: number;
     /** Out of core: share of the build side's partitions, or of a group-by's rows, with room in GPU memory, 0 .. 1. */
     residentShare?: number;
-    /** Joins out of core: bytes of spilled rows in host memory; the others go to disk. */
+    /** Out of core: bytes of spilled rows in host memory; the others go to disk. */
     hostSpillBytes?: number;
+    /** For `openRuntime` with `memory.peer`: number of the GPU whose memory that is, which may be the one itself. */
+    peerOrdinal?: number;
     /** Joins out of core: a Bloom filter of the build side's keys, for types of join that may have one; or none. */
     filter?: boolean;
     /** Joins out of core: the way of their rows, where a join can take it. */
@@ -86,6 +88,7 @@ export const debugKnobNames = [
     "chunkRows",
     "residentShare",
     "hostSpillBytes",
+    "peerOrdinal",
     "filter",
     "path",
     "partitioner",
@@ -126,6 +129,7 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         ["pieceRows", 1, Number.MAX_SAFE_INTEGER],
         ["chunkRows", 64, 2 ** 30],
         ["hostSpillBytes", 0, Number.MAX_SAFE_INTEGER],
+        ["peerOrdinal", 0, 1023],
         ["partitionBlocks", 1, blocksMax],
         ["gatherBlocks", 1, blocksMax]
     ] as const;

@@ -83,6 +83,8 @@ export interface NativeOutOfCoreReport {
     spilledRows: NativeSides;
     /** As packed. */
     spilledBytes: NativeSides;
+    /** Spilled bytes in the memory of another GPU. */
+    peerBytes: number;
     diskWrittenBytes: number;
     diskReadBytes: number;
     partitions: number;
@@ -112,6 +114,8 @@ export interface NativeOutOfCoreGroupReport {
     spilledRows: number;
     /** As packed. */
     spilledBytes: number;
+    /** Spilled bytes in the memory of another GPU. */
+    peerBytes: number;
     diskWrittenBytes: number;
     diskReadBytes: number;
     partitions: number;
@@ -145,8 +149,16 @@ export interface DeviceBinding extends DeviceMemoryModel {
      */
     openDevice(
         engine: EngineHandle,
-        spec: { ordinal: number; memoryBytes: number; pinnedBytes: number; keptPinnedBytes: number }
-    ): Promise<NativeDeviceMemory>;
+        spec: {
+            ordinal: number;
+            memoryBytes: number;
+            pinnedBytes: number;
+            keptPinnedBytes: number;
+            /** Another GPU's memory for spilled rows; 0: none. The GPU -1: the first one that can be reached. */
+            peerBytes: number;
+            peerOrdinal: number;
+        }
+    ): Promise<NativeDeviceMemory & { peerBytes: number }>;
     deviceMemory(engine: EngineHandle): NativeDeviceMemory;
     resetDevicePeak(engine: EngineHandle): void;
 

@@ -17,6 +17,8 @@ export interface OutOfCoreGroupSizes {
     readonly mergeRows: number;
     /** Unit and limit of pinned host memory for spilled rows; what is more goes to disk, if there is a way to it. */
     readonly spillBlockBytes: number;
+    /** Limit of another GPU's memory for them, which is taken first. */
+    readonly peerBytes: number;
     readonly spillBytes: number;
     /** Blocks of pinned host memory, beside those, for rows on their way to disk; 0 blocks: no rows go there. */
     readonly diskBlockBytes: number;
@@ -103,7 +105,9 @@ export interface OutOfCoreGroupPrediction {
     readonly d2hBytes: number;
     /** Packed; part of both directions. */
     readonly spilledBytes: number;
-    /** The part of these bytes that host memory has no room for. */
+    /** The part of these bytes in the memory of another GPU. */
+    readonly peerBytes: number;
+    /** The part of them that host memory has no room for. */
     readonly diskBytes: number;
     readonly readMs: number;
     readonly residentMs: number;

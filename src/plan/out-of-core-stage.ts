@@ -17,6 +17,8 @@ export interface OutOfCoreSizes {
     readonly residentPartitions: number;
     /** Unit and limit of pinned host memory for spilled rows. */
     readonly spillBlockBytes: number;
+    /** Limit of another GPU's memory for them, which is taken first. */
+    readonly peerBytes: number;
     readonly spillBytes: number;
     /** Pinned host memory of rows on their way to disk and back; no blocks: nothing goes to disk. */
     readonly diskBlockBytes: number;
@@ -131,7 +133,9 @@ export interface OutOfCorePrediction {
     readonly d2hBytes: number;
     /** What both sides spill, packed where path is "staged"; it is part of both directions. */
     readonly spilledBytes: number;
-    /** The part of these bytes that host memory has no room for. */
+    /** The part of these bytes in the memory of another GPU. */
+    readonly peerBytes: number;
+    /** The part of them that host memory has no room for. */
     readonly diskBytes: number;
     /** Probe rows that the filter keeps out. */
     readonly droppedRows: number;

@@ -6,12 +6,13 @@ import type { OutOfCoreTreeStage } from "./out-of-core-tree-stage.js";
 import type { OutOfCoreJoinWork, OutOfCorePath, OutOfCoreStage, OutOfCoreWork } from "./out-of-core-stage.js";
 
 type GroupOperator = Extract<OutOfCoreTreeStage["operators"][number], { kind: "group" }>;
+type Tiers = Pick<OutOfCoreStage["predicted"], "peerBytes" | "diskBytes">;
 type Slots = Pick<OutOfCoreStage["sizes"], "chunkSlots">;
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
 export function outOfCoreLines(stage: OutOfCoreStage): string[] {
     const { sizes, predicted, path, work, layout, heldBytes, filter, coherent } = stage;
-    const { h2dBytes, d2hBytes, spilledBytes, diskBytes } = predicted;
+    const { h2dBytes, d2hBytes, spilledBytes } = predicted;
     const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     const where =
         coherent === null
@@ -25,7 +26,7 @@ export function outOfCoreLines(stage: OutOfCoreStage): string[] {
         streamsLine(work, sizes),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        ...diskLines(diskBytes, sizes.spillBytes),
+        ...tierLines(predicted, sizes.spillBytes),
         ...filterLines(filter, spilledBytes),
         phasesLine(predicted, coherent),
         ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
@@ -61,10 +62,14 @@ function phasesLine(
     return `build side partitioned in ${formatMs(buildMs)}, probe side in ${formatMs(probeMs)}, ${join}`;
 }
 
-/** What of the spilled rows goes to disk. */
-function diskLines(diskBytes: number, spillBytes: number): string[] {
-    if (diskBytes === 0) return [];
-    return [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(spillBytes)} stay in host memory`];
+/** What of the spilled rows goes to another GPU, and what to disk. */
+function tierLines({ peerBytes, diskBytes }: Tiers, spillBytes: number): string[] {
+    return [
+        ...(peerBytes === 0 ? [] : [`peer: ${formatBytes(peerBytes)} of them in the memory of another GPU`]),
+        ...(diskBytes === 0
+            ? []
+            : [`disk: ${formatBytes(diskBytes)} of them, ${formatBytes(spillBytes)} stay in host memory`])
+    ];
 }
 
 /** Which probe rows are kept from being spilled, or why none are. */
@@ -88,7 +93,7 @@ function gatherLines(
 
 /** The same of a group-by. */
 export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreGroupStage): string[] {
-    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, readMs, residentMs, spilledMs } = predicted;
+    const { h2dBytes, d2hBytes, spilledBytes, readMs, residentMs, spilledMs } = predicted;
     return [
         pathLine(path),
         `2^${sizes.radixBits} partitions, pages for ${formatCount(sizes.pages * sizes.pageRows)} groups ` +
@@ -97,7 +102,7 @@ export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreG
         streamsLine(work, sizes),
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        ...diskLines(diskBytes, sizes.spillBytes),
+        ...tierLines(predicted, sizes.spillBytes),
         `read ${formatMs(readMs)}, resident partitions ${formatMs(residentMs)}, ` +
             `spilled partitions ${formatMs(spilledMs)}`
     ];
@@ -105,7 +110,7 @@ export function outOfCoreGroupLines({ sizes, predicted, path, work }: OutOfCoreG
 
 /** The same of a tree: its operators in the order in which rows pass them, then its flows. */
 export function outOfCoreTreeLines({ operators, predicted, flows, memory }: OutOfCoreTreeStage): string[] {
-    const { h2dBytes, d2hBytes, spilledBytes, diskBytes, flowsMs } = predicted;
+    const { h2dBytes, d2hBytes, spilledBytes, flowsMs } = predicted;
     const order = [...new Set(flows.flatMap(({ steps }) => steps.map(({ operator }) => operator)))];
     const lines = order.map((at) => {
         const one = predicted.operators[at];
@@ -129,6 +134,6 @@ export function outOfCoreTreeLines({ operators, predicted, flows, memory }: OutO
         ...ways,
         `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it, ` +
             `with ${formatBytes(spilledBytes)} of spilled rows each way`,
-        ...diskLines(diskBytes, memory.tableBytes)
+        ...tierLines(predicted, memory.tableBytes)
     ];
 }

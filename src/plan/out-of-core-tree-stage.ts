@@ -77,7 +77,9 @@ export interface OutOfCoreTreePrediction {
     readonly d2hBytes: number;
     /** Packed; part of both directions. */
     readonly spilledBytes: number;
-    /** The part of these bytes that host memory has no room for. */
+    /** The part of these bytes in the memory of another GPU. */
+    readonly peerBytes: number;
+    /** The part of them that host memory has no room for. */
     readonly diskBytes: number;
     readonly flowsMs: readonly number[];
     readonly operators: readonly OutOfCoreOperatorPrediction[];

@@ -42,6 +42,8 @@ export interface PlanQuery {
     multiprocessors?: number;
     /** Its compute capability begins with it. */
     computeMajor?: number;
+    /** Memory of another GPU for rows that leave this one's. */
+    peerBytes?: number;
     /** Most rows of a result batch that the user allows. */
     batchRows?: number;
     policy?: Policy;

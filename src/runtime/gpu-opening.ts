@@ -39,6 +39,15 @@ export class Savings {
 /** Those of all runtimes: many short ones together have paid for an opening as well as a long one has. */
 const savingsOfProcess = new Savings();
 
+export interface GpuMemoryOptions {
+    /** GPU memory that queries may use; undefined: what is free when the first one needs it. */
+    readonly memoryBytes: number | undefined;
+    /** Memory of another GPU for what they spill; undefined: none. */
+    readonly peerBytes?: number | undefined;
+    /** Which GPU that is; undefined: the first that this one reaches. */
+    readonly peerOrdinal?: number | undefined;
+}
+
 /** Opens the GPU of one runtime, once, and knows when that is worth it. */
 export class GpuOpening {
     #opening: Promise<OpenedGpu> | undefined;
@@ -50,7 +59,7 @@ export class GpuOpening {
     public constructor(
         private readonly binding: Binding,
         private readonly engine: EngineHandle,
-        private readonly memoryBytes: number | undefined,
+        private readonly memory: GpuMemoryOptions,
         private readonly hostBytes: number,
         private readonly savings: Savings = savingsOfProcess
     ) {}
@@ -138,13 +147,15 @@ export class GpuOpening {
     async #open(): Promise<OpenedGpu> {
         const gpu = await this.find();
         if (this.#closed) throw new SpillwayError("CLOSED", "The runtime was closed while its GPU was being opened");
-        const { limitBytes } = await this.binding.openDevice(this.engine, {
+        const opened = await this.binding.openDevice(this.engine, {
             ordinal: gpu.ordinal,
-            memoryBytes: this.memoryBytes ?? 0,
+            memoryBytes: this.memory.memoryBytes ?? 0,
             pinnedBytes: this.hostBytes + besideBudgetBytes,
-            keptPinnedBytes: besideBudgetBytes
+            keptPinnedBytes: besideBudgetBytes,
+            peerBytes: this.memory.peerBytes ?? 0,
+            peerOrdinal: this.memory.peerOrdinal ?? -1
         });
-        this.#opened = openedGpu(gpu, limitBytes);
+        this.#opened = openedGpu(gpu, opened);
         return this.#opened;
     }
 }

@@ -16,7 +16,7 @@ import { checkSpillDirectory, defaultSpillDirectory } from "./spill-directory.js
 /** Opens the engine. Close the runtime when done, or declare it with `await using`. */
 export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     const given = checkOptions(options, "", ["device", "warm", "memory", "threads", "machine", "debug"]);
-    const memory = checkOptions(given["memory"], "memory", ["host", "device", "spillDirectory"]);
+    const memory = checkOptions(given["memory"], "memory", ["host", "device", "peer", "spillDirectory"]);
     const device =
         given["device"] === undefined ? "auto" : checkOneOf(given["device"], "device", ["auto", "cpu", "gpu"]);
     const warm = checkWarm(given["warm"], device);
@@ -24,6 +24,7 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
         memory["host"] === undefined ? undefined : parseBytes(memory["host"], "memory.host", smallestBudgetBytes);
     const deviceBytes =
         memory["device"] === undefined ? undefined : parseBytes(memory["device"], "memory.device", smallestDeviceBytes);
+    const peerBytes = memory["peer"] === undefined ? undefined : parseBytes(memory["peer"], "memory.peer", 1);
     const givenDirectory =
         memory["spillDirectory"] === undefined
             ? undefined
@@ -55,7 +56,10 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
         spillDirectory,
         threads: wantedThreads ?? machine.cores,
         debug,
-        device: { device, memoryBytes: deviceBytes, isMeasured: measured?.gpu != null, isPresent: showsGpu() }
+        device: {
+            ...{ device, memoryBytes: deviceBytes, peerBytes, peerOrdinal: debug.peerOrdinal },
+            ...{ isMeasured: measured?.gpu != null, isPresent: showsGpu() }
+        }
     });
     if (device === "gpu") await requireGpu(runner);
     if (warm) runner.device.warm();

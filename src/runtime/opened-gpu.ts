@@ -7,6 +7,8 @@ import type { PlanQuery } from "../planner/plan-search.js";
 /** What plans want to know of the GPU that is open. */
 export interface OpenedGpu {
     readonly limitBytes: number;
+    /** Memory of another GPU for spilled rows; 0: there is none. */
+    readonly peerBytes: number;
     /** As its driver calls it. */
     readonly name: string;
     /** Its kernels use memory of the host through the host's page tables. */
@@ -37,10 +39,13 @@ export function isCoherent(gpu: NativeDevice | undefined): boolean {
     return gpu !== undefined && gpu.pageableAccess && gpu.hostPageTables;
 }
 
-export function openedGpu(gpu: NativeDevice, limitBytes: number): OpenedGpu {
+export function openedGpu(
+    gpu: NativeDevice,
+    { limitBytes, peerBytes }: Pick<OpenedGpu, "limitBytes" | "peerBytes">
+): OpenedGpu {
     const { name, multiprocessors, computeCapability } = gpu;
     return {
-        ...{ limitBytes, name, isCoherent: isCoherent(gpu), multiprocessors },
+        ...{ limitBytes, peerBytes, name, isCoherent: isCoherent(gpu), multiprocessors },
         computeMajor: Number.parseInt(computeCapability, 10)
     };
 }
@@ -50,8 +55,8 @@ export function openedGpu(gpu: NativeDevice, limitBytes: number): OpenedGpu {
  * of the query were measured on this machine.
  */
 export function queryFor(opened: OpenedGpu, query: PlanQuery, isMeasured: boolean): PlanQuery {
-    const { name, isCoherent: coherentDevice, multiprocessors, computeMajor } = opened;
-    const own = { ...query, coherentDevice, multiprocessors, computeMajor };
+    const { name, isCoherent: coherentDevice, multiprocessors, computeMajor, peerBytes } = opened;
+    const own = { ...query, coherentDevice, multiprocessors, computeMajor, peerBytes };
     if (isMeasured) return { ...own, measuredDevice: true };
     return { ...own, measuredDevice: isKnownDevice(name), profile: withDevice(query.profile, name) };
 }

@@ -21,6 +21,12 @@ export interface MemoryOptions {
      */
     device?: ByteSize;
     /**
+     * Memory of a second GPU, in bytes or as text such as "16GiB", for rows that queries out of core spill: they go
+     * there before they go to host memory. It is the first GPU that the one which runs the queries reaches by itself
+     * (NVLink, or PCIe where the system allows it); where there is none, it has no effect. Defaults to none.
+     */
+    peer?: ByteSize;
+    /**
      * Existing folder for spill files. They are unlinked as soon as they are made, so nothing is left behind.
      * Defaults to the system's folder for temporary files, or to /var/tmp where that is memory (tmpfs) or cannot be
      * written. Where neither can be, queries run that do not spill.

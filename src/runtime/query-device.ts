@@ -16,14 +16,12 @@ import { isOutOfCore } from "../plan/device-stages.js";
 import type { QueryPlanner } from "../planner/plan-query.js";
 import type { PlanQuery } from "../planner/plan-search.js";
 import { DeviceAdmission } from "./device-admission.js";
-import { GpuOpening, type Savings } from "./gpu-opening.js";
+import { GpuOpening, type GpuMemoryOptions, type Savings } from "./gpu-opening.js";
 import { isCoherent, queryFor, usableGpu, type OpenedGpu } from "./opened-gpu.js";
 
 /** Which device a runtime was opened for. */
-export interface DeviceOptions {
+export interface DeviceOptions extends GpuMemoryOptions {
     device: "auto" | "cpu" | "gpu";
-    /** GPU memory that queries may use; undefined: what is free when the first one needs it. */
-    memoryBytes: number | undefined;
     /** The caller gave the speeds of the GPU: those of its name that come with the package do not count. */
     isMeasured?: boolean;
     /** Does the machine show signs of a GPU? Without any, "auto" looks for none and speaks of none. */
@@ -75,7 +73,7 @@ export class QueryDevice {
         hostBytes: number,
         savings?: Savings
     ) {
-        this.#opening = new GpuOpening(binding, engine, options.memoryBytes, hostBytes, savings);
+        this.#opening = new GpuOpening(binding, engine, options, hostBytes, savings);
     }
 
     public get isAutomatic(): boolean {

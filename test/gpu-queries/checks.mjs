@@ -11,6 +11,7 @@ export const { values: options } = parseArgs({
         part: { type: "string", multiple: true, default: [] },
         "out-of-core-bits": { type: "string", default: "26" },
         record: { type: "string" },
+        "spill-directory": { type: "string" },
         "join-algorithm": { type: "string", default: "auto" },
         "group-algorithm": { type: "string", default: "auto" }
     }

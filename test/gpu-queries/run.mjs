@@ -2,6 +2,7 @@
 // node test/gpu-queries/run.mjs [--small] [--filter TEXT] [--join-algorithm NAME] [--group-algorithm NAME]
 //     [--part NAME]...           only these of the parts below, such as variants and out-of-core-large
 //     [--out-of-core-bits 30]    logarithm of the rows of large joins, 25 or more; 30 takes 100 GiB of host memory
+//     [--spill-directory FOLDER] of out-of-core-disk-large, on the disk that is to be measured
 //     [--record FILE]            what passed and failed, on what, and what large joins measured, as JSON
 // Queries on the GPU of this machine against the CPU engine of the same build, through the public API and the command
 // line. Needs dist/, build/Release with addon, plugin and spillway_gpu_probe, and the packages that dist/ imports; no
@@ -17,7 +18,9 @@ import { algorithms } from "./algorithms.mjs";
 import { check, compare, counts, joinTypes, options, writeRecord } from "./checks.mjs";
 import { largeJoins, outOfCore } from "./out-of-core.mjs";
 import { coherentJoins, largeCoherentJoins } from "./out-of-core-coherent.mjs";
+import { largeOnDisk, outOfCoreDisk } from "./out-of-core-disk.mjs";
 import { largeGroups, outOfCoreGroups } from "./out-of-core-groups.mjs";
+import { outOfCorePeer } from "./out-of-core-peer.mjs";
 import { outOfCoreTrees } from "./out-of-core-trees.mjs";
 import { openResults } from "./open-results.mjs";
 import { outOfCoreVariants } from "./out-of-core-variants.mjs";
@@ -219,6 +222,9 @@ const parts = {
     "coherent-large": (_, cpu) => largeCoherentJoins(cpu),
     "out-of-core-groups": (_, cpu) => outOfCoreGroups(cpu),
     "out-of-core-groups-large": largeGroups,
+    "out-of-core-disk": (_, cpu, folder) => outOfCoreDisk(cpu, folder),
+    "out-of-core-disk-large": (_gpu, _cpu, folder) => largeOnDisk(folder),
+    "out-of-core-peer": (_, cpu, folder) => outOfCorePeer(cpu, folder),
     "out-of-core-trees": (_, cpu) => outOfCoreTrees(cpu),
     "open-results": (_, cpu) => openResults(cpu),
     "resident-memory": (_, cpu, folder) => residentMemory(cpu, folder),

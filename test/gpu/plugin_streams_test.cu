@@ -90,6 +90,18 @@ class JoinOfJoin {
         spec.sizes = sizes_of(orders.rows());
         return spec;
     }
+    // Both joins, one behind the other, give what they must.
+    void expect_right(const StagedJoinSpec& of_first, const StagedJoinSpec& of_second) {
+        begin(of_first, first);
+        begin(of_second, second);
+        CHECK_EQ(run({{first, nullptr, 0}}, orders, nullptr), SPILLWAY_CUDA_OK);
+        CHECK_EQ(run({{second, nullptr, 0}}, parts, nullptr), SPILLWAY_CUDA_OK);
+        CollectingSink rows({8, 8}, expected.rows());
+        CHECK_EQ(run(path(), lines, &rows), SPILLWAY_CUDA_OK);
+        CHECK(rows.complete());
+        const std::string difference = row_difference(rows.table(), expected);
+        if (!difference.empty()) fail(difference, __FILE__, __LINE__);
+    }
     void begin(const StagedJoinSpec& spec, spillway_cuda_stream*& stream) {
         call.begin_staged_join(gpu, &spec, nullptr, &stream, &status);
         CHECK_EQ(status.code, SPILLWAY_CUDA_OK);
@@ -147,15 +159,7 @@ class JoinOfJoin {
 
 GPU_TEST("plugin: a join behind a join") {
     JoinOfJoin joins;
-    joins.begin(joins.first_spec(), joins.first);
-    joins.begin(joins.second_spec(), joins.second);
-    CHECK_EQ(joins.run({{joins.first, nullptr, 0}}, joins.orders, nullptr), SPILLWAY_CUDA_OK);
-    CHECK_EQ(joins.run({{joins.second, nullptr, 0}}, joins.parts, nullptr), SPILLWAY_CUDA_OK);
-    CollectingSink rows({8, 8}, joins.expected.rows());
-    CHECK_EQ(joins.run(joins.path(), joins.lines, &rows), SPILLWAY_CUDA_OK);
-    CHECK(rows.complete());
-    const std::string difference = row_difference(rows.table(), joins.expected);
-    if (!difference.empty()) fail(difference, __FILE__, __LINE__);
+    joins.expect_right(joins.first_spec(), joins.second_spec());
     CHECK_EQ(joins.reports[0].rows[1], joins.lines.rows());
     CHECK_EQ(joins.reports[0].result_rows, joins.joined_rows);
     CHECK_EQ(joins.reports[0].d2h_bytes, 0);
@@ -163,7 +167,32 @@ GPU_TEST("plugin: a join behind a join") {
     CHECK_EQ(joins.reports[1].result_rows, joins.expected.rows());
     CHECK_EQ(joins.reports[1].h2d_bytes, joins.parts.rows() * 8);
     CHECK(joins.reports[1].peak_bytes > 0);
-    CHECK_EQ(joins.run(joins.path(), joins.lines, &rows), SPILLWAY_CUDA_INVALID);
+    CHECK_EQ(joins.run(joins.path(), joins.lines, nullptr), SPILLWAY_CUDA_INVALID);
+}
+
+GPU_TEST("plugin: joins behind each other spill to a peer, which is the same GPU once more") {
+    JoinOfJoin joins;
+    uint64_t peer_bytes = 0;
+    joins.call.open_peer(joins.gpu, test_device().ordinal(), uint64_t{64} << 20, &peer_bytes, &joins.status);
+    CHECK_EQ(joins.status.code, SPILLWAY_CUDA_OK);
+    CHECK_EQ(peer_bytes, uint64_t{64} << 20);
+    joins.call.open_peer(joins.gpu, -1, uint64_t{64} << 20, &peer_bytes, &joins.status);
+    CHECK_EQ(joins.status.code, SPILLWAY_CUDA_INVALID);
+    StagedJoinSpec first = joins.first_spec();
+    StagedJoinSpec second = joins.second_spec();
+    for (StagedJoinSpec* const spec : {&first, &second}) {
+        spec->sizes.resident_partitions = 1;
+        spec->sizes.peer_bytes = uint64_t{16} << 20;
+        spec->sizes.spill_bytes = 0;
+    }
+    joins.expect_right(first, second);
+    for (const StreamReport& report : joins.reports) {
+        CHECK(report.peer_bytes > 0);
+        CHECK_EQ(report.peer_bytes, report.spilled_bytes[0] + report.spilled_bytes[1]);
+    }
+    spillway_cuda_memory memory{};
+    joins.call.memory_info(joins.gpu, &memory, &joins.status);
+    CHECK_EQ(memory.limit_bytes, uint64_t{256} << 20);  // its own is no larger for that
 }
 
 GPU_TEST("plugin: a count behind a join on its build side") {

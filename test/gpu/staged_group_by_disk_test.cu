@@ -30,11 +30,11 @@ StreamSizes disk_sizes(StreamSizes sizes, uint64_t host_bytes, uint64_t disk_blo
 }
 
 StreamReport run_on(cuda::SpillDisk& disk, const StagedGroupByCheck& check, const StreamSizes& sizes,
-                    const std::string& what) {
+                    const std::string& what, cuda::Device* peer = nullptr) {
     const StagedGroupBySpec spec = check.spec(sizes);
     PinnedChunks source = check.chunks(sizes);
     CollectingSink rows = check.sink(spec);
-    return check.run(test_device(), spec, source, rows, what, &disk);
+    return check.run(test_device(), spec, source, rows, what, &disk, peer);
 }
 
 // Bytes on disk are those of the report, all of them come back, and no memory stays behind.
@@ -95,6 +95,32 @@ GPU_TEST("staged group-by on disk: a partition with more groups than pages is re
     // Several partitions, each of which is cut.
     const StreamReport two = check_disk(check, disk_sizes(least_group_sizes(1), 4096, 1000, 2), "two of them");
     CHECK(two.narrowed_parts > 1);
+}
+
+GPU_TEST("staged group-by on disk: what the system does not pin") {
+    const StagedGroupByCheck check = group_per_row(small_or_full(1500, 4000));
+    const StreamSizes sizes = disk_sizes(least_group_sizes(3), 1 << 20, 2000, 3);
+    check_refused_pinning([&](MemoryDisk& disk) { run_on(disk, check, sizes, "a refusal"); });
+}
+
+// The peer is a second logical device of the same GPU.
+GPU_TEST("staged group-by on disk: a peer's memory takes rows first, then the host's, then the disk") {
+    const StagedGroupByCheck check = group_per_row(small_or_full(1500, 5000));
+    cuda::Device peer(test_device().ordinal(), 64ULL << 20);
+    StreamSizes sizes = disk_sizes(least_group_sizes(3), 1 << 20, 2000, 3);
+    sizes.peer_bytes = 1 << 20;
+    MemoryDisk unused;
+    const StreamReport all = run_on(unused, check, sizes, "all with the peer", &peer);
+    CHECK_EQ(all.peer_bytes, all.spilled_bytes[0]);
+    CHECK_EQ(unused.writes(), 0);
+    sizes.peer_bytes = 8192;
+    sizes.spill_bytes = 4096;
+    MemoryDisk disk;
+    const StreamReport three = run_on(disk, check, sizes, "every tier", &peer);
+    CHECK(three.peer_bytes > 0 && three.peer_bytes <= 8192);
+    CHECK(three.disk_written_bytes > 0);
+    CHECK(three.peer_bytes + three.disk_written_bytes <= three.spilled_bytes[0]);
+    CHECK_EQ(peer.memory().blocks(), 0);
 }
 
 GPU_TEST("staged group-by on disk: nothing is written where all is resident or memory suffices") {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gpu_test.hpp"
@@ -32,13 +33,13 @@ class DiskJoin {
           check_(build_, probe_, kind) {}
 
     StagedJoinOutcome run(const StreamSizes& sizes, JoinResultKind result, cuda::SpillDisk& disk,
-                          const std::string& what) const {
+                          const std::string& what, cuda::Device* peer = nullptr) const {
         const StagedJoinSpec spec = check_.spec(result, sizes);
         PinnedChunks build = check_.chunks(0, sizes);
         PinnedChunks probe = check_.chunks(1, sizes);
         CollectingSink rows = check_.sink();
         CollectingSink* const sink = result == JoinResultKind::kRows ? &rows : nullptr;
-        const StagedJoinOutcome outcome = run_staged_join(test_device(), spec, build, probe, sink, &disk);
+        const StagedJoinOutcome outcome = run_staged_join(test_device(), spec, build, probe, sink, &disk, peer);
         check_.check(spec, outcome, what);
         return outcome;
     }
@@ -109,11 +110,18 @@ GPU_TEST("staged join on disk: any ranges of what was written, in any order, by 
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     const DeviceArray<uint8_t> from = upload(bytes);
     cuda::Device& device = test_device();
-    for (const uint64_t block_bytes : {uint64_t{997}, uint64_t{4096}, total_bytes, 2 * total_bytes}) {
+    // The system pins any number of blocks, or as many as are before the one that it refuses: where that is less than
+    // two, the others are plain memory.
+    const std::pair<uint64_t, uint64_t> blocks[] = {{997, 0},         {997, 1},         {997, 2},
+                                                    {4096, 0},        {4096, 1},        {4096, 4},
+                                                    {total_bytes, 0}, {total_bytes, 2}, {2 * total_bytes, 0}};
+    for (const auto& [block_bytes, refused] : blocks) {
         MemoryDisk disk;
         cuda::CopyRing ring(device, 2, total_bytes);
         cuda::Stream stream;
         DiskTier tier(device, disk, block_bytes, block_bytes == 997 ? 2 : 5);
+        const uint64_t pinned_blocks = device.staging().blocks();
+        const InjectedFault fault(device.staging(), refused);
         for (uint64_t done = 0; done < total_bytes;) {
             const uint64_t some = std::min(total_bytes - done, random() % 9000);
             CHECK_EQ(tier.append(from.data() + done, some, stream.get()), done);
@@ -121,6 +129,9 @@ GPU_TEST("staged join on disk: any ranges of what was written, in any order, by 
         }
         tier.finish(stream.get());
         CHECK_EQ(disk.written_bytes(), total_bytes);
+        const uint64_t pinned = device.staging().blocks() - pinned_blocks;
+        if (refused > 0) CHECK_EQ(pinned, refused - 1);
+        if (refused == 0) CHECK_EQ(pinned, block_bytes == 997 ? 2 : 5);
         uint64_t read_bytes = 0;
         // The first round ends within a block, most likely, the second one is short, the third begins anew.
         for (const size_t count : {30, 5, 12}) {
@@ -156,6 +167,49 @@ GPU_TEST("staged join on disk: joins with any share of their spilled rows on dis
             check_disk(join, disk_sizes(none, host_bytes, block_bytes, 3), JoinResultKind::kRows, what);
             check_disk(join, disk_sizes(some, host_bytes, block_bytes, 2), JoinResultKind::kSums, what);
         }
+    }
+}
+
+GPU_TEST("staged join on disk: what the system does not pin") {
+    const uint64_t rows = small_or_full(600, 2000);
+    const DiskJoin join(rows);
+    const StreamSizes sizes = disk_sizes(spilled_sizes(rows, 2, 0), 1 << 20, 2000, 3);
+    check_refused_pinning([&](MemoryDisk& disk) { join.run(sizes, JoinResultKind::kRows, disk, "a refusal"); });
+}
+
+// The peer is a second logical device of the same GPU: all but the link between them is that of two.
+GPU_TEST("staged join on disk: a peer's memory takes rows first, then the host's, then the disk") {
+    const uint64_t rows = small_or_full(600, 5000);
+    const DiskJoin join(rows);
+    cuda::Device peer(test_device().ordinal(), 64ULL << 20);
+    StreamSizes sizes = disk_sizes(spilled_sizes(rows, 2, 0), 0, 2000, 3);
+    const auto run = [&](uint64_t peer_bytes, uint64_t host_bytes, const std::string& what) {
+        sizes.peer_bytes = peer_bytes;
+        sizes.spill_bytes = host_bytes;
+        MemoryDisk disk;
+        const StreamReport report = join.run(sizes, JoinResultKind::kRows, disk, what, &peer).report;
+        CHECK_EQ(peer.memory().blocks(), 0);
+        CHECK(report.peer_bytes <= peer_bytes);
+        CHECK_EQ(disk.written_bytes(), report.disk_written_bytes);
+        return report;
+    };
+    const StreamReport all = run(1 << 20, 1 << 20, "all with the peer");
+    CHECK_EQ(all.peer_bytes, spilled_bytes(all));
+    CHECK_EQ(all.disk_written_bytes, 0);
+    const uint64_t few = small_or_full(8192, 16'384);
+    const StreamReport two = run(few, 1 << 20, "some with the peer, the rest in host memory");
+    CHECK(two.peer_bytes > 0);
+    CHECK_EQ(two.disk_written_bytes, 0);
+    const StreamReport three = run(few, 4096, "every tier");
+    CHECK(three.peer_bytes > 0 && three.disk_written_bytes > 0);
+    CHECK(three.peer_bytes + three.disk_written_bytes <= spilled_bytes(three));
+    const StreamReport rest = run(few, 0, "some with the peer, the rest on disk");
+    CHECK_EQ(rest.peer_bytes + rest.disk_written_bytes, spilled_bytes(rest));
+    for (const uint64_t n : {1, 2}) {
+        const InjectedFault fault(peer.memory(), n);
+        const StreamReport refused = run(1 << 20, 1 << 20, "a peer that has no more memory");
+        CHECK(refused.peer_bytes < spilled_bytes(refused));
+        CHECK_EQ(refused.disk_written_bytes, 0);
     }
 }
 

@@ -49,6 +49,26 @@ class FileSizeLimit {
     struct rlimit before_ {};
 };
 
+// A lack of memory for spilled rows that no disk took: with both options that would help.
+void expect_no_way(OutOfCoreTest& test, const std::string& why) {
+    BatchCollector sink;
+    try {
+        test.run(&sink);
+        EXPECT(false);
+    } catch (const Error& error) {
+        EXPECT_EQ(std::string(error_code_name(error.code())), "BUDGET_TOO_SMALL");
+        EXPECT_EQ(detail(error, "tier"), "host");
+        EXPECT_EQ(detail(error, "option"), "memory.host");
+        EXPECT_EQ(detail(error, "otherOption"), why.empty() ? "" : "memory.spillDirectory");
+        EXPECT(std::stoull(detail(error, "wantedBytes")) > 1000);
+        EXPECT(std::stoull(detail(error, "freeBytes")) < 1000);
+        EXPECT_EQ(detail(error, "limitBytes"), "1000");
+        EXPECT(error.message().find(why) != std::string::npos);
+    }
+    test.expect_clean();
+    test.build.control.cancelled = false;
+}
+
 // 64 rows of keys alone.
 class ChunkOfKeys final : public GpuChunkSource {
   public:
@@ -156,18 +176,66 @@ TEST(executor_out_of_core_disk_that_is_full_ends_the_join) {
 
 TEST(executor_out_of_core_disk_needs_a_folder) {
     DiskTest test;
-    BatchCollector sink;
     test.space = std::make_shared<SpillSpace>("");
-    EXPECT_ERROR(kInvalidArgument, test.run(&sink));
-    test.build.control.cancelled = false;
-    test.space = std::make_shared<SpillSpace>(test.folder.file("nothing"));
-    EXPECT_ERROR(kInvalidArgument, test.run(&sink));
-    test.expect_clean();
-    test.build.control.cancelled = false;
-    // Without one, what memory has no room for is an error of memory.
+    expect_no_way(test, "there is no folder for spill files; set memory.spillDirectory");
+    const std::string nothing = test.folder.file("nothing");
+    test.space = std::make_shared<SpillSpace>(nothing);
+    expect_no_way(test, "the spill folder '" + nothing + "' does not exist; set memory.spillDirectory");
     test.space = nullptr;
-    EXPECT_ERROR(kBudgetTooSmall, test.run(&sink));
+    expect_no_way(test, "");
+    // A folder that cannot be used does no harm to those that need none.
+    test.space = std::make_shared<SpillSpace>(nothing);
+    test.stage.join.sizes.spill_bytes = kMiB;
+    test.expect_right();
+}
+
+TEST(executor_out_of_core_disk_takes_what_the_system_does_not_pin) {
+    DiskTest test;
+    test.stage.join.sizes.spill_bytes = kMiB;
+    test.gpu.folder.behave("pins-nothing");
+    BatchCollector sink;
+    const cuda::StreamReport report = test.run(&sink);
+    EXPECT(rows_of(sink) == test.expected());
+    sink.batches.clear();
     test.expect_clean();
+    test.stage.join.sizes.spill_bytes = 0;
+    EXPECT_EQ(test.run(&sink).disk_written_bytes, report.disk_written_bytes);
+    test.stage.join.sizes.spill_bytes = kMiB;
+    sink.batches.clear();
+    test.space = std::make_shared<SpillSpace>("");
+    try {
+        test.run(&sink);
+        EXPECT(false);
+    } catch (const Error& error) {
+        EXPECT_EQ(std::string(error_code_name(error.code())), "OUT_OF_MEMORY");
+        EXPECT_EQ(detail(error, "tier"), "host");
+        EXPECT_EQ(detail(error, "otherOption"), "memory.spillDirectory");
+    }
+    test.expect_clean();
+}
+
+TEST(executor_out_of_core_disk_comes_after_a_peer_and_host_memory) {
+    DiskTest test;
+    cuda::StreamSizes& sizes = test.stage.join.sizes;
+    EXPECT_EQ(test.gpu.device.open_peer(-1, kMiB), 0u);  // there is no other GPU
+    EXPECT_EQ(test.gpu.device.open_peer(0, 6000), 6000u);
+    BatchCollector sink;
+    EXPECT_EQ(test.run(&sink).peer_bytes, 0u);  // that of the plan
+    sink.batches.clear();
+    uint64_t disk_bytes = UINT64_MAX;
+    for (const uint64_t peer_bytes : {2000, 100'000}) {
+        sizes.peer_bytes = peer_bytes;
+        const cuda::StreamReport report = test.run(&sink);
+        EXPECT(rows_of(sink) == test.expected());
+        EXPECT(report.peer_bytes > 1900 && report.peer_bytes <= std::min<uint64_t>(peer_bytes, 6000));
+        EXPECT(report.disk_written_bytes > 0 && report.disk_written_bytes < disk_bytes);
+        disk_bytes = report.disk_written_bytes;
+        sink.batches.clear();
+        test.expect_clean();
+    }
+    sizes.disk_blocks = 0;
+    sizes.spill_bytes = kMiB;
+    EXPECT_EQ(test.run(&sink).disk_written_bytes, 0u);
 }
 
 TEST(executor_out_of_core_disk_that_fails_says_so_itself) {

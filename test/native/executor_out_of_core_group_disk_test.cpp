@@ -97,14 +97,39 @@ TEST(executor_out_of_core_group_disk_that_is_full_ends_the_group_by) {
 
 TEST(executor_out_of_core_group_disk_needs_a_folder) {
     GroupDiskTest test;
-    BatchCollector sink;
-    test.space = std::make_shared<SpillSpace>(test.folder.file("nothing"));
-    EXPECT_ERROR(kInvalidArgument, test.run(&sink));
-    test.expect_clean();
-    test.side.control.cancelled = false;
-    // Without one, what memory has no room for is an error of memory.
+    const std::string nothing = test.folder.file("nothing");
+    for (const auto& space : {std::make_shared<SpillSpace>(nothing), std::shared_ptr<SpillSpace>()}) {
+        test.space = space;
+        BatchCollector sink;
+        try {
+            test.run(&sink);
+            EXPECT(false);
+        } catch (const Error& error) {
+            EXPECT_EQ(std::string(error_code_name(error.code())), "BUDGET_TOO_SMALL");
+            EXPECT_EQ(detail(error, "tier"), "host");
+            EXPECT_EQ(detail(error, "option"), "memory.host");
+            EXPECT_EQ(detail(error, "otherOption"), space == nullptr ? "" : "memory.spillDirectory");
+            EXPECT_EQ(error.message().find(nothing) != std::string::npos, space != nullptr);
+        }
+        test.expect_clean();
+        test.side.control.cancelled = false;
+    }
+    test.space = std::make_shared<SpillSpace>(nothing);
+    test.stage.group.sizes.spill_bytes = kMiB;
+    test.expect_right();
+}
+
+TEST(executor_out_of_core_group_disk_takes_what_the_system_does_not_pin) {
+    GroupDiskTest test;
+    test.stage.group.sizes.spill_bytes = kMiB;
+    test.gpu.folder.behave("pins-nothing");
+    const uint64_t written_bytes = test.expect_right().disk_written_bytes;
+    test.stage.group.sizes.spill_bytes = 0;
+    EXPECT_EQ(test.expect_right().disk_written_bytes, written_bytes);
+    test.stage.group.sizes.spill_bytes = kMiB;
     test.space = nullptr;
-    EXPECT_ERROR(kBudgetTooSmall, test.run(&sink));
+    BatchCollector sink;
+    EXPECT_ERROR(kOutOfMemory, test.run(&sink));
     test.expect_clean();
 }
 

@@ -294,6 +294,16 @@ TEST(executor_out_of_core_trees_spill_to_disk) {
     for (const cuda::StreamReport& report : test.report.operators) EXPECT(report.disk_written_bytes > 0);
     test.expect_clean();
     EXPECT_EQ(folder.entries(), 0u);
+    test.space = std::make_shared<SpillSpace>(folder.file("nothing"));
+    try {
+        test.result();
+        EXPECT(false);
+    } catch (const Error& error) {
+        EXPECT_EQ(std::string(error_code_name(error.code())), "BUDGET_TOO_SMALL");
+        EXPECT_EQ(detail(error, "tier"), "host");
+        EXPECT_EQ(detail(error, "otherOption"), "memory.spillDirectory");
+    }
+    test.expect_clean();
 }
 
 TEST(executor_out_of_core_trees_end_when_source_or_sink_do) {

@@ -37,16 +37,21 @@ Napi::Value open_device(const Napi::CallbackInfo& info) {
     const auto memory_bytes = fields["memoryBytes"].count();
     const auto pinned_bytes = fields["pinnedBytes"].count();
     const auto kept_bytes = fields["keptPinnedBytes"].count();
+    const auto peer_bytes = fields["peerBytes"].count();
+    const int32_t peer_ordinal = fields["peerOrdinal"].int32(-1, kOrdinalMax);
     fields.finish();
     if (engine->gpu) throw Error(ErrorCode::kInvalidArgument, "this runtime has opened a GPU before");
     return start_stage(
         info.Env(), std::make_shared<Job>(engine),
         [=]() -> Encode {
             const auto gpu = std::make_shared<OpenedGpu>(GpuDevice::open(ordinal, memory_bytes, pinned_bytes));
-            return [engine, gpu, kept_bytes](Napi::Env env) {
+            const uint64_t peer = peer_bytes == 0 ? 0 : gpu->device.open_peer(peer_ordinal, peer_bytes);
+            return [engine, gpu, kept_bytes, peer](Napi::Env env) {
                 engine->gpu = gpu;
                 engine->kept_pinned = std::make_unique<KeptPinned>(gpu->device, engine->budget, kept_bytes);
-                return encode_gpu_memory(env, gpu->device.memory());
+                Napi::Object told = encode_gpu_memory(env, gpu->device.memory());
+                told.Set("peerBytes", encode_count(env, peer));
+                return told;
             };
         },
         StageMemory::kNone);

@@ -71,6 +71,7 @@ inline cuda::StreamSizes decode_stream_sizes(Fields& fields, bool draft) {
     sizes.page_rows = fields["pageRows"].count(least);
     sizes.pages = fields["pages"].count(least);
     sizes.spill_block_bytes = fields["spillBlockBytes"].count(least);
+    sizes.peer_bytes = fields["peerBytes"].count();
     sizes.spill_bytes = fields["spillBytes"].count();
     sizes.result_rows = fields["resultRows"].count(least);
     sizes.result_slots = static_cast<uint32_t>(fields["resultSlots"].int32(1, kSlotsMax));

@@ -50,7 +50,7 @@ Napi::Value encode_memory(Napi::Env env, const Engine& engine);
 Napi::Value encode_delivered(Napi::Env env, const DeliveredMemory& delivered, const MemoryBudget& budget);
 Napi::Value encode_machine(Napi::Env env, const Machine& machine);
 Napi::Value encode_devices(Napi::Env env, const std::vector<Gpu>& devices);
-Napi::Value encode_gpu_memory(Napi::Env env, const GpuMemory& memory);
+Napi::Object encode_gpu_memory(Napi::Env env, const GpuMemory& memory);
 // {build, probe}
 Napi::Value encode_sides(Napi::Env env, const uint64_t (&of)[2]);
 Napi::Value encode_gpu_report(Napi::Env env, const cuda::TableReport& report);

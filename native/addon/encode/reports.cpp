@@ -22,7 +22,7 @@ Napi::Value encode_gpu_report(Napi::Env env, const cuda::TableReport& report) {
     return object;
 }
 
-Napi::Value encode_gpu_memory(Napi::Env env, const GpuMemory& memory) {
+Napi::Object encode_gpu_memory(Napi::Env env, const GpuMemory& memory) {
     auto object = Napi::Object::New(env);
     object.Set("limitBytes", encode_count(env, memory.limit_bytes));
     object.Set("usedBytes", encode_count(env, memory.used_bytes));
@@ -38,6 +38,7 @@ Napi::Value encode_join_report(Napi::Env env, const cuda::StreamReport& report, 
     object.Set("d2hBytes", encode_count(env, report.d2h_bytes));
     object.Set("spilledRows", encode_sides(env, report.spilled_rows));
     object.Set("spilledBytes", encode_sides(env, report.spilled_bytes));
+    object.Set("peerBytes", encode_count(env, report.peer_bytes));
     object.Set("diskWrittenBytes", encode_count(env, report.disk_written_bytes));
     object.Set("diskReadBytes", encode_count(env, report.disk_read_bytes));
     object.Set("partitions", encode_count(env, partitions));
@@ -61,6 +62,7 @@ Napi::Value encode_group_report(Napi::Env env, const cuda::StreamReport& report,
     object.Set("compactedRows", encode_count(env, report.compacted_rows));
     object.Set("spilledRows", encode_count(env, report.spilled_rows[0]));
     object.Set("spilledBytes", encode_count(env, report.spilled_bytes[0]));
+    object.Set("peerBytes", encode_count(env, report.peer_bytes));
     object.Set("diskWrittenBytes", encode_count(env, report.disk_written_bytes));
     object.Set("diskReadBytes", encode_count(env, report.disk_read_bytes));
     object.Set("partitions", encode_count(env, partitions));

@@ -27,14 +27,15 @@ class OutOfCoreGroup {
           budget_(pinned.budget()),
           control_(control),
           sink_(sink),
+          way_(space, control),
           texts_(budget_),
           result_(stage.group, stage.columns, stage.side.null_byte, texts_, budget_),
           columns_(chunk_columns()),
           spill_(pinned.reserve(pinned_spill_bytes(stage.group.sizes), "groups that the GPU spills")),
           ring_(pinned, ring_slots(), columns_.chunk_bytes()) {
         if (sink != nullptr) blocks_.emplace(pinned, result_.form(), *sink, control, pause);
-        if (space != nullptr && stage.group.sizes.disk_blocks > 0) disk_.emplace(space, control);
-        group_by_ = GpuStream::begin(pinned.device(), stage.group, disk_ ? &*disk_ : nullptr);
+        disk_ = way_.open(stage.group.sizes.disk_blocks);
+        group_by_ = GpuStream::begin(pinned.device(), stage.group, disk_.get());
     }
 
     cuda::StreamReport run() {
@@ -56,6 +57,7 @@ class OutOfCoreGroup {
     }
 
     bool gave_rows() const { return blocks_ && blocks_->gave_rows(); }
+    Error told(const Error& error) const { return way_.told(error); }
 
   private:
     ChunkColumns chunk_columns() {
@@ -74,13 +76,14 @@ class OutOfCoreGroup {
     MemoryBudget& budget_;
     JobControl& control_;
     BatchSink* const sink_;
+    SpillWay way_;
     TextCodes texts_;
     const GroupResult result_;
     const ChunkColumns columns_;
     PinnedReservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
-    std::optional<SpillDisk> disk_;
+    std::unique_ptr<SpillDisk> disk_;
     // Last, so that copies have ended before their memory goes, and threads of the plugin before the disk.
     GpuStream group_by_;
 };
@@ -97,7 +100,7 @@ cuda::StreamReport group_out_of_core(Source& source, const OutOfCoreGroupStage& 
         group.emplace(source, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = group->run();
     } catch (const Error& error) {
-        rethrow_undelivered(error, group && group->gave_rows());
+        rethrow_undelivered(group ? group->told(error) : error, group && group->gave_rows());
     }
     if (sink == nullptr) control.rows_out.fetch_add(report.result_rows, std::memory_order_relaxed);
     if (sink != nullptr && !wants_rows) sink->add_rows(0, report.result_rows);

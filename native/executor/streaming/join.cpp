@@ -43,6 +43,7 @@ class OutOfCore {
           sink_(sink),
           budget_(pinned.budget()),
           control_(control),
+          way_(space, control),
           texts_(budget_),
           columns_{columns_of(kBuildSide), columns_of(kProbeSide)},
           held_columns_{hold(kBuildSide), hold(kProbeSide)},
@@ -51,7 +52,7 @@ class OutOfCore {
           ring_(pinned, ring_slots(),
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
         if (sink != nullptr) blocks_.emplace(pinned, form_of(stage, held_, budget_), *sink, control, pause);
-        if (space != nullptr && stage.join.sizes.disk_blocks > 0) disk_.emplace(space, control);
+        disk_ = way_.open(stage.join.sizes.disk_blocks);
         join_ = begin(pinned.device());
     }
 
@@ -73,12 +74,13 @@ class OutOfCore {
 
     // Rows that are counted are given when all have been.
     bool gave_rows() const { return blocks_ && blocks_->gave_rows() && sink_->wants_columns(); }
+    Error told(const Error& error) const { return way_.told(error); }
 
   private:
     // A coherent join takes the pages of all rows before they come, so it is told how many rows each side has and in
     // how many chunks they come: each chunk leaves the last page of every partition partly empty.
     GpuStream begin(GpuDevice& device) {
-        if (!stage_.coherent) return GpuStream::begin(device, stage_.join, disk_ ? &*disk_ : nullptr);
+        if (!stage_.coherent) return GpuStream::begin(device, stage_.join, disk_.get());
         cuda::CoherentJoinSpec spec;
         spec.join = stage_.join;
         spec.options = *stage_.coherent;
@@ -141,6 +143,7 @@ class OutOfCore {
     BatchSink* const sink_;
     MemoryBudget& budget_;
     JobControl& control_;
+    SpillWay way_;
     TextCodes texts_;
     const ChunkColumns columns_[2];
     const std::unique_ptr<HeldColumns> held_columns_[2];
@@ -148,7 +151,7 @@ class OutOfCore {
     PinnedReservation spill_;
     ChunkRing ring_;
     std::optional<ResultBlocks> blocks_;
-    std::optional<SpillDisk> disk_;
+    std::unique_ptr<SpillDisk> disk_;
     // Last, so that copies have ended before their memory goes, and threads of the plugin before the disk.
     GpuStream join_;
 };
@@ -169,7 +172,7 @@ cuda::StreamReport join_out_of_core(Source& build, Source& probe, const OutOfCor
         join.emplace(sources, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = join->run();
     } catch (const Error& error) {
-        rethrow_undelivered(error, join && join->gave_rows());
+        rethrow_undelivered(join ? join->told(error) : error, join && join->gave_rows());
     }
     if (sink == nullptr) control.rows_out.fetch_add(report.result_rows, std::memory_order_relaxed);
     if (sink != nullptr && !sink->wants_columns()) sink->add_rows(0, report.result_rows);

@@ -28,7 +28,7 @@ class TreeRun {
           device_(pinned.device()),
           control_(control),
           sink_(sink),
-          space_(std::move(space)),
+          way_(std::move(space), control),
           texts_(budget_),
           columns_(columns_of_flows()),
           spill_(pinned.reserve(spill_bytes(), "rows that the GPU spills")),
@@ -55,6 +55,7 @@ class TreeRun {
     }
 
     bool gave_rows() const { return blocks_ && blocks_->gave_rows(); }
+    Error told(const Error& error) const { return way_.told(error); }
 
   private:
     const OutOfCoreOperator& operator_of(const TreeStep& step) const {
@@ -112,9 +113,7 @@ class TreeRun {
         const auto at = static_cast<size_t>(step.op);
         if (step.input > 0) return;
         const OutOfCoreOperator& op = operator_of(step);
-        if (space_ != nullptr && sizes_of(op).disk_blocks > 0) {
-            disks_[at] = std::make_unique<SpillDisk>(space_, control_);
-        }
+        disks_[at] = way_.open(sizes_of(op).disk_blocks);
         running_[at] =
             std::visit([&](const auto& spec) { return GpuStream::begin(device_, spec, disks_[at].get()); }, op);
     }
@@ -158,7 +157,7 @@ class TreeRun {
     GpuDevice& device_;
     JobControl& control_;
     BatchSink* const sink_;
-    const std::shared_ptr<SpillSpace> space_;
+    SpillWay way_;
     TextCodes texts_;                          // of all sources: equal ones are equal keys
     const std::vector<ChunkColumns> columns_;  // by flow
     OutOfCoreTreeReport report_;
@@ -186,7 +185,7 @@ OutOfCoreTreeReport tree_out_of_core(const std::vector<Source*>& sources, const 
         run.emplace(sources, tree, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = run->run();
     } catch (const Error& error) {
-        rethrow_undelivered(error, run && run->gave_rows());
+        rethrow_undelivered(run ? run->told(error) : error, run && run->gave_rows());
     }
     if (sink == nullptr) control.rows_out.fetch_add(report.rows, std::memory_order_relaxed);
     if (sink != nullptr && !wants_rows) sink->add_rows(0, report.rows);

@@ -37,7 +37,7 @@ const deviceBytesLeast = 256 * 2 ** 20;
  * does, they come in and leave while sides are partitioned; what then comes back are as many bytes as have left.
  */
 export function linkMsPerByte(join: JoinReport | undefined, path: Path, isResident: boolean): number {
-    if (join === undefined || join.path !== path || join.diskWrittenBytes > 0) return Infinity;
+    if (join === undefined || join.path !== path || join.peerBytes + join.diskWrittenBytes > 0) return Infinity;
     const { h2dBytes, spilledBytes, buildMs, probeMs } = join;
     const isSpilled = spilledBytes.build + spilledBytes.probe > 0;
     if (isSpilled === isResident) return Infinity;

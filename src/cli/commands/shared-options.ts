@@ -22,6 +22,10 @@ export const runtimeOptions = {
         type: "string",
         describe: "GPU memory budget, such as 16GiB (default: what is free when a query first needs it)"
     },
+    "peer-memory": {
+        type: "string",
+        describe: "Memory of a second GPU for rows that leave the first one's, such as 16GiB (default: none)"
+    },
     threads: { type: "string", alias: "t", describe: "Worker threads (default: all cores)" },
     machine: { type: "string", describe: "Speeds of this machine, a file of machine calibrate" },
     "spill-directory": {
@@ -50,6 +54,7 @@ export interface RuntimeArguments {
     device: string;
     memory: string | undefined;
     "device-memory": string | undefined;
+    "peer-memory": string | undefined;
     threads: string | undefined;
     machine: string | undefined;
     "spill-directory": string | undefined;
@@ -59,6 +64,7 @@ export interface RuntimeArguments {
 export async function openCommandRuntime(args: RuntimeArguments): Promise<Runtime> {
     const spillDirectory = args["spill-directory"];
     const deviceMemory = args["device-memory"];
+    const peerMemory = args["peer-memory"];
     return await openRuntime({
         device: args.device as "auto" | "cpu" | "gpu", // yargs has checked the choices
         ...(args.threads == null ? {} : { threads: parseCount("threads", args.threads, 1, threadsMax) }),
@@ -66,6 +72,7 @@ export async function openCommandRuntime(args: RuntimeArguments): Promise<Runtim
         memory: {
             ...(args.memory == null ? {} : { host: args.memory }),
             ...(deviceMemory == null ? {} : { device: deviceMemory }),
+            ...(peerMemory == null ? {} : { peer: peerMemory }),
             ...(spillDirectory == null ? {} : { spillDirectory })
         }
     });

@@ -33,6 +33,7 @@ const generalRemedies: Record<ErrorCode, string | null> = {
 const flags: Readonly<Record<string, string>> = {
     "memory.host": "--memory",
     "memory.device": "--device-memory",
+    "memory.peer": "--peer-memory",
     "memory.spillDirectory": "--spill-directory",
     nullEquality: "--null-equality",
     aggregates: "--aggregate"

@@ -5,8 +5,8 @@ import type { OutOfCoreShape, OutOfCoreSizes } from "../../plan/out-of-core-stag
 
 // The model takes some microseconds for each answer and plans compare many sizes, the same ones again and again.
 
-/** Sizes of host memory and of disks, which take no GPU memory. */
-const onHost = { spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 };
+/** Sizes of other memory and of disks, which take no GPU memory. */
+const onHost = { spillBlockBytes: 0, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 };
 const none = { radixBits: 0, chunkRows: 0, chunkSlots: 1, pageRows: 0, pages: 0, resultRows: 0, resultSlots: 1 };
 
 /** Sizes of joins and of group-bys of which nothing is chosen. */

@@ -27,10 +27,10 @@ export interface SizeLimits {
     readonly limitBytes: number;
     /** Host memory for chunks, blocks of result rows and what is spilled; the rest of that goes to disk. */
     readonly hostBytes: number;
+    /** Memory of another GPU for what is spilled, before the host's. */
+    readonly peerBytes?: number | undefined;
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
-    /** More rows may come than are expected: some are another operator's. */
-    readonly unbounded?: boolean;
     readonly debug: DebugKnobs;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <utility>
 
 #include "baseline_join/baseline_join.hpp"
 #include "busy_multiprocessors.hpp"
@@ -175,6 +176,9 @@ OutOfCoreMeasurement measure_out_of_core(const OutOfCoreOptions& options, const 
     const std::unique_ptr<cuda::Device> peer = open_spill_peer(device, options);
     cuda::BaselineSpec spec = make_far_spec(options);
     spec.peer = peer.get();
+    // No row is to end up on the host where the peer's memory is measured.
+    const bool staged = options.algorithm != cuda::BaselineAlgorithm::kTriton;
+    if (peer != nullptr && staged) std::swap(spec.join.sizes.spill_bytes, spec.join.sizes.peer_bytes);
     add_coherent(spec, options);
     OutOfCoreMeasurement measurement;
     measurement.device = device.properties().name;

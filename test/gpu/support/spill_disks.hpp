@@ -11,12 +11,14 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "gpu_test.hpp"
 #include "stream/stream_operator.hpp"
+#include "support/failing_allocations.hpp"
 
 // Disks for joins and group-bys beyond GPU memory: in memory, in a file, and such that fail.
 namespace spillway::gpu_test {
@@ -110,5 +112,32 @@ class FileDisk final : public cuda::SpillDisk {
     std::FILE* const file_;
     std::atomic<uint64_t> end_{0};
 };
+
+// run(disk) runs an operation that has pinned memory for all that it spills, in several blocks, and checks its result.
+// Each of its allocations of pinned memory is refused once: what was for spilled rows makes them go to disk, and no
+// error names them.
+template <class Run>
+void check_refused_pinning(const Run& run) {
+    cuda::BlockPool& pinned = test_device().staging();
+    const uint64_t pinned_blocks = pinned.blocks();
+    const auto written_bytes = [&] {
+        MemoryDisk disk;
+        run(disk);
+        return disk.written_bytes();
+    };
+    const uint64_t allocations = allocations_of(pinned, [&] { CHECK_EQ(written_bytes(), 0); });
+    uint64_t refused = 0;
+    for (uint64_t n = 1; n <= allocations; ++n) {
+        const InjectedFault fault(pinned, n);
+        try {
+            if (written_bytes() > 0) ++refused;
+        } catch (const cuda::Error& error) {
+            CHECK_EQ(error.code(), cuda::ErrorCode::kOutOfMemory);
+            CHECK_EQ(std::string(error.what()).find(cuda::kSpilledRows), std::string::npos);
+        }
+        CHECK_EQ(pinned.blocks(), pinned_blocks);
+    }
+    CHECK(refused > 1);
+}
 
 }  // namespace spillway::gpu_test

@@ -96,10 +96,10 @@ class StagedGroupByCheck {
         return run(device, spec, source, rows, what);
     }
     StreamReport run(cuda::Device& device, const StagedGroupBySpec& spec, PinnedChunks& source, CollectingSink& rows,
-                     const std::string& what, cuda::SpillDisk* disk = nullptr) const {
+                     const std::string& what, cuda::SpillDisk* disk = nullptr, cuda::Device* peer = nullptr) const {
         StreamReport report;
         {
-            StagedGroupBy group_by(device, spec, disk);
+            StagedGroupBy group_by(device, spec, peer, disk);
             group_by.run(0, source, &rows);
             report = group_by.report();
         }

@@ -74,12 +74,13 @@ struct StagedJoinOutcome {
 
 // One join of chunks that were made before. sink: nullptr unless rows are wanted.
 inline StagedJoinOutcome run_staged_join(cuda::Device& device, const StagedJoinSpec& spec, PinnedChunks& build,
-                                         PinnedChunks& probe, CollectingSink* sink, cuda::SpillDisk* disk = nullptr) {
+                                         PinnedChunks& probe, CollectingSink* sink, cuda::SpillDisk* disk = nullptr,
+                                         cuda::Device* peer = nullptr) {
     build.rewind();
     probe.rewind();
     StagedJoinOutcome outcome;
     {
-        StagedJoin join(device, spec, nullptr, disk);
+        StagedJoin join(device, spec, peer, disk);
         join.run(cuda::kBuildSide, build, sink);
         outcome.partition_rows = join.partition_rows();
         join.run(cuda::kProbeSide, probe, sink);

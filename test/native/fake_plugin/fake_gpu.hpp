@@ -24,6 +24,8 @@ struct spillway_cuda_gpu {
     uint64_t pinned_reserved_bytes = 0;  // with what is cached until trim()
     bool lost = false;                   // and stays so
     uint64_t claimed_bytes = 0;          // by all claims, of what is free
+    uint64_t peer_bytes = 0;             // of a peer, at most; 0: nobody has opened one
+    uint64_t peer_used_bytes = 0;
 };
 struct spillway_cuda_transfer {
     spillway_cuda_gpu* gpu;
@@ -40,7 +42,10 @@ struct Failure {
     std::string text;
     uint64_t wanted_bytes = 0;
     bool limit_reached = true;
+    // Then what is free and the limit are those of host memory, and else the GPU's.
     bool host_memory = false;
+    uint64_t free_bytes = 0;
+    uint64_t limit_bytes = 0;
 };
 
 // SPILLWAY_FAKE_GPU names this misbehaviour (fake_plugin.cpp lists them).

@@ -3,7 +3,8 @@
 // misbehave: version, crash, hang, none, refuse, incomplete, lost, walks (no-partitioning joins are refused), slow
 // (operations last until they are cancelled). A kernel fails out of core with lost-build (while rows of the build side
 // come, or those of a group-by), lost-probe (... of the probe side), lost-spilled (when spilled rows come back) and
-// lost-result (when the host has rows of the result).
+// lost-result (when the host has rows of the result). With pins-nothing spilled rows get no pinned memory, whatever the
+// limit is. There is one GPU, which is its own peer where a test asks for that.
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,8 +55,8 @@ void tell(spillway_cuda_gpu* gpu, spillway_cuda_status* status, const Failure& f
     status->limit_reached = failure.limit_reached ? 1 : 0;
     status->host_memory = failure.host_memory ? 1 : 0;
     status->wanted_bytes = failure.wanted_bytes;
-    status->free_bytes = free_bytes(gpu);
-    status->limit_bytes = gpu->limit_bytes;
+    status->free_bytes = failure.host_memory ? failure.free_bytes : free_bytes(gpu);
+    status->limit_bytes = failure.host_memory ? failure.limit_bytes : gpu->limit_bytes;
 }
 
 constexpr const char* kLostText = "an illegal memory access; restart the process";
@@ -110,6 +111,16 @@ void open_device(int32_t ordinal, uint64_t limit_bytes, uint64_t, spillway_cuda_
     const std::lock_guard<std::recursive_mutex> hold(fake::lock());
     *gpu = new spillway_cuda_gpu{limit_bytes == 0 ? uint64_t{1} << 37 : limit_bytes, 0, 0, 0, {false}};
     ++open_gpus;
+}
+
+void open_peer(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t limit_bytes, uint64_t* peer_bytes,
+               spillway_cuda_status* status) {
+    ok(status);
+    *peer_bytes = 0;
+    if (ordinal > 0) return tell(status, SPILLWAY_CUDA_INVALID, "there is no such GPU");
+    const std::lock_guard<std::recursive_mutex> hold(fake::lock());
+    if (gpu->peer_bytes > 0) return tell(status, SPILLWAY_CUDA_INVALID, "a GPU has one peer");
+    if (ordinal == 0) gpu->peer_bytes = *peer_bytes = limit_bytes;
 }
 
 void close_device(spillway_cuda_gpu* gpu, spillway_cuda_status* status) {
@@ -249,7 +260,8 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::begin_coherent_join,
                                      fake::begin_staged_group_by,
                                      fake::run_streams,
-                                     fake::free_stream};
+                                     fake::free_stream,
+                                     open_peer};
 
 }  // namespace
 

@@ -53,13 +53,24 @@ void Stream::read(int input, const SourceCalls& source, uint32_t key_bytes, cons
 bool Stream::spills_to_disk(int input, uint64_t bytes) {
     ++report_.spilled_rows[input];
     report_.spilled_bytes[input] += bytes;
-    if (memory_bytes_ + bytes <= sizes_.spill_bytes) {
+    const uint64_t peer_free_bytes = gpu_->peer_bytes - gpu_->peer_used_bytes;
+    if (bytes <= peer_free_bytes && peer_bytes_ + bytes <= sizes_.peer_bytes) {
+        peer_bytes_ += bytes;
+        gpu_->peer_used_bytes += bytes;
+        report_.peer_bytes += bytes;
+        return false;
+    }
+    const bool fits = memory_bytes_ + bytes <= sizes_.spill_bytes;
+    if (fits && !is_asked_for("pins-nothing")) {
         memory_bytes_ += bytes;
         return false;
     }
     if (disk_.usable()) return true;
-    Failure failure{SPILLWAY_CUDA_OUT_OF_MEMORY, "spilled rows", memory_bytes_ + bytes};
+    Failure failure{SPILLWAY_CUDA_OUT_OF_MEMORY, std::string(kSpilledRows) + " of the fake", memory_bytes_ + bytes};
+    failure.limit_reached = !fits;
     failure.host_memory = true;
+    failure.free_bytes = sizes_.spill_bytes - memory_bytes_;
+    failure.limit_bytes = sizes_.spill_bytes;
     throw failure;
 }
 

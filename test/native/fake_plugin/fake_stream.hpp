@@ -44,7 +44,8 @@ class Stream {
           disk_(disk, sizes.disk_block_bytes, sizes.disk_blocks),
           output_widths_(std::move(output_widths)),
           pending_(output_widths_.size()) {}
-    virtual ~Stream() = default;
+    // The peer has its memory back.
+    virtual ~Stream() { gpu_->peer_used_bytes -= peer_bytes_; }
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
@@ -94,6 +95,7 @@ class Stream {
     void close_oldest();
 
     const std::vector<uint32_t> output_widths_;
+    uint64_t peer_bytes_ = 0;           // of spilled rows in the peer's memory
     uint64_t memory_bytes_ = 0;         // of spilled rows in the host's
     std::vector<std::string> pending_;  // result rows, column by column
     uint64_t pending_rows_ = 0;

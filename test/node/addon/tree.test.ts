@@ -26,7 +26,7 @@ const { runTreeOutOfCore } = binding as unknown as {
 
 const sizes = {
     ...{ radixBits: 2, chunkRows: 64, chunkSlots: 3, pageRows: 64, pages: 64, resultRows: 64, resultSlots: 2 },
-    ...{ spillBlockBytes: 4096, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 }
+    ...{ spillBlockBytes: 4096, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 }
 };
 
 function join(): Spec {
@@ -241,7 +241,8 @@ describe("a tree", () => {
     test("gives its rows and a report of each operator", async () => {
         await binding.lookForDevices(engine);
         await binding.openDevice(engine, {
-            ...{ ordinal: 0, memoryBytes: 1 << 28, pinnedBytes: 1 << 28, keptPinnedBytes: 0 }
+            ...{ ordinal: 0, memoryBytes: 1 << 28, pinnedBytes: 1 << 28, keptPinnedBytes: 0 },
+            ...{ peerBytes: 0, peerOrdinal: -1 }
         });
         const sink = await opened();
         const report = runTreeOutOfCore(job, sources, joinOfJoin(), sink);

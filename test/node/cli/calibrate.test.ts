@@ -71,7 +71,7 @@ test("measures every figure of a GPU that queries tell, and says of the rest whe
 describe("the link", () => {
     const report: JoinReport = {
         ...{ path: "staged", h2dBytes: 3000, d2hBytes: 1000, partitions: 32, residentPartitions: 0, droppedRows: 0 },
-        ...{ buildMs: 2, probeMs: 3, spilledMs: 7, diskWrittenBytes: 0, diskReadBytes: 0 },
+        ...{ buildMs: 2, probeMs: 3, spilledMs: 7, peerBytes: 0, diskWrittenBytes: 0, diskReadBytes: 0 },
         spilledRows: { build: 50, probe: 50 },
         spilledBytes: { build: 500, probe: 500 },
         predicted: {} as JoinReport["predicted"]
@@ -90,6 +90,7 @@ describe("the link", () => {
         expect(linkMsPerByte(report, "staged", true)).toBe(Infinity);
         expect(linkMsPerByte({ ...report, spilledBytes: none }, "staged", false)).toBe(Infinity);
         expect(linkMsPerByte({ ...report, diskWrittenBytes: 1 }, "staged", false)).toBe(Infinity);
+        expect(linkMsPerByte({ ...report, peerBytes: 1 }, "staged", false)).toBe(Infinity);
     });
 
     test("away from the GPU is taken for as fast as towards it, and the file says so", () => {

@@ -120,8 +120,8 @@ test("a spill folder that has gone is one error, and the next query runs", async
         rmSync(sandbox.spill, { recursive: true });
         await expect(groupOf(gpu).toTable()).rejects.toMatchObject({
             name: "SpillwayError",
-            code: "INVALID_ARGUMENT",
-            details: { option: "memory.spillDirectory" }
+            code: "BUDGET_TOO_SMALL",
+            details: { tier: "host", option: "memory.host", otherOption: "memory.spillDirectory" }
         });
         expect(gpu.memory().host.usedBytes).toBe(0);
     });

@@ -45,29 +45,44 @@ const request: SpillRequest = {
 };
 
 describe("sizes", () => {
-    test("use no disk where host memory holds whatever may be spilled", () => {
-        expect(chooseSpill({ ...request, mostBytes: 900 * mebibyte })).toMatchObject({
-            diskBlocks: 0,
-            diskBlockBytes: 0
-        });
+    test("have a way to disk also where host memory should hold whatever may be spilled", () => {
+        const disk = { diskBlocks: 8, diskBlockBytes: 4 * mebibyte };
+        for (const mostBytes of [mebibyte, 900 * mebibyte]) {
+            for (const sparing of [false, true]) {
+                expect(chooseSpill({ ...request, mostBytes, sparing })).toMatchObject(disk);
+            }
+        }
+    });
+
+    test("leave the way to disk small blocks, and then few, where memory is short", () => {
+        const diskOf = (freeBytes: number): number[] => {
+            const { diskBlocks, diskBlockBytes } = chooseSpill({ ...request, freeBytes });
+            return [diskBlocks, diskBlockBytes / kibibyte];
+        };
+        expect(diskOf(mebibyte)).toEqual([8, 32]);
+        expect(diskOf(512 * kibibyte)).toEqual([8, 16]);
+        expect(diskOf(512 * kibibyte - 1)).toEqual([7, 16]);
+        expect(diskOf(200 * kibibyte)).toEqual([3, 16]);
+        expect(diskOf(100 * kibibyte)).toEqual([2, 16]);
+        expect(diskOf(32 * kibibyte)).toEqual([2, 16]);
+        expect(chooseSpill({ ...request, freeBytes: 32 * kibibyte }).spillBytes).toBe(0);
     });
 
     test("never take more host memory than there is, down to where there is too little for a way to disk", () => {
-        for (let freeBytes = 16 * gibibyte; freeBytes > 512 * kibibyte; freeBytes *= 0.7) {
+        for (let freeBytes = 16 * gibibyte; freeBytes > 128 * kibibyte; freeBytes *= 0.7) {
             for (const sparing of [false, true]) {
                 const free = Math.floor(freeBytes);
                 const sizes = chooseSpill({ ...request, freeBytes: free, expectedBytes: 5 * gibibyte, sparing });
                 expect(sizes.spillBytes + sizes.diskBlocks * sizes.diskBlockBytes).toBeLessThanOrEqual(free);
-                if (free < 5 * gibibyte) expect(sizes.diskBlocks).toBeGreaterThanOrEqual(2);
+                expect(sizes.diskBlocks).toBeGreaterThanOrEqual(2);
                 expect(sizes.spillBytes).toBeGreaterThanOrEqual(free < 5 * gibibyte ? free * 0.74 : 0);
             }
         }
-        const little = { ...request, freeBytes: 100 * kibibyte };
-        expect(() => chooseSpill({ ...little, expectedBytes: mebibyte })).toThrow(
-            /about 1(\.05)? MiB of host memory or a way to disk, 100 KiB are left/
+        const little = { ...request, freeBytes: 32 * kibibyte - 1, expectedBytes: mebibyte };
+        expect(() => chooseSpill(little)).toThrow(
+            /\(about 1.05 MiB\) need 32 KiB of host memory on their way to disk at least, 32 KiB are left/
         );
-        expect(chooseSpill(little)).toMatchObject({ diskBlocks: 0, spillBytes: 100 * kibibyte });
-        expect(() => chooseSpill({ ...request, freeBytes: -5, expectedBytes: 1 })).toThrow(/0 B are left/);
+        expect(() => chooseSpill({ ...request, freeBytes: -5 })).toThrow(/0 B are left/);
     });
 
     test("use whole blocks of host memory: what is expected there finds them", () => {
@@ -103,12 +118,15 @@ describe("sizes", () => {
 
     test("the rows that come first stay in memory", () => {
         const spilled = { build: 100, probe: 300 };
-        const onDisk = (spillBytes: number): unknown => expectedOnDisk(spilled, { spillBytes, diskBlocks: 8 });
+        const onDisk = (spillBytes: number, peerBytes = 0): unknown =>
+            expectedOnDisk(spilled, { peerBytes, spillBytes, diskBlocks: 8 });
         expect(onDisk(0)).toEqual({ build: 100, probe: 300 });
         expect(onDisk(60)).toEqual({ build: 40, probe: 300 });
         expect(onDisk(150)).toEqual({ build: 0, probe: 250 });
         expect(onDisk(400)).toEqual({ build: 0, probe: 0 });
-        expect(expectedOnDisk(spilled, { spillBytes: 0, diskBlocks: 0 })).toEqual({ build: 0, probe: 0 });
+        expect(onDisk(30, 30)).toEqual(onDisk(60));
+        expect(onDisk(0, 500)).toEqual({ build: 0, probe: 0 });
+        expect(expectedOnDisk(spilled, { peerBytes: 0, spillBytes: 0, diskBlocks: 0 })).toEqual({ build: 0, probe: 0 });
     });
 });
 
@@ -163,7 +181,6 @@ describe("plans of group-bys", () => {
         const without = groupStage(2 ** 30, 128 * gibibyte, 4 * gibibyte);
         const stage = groupStage(2 ** 30, 8 * gibibyte, 4 * gibibyte);
         expect(without.predicted.diskBytes).toBe(0);
-        expect(without.sizes.diskBlocks).toBe(0);
         const { predicted, sizes, memory } = stage;
         expect(sizes).toMatchObject({ diskBlocks: 8, diskBlockBytes: 4 * mebibyte });
         expect(predicted.diskBytes).toBeGreaterThan(gibibyte);

@@ -118,7 +118,8 @@ describe("a filter", () => {
 });
 
 test("a plan that is possible with a filter alone has one, and one without where none is possible with it", () => {
-    const predicted = { h2dBytes: 1, d2hBytes: 1, spilledBytes: 1, diskBytes: 0, droppedRows: 0, gatherMs: 0 };
+    const bytes = { h2dBytes: 1, d2hBytes: 1, spilledBytes: 1, peerBytes: 0, diskBytes: 0 };
+    const predicted = { ...bytes, droppedRows: 0, gatherMs: 0 };
     const timed = { predicted: { ...predicted, buildMs: 1, probeMs: 1, spilledMs: 1 } };
     const shape = { emit: "pairs", anti: false, keepUnmatchedProbe: false } as const;
     const request = { shape, buildKeys: 1000, matchRatio: 0.5, matchRatioMost: 0.5, limitBytes: gibibyte, debug: {} };
@@ -141,7 +142,8 @@ test("a filter that pays only if the samples say all is not planned", () => {
     const shape = { emit: "pairs", anti: false, keepUnmatchedProbe: false } as const;
     // A filter saves what it drops, and its memory costs a tenth.
     const planWith = ({ words, droppedShare }: FilterDraft) => {
-        const none = { h2dBytes: 1, d2hBytes: 1, diskBytes: 0, droppedRows: 0, gatherMs: 0, buildMs: 0, probeMs: 0 };
+        const bytes = { h2dBytes: 1, d2hBytes: 1, peerBytes: 0, diskBytes: 0 };
+        const none = { ...bytes, droppedRows: 0, gatherMs: 0, buildMs: 0, probeMs: 0 };
         return { predicted: { ...none, spilledBytes: 1, spilledMs: 100 * (1 - droppedShare) + (words > 0 ? 10 : 0) } };
     };
     const choose = (matchRatio: number, matchRatioMost: number) =>

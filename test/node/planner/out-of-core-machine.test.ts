@@ -147,13 +147,15 @@ describe("the path", () => {
     test("knows the GPU that is open: speeds of its name, or those that were measured here", () => {
         const query = queryOf(1000);
         const gpu = { pageableAccess: true, hostPageTables: true, multiprocessors: 132, computeCapability: "10.3" };
-        const opened = (name: string) => openedGpu({ ...gpu, name } as NativeDevice, gibibyte);
+        const memory = { limitBytes: gibibyte, peerBytes: 3 };
+        const opened = (name: string) => openedGpu({ ...gpu, name } as NativeDevice, memory);
         const known = queryFor(opened("NVIDIA H200"), query, false);
         expect(known).toMatchObject({
             coherentDevice: true,
             measuredDevice: true,
             multiprocessors: 132,
-            computeMajor: 10
+            computeMajor: 10,
+            peerBytes: 3
         });
         expect(queryFor(opened("another GPU"), query, false)).toMatchObject({ measuredDevice: false });
         const own = { ...query, profile: nvlinkC2c };

@@ -28,6 +28,8 @@ const rows = 2 ** 20;
 const chunk = 2 ** 16;
 const partitions = 2 ** 4;
 const debug = { chunkRows: chunk, radixBits: 4, residentShare: 0.5 };
+/** Blocks of rows on their way to disk. */
+const disk = 8 * 4 * mebibyte;
 /** A column of 8 bytes of a chunk, and the chunk's validity bits. */
 const column = chunk * 8;
 const validity = chunk / 8;
@@ -66,7 +68,7 @@ describe("a join", () => {
         // A wide side makes all chunks as large.
         const wide = { ...shape, probeWidths: [8, 8] };
         expect(ringBytes(deviceMemory().ofJoin(wide), sizes).chunks).toBe(5 * (3 * column + validity));
-        expect(mostHostBytes(request)).toBe(chunks + results + most + 16 * mebibyte);
+        expect(mostHostBytes(request)).toBe(chunks + results + most + 16 * mebibyte + disk);
     });
 
     test("is planned with what its stage takes", () => {
@@ -78,21 +80,21 @@ describe("a join", () => {
         expect(stage.layout.join).toMatchObject({ buildWidths: [8], probeWidths: [8] });
         expect(stage.memory).toEqual({
             inputBytes: chunks + stage.heldBytes,
-            tableBytes: stage.sizes.spillBytes,
+            tableBytes: stage.sizes.spillBytes + disk,
             outputBytes: results
         });
         expect([stage.heldBytes, stage.sizes.spillBytes]).toEqual([0, most + mebibyte / 2]);
         expect(stage.deviceBytes).toBe(deviceBytes(stage.layout.join, stage.sizes));
     });
 
-    test("has room for all rows of both sides that may leave, and a block; else a way to disk", () => {
-        const inMemory = { spillBytes: most + mebibyte / 2, spillBlockBytes: mebibyte / 2, diskBlocks: 0 };
-        expect(chooseSizes(request)).toMatchObject(inMemory);
-        const least = chunks + results + most + mebibyte / 2;
-        expect(chooseSizes({ ...request, hostBytes: least })).toMatchObject(inMemory);
+    test("has room for all rows of both sides that may leave, and a block, beside the way to disk", () => {
+        const ample = { spillBytes: most + mebibyte / 2, spillBlockBytes: mebibyte / 2, diskBlocks: 8 };
+        expect(chooseSizes(request)).toMatchObject(ample);
         // A quarter of what is left goes into 8 blocks, rounded down to a power of two.
+        const least = chunks + results + most + mebibyte / 2 + 8 * mebibyte;
+        expect(chooseSizes({ ...request, hostBytes: least })).toMatchObject(ample);
         expect(chooseSizes({ ...request, hostBytes: least - 1 })).toMatchObject({
-            spillBytes: most + mebibyte / 2 - 1 - 8 * mebibyte,
+            spillBytes: most + mebibyte / 2 - 1,
             ...{ spillBlockBytes: mebibyte / 2, diskBlocks: 8, diskBlockBytes: mebibyte }
         });
     });
@@ -199,17 +201,17 @@ describe("a group-by", () => {
     const results = 4 * 4 * column;
     const most = (16 + 1) * packed(32);
 
-    test("pins chunks and blocks of groups, and has room for all rows that may leave; else a way to disk", () => {
+    test("pins chunks and blocks of groups, and has room for all rows that may leave beside the way to disk", () => {
         const sizes = chooseGroupSizes(request);
         expect(sizes).toMatchObject({ chunkRows: chunk, pageRows: 2048, pages: 264, mergeRows: 2 ** 18 });
         expect(groupRingBytes(memory, sizes)).toEqual({ chunks, results });
-        expect(mostGroupHostBytes(memory, rows, 2 ** 28, debug)).toBe(chunks + results + most + 16 * mebibyte);
-        const inMemory = { spillBytes: most + mebibyte / 2, spillBlockBytes: mebibyte / 2, diskBlocks: 0 };
-        expect(sizes).toMatchObject(inMemory);
-        const least = chunks + results + most + mebibyte / 2;
-        expect(chooseGroupSizes({ ...request, hostBytes: least })).toMatchObject(inMemory);
+        expect(mostGroupHostBytes(memory, rows, 2 ** 28, debug)).toBe(chunks + results + most + 16 * mebibyte + disk);
+        const ample = { spillBytes: most + mebibyte / 2, spillBlockBytes: mebibyte / 2, diskBlocks: 8 };
+        expect(sizes).toMatchObject(ample);
+        const least = chunks + results + most + mebibyte / 2 + 8 * mebibyte;
+        expect(chooseGroupSizes({ ...request, hostBytes: least })).toMatchObject(ample);
         expect(chooseGroupSizes({ ...request, hostBytes: least - 1 })).toMatchObject({
-            spillBytes: most + mebibyte / 2 - 1 - 8 * mebibyte,
+            spillBytes: most + mebibyte / 2 - 1,
             ...{ diskBlocks: 8, diskBlockBytes: mebibyte }
         });
     });
@@ -244,15 +246,13 @@ describe("a group-by", () => {
     });
 });
 
-test("spilled rows stay in memory that holds the most there can be and a block, and not in a byte less", () => {
+test("spilled rows have memory that holds the most there can be and a block, and not a byte less", () => {
     const most = 100 * mebibyte;
     const request = { expectedBytes: 0, mostBytes: most, sparing: false, hostSpillBytes: undefined };
     const block = mebibyte; // a 64th, rounded down to a power of two
-    expect(chooseSpill({ ...request, freeBytes: most + block })).toEqual({
-        ...{ spillBytes: most + block, spillBlockBytes: block, diskBlocks: 0, diskBlockBytes: 0 }
-    });
-    expect(chooseSpill({ ...request, freeBytes: most + block - 1 })).toEqual({
-        ...{ spillBytes: most + block - 1 - 8 * 2 * mebibyte, spillBlockBytes: block },
-        ...{ diskBlocks: 8, diskBlockBytes: 2 * mebibyte }
-    });
+    const onTheirWay = { peerBytes: 0, diskBlocks: 8, diskBlockBytes: 2 * mebibyte };
+    const freeBytes = most + block + 16 * mebibyte;
+    const ample = { spillBytes: most + block, spillBlockBytes: block, ...onTheirWay };
+    expect(chooseSpill({ ...request, freeBytes })).toEqual(ample);
+    expect(chooseSpill({ ...request, freeBytes: freeBytes - 1 })).toEqual({ ...ample, spillBytes: most + block - 1 });
 });

@@ -102,7 +102,9 @@ describe("sizes", () => {
         const taken = memory.inputBytes + memory.tableBytes + memory.outputBytes;
         expect(taken).toBeLessThan(query.budgetBytes * 0.95);
         const poor = planOf(queryOf([manyRows, manyRows], { budgetBytes: 10 ** 6 }), 4 * gibibyte);
-        expect((poor as NotOnDevice).reason).toMatch(/rows that it spills need about 2\d(.\d)? GiB of host memory/);
+        expect((poor as NotOnDevice).reason).toMatch(
+            /rows that it spills \(about 2\d(.\d)? GiB\) need 32 KiB of host memory/
+        );
         const small = stageOf(queryOf([10 ** 6, 10 ** 6], { budgetBytes: 2 ** 26 }), gibibyte);
         expect(small.memory.inputBytes).toBeLessThan(2 ** 24);
     });

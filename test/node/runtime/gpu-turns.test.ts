@@ -61,7 +61,7 @@ describe("a GPU", () => {
         const specs: unknown[] = [];
         const openDevice = async (engine: unknown, spec: unknown) => {
             specs.push([engine, spec]);
-            return { limitBytes: 3 * gibibyte };
+            return { limitBytes: 3 * gibibyte, peerBytes: 0 };
         };
         const gpus = [nativeDevice({ reason: "too old" }), nativeDevice({ ordinal: 5 })];
         const pinnedBytes = hostBytes + keptPinnedBytes;
@@ -71,8 +71,13 @@ describe("a GPU", () => {
         ] as const) {
             const made = deviceWith({ gpus, overrides: { openDevice } }, { memoryBytes: option }, hostBytes);
             await open(made);
-            expect(specs.at(-1)).toEqual(["engine", { ordinal: 5, memoryBytes, pinnedBytes, keptPinnedBytes }]);
+            const none = { peerBytes: 0, peerOrdinal: -1 };
+            const spec = { ordinal: 5, memoryBytes, pinnedBytes, keptPinnedBytes, ...none };
+            expect(specs.at(-1)).toEqual(["engine", spec]);
         }
+        const peer = { peerBytes: gibibyte, peerOrdinal: 2 };
+        await open(deviceWith({ gpus, overrides: { openDevice } }, { memoryBytes: undefined, ...peer }, hostBytes));
+        expect(specs.at(-1)).toEqual(["engine", expect.objectContaining(peer)]);
     });
 
     test("tells of the most memory in use, once it is open", async () => {

@@ -39,7 +39,7 @@ export function predictCoherent(load: JoinLoad, rowBytes: number, nearShare: num
         h2dBytes: Math.ceil(inputs.build + inputs.probe + farBytes),
         d2hBytes: Math.ceil(farBytes + resultBytes),
         spilledBytes: Math.ceil(farBytes),
-        ...{ diskBytes: 0, droppedRows: 0 },
+        ...{ peerBytes: 0, diskBytes: 0, droppedRows: 0 },
         buildMs: Math.max(kernelsMs(inputs.build, far.build), readMs(load, inputs.build + load.heldBytes)),
         probeMs: Math.max(kernelsMs(inputs.probe, far.probe), readMs(load, inputs.probe)),
         spilledMs: Math.max(kernelsMs(farBytes, resultBytes), outMs),

@@ -67,7 +67,8 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
     const base = {
         radixBits: chooseRadixBits(request, rowBytes),
         pageRows: pageBytes / rowBytes,
-        ...{ chunkSlots: farChunkSlots, resultSlots, residentPartitions: 0, diskBlockBytes: 0, diskBlocks: 0 },
+        ...{ chunkSlots: farChunkSlots, resultSlots, residentPartitions: 0 },
+        ...{ peerBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         filterWords: 0,
         ...{ pages: 0, spillBlockBytes: pageBytes, spillBytes: 0 }
     };

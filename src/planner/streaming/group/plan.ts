@@ -7,7 +7,7 @@ import { Estimator } from "../../estimates.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
-import { diskBytes, expectedOnDisk } from "../spill.js";
+import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
 import { chooseGroupSizes, groupRingBytes, mostGroupHostBytes, spilledGroupRows } from "./sizes.js";
@@ -50,6 +50,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         ...{ memory, rows, groups, limitBytes, debug },
         packedBytes: packedPartialBytes(layout, statistics),
         hostBytes: hostBytes(host),
+        peerBytes: query.peerBytes,
         sparing: sink === "table"
     };
     const sizes = chooseGroupSizes(request);
@@ -59,6 +60,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         ...{ layout, memory, rows, sink, profile },
         groups: sink === "count" ? 0 : groups,
         spilledBytes,
+        peerBytes: expectedOnPeer(spilledBytes, sizes),
         diskBytes: expectedOnDisk({ build: spilledBytes, probe: 0 }, sizes).build,
         spilledShare: rows === 0 ? 0 : spilledRows / rows,
         workers: host.threads
@@ -70,7 +72,7 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         name: sink === "count" ? "count" : "group",
         algorithm:
             "out of core on the GPU: chunks aggregated and partitioned in GPU memory, " +
-            `spilled to host memory${predicted.diskBytes > 0 ? " and disk" : ""}`,
+            `spilled to ${spilledTo(predicted)}`,
         rowsIn: rows,
         rowsOut: groups,
         frees: [],

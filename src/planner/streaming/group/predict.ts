@@ -13,7 +13,8 @@ export interface GroupLoad extends Movers {
     /** Groups that leave the GPU. */
     readonly groups: number;
     readonly spilledBytes: number;
-    /** The part of these bytes that goes to disk. */
+    /** The parts of these bytes that go to another GPU, and to disk. */
+    readonly peerBytes: number;
     readonly diskBytes: number;
     /** Share of the rows that is spilled, and so of the groups that come last. */
     readonly spilledShare: number;
@@ -47,6 +48,7 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
         h2dBytes: Math.ceil(inputBytes + spilledBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
+        peerBytes: Math.ceil(load.peerBytes),
         diskBytes: Math.ceil(diskBytes),
         readMs: Math.max(
             linkMs(load, inputBytes, spilledBytes),

@@ -151,15 +151,14 @@ export function mostGroupHostBytes(memory: GroupMemory, rows: number, limitBytes
     return pinnedBytes(groupRingBytes(memory, sizes)) + spillBytesMax(spilledBytesMost(memory, rows, sizes));
 }
 
-/** Rows may come to more groups than are expected, and then leave: there is a way to disk unless memory holds all. */
 function chooseSpillSizes(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): ReturnType<typeof chooseSpill> {
-    const { memory, rows, hostBytes, sparing, unbounded, packedBytes, debug } = request;
+    const { memory, rows, hostBytes, peerBytes, sparing, packedBytes, debug } = request;
     return chooseSpill({
         freeBytes: Math.floor(hostBytes - pinnedBytes(groupRingBytes(memory, sizes))),
+        peerBytes,
         expectedBytes: spilledGroupRows(request, sizes) * packedBytes,
         mostBytes: spilledBytesMost(memory, rows, sizes),
         sparing,
-        unbounded,
         hostSpillBytes: debug.hostSpillBytes
     });
 }
@@ -171,7 +170,7 @@ function sizesWith(request: GroupSizeRequest, radixBits: number): OutOfCoreGroup
         pageRows: choosePageRows(request, request.debug.chunkRows),
         chunkSlots: request.piped === true ? chunkSlotsLeast : chunkSlots,
         ...{ resultSlots, chunkRows: 0, resultRows: 0, pages: 0, mergeRows: 0 },
-        ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
+        ...{ spillBlockBytes: 0, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         preAggregation: "auto"
     };
     sizes = withChunks(sizes, chooseChunkRows(request, sizes));

@@ -124,6 +124,7 @@ export function sizeRequestOf({ query, host, limitBytes }: JoinFacts, load: Join
         probeRows: rows.probe,
         limitBytes,
         hostBytes: freeHostBytes(host, heldBytes, resultBytes),
+        peerBytes: query.peerBytes,
         sparing: query.sink === "table",
         blockBytes: query.profile.deviceBlockBytes,
         ...{ multiprocessors: query.multiprocessors, computeMajor: query.computeMajor },

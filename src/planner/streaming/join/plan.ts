@@ -2,7 +2,7 @@
 import type { OutOfCoreJoinWork, OutOfCoreShape, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import { otherSide, type Side } from "../../join-sides.js";
 import type { Estimator } from "../../estimates.js";
-import { expectedOnDisk } from "../spill.js";
+import { expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { sortPassBits } from "../shared-memory.js";
 import { chooseFilter, noFilter, type FilterDraft } from "./filter.js";
 import { layoutOf, loadOf, sizeRequestOf, type InputJoin, type JoinDraft, type JoinFacts } from "./facts.js";
@@ -31,6 +31,7 @@ function planWith(plain: SizeRequest, filter: FilterDraft, load: JoinLoad) {
     const predicted = predictOutOfCore({
         ...load,
         spilled,
+        onPeer: expectedOnPeer(spilled.build + spilled.probe, sizes),
         onDisk: expectedOnDisk(spilled, sizes),
         chunks: chunksOf(rows, sizes),
         probeReads: reads,
@@ -77,7 +78,6 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
         { ...request, shape: layout.join, ...matchOf(node, by.build, estimator) },
         (draft) => planWith(request, draft, load)
     );
-    const disk = predicted.diskBytes > 0 ? " and disk" : "";
     return {
         ...{ layout, sizes, predicted, filter },
         coherent: null,
@@ -85,6 +85,6 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
         heldBytes: load.heldBytes,
         rings: ringBytes(memory, sizes),
         work: workOf(layout.join, sizes, estimator.of(node[sides.build]).rows),
-        way: `partitioned in GPU memory, spilled to host memory${disk}`
+        way: `partitioned in GPU memory, spilled to ${spilledTo(predicted)}`
     };
 }

@@ -28,7 +28,9 @@ export type OutOfCorePhases = Pick<OutOfCorePrediction, "buildMs" | "probeMs" | 
 
 export interface LinkLoad extends JoinLoad {
     readonly spilled: { readonly build: number; readonly probe: number };
-    /** The part of these bytes that goes to disk. */
+    /** The part of these bytes that goes to another GPU. */
+    readonly onPeer: number;
+    /** The part of them that goes to disk. */
     readonly onDisk: { readonly build: number; readonly probe: number };
     readonly chunks: { readonly build: number; readonly probe: number };
     /** How often spilled probe rows come back. */
@@ -101,6 +103,7 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         h2dBytes: Math.ceil(build + probe + backBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
+        peerBytes: Math.ceil(load.onPeer),
         diskBytes: Math.ceil(diskBytes),
         droppedRows: Math.round(load.droppedRows),
         buildMs: Math.max(

@@ -162,14 +162,14 @@ export function mostHostBytes(
 }
 
 function chooseSpillSizes(request: SizeRequest, sizes: OutOfCoreSizes): ReturnType<typeof chooseSpill> {
-    const { memory, hostBytes, sparing, unbounded, debug } = request;
+    const { memory, hostBytes, peerBytes, sparing, debug } = request;
     const { build, probe } = spilledBytes(request, sizes);
     return chooseSpill({
         freeBytes: Math.floor(hostBytes - pinnedBytes(ringBytes(memory, sizes))),
+        peerBytes,
         expectedBytes: build + probe,
         mostBytes: spilledBytesMost(request, sizes),
         sparing,
-        unbounded,
         hostSpillBytes: debug.hostSpillBytes
     });
 }
@@ -180,7 +180,7 @@ function sizesWith(request: SizeRequest, radixBits: number): OutOfCoreSizes {
         radixBits,
         pageRows: pageRowsFor(request.limitBytes, request.memory.rowBytes.build),
         ...{ chunkSlots, resultSlots, chunkRows: 0, resultRows: 0, pages: 0, residentPartitions: 0 },
-        ...{ spillBlockBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
+        ...{ spillBlockBytes: 0, peerBytes: 0, spillBytes: 0, diskBlockBytes: 0, diskBlocks: 0 },
         filterWords: request.filter.words
     };
     return withPages(request, withChunks(sizes, chooseChunkRows(request, sizes)));

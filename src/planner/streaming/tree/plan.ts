@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 import { sumOf } from "../../../model/sizes.js";
 import { inputsOf } from "../../../plan/logical.js";
-import type { OutOfCoreTreeStage } from "../../../plan/out-of-core-tree-stage.js";
+import type { OutOfCoreTreePrediction, OutOfCoreTreeStage } from "../../../plan/out-of-core-tree-stage.js";
 import type { Plan } from "../../../plan/plan.js";
 import { arrowRowBytes, Estimator } from "../../estimates.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes, hostShare, tablesFactor } from "../host-memory.js";
 import { ringsOf } from "../sizes.js";
+import { spilledTo } from "../spill.js";
 import { predictTree } from "./predict.js";
 import { treeLayout } from "./row-layout.js";
 import { chooseTreeSizes, mostTreeHostBytes, treeDeviceBytes, type SizedOperator, type TreeFacts } from "./sizes.js";
@@ -48,7 +49,7 @@ function ringBytes({ flows }: TreeFacts, all: readonly SizedOperator[]) {
     return ringsOf(sizes, Math.max(...chunkBytes), root.resultBytes);
 }
 
-function algorithmText(all: readonly SizedOperator[], disk: boolean): string {
+function algorithmText(all: readonly SizedOperator[], predicted: OutOfCoreTreePrediction): string {
     const joins = all.filter(({ sized }) => sized.kind === "join").length;
     const parts = [
         joins > 0 ? `${joins} join${joins === 1 ? "" : "s"}` : "",
@@ -56,7 +57,7 @@ function algorithmText(all: readonly SizedOperator[], disk: boolean): string {
     ].filter((part) => part !== "");
     return (
         `out of core on the GPU: rows flow through ${parts.join(" and ")} in GPU memory, ` +
-        `spilled to host memory${disk ? " and disk" : ""}`
+        `spilled to ${spilledTo(predicted)}`
     );
 }
 
@@ -67,7 +68,7 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const result = estimator.of(root);
     const arrowBytes = sink === "count" ? 0 : result.rows * arrowRowBytes(result.widths);
     const hostBytes = freeHostBytes(host, 0, sink === "table" ? arrowBytes : 0);
-    const all = chooseTreeSizes(facts, { limitBytes, hostBytes });
+    const all = chooseTreeSizes(facts, { limitBytes, hostBytes, peerBytes: query.peerBytes ?? 0 });
     const predicted = predictTree({
         ...{ operators: all, flows: layout.flows, arrowBytes, sink, profile },
         workers: host.threads
@@ -77,7 +78,7 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
         id: 0,
         kind: "deviceOutOfCoreTree",
         name: sink === "count" ? "count" : root.kind === "group" ? "group" : "join",
-        algorithm: algorithmText(all, predicted.diskBytes > 0),
+        algorithm: algorithmText(all, predicted),
         rowsIn: sumOf(inputsOf(root).map(({ rows }) => rows)),
         rowsOut: result.rows,
         frees: [],

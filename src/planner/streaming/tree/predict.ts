@@ -5,8 +5,8 @@ import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
 import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
-import { expectedOnDisk } from "../spill.js";
-import type { SizedOperator } from "./sizes.js";
+import { expectedOnDisk, expectedOnPeer } from "../spill.js";
+import type { SizedOperator, TreeSizes } from "./sizes.js";
 
 export interface TreeLoad extends Movers {
     readonly operators: readonly SizedOperator[];
@@ -88,10 +88,12 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
     const [root] = operators;
     const resultBytes = root === undefined || load.sink === "count" ? 0 : root.rowsOut * root.resultRowBytes;
     const flows = load.flows.map((flow, at) => loadOf(load, flow, at));
-    const disk = operators.map(({ spilledBytes, sized }) => {
-        const { sizes } = sized.kind === "join" ? sized.join : sized.group;
+    const sizesOf = ({ sized }: SizedOperator): TreeSizes => (sized.kind === "join" ? sized.join : sized.group).sizes;
+    const peerBytes = sumOf(operators.map((one) => expectedOnPeer(sumOf([...one.spilledBytes]), sizesOf(one))));
+    const disk = operators.map((one) => {
+        const { spilledBytes } = one;
         const [build = 0, probe = 0] = spilledBytes;
-        return sumOf(Object.values(expectedOnDisk({ build, probe }, sizes)));
+        return sumOf(Object.values(expectedOnDisk({ build, probe }, sizesOf(one))));
     });
     const diskBytes = sumOf(disk);
     const diskMs = diskBytes / profile.spillWriteBytesPerMs + diskBytes / profile.spillReadBytesPerMs;
@@ -112,6 +114,7 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
         h2dBytes: Math.ceil(sumOf(flows.map(({ inBytes, backBytes }) => inBytes + backBytes))),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
         spilledBytes: Math.ceil(spilledBytes),
+        peerBytes: Math.ceil(peerBytes),
         diskBytes: Math.ceil(diskBytes),
         flowsMs: flows.map(flowMs),
         operators: operators.map((one) => ({

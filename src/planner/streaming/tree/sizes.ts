@@ -20,6 +20,8 @@ import type { TreeOperator } from "./row-layout.js";
 export interface OperatorShare {
     readonly limitBytes: number;
     readonly hostBytes: number;
+    /** Memory of another GPU. */
+    readonly peerBytes: number;
 }
 
 /** An operator with its sizes and what they come to. */
@@ -55,7 +57,9 @@ type GroupOperator = Extract<TreeOperator, { kind: "group" }>;
 const rowsOf = (estimator: Estimator, node: TreeOperator["node"] | JoinOperator["node"]["left"]): number =>
     Math.ceil(estimator.of(node).rows);
 
-const hostSpillBytesOf = (sizes: OutOfCoreSizes | OutOfCoreGroupSizes): number => sizes.spillBytes + diskBytes(sizes);
+export type TreeSizes = OutOfCoreSizes | OutOfCoreGroupSizes;
+
+const hostSpillBytesOf = (sizes: TreeSizes): number => sizes.spillBytes + diskBytes(sizes);
 
 function joinRequest({ query, estimator }: TreeFacts, operator: JoinOperator, share: OperatorShare): SizeRequest {
     const { node, sides, layout } = operator;
@@ -72,7 +76,6 @@ function joinRequest({ query, estimator }: TreeFacts, operator: JoinOperator, sh
         probeRows: rowsOf(estimator, node[by.probe]),
         ...share,
         sparing: query.sink === "table",
-        unbounded: node.left.kind !== "input" || node.right.kind !== "input",
         blockBytes: query.profile.deviceBlockBytes,
         debug: query.debug,
         packedBytes: { build: packed("build"), probe: packed("probe") },
@@ -113,7 +116,6 @@ function groupRequest(facts: TreeFacts, operator: GroupOperator, share: Operator
         ...share,
         packedBytes: packedPartialBytes(layout, statistics),
         sparing: query.sink === "table",
-        unbounded: true,
         piped: true,
         debug: query.debug
     };
@@ -155,16 +157,23 @@ export function treeDeviceBytes(facts: TreeFacts, all: readonly SizedOperator[])
     return sumOf(all.map(({ deviceBytes }) => deviceBytes)) + pipeBytes(facts, all);
 }
 
+/** Memory for what each operator spills. */
+interface SpillShares {
+    readonly host: readonly number[];
+    readonly peer: readonly number[];
+}
+
 /**
  * Each operator has the same share at first. What those leave that need less, as they hold all of their rows, is for
  * those that would spill.
  */
-function sharedOut(facts: TreeFacts, limitBytes: number, hostShares: readonly number[]): SizedOperator[] {
+function sharedOut(facts: TreeFacts, limitBytes: number, shares: SpillShares): SizedOperator[] {
     const { operators } = facts;
     const fair = Math.floor(limitBytes / operators.length);
     const shareOf = (at: number, bytes: number): OperatorShare => ({
         limitBytes: bytes,
-        hostBytes: hostShares[at] ?? 0
+        hostBytes: shares.host[at] ?? 0,
+        peerBytes: shares.peer[at] ?? 0
     });
     const all = operators.map((operator, at) => sized(facts, operator, shareOf(at, fair)));
     const spills = ({ residentShare }: SizedOperator): boolean => residentShare < 1;
@@ -178,10 +187,10 @@ function sharedOut(facts: TreeFacts, limitBytes: number, hostShares: readonly nu
 /** Shares are made again with less until pipes find room beside them. */
 const triesMax = 6;
 
-function withPipes(facts: TreeFacts, limitBytes: number, hostShares: readonly number[]): SizedOperator[] {
+function withPipes(facts: TreeFacts, limitBytes: number, shares: SpillShares): SizedOperator[] {
     let budget = limitBytes;
     for (let tried = 0; tried < triesMax; ++tried) {
-        const all = sharedOut(facts, budget, hostShares);
+        const all = sharedOut(facts, budget, shares);
         const excess = treeDeviceBytes(facts, all) - limitBytes;
         if (excess <= 0) return all;
         budget = Math.min(budget - excess, budget * 0.97);
@@ -211,28 +220,31 @@ function orLeastLimit(limitBytes: number, choose: (limitBytes: number) => SizedO
 }
 
 /**
- * Sizes of all operators, which are in GPU memory at the same time. Host memory goes to those that are expected to
+ * Sizes of all operators, which are in GPU memory at the same time. Other memory goes to those that are expected to
  * spill, by what they spill. Throws NotOnDevice where GPU or host memory is too little.
  */
-export function chooseTreeSizes(facts: TreeFacts, { limitBytes, hostBytes }: OperatorShare): SizedOperator[] {
-    return orLeastLimit(limitBytes, (limit) => sizesWithin(facts, { limitBytes: limit, hostBytes }));
+export function chooseTreeSizes(facts: TreeFacts, share: OperatorShare): SizedOperator[] {
+    return orLeastLimit(share.limitBytes, (limitBytes) => sizesWithin(facts, { ...share, limitBytes }));
 }
 
-function sizesWithin(facts: TreeFacts, { limitBytes, hostBytes }: OperatorShare): SizedOperator[] {
+function sizesWithin(facts: TreeFacts, { limitBytes, hostBytes, peerBytes }: OperatorShare): SizedOperator[] {
     const count = facts.operators.length;
-    const even = facts.operators.map(() => hostBytes / count);
-    const first = withPipes(facts, limitBytes, even);
+    const sharesBy = (parts: readonly number[]): SpillShares => ({
+        host: parts.map((part) => hostBytes * part),
+        peer: parts.map((part) => Math.floor(peerBytes * part))
+    });
+    const first = withPipes(facts, limitBytes, sharesBy(facts.operators.map(() => 1 / count)));
     const expected = first.map(({ spilledBytes: spilled }) => sumOf(spilled));
     const all = sumOf(expected);
     if (count === 1 || all === 0) return first;
     // Half of it goes by what is expected, which may be wrong.
-    const shares = expected.map((bytes) => (hostBytes / 2) * (1 / count + bytes / all));
-    return withPipes(facts, limitBytes, shares);
+    return withPipes(facts, limitBytes, sharesBy(expected.map((bytes) => (1 / count + bytes / all) / 2)));
 }
 
 /** Host memory that the operators could use. */
 export function mostTreeHostBytes(facts: TreeFacts, limitBytes: number): number {
-    const share = { limitBytes: Math.floor(limitBytes / facts.operators.length), hostBytes: Infinity };
+    const operatorBytes = Math.floor(limitBytes / facts.operators.length);
+    const share = { limitBytes: operatorBytes, hostBytes: Infinity, peerBytes: 0 };
     return sumOf(
         facts.operators.map((operator) => {
             if (operator.kind === "join") return mostHostBytes(joinRequest(facts, operator, share));
