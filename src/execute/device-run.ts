@@ -13,6 +13,7 @@ import type {
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
+import type { InputInfo } from "../plan/logical.js";
 import type { Plan } from "../plan/plan.js";
 import type { Job } from "./job.js";
 import type { ProgressTracker } from "./progress-tracker.js";
@@ -23,6 +24,7 @@ import {
     outOfCoreTreeReport,
     uploadedBytes
 } from "./run-report.js";
+import { StreamFeeds, type StreamObserver } from "./stream-input.js";
 
 /** A query's turn on the GPU. */
 export interface DeviceTurn {
@@ -35,6 +37,8 @@ export interface DeviceTurn {
 interface DeviceRunParts {
     job: Job;
     plan: Plan;
+    inputs: readonly InputInfo[];
+    streams: StreamObserver;
     tracker: ProgressTracker;
     openSink: () => Promise<SinkHandle>;
     deviceTurn?: () => Promise<DeviceTurn>;
@@ -119,16 +123,32 @@ export class DeviceRun {
         }
     }
 
+    /** A source for one reading of an input: rows of a stream are fed to the stage while it runs. */
+    #read(feeds: StreamFeeds, index: number): SourceHandle {
+        const input = this.parts.inputs[index];
+        return input?.streamed === true ? feeds.open(input) : this.sourceOf(index);
+    }
+
+    #feeds(): StreamFeeds {
+        const { job, plan, streams } = this.parts;
+        return new StreamFeeds(job, plan.streamGroupBytes, streams);
+    }
+
+    /** Rows may wait for code of the caller's, which may run queries of its own: those must find the GPU free. */
+    #leaveTurn(feeds: StreamFeeds): void {
+        if (this.parts.plan.sink === "batches" || feeds.count > 0) this.#turn?.leave();
+    }
+
     async #outOfCore(stage: OutOfCoreStage): Promise<number> {
         const { job, plan, tracker } = this.parts;
         const { layout, sizes, coherent } = stage;
-        const [build, probe] = [this.sourceOf(stage.buildInput), this.sourceOf(stage.probeInput)];
+        const feeds = this.#feeds();
+        const [build, probe] = [this.#read(feeds, stage.buildInput), this.#read(feeds, stage.probeInput)];
         const { gathered: _, join, ...decided } = layout;
         const spec = { ...decided, join: { ...join, sizes, coherent }, workers: plan.threads };
         const sink = join.result === "count" ? undefined : await this.parts.openSink();
-        // As deliver: the reader of batches may run queries of its own before it reads on.
-        if (plan.sink === "batches") this.#turn?.leave();
-        const report = await job.binding.joinOutOfCore(job.handle, build, probe, spec, sink);
+        this.#leaveTurn(feeds);
+        const report = await feeds.whileFed(() => job.binding.joinOutOfCore(job.handle, build, probe, spec, sink));
         tracker.uploaded(report.h2dBytes - report.spilledBytes.build - report.spilledBytes.probe);
         tracker.operated(outOfCoreReport(stage, report));
         return report.rows;
@@ -137,11 +157,12 @@ export class DeviceRun {
     async #outOfCoreGroup(stage: OutOfCoreGroupStage): Promise<number> {
         const { job, plan, tracker } = this.parts;
         const { layout, sizes } = stage;
+        const feeds = this.#feeds();
+        const source = this.#read(feeds, stage.input);
         const spec = { ...layout, group: { ...layout.group, sizes }, workers: plan.threads };
         const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
-        // As deliver: the reader of batches may run queries of its own before it reads on.
-        if (plan.sink === "batches") this.#turn?.leave();
-        const report = await job.binding.groupOutOfCore(job.handle, this.sourceOf(stage.input), spec, sink);
+        this.#leaveTurn(feeds);
+        const report = await feeds.whileFed(() => job.binding.groupOutOfCore(job.handle, source, spec, sink));
         tracker.uploaded(report.h2dBytes - report.spilledBytes);
         tracker.operated(outOfCoreGroupReport(stage, report));
         return report.rows;
@@ -150,18 +171,14 @@ export class DeviceRun {
     async #outOfCoreTree(stage: OutOfCoreTreeStage): Promise<number> {
         const { job, plan, tracker } = this.parts;
         const { operators, result } = stage;
-        const inputs = [...new Set(stage.flows.map(({ input }) => input))];
-        const flows = stage.flows.map(({ input, ...flow }) => ({ ...flow, source: inputs.indexOf(input) }));
+        const feeds = this.#feeds();
+        const sources = stage.flows.map(({ input }) => this.#read(feeds, input));
+        const flows = stage.flows.map(({ input: _, ...flow }, source) => ({ ...flow, source }));
         const sink = plan.sink === "count" ? undefined : await this.parts.openSink();
-        // As deliver: the reader of batches may run queries of its own before it reads on.
-        if (plan.sink === "batches") this.#turn?.leave();
+        this.#leaveTurn(feeds);
         const startedMs = performance.now();
-        const report = await job.binding.runTreeOutOfCore(
-            job.handle,
-            inputs.map((input) => this.sourceOf(input)),
-            { operators, flows, result, workers: plan.threads },
-            sink
-        );
+        const spec = { operators, flows, result, workers: plan.threads };
+        const report = await feeds.whileFed(() => job.binding.runTreeOutOfCore(job.handle, sources, spec, sink));
         tracker.uploaded(uploadedBytes(report));
         tracker.operated(outOfCoreTreeReport(stage, report, performance.now() - startedMs));
         return report.rows;

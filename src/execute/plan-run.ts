@@ -19,7 +19,7 @@ import { DeviceRun, type DeviceTurn } from "./device-run.js";
 import type { Job } from "./job.js";
 import { nativeArrayJoinSpec, nativeGroupBySpec, nativeJoinSpec, nativePartitionSpec } from "./native-spec.js";
 import type { ProgressTracker } from "./progress-tracker.js";
-import { partitionStream } from "./stream-input.js";
+import { partitionStream, type StreamObserver } from "./stream-input.js";
 
 interface LiveSet {
     handle: PartitionsHandle;
@@ -38,6 +38,8 @@ export interface PlanRunParts {
     decisions: Decisions;
     /** Called once, when all dictionaries are known and before the first result row: the sink of the query. */
     openSink: () => Promise<SinkHandle>;
+    /** Is told of streams that are read while a stage runs. */
+    streams: StreamObserver;
     /** Plans for the GPU: waits until no other query computes there. */
     deviceTurn?: () => Promise<DeviceTurn>;
 }
@@ -169,6 +171,7 @@ export class PlanRun {
         const live = this.#createSet(stage.set);
         const input = inputs[stage.input];
         if (input?.streamed) {
+            this.parts.streams.began(input);
             const last = await partitionStream(job, input, live.handle, plan.streamGroupBytes);
             if (last !== undefined) sources.set(input, last);
         } else {

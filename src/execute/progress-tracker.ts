@@ -39,6 +39,13 @@ export function show(onProgress: (progress: Progress) => unknown, progress: Prog
     }
 }
 
+/** Inputs whose rows a stage reads, those that it reads twice as often. */
+function readBy(stage: PlanStage): number[] {
+    if (stage.kind === "deviceOutOfCoreTree") return stage.flows.map(({ input }) => input);
+    if (stage.kind === "deviceOutOfCoreJoin") return [stage.buildInput, stage.probeInput];
+    return "input" in stage ? [stage.input] : [];
+}
+
 /** Watches a running query: calls `onProgress`, and keeps what each stage did for the report. */
 export class ProgressTracker {
     readonly #startedMs = performance.now();
@@ -109,7 +116,7 @@ export class ProgressTracker {
         if (stage.kind === "upload") device = copyReport(actualMs, current.uploadedBytes);
         if (stage.kind === "deliver") device = copyReport(actualMs, now.bytesOut - before.bytesOut);
         if (stage.kind === "upload" || stage.kind === "deliver") this.#transferMs += actualMs;
-        if (this.#readsStream(stage)) this.#streamedRows += now.rowsIn - before.rowsIn;
+        this.#streamedRows += this.#streamedBy(stage, now.rowsIn - before.rowsIn);
         this.#stages.push({
             name: stage.name,
             algorithm: stage.algorithm,
@@ -158,8 +165,14 @@ export class ProgressTracker {
         };
     }
 
-    #readsStream(stage: PlanStage): boolean {
-        return "input" in stage && this.#plan?.inputs[stage.input]?.exact === false;
+    /** Rows of streams among those that a stage has read. */
+    #streamedBy(stage: PlanStage, rowsIn: number): number {
+        const inputs = readBy(stage).map((index) => this.#plan?.inputs[index]);
+        if (!inputs.some((input) => input?.exact === false)) return 0;
+        return Math.max(
+            0,
+            inputs.reduce((left, input) => left - (input?.exact === true ? input.rows : 0), rowsIn)
+        );
     }
 
     /** Rows of all inputs, each once: most stages pass the same rows on. */

@@ -38,6 +38,11 @@ export function dictionaryNodes(schema: Schema, columns: readonly LogicalColumn[
     });
 }
 
+/** Inputs that dictionaries of the result come from. */
+export function inputsOfDictionaries(nodes: readonly DictionaryNode[]): Set<InputInfo> {
+    return new Set(nodes.flatMap(({ input, inner }) => [input, ...inputsOfDictionaries(inner)]));
+}
+
 export type SourceOf = (input: InputInfo) => SourceHandle | undefined;
 
 function sourceFor(node: DictionaryNode, sourceOf: SourceOf): SourceHandle | undefined {

@@ -18,9 +18,12 @@ const turnMs = 1;
 /** Blocks are an eighth longer than what is in them, at most. */
 const blockSlack = 1.125;
 
-/** Where the rows of a query go. `open` is called before the first row, when the dictionaries are known. */
+/** Where the rows of a query go. */
 export interface ResultSink {
-    open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle>;
+    /** Called before the first row, when the dictionaries are known; `later`: some are not, and `learn` follows. */
+    open(plan: Plan, sourceOf: SourceOf, later?: boolean): Promise<SinkHandle>;
+    /** Called before the first row, where the dictionaries were not known when it was opened. */
+    learn(sourceOf: SourceOf): Promise<void>;
     /** Drops the rows that came, for another plan that will open the sink anew. False: somebody has got some. */
     restart(): boolean;
     /** After the last row. */
@@ -42,6 +45,8 @@ export class CountSink implements ResultSink {
     public async open(): Promise<SinkHandle> {
         return await Promise.resolve(this.#handle);
     }
+
+    public async learn(): Promise<void> {}
 
     /** A stage that fails tells no number. */
     public restart(): boolean {
@@ -91,12 +96,16 @@ export class FileSink implements ResultSink {
         this.#handle = handle;
     }
 
-    public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
+    public async open(plan: Plan, sourceOf: SourceOf, later = false): Promise<SinkHandle> {
         this.prepare(plan);
+        if (!later) await this.learn(sourceOf);
+        return this.#handle as SinkHandle;
+    }
+
+    public async learn(sourceOf: SourceOf): Promise<void> {
         const handle = this.#handle as SinkHandle;
         this.#hasDictionaries = true;
         await writeDictionaries(this.job, handle, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
-        return handle;
     }
 
     /** Another file takes the place of this one, which has no name yet. */
@@ -144,9 +153,9 @@ export class QueueSink implements ResultSink {
     }
 
     /** Opens the queue, and another one for a plan that is made anew: it reserved for batches of its own sizes. */
-    public async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
+    public async open(plan: Plan, sourceOf: SourceOf, later = false): Promise<SinkHandle> {
         const { job } = this;
-        this.#dictionaries = await loadDictionaries(job, dictionaryNodes(this.#schema, this.#node.columns), sourceOf);
+        if (!later) await this.learn(sourceOf);
         this.#drop();
         this.#kept = plan.sink === "table";
         this.#handle = job.binding.createQueueSink(job.handle, this.#columns, {
@@ -156,6 +165,11 @@ export class QueueSink implements ResultSink {
         });
         this.#restarted();
         return this.#handle;
+    }
+
+    public async learn(sourceOf: SourceOf): Promise<void> {
+        const nodes = dictionaryNodes(this.#schema, this.#node.columns);
+        this.#dictionaries = await loadDictionaries(this.job, nodes, sourceOf);
     }
 
     public restart(): boolean {

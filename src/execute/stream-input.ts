@@ -5,7 +5,7 @@ import { memoryLayout, recordBatchesOf } from "../arrow/memory-layout.js";
 import { schemaDifference } from "../arrow/schema-difference.js";
 import { readingFailure } from "../arrow/reading-failure.js";
 import { StreamDictionaries } from "../arrow/stream-dictionaries.js";
-import { SpillwayError } from "../errors.js";
+import { SpillwayError, toSpillwayError } from "../errors.js";
 import { invalidArgument } from "../model/arguments.js";
 import type { PartitionsHandle, SourceHandle } from "../native/binding.js";
 import type { InputInfo } from "../plan/logical.js";
@@ -94,16 +94,16 @@ async function* groups(
 }
 
 /**
- * Sends all batches of a stream through the partitioner. Returns the source of the last group, still open: its
- * dictionaries are the final ones. It is closed when the job ends.
+ * Opens the batches of a stream as sources, one after the other, and gives each to `take` with the number of its first
+ * row; false: no more are wanted. Returns the source of the last group, still open: its dictionaries are the final
+ * ones. It is closed when the job ends.
  */
-export async function partitionStream(
+async function readStream(
     job: Job,
     input: InputInfo,
-    partitions: PartitionsHandle,
-    bytesPerGroup: number
+    bytesPerGroup: number,
+    take: (source: SourceHandle, firstRow: number) => Promise<boolean>
 ): Promise<SourceHandle | undefined> {
-    if (input.source.kind !== "stream") return undefined;
     const { binding } = job;
     const types = input.columns.map((column) => column.type);
     const kept = binding.keptMemory();
@@ -121,7 +121,7 @@ export async function partitionStream(
             const source = await binding.openSource(job.engine, layout);
             if (last !== undefined) binding.closeSource(last);
             last = source;
-            await binding.partitionSource(job.handle, partitions, source, rows);
+            if (!(await take(source, rows))) break;
             binding.checkMemory(source);
             rows += batches.reduce((sum, batch) => sum + batch.numRows, 0);
         }
@@ -136,4 +136,104 @@ export async function partitionStream(
         await reader.return().catch(() => undefined);
     }
     return last;
+}
+
+/** Sends all batches of a stream through the partitioner. Returns its last source, as `readStream` does. */
+export async function partitionStream(
+    job: Job,
+    input: InputInfo,
+    partitions: PartitionsHandle,
+    bytesPerGroup: number
+): Promise<SourceHandle | undefined> {
+    if (input.source.kind !== "stream") return undefined;
+    return await readStream(job, input, bytesPerGroup, async (source, firstRow) => {
+        await job.binding.partitionSource(job.handle, partitions, source, firstRow);
+        return true;
+    });
+}
+
+/** Who is told what happens to the streams of a stage. */
+export interface StreamObserver {
+    /** Batches are asked for: they come once only, so that no other plan can have them. */
+    began: (input: InputInfo) => void;
+    /** All have been read, and `last` has the final dictionaries. Rows that depend on these come after this. */
+    ended: (input: InputInfo, last: SourceHandle | undefined) => Promise<void>;
+}
+
+interface OpenedStream {
+    input: InputInfo;
+    handle: SourceHandle;
+}
+
+/** The streams that one stage reads, each of which is fed to it as soon as it asks for rows. */
+export class StreamFeeds {
+    readonly #streams: OpenedStream[] = [];
+    #began = false;
+
+    public constructor(
+        private readonly job: Job,
+        private readonly bytesPerGroup: number,
+        private readonly observer: StreamObserver
+    ) {}
+
+    public get count(): number {
+        return this.#streams.length;
+    }
+
+    /** A source for one reading of the input. */
+    public open(input: InputInfo): SourceHandle {
+        const { binding, engine } = this.job;
+        const types = input.columns.map((column) => column.type);
+        const handle = binding.openStream(engine, memoryLayout(types, [], binding.keptMemory()));
+        this.job.onEnd(() => binding.closeSource(handle));
+        this.#streams.push({ input, handle });
+        return handle;
+    }
+
+    /** Runs the stage that reads them. */
+    public async whileFed<T>(stage: () => Promise<T>): Promise<T> {
+        const { job } = this;
+        const feeding = this.#streams.map((stream) => this.#feed(stream));
+        try {
+            return await stage();
+        } catch (error) {
+            // Its rows are gone, and an iterator that delivers nothing must not hold up the end.
+            if (this.#began) job.fail(toSpillwayError(error));
+            throw error;
+        } finally {
+            for (const { handle } of this.#streams) job.binding.stopStream(handle);
+            // Each has told the job what failed.
+            await Promise.allSettled(feeding);
+        }
+    }
+
+    async #feed({ input, handle }: OpenedStream): Promise<void> {
+        const { job, observer } = this;
+        const { binding } = job;
+        try {
+            if (!(await unlessStopped(binding.streamWanted(job.handle, handle)))) return;
+            this.#began = true;
+            observer.began(input);
+            let isRead = true;
+            const last = await readStream(job, input, this.bytesPerGroup, async (source) => {
+                isRead = await unlessStopped(binding.feedStream(job.handle, handle, source));
+                return isRead;
+            });
+            if (!isRead) return;
+            await observer.ended(input, last);
+            binding.endStream(handle);
+        } catch (error) {
+            job.fail(error);
+        }
+    }
+}
+
+/** A stage of a query that has failed does not begin: the failure of the other one counts. */
+async function unlessStopped(stage: Promise<boolean>): Promise<boolean> {
+    try {
+        return await stage;
+    } catch (error) {
+        if (toSpillwayError(error).code === "ABORTED") return false;
+        throw error;
+    }
 }

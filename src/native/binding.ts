@@ -260,6 +260,19 @@ export interface Binding extends DeviceBinding {
     /** Throws INVALID_ARGUMENT when memory of the source was transferred or resized since it was opened. */
     checkMemory(source: SourceHandle): void;
     closeSource(source: SourceHandle): void;
+    /**
+     * A source whose rows come while a stage reads them, as sources of the same columns: `spec` has the columns and no
+     * batches. Stages that read chunks for the GPU take it; each can be read once.
+     */
+    openStream(engine: EngineHandle, spec: NativeSourceSpec): SourceHandle;
+    /** Resolves with true when a stage begins to read the stream, with false when it is stopped before. */
+    streamWanted(job: JobHandle, stream: SourceHandle): Promise<boolean>;
+    /** Resolves with true when the rows of `source` have been read, with false when they will not be. */
+    feedStream(job: JobHandle, stream: SourceHandle, source: SourceHandle): Promise<boolean>;
+    /** No more rows come. */
+    endStream(stream: SourceHandle): void;
+    /** No stage reads the stream any more. */
+    stopStream(stream: SourceHandle): void;
     /** Finds all batches of files and checks their headers; see src/model/files.ts. */
     openFileBatches(engine: EngineHandle, spec: FileBatchesSpec): Promise<OpenedFileBatches>;
     /** Sources that are open read on. */

@@ -5,6 +5,7 @@ import { inputsOf } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
 import { totalMs } from "./device-cost/choose-algorithm.js";
+import { namedAlgorithm } from "./device-candidates.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";
@@ -243,11 +244,12 @@ export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): 
 }
 
 /**
- * A plan out of core. What it takes it keeps while its rows wait for their reader: where that is the user's code, which
- * may run queries of its own meanwhile, something is left for these.
+ * A plan out of core. What it takes it keeps while its rows wait for their reader, or while it waits for a stream:
+ * where that is the user's code, which may run queries of its own meanwhile, something is left for these.
  */
 function outOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | NotOnDevice {
-    if (query.sink !== "batches") return planOutOfCore(query, host, limitBytes);
+    const waits = query.sink === "batches" || inputsOf(query.root).some(({ streamed }) => streamed);
+    if (!waits) return planOutOfCore(query, host, limitBytes);
     const { deviceReaderShare } = query.policy ?? defaultPolicy;
     const plan = planOutOfCore(query, host, Math.floor(limitBytes * deviceReaderShare));
     if (plan instanceof NotOnDevice || plan.deviceMemory === null) return planOutOfCore(query, host, limitBytes);
@@ -256,7 +258,8 @@ function outOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | Not
 
 /**
  * A join out of core needs no more than row numbers of columns that cannot be in GPU memory, such as lists. One whose
- * inputs would fit is not worth that.
+ * inputs would fit is not worth that. Streams have no number of rows that a table could be made for, and are read by
+ * operators that need none, which keep in GPU memory what fits.
  */
 function planWithoutTables(
     query: PlanQuery,
@@ -266,10 +269,13 @@ function planWithoutTables(
 ): DevicePlan | NotOnDevice {
     const forced = query.debug.outOfCore === true;
     const limit = limitBytes === 0 ? unknownLimitBytes : limitBytes;
-    const bytes = inputsOf(query.root).reduce((sum, input) => sum + input.columnBytes.reduce((a, b) => a + b, 0), 0);
-    if (!forced && bytes <= limit) return refused;
+    const inputs = inputsOf(query.root);
+    const streamed = inputs.some((input) => input.streamed);
+    const bytes = inputs.reduce((sum, input) => sum + input.columnBytes.reduce((a, b) => a + b, 0), 0);
+    if (!forced && !streamed && bytes <= limit) return refused;
     const plan = outOfCore(query, host, limit);
-    if (plan instanceof NotOnDevice) return forced ? plan : refused;
+    const named = namedAlgorithm(query.root) !== undefined;
+    if (plan instanceof NotOnDevice) return forced || (streamed && !named) ? plan : refused;
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }
 

@@ -6,7 +6,7 @@ import type { OutOfCoreStage } from "../plan/out-of-core-stage.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { attempt, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
-import { joinSides, otherSide } from "./join-sides.js";
+import { otherSide } from "./join-sides.js";
 import type { PlanQuery } from "./plan-search.js";
 import { defaultPolicy } from "./policy.js";
 import { coherentLayout } from "./streaming/coherent/row-layout.js";
@@ -19,6 +19,7 @@ import { outOfCoreLayout } from "./streaming/join/row-layout.js";
 import { choosePath, wantedPath, type PathFacts } from "./streaming/join/path.js";
 import { phasesMs } from "./streaming/join/predict.js";
 import { stagedDraft } from "./streaming/join/plan.js";
+import { inputJoinSides } from "./streaming/join/stream-sides.js";
 import { mostHostBytes } from "./streaming/join/sizes.js";
 import { diskBytes } from "./streaming/spill.js";
 import { treeHostBytes, treeStageOf } from "./streaming/tree/plan.js";
@@ -29,9 +30,6 @@ function requireInputJoin({ root }: PlanQuery): InputJoin {
     }
     if (root.algorithm !== undefined) {
         throw new NotOnDevice(`"${root.algorithm}" was asked for, which joins tables in GPU memory`);
-    }
-    for (const { input } of [root.left, root.right]) {
-        if (input.streamed) throw new NotOnDevice(`\`${input.name}\` is a stream of batches`);
     }
     return root as InputJoin;
 }
@@ -51,8 +49,8 @@ function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const node = requireInputJoin(query);
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
-    const sides = joinSides(node, [], estimator, policy);
     const counted = query.sink === "count";
+    const sides = inputJoinSides(node, [], { counted, estimator, policy });
     const layout = outOfCoreLayout(node, sides, inputsOfSides(node), { counted });
     const memory = query.deviceMemory.ofJoin(layout.join);
     const { rowBytes } = memory;
@@ -81,7 +79,7 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
     const policy = query.policy ?? defaultPolicy;
     const estimator = new Estimator(node, query.statistics, policy, query.tableFull);
     const columns = sink === "count" ? [] : node.columns.map((_, column) => column);
-    const sides = joinSides(node, columns, estimator, policy);
+    const sides = inputJoinSides(node, columns, { counted: sink === "count", estimator, policy });
     const facts = { query, host, node, sides, estimator, limitBytes };
     const drafts = { staged: () => stagedDraft(facts), coherent: () => coherentDraft(facts) };
     const { draft, path } = choosePath<JoinDraft>(pathFactsOf(query), drafts);

@@ -16,8 +16,8 @@ class OpeningSink extends QueueSink {
         this.#resolve = resolve;
     });
 
-    public override async open(plan: Plan, sourceOf: SourceOf): Promise<SinkHandle> {
-        const handle = await super.open(plan, sourceOf);
+    public override async open(plan: Plan, sourceOf: SourceOf, later = false): Promise<SinkHandle> {
+        const handle = await super.open(plan, sourceOf, later);
         this.#resolve();
         return handle;
     }

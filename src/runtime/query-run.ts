@@ -6,13 +6,14 @@ import type { DebugKnobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
 import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
-import { inputsOf, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
+import { inputsOf, logicalSchema, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
 import { QueryPlanner } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
 import { ProgressTracker } from "../execute/progress-tracker.js";
+import { dictionaryNodes, inputsOfDictionaries, type SourceOf } from "../execute/result-dictionaries.js";
 import { isMemoryTaken } from "./device-admission.js";
 import { deviceFailure, isRefusal, sentNothing } from "./query-device.js";
 import type { QueryRunner } from "./query-runner.js";
@@ -81,6 +82,8 @@ export class QueryRun {
     readonly #tracker: ProgressTracker;
     /** Result rows may have gone to the sink. */
     #sent = false;
+    /** Batches of a stream were asked for, which come once only: there is no other plan after this one. */
+    #isConsumed = false;
 
     public constructor(
         private readonly job: Job,
@@ -164,6 +167,7 @@ export class QueryRun {
         try {
             return { rows: await this.#stages(plan, sink), ran: plan };
         } catch (error) {
+            if (this.#isConsumed) throw error;
             if (isMemoryTaken(error)) return await this.#runPlan(await this.#deviceFor(granted), granted, sink);
             if (!this.#sent && isRefusal(error) && mayBeRefused(plan)) {
                 this.#forgetSamples(plan);
@@ -203,8 +207,8 @@ export class QueryRun {
     ): Promise<{ rows: number; ran: Plan }> {
         const { planner } = granted;
         const { deviceReason, memory } = plan;
-        const repeatable = plan.device === "cpu" && !inputsOf(this.query.node).some(({ streamed }) => streamed);
-        if (!repeatable || !lacksHostMemory(error) || memory.budgetBytes <= planner.minimumBytes()) throw error;
+        if (plan.device !== "cpu" || !lacksHostMemory(error) || memory.budgetBytes <= planner.minimumBytes())
+            throw error;
         if (this.#sent && !sink.restart()) throw error;
         this.#sent = false;
         const bytes = Math.max(planner.minimumBytes(), Math.floor(memory.budgetBytes * smallerPlanShare));
@@ -230,6 +234,9 @@ export class QueryRun {
     async #stages(plan: Plan, sink: ResultSink): Promise<number> {
         const { job } = this;
         const { runner, node } = this.query;
+        const sourceOf: SourceOf = (input) => this.#sources.get(input);
+        // A stage that is fed by streams has its sink before their dictionaries are known.
+        const unknown = plan.device === "gpu" ? this.#streamsWithDictionaries() : new Set<InputInfo>();
         const run = new PlanRun({
             job,
             plan,
@@ -239,11 +246,28 @@ export class QueryRun {
             decisions,
             openSink: () => {
                 this.#sent = true;
-                return sink.open(plan, (input) => this.#sources.get(input));
+                return sink.open(plan, sourceOf, unknown.size > 0);
+            },
+            streams: {
+                began: () => {
+                    this.#isConsumed = true;
+                },
+                ended: async (input, last) => {
+                    if (last !== undefined) this.#sources.set(input, last);
+                    if (unknown.delete(input) && unknown.size === 0) await sink.learn(sourceOf);
+                }
             },
             deviceTurn: () => runner.device.takeTurn(job, plan)
         });
         return await run.run();
+    }
+
+    /** Streams of which dictionaries of the result come. */
+    #streamsWithDictionaries(): Set<InputInfo> {
+        const { node, kind } = this.query;
+        if (kind === "count") return new Set();
+        const inputs = inputsOfDictionaries(dictionaryNodes(logicalSchema(node), node.columns));
+        return new Set([...inputs].filter(({ streamed }) => streamed));
     }
 }
 

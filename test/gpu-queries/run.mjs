@@ -21,6 +21,7 @@ import { coherentJoins, largeCoherentJoins } from "./out-of-core-coherent.mjs";
 import { largeOnDisk, outOfCoreDisk } from "./out-of-core-disk.mjs";
 import { largeGroups, outOfCoreGroups } from "./out-of-core-groups.mjs";
 import { outOfCorePeer } from "./out-of-core-peer.mjs";
+import { outOfCoreStreams } from "./out-of-core-streams.mjs";
 import { outOfCoreTrees } from "./out-of-core-trees.mjs";
 import { openResults } from "./open-results.mjs";
 import { outOfCoreVariants } from "./out-of-core-variants.mjs";
@@ -226,6 +227,7 @@ const parts = {
     "out-of-core-disk-large": (_gpu, _cpu, folder) => largeOnDisk(folder),
     "out-of-core-peer": (_, cpu, folder) => outOfCorePeer(cpu, folder),
     "out-of-core-trees": (_, cpu) => outOfCoreTrees(cpu),
+    "out-of-core-streams": (_, cpu, folder) => outOfCoreStreams(cpu, folder),
     "open-results": (_, cpu) => openResults(cpu),
     "resident-memory": (_, cpu, folder) => residentMemory(cpu, folder),
     variants: (_, cpu) => outOfCoreVariants(cpu),

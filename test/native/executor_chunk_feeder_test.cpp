@@ -21,11 +21,13 @@ constexpr uint64_t kSlots = 2;            // fewer than chunks
 
 // Row i: a key of 4 bytes, i * 7 - 500, or NULL, and a number of 8 bytes, i + 1.
 struct NumberedSource : TestRelation {
-    explicit NumberedSource(const std::set<int64_t>& nulls) : TestRelation(71) {
+    // Rows from `first` on, in batches of so many; those from kFiledFrom on in a file.
+    explicit NumberedSource(const std::set<int64_t>& nulls, int64_t first = 0,
+                            const std::vector<int64_t>& batches = {70'001, 0, 200'000, kFedRows - kFiledFrom})
+        : TestRelation(71) {
         add_column(type_of(Layout::kFixed, 4));
         add_column(type_of(Layout::kFixed, 8));
-        int64_t first = 0;
-        for (const int64_t rows : {int64_t{70'001}, int64_t{0}, int64_t{200'000}, kFedRows - kFiledFrom}) {
+        for (const int64_t rows : batches) {
             std::vector<Value> keys = integers(0, rows, 4);
             for (int64_t i = 0; i < rows; ++i) {
                 const int32_t key = key_of(first + i);
@@ -42,12 +44,12 @@ struct NumberedSource : TestRelation {
 };
 
 struct Feeding {
-    explicit Feeding(const std::set<int64_t>& nulls)
+    explicit Feeding(const std::set<int64_t>& nulls, SourceStream* stream = nullptr)
         : relation(nulls),
           columns(*relation.source, side(), {4}, kChunkRows),
           pinned(kept_pinned(gpu.device, relation.budget, 256 * kMiB)),
           ring(*pinned, kSlots, columns.chunk_bytes()),
-          feeder(*relation.source, columns, ring, kChunkRows, relation.budget, relation.control) {
+          feeder({relation.source.get(), stream}, columns, ring, kChunkRows, relation.budget, relation.control) {
         for (uint64_t slot = 0; slot < kSlots; ++slot) std::memset(ring.data(slot), 0xff, columns.chunk_bytes());
     }
 
@@ -120,6 +122,92 @@ TEST(executor_chunk_feeder_fills_chunks_of_several_slices) {
         EXPECT_EQ(rows, kFedRows);
         EXPECT_EQ(feeding.relation.control.rows_in.load(), static_cast<uint64_t>(kFedRows));
     }
+}
+
+namespace {
+
+// Sources of so many rows each, as they come: they begin inside of words and bytes of bitmaps, and end there.
+const std::vector<int64_t> kPushed = {1, 63, 64, 65, 7, 0, 70'001, 130'000, 3, 99'999, 64};
+
+// Pushes them one after the other, and tells the rows of those that were read.
+int64_t push_all(SourceStream& stream, const std::set<int64_t>& nulls, JobControl& control) {
+    int64_t first = 0;
+    if (!stream.wait_for_reader(control)) return first;
+    for (const int64_t rows : kPushed) {
+        NumberedSource source(nulls, first, {rows});
+        if (!stream.push(*source.source, control)) return first;
+        first += rows;
+    }
+    stream.end();
+    return first;
+}
+
+}  // namespace
+
+TEST(executor_chunk_feeder_fills_chunks_from_the_sources_of_a_stream) {
+    const std::set<int64_t> nulls = {0, 1, 64, 128, 192, 193, 70'200, 300'000};
+    for (const int workers : {1, 3}) {
+        SourceStream stream;
+        Feeding feeding(nulls, &stream);
+        std::atomic<int64_t> pushed{-1};
+        std::vector<std::thread> threads;
+        threads.emplace_back([&] { pushed = push_all(stream, nulls, feeding.relation.control); });
+        for (int i = 0; i < workers; ++i) threads.emplace_back([&] { feeding.feeder.work(); });
+        int64_t rows = 0;
+        cuda::Chunk chunk;
+        while (feeding.feeder.next(chunk)) {
+            expect_rows(chunk, rows, nulls);
+            rows += static_cast<int64_t>(chunk.rows);
+            feeding.feeder.release();
+        }
+        for (std::thread& thread : threads) thread.join();
+        EXPECT_EQ(rows, 300'267);
+        EXPECT_EQ(pushed.load(), rows);
+        EXPECT_EQ(feeding.relation.control.rows_in.load(), static_cast<uint64_t>(rows));
+    }
+}
+
+// Nobody takes chunks, so that the ring is full before the stream has ended: who pushes waits, until the job ends.
+TEST(executor_chunk_feeder_lets_a_stream_wait_for_the_ring) {
+    SourceStream stream;
+    JobControl control;
+    std::atomic<int> pushed{-1};
+    NumberedSource more({}, 0, {static_cast<int64_t>(kSlots * kChunkRows) + 1});
+    std::thread pusher;
+    {
+        Feeding feeding({}, &stream);
+        pusher = std::thread([&] { pushed = stream.push(*more.source, control) ? 1 : 0; });
+        std::thread worker([&] { EXPECT_ERROR(kAborted, feeding.feeder.work()); });
+        while (feeding.relation.control.rows_in.load() < kSlots * kChunkRows) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        EXPECT_EQ(pushed.load(), -1);
+        feeding.relation.control.cancelled = true;
+        feeding.feeder.wake();
+        worker.join();
+        EXPECT_EQ(pushed.load(), -1);
+    }
+    pusher.join();
+    EXPECT_EQ(pushed.load(), 0);
+}
+
+TEST(executor_chunk_feeder_gives_a_source_back_that_it_could_not_read) {
+    SourceStream stream;
+    JobControl control;
+    std::atomic<bool> read{true};
+    NumberedSource broken({}, kFiledFrom, {1000});
+    std::filesystem::resize_file(broken.files[0]->path(), 100);
+    std::thread pusher;
+    {
+        Feeding feeding({}, &stream);
+        pusher = std::thread([&] { read = stream.push(*broken.source, control); });
+        EXPECT_ERROR(kFileTruncated, feeding.feeder.work());
+        stream.close();
+    }
+    pusher.join();
+    EXPECT(!read.load());
+    // Nobody will read what comes now.
+    EXPECT(!stream.push(*broken.source, control));
+    EXPECT(!stream.wait_for_reader(control));
 }
 
 // A worker failed behind the first slice of the second chunk, of which nobody ever writes the rest.

@@ -101,8 +101,9 @@ TEST(executor_out_of_core_counts_no_pairs_of_the_same_hash_alone) {
     CountSink sink(test.build.control);
     const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
     const auto pinned = kept_pinned(test.gpu.device, test.build.budget, 1024 * kMiB);
-    const cuda::StreamReport report = join_out_of_core(*sides[kBuildSide].source, *sides[kProbeSide].source, test.stage,
-                                                       *pinned, pause, &sink, test.build.control);
+    const cuda::StreamReport report =
+        join_out_of_core({sides[kBuildSide].source.get()}, {sides[kProbeSide].source.get()}, test.stage, *pinned, pause,
+                         &sink, test.build.control);
     EXPECT_EQ(report.result_rows, 400u);
     EXPECT_EQ(sink.total(), 400u);
 }

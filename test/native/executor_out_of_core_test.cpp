@@ -60,8 +60,8 @@ TEST(executor_out_of_core_joins_relations_without_rows) {
     const auto pinned = kept_pinned(test.gpu.device, test.build.budget, 1024 * kMiB);
     for (const bool builds : {true, false}) {
         BatchCollector sink;
-        Source& build = builds ? *empty.source : *test.build.source;
-        Source& probe = builds ? *test.probe.source : *empty.source;
+        const ChunkInput build{builds ? empty.source.get() : test.build.source.get()};
+        const ChunkInput probe{builds ? test.probe.source.get() : empty.source.get()};
         const cuda::StreamReport report =
             join_out_of_core(build, probe, test.stage, *pinned, pause, &sink, test.build.control);
         EXPECT_EQ(report.result_rows, 0u);

@@ -86,7 +86,8 @@ Napi::Value write_dictionary(const Napi::CallbackInfo& info) {
     const auto path = decode_dictionary_path(info[3], source->source->columns());
     const int64_t id = Field(info[4], "id").integer(0, kSafeInteger);
     sink->file_sink();
-    const auto lease = Lease::take(sink, "sink");
+    // Without a lease: a stage that has the sink may wait for the end of a stream, and its rows for this dictionary.
+    // The writer appends one batch at a time.
     return start_stage(info.Env(), job, [=]() -> Encode {
         sink->file_sink().writer().write_dictionary(id, dictionary_of(*source, path, *job));
         return undefined_result;

@@ -31,6 +31,56 @@ Napi::Value open_source(const Napi::CallbackInfo& info) {
     });
 }
 
+// The source has the columns and no rows: those are fed to the stage that reads the stream, one source after the other.
+Napi::Value open_stream(const Napi::CallbackInfo& info) {
+    const auto engine = get_handle<Engine>(info[0]);
+    std::vector<Napi::Value> references;
+    SourceSpec spec = decode_source(info[1], references);
+    auto owned = std::make_unique<SourceHandle>(engine);
+    owned->source = std::make_unique<Source>(std::move(spec));
+    owned->stream = std::make_unique<SourceStream>();
+    return make_handle(info.Env(), registry_of(info.Env())->share(std::move(owned)));
+}
+
+std::shared_ptr<SourceHandle> use_stream(const Napi::Value& value) {
+    auto handle = use_source(value);
+    if (handle->stream) return handle;
+    throw Error(ErrorCode::kInvalidArgument, "this source is no stream; it was not made by openStream",
+                {{"handle", "source"}});
+}
+
+Napi::Value stream_wanted(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto handle = use_stream(info[1]);
+    const auto wait = [job, handle]() -> Encode {
+        const bool wanted = handle->stream->wait_for_reader(job->control);
+        return [wanted](Napi::Env env) -> Napi::Value { return Napi::Boolean::New(env, wanted); };
+    };
+    return start_stage(info.Env(), job, wait, StageMemory::kNone);
+}
+
+Napi::Value feed_stream(const Napi::CallbackInfo& info) {
+    const auto job = get_handle<Job>(info[0]);
+    const auto handle = use_stream(info[1]);
+    const auto source = use_source(info[2]);
+    check_columns(handle->source->columns(), source->source->columns());
+    const auto feed = [job, handle, source]() -> Encode {
+        const bool read = handle->stream->push(*source->source, job->control);
+        return [read](Napi::Env env) -> Napi::Value { return Napi::Boolean::New(env, read); };
+    };
+    return start_stage(info.Env(), job, feed, StageMemory::kNone);
+}
+
+Napi::Value end_stream(const Napi::CallbackInfo& info) {
+    use_stream(info[0])->stream->end();
+    return info.Env().Undefined();
+}
+
+Napi::Value stop_stream(const Napi::CallbackInfo& info) {
+    use_stream(info[0])->stream->close();
+    return info.Env().Undefined();
+}
+
 // Which promise fromTable can give for memory that JS transfers in mid-query.
 Napi::Value kept_memory(const Napi::CallbackInfo& info) {
     const char* const names[] = {"always", "unlessResized", "never"};
@@ -187,6 +237,11 @@ Napi::Value key_pairs_call(const Napi::CallbackInfo& info) {
 
 void export_source_calls(Napi::Object exports) {
     export_async<open_source>(exports, "openSource");
+    export_sync<open_stream>(exports, "openStream");
+    export_async<stream_wanted>(exports, "streamWanted");
+    export_async<feed_stream>(exports, "feedStream");
+    export_sync<end_stream>(exports, "endStream");
+    export_sync<stop_stream>(exports, "stopStream");
     export_sync<close_source>(exports, "closeSource");
     export_sync<kept_memory>(exports, "keptMemory");
     export_sync<check_memory>(exports, "checkMemory");

@@ -14,6 +14,10 @@ namespace spillway::addon {
 
 namespace {
 
+ChunkInput input_of(const SourceHandle& handle) {
+    return {handle.source.get(), handle.stream.get()};
+}
+
 Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
     const auto job = get_handle<Job>(info[0]);
     const auto build = use_source(info[1]);
@@ -24,7 +28,7 @@ Napi::Value join_out_of_core_call(const Napi::CallbackInfo& info) {
     const auto join = [=](BatchSink* sink) {
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
-            return join_out_of_core(*build->source, *probe->source, stage, *job->engine->kept_pinned, pause, sink,
+            return join_out_of_core(input_of(*build), input_of(*probe), stage, *job->engine->kept_pinned, pause, sink,
                                     job->control, job->engine->spill_space);
         });
     };
@@ -53,7 +57,7 @@ Napi::Value group_out_of_core_call(const Napi::CallbackInfo& info) {
     const auto group = [=](BatchSink* sink) {
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
-            return group_out_of_core(*source->source, stage, *job->engine->kept_pinned, pause, sink, job->control,
+            return group_out_of_core(input_of(*source), stage, *job->engine->kept_pinned, pause, sink, job->control,
                                      job->engine->spill_space);
         });
     };
@@ -103,11 +107,11 @@ Napi::Value run_tree_out_of_core_call(const Napi::CallbackInfo& info) {
     const auto tree = std::make_shared<const OutOfCoreTree>(decode_out_of_core_tree(info[2], described));
     const auto gpu = gpu_of(*job->engine);
     const auto run = [=](BatchSink* sink) {
-        std::vector<Source*> sources;
-        for (const auto& handle : handles) sources.push_back(handle->source.get());
+        std::vector<ChunkInput> inputs;
+        for (const auto& handle : handles) inputs.push_back(input_of(*handle));
         const DevicePause pause = [&](const std::function<void()>& wait) { gpu->pause(job->control, wait); };
         return gpu->operate(job->control, [&] {
-            return tree_out_of_core(sources, *tree, *job->engine->kept_pinned, pause, sink, job->control,
+            return tree_out_of_core(inputs, *tree, *job->engine->kept_pinned, pause, sink, job->control,
                                     job->engine->spill_space);
         });
     };

@@ -130,7 +130,7 @@ ChunkColumn decode_chunk_column(const Field& field, const Source& source, uint32
         chunk.row_number_bytes = width;
     } else {
         const ColumnType& type = *source.columns()[static_cast<size_t>(chunk.column)];
-        fits = width == (chunk.validity ? 1 : chunk_width(type));
+        fits = width == chunk_width(chunk, type);
     }
     if (!fits) throw field.error("a column of the width that the join has there");
     return chunk;
@@ -198,7 +198,7 @@ ResultPart decode_part(const Field& field, const OutOfCoreStage& stage, const So
     const auto origin = from.one_of<ResultOrigin>(
         {{"gpu", ResultOrigin::kGpu}, {"build", ResultOrigin::kBuildSource}, {"probe", ResultOrigin::kProbeSource}});
     if (origin != ResultOrigin::kGpu) return decode_source_part(fields, stage, sources, type, from, origin);
-    return decode_gpu_part(fields, stage.join, chunk_width(type));
+    return decode_gpu_part(fields, stage.join, is_text(type) ? kTextCodeBytes : chunk_width(type));
 }
 
 ResultColumn decode_result(const Field& field, const OutOfCoreStage& stage, const Sources& sources) {

@@ -214,10 +214,11 @@ TreeJoinResult decode_join_rows(Fields& fields, const cuda::StagedJoinSpec& join
         made.type = decode_column(column["type"]);
         const Field parts = column["parts"];
         column.finish();
+        const uint32_t width = is_text(*made.type) ? kTextCodeBytes : chunk_width(*made.type);
         for (const Field& part : parts.array()) {
             Fields of_part(part);
             of_part["from"].one_of<Origin>({{"gpu", Origin::kGpu}});
-            made.parts.push_back(decode_gpu_part(of_part, join, chunk_width(*made.type)));
+            made.parts.push_back(decode_gpu_part(of_part, join, width));
         }
         if (made.parts.empty()) throw parts.error("at least one part");
         result.columns.push_back(std::move(made));

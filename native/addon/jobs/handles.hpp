@@ -20,6 +20,7 @@
 #include "executor/sinks/queue_sink.hpp"
 #include "transfer/file_batches.hpp"
 #include "transfer/source.hpp"
+#include "transfer/source_stream.hpp"
 
 namespace spillway::addon {
 
@@ -98,7 +99,8 @@ struct SourceHandle : Disposable {
     void free_memory() noexcept override { source.reset(); }
 
     std::unique_ptr<Source> source;
-    JsMemory memory;  // record batches in JS memory; outlives the source
+    std::unique_ptr<SourceStream> stream;  // its rows come as sources of their own, and `source` has none
+    JsMemory memory;                       // record batches in JS memory; outlives the source
 };
 
 // Where the batches of a relation of files are. Sources that read them share it.

@@ -186,7 +186,12 @@ uint64_t fill_bits(const ColumnType& type, uint32_t width, ChunkFill fill) {
 
 ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows,
                            ChunkTexts texts)
-    : key_bytes_(keys.bytes), null_byte_(side.null_byte), texts_(texts) {
+    : side_(side),
+      as_(keys),
+      chunk_rows_(chunk_rows),
+      key_bytes_(keys.bytes),
+      null_byte_(side.null_byte),
+      texts_(texts) {
     add_keys(source, side.keys, keys);
     validity_at_ = cuda::column_bytes(key_bytes_, chunk_rows);
     chunk_bytes_ = validity_at_ + (nullable_ ? cuda::column_bytes(1, cuda::validity_bytes(chunk_rows)) : 0);
@@ -210,6 +215,12 @@ ChunkColumns::ChunkColumns(const Source& source, const OutOfCoreSide& side, cons
     const bool packed = keys.mode == OutOfCoreKeys::kPacked;
     const uint32_t words = packed && !side.keys.empty() ? packed_key_words(side.keys) : 1;
     SPILLWAY_CHECK(words == 1 + more_words_ && (more_words_ == 0 || key_bytes_ == sizeof(uint64_t)));
+}
+
+ChunkColumns ChunkColumns::of(const Source& source) const {
+    ChunkColumns made(source, side_, as_, chunk_rows_, texts_);
+    SPILLWAY_CHECK(made.chunk_bytes_ == chunk_bytes_ && made.read_ == read_);
+    return made;
 }
 
 void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as) {

@@ -31,6 +31,9 @@ class ChunkColumns {
     ChunkColumns(const Source& source, const OutOfCoreSide& side, const ChunkKeys& keys, uint64_t chunk_rows,
                  ChunkTexts texts = {});
 
+    // The same for another source of the same columns, whose dictionaries are its own.
+    ChunkColumns of(const Source& source) const;
+
     // Columns of the source to be read, in the order of the views of write().
     const std::vector<int32_t>& read() const { return read_; }
     uint64_t chunk_bytes() const { return chunk_bytes_; }
@@ -76,6 +79,9 @@ class ChunkColumns {
     void store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const;
     void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
 
+    const OutOfCoreSide side_;
+    const ChunkKeys as_;
+    const uint64_t chunk_rows_;
     const uint32_t key_bytes_;
     const int32_t null_byte_;
     const ChunkTexts texts_;

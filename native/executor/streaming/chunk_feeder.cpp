@@ -14,6 +14,7 @@ namespace {
 // bytes they are 1 MiB: few enough that 16 workers complete the first chunk of 2^22 rows together.
 constexpr uint64_t kSliceRows = 64 * 1024;
 constexpr uint64_t kSliceBytesMax = 4ULL << 20;  // of a read, but for a single row
+constexpr uint64_t kRowsPerWord = 64;            // in words of bitmaps
 
 }  // namespace
 
@@ -23,32 +24,41 @@ ChunkRing::ChunkRing(KeptPinned& pinned, uint64_t slots, uint64_t chunk_bytes) {
     for (uint64_t i = 0; i < slots; ++i) blocks_.push_back(pinned.device().allocate_pinned(chunk_bytes, kPurpose));
 }
 
-ChunkFeeder::ChunkFeeder(Source& source, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows,
-                         MemoryBudget& budget, JobControl& control)
-    : source_(source),
+ChunkFeeder::ChunkFeeder(const ChunkInput& input, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows,
+                         MemoryBudget& budget, JobControl& control, DevicePause pause)
+    : input_(input),
       columns_(columns),
       ring_(ring),
       budget_(budget),
       control_(control),
-      rows_(static_cast<uint64_t>(source.rows())),
+      pause_(std::move(pause)),
       chunk_rows_(chunk_rows),
-      slices_per_chunk_((chunk_rows + kSliceRows - 1) / kSliceRows),
-      chunks_((rows_ + chunk_rows - 1) / chunk_rows) {
-    if (chunks_ > 0) slices_ = (chunks_ - 1) * slices_per_chunk_ + slices_of(chunks_ - 1);
+      mutex_(input.stream != nullptr ? input.stream->mutex() : own_mutex_),
+      changed_(input.stream != nullptr ? input.stream->changed() : own_changed_) {
     slots_.resize(ring.slots());
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i].columns = columns.columns(ring.data(i));
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (input.stream != nullptr) {
+        input.stream->begin_reading();
+        return;
+    }
+    part_.source = input.source;
+    part_.end_row = static_cast<uint64_t>(input.source->rows());
+    ended_ = true;
 }
 
-uint64_t ChunkFeeder::chunk_end(uint64_t chunk) const {
-    return std::min(rows_, (chunk + 1) * chunk_rows_);
-}
-
-uint64_t ChunkFeeder::slices_of(uint64_t chunk) const {
-    return (chunk_end(chunk) - chunk * chunk_rows_ + kSliceRows - 1) / kSliceRows;
+ChunkFeeder::~ChunkFeeder() {
+    // After a failure a source of the stream may not have been read to its end; whoever brought it waits for it.
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (input_.stream != nullptr && part_.source != nullptr) input_.stream->give_back(false);
 }
 
 int ChunkFeeder::workers_max(int workers) const {
-    return static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(workers), slices_));
+    if (input_.stream != nullptr) return workers;
+    const uint64_t slices_per_chunk = (chunk_rows_ + kSliceRows - 1) / kSliceRows;
+    const uint64_t whole = part_.end_row / chunk_rows_;
+    const uint64_t last = (part_.end_row % chunk_rows_ + kSliceRows - 1) / kSliceRows;
+    return static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(workers), whole * slices_per_chunk + last));
 }
 
 void ChunkFeeder::wake() {
@@ -56,66 +66,176 @@ void ChunkFeeder::wake() {
     changed_.notify_all();
 }
 
-// The next slice whose chunk has a slot; false: there are no more.
-bool ChunkFeeder::take(uint64_t& slice) {
-    std::unique_lock<std::mutex> lock(mutex_);
-    for (;;) {
-        control_.check();
-        if (next_slice_ == slices_) return false;
-        if (next_slice_ / slices_per_chunk_ < released_ + slots_.size()) break;
-        changed_.wait_for(lock, kOutOfCorePoll);
+// Makes the next source of the stream the part, if there is one. By one worker at a time, without the lock where that
+// takes long.
+bool ChunkFeeder::take_part(std::unique_lock<std::mutex>& lock) {
+    Source* const source = input_.stream == nullptr || opens_ || readers_ > 0 ? nullptr : input_.stream->take();
+    if (source == nullptr) return false;
+    opens_ = true;
+    part_.source = source;
+    part_.own_columns.reset();
+    part_.first_row = next_row_;
+    part_.end_row = next_row_;
+    part_.read_rows = 0;
+    lock.unlock();
+    std::optional<ChunkColumns> columns;
+    try {
+        columns.emplace(columns_.of(*source));
+        source->load_dictionaries(columns->read(), budget_, control_);
+    } catch (...) {
+        lock.lock();
+        opens_ = false;
+        throw;
     }
-    slice = next_slice_++;
+    lock.lock();
+    opens_ = false;
+    part_.own_columns.emplace(std::move(*columns));
+    part_.end_row = next_row_ + static_cast<uint64_t>(source->rows());
+    if (part_.end_row == next_row_) end_part();
+    changed_.notify_all();
     return true;
 }
 
-void ChunkFeeder::work() {
-    SourceReader reader(source_, columns_.read(), budget_, control_);
-    const std::unique_ptr<RowEncoder> encoder = columns_.encoder(budget_);
-    for (uint64_t slice = 0; take(slice);) fill(reader, encoder.get(), slice);
+// The source of a stream that was read to its end goes back.
+void ChunkFeeder::end_part() noexcept {
+    if (input_.stream == nullptr) return;
+    part_.source = nullptr;
+    input_.stream->give_back(true);
 }
 
-void ChunkFeeder::fill(SourceReader& reader, RowEncoder* encoder, uint64_t slice) {
-    const uint64_t chunk = slice / slices_per_chunk_;
-    const uint64_t slot = chunk % slots_.size();
+// Joins those who read the part, or the one that follows. False: none does.
+bool ChunkFeeder::enter() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+        control_.check();
+        if (next_row_ < part_.end_row) break;
+        if (input_.stream != nullptr && input_.stream->ended() && !ended_) {
+            ended_ = true;
+            changed_.notify_all();
+        }
+        if (ended_) return false;
+        if (take_part(lock)) continue;
+        changed_.wait_for(lock, kOutOfCorePoll);
+    }
+    ++readers_;
+    return true;
+}
+
+void ChunkFeeder::leave() noexcept {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    // A worker that failed leaves rows behind; the source stays until the end then.
+    if (--readers_ > 0 || part_.first_row + part_.read_rows < part_.end_row) return;
+    end_part();
+    changed_.notify_all();
+}
+
+// The next slice of the part, when its chunk has a slot; false: there are no more.
+bool ChunkFeeder::take(Slice& slice) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (;;) {
+        control_.check();
+        if (next_row_ == part_.end_row) return false;
+        if (next_row_ / chunk_rows_ < released_ + slots_.size()) break;
+        changed_.wait_for(lock, kOutOfCorePoll);
+    }
+    const uint64_t at = next_row_ % chunk_rows_;
+    const uint64_t window = std::min(kSliceRows - at % kSliceRows, chunk_rows_ - at);
+    slice = {next_row_, std::min(window, part_.end_row - next_row_)};
+    next_row_ += slice.rows;
+    return true;
+}
+
+class ChunkFeeder::Reading {
+  public:
+    explicit Reading(ChunkFeeder& feeder) : feeder_(feeder) {}
+    ~Reading() { feeder_.leave(); }
+    Reading(const Reading&) = delete;
+
+  private:
+    ChunkFeeder& feeder_;
+};
+
+void ChunkFeeder::work() {
+    while (enter()) read_part();
+}
+
+void ChunkFeeder::read_part() {
+    const Reading reading(*this);
+    const ChunkColumns& columns = part_columns();
+    SourceReader reader(*part_.source, columns.read(), budget_, control_);
+    const std::unique_ptr<RowEncoder> encoder = columns.encoder(budget_);
+    for (Slice slice; take(slice);) fill(reader, encoder.get(), slice);
+}
+
+void ChunkFeeder::fill(SourceReader& reader, RowEncoder* encoder, const Slice& slice) {
+    const ChunkColumns& columns = part_columns();
+    Source& source = *part_.source;
+    const uint64_t slot = slice.row / chunk_rows_ % slots_.size();
     uint8_t* const to = ring_.data(slot);
-    const uint64_t begin = slice % slices_per_chunk_ * kSliceRows;  // in the chunk
-    const uint64_t first = chunk * chunk_rows_ + begin;             // in the source
-    const uint64_t rows = std::min(kSliceRows, chunk_end(chunk) - first);
-    columns_.clear_key_validity(to, begin, rows);
+    const uint64_t begin = slice.row % chunk_rows_;  // in the chunk
+    // What begins inside of a word goes on with a window that an earlier source has begun, and cleared.
+    const uint64_t window = std::min(kSliceRows - begin % kSliceRows, chunk_rows_ - begin);
+    if (begin % kRowsPerWord == 0) columns.clear_key_validity(to, begin, window);
     uint64_t at = begin;
-    for_pieces(source_, static_cast<int64_t>(first), static_cast<int64_t>(first + rows), [&](const Piece& piece) {
+    const auto first = static_cast<int64_t>(slice.row - part_.first_row);  // in the source
+    for_pieces(source, first, first + static_cast<int64_t>(slice.rows), [&](const Piece& piece) {
         for (int64_t done = 0; done < piece.rows;) {
             control_.check();
             const int64_t row = piece.row + done;
-            const int64_t part = reader.rows_within(piece.batch, row, piece.rows - done, kSliceBytesMax);
-            const auto number = static_cast<uint64_t>(source_.first_row(piece.batch) + row);
-            columns_.write(reader.read(piece.batch, row, part), static_cast<uint64_t>(part), number, encoder, to, at);
-            done += part;
-            at += static_cast<uint64_t>(part);
+            const int64_t count = reader.rows_within(piece.batch, row, piece.rows - done, kSliceBytesMax);
+            const uint64_t number = part_.first_row + static_cast<uint64_t>(source.first_row(piece.batch) + row);
+            columns.write(reader.read(piece.batch, row, count), static_cast<uint64_t>(count), number, encoder, to, at);
+            done += count;
+            at += static_cast<uint64_t>(count);
         }
     });
-    control_.rows_in.fetch_add(rows, std::memory_order_relaxed);
-    const bool has_null = !columns_.all_have_keys(to, begin, rows);
+    control_.rows_in.fetch_add(slice.rows, std::memory_order_relaxed);
+    const bool has_null = !columns.all_have_keys(to, begin, slice.rows);
     const std::lock_guard<std::mutex> lock(mutex_);
     Slot& filled = slots_[slot];
     filled.has_null = filled.has_null || has_null;
-    if (++filled.slices == slices_of(chunk)) changed_.notify_all();
+    filled.rows += slice.rows;
+    part_.read_rows += slice.rows;
+    if (is_ready()) changed_.notify_all();
+}
+
+// Have all chunks been given?
+bool ChunkFeeder::at_end() const {
+    return ended_ && next_row_ == part_.end_row && given_ * chunk_rows_ >= next_row_;
+}
+
+// Are all rows of the next chunk there, or is it known that none follow?
+bool ChunkFeeder::is_ready() const {
+    if (at_end()) return true;
+    const uint64_t rows = slots_[given_ % slots_.size()].rows;
+    return rows == chunk_rows_ || (ended_ && next_row_ == part_.end_row && given_ * chunk_rows_ + rows == next_row_);
+}
+
+void ChunkFeeder::wait_until_ready(std::unique_lock<std::mutex>& lock) {
+    while (!is_ready()) {
+        changed_.wait_for(lock, kOutOfCorePoll);
+        control_.check();
+    }
 }
 
 bool ChunkFeeder::next(cuda::Chunk& chunk) {
     std::unique_lock<std::mutex> lock(mutex_);
     control_.check();
-    if (given_ == chunks_) return false;
-    // The slot of a chunk that was not released holds the slices of an older one.
-    SPILLWAY_CHECK(given_ < released_ + slots_.size());
-    Slot& slot = slots_[given_ % slots_.size()];
-    while (slot.slices < slices_of(given_)) {
-        changed_.wait_for(lock, kOutOfCorePoll);
-        control_.check();
+    // The slot of a chunk that was not released holds the rows of an older one.
+    SPILLWAY_CHECK(at_end() || given_ < released_ + slots_.size());
+    if (input_.stream != nullptr && pause_ && !is_ready()) {
+        lock.unlock();
+        pause_([&] {
+            std::unique_lock<std::mutex> waiting(mutex_);
+            wait_until_ready(waiting);
+        });
+        lock.lock();
     }
+    wait_until_ready(lock);
+    if (at_end()) return false;
+    Slot& slot = slots_[given_ % slots_.size()];
     const uint8_t* const data = ring_.data(given_ % slots_.size());
-    chunk.rows = chunk_end(given_) - given_ * chunk_rows_;
+    chunk.rows = slot.rows;
     chunk.key = columns_.key(data);
     chunk.key_valid = slot.has_null ? columns_.key_valid(data) : nullptr;
     chunk.columns.assign(slot.columns.begin(), slot.columns.end());
@@ -126,7 +246,7 @@ bool ChunkFeeder::next(cuda::Chunk& chunk) {
 void ChunkFeeder::release() noexcept {
     const std::lock_guard<std::mutex> lock(mutex_);
     Slot& slot = slots_[released_ % slots_.size()];
-    slot.slices = 0;
+    slot.rows = 0;
     slot.has_null = false;
     ++released_;
     changed_.notify_all();

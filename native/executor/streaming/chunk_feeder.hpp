@@ -4,12 +4,15 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/job_control.hpp"
 #include "device/gpu_stream.hpp"
+#include "executor/device_job.hpp"
 #include "executor/kept_pinned.hpp"
 #include "executor/streaming/chunk_columns.hpp"
+#include "executor/streaming/chunk_input.hpp"
 #include "memory/memory_budget.hpp"
 #include "transfer/source.hpp"
 
@@ -27,12 +30,15 @@ class ChunkRing {
     std::vector<PinnedBlock> blocks_;
 };
 
-// The rows of a source as chunks: workers copy slices of its columns into the chunks of a ring, in the order of the
-// rows, while the join takes the chunks that are complete.
+// The rows of an input as chunks: workers copy slices of its columns into the chunks of a ring, in the order of the
+// rows, while the join takes the chunks that are complete. The sources of a stream are read one after the other, so
+// that where one ends inside of a byte of a bitmap, nobody else writes to that byte.
 class ChunkFeeder final : public GpuChunkSource {
   public:
-    ChunkFeeder(Source& source, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows, MemoryBudget& budget,
-                JobControl& control);
+    // pause: lets other operations use the GPU while this one waits for a stream, whose iterator may run queries.
+    ChunkFeeder(const ChunkInput& input, const ChunkColumns& columns, ChunkRing& ring, uint64_t chunk_rows,
+                MemoryBudget& budget, JobControl& control, DevicePause pause = nullptr);
+    ~ChunkFeeder();
 
     // More would have nothing to do.
     int workers_max(int workers) const;
@@ -46,30 +52,54 @@ class ChunkFeeder final : public GpuChunkSource {
 
   private:
     struct Slot {
-        uint64_t slices = 0;  // that are there
+        uint64_t rows = 0;  // that are there
         bool has_null = false;
         std::vector<const void*> columns;
     };
-    uint64_t chunk_end(uint64_t chunk) const;
-    uint64_t slices_of(uint64_t chunk) const;
-    bool take(uint64_t& slice);
-    void fill(SourceReader& reader, RowEncoder* encoder, uint64_t slice);
+    // Rows that a worker copies at a time, all of one source and one chunk.
+    struct Slice {
+        uint64_t row = 0;  // of all that the input has
+        uint64_t rows = 0;
+    };
+    // A source that is being read.
+    struct Part {
+        Source* source = nullptr;
+        std::optional<ChunkColumns> own_columns;  // of a stream: each source has dictionaries of its own
+        uint64_t first_row = 0;
+        uint64_t end_row = 0;
+        uint64_t read_rows = 0;
+    };
+    class Reading;
+    bool enter();
+    void leave() noexcept;
+    void end_part() noexcept;
+    bool take_part(std::unique_lock<std::mutex>& lock);
+    bool take(Slice& slice);
+    void read_part();
+    void fill(SourceReader& reader, RowEncoder* encoder, const Slice& slice);
+    const ChunkColumns& part_columns() const { return part_.own_columns ? *part_.own_columns : columns_; }
+    bool at_end() const;
+    bool is_ready() const;
+    void wait_until_ready(std::unique_lock<std::mutex>& lock);
 
-    Source& source_;
+    const ChunkInput input_;
     const ChunkColumns& columns_;
     ChunkRing& ring_;
     MemoryBudget& budget_;
     JobControl& control_;
-    const uint64_t rows_;
+    const DevicePause pause_;
     const uint64_t chunk_rows_;
-    uint64_t slices_per_chunk_ = 1;
-    uint64_t chunks_ = 0;
-    uint64_t slices_ = 0;
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
+    std::mutex own_mutex_;
+    std::condition_variable own_changed_;
+    std::mutex& mutex_;  // the stream's, if there is one
+    std::condition_variable& changed_;
     std::vector<Slot> slots_;
-    uint64_t next_slice_ = 0;
+    Part part_;
+    int readers_ = 0;     // workers that read the part
+    bool opens_ = false;  // a worker is getting the next part ready
+    bool ended_ = false;  // no part follows
+    uint64_t next_row_ = 0;
     uint64_t given_ = 0;     // chunks
     uint64_t released_ = 0;  // chunks
 };

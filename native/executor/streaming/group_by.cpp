@@ -20,10 +20,12 @@ namespace {
 
 class OutOfCoreGroup {
   public:
-    OutOfCoreGroup(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned, const DevicePause& pause,
-                   BatchSink* sink, JobControl& control, const std::shared_ptr<SpillSpace>& space)
-        : source_(source),
+    OutOfCoreGroup(const ChunkInput& input, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
+                   const DevicePause& pause, BatchSink* sink, JobControl& control,
+                   const std::shared_ptr<SpillSpace>& space)
+        : input_(input),
           stage_(stage),
+          pause_(pause),
           budget_(pinned.budget()),
           control_(control),
           sink_(sink),
@@ -41,7 +43,7 @@ class OutOfCoreGroup {
     cuda::StreamReport run() {
         cuda::StreamReport report;
         ResultBlocks* const blocks = blocks_ ? &*blocks_ : nullptr;
-        ChunkFeeder feeder(source_, columns_, ring_, stage_.group.sizes.chunk_rows, budget_, control_);
+        ChunkFeeder feeder(input_, columns_, ring_, stage_.group.sizes.chunk_rows, budget_, control_, pause_);
         run_phase(feeder, blocks, stage_.workers, control_, {}, [&] {
             report = group_by_.run(0, feeder, blocks);
             // The last groups may wait for a reader who needs the memory of both before he reads on.
@@ -61,18 +63,19 @@ class OutOfCoreGroup {
 
   private:
     ChunkColumns chunk_columns() {
-        ChunkColumns columns(source_, stage_.side, {stage_.group.key_bytes}, stage_.group.sizes.chunk_rows, {&texts_});
-        source_.load_dictionaries(columns.read(), budget_, control_);
+        Source& source = *input_.source;
+        ChunkColumns columns(source, stage_.side, {stage_.group.key_bytes}, stage_.group.sizes.chunk_rows, {&texts_});
+        source.load_dictionaries(columns.read(), budget_, control_);
         return columns;
     }
-    // Small relations have no use for all of them.
     uint64_t ring_slots() const {
-        const uint64_t chunks = static_cast<uint64_t>(source_.rows()) / stage_.group.sizes.chunk_rows + 1;
-        return std::min(stage_.group.sizes.chunk_slots + uint64_t{cuda::kHostSlots}, chunks);
+        return useful_slots(input_, stage_.group.sizes.chunk_slots + uint64_t{cuda::kHostSlots},
+                            stage_.group.sizes.chunk_rows);
     }
 
-    Source& source_;
+    const ChunkInput input_;
     const OutOfCoreGroupStage& stage_;
+    const DevicePause pause_;
     MemoryBudget& budget_;
     JobControl& control_;
     BatchSink* const sink_;
@@ -90,14 +93,14 @@ class OutOfCoreGroup {
 
 }  // namespace
 
-cuda::StreamReport group_out_of_core(Source& source, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
+cuda::StreamReport group_out_of_core(const ChunkInput& input, const OutOfCoreGroupStage& stage, KeptPinned& pinned,
                                      const DevicePause& pause, BatchSink* sink, JobControl& control,
                                      const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = sink != nullptr && sink->wants_columns();
     std::optional<OutOfCoreGroup> group;
     cuda::StreamReport report;
     try {
-        group.emplace(source, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
+        group.emplace(input, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = group->run();
     } catch (const Error& error) {
         rethrow_undelivered(group ? group->told(error) : error, group && group->gave_rows());

@@ -21,12 +21,12 @@ namespace spillway {
 
 namespace {
 
-ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBudget& budget) {
-    ResultForm form = join_result_form({stage.join, stage.presence}, stage.columns, budget);
+ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, const TextCodes& texts, MemoryBudget& budget) {
+    ResultForm form = join_result_form({stage.join, stage.presence, &texts}, stage.columns, budget);
     if (held[kBuildSide] == nullptr && held[kProbeSide] == nullptr) return form;
     form.columns = nullptr;
     form.deliverer = [&](BatchSink& sink, int worker) -> DeliverRows {
-        auto rows_of = std::make_shared<ResultGather>(stage, held, sink, budget, worker);
+        auto rows_of = std::make_shared<ResultGather>(stage, held, sink, budget, worker, &texts);
         return [rows_of](const std::vector<const uint8_t*>& outputs, uint64_t rows, const std::function<void()>& read) {
             return rows_of->deliver(outputs, rows, read);
         };
@@ -36,10 +36,11 @@ ResultForm form_of(const OutOfCoreStage& stage, const HeldSides& held, MemoryBud
 
 class OutOfCore {
   public:
-    OutOfCore(Source* const (&sources)[2], const OutOfCoreStage& stage, KeptPinned& pinned, const DevicePause& pause,
+    OutOfCore(const ChunkInput (&inputs)[2], const OutOfCoreStage& stage, KeptPinned& pinned, const DevicePause& pause,
               BatchSink* sink, JobControl& control, const std::shared_ptr<SpillSpace>& space)
-        : sources_{sources[kBuildSide], sources[kProbeSide]},
+        : inputs_{inputs[kBuildSide], inputs[kProbeSide]},
           stage_(stage),
+          pause_(pause),
           sink_(sink),
           budget_(pinned.budget()),
           control_(control),
@@ -51,7 +52,7 @@ class OutOfCore {
           spill_(pinned.reserve(pinned_spill_bytes(stage.join.sizes), "rows that the GPU spills")),
           ring_(pinned, ring_slots(),
                 std::max(columns_[kBuildSide].chunk_bytes(), columns_[kProbeSide].chunk_bytes())) {
-        if (sink != nullptr) blocks_.emplace(pinned, form_of(stage, held_, budget_), *sink, control, pause);
+        if (sink != nullptr) blocks_.emplace(pinned, form_of(stage, held_, texts_, budget_), *sink, control, pause);
         disk_ = way_.open(stage.join.sizes.disk_blocks);
         join_ = begin(pinned.device());
     }
@@ -86,7 +87,8 @@ class OutOfCore {
         spec.options = *stage_.coherent;
         spec.options.page_rows = stage_.join.sizes.page_rows;
         for (const int side : {kBuildSide, kProbeSide}) {
-            spec.rows[side] = static_cast<uint64_t>(sources_[side]->rows());
+            SPILLWAY_CHECK(inputs_[side].stream == nullptr);
+            spec.rows[side] = static_cast<uint64_t>(source_of(side).rows());
             const uint64_t chunks = (spec.rows[side] + stage_.join.sizes.chunk_rows - 1) / stage_.join.sizes.chunk_rows;
             // No pages suffice for so many: each chunk leaves one page at least, and kernels number fewer than 2^26.
             const uint64_t counted = std::min<uint64_t>(chunks, std::numeric_limits<uint32_t>::max());
@@ -99,15 +101,17 @@ class OutOfCore {
         const ChunkKeys keys{stage_.join.key_bytes, stage_.keys, stage_.null_keys};
         // A text of the probe side counts if the build side has it, which was read before.
         const ChunkTexts texts{&texts_, side == kProbeSide};
-        ChunkColumns columns(*sources_[side], stage_.sides[side], keys, stage_.join.sizes.chunk_rows, texts);
-        sources_[side]->load_dictionaries(columns.read(), budget_, control_);
+        ChunkColumns columns(source_of(side), stage_.sides[side], keys, stage_.join.sizes.chunk_rows, texts);
+        source_of(side).load_dictionaries(columns.read(), budget_, control_);
         return columns;
     }
     std::unique_ptr<HeldColumns> hold(size_t side) const {
         const std::vector<int32_t> columns = gathered_columns(stage_, side);
         if (columns.empty()) return nullptr;
-        sources_[side]->load_dictionaries(columns, budget_, control_);
-        return std::make_unique<HeldColumns>(*sources_[side], columns, budget_, control_);
+        // The rows of a stream are gone when they are wanted.
+        SPILLWAY_CHECK(inputs_[side].stream == nullptr);
+        source_of(side).load_dictionaries(columns, budget_, control_);
+        return std::make_unique<HeldColumns>(source_of(side), columns, budget_, control_);
     }
     void load_held() {
         for (HeldColumns* const held : held_) {
@@ -119,17 +123,20 @@ class OutOfCore {
             if (held != nullptr) held->wake();
         }
     }
-    // Small relations have no use for all of them.
     uint64_t ring_slots() const {
-        const auto rows = static_cast<uint64_t>(std::max(sources_[0]->rows(), sources_[1]->rows()));
-        const uint64_t chunks = rows / stage_.join.sizes.chunk_rows + 1;
-        return std::min(stage_.join.sizes.chunk_slots + uint64_t{cuda::kHostSlots}, chunks);
+        const uint64_t slots = stage_.join.sizes.chunk_slots + uint64_t{cuda::kHostSlots};
+        const auto useful = [&](size_t side) {
+            return useful_slots(inputs_[side], slots, stage_.join.sizes.chunk_rows);
+        };
+        return std::max(useful(kBuildSide), useful(kProbeSide));
     }
+    Source& source_of(size_t side) const { return *inputs_[side].source; }
 
     // One side is read.
     template <class Use>
     void phase(size_t side, Use use) {
-        ChunkFeeder feeder(*sources_[side], columns_[side], ring_, stage_.join.sizes.chunk_rows, budget_, control_);
+        ChunkFeeder feeder(inputs_[side], columns_[side], ring_, stage_.join.sizes.chunk_rows, budget_, control_,
+                           pause_);
         // Those who will deliver have nothing to do before the first rows of the result are there.
         const PhaseHooks hooks{[&] {
                                    if (side == kBuildSide) load_held();
@@ -138,8 +145,9 @@ class OutOfCore {
         run_phase(feeder, blocks_ ? &*blocks_ : nullptr, stage_.workers, control_, hooks, [&] { use(feeder); });
     }
 
-    Source* const sources_[2];
+    const ChunkInput inputs_[2];
     const OutOfCoreStage& stage_;
+    const DevicePause pause_;
     BatchSink* const sink_;
     MemoryBudget& budget_;
     JobControl& control_;
@@ -158,8 +166,8 @@ class OutOfCore {
 
 }  // namespace
 
-cuda::StreamReport join_out_of_core(Source& build, Source& probe, const OutOfCoreStage& stage, KeptPinned& pinned,
-                                    const DevicePause& pause, BatchSink* sink, JobControl& control,
+cuda::StreamReport join_out_of_core(const ChunkInput& build, const ChunkInput& probe, const OutOfCoreStage& stage,
+                                    KeptPinned& pinned, const DevicePause& pause, BatchSink* sink, JobControl& control,
                                     const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = stage.join.result == cuda::JoinResultKind::kRows;
     // Pairs of the same hash can only be counted when their keys have been compared.
@@ -168,8 +176,8 @@ cuda::StreamReport join_out_of_core(Source& build, Source& probe, const OutOfCor
     std::optional<OutOfCore> join;
     cuda::StreamReport report;
     try {
-        Source* const sources[2] = {&build, &probe};
-        join.emplace(sources, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
+        const ChunkInput inputs[2] = {build, probe};
+        join.emplace(inputs, stage, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = join->run();
     } catch (const Error& error) {
         rethrow_undelivered(join ? join->told(error) : error, join && join->gave_rows());

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include "base/bitmap.hpp"
+#include "base/error.hpp"
+#include "cpu/row/column_builder.hpp"
 #include "executor/arrow_buffers.hpp"
 
 namespace spillway {
@@ -31,12 +33,13 @@ PartView part_view(const JoinedRows& rows, const ResultPart& part, const std::ve
 class ResultValues {
   public:
     ResultValues(const JoinedRows& rows, const ResultColumn& column, const std::vector<const uint8_t*>& outputs)
-        : type_(column.type), width_(chunk_width(*column.type)) {
+        : type_(column.type), width_(chunk_width(*column.type)), texts_(rows.texts) {
         for (const ResultPart& part : column.parts) parts_.push_back(part_view(rows, part, outputs));
         if (rows.presence >= 0) presence_ = outputs[static_cast<size_t>(rows.presence)];
     }
 
     OutputColumn make(uint64_t rows, MemoryBudget& budget) const {
+        if (is_text(*type_)) return make_texts(rows, budget);
         OutputColumn made;
         made.type = type_;
         made.length = static_cast<int64_t>(rows);
@@ -71,6 +74,27 @@ class ResultValues {
         return from.data + row * from.stride;
     }
 
+    bool is_null(uint64_t row) const {
+        const PartView* const part = part_at(row);
+        return part == nullptr || (part->validity != nullptr && part->validity[row] == 0);
+    }
+
+    OutputColumn make_texts(uint64_t rows, MemoryBudget& budget) const {
+        SPILLWAY_CHECK(texts_ != nullptr);
+        ColumnBuilder builder(type_, budget, static_cast<int64_t>(rows));
+        for (uint64_t row = 0; row < rows; ++row) {
+            if (is_null(row)) {
+                builder.append_null();
+                continue;
+            }
+            uint32_t code = 0;
+            std::memcpy(&code, value_at(row), sizeof code);
+            const ByteString text = texts_->text(code);
+            builder.append_bytes(text.bytes, text.length);
+        }
+        return builder.finish();
+    }
+
     void make_validity(OutputColumn& made, uint64_t rows, MemoryBudget& budget) const {
         bool may_be_null = false;
         for (const PartView& part : parts_) {
@@ -81,8 +105,7 @@ class ResultValues {
         std::memset(made.validity.data(), 0, made.validity.size());
         uint64_t valid_count = 0;
         for (uint64_t row = 0; row < rows; ++row) {
-            const PartView* const part = part_at(row);
-            if (part == nullptr || (part->validity != nullptr && part->validity[row] == 0)) continue;
+            if (is_null(row)) continue;
             set_bit(made.validity.data(), static_cast<int64_t>(row));
             ++valid_count;
         }
@@ -115,6 +138,7 @@ class ResultValues {
 
     const TypePtr type_;
     const uint32_t width_;
+    const TextCodes* const texts_;
     std::vector<PartView> parts_;
     const uint8_t* presence_ = nullptr;
 };
@@ -122,6 +146,9 @@ class ResultValues {
 }  // namespace
 
 uint64_t result_width(const ColumnType& type) {
+    // Nobody knows how long texts are before they are there; this is what one with its offset usually takes.
+    constexpr uint64_t kTextBytesUsual = 32;
+    if (is_text(type)) return kTextBytesUsual;
     const uint32_t width = chunk_width(type);
     return width == 0 ? static_cast<uint64_t>(type.byte_width) : width;
 }

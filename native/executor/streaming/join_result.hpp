@@ -6,6 +6,7 @@
 
 #include "executor/streaming/join_spec.hpp"
 #include "executor/streaming/result_blocks.hpp"
+#include "executor/streaming/text_codes.hpp"
 #include "memory/memory_budget.hpp"
 #include "model/output_batch.hpp"
 
@@ -15,10 +16,11 @@ namespace spillway {
 struct JoinedRows {
     const cuda::StagedJoinSpec& join;
     int32_t presence = -1;  // output column with the presence byte; -1: all bits are always set
+    // Text columns whose parts are on the GPU have numbers there, which these stand for.
+    const TextCodes* texts = nullptr;
 };
 
-// Bytes of a value in a row of a batch. For strings and nested values, which make batches of their own size, only an
-// offset counts.
+// Bytes of a value in a row of a batch: of a text what it usually takes, of nested values only an offset.
 uint64_t result_width(const ColumnType& type);
 
 // Makes a column of a result batch of so many rows. outputs: where they begin in each output column of the GPU.

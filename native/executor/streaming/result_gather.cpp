@@ -44,9 +44,9 @@ std::vector<int32_t> gathered_columns(const OutOfCoreStage& stage, size_t side) 
 }
 
 ResultGather::ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget,
-                           int worker)
+                           int worker, const TextCodes* texts)
     : stage_(stage),
-      joined_{stage.join, stage.presence},
+      joined_{stage.join, stage.presence, texts},
       held_(held),
       sink_(sink),
       budget_(budget),
@@ -68,7 +68,7 @@ ResultGather::ResultGather(const OutOfCoreStage& stage, const HeldSides& held, B
 void ResultGather::add_columns(const OutOfCoreStage& stage, const HeldSides& held) {
     for (const ResultColumn& column : stage.columns) {
         if (!column.is_gathered()) {
-            fixed_row_bytes_ += chunk_width(*column.type);
+            fixed_row_bytes_ += result_width(*column.type);
             continue;
         }
         std::vector<Part> parts;

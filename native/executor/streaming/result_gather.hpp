@@ -27,7 +27,9 @@ using HeldSides = HeldColumns* const[2];
 // keys have the same hash and are not equal are dropped.
 class ResultGather {
   public:
-    ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget, int worker);
+    // texts: of text columns that are not gathered, if there are some.
+    ResultGather(const OutOfCoreStage& stage, const HeldSides& held, BatchSink& sink, MemoryBudget& budget, int worker,
+                 const TextCodes* texts = nullptr);
 
     // outputs: where the rows begin in each output column of the GPU. `read` is called when they are needed no more,
     // before the sink is given the last batch. Returns how many of the rows were part of the result.

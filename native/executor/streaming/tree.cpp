@@ -20,10 +20,11 @@ namespace {
 
 class TreeRun {
   public:
-    TreeRun(const std::vector<Source*>& sources, const OutOfCoreTree& tree, KeptPinned& pinned,
+    TreeRun(const std::vector<ChunkInput>& inputs, const OutOfCoreTree& tree, KeptPinned& pinned,
             const DevicePause& pause, BatchSink* sink, JobControl& control, std::shared_ptr<SpillSpace> space)
-        : sources_(sources),
+        : inputs_(inputs),
           tree_(tree),
+          pause_(pause),
           budget_(pinned.budget()),
           device_(pinned.device()),
           control_(control),
@@ -62,7 +63,8 @@ class TreeRun {
         return tree_.operators[static_cast<size_t>(step.op)];
     }
     const OutOfCoreOperator& root() const { return operator_of(tree_.root()); }
-    Source& source_of(const TreeFlow& flow) const { return *sources_[static_cast<size_t>(flow.source)]; }
+    const ChunkInput& input_of(const TreeFlow& flow) const { return inputs_[static_cast<size_t>(flow.source)]; }
+    Source& source_of(const TreeFlow& flow) const { return *input_of(flow).source; }
     uint64_t chunk_rows(const TreeFlow& flow) const { return sizes_of(operator_of(flow.steps[0])).chunk_rows; }
 
     // Has the root's last input a key?
@@ -86,13 +88,12 @@ class TreeRun {
         for (const OutOfCoreOperator& op : tree_.operators) bytes += pinned_spill_bytes(sizes_of(op));
         return bytes;
     }
-    // One ring for all flows, one after the other. Small relations have no use for all chunks.
+    // One ring for all flows, one after the other.
     uint64_t ring_slots() const {
         uint64_t slots = 0;
         for (const TreeFlow& flow : tree_.flows) {
-            const uint64_t chunks = static_cast<uint64_t>(source_of(flow).rows()) / chunk_rows(flow) + 1;
             const uint64_t wanted = sizes_of(operator_of(flow.steps[0])).chunk_slots + uint64_t{cuda::kHostSlots};
-            slots = std::max(slots, std::min(wanted, chunks));
+            slots = std::max(slots, useful_slots(input_of(flow), wanted, chunk_rows(flow)));
         }
         return slots;
     }
@@ -105,7 +106,8 @@ class TreeRun {
     ResultForm form() const {
         if (groups_) return groups_->form();
         const auto& joined = std::get<TreeJoinResult>(tree_.result);
-        return join_result_form({std::get<cuda::StagedJoinSpec>(root()), joined.presence}, joined.columns, budget_);
+        return join_result_form({std::get<cuda::StagedJoinSpec>(root()), joined.presence, &texts_}, joined.columns,
+                                budget_);
     }
 
     // An operator takes GPU memory when its first rows come: those that are done by then have given theirs back.
@@ -143,7 +145,7 @@ class TreeRun {
         const TreeFlow& flow = tree_.flows[number];
         const bool last = number + 1 == tree_.flows.size();
         ResultBlocks* const blocks = last && blocks_ ? &*blocks_ : nullptr;
-        ChunkFeeder feeder(source_of(flow), columns_[number], ring_, chunk_rows(flow), budget_, control_);
+        ChunkFeeder feeder(input_of(flow), columns_[number], ring_, chunk_rows(flow), budget_, control_, pause_);
         run_phase(feeder, blocks, tree_.workers, control_, {}, [&] {
             run_steps(flow, feeder, blocks);
             // The last rows may wait for a reader who needs this memory before he reads on.
@@ -151,8 +153,9 @@ class TreeRun {
         });
     }
 
-    const std::vector<Source*>& sources_;
+    const std::vector<ChunkInput>& inputs_;
     const OutOfCoreTree& tree_;
+    const DevicePause pause_;
     MemoryBudget& budget_;
     GpuDevice& device_;
     JobControl& control_;
@@ -173,8 +176,8 @@ class TreeRun {
 
 }  // namespace
 
-OutOfCoreTreeReport tree_out_of_core(const std::vector<Source*>& sources, const OutOfCoreTree& tree, KeptPinned& pinned,
-                                     const DevicePause& pause, BatchSink* sink, JobControl& control,
+OutOfCoreTreeReport tree_out_of_core(const std::vector<ChunkInput>& inputs, const OutOfCoreTree& tree,
+                                     KeptPinned& pinned, const DevicePause& pause, BatchSink* sink, JobControl& control,
                                      const std::shared_ptr<SpillSpace>& space) {
     const bool wants_rows = sink != nullptr && sink->wants_columns();
     SPILLWAY_CHECK(tree.root_join() == nullptr ||
@@ -182,7 +185,7 @@ OutOfCoreTreeReport tree_out_of_core(const std::vector<Source*>& sources, const 
     std::optional<TreeRun> run;
     OutOfCoreTreeReport report;
     try {
-        run.emplace(sources, tree, pinned, pause, wants_rows ? sink : nullptr, control, space);
+        run.emplace(inputs, tree, pinned, pause, wants_rows ? sink : nullptr, control, space);
         report = run->run();
     } catch (const Error& error) {
         rethrow_undelivered(run ? run->told(error) : error, run && run->gave_rows());

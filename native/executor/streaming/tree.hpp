@@ -8,11 +8,11 @@
 #include "base/job_control.hpp"
 #include "executor/device_job.hpp"
 #include "executor/kept_pinned.hpp"
+#include "executor/streaming/chunk_input.hpp"
 #include "executor/streaming/tree_spec.hpp"
 #include "memory/memory_budget.hpp"
 #include "memory/spill_space.hpp"
 #include "model/batch_sink.hpp"
-#include "transfer/source.hpp"
 
 namespace spillway {
 
@@ -26,8 +26,8 @@ struct OutOfCoreTreeReport {
 // in the budget, and an error for lack of memory has the detail "delivered" = "nothing" where the sink was given no
 // rows. An operator takes GPU memory from the first flow that it is in until its last. sink: nullptr where rows are
 // only counted, as they always are where the root is a join that counts. space: as there, for all of them.
-OutOfCoreTreeReport tree_out_of_core(const std::vector<Source*>& sources, const OutOfCoreTree& tree, KeptPinned& pinned,
-                                     const DevicePause& pause, BatchSink* sink, JobControl& control,
+OutOfCoreTreeReport tree_out_of_core(const std::vector<ChunkInput>& inputs, const OutOfCoreTree& tree,
+                                     KeptPinned& pinned, const DevicePause& pause, BatchSink* sink, JobControl& control,
                                      const std::shared_ptr<SpillSpace>& space = nullptr);
 
 }  // namespace spillway

@@ -28,6 +28,11 @@ export function isText({ layout }: ColumnType): boolean {
     return layout === "binary" || layout === "view";
 }
 
+/** Rows of a stream come once, so that texts of its columns go along as numbers. */
+export function isNumbered({ type, origin }: Pick<LogicalColumn, "type" | "origin">): boolean {
+    return isText(type) && origin?.input.streamed === true;
+}
+
 /** Is the key compared by the number of its text? */
 export function isTextKey({ kind, kindOfValue }: KeySpec): boolean {
     return kind === "bytes" || (kind === "dictionaryValue" && kindOfValue === "bytes");

@@ -12,9 +12,14 @@ export const tablesFactor = 6;
 /** A sixteenth is for readers of files, and for what estimates of the others are wrong by. */
 export const hostShare = 15 / 16;
 
-/** What a plan has of host memory wherever it runs: batches of the result, and what is held throughout. */
-export function besideBytes({ memory, batchBytes, queuedBatches, threads, sink }: Plan): number {
-    return memory.fixedBytes + (sink === "count" ? 0 : (queuedBatches + threads) * batchBytes);
+/**
+ * What a plan has of host memory wherever it runs: batches of the result, those of a stream that is being read and of
+ * the group that comes next, and what is held throughout.
+ */
+export function besideBytes(plan: Plan): number {
+    const { memory, batchBytes, queuedBatches, threads, sink, inputs, streamGroupBytes } = plan;
+    const streamed = inputs.some(({ where }) => where === "stream") ? 2 * streamGroupBytes : 0;
+    return memory.fixedBytes + streamed + (sink === "count" ? 0 : (queuedBatches + threads) * batchBytes);
 }
 
 /** What the query may use of host memory for chunks, rows of the result and spilled rows. */

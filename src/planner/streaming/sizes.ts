@@ -31,7 +31,20 @@ export interface SizeLimits {
     readonly peerBytes?: number | undefined;
     /** The result needs host memory, too: no more of it is taken for spilled rows than is likely to be used. */
     readonly sparing: boolean;
+    /** Nobody knows how many rows an input has: it is a stream. */
+    readonly guessed?: boolean;
     readonly debug: DebugKnobs;
+}
+
+/**
+ * A stream may have more rows than was said, or guessed: so many times as many find pages as long as there is GPU
+ * memory, and all others leave.
+ */
+const guessedRowsFactor = 4;
+
+/** Rows that pages are taken for. */
+export function pagedRows(rows: number, { guessed = false }: Pick<SizeLimits, "guessed">): number {
+    return guessed ? rows * guessedRowsFactor : rows;
 }
 
 /** Pinned memory of the host for rows on their way. */

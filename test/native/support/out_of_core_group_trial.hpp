@@ -61,7 +61,7 @@ struct GroupTest {
     cuda::StreamReport run(BatchSink* sink, Side& of) {
         const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
         const auto pinned = kept_pinned(gpu.device, of.budget, 1024 * kMiB);
-        return group_out_of_core(*of.source, stage, *pinned, pause, sink, of.control, space);
+        return group_out_of_core({of.source.get()}, stage, *pinned, pause, sink, of.control, space);
     }
     cuda::StreamReport run(BatchSink* sink) { return run(sink, side); }
 

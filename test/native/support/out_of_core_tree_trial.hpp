@@ -53,8 +53,8 @@ struct TreeTest {
     OutOfCoreTreeReport run(BatchSink* sink) {
         const DevicePause pause = [](const std::function<void()>& wait) { wait(); };
         const auto pinned = kept_pinned(gpu.device, a.budget, 1024 * kMiB);
-        return tree_out_of_core({a.source.get(), b.source.get(), c.source.get()}, tree, *pinned, pause, sink, a.control,
-                                space);
+        return tree_out_of_core({{a.source.get()}, {b.source.get()}, {c.source.get()}}, tree, *pinned, pause, sink,
+                                a.control, space);
     }
 
     std::multiset<std::string> result() {

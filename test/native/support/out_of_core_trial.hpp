@@ -114,7 +114,8 @@ struct OutOfCoreTest {
             wait();
         };
         const auto pinned = kept_pinned(gpu.device, build.budget, 1024 * kMiB);
-        return join_out_of_core(*build.source, *probe.source, stage, *pinned, pause, sink, build.control, space);
+        return join_out_of_core({build.source.get()}, {probe.source.get()}, stage, *pinned, pause, sink, build.control,
+                                space);
     }
 
     // Rows of the join, each as a text.

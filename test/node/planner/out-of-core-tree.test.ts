@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trees of joins and group-bys out of core: their flows, sizes and predictions, from the shapes of relations alone.
-import { Decimal, Int32, Int64, Utf8, type DataType } from "apache-arrow";
+import { Decimal, Dictionary, Int32, Int64, Utf8, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { sumOf } from "../../../src/model/sizes.js";
 import { inputsOf, type LogicalNode } from "../../../src/plan/logical.js";
@@ -270,7 +270,19 @@ describe("a tree does not run out of core", () => {
         return inputNode({ [`${name}_k`]: type, ...Object.fromEntries(values) }, { name });
     };
     const cases: [string, () => LogicalNode, RegExp][] = [
-        ["an input is a stream", () => chain([{}, {}, { streamed: true }], ["inner", "inner"]), /^`r2` is a stream/],
+        [
+            "rows come before the dictionary of a stream is known",
+            () =>
+                join(
+                    two,
+                    inputNode(
+                        { s_k: new Int64(), s_w: new Dictionary(new Utf8(), new Int32()) },
+                        { name: "s", streamed: true, rows: 2 ** 30 }
+                    ),
+                    on("r0_k", "s_k")
+                ),
+            /^column `s_w` has a dictionary of the stream `s`, which is not known before its last batch/
+        ],
         [
             "NULLs of both sides of a full join come out",
             () => chain([{ nullable: true }, { nullable: true }, {}], ["full", "inner"]),

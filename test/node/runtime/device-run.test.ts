@@ -34,6 +34,8 @@ const bigJoin = (result = "rows") =>
     stage("deviceOutOfCoreJoin", { ...layout, layout: { join: { result } }, buildInput: 0, probeInput: 1 });
 const bigGroup = stage("deviceOutOfCoreGroupBy", { ...layout, input: 0 });
 
+const noStreams = { began: () => undefined, ended: () => Promise.resolve() };
+
 /** Runs stages one after another and notes what they ask for; `overrides`: of calls of the binding. */
 function runOn(sink: SinkKind, overrides: ConstructorParameters<typeof FakeBinding>[0] = {}) {
     const asked: string[] = [];
@@ -75,7 +77,7 @@ function runOn(sink: SinkKind, overrides: ConstructorParameters<typeof FakeBindi
     } as unknown as Plan;
     tracker.begin(plan);
     const parts = {
-        ...{ job, plan, tracker },
+        ...{ job, plan, tracker, inputs: [], streams: noStreams },
         openSink: async () => note("sink", "sink")() as never,
         deviceTurn: async () => {
             asked.push("turn");
@@ -112,7 +114,9 @@ describe("a turn on the GPU", () => {
     test("is not needed where nobody else is on the GPU", async () => {
         const { job } = runOn("count", { uploadTable: async () => ({ table: "t", rows: 3, bytes: 1 }) });
         const tracker = new ProgressTracker(() => job.progress(), undefined);
-        const parts = { job, plan: { threads: 1 } as Plan, tracker, openSink: async () => "sink" as never };
+        const plan = { threads: 1 } as Plan;
+        const openSink = async () => "sink" as never;
+        const parts = { ...{ job, plan, tracker, inputs: [], streams: noStreams }, openSink };
         expect(await new DeviceRun(parts, () => "source" as never).stage(upload(0))).toBe(3);
     });
 

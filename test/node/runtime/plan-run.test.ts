@@ -84,7 +84,8 @@ test.each([
     const plan = { sets: [], stages: [stage], inputs: [] } as never;
     const tracker = new ProgressTracker(() => job.progress(), undefined);
     const openSink = (): never => undefined as never;
-    const parts = { job, plan, tracker, decisions, inputs: [{} as never], sources: new Map(), openSink };
+    const streams = { began: () => undefined, ended: () => Promise.resolve() };
+    const parts = { job, plan, tracker, decisions, inputs: [{} as never], sources: new Map(), openSink, streams };
     await expect(new PlanRun(parts).run()).rejects.toMatchObject({
         code: "INTERNAL",
         message: expect.stringContaining(message) as string

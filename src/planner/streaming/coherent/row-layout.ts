@@ -50,5 +50,8 @@ const rule: CarryRule = { gathered, keyWordsMax: 1, rowNumberBytes: numberBytes 
 /** The layout of a join by kernels. Throws NotOnDevice with why there is none. */
 export function coherentLayout(node: InputJoin, sides: JoinSides, counted: boolean): OutOfCoreLayout {
     requirePairs(node, sides);
+    for (const { input } of [node.left, node.right]) {
+        if (input.streamed) throw new NotOnDevice(`it needs to know how many rows \`${input.name}\` has, a stream`);
+    }
     return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule });
 }

@@ -20,8 +20,6 @@ function requireInputGroup(node: GroupNode): InputGroup {
     if (node.algorithm !== undefined) {
         throw new NotOnDevice(`"${node.algorithm}" was asked for, which groups a table in GPU memory`);
     }
-    const { input } = node.child;
-    if (input.streamed) throw new NotOnDevice(`\`${input.name}\` is a stream of batches`);
     return node as InputGroup;
 }
 
@@ -51,7 +49,8 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
         packedBytes: packedPartialBytes(layout, statistics),
         hostBytes: hostBytes(host),
         peerBytes: query.peerBytes,
-        sparing: sink === "table"
+        sparing: sink === "table",
+        guessed: node.child.input.streamed
     };
     const sizes = chooseGroupSizes(request);
     const spilledRows = spilledGroupRows(request, sizes);

@@ -13,6 +13,7 @@ import {
     chunkRowsSmall,
     chunkSlots,
     chunksMin,
+    pagedRows,
     pinnedBytes,
     resultSlots,
     ringShare,
@@ -123,7 +124,7 @@ function chooseMergeRows({ memory, rows, limitBytes }: GroupSizeRequest, sizes: 
 function choosePages(request: GroupSizeRequest, sizes: OutOfCoreGroupSizes): number {
     const { memory, rows, limitBytes, debug } = request;
     const least = leastPages(sizes);
-    const all = Math.max(least, pagesOfAll(rows, sizes));
+    const all = Math.max(least, pagesOfAll(pagedRows(rows, request), sizes));
     const most = Math.max(least, Math.ceil(all * (debug.residentShare ?? 1)));
     return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);
 }

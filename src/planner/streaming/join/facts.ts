@@ -115,7 +115,7 @@ export interface JoinDraft {
 }
 
 /** What both paths ask of their sizes. */
-export function sizeRequestOf({ query, host, limitBytes }: JoinFacts, load: JoinLoad) {
+export function sizeRequestOf({ query, host, node, limitBytes }: JoinFacts, load: JoinLoad) {
     const { memory, rows, resultRowBytes, heldBytes } = load;
     const resultBytes = query.sink === "table" ? rows.result * resultRowBytes : 0;
     return {
@@ -126,6 +126,7 @@ export function sizeRequestOf({ query, host, limitBytes }: JoinFacts, load: Join
         hostBytes: freeHostBytes(host, heldBytes, resultBytes),
         peerBytes: query.peerBytes,
         sparing: query.sink === "table",
+        guessed: node.left.input.streamed || node.right.input.streamed,
         blockBytes: query.profile.deviceBlockBytes,
         ...{ multiprocessors: query.multiprocessors, computeMajor: query.computeMajor },
         debug: query.debug

@@ -13,8 +13,8 @@ import type {
 } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
-import { chunkWidth, keyBytesMax, rowBytesMax } from "../chunk-rows.js";
-import { carriedBytes, chooseGathered, rowNumberBytes, type GatherCosts, type SideColumn } from "./gather.js";
+import { chunkWidth, isNumbered, isText, keyBytesMax, rowBytesMax, textCodeBytes } from "../chunk-rows.js";
+import { chooseGathered, rowNumberBytes, whyGathered, type GatherCosts, type SideColumn } from "./gather.js";
 import { keyPlan, keyWordsMax, type KeyPlan } from "./keys.js";
 
 /** Bits of the presence byte. */
@@ -86,7 +86,10 @@ class LayoutDraft {
         if (!counted && node.columns.length === 0) {
             throw new NotOnDevice("a result without columns is nothing that a GPU could hold");
         }
-        if (!counted) for (const side of ["left", "right"] as const) this.#chooseGathered(side);
+        for (const side of ["left", "right"] as const) {
+            if (mode === "hashed") this.#requireHeldKeys(side);
+            if (!counted) this.#chooseGathered(side);
+        }
         const drafts = counted ? [] : node.columns.map((column) => this.#column(column));
         const masked = drafts.some(({ parts }) => parts.some(({ mask }) => mask !== 0));
         const presence = masked ? this.#output({ side: "presence", column: 0 }) : -1;
@@ -137,16 +140,48 @@ class LayoutDraft {
             const { type } = this.#columnOf(side, index);
             if (this.#keyPart(side, index) !== undefined) continue;
             // A column of both sides is carried with all its parts or with none.
-            if (column.side === "either" && chunkWidth(type) > 0) takenBytes += carriedBytes({ type });
+            if (column.side === "either" && this.#width(side, index) > 0) takenBytes += this.#carriedBytes(side, index);
             else columns.set(index, { column: index, type });
         }
         const { costs, rule } = this.request;
+        const isStreamed = this.inputs?.[side].streamed === true;
         if (this.#keys.mode === "hashed") {
             for (const index of columns.keys()) draft.gathered.set(index, "beside a key that is hashed");
+        } else if (isStreamed) {
+            this.#requireCarried(side, columns, takenBytes);
         } else if (rule !== undefined) {
             draft.gathered = rule.gathered([...columns.values()], this.#keys.bytes, side);
         } else {
             draft.gathered = chooseGathered(side, [...columns.values()], takenBytes, this.#input(side), costs);
+        }
+    }
+
+    /** Bytes of a value that travels, and of whether there is one. */
+    #carriedBytes(side: Side, column: number): number {
+        return this.#width(side, column) + (this.#columnOf(side, column).type.nullable ? 1 : 0);
+    }
+
+    /** The GPU has a hash of such keys, and who delivers pairs compares the keys themselves, which a stream has not. */
+    #requireHeldKeys(side: Side): void {
+        if (this.inputs?.[side].streamed !== true) return;
+        const names = this.node.keys.map((key) => `\`${this.#columnOf(side, key[side].column).name}\``).join(", ");
+        throw new NotOnDevice(
+            `the key (${names}) has more than ${keyBytesMax} bytes, or is text whose NULLs are equal, and ` +
+                `\`${this.inputs[side].name}\` is a stream of batches, of which no row can be looked at again`
+        );
+    }
+
+    /** Rows of a stream are gone when the result is made: all of their columns have to travel. */
+    #requireCarried(side: Side, columns: ReadonlyMap<number, SideColumn>, takenBytes: number): void {
+        const { name: stream } = this.#input(side);
+        let bytes = takenBytes;
+        for (const [index, { type }] of columns) {
+            const { name } = this.#columnOf(side, index);
+            const cannot = (why: string): NotOnDevice =>
+                new NotOnDevice(`column \`${name}\` (${why}) of the stream \`${stream}\` cannot be in GPU memory`);
+            if (this.#width(side, index) === 0) throw cannot(whyGathered(type) ?? type.layout);
+            bytes += this.#carriedBytes(side, index);
+            if (bytes > rowBytesMax) throw cannot(`in a row of more than ${rowBytesMax} bytes`);
         }
     }
 
@@ -268,7 +303,20 @@ class LayoutDraft {
 
     #width(side: Side, column: number): number {
         const from = this.#columnOf(side, column);
-        return this.request.rule?.width?.(from) ?? chunkWidth(from.type);
+        const width = this.request.rule?.width?.(from);
+        if (width !== undefined) return width;
+        return this.#isNumbered(side, column) ? textCodeBytes : chunkWidth(from.type);
+    }
+
+    /** Does the number of a text travel, of this side or of the other one that has a part of the result column? */
+    #isNumbered(side: Side, column: number): boolean {
+        const from = this.#columnOf(side, column);
+        if (!isText(from.type) || isNumbered(from)) return isNumbered(from);
+        const other = otherSide(side);
+        return this.node.columns.some(
+            (result) =>
+                result.side === "either" && result[side] === column && isNumbered(this.#columnOf(other, result[other]))
+        );
     }
 
     #column(column: JoinColumn): OutOfCoreColumn {

@@ -13,6 +13,7 @@ import {
     chunkRowsSmall,
     chunkSlots,
     chunksMin,
+    pagedRows,
     pinnedBytes,
     resultSlots,
     ringShare,
@@ -69,7 +70,7 @@ function withChunks(sizes: OutOfCoreSizes, chunkRows: number): OutOfCoreSizes {
 function choosePages(request: SizeRequest, sizes: OutOfCoreSizes): number {
     const { memory, buildRows, limitBytes } = request;
     const least = leastPages(sizes);
-    const most = Math.max(least, pagesOfAll(buildRows, sizes));
+    const most = Math.max(least, pagesOfAll(pagedRows(buildRows, request), sizes));
     return mostPages(least, most, limitBytes, (pages) => memory.of({ ...sizes, pages }).deviceBytes);
 }
 

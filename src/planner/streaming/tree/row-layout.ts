@@ -16,11 +16,20 @@ import { NotOnDevice } from "../../device-support.js";
 import type { Estimator } from "../../estimates.js";
 import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import type { Policy } from "../../policy.js";
-import { chunkWidth, isNarrowDecimal, isText, keyBytesMax, rowBytesMax, textCodeBytes } from "../chunk-rows.js";
+import {
+    chunkWidth,
+    isNarrowDecimal,
+    isNumbered,
+    isText,
+    keyBytesMax,
+    rowBytesMax,
+    textCodeBytes
+} from "../chunk-rows.js";
 import { outOfCoreGroupLayout } from "../group/row-layout.js";
 import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
 import { keyPlan, keyWordsMax } from "../join/keys.js";
 import { outOfCoreLayout } from "../join/row-layout.js";
+import { dictionaryComesLate, givesKeylessBuildRows, waitsForDictionary } from "../join/stream-sides.js";
 
 /** A join or a group-by of the tree, with how its rows are laid out. */
 export type TreeOperator =
@@ -54,10 +63,10 @@ function columnOf(node: LogicalNode, column: number): LogicalColumn {
     return node.columns[column] as LogicalColumn;
 }
 
-/** Bytes of a column that passes operators: groups take decimals in 64 bits and the numbers of text. */
+/** Bytes of a column that passes operators: groups take decimals in 64 bits, and numbers of text, as of streams. */
 function passingWidth(column: LogicalColumn, grouped: boolean): number {
     if (grouped && isNarrowDecimal(column)) return 8;
-    return grouped && isText(column.type) ? textCodeBytes : chunkWidth(column.type);
+    return isNumbered(column) || (grouped && isText(column.type)) ? textCodeBytes : chunkWidth(column.type);
 }
 
 /** Such a column as it comes out of an operator. */
@@ -104,12 +113,6 @@ function requireNarrowRows({ join }: OutOfCoreLayout): void {
     const bytes = join.keyBytes + Math.max(sumOf(join.buildWidths), sumOf(join.probeWidths));
     if (bytes <= rowBytesMax) return;
     throw new NotOnDevice(`a row of a join of a join has ${bytes} bytes, ${rowBytesMax} are the most`);
-}
-
-/** Do build rows come out that have no key? They would have to leave a join before it knows all of its build side. */
-function givesKeylessBuildRows(node: JoinNode, { build, keepUnmatchedBuild, anti, emit }: JoinSides): boolean {
-    const keeps = emit === "buildOnce" ? anti : keepUnmatchedBuild;
-    return keeps && node.keys.some((key) => columnOf(node[build], key[build].column).type.nullable);
 }
 
 /** The smaller side is built, unless some of its rows would leave before the join is ready for them. */
@@ -210,6 +213,9 @@ class TreeDraft {
         if (root.kind === "input") throw new NotOnDevice("there is nothing to join or to group");
         const needed = counted ? [] : root.columns.map((_, column) => column);
         const { columns, presence } = this.#join(root, needed, counted);
+        const last = inputsOf(root)[flows.at(-1)?.input ?? -1];
+        const unknown = root.columns.find((column) => !counted && waitsForDictionary(column, last));
+        if (unknown !== undefined) throw dictionaryComesLate(unknown);
         return { operators, flows, result: { kind: "join", columns, presence } };
     }
 
@@ -266,7 +272,6 @@ class TreeDraft {
     }
 
     #inputOf({ input }: InputNode): number {
-        if (input.streamed) throw new NotOnDevice(`\`${input.name}\` is a stream of batches`);
         return inputsOf(this.request.root).indexOf(input);
     }
 }

@@ -3,6 +3,7 @@ import { sumOf } from "../../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 import type { OutOfCoreFlow, OutOfCoreOperator } from "../../../plan/out-of-core-tree-stage.js";
+import { inputsOf } from "../../../plan/logical.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
 import { otherSide } from "../../join-sides.js";
 import type { PlanQuery } from "../../plan-search.js";
@@ -76,6 +77,7 @@ function joinRequest({ query, estimator }: TreeFacts, operator: JoinOperator, sh
         probeRows: rowsOf(estimator, node[by.probe]),
         ...share,
         sparing: query.sink === "table",
+        guessed: inputsOf(node).some(({ streamed }) => streamed),
         blockBytes: query.profile.deviceBlockBytes,
         debug: query.debug,
         packedBytes: { build: packed("build"), probe: packed("probe") },
@@ -117,6 +119,7 @@ function groupRequest(facts: TreeFacts, operator: GroupOperator, share: Operator
         packedBytes: packedPartialBytes(layout, statistics),
         sparing: query.sink === "table",
         piped: true,
+        guessed: inputsOf(node).some(({ streamed }) => streamed),
         debug: query.debug
     };
 }
