@@ -38,9 +38,10 @@ export type {
 export type { ByteSize } from "./model/sizes.js";
 export { plainRows, plainValue } from "./values/plain.js";
 export type { PlainJson, PlainRow, PlainValue } from "./values/plain-types.js";
-export { groupByAlgorithms, joinAlgorithms } from "./model/algorithms.js";
+export { groupByAlgorithms, joinAlgorithms, outOfCoreJoinAlgorithms } from "./model/algorithms.js";
 export type { AlgorithmChoice, GroupByAlgorithm, JoinAlgorithm } from "./model/algorithms.js";
 export type { AlgorithmName, DebugKnobs, HashingScheme } from "./model/debug-knobs.js";
+export type { ExperimentOptions, FarPartitioner, Interleave } from "./model/experiment.js";
 export type { Progress } from "./model/progress.js";
 export type { DeviceInfo } from "./machine/devices.js";
 export type { MachineInfo, NumaNode } from "./machine/machine.js";

@@ -225,9 +225,16 @@ typedef struct spillway_cuda_functions {
      */
     void (*open_peer)(spillway_cuda_gpu* gpu, int32_t ordinal, uint64_t memory_limit_bytes, uint64_t* peer_bytes,
                       spillway_cuda_status* status);
+
+    /*
+     * As begin_staged_join, without a disk: a join that others are compared with. SPILLWAY_CUDA_UNSUPPORTED, also of
+     * run_streams, for what such a join cannot do here: memory that cannot be interleaved, keys in too many rows.
+     */
+    void (*begin_baseline_join)(spillway_cuda_gpu* gpu, const spillway::cuda::BaselineJoinSpec* spec,
+                                spillway_cuda_stream** stream, spillway_cuda_status* status);
 } spillway_cuda_functions;
 
-#define SPILLWAY_CUDA_FUNCTION_COUNT 32
+#define SPILLWAY_CUDA_FUNCTION_COUNT 33
 
 /* A change of a size, or of what a field means, needs a new SPILLWAY_CUDA_ABI_VERSION. */
 #define SPILLWAY_CUDA_CROSSES(type, bytes)                                                            \
@@ -243,7 +250,8 @@ SPILLWAY_CUDA_CROSSES(TableReport, 56);
 SPILLWAY_CUDA_CROSSES(JoinOutputColumn, 8);
 SPILLWAY_CUDA_CROSSES(StagedAggregate, 8);
 SPILLWAY_CUDA_CROSSES(StagedJoinSpec, 832);
-SPILLWAY_CUDA_CROSSES(CoherentJoinSpec, 904);
+SPILLWAY_CUDA_CROSSES(CoherentJoinSpec, 912);
+SPILLWAY_CUDA_CROSSES(BaselineJoinSpec, 864);
 SPILLWAY_CUDA_CROSSES(StagedGroupBySpec, 464);
 SPILLWAY_CUDA_CROSSES(SourceCalls, 24);
 SPILLWAY_CUDA_CROSSES(SinkCalls, 24);

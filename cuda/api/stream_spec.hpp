@@ -27,6 +27,8 @@ static_assert(kGroupAggregatesMax <= kRowColumnsMax);
 // Radix bits of the first pass at most: partitions of a pass that keeps its counters in shared memory; more take one
 // pass more.
 constexpr int kFirstPassBitsMax = 12;
+// Those of a second pass, which is a single one.
+constexpr int kSecondPassBitsMax = 8;
 
 // Words of a join's filter at most: of the 64 bits of a key's hash, 40 choose its word and 24 its bits in there.
 constexpr uint64_t kFilterWordsMax = 1ULL << 40;
@@ -118,8 +120,8 @@ enum class JoinResultKind : uint8_t {
 struct StagedJoinSpec {
     uint32_t key_bytes = 8;
     ColumnWidths widths[2];  // of the columns of build and probe side; rows have 32 bytes at most
-    // So many columns of either side, the first ones, 8 bytes each, are compared beside the key, which has 8 bytes: rows
-    // are partners where all of these are equal. Rows are partitioned by the key alone.
+    // So many columns of either side, the first ones, 8 bytes each, are compared beside a key of 8 bytes: rows are
+    // partners where all of these are equal. Rows are partitioned by the key alone.
     uint32_t key_columns = 0;
     JoinKind kind;
     JoinResultKind result = JoinResultKind::kRows;
@@ -184,6 +186,8 @@ struct CoherentOptions {
     // Counts and sums: rows of both sides are partitioned once more, from their pages, and joined in shared memory, as
     // in the paper. Otherwise, and where results are rows, build rows are indexed and probe rows looked up.
     bool second_pass = true;
+    // Radix bits of that pass, 1 to 8; 0: as many as partitions need to fit a block's shared memory.
+    int32_t split_bits = 0;
     uint64_t device_bytes = 0;  // GPU memory that the join may take in all; 0: what is free
     uint64_t page_rows = 0;     // a power of two, 128 bytes to 2 MiB of them; 0: the policy's
     uint64_t group_rows = 0;    // of a side that are joined together, or indexed, about; 0: the policy's
@@ -199,6 +203,25 @@ struct CoherentJoinSpec {
     StagedJoinSpec join;
     uint64_t rows[2] = {};  // of build and probe side, at most: pages for them are taken before they come
     CoherentOptions options;
+};
+
+// Joins that others are compared with (cuda/baseline_join says how each works, and whose it is).
+enum class BaselineJoin : uint8_t {
+    kStreamProbe,    // a hash table of the build side in GPU memory, past which the probe side streams
+    kNpjFar,         // the same table spread over GPU and host memory
+    kCpuPartitioned  // the host's cores partition both sides, the GPU joins the partitions
+};
+constexpr int kBaselineJoins = 3;
+constexpr const char* kBaselineJoinNames[kBaselineJoins] = {"stream-probe", "npj-far", "cpu-partitioned"};
+
+struct BaselineJoinSpec {
+    BaselineJoin algorithm = BaselineJoin::kStreamProbe;
+    // Inner joins alone. Of the sizes, tables take chunk_rows, result_rows and result_slots; kCpuPartitioned also what
+    // the staged join has for pages and the ring, and spill_bytes for partitions in host memory.
+    StagedJoinSpec join;
+    uint64_t build_rows = 0;  // with a key, at most: tables have room for them before they come
+    StripeShares shares;      // kNpjFar: stripes of the table by tier
+    uint32_t threads = 0;     // kCpuPartitioned: of the host; 0: as many as the machine runs at once
 };
 
 // Columns of chunks have no NULLs. Integer sums have 64 bits: one that does not fit them, of a chunk or of the whole

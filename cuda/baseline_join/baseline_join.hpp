@@ -6,6 +6,7 @@
 #include <string>
 
 #include "baseline_join/baseline_join_algorithm.hpp"
+#include "baseline_join/baseline_join_policy.hpp"
 #include "device/device.hpp"
 #include "stream/stream_operator.hpp"
 
@@ -19,7 +20,7 @@ struct BaselineSpec {
     // Joins with a table: build rows with a key at most, for which room is taken before they come.
     uint64_t build_rows = 0;
     // Linear probing: taken slots in a hundred at most.
-    uint32_t load_percent = 50;
+    uint32_t load_percent = kTableLoadPercent;
     // kNpjFar, kNpjFarPerfect: stripes of the table by tier; none: as much device memory as is free, then host memory.
     StripeShares shares;
     uint64_t stripe_bytes = 0;  // 0: kStripeBytes

@@ -17,9 +17,13 @@ constexpr uint32_t kTableBlocksPerMultiprocessor = 8;
 // Slots that one insertion may walk over. n rows of one key take n * n / 64 steps, 32 slots each: 2^22 of them here.
 constexpr uint64_t kSlotWalkMax = 1ULL << 14;
 constexpr uint64_t kSlotsMin = 64;
+// Taken slots in a hundred at most, unless somebody asks for another load.
+constexpr uint32_t kTableLoadPercent = 50;
 // In a hundred; an empty slot ends every walk. Runs of taken slots in a table of n different keys at load a are some
 // ln(n) / (a - 1 - ln(a)) long at most: 3,600 slots of 2^28 keys at 0.9, and 15,000 at 0.95, which would be refused.
 constexpr uint32_t kTableLoadMax = 90;
+// More than any memory holds, and little enough for products with widths to stay within 64 bits.
+constexpr uint64_t kTableRowsMax = 1ULL << 48;
 
 // Device memory that a table without given shares leaves to the rest of its join, beside copies of chunks.
 constexpr uint64_t kTableReserveBytes = 64ULL << 20;

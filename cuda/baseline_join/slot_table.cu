@@ -5,6 +5,7 @@
 #include "baseline_join/baseline_join_policy.hpp"
 #include "baseline_join/slot_table.hpp"
 #include "device/launch.hpp"
+#include "memory_model/baseline_memory.hpp"
 #include "radix_partition/row_layout.hpp"
 #include "row_index/total.cuh"
 #include "stream/row_tiles.cuh"
@@ -13,18 +14,6 @@
 namespace spillway::cuda { inline namespace baseline_join {
 
 namespace {
-
-// More than any memory holds, and little enough for products with widths to stay within 64 bits.
-constexpr uint64_t kTableRowsMax = 1ULL << 48;
-
-uint64_t linear_slots(const BaselineSpec& spec) {
-    if (spec.load_percent == 0 || spec.load_percent > kTableLoadMax) {
-        throw Error(ErrorCode::kInvalid, "of the slots of a table 1 to 90 % are taken");
-    }
-    if (spec.build_rows > kTableRowsMax) throw Error(ErrorCode::kInvalid, "more build rows than any memory holds");
-    // One slot more, and more than that by the least load, is empty: walks end.
-    return std::max(kSlotsMin, spec.build_rows * 100 / spec.load_percent + 1);
-}
 
 uint64_t perfect_slots(const BaselineSpec& spec) {
     if (spec.key_range > kTableRowsMax) throw Error(ErrorCode::kInvalid, "more keys than any memory holds");
@@ -52,7 +41,7 @@ SlotTable::SlotTable(Device& device, const BaselineSpec& spec, Hashing hashing, 
     view_.row_words = row.row_words;
     view_.perfect = hashing == Hashing::kPerfect ? 1 : 0;
     view_.slot_words = view_.perfect != 0 ? row.row_words - row.key_words : row.row_words;
-    view_.slot_count = view_.perfect != 0 ? perfect_slots(spec) : linear_slots(spec);
+    view_.slot_count = view_.perfect != 0 ? perfect_slots(spec) : table_slots(spec.build_rows, spec.load_percent);
     view_.first_key = spec.first_key;
     const uint64_t words = (view_.slot_count + 31) / 32;
     taken_ = device.memory().allocate(words * sizeof(uint32_t), "bits of taken slots");

@@ -146,8 +146,13 @@ CoherentMemory coherent_join_memory(const CoherentJoinSpec& spec, const GpuFacts
     const uint64_t group_rows = group_rows_for(spec, memory.second_pass, row_bytes, limit_bytes);
     memory.group_pages = std::max<uint64_t>(2, (group_rows + memory.page_rows - 1) / memory.page_rows);
     if (memory.second_pass) {
-        memory.split_bits = second_pass_bits(gpu, spec.join.key_bytes / sizeof(uint32_t), memory.row_words,
-                                             spec.rows[0] >> radix_bits, radix_bits);
+        static_assert(kSecondPassBitsMax == kPassBitsMax && kFirstPassBitsMax + kSecondPassBitsMax <= 32);
+        require(spec.options.split_bits >= 0 && spec.options.split_bits <= kSecondPassBitsMax,
+                "1 to 8 radix bits in a second pass");
+        memory.split_bits = spec.options.split_bits > 0
+                                ? spec.options.split_bits
+                                : second_pass_bits(gpu, spec.join.key_bytes / sizeof(uint32_t), memory.row_words,
+                                                   spec.rows[0] >> radix_bits, radix_bits);
     } else {
         set_batches(spec, limit_bytes, memory);
     }

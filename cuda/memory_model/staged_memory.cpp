@@ -69,8 +69,18 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
     if (spec.kind.keeps_unmatched_build() || spec.kind.keeps_unmatched_probe())
         bytes += 2 * chunk + sizes.chunk_rows / 8;
     bytes += sizes.filter_words * sizeof(uint64_t) + sizes.chunk_rows / 8 + memory.marked_rows;
-    bytes += kRunBuffers * memory.run_words * sizeof(uint32_t);
-    bytes += page_rows * memory.row_bytes[0] + (spec.kind.marks_build_rows() ? page_rows : 0);
+    bytes += kRunBuffers * memory.run_words * sizeof(uint32_t) + (spec.kind.marks_build_rows() ? page_rows : 0);
+    // Extremes of fields.
+    bytes += 2 * partitions * kCodeFieldsMax * kFieldExtremesBytes;
+    memory.device_bytes = bytes + indexed_join_bytes(spec, memory);
+    return memory;
+}
+
+uint64_t indexed_join_bytes(const StagedJoinSpec& spec, const StagedJoinMemory& memory) {
+    const StreamSizes& sizes = spec.sizes;
+    const uint64_t partitions = 1ULL << sizes.radix_bits;
+    const uint64_t page_rows = sizes.pages * sizes.page_rows;
+    uint64_t bytes = page_rows * memory.row_bytes[0];
     bytes += index_scratch_rows(memory.index_rows) * memory.row_bytes[0] +
              index_buckets_max(page_rows, partitions) * sizeof(uint32_t);
     bytes += partitions * kIndexedPartitionBytes + sizes.pages * sizeof(uint32_t);
@@ -78,11 +88,9 @@ StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec) {
         bytes += sizes.result_slots * memory.result_bytes + joiner_bytes(memory.probe_tiles);
     }
     bytes += kIndexCounterBytes * (partitions << kPassBitsMax);
-    // Lists on their way, extremes of fields.
+    // Lists on their way.
     const uint64_t lists = (partitions + sizes.chunk_rows / std::max<uint64_t>(sizes.page_rows, 1)) * kListBytes;
-    memory.device_bytes = bytes + kParcelSlots * lists + 2 * partitions * kCodeFieldsMax * kFieldExtremesBytes +
-                          memory.index_rows / 8 + kJoinSlackBytes;
-    return memory;
+    return bytes + kParcelSlots * lists + memory.index_rows / 8 + kJoinSlackBytes;
 }
 
 PartialColumn partial_of(const StagedGroupBySpec& spec, const StagedAggregate& aggregate) {

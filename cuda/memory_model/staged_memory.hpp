@@ -23,6 +23,8 @@ struct StagedJoinMemory {
     uint64_t device_bytes = 0;      // all GPU memory that the join takes
 };
 StagedJoinMemory staged_join_memory(const StagedJoinSpec& spec);
+// The part of device_bytes that build rows in pages, their index, probes of it and buffers of result rows take.
+uint64_t indexed_join_bytes(const StagedJoinSpec& spec, const StagedJoinMemory& memory);
 
 constexpr uint32_t kNoColumn = ~0U;
 

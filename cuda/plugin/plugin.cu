@@ -181,6 +181,7 @@ constexpr spillway_cuda_functions kFunctions = {
     cuda::run_streams,
     cuda::free_stream,
     cuda::open_peer,
+    cuda::begin_baseline_join,
 };
 static_assert(sizeof(spillway_cuda_functions) ==
                   offsetof(spillway_cuda_functions, open_device) + SPILLWAY_CUDA_FUNCTION_COUNT * sizeof(void (*)()),

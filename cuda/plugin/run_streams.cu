@@ -77,6 +77,7 @@ void run_path(Device& device, const StreamSteps& path, ChunkSource& source, Resu
 // With the device to itself, but for the time in callbacks.
 void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const SourceCalls* source, const SinkCalls* sink,
                  StreamReport* reports, spillway_cuda_status* status) {
+    bool refuses = false;
     guarded(status, [&] {
         const StreamSteps path = steps_of(steps, step_count);
         for (size_t i = 0; i < path.size(); ++i) reports[i] = {};
@@ -89,6 +90,7 @@ void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const Sou
         }
         gpu->device.make_current();
         gpu->device.check_cancelled();
+        refuses = path.back().stream->shape.refuses;
         CallbackSource chunks(*source, lock);
         std::optional<CallbackSink> rows;
         if (sink != nullptr) rows.emplace(*sink, path.back().stream->shape.outputs.size(), lock);
@@ -99,6 +101,7 @@ void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const Sou
             reports[i].peak_bytes = gpu->device.memory().peak_bytes();
         }
     });
+    if (refuses && status->code == SPILLWAY_CUDA_INVALID) status->code = SPILLWAY_CUDA_UNSUPPORTED;
 }
 
 }}  // namespace spillway::cuda::plugin

@@ -99,6 +99,7 @@ struct StreamShape {
     bool gives_rows = false;        // else counts or sums, in the report
     std::vector<uint32_t> outputs;  // widths of the result's columns
     StreamSizes sizes;
+    bool refuses = false;  // what it calls invalid once it runs is something that it has no implementation for
 };
 
 }}  // namespace spillway::cuda::plugin

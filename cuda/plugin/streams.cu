@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "baseline_join/baseline_join.hpp"
 #include "coherent_join/coherent_join.hpp"
 #include "device/guard.hpp"
+#include "memory_model/baseline_memory.hpp"
 #include "plugin/functions.hpp"
 #include "plugin/stream_handle.hpp"
 #include "staged_group_by/staged_group_by.hpp"
@@ -32,6 +34,17 @@ void check(const StagedJoinSpec& spec) {
 void check(const CoherentJoinSpec& spec) {
     check(spec.join);
     require(spec.options.partitioner <= FarPartitioner::kBest, "a join has no known partitioner");
+}
+
+void check(const BaselineJoinSpec& spec) {
+    check(spec.join);
+    require(static_cast<int>(spec.algorithm) < kBaselineJoins, "a join is of no known kind");
+    require(spec.join.kind.inner(), "this algorithm makes inner joins alone");
+    // What its memory is counted by, before it looks at any of them itself.
+    const StreamSizes& sizes = spec.join.sizes;
+    require(is_key_width(spec.join.key_bytes), "keys have 4 or 8 bytes");
+    require(sizes.radix_bits >= 0 && sizes.radix_bits <= kFirstPassBitsMax, "a first pass has 0 to 12 radix bits");
+    require(sizes.chunk_rows > 0 && sizes.chunk_slots > 0, "chunks have rows, and a slot at least");
 }
 
 void check(const StagedGroupBySpec& spec) {
@@ -61,6 +74,33 @@ StreamShape shape_of(const StagedJoinSpec& spec) {
 
 StreamShape shape_of(const CoherentJoinSpec& spec) {
     return shape_of(spec.join);
+}
+
+StreamShape shape_of(const BaselineJoinSpec& spec) {
+    StreamShape shape = shape_of(spec.join);
+    shape.refuses = true;
+    return shape;
+}
+
+BaselineAlgorithm algorithm_of(BaselineJoin join) {
+    switch (join) {
+        case BaselineJoin::kStreamProbe:
+            return BaselineAlgorithm::kStreamProbe;
+        case BaselineJoin::kNpjFar:
+            return BaselineAlgorithm::kNpjFar;
+        case BaselineJoin::kCpuPartitioned:
+            return BaselineAlgorithm::kCpuPartitioned;
+    }
+    throw Error(ErrorCode::kInvalid, "a join is of no known kind");
+}
+
+BaselineSpec spec_of(const BaselineJoinSpec& spec) {
+    BaselineSpec made;
+    made.join = spec.join;
+    made.build_rows = spec.build_rows;
+    made.shares = spec.shares;
+    made.threads = spec.threads;
+    return made;
 }
 
 StreamShape shape_of(const StagedGroupBySpec& spec) {
@@ -136,6 +176,21 @@ void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec
             return std::make_unique<StagedGroupBy>(device, *spec, peer_for(*gpu, spec->sizes), to);
         });
     });
+}
+
+void begin_baseline_join(spillway_cuda_gpu* gpu, const BaselineJoinSpec* spec, spillway_cuda_stream** stream,
+                         spillway_cuda_status* status) {
+    bool running = false;
+    with_device(gpu, stream, status, [&] {
+        check(*spec);
+        const uint64_t bytes = baseline_join_memory(*spec).device_bytes;
+        running = true;
+        begin(gpu, *spec, bytes, "a join out of core", nullptr, stream, [&](Device& device, SpillDisk*) {
+            return open_baseline_join(device, algorithm_of(spec->algorithm), spec_of(*spec));
+        });
+    });
+    // Its arguments were checked before: what is refused now is something that it cannot do on this machine.
+    if (running && status->code == SPILLWAY_CUDA_INVALID) status->code = SPILLWAY_CUDA_UNSUPPORTED;
 }
 
 // Its destructors wait for the device, which others may use meanwhile but not take memory of in between.

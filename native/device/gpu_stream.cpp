@@ -116,6 +116,13 @@ GpuStream GpuStream::begin(GpuDevice& device, const cuda::CoherentJoinSpec& spec
     return GpuStream(device, handle, nullptr);
 }
 
+GpuStream GpuStream::begin(GpuDevice& device, const cuda::BaselineJoinSpec& spec) {
+    spillway_cuda_stream* const handle = begun(device, [&](auto* stream, auto* status) {
+        device.functions().begin_baseline_join(device.handle(), &spec, stream, status);
+    });
+    return GpuStream(device, handle, nullptr);
+}
+
 GpuStream GpuStream::begin(GpuDevice& device, const cuda::StagedGroupBySpec& spec, GpuSpillDisk* disk) {
     const cuda::DiskCalls calls{disk, write_disk, read_disk};
     spillway_cuda_stream* const handle = begun(device, [&](auto* stream, auto* status) {

@@ -75,6 +75,7 @@ class GpuStream : public detail::GpuOwned<spillway_cuda_stream> {
     // disk: nullptr: there is none.
     static GpuStream begin(GpuDevice& device, const cuda::StagedJoinSpec& spec, GpuSpillDisk* disk = nullptr);
     static GpuStream begin(GpuDevice& device, const cuda::CoherentJoinSpec& spec);
+    static GpuStream begin(GpuDevice& device, const cuda::BaselineJoinSpec& spec);
     static GpuStream begin(GpuDevice& device, const cuda::StagedGroupBySpec& spec, GpuSpillDisk* disk = nullptr);
 
     // sink: nullptr unless rows are wanted.

@@ -141,11 +141,11 @@ export class DeviceRun {
 
     async #outOfCore(stage: OutOfCoreStage): Promise<number> {
         const { job, plan, tracker } = this.parts;
-        const { layout, sizes, coherent } = stage;
+        const { layout, sizes, coherent, baseline } = stage;
         const feeds = this.#feeds();
         const [build, probe] = [this.#read(feeds, stage.buildInput), this.#read(feeds, stage.probeInput)];
         const { gathered: _, join, ...decided } = layout;
-        const spec = { ...decided, join: { ...join, sizes, coherent }, workers: plan.threads };
+        const spec = { ...decided, join: { ...join, sizes, coherent, baseline }, workers: plan.threads };
         const sink = join.result === "count" ? undefined : await this.parts.openSink();
         this.#leaveTurn(feeds);
         const report = await feeds.whileFed(() => job.binding.joinOutOfCore(job.handle, build, probe, spec, sink));

@@ -3,8 +3,13 @@ import { sumOf } from "../model/sizes.js";
 import type { OutOfCoreGroupPrediction, OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreePrediction, OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
 import type { OutOfCorePrediction, OutOfCoreStage } from "../plan/out-of-core-stage.js";
-import type { OutOfCorePathName } from "../model/debug-knobs.js";
-import type { AlgorithmChoice, DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
+import type {
+    AlgorithmChoice,
+    DeviceGroupAlgorithm,
+    DeviceJoinAlgorithm,
+    OutOfCoreJoinAlgorithm,
+    OutOfCorePathName
+} from "../model/algorithms.js";
 
 /** Time of an operation on the GPU by what it was spent on; what is missing to elapsedMs is mostly the host's. */
 export interface DevicePhases {
@@ -91,7 +96,7 @@ export interface OutOfCoreTreeReport {
 /** What a stage on the GPU took: an operation there, or a copy to it or from it. */
 export interface DeviceStageReport {
     /** Operations have one, as in the option of that name. */
-    algorithm?: DeviceJoinAlgorithm | DeviceGroupAlgorithm;
+    algorithm?: DeviceJoinAlgorithm | OutOfCoreJoinAlgorithm | DeviceGroupAlgorithm;
     chosenBy?: AlgorithmChoice;
     /** The algorithm that it gave way to, such as "pgb-tr" where there were too many groups for "hgb". */
     ranAs?: DeviceJoinAlgorithm | DeviceGroupAlgorithm;
@@ -171,9 +176,9 @@ function rate(bytes: number, ms: number): { movedBytes: number; gigabytesPerSeco
 
 /** Report of a join or group-by; `ran`: the algorithm that ended it. */
 export function operationReport(
-    algorithm: NonNullable<DeviceStageReport["algorithm"]>,
+    algorithm: DeviceJoinAlgorithm | DeviceGroupAlgorithm,
     chosenBy: AlgorithmChoice,
-    ran: DeviceStageReport["algorithm"],
+    ran: DeviceJoinAlgorithm | DeviceGroupAlgorithm | undefined,
     measured: Measured
 ): DeviceStageReport {
     const { elapsedMs, transformMs, matchMs, materializeMs, movedBytes, peakBytes } = measured;
@@ -195,13 +200,15 @@ export function copyReport(elapsedMs: number, bytes: number): DeviceStageReport 
 
 /** Report of a join out of core. */
 export function outOfCoreReport(
-    { predicted, path }: OutOfCoreStage,
+    { predicted, path, joinAlgorithm, chosenBy }: OutOfCoreStage,
     measured: Omit<OutOfCoreReport, "predicted" | "path"> & { rows: number; peakBytes: number }
 ): DeviceStageReport {
     const { rows: _, peakBytes, ...outOfCore } = measured;
     const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs } = outOfCore;
     const elapsedMs = buildMs + probeMs + spilledMs;
     return {
+        algorithm: joinAlgorithm,
+        chosenBy,
         elapsedMs,
         ...rate(h2dBytes + d2hBytes, elapsedMs),
         peakBytes,

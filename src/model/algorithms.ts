@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import { deviceGroupAlgorithms, deviceJoinAlgorithms } from "./device-constants.js";
+import { deviceBaselineJoins, deviceGroupAlgorithms, deviceJoinAlgorithms } from "./device-constants.js";
 
 export { deviceGroupAlgorithms, deviceJoinAlgorithms };
 
@@ -15,9 +15,53 @@ export type DeviceJoinAlgorithm = (typeof deviceJoinAlgorithms)[number];
 /** Group-bys of the GPU, likewise: hash-based, partitioned, sort-based; sgb-de-tr sorts by dictionary-encoded keys. */
 export type DeviceGroupAlgorithm = (typeof deviceGroupAlgorithms)[number];
 
+/**
+ * Joins that others are compared with (cuda/baseline_join). stream-probe: the probe side streams past a hash table of
+ * the build side in GPU memory; npj-far: the same with a table spread over GPU and host memory; cpu-partitioned: the
+ * CPU partitions both sides, the GPU joins the partitions.
+ */
+export type BaselineJoinAlgorithm = (typeof deviceBaselineJoins)[number];
+
+/**
+ * Joins of relations that need not fit GPU memory. staged: by copy engines, which bring chunks in and packed rows out.
+ * triton: by kernels that read and write host memory themselves, with as many pages as fit GPU memory between them;
+ * triton-uncached: the same with all pages in host memory.
+ */
+export const outOfCoreJoinAlgorithms = ["staged", "triton", "triton-uncached", ...deviceBaselineJoins] as const;
+export type OutOfCoreJoinAlgorithm = (typeof outOfCoreJoinAlgorithms)[number];
+
+/** The way of rows out of core: by copy engines, or by kernels that read and write host memory themselves. */
+export type OutOfCorePathName = "staged" | "coherent";
+
+/** The radix join of the CPU engine. */
+export const cpuJoinAlgorithm = "cpu-radix";
+
+/** Every join that has a name, wherever it runs. */
+export type NamedJoinAlgorithm = DeviceJoinAlgorithm | OutOfCoreJoinAlgorithm | typeof cpuJoinAlgorithm;
+
 /** What the option `algorithm` of a join takes. */
-export const joinAlgorithms = ["auto", ...deviceJoinAlgorithms] as const;
+export const joinAlgorithms = [
+    "auto",
+    ...deviceJoinAlgorithms,
+    ...outOfCoreJoinAlgorithms,
+    cpuJoinAlgorithm
+] as const satisfies readonly ("auto" | NamedJoinAlgorithm)[];
 export type JoinAlgorithm = (typeof joinAlgorithms)[number];
+
+/** Does it join tables in GPU memory? */
+export function isTableJoin(algorithm: NamedJoinAlgorithm): algorithm is DeviceJoinAlgorithm {
+    return (deviceJoinAlgorithms as readonly string[]).includes(algorithm);
+}
+
+/** Is it there to compare others with? */
+export function isBaselineJoin(algorithm: NamedJoinAlgorithm | undefined): algorithm is BaselineJoinAlgorithm {
+    return (deviceBaselineJoins as readonly (string | undefined)[]).includes(algorithm);
+}
+
+/** Does it join relations that need not fit GPU memory? */
+export function isOutOfCoreJoin(algorithm: NamedJoinAlgorithm): algorithm is OutOfCoreJoinAlgorithm {
+    return (outOfCoreJoinAlgorithms as readonly string[]).includes(algorithm);
+}
 
 /** What the option `algorithm` of a group-by takes. */
 export const groupByAlgorithms = ["auto", ...deviceGroupAlgorithms] as const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import { deviceFarPartitioners } from "./device-constants.js";
 import { checkBoolean, checkInteger, checkOneOf, checkOptions, invalidArgument } from "./arguments.js";
+import { checkExperiment, type ExperimentOptions } from "./experiment.js";
 
 export const algorithms = ["radix", "streaming", "array", "hash", "partitioned"] as const;
 /** Joins: radix, streaming, array. Group-bys: hash, partitioned. A name that does not fit the query is ignored. */
@@ -9,16 +9,9 @@ export type AlgorithmName = (typeof algorithms)[number];
 export const hashingSchemes = ["linearProbing", "bucketChaining", "perfect"] as const;
 export type HashingScheme = (typeof hashingSchemes)[number];
 
-export const outOfCorePaths = ["staged", "coherent"] as const;
-/** Joins out of core: by copy engines and packed rows, or by kernels that read and write host memory themselves. */
-export type OutOfCorePathName = (typeof outOfCorePaths)[number];
-
-/** How kernels partition rows of host memory (cuda/far_partition). */
-export type FarPartitioner = (typeof deviceFarPartitioners)[number];
-
 /**
- * Overrides of the planner's decisions for tests and experiments. UNSTABLE: names and meanings may change in any
- * release, and a combination that the budget cannot hold fails.
+ * Overrides of the planner's decisions for tests. UNSTABLE: names and meanings may change in any release, and a
+ * combination that the budget cannot hold fails.
  */
 export interface DebugKnobs {
     /** Bits of the hash that are used; 0n sends every row to one partition and one slot. */
@@ -29,10 +22,6 @@ export interface DebugKnobs {
     packSpilled?: boolean;
     /** Page size, a power of two from 1024 to 2097152. */
     pageBytes?: number;
-    /** Bits of the first partition pass, 0 .. 14. */
-    radixBits?: number;
-    /** Bits of the second pass, 0 .. 14. */
-    secondRadixBits?: number;
     algorithm?: AlgorithmName;
     scheme?: HashingScheme;
     /** Threads of every stage. */
@@ -49,24 +38,12 @@ export interface DebugKnobs {
     gpu?: boolean;
     /** GPU: joins and group-bys that can run out of core do, also where their tables would fit GPU memory. */
     outOfCore?: boolean;
-    /** Out of core: rows of a chunk, 64 at least (`radixBits`: at most 12). */
-    chunkRows?: number;
-    /** Out of core: share of the build side's partitions, or of a group-by's rows, with room in GPU memory, 0 .. 1. */
-    residentShare?: number;
     /** Out of core: bytes of spilled rows in host memory; the others go to disk. */
     hostSpillBytes?: number;
     /** For `openRuntime` with `memory.peer`: number of the GPU whose memory that is, which may be the one itself. */
     peerOrdinal?: number;
     /** Joins out of core: a Bloom filter of the build side's keys, for types of join that may have one; or none. */
     filter?: boolean;
-    /** Joins out of core: the way of their rows, where a join can take it. */
-    path?: OutOfCorePathName;
-    /** On the coherent path: what partitions both sides. */
-    partitioner?: FarPartitioner;
-    /** On the coherent path: in how many blocks it is partitioned. */
-    partitionBlocks?: number;
-    /** On the coherent path: blocks that gather partitions, or partition them once more, while others are joined. */
-    gatherBlocks?: number;
 }
 
 export const debugKnobNames = [
@@ -74,8 +51,6 @@ export const debugKnobNames = [
     "forceSpill",
     "packSpilled",
     "pageBytes",
-    "radixBits",
-    "secondRadixBits",
     "algorithm",
     "scheme",
     "workers",
@@ -85,20 +60,11 @@ export const debugKnobNames = [
     "pieceRows",
     "gpu",
     "outOfCore",
-    "chunkRows",
-    "residentShare",
     "hostSpillBytes",
     "peerOrdinal",
-    "filter",
-    "path",
-    "partitioner",
-    "partitionBlocks",
-    "gatherBlocks"
+    "filter"
 ] as const satisfies readonly (keyof DebugKnobs)[];
 
-const largestRadixBits = 14; // native/model/stage_spec.hpp
-/** More than any GPU has multiprocessors. */
-const blocksMax = 1024;
 const pageBytesRange = [1024, 2 * 1024 * 1024] as const; // native/memory/page_pool.hpp
 
 export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
@@ -120,18 +86,13 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
         knobs.pageBytes = bytes;
     }
     const integers = [
-        ["radixBits", 0, largestRadixBits],
-        ["secondRadixBits", 0, largestRadixBits],
         ["workers", 1, 1024],
         ["morselRows", 1, Number.MAX_SAFE_INTEGER],
         ["buildChunkBytes", 1, Number.MAX_SAFE_INTEGER],
         ["probeSplitRows", 1, Number.MAX_SAFE_INTEGER],
         ["pieceRows", 1, Number.MAX_SAFE_INTEGER],
-        ["chunkRows", 64, 2 ** 30],
         ["hostSpillBytes", 0, Number.MAX_SAFE_INTEGER],
-        ["peerOrdinal", 0, 1023],
-        ["partitionBlocks", 1, blocksMax],
-        ["gatherBlocks", 1, blocksMax]
+        ["peerOrdinal", 0, 1023]
     ] as const;
     for (const [name, min, max] of integers) {
         if (given[name] !== undefined) knobs[name] = checkInteger(given[name], option(name), min, max);
@@ -139,20 +100,17 @@ export function checkDebugKnobs(value: unknown, where: string): DebugKnobs {
     for (const name of ["forceSpill", "packSpilled", "gpu", "outOfCore", "filter"] as const) {
         if (given[name] !== undefined) knobs[name] = checkBoolean(given[name], option(name));
     }
-    const { residentShare } = given;
-    if (residentShare !== undefined) {
-        if (typeof residentShare !== "number" || !(residentShare >= 0 && residentShare <= 1)) {
-            throw invalidArgument(option("residentShare"), "a number from 0 to 1", residentShare);
-        }
-        knobs.residentShare = residentShare;
-    }
     if (given["algorithm"] !== undefined) {
         knobs.algorithm = checkOneOf(given["algorithm"], option("algorithm"), algorithms);
     }
     if (given["scheme"] !== undefined) knobs.scheme = checkOneOf(given["scheme"], option("scheme"), hashingSchemes);
-    if (given["path"] !== undefined) knobs.path = checkOneOf(given["path"], option("path"), outOfCorePaths);
-    if (given["partitioner"] !== undefined) {
-        knobs.partitioner = checkOneOf(given["partitioner"], option("partitioner"), deviceFarPartitioners);
-    }
     return knobs;
+}
+
+/** All that overrules the planner: what tests turn and what experiments vary. */
+export interface Knobs extends DebugKnobs, ExperimentOptions {}
+
+/** Reads the options `debug` and `experiment` of whatever has both. */
+export function checkKnobs(given: Record<string, unknown>): Knobs {
+    return { ...checkDebugKnobs(given["debug"], "debug"), ...checkExperiment(given["experiment"]) };
 }

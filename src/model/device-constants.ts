@@ -77,3 +77,10 @@ export const deviceFarPartitioners = [
     "hierarchical",
     "bulk"
 ] as const;
+
+// prettier-ignore
+export const deviceBaselineJoins = [
+    "stream-probe",
+    "npj-far",
+    "cpu-partitioned"
+] as const;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { FarPartitioner } from "../model/debug-knobs.js";
+import type { BaselineJoinAlgorithm } from "../model/algorithms.js";
+import type { FarPartitioner, Interleave } from "../model/experiment.js";
 import type { OutOfCoreGroup } from "./out-of-core-group-stage.js";
 import type { OutOfCoreJoin } from "./out-of-core-stage.js";
 
@@ -52,6 +53,8 @@ export interface CoherentJoinOptions {
     readonly partitioner: FarPartitioner | "auto";
     /** 0: one on each multiprocessor. */
     readonly partitionBlocks: number;
+    /** Radix bits of the second pass, where there is one; null: as many as partitions need to fit shared memory. */
+    readonly secondRadixBits: number | null;
     /** GPU memory that the join may take in all. */
     readonly limitBytes: number;
     /** The GPU's compute capability begins with it. */
@@ -74,13 +77,36 @@ export interface CoherentJoinMemory {
     readonly takenBytes: number;
 }
 
+/** What a join that others are compared with has to do. */
+export interface BaselineJoinOptions {
+    readonly algorithm: BaselineJoinAlgorithm;
+    readonly buildRows: number;
+    /** Stripes of a table by the memory they lie in; null where the join has none. */
+    readonly interleave: Interleave | null;
+}
+
+/** What such a join takes. */
+export interface BaselineJoinMemory {
+    /** Bytes of a hash table, wherever it lies; 0: there is none. */
+    readonly tableBytes: number;
+    readonly stripeBytes: number;
+    readonly stripes: number;
+    readonly deviceStripes: number;
+    /** Bytes of GPU memory in all. */
+    readonly deviceBytes: number;
+}
+
+/** A join without the way that its rows take. */
+export type SizedJoin = Omit<OutOfCoreJoin, "coherent" | "baseline">;
+
 /**
  * What operators beyond GPU memory take of it. The native engine knows, and needs no GPU to tell. Calls are synchronous
  * and take some microseconds. Sizes that are not chosen yet may be 0, but for slots. Each throws where an argument is
  * none that the operator could have.
  */
 export interface DeviceMemoryModel {
-    stagedJoinMemory(join: Omit<OutOfCoreJoin, "coherent">): StagedJoinMemory;
+    stagedJoinMemory(join: SizedJoin): StagedJoinMemory;
     stagedGroupByMemory(group: OutOfCoreGroup): StagedGroupByMemory;
-    coherentJoinMemory(join: Omit<OutOfCoreJoin, "coherent">, options: CoherentJoinOptions): CoherentJoinMemory;
+    coherentJoinMemory(join: SizedJoin, options: CoherentJoinOptions): CoherentJoinMemory;
+    baselineJoinMemory(join: SizedJoin, options: BaselineJoinOptions): BaselineJoinMemory;
 }

@@ -2,7 +2,7 @@
 import type { Field, RecordBatch, Schema, Table } from "apache-arrow";
 
 import { resultSchema } from "../arrow/result-type.js";
-import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
+import type { DeviceGroupAlgorithm, NamedJoinAlgorithm } from "../model/algorithms.js";
 import type { ColumnType, KeySpec, SourceLayout } from "../model/column-type.js";
 import type { JoinType } from "../model/schema-types.js";
 
@@ -74,7 +74,7 @@ export interface JoinNode {
     readonly columns: readonly JoinColumn[];
     readonly hints: { readonly resultRows?: number; readonly buildSide?: "left" | "right" };
     /** Asked for by the user; left out: the planner chooses. */
-    readonly algorithm?: DeviceJoinAlgorithm;
+    readonly algorithm?: NamedJoinAlgorithm;
 }
 
 export type AggregateKind = "countRows" | "count" | "sum" | "min" | "max" | "mean" | "first" | "any" | "countDistinct";

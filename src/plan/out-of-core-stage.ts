@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { ColumnType, KeySpec } from "../model/column-type.js";
-import type { FarPartitioner, OutOfCorePathName } from "../model/debug-knobs.js";
+import type {
+    AlgorithmChoice,
+    BaselineJoinAlgorithm,
+    OutOfCoreJoinAlgorithm,
+    OutOfCorePathName
+} from "../model/algorithms.js";
+import type { FarPartitioner, Interleave } from "../model/experiment.js";
 import type { StageCommon } from "./stage.js";
 
 /** What the plan decides of a join out of core; mirrors StreamSizes in cuda/api/stream_spec.hpp. */
@@ -47,6 +53,17 @@ export interface OutOfCoreCoherent {
     /** Blocks of kernels that partition, and of those that gather while others join; 0: as many as are best. */
     readonly partitionBlocks: number;
     readonly gatherBlocks: number;
+    /** null: as many pages in GPU memory as fit. */
+    readonly interleave: Interleave | null;
+    /** Radix bits of the second pass; null: as many as partitions need to fit shared memory. */
+    readonly secondRadixBits: number | null;
+}
+
+/** A join that others are compared with: no rows that arrive on the GPU leave it again but as result rows. */
+export interface OutOfCoreBaseline {
+    readonly algorithm: BaselineJoinAlgorithm;
+    /** Stripes of its hash table in GPU and in host memory, which take turns; null: none are spread. */
+    readonly interleave: Interleave | null;
 }
 
 /** Mirrors StagedJoinSpec in cuda/api/stream_spec.hpp. */
@@ -66,10 +83,11 @@ export interface OutOfCoreJoin {
     readonly sizes: OutOfCoreSizes;
     /** null: copy engines bring chunks into GPU memory and packed rows out. */
     readonly coherent: OutOfCoreCoherent | null;
+    readonly baseline: OutOfCoreBaseline | null;
 }
 
 /** What the join is whatever way its rows take: all but the sizes. */
-export type OutOfCoreShape = Omit<OutOfCoreJoin, "sizes" | "coherent">;
+export type OutOfCoreShape = Omit<OutOfCoreJoin, "sizes" | "coherent" | "baseline">;
 
 /**
  * What the GPU compares: the keys' values side by side; the same and which of them are NULL, mixed; or a hash of them,
@@ -165,7 +183,7 @@ export interface OutOfCoreWork {
 export interface OutOfCoreJoinWork extends OutOfCoreWork {
     /** In GPU memory, of a partition of mean size; what becomes of its parts in shared memory. */
     readonly secondPassBits: number;
-    readonly secondPass: "sort" | "hashTables";
+    readonly secondPass: "sort" | "hashTables" | "none";
     /**
      * Coherent path: how many have the first pass, how many fetch partitions while others join: they gather them or,
      * before hash tables, have the second pass. null: not known.
@@ -192,10 +210,13 @@ export interface OutOfCoreStage extends StageCommon {
     readonly layout: OutOfCoreLayout;
     readonly sizes: OutOfCoreSizes;
     readonly coherent: OutOfCoreCoherent | null;
+    readonly baseline: OutOfCoreBaseline | null;
     readonly deviceBytes: number;
     /** Host memory for columns that are gathered. */
     readonly heldBytes: number;
     readonly predicted: OutOfCorePrediction;
+    readonly joinAlgorithm: OutOfCoreJoinAlgorithm;
+    readonly chosenBy: AlgorithmChoice;
     readonly path: OutOfCorePath;
     readonly work: OutOfCoreJoinWork;
     readonly filter: OutOfCoreFilter;

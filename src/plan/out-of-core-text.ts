@@ -3,7 +3,13 @@
 import { formatBytes, formatCount, formatMs } from "../model/sizes.js";
 import type { OutOfCoreGroupStage } from "./out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "./out-of-core-tree-stage.js";
-import type { OutOfCoreJoinWork, OutOfCorePath, OutOfCoreStage, OutOfCoreWork } from "./out-of-core-stage.js";
+import type {
+    OutOfCoreBaseline,
+    OutOfCoreJoinWork,
+    OutOfCorePath,
+    OutOfCoreStage,
+    OutOfCoreWork
+} from "./out-of-core-stage.js";
 
 type GroupOperator = Extract<OutOfCoreTreeStage["operators"][number], { kind: "group" }>;
 type Tiers = Pick<OutOfCoreStage["predicted"], "peerBytes" | "diskBytes">;
@@ -11,7 +17,8 @@ type Slots = Pick<OutOfCoreStage["sizes"], "chunkSlots">;
 
 /** Where its partitions are, what each direction of the link carries and how long its phases take. */
 export function outOfCoreLines(stage: OutOfCoreStage): string[] {
-    const { sizes, predicted, path, work, layout, heldBytes, filter, coherent } = stage;
+    const { sizes, predicted, path, work, layout, heldBytes, filter, coherent, baseline } = stage;
+    if (baseline !== null) return baselineLines(stage, baseline);
     const { h2dBytes, d2hBytes, spilledBytes } = predicted;
     const resident = Math.min(1, sizes.residentPartitions / 2 ** sizes.radixBits);
     const where =
@@ -29,13 +36,40 @@ export function outOfCoreLines(stage: OutOfCoreStage): string[] {
         ...tierLines(predicted, sizes.spillBytes),
         ...filterLines(filter, spilledBytes),
         phasesLine(predicted, coherent),
-        ...(layout.keys === "hashed" ? ["hashes of the keys are joined; pairs whose keys differ are dropped"] : []),
+        ...(layout.keys === "hashed" ? [hashedLine] : []),
         ...gatherLines(layout, predicted, heldBytes)
     ];
 }
 
 const noHistogram = "no histogram (partitions are lists of pages)";
-const partsLine = { sort: "sorted", hashTables: "joined by hash tables" } as const;
+const partsLine = { sort: "sorted", hashTables: "joined by hash tables", none: "as they are" } as const;
+
+/** The same of a join that others are compared with. */
+function baselineLines(
+    { sizes, predicted, path, work, layout, heldBytes }: OutOfCoreStage,
+    { algorithm, interleave }: OutOfCoreBaseline
+): string[] {
+    const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs } = predicted;
+    const chunks = `chunks of ${formatCount(sizes.chunkRows)} rows`;
+    const where =
+        algorithm === "cpu-partitioned"
+            ? `2^${sizes.radixBits} partitions in host memory, ${formatBytes(sizes.spillBytes)} at most, ${chunks}`
+            : interleave === null
+              ? `a hash table in GPU memory, ${chunks}`
+              : `a hash table in stripes of GPU and host memory, ${interleave.device} to ${interleave.far}, ${chunks}`;
+    const join = spilledMs > 0 ? `, join ${formatMs(spilledMs)}` : "";
+    return [
+        pathLine(path),
+        where,
+        streamsLine(work, sizes),
+        `link: ${formatBytes(h2dBytes)} to the GPU, ${formatBytes(d2hBytes)} from it`,
+        `build ${formatMs(buildMs)}, probe ${formatMs(probeMs)}${join}`,
+        ...(layout.keys === "hashed" ? [hashedLine] : []),
+        ...gatherLines(layout, predicted, heldBytes)
+    ];
+}
+
+const hashedLine = "hashes of the keys are joined; pairs whose keys differ are dropped";
 
 function pathLine({ runs, reason }: OutOfCorePath): string {
     return `path: ${runs} (${reason})`;

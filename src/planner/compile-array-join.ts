@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { cpuJoinAlgorithm } from "../model/algorithms.js";
 import type { KeySpec } from "../model/column-type.js";
 import { clamp } from "../model/sizes.js";
 import type { InputNode, JoinColumn, JoinNode } from "../plan/logical.js";
@@ -67,6 +68,7 @@ function arrayJoinOn(
 
 function planArrayJoin(draft: PlanDraft, node: JoinNode, needed: readonly number[]): ArrayJoin | undefined {
     const { limits, debug, notDense, estimator, policy } = draft.request;
+    if (node.algorithm === cpuJoinAlgorithm) return undefined;
     const wanted = debug.algorithm === undefined || debug.algorithm === "array";
     if (!wanted || debug.scheme !== undefined || notDense || !limits.streaming) return undefined;
     if (node.keys.length !== 1 || node.nullEquality || !ofInputs(draft, node)) return undefined;

@@ -201,7 +201,8 @@ export class DeviceDraft {
         const among = inPieces ? [piecesAlgorithm] : algorithms;
         const shape = joinShape({ node, sides, payload, counted: countOnly, estimator, policy, algorithms: among });
         const choice = chooseDeviceJoin(shape, profile);
-        const algorithm = node.algorithm ?? choice.algorithm;
+        const named = chosenBy === "user" ? algorithms[0] : undefined;
+        const algorithm = named ?? choice.algorithm;
         const spec: DeviceJoinDescription = {
             ...{ algorithm, firstKey, keyRange, emit, anti, keepUnmatchedBuild, keepUnmatchedProbe },
             nullsEqual: node.nullEquality,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { KeySpec } from "../model/column-type.js";
+import { cpuJoinAlgorithm } from "../model/algorithms.js";
 import type { HashingScheme } from "../model/debug-knobs.js";
 import { clamp } from "../model/sizes.js";
 import type { JoinColumn, JoinNode } from "../plan/logical.js";
@@ -84,8 +85,8 @@ function streams(draft: PlanDraft, join: JoinPlan): boolean {
         !draft.isStreamed(probe.feed) &&
         (join.buildBytes === join.buildRows * draft.widthOf(build).fixed || draft.canRunAgain);
     const bytesMax = join.buildBytes * policy.partitionSlack + join.buildRows * policy.slotBytesPerRowMax;
-    if (!possible || !limits.streaming || debug.algorithm === "radix" || bytesMax > budgetBytes * policy.tableShare * 2)
-        return false;
+    const partitioned = debug.algorithm === "radix" || join.node.algorithm === cpuJoinAlgorithm;
+    if (!possible || !limits.streaming || partitioned || bytesMax > budgetBytes * policy.tableShare * 2) return false;
     if (debug.algorithm === "streaming") return true;
     const table = join.buildBytes + join.tableBytes;
     const lastLevel = Math.max(machine.l2Bytes, (machine.l3Bytes * policy.lastLevelShare) / limits.workers);

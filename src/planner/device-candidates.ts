@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-import { SpillwayError } from "../errors.js";
 import {
     algorithmTitles,
     deviceGroupAlgorithms,
     deviceJoinAlgorithms,
+    isTableJoin,
     type AlgorithmChoice,
     type DeviceGroupAlgorithm,
     type DeviceJoinAlgorithm
 } from "../model/algorithms.js";
 import { formatCount } from "../model/sizes.js";
-import type { GroupNode, JoinNode, LogicalNode } from "../plan/logical.js";
+import type { GroupNode, JoinNode } from "../plan/logical.js";
+import { NotOnDevice } from "./device-support.js";
 import type { Estimator } from "./estimates.js";
 import { joinSides, joinSidesFrom, otherSide, type JoinSides, type Side } from "./join-sides.js";
+import { refusedAlgorithm } from "./named-algorithm.js";
 import { arrayObstacle, arraySlotsMax, isUnique, rangeOf, unknownRange, type KeyRange } from "./perfect-keys.js";
 import type { Policy } from "./policy.js";
 
@@ -36,18 +38,6 @@ export function operationText(
     const by = algorithm === piecesAlgorithm ? "" : ` by ${piecesAlgorithm}`;
     const pieces = inPieces ? `, in pieces${by}` : "";
     return `${what}${type === undefined ? "" : `, ${type}`} (chosen by the ${chosenBy})${pieces}`;
-}
-
-/** Some name of an algorithm in the query that the user gave; undefined: all is left to the planner. */
-export function namedAlgorithm(node: LogicalNode): DeviceJoinAlgorithm | DeviceGroupAlgorithm | undefined {
-    if (node.kind === "input") return undefined;
-    if (node.kind === "group") return node.algorithm ?? namedAlgorithm(node.child);
-    return node.algorithm ?? namedAlgorithm(node.left) ?? namedAlgorithm(node.right);
-}
-
-function refused(algorithm: DeviceJoinAlgorithm, reason: string): SpillwayError {
-    const message = `\`algorithm\` "${algorithm}" cannot run this join: ${reason}; use "auto" or another algorithm`;
-    return new SpillwayError("INVALID_ARGUMENT", message, { option: "algorithm", reason });
 }
 
 /** The range of the keys if that side can be an array indexed by them, or why it cannot. */
@@ -86,13 +76,15 @@ export function joinCandidates(
         const algorithms = plain ? (["phj-tr"] as const) : deviceJoinAlgorithms;
         return { sides, algorithms, chosenBy: "planner", ...unknownRange };
     }
+    if (!isTableJoin(algorithm))
+        throw new NotOnDevice(`"${algorithm}" was asked for, which is no join of tables in GPU memory`);
     const algorithms = [algorithm];
     if (algorithm !== "npj-perfect") return { sides, algorithms, chosenBy: "user", ...unknownRange };
     const candidates = node.hints.buildSide === undefined ? [sides.build, otherSide(sides.build)] : [sides.build];
     const ranges = candidates.map((side) => perfectRange(node, side, estimator, policy));
     const found = ranges.findIndex((range) => typeof range !== "string");
     const range = ranges[found];
-    if (range === undefined || typeof range === "string") throw refused(algorithm, ranges.join(", and "));
+    if (range === undefined || typeof range === "string") throw refusedAlgorithm(algorithm, ranges.join(", and "));
     return { sides: joinSidesFrom(node, candidates[found] as Side), algorithms, chosenBy: "user", ...range };
 }
 

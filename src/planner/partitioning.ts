@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { usableMemory, type MachineInfo } from "../machine/machine.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Knobs } from "../model/debug-knobs.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../model/sizes.js";
 import type { ValueWidth } from "./estimates.js";
 import type { PlanLimits } from "./limits.js";
@@ -25,7 +25,7 @@ export interface PartitionContext {
     limits: PlanLimits;
     policy: Policy;
     machine: MachineInfo;
-    debug: DebugKnobs;
+    debug: Knobs;
     budgetBytes: number;
 }
 

@@ -5,9 +5,9 @@ import { inputsOf } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
 import { totalMs } from "./device-cost/choose-algorithm.js";
-import { namedAlgorithm } from "./device-candidates.js";
 import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
+import { deviceName, outOfCoreName } from "./named-algorithm.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";
 import { planOutOfCore } from "./plan-out-of-core.js";
 import { defaultPolicy, type Policy } from "./policy.js";
@@ -230,6 +230,7 @@ export function tablesHostBytes(query: PlanQuery, host: Plan): number {
  * and the workers. `limitBytes`: GPU memory that it may use.
  */
 export function planOnDevice(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
+    if (outOfCoreName(query.root) !== undefined) return planAsNamed(query, host, limitBytes);
     const inCore = planInCore(query, host, limitBytes);
     if (inCore instanceof NotOnDevice) return planWithoutTables(query, host, limitBytes, inCore);
     if (limitBytes === 0) return inCore;
@@ -256,6 +257,13 @@ function outOfCore(query: PlanQuery, host: Plan, limitBytes: number): Plan | Not
     return freezePlan({ ...plan, deviceMemory: { ...plan.deviceMemory, limitBytes } });
 }
 
+/** A plan of what has no other than one out of core, since the user named a join that is. */
+function planAsNamed(query: PlanQuery, host: Plan, limitBytes: number): DevicePlan | NotOnDevice {
+    const plan = outOfCore(query, host, limitBytes === 0 ? unknownLimitBytes : limitBytes);
+    if (plan instanceof NotOnDevice) return plan;
+    return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
+}
+
 /**
  * A join out of core needs no more than row numbers of columns that cannot be in GPU memory, such as lists. One whose
  * inputs would fit is not worth that. Streams have no number of rows that a table could be made for, and are read by
@@ -274,7 +282,7 @@ function planWithoutTables(
     const bytes = inputs.reduce((sum, input) => sum + input.columnBytes.reduce((a, b) => a + b, 0), 0);
     if (!forced && !streamed && bytes <= limit) return refused;
     const plan = outOfCore(query, host, limit);
-    const named = namedAlgorithm(query.root) !== undefined;
+    const named = deviceName(query.root) !== undefined;
     if (plan instanceof NotOnDevice) return forced || (streamed && !named) ? plan : refused;
     return { plan, leastBytes: plan.deviceMemory?.estimatedBytes ?? 0 };
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { isBaselineJoin, isOutOfCoreJoin } from "../model/algorithms.js";
 import { inputsOf } from "../plan/logical.js";
 import type { OutOfCoreGroupStage } from "../plan/out-of-core-group-stage.js";
 import type { OutOfCoreTreeStage } from "../plan/out-of-core-tree-stage.js";
@@ -7,8 +8,11 @@ import { freezePlan, type Plan } from "../plan/plan.js";
 import { attempt, NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { otherSide } from "./join-sides.js";
+import { isForcedOutOfCore, outOfCoreName } from "./named-algorithm.js";
 import type { PlanQuery } from "./plan-search.js";
 import { defaultPolicy } from "./policy.js";
+import { baselineDraft } from "./streaming/baseline/plan.js";
+import { partitionedBytes } from "./streaming/baseline/sizes.js";
 import { coherentLayout } from "./streaming/coherent/row-layout.js";
 import { coherentDraft } from "./streaming/coherent/plan.js";
 import { mostCoherentHostBytes } from "./streaming/coherent/sizes.js";
@@ -16,7 +20,7 @@ import { groupHostBytes, groupStageOf } from "./streaming/group/plan.js";
 import { hostShare, tablesFactor, unknownLimitBytes } from "./streaming/host-memory.js";
 import { heldOf, inputsOfSides, type InputJoin, type JoinDraft } from "./streaming/join/facts.js";
 import { outOfCoreLayout } from "./streaming/join/row-layout.js";
-import { choosePath, wantedPath, type PathFacts } from "./streaming/join/path.js";
+import { choosePath, pathAlgorithms, wantedPath, type PathFacts } from "./streaming/join/path.js";
 import { phasesMs } from "./streaming/join/predict.js";
 import { stagedDraft } from "./streaming/join/plan.js";
 import { inputJoinSides } from "./streaming/join/stream-sides.js";
@@ -28,14 +32,14 @@ function requireInputJoin({ root }: PlanQuery): InputJoin {
     if (root.kind !== "join" || root.left.kind !== "input" || root.right.kind !== "input") {
         throw new NotOnDevice("it is no join of two inputs");
     }
-    if (root.algorithm !== undefined) {
+    if (root.algorithm !== undefined && !isOutOfCoreJoin(root.algorithm)) {
         throw new NotOnDevice(`"${root.algorithm}" was asked for, which joins tables in GPU memory`);
     }
     return root as InputJoin;
 }
 
-function pathFactsOf({ coherentDevice, measuredDevice, debug }: PlanQuery): PathFacts {
-    return { isCoherent: coherentDevice, isMeasured: measuredDevice, asked: debug.path };
+function pathFactsOf({ root, coherentDevice, measuredDevice }: PlanQuery): PathFacts {
+    return { isCoherent: coherentDevice, isMeasured: measuredDevice, asked: outOfCoreName(root) };
 }
 
 /** Is it more than a join of two inputs, or a group-by of one? */
@@ -56,12 +60,14 @@ function joinHostBytes(query: PlanQuery, limitBytes: number): number {
     const { rowBytes } = memory;
     const rows = { build: node[sides.build].input.rows, probe: node[otherSide(sides.build)].input.rows };
     const bytes = rows.build * rowBytes.build + rows.probe * rowBytes.probe;
-    if (query.debug.outOfCore !== true && tablesFactor * bytes < limitBytes) return 0;
+    if (!isForcedOutOfCore(query) && tablesFactor * bytes < limitBytes) return 0;
     const size = {
         ...{ buildRows: rows.build, probeRows: rows.probe, limitBytes, debug: query.debug },
         blockBytes: query.profile.deviceBlockBytes
     };
-    const most = mostHostBytes({ ...size, memory }) + heldOf(node, sides, layout);
+    // Of a baseline, what it puts into host memory is rows of both sides, or slots for those of one in twice the room.
+    const extra = isBaselineJoin(node.algorithm) ? 2 * partitionedBytes(memory, rows) : 0;
+    const most = mostHostBytes({ ...size, memory }) + extra + heldOf(node, sides, layout);
     if (wantedPath(pathFactsOf(query)) === "staged") return Math.ceil(most / hostShare);
     const coherent = attempt(() => {
         const own = coherentLayout(node, sides, counted);
@@ -81,8 +87,13 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
     const columns = sink === "count" ? [] : node.columns.map((_, column) => column);
     const sides = inputJoinSides(node, columns, { counted: sink === "count", estimator, policy });
     const facts = { query, host, node, sides, estimator, limitBytes };
-    const drafts = { staged: () => stagedDraft(facts), coherent: () => coherentDraft(facts) };
+    const { algorithm } = node;
+    const byCopies = () => (isBaselineJoin(algorithm) ? baselineDraft(facts, algorithm) : stagedDraft(facts));
+    const drafts = { staged: byCopies, coherent: () => coherentDraft(facts) };
     const { draft, path } = choosePath<JoinDraft>(pathFactsOf(query), drafts);
+    const asked = outOfCoreName(node);
+    const joinAlgorithm = asked ?? pathAlgorithms[path.runs];
+    const chosenBy = asked === undefined ? "planner" : "user";
     const { way, work, rings, ...decided } = draft;
     const { sizes, predicted, heldBytes } = decided;
     const inputs = inputsOf(node);
@@ -92,7 +103,9 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
         id: 0,
         kind: "deviceOutOfCoreJoin",
         name: sink === "count" ? "count" : "join",
-        algorithm: `out of core on the GPU: ${way}${type} (build side: ${sides.build})`,
+        algorithm:
+            `${joinAlgorithm}, out of core on the GPU: ${way}${type} ` +
+            `(build side: ${sides.build}, chosen by the ${chosenBy})`,
         rowsIn: Math.ceil(estimator.of(build).rows) + Math.ceil(estimator.of(probe).rows),
         rowsOut: estimator.of(node).rows,
         frees: [],
@@ -107,7 +120,7 @@ function joinStageOf(query: PlanQuery, host: Plan, limitBytes: number): OutOfCor
         buildInput: inputs.indexOf(build.input),
         probeInput: inputs.indexOf(probe.input),
         ...decided,
-        ...{ path, work }
+        ...{ path, work, joinAlgorithm, chosenBy }
     };
 }
 

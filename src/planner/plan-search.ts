@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Knobs } from "../model/debug-knobs.js";
 import { clamp } from "../model/sizes.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { SinkKind } from "../plan/plan.js";
@@ -25,7 +25,7 @@ export interface PlanQuery {
     deviceMemory: DeviceMemory;
     budgetBytes: number;
     threads: number;
-    debug: DebugKnobs;
+    debug: Knobs;
     /** The tables of a hash group-by overflowed: plan for as many groups as rows. */
     tableFull?: boolean;
     /** A set of rows that was to stay in memory overflowed: plan sets that can spill. */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { KeySpec } from "../model/column-type.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Knobs } from "../model/debug-knobs.js";
 import { inputsOf, type InputInfo, type LogicalNode } from "../plan/logical.js";
 import type { Policy } from "./policy.js";
 
@@ -69,7 +69,7 @@ export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, key
 /**
  * An array join that is asked for needs the range of its keys, however few they are. Pairs matter to a GPU alone.
  */
-export function samplingPolicy(policy: Policy, debug: DebugKnobs, forDevice: boolean): Policy {
+export function samplingPolicy(policy: Policy, debug: Knobs, forDevice: boolean): Policy {
     const sampled = debug.algorithm === "array" ? { ...policy, sampledFromRows: 1 } : policy;
     return forDevice ? sampled : { ...sampled, pairSampleRows: 0, deviceRepeatsSeenMin: 0 };
 }

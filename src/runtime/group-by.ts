@@ -15,7 +15,7 @@ import {
     suggestion,
     unknownColumn
 } from "../model/arguments.js";
-import { checkDebugKnobs, type DebugKnobs } from "../model/debug-knobs.js";
+import { checkKnobs, type Knobs } from "../model/debug-knobs.js";
 import type { AggregateName } from "../model/schema-types.js";
 import { aggregateField, decimalScale } from "../plan/aggregate-type.js";
 import { groupKey } from "../plan/key-match.js";
@@ -124,10 +124,10 @@ function requireUniqueNames(columns: readonly LogicalColumn[]): void {
 
 /** Checks the options of `groupBy` and resolves names and types. */
 export function groupNode(
-    child: { readonly _node: LogicalNode; readonly _debug: DebugKnobs },
+    child: { readonly _node: LogicalNode; readonly _debug: Knobs },
     options: unknown
-): { node: GroupNode; debug: DebugKnobs } {
-    const given = checkOptions(options, "", ["keys", "aggregates", "algorithm", "hints", "debug"]);
+): { node: GroupNode; debug: Knobs } {
+    const given = checkOptions(options, "", ["keys", "aggregates", "algorithm", "hints", "experiment", "debug"]);
     const columns = child._node.columns;
     const keys = readArgument("keys", () => checkKeys(given["keys"], columns));
     const aggregates = readArgument("aggregates", () => checkAggregates(given["aggregates"], columns));
@@ -140,7 +140,7 @@ export function groupNode(
     const hintsGiven = checkOptions(given["hints"], "hints", ["groups"]);
     const hints =
         hintsGiven["groups"] === undefined ? {} : { groups: checkInteger(hintsGiven["groups"], "hints.groups", 0) };
-    const debug = checkDebugKnobs(given["debug"], "debug");
+    const debug = checkKnobs(given);
     const keyColumns = keys.map((index) => columns[index] as LogicalColumn);
     const specs = keyColumns.map((column, position) => groupKey(column, keys[position] as number));
     const result = [

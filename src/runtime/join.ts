@@ -12,7 +12,8 @@ import {
     unknownColumn
 } from "../model/arguments.js";
 import { joinAlgorithms } from "../model/algorithms.js";
-import { checkDebugKnobs, type DebugKnobs } from "../model/debug-knobs.js";
+import { checkKnobs, type Knobs } from "../model/debug-knobs.js";
+import { checkExperimentOf } from "../model/experiment.js";
 import type { JoinType } from "../model/schema-types.js";
 import { SpillwayError } from "../errors.js";
 import { joinColumns } from "../plan/join-columns.js";
@@ -23,11 +24,13 @@ import type { JoinNode, LogicalColumn, LogicalNode } from "../plan/logical.js";
 interface SourceParts {
     readonly _runner: QueryRunner;
     readonly _node: LogicalNode;
-    readonly _debug: DebugKnobs;
+    readonly _debug: Knobs;
 }
 
 const joinTypes: readonly JoinType[] = ["inner", "left", "right", "full", "semi", "anti"];
-const optionNames = ["left", "right", "on", "type", "select", "suffix", "nullEquality", "algorithm", "hints", "debug"];
+const optionNames = [
+    ...["left", "right", "on", "type", "select", "suffix", "nullEquality", "algorithm", "hints", "experiment", "debug"]
+];
 
 interface NamePair {
     left: string;
@@ -91,7 +94,7 @@ function checkHints(value: unknown): JoinNode["hints"] {
 export interface CheckedQuery<Node extends LogicalNode> {
     runner: QueryRunner;
     node: Node;
-    debug: DebugKnobs;
+    debug: Knobs;
 }
 
 /** Checks the options of `join` and resolves names and types: everything that can be wrong is found here. */
@@ -113,7 +116,8 @@ export function joinNode(options: object, isSource: (value: unknown) => boolean)
         given["nullEquality"] === undefined ? false : checkBoolean(given["nullEquality"], "nullEquality");
     const select = readArgument("select", () => checkSelect(given["select"]));
     const algorithm = checkOneOf(given["algorithm"] ?? "auto", "algorithm", joinAlgorithms);
-    const debug = checkDebugKnobs(given["debug"], "debug");
+    const debug = checkKnobs(given);
+    checkExperimentOf(algorithm, debug);
     const leftColumns = left._node.columns;
     const rightColumns = right._node.columns;
     const pairs = readArgument("on", () => keyNames(given["on"])).map((names) => ({

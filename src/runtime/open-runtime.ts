@@ -6,7 +6,7 @@ import { listDevices, showsGpu, type DeviceInfo } from "../machine/devices.js";
 import { machineInfo, usableMemory } from "../machine/machine.js";
 import { loadProfile, profileOf, readProfileFile } from "../machine/profile.js";
 import { checkInteger, checkOneOf, checkOptions, checkPath, checkText, invalidArgument } from "../model/arguments.js";
-import { checkDebugKnobs } from "../model/debug-knobs.js";
+import { checkKnobs } from "../model/debug-knobs.js";
 import { parseBytes } from "../model/sizes.js";
 import { smallestBudgetBytes, smallestDeviceBytes } from "../planner/policy.js";
 import type { RuntimeOptions } from "./options.js";
@@ -15,7 +15,7 @@ import { checkSpillDirectory, defaultSpillDirectory } from "./spill-directory.js
 
 /** Opens the engine. Close the runtime when done, or declare it with `await using`. */
 export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
-    const given = checkOptions(options, "", ["device", "warm", "memory", "threads", "machine", "debug"]);
+    const given = checkOptions(options, "", ["device", "warm", "memory", "threads", "machine", "experiment", "debug"]);
     const memory = checkOptions(given["memory"], "memory", ["host", "device", "peer", "spillDirectory"]);
     const device =
         given["device"] === undefined ? "auto" : checkOneOf(given["device"], "device", ["auto", "cpu", "gpu"]);
@@ -32,7 +32,7 @@ export async function openRuntime(options?: RuntimeOptions): Promise<Runtime> {
     const wantedThreads =
         given["threads"] === undefined ? undefined : checkInteger(given["threads"], "threads", 1, 1024);
     const machineFile = given["machine"] === undefined ? undefined : checkPath(given["machine"], "machine");
-    const debug = checkDebugKnobs(given["debug"], "debug");
+    const debug = checkKnobs(given);
 
     const measured = machineFile === undefined ? undefined : readProfileFile(machineFile);
 

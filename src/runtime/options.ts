@@ -3,6 +3,7 @@ import type { Schema, TypeMap } from "apache-arrow";
 
 import type { GroupByAlgorithm } from "../model/algorithms.js";
 import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { ExperimentOptions } from "../model/experiment.js";
 import type { Progress } from "../model/progress.js";
 import type { AggregateOf, Name } from "../model/schema-types.js";
 import type { ByteSize } from "../model/sizes.js";
@@ -59,7 +60,9 @@ export interface RuntimeOptions {
      * times. Defaults to the figures of a common machine, and to those of the GPU where its model was measured.
      */
     machine?: string | URL;
-    /** Knobs for tests and experiments, applied to every query; not covered by semantic versioning. */
+    /** What the planner decides and experiments vary, for every query; those of a query come before these. */
+    experiment?: ExperimentOptions;
+    /** Knobs for tests, applied to every query; not covered by semantic versioning. */
     debug?: DebugKnobs;
 }
 
@@ -116,7 +119,9 @@ export interface GroupByOptions<
      */
     algorithm?: GroupByAlgorithm;
     hints?: GroupByHints;
-    /** Knobs for tests and experiments; not covered by semantic versioning. */
+    /** What the planner decides of partitions and of group-bys out of core, given by you. */
+    experiment?: ExperimentOptions;
+    /** Knobs for tests; not covered by semantic versioning. */
     debug?: DebugKnobs;
 }
 

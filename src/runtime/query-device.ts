@@ -2,13 +2,14 @@
 import { SpillwayError } from "../errors.js";
 import type { DeviceTurn } from "../execute/device-run.js";
 import type { Job } from "../execute/job.js";
-import type { DeviceGroupAlgorithm, DeviceJoinAlgorithm } from "../model/algorithms.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
+import { cpuJoinAlgorithm, type OutOfCoreJoinAlgorithm } from "../model/algorithms.js";
+import type { Knobs } from "../model/debug-knobs.js";
 import { formatMs } from "../model/sizes.js";
 import type { Binding, EngineHandle } from "../native/binding.js";
+import type { LogicalNode } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { NotOnDevice } from "../planner/device-support.js";
-import { namedAlgorithm } from "../planner/device-candidates.js";
+import { checkOneDevice, deviceName, namesCpu, outOfCoreName, refusedAlgorithm } from "../planner/named-algorithm.js";
 import { besideBytes } from "../planner/streaming/host-memory.js";
 import { outOfCoreHostBytes } from "../planner/plan-out-of-core.js";
 import { planOnDevice, tablesHostBytes, type DevicePlan } from "../planner/plan-device.js";
@@ -81,15 +82,17 @@ export class QueryDevice {
     }
 
     /** Is the next query likely to run on the GPU? What only a plan for it needs is sampled then. */
-    public isLikely(debug: DebugKnobs): boolean {
+    public isLikely(debug: Knobs, root?: LogicalNode): boolean {
         const { device } = this.options;
-        return device !== "cpu" && (device === "gpu" || this.#opening.opened !== undefined || isWanted(debug));
+        if (device === "cpu" || (root !== undefined && namesCpu(root))) return false;
+        if (device === "gpu" || this.#opening.opened !== undefined) return true;
+        return isWanted(debug) || (root !== undefined && outOfCoreName(root) !== undefined);
     }
 
     /** Host memory that the query could use on the GPU; 0 where it is not expected to run there. */
     public wantedBytes(planner: QueryPlanner): number {
         const { query } = planner;
-        const isLikely = this.isLikely(query.debug);
+        const isLikely = this.isLikely(query.debug, query.root);
         if (!isLikely && !this.#mayWait(query)) return 0;
         const host = planner.plan(query.budgetBytes, false);
         if (!isLikely && host.predictedMs <= query.profile.deviceOpenMs) return 0;
@@ -124,9 +127,12 @@ export class QueryDevice {
      */
     public async choose(query: PlanQuery, host: Plan, isRun = true): Promise<Plan> {
         if (this.options.device === "cpu") return host;
+        if (namesCpu(query.root)) return onHost(host, `"${cpuJoinAlgorithm}" was asked for, a join of the CPU engine`);
+        const outOfCore = outOfCoreName(query.root);
+        if (outOfCore !== undefined) return await this.#outOfCore(query, host, outOfCore);
         if (this.options.device === "gpu") return await this.#require(query, host);
         if (isWanted(query.debug)) return await this.#prefer(query, host);
-        if (namedAlgorithm(query.root) !== undefined) return await this.#asNamed(query, host);
+        if (deviceName(query.root) !== undefined) return await this.#asNamed(query, host);
         if (!this.#isPresent) return host;
         return await this.#asPredicted(query, host, isRun);
     }
@@ -138,7 +144,7 @@ export class QueryDevice {
     /** Might the query wait for a GPU that is not open yet, because that is faster all the same? */
     #mayWait({ debug, root }: PlanQuery): boolean {
         if (!this.isAutomatic || !this.#isPresent || this.#opening.failure !== undefined) return false;
-        return !isWanted(debug) && namedAlgorithm(root) === undefined;
+        return !isWanted(debug) && deviceName(root) === undefined && !namesCpu(root);
     }
 
     /**
@@ -173,9 +179,14 @@ export class QueryDevice {
         if (openMs !== undefined) this.#opening.ran(plan.predictedMs, elapsedMs, openMs);
     }
 
-    /** Throws where the user asks for an algorithm of the GPU and keeps queries away from it. */
-    public checkAlgorithm(algorithm: DeviceJoinAlgorithm | DeviceGroupAlgorithm | undefined): void {
+    /**
+     * Throws where the user asks for an algorithm of the GPU and keeps queries away from it, or for algorithms that no
+     * device has together.
+     */
+    public checkAlgorithms(node: LogicalNode): void {
+        checkOneDevice(node);
         const { device } = this.options;
+        const algorithm = deviceName(node);
         if (algorithm === undefined || device !== "cpu") return;
         throw new SpillwayError(
             "INVALID_ARGUMENT",
@@ -191,6 +202,31 @@ export class QueryDevice {
         return draft.made instanceof NotOnDevice
             ? onHost(host, this.#reasonOf(draft.made))
             : await this.#prefer(query, host, draft);
+    }
+
+    /** The user has named a join out of core: nothing else takes its place. Throws where it cannot be. */
+    async #outOfCore(query: PlanQuery, host: Plan, algorithm: OutOfCoreJoinAlgorithm): Promise<Plan> {
+        const opened = await this.#openFor(algorithm, query.profile.deviceOpenMs);
+        const { made } = this.#draft(query, host, opened);
+        const limitBytes = this.#freeBytes(opened);
+        if (made instanceof NotOnDevice && made.leastBytes === undefined)
+            throw refusedAlgorithm(algorithm, made.reason);
+        if (made.leastBytes !== undefined && made.leastBytes > limitBytes) {
+            throw this.#admission.tooSmall(made.leastBytes, limitBytes, undefined);
+        }
+        if (made instanceof NotOnDevice) throw refusedAlgorithm(algorithm, this.#reasonOf(made));
+        return made.plan;
+    }
+
+    async #openFor(algorithm: OutOfCoreJoinAlgorithm, openMs: number): Promise<OpenedGpu> {
+        try {
+            return await this.#opening.open(openMs);
+        } catch (error) {
+            if (!(error instanceof SpillwayError) || error.code !== "NO_DEVICE") throw error;
+            const why = String(error.details["reason"] ?? error.message);
+            const message = `\`algorithm\` "${algorithm}" runs on a GPU: ${why}; use "auto" or "${cpuJoinAlgorithm}"`;
+            throw new SpillwayError("NO_DEVICE", message, { ...error.details, option: "algorithm", algorithm }, error);
+        }
     }
 
     #reasonOf({ reason, leastBytes }: NotOnDevice): string {
@@ -286,7 +322,7 @@ function hasOutOfCore({ stages }: Plan): boolean {
 }
 
 /** Does the user want the GPU, whatever the predicted times? */
-function isWanted(debug: DebugKnobs): boolean {
+function isWanted(debug: Knobs): boolean {
     return debug.gpu === true || debug.outOfCore === true;
 }
 

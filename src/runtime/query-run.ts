@@ -2,13 +2,14 @@
 import { linkDictionaries, type LinkedColumn } from "../arrow/linked-dictionaries.js";
 import { toSpillwayError } from "../errors.js";
 import type { KeySpec, SourceLayout } from "../model/column-type.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Knobs } from "../model/debug-knobs.js";
 import type { Progress } from "../model/progress.js";
 import type { SourceHandle } from "../native/binding.js";
 import { dictionaryLinks } from "../plan/dictionary-links.js";
 import { inputsOf, logicalSchema, type InputInfo, type LogicalNode, type Origin } from "../plan/logical.js";
 import { freezePlan, type Plan, type SinkKind } from "../plan/plan.js";
 import { decisions } from "../planner/decide.js";
+import { outOfCoreName } from "../planner/named-algorithm.js";
 import { QueryPlanner } from "../planner/plan-query.js";
 import type { Job } from "../execute/job.js";
 import { PlanRun, wrongEstimate } from "../execute/plan-run.js";
@@ -33,7 +34,7 @@ export interface RunRequest {
 export interface QueryRequest {
     readonly runner: QueryRunner;
     readonly node: LogicalNode;
-    readonly debug: DebugKnobs;
+    readonly debug: Knobs;
     readonly kind: SinkKind;
     readonly request: RunRequest;
     /** Called when the run has ended well. */
@@ -125,7 +126,7 @@ export class QueryRun {
         const { job } = this;
         const { runner, node, debug, kind, request: asked } = this.query;
         const request = runner.planRequest(node, kind, debug, asked.batchRows);
-        const policy = runner.samplingPolicy(request.debug);
+        const policy = runner.samplingPolicy(request.debug, node);
         const known = runner.statistics.known(node, policy);
         const planner = new QueryPlanner(known === undefined ? request : { ...request, statistics: known });
         const granted = await this.#admit(planner);
@@ -177,7 +178,9 @@ export class QueryRun {
             }
             const untouched = !this.#sent || sentNothing(error);
             const failure = plan.device === "gpu" && untouched ? deviceFailure(error) : undefined;
-            if (failure !== undefined && this.query.runner.device.isAutomatic) {
+            // Nothing takes the place of a join out of core that the user has named.
+            const isReplaceable = outOfCoreName(this.query.node) === undefined;
+            if (failure !== undefined && isReplaceable && this.query.runner.device.isAutomatic) {
                 const host = freezePlan({ ...granted.planner.plan(granted.bytes, false), deviceReason: failure });
                 return await this.#runPlan(host, granted, sink);
             }

@@ -6,7 +6,7 @@ import { SpillwayError, toSpillwayError } from "../errors.js";
 import type { MachineInfo } from "../machine/machine.js";
 import type { MachineProfile } from "../machine/profile.js";
 import { readArgument } from "../model/arguments.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { Knobs } from "../model/debug-knobs.js";
 import type { FileBatches, KeptMemory } from "../model/column-type.js";
 import type { FileBatchesSpec, OpenedFileBatches } from "../model/files.js";
 import type { Binding, EngineHandle, NativeDelivered, NativeMemory } from "../native/binding.js";
@@ -31,7 +31,7 @@ export interface RunnerParts {
     memoryBytes: number;
     spillDirectory: string;
     threads: number;
-    debug: DebugKnobs;
+    debug: Knobs;
     policy?: Policy;
     /** Where queries run; the CPU engine if left out. */
     device?: DeviceOptions;
@@ -212,12 +212,12 @@ export class QueryRunner {
     }
 
     /** What is sampled for a query. */
-    public samplingPolicy(debug: DebugKnobs): Policy {
-        return samplingPolicy(this.policy, debug, this.device.isLikely(debug));
+    public samplingPolicy(debug: Knobs, node: LogicalNode): Policy {
+        return samplingPolicy(this.policy, debug, this.device.isLikely(debug, node));
     }
 
     /** What the planner is asked; the budget is the whole one until a part of it is granted. */
-    public planRequest(node: LogicalNode, sink: SinkKind, debug: DebugKnobs, batchRows?: number): PlanQuery {
+    public planRequest(node: LogicalNode, sink: SinkKind, debug: Knobs, batchRows?: number): PlanQuery {
         const { machine, profile, binding, memoryBytes, threads, debug: runtimeDebug } = this.parts;
         const { relationBytes } = this.memory();
         const query: PlanQuery = {
@@ -259,10 +259,10 @@ export class QueryRunner {
         return { aliveBytes, unusedBytes: Math.min(unusedBytes, Math.max(0, this.admission.freeBytes)) };
     }
 
-    public async explain(node: LogicalNode, sink: SinkKind, debug: DebugKnobs): Promise<Explanation> {
+    public async explain(node: LogicalNode, sink: SinkKind, debug: Knobs): Promise<Explanation> {
         return await this.runJob(undefined, async (job) => {
             const query = this.planRequest(node, sink, debug);
-            const policy = this.samplingPolicy(query.debug);
+            const policy = this.samplingPolicy(query.debug, node);
             const statistics = await this.statistics.collect(job, node, policy, this.threads);
             const planned = { ...query, statistics };
             const host = new QueryPlanner(planned).plan(query.budgetBytes);

@@ -5,7 +5,8 @@ import { CountSink, FileSink } from "../execute/result-sink.js";
 import type { RunReport } from "../execute/run-report.js";
 import type { JoinAlgorithm } from "../model/algorithms.js";
 import { checkPath, readArgument } from "../model/arguments.js";
-import type { DebugKnobs } from "../model/debug-knobs.js";
+import type { DebugKnobs, Knobs } from "../model/debug-knobs.js";
+import type { ExperimentOptions } from "../model/experiment.js";
 import type {
     AggregateOf,
     GroupColumns,
@@ -61,8 +62,8 @@ export interface JoinOptions<
     /** Does NULL equal NULL in keys? Defaults to false, as in SQL. */
     nullEquality?: boolean;
     /**
-     * How the GPU joins. `"auto"`, the default, leaves it to the planner; every other name is an algorithm of the GPU
-     * and takes the query there whenever that is possible, whatever the predicted times:
+     * How to join. `"auto"`, the default, leaves it to the planner. These are algorithms of tables in GPU memory and
+     * take the query there whenever that is possible, whatever the predicted times:
      *
      * - `"phj-tr"`: radix-partitioned hash join of packed rows.
      * - `"phj-ur"`: the same of keys and row numbers, payloads gathered.
@@ -73,12 +74,38 @@ export interface JoinOptions<
      * Each does every type of join. The planner itself takes `"npj"` and `"npj-perfect"` for inner joins with
      * unique build keys only.
      *
-     * With device `"cpu"` a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the query
-     * and `deviceReason` says why.
+     * With device `"cpu"` such a name is the error INVALID_ARGUMENT; with `"auto"` and no GPU the CPU engine runs the
+     * query and `deviceReason` says why.
+     *
+     * These join relations that need not fit GPU memory, and run so where they would fit, too. Nothing takes the place
+     * of one that cannot be: without a GPU it is the error NO_DEVICE, for a join that it does not make the error
+     * INVALID_ARGUMENT, with too little GPU memory BUDGET_TOO_SMALL.
+     *
+     * - `"staged"`: copy engines bring chunks into GPU memory, where they are partitioned, and packed rows out. Each
+     *   type of join; also in joins of joins and group-bys of joins.
+     * - `"triton"`: kernels partition both relations from and to host memory, with as many pages as fit GPU memory in
+     *   turns between those of host memory (Lutz, Breß, Zeuch, Rabl and Markl, "Triton Join", SIGMOD 2022, sections 4
+     *   and 5).
+     * - `"triton-uncached"`: the same with all pages in host memory: the two-pass radix join of section 6.2.7.
+     * - `"stream-probe"`: the probe side streams past a hash table of the build side in GPU memory, as Rui and Tu have
+     *   it ("Fast Equi-Join Algorithms on GPUs", SSDBM 2017, section 3.4), by lookups in one table.
+     * - `"npj-far"`: the no-partitioning join of the Triton paper's comparison (sections 6.2.1 and 6.2.7), with a table
+     *   of linear probing in stripes of GPU and host memory.
+     * - `"cpu-partitioned"`: the CPU partitions both sides, the GPU joins the partitions (Sioulas et al.,
+     *   "Hardware-conscious Hash-Joins on GPUs", ICDE 2019; section 6.2.4 of the Triton paper).
+     *
+     * The last five make inner joins of two relations; the last three are there to compare with.
+     *
+     * `"cpu-radix"` is the radix join of the CPU engine, whatever the device and the sizes.
      */
     algorithm?: JoinAlgorithm;
     hints?: JoinHints;
-    /** Knobs for tests and experiments; not covered by semantic versioning. */
+    /**
+     * What the planner decides of joins out of core and of partitions, given by you. An option that nothing of the
+     * named `algorithm` depends on is the error INVALID_ARGUMENT.
+     */
+    experiment?: ExperimentOptions;
+    /** Knobs for tests; not covered by semantic versioning. */
     debug?: DebugKnobs;
 }
 
@@ -89,11 +116,11 @@ export abstract class Source<T extends TypeMap = TypeMap> {
     /** @internal */
     public readonly _node: LogicalNode;
     /** @internal */
-    public readonly _debug: DebugKnobs;
+    public readonly _debug: Knobs;
     readonly #schema: Schema<T>;
 
     /** @internal */
-    protected constructor(runner: QueryRunner, node: LogicalNode, debug: DebugKnobs) {
+    protected constructor(runner: QueryRunner, node: LogicalNode, debug: Knobs) {
         this._runner = runner;
         this._node = node;
         this._debug = debug;
@@ -127,7 +154,7 @@ export abstract class Source<T extends TypeMap = TypeMap> {
     >(options: GroupByOptions<T, Keys, Aggregates>): Query<GroupColumns<T, Keys, Aggregates>> {
         this._runner.checkOpen();
         const { node, debug } = readArgument("options", () => groupNode(this, options));
-        this._runner.device.checkAlgorithm(node.algorithm);
+        this._runner.device.checkAlgorithms(node);
         return new Query(this._runner, node, debug);
     }
 }
@@ -164,7 +191,7 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
     #report: RunReport | undefined;
 
     /** @internal */
-    public constructor(runner: QueryRunner, node: LogicalNode, debug: DebugKnobs) {
+    public constructor(runner: QueryRunner, node: LogicalNode, debug: Knobs) {
         super(runner, node, debug);
     }
 
@@ -227,7 +254,7 @@ export class Query<T extends TypeMap = TypeMap> extends Source<T> {
 export function makeJoin<T extends TypeMap>(options: object): Query<T> {
     const { runner, node, debug } = readArgument("options", () => joinNode(options, isSource));
     runner.checkOpen();
-    runner.device.checkAlgorithm(node.algorithm);
+    runner.device.checkAlgorithms(node);
     return new Query<T>(runner, node, debug);
 }
 

@@ -80,7 +80,7 @@ export async function queryTable(query: QueryRequest): Promise<Table> {
     const expected = (): Expectations => {
         const asked = runner.planRequest(node, "table", debug);
         // Those that the run has taken, if it took any.
-        const statistics = runner.statistics.known(node, runner.samplingPolicy(asked.debug)) ?? new Map();
+        const statistics = runner.statistics.known(node, runner.samplingPolicy(asked.debug, node)) ?? new Map();
         return expectations({ ...asked, statistics });
     };
     return await tableOf(new BatchStream(query), () => runner.memory(), expected, runner.admission, readsStream(node));

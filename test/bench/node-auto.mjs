@@ -9,18 +9,18 @@
  * Exit code 1: devices disagree about a result.
  */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { performance } from "node:perf_hooks";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { Table, tableToIPC, vectorFromArray, makeVector, Utf8 } from "apache-arrow";
 
 import { openRuntime } from "../../dist/index.js";
 import { deviceName } from "./machine-name.mjs";
 import { medianOf as median } from "./gpu-engine.mjs";
-import { queriesOf, tableNames } from "./node-auto-queries.mjs";
+import { queriesOf } from "./node-auto-queries.mjs";
+import { generateTables, openTables } from "./node-suite-tables.mjs";
 
 const devices = ["cpu", "gpu", "auto"];
 const round = (ms) => Number(ms.toFixed(2));
@@ -38,46 +38,12 @@ function readOptions() {
     return { ...values, scale: Number(values.scale), samples: Number(values.samples) };
 }
 
-/** A dimension: keys from 1 on, each once, and columns to group by. */
-function dimension(key, rows, columns) {
-    const keys = BigInt64Array.from({ length: rows }, (_, i) => BigInt(i + 1));
-    const values = Object.entries(columns).map(([name, of]) => {
-        const made = Array.from({ length: rows }, (_, i) => of(i));
-        const isText = typeof made[0] === "string";
-        return [name, isText ? vectorFromArray(made, new Utf8()) : makeVector(Int32Array.from(made))];
-    });
-    return new Table({ [key]: makeVector(keys), ...Object.fromEntries(values) });
-}
-
-const segments = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
-
-async function generate({ folder, scale }) {
-    mkdirSync(folder, { recursive: true });
-    const path = (name) => join(folder, `${name}-${scale}.arrow`);
-    const runtime = await openRuntime({ device: "cpu", memory: { host: "8GiB" } });
-    for (const table of ["orders", "lineitem"]) {
-        if (!existsSync(path(table))) await runtime.generate({ table, scale }, { path: path(table) });
-    }
-    await runtime.close();
-    const dimensions = {
-        customer: () =>
-            dimension("c_custkey", 150_000 * scale, { c_nationkey: (i) => i % 25, c_segment: (i) => segments[i % 5] }),
-        part: () => dimension("p_partkey", 200_000 * scale, { p_brand: (i) => i % 25, p_size: (i) => i % 50 }),
-        supplier: () => dimension("s_suppkey", 10_000 * scale, { s_nationkey: (i) => (i * 7) % 25 })
-    };
-    for (const [name, make] of Object.entries(dimensions)) {
-        if (!existsSync(path(name))) writeFileSync(path(name), tableToIPC(make(), "file"));
-    }
-}
-
 /** Runs all queries twice; writes what they took as JSON. */
 async function work({ worker: device, folder, scale }) {
     const output = join(folder, `result-${process.pid}.arrow`);
     const begin = performance.now();
     const runtime = await openRuntime({ device, memory: { host: "32GiB" } });
-    const relations = {};
-    for (const name of tableNames)
-        relations[name] = await runtime.fromArrowFile(join(folder, `${name}-${scale}.arrow`));
+    const relations = await openTables(runtime, { folder, scale });
     const queries = queriesOf(relations, output);
     const passes = [];
     for (let pass = 0; pass < 2; pass++) {
@@ -225,7 +191,7 @@ function print(records) {
 async function main() {
     const options = readOptions();
     if (options.worker !== undefined) return await work(options);
-    await generate(options);
+    await generateTables(options);
     const runtime = await openRuntime({ device: "auto" });
     const gpuName = runtime.devices().find(({ kind }) => kind === "gpu").name;
     await runtime.close();

@@ -115,6 +115,18 @@ export async function compare(gpu, cpu, make) {
     return await compareWith(make(gpu), reference(make(cpu)));
 }
 
+const experiments = new Set([
+    ...["partitioner", "interleave", "residentShare", "chunkRows", "radixBits", "secondRadixBits"],
+    ...["partitionBlocks", "gatherBlocks"]
+]);
+
+/** The options `debug` and `experiment` of what a query turns, told together. */
+export function knobs(turned) {
+    const pick = (isExperiment) =>
+        Object.fromEntries(Object.entries(turned).filter(([name]) => experiments.has(name) === isExperiment));
+    return { debug: pick(false), experiment: pick(true) };
+}
+
 /** `run` must fail with this code and such a text, and no other way. */
 export async function refusal(run, code, text) {
     try {

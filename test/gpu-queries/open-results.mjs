@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Readers that pause: a query out of core, or in pieces, keeps its GPU memory while others run beside it.
 import { openRuntime } from "../../dist/index.js";
-import { check, options } from "./checks.mjs";
+import { check, knobs, options } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
 /** What is read of a query so far: rows, and the sum of its first column. */
@@ -66,7 +66,7 @@ export async function openResults(cpu) {
         ["in pieces or whole", { gpu: true, pieceRows: options.small ? 500 : 100_000 }]
     ]) {
         for (const device of options.small ? ["512MiB"] : ["512MiB", "2GiB"]) {
-            const gpu = await openRuntime({ device: "auto", memory: { host: "4GiB", device }, debug });
+            const gpu = await openRuntime({ device: "auto", memory: { host: "4GiB", device }, ...knobs(debug) });
             for (const [name, makes] of Object.entries(cases)) {
                 await check(`open results ${how} in ${device}: ${name}`, () => inTurn(gpu, cpu, makes));
             }

@@ -2,12 +2,12 @@
 // Joins of relations larger than GPU memory by kernels that read and write host memory themselves, with each of their
 // partitioners: the same rows as the CPU engine's, on pages of GPU and host memory; aborted; how fast large ones are.
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, linkOf, measure, options, reference } from "./checks.mjs";
+import { check, compareWith, knobs, linkOf, measure, options, reference } from "./checks.mjs";
 import { keyed, randomNumbers, relation } from "./relations.mjs";
 import { compareHashes, hashOfRows } from "./row-hash.mjs";
 
 const name = "out-of-core coherent";
-const coherent = { outOfCore: true, path: "coherent" };
+const algorithm = "triton";
 
 /**
  * Each chunk may leave a page of each partition partly empty, and pages for that are taken before: small chunks make
@@ -16,9 +16,11 @@ const coherent = { outOfCore: true, path: "coherent" };
 const sizes = options.small
     ? { rows: [3000, 2500], device: "96MiB", radixBits: 4, chunkRows: 64 }
     : { rows: [60_000, 40_000], device: "256MiB", radixBits: 5, chunkRows: 512 };
-const knobs = [
+const turns = [
     ...["standard", "linear", "shared", "hierarchical", "bulk"].map((partitioner) => ({ partitioner })),
-    { partitionBlocks: 5, gatherBlocks: 3 }
+    { partitionBlocks: 5, gatherBlocks: 3 },
+    { secondRadixBits: 3 },
+    { interleave: { device: 1, far: 3 } }
 ];
 /** Keys, whether NULLs equal each other, columns beside them. */
 const cases = [
@@ -60,7 +62,8 @@ function joinsOf(cpu) {
             const on = keys.map((_, i) => `k${i}`);
             const make = (runtime) => {
                 const [left, right] = tables.map((table) => runtime.fromTable(table));
-                return runtime.join({ left, right, on, select: [...on, ...columns], nullEquality });
+                const named = runtime === cpu ? {} : { algorithm };
+                return runtime.join({ left, right, on, select: [...on, ...columns], nullEquality, ...named });
             };
             const what = `on ${keys.join(", ")} with ${columns.length} columns, ${count.join(" x ")}`;
             return { make, expected: reference(make(cpu)), what, spills: count === rows && !options.small };
@@ -71,9 +74,9 @@ function joinsOf(cpu) {
 async function partitioners(cpu) {
     const { device, radixBits, chunkRows } = sizes;
     const joins = joinsOf(cpu);
-    for (const more of options.small ? knobs.slice(-2) : knobs) {
-        const debug = { ...coherent, radixBits, chunkRows, ...more };
-        const gpu = await openRuntime({ device: "gpu", memory: { host: "4GiB", device }, debug });
+    for (const more of options.small ? turns.slice(-4) : turns) {
+        const turned = knobs({ radixBits, chunkRows, ...more });
+        const gpu = await openRuntime({ device: "gpu", memory: { host: "4GiB", device }, ...turned });
         for (const { make, expected, what, spills } of joins) {
             const query = make(gpu);
             await check(`${name}, ${JSON.stringify(more)}: ${what}`, () =>
@@ -90,10 +93,10 @@ export async function largeCoherentJoins(cpu) {
     const rows = 2 ** bits;
     const device = `${options.small ? 128 : 2 ** (bits - 17)}MiB`;
     const host = `${Math.ceil(2 ** (bits - 24)) + (options.small ? 1 : 8)}GiB`;
-    const gpu = await openRuntime({ device: "gpu", memory: { host, device }, debug: coherent });
+    const gpu = await openRuntime({ device: "gpu", memory: { host, device } });
     const left = await gpu.generate(keyed(rows, 1), "memory");
     const right = await gpu.generate(keyed(rows, 2), "memory");
-    const query = gpu.join({ left, right, on: "k" });
+    const query = gpu.join({ left, right, on: "k", algorithm });
     const told = () => {
         const { h2dBytes, d2hBytes, buildMs, probeMs, spilledMs, spilledRows, predicted } = linkOf(query.report());
         const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(2)} GB`;

@@ -7,7 +7,7 @@ import { freemem } from "node:os";
 import { Int64, makeVector, Table } from "apache-arrow";
 
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, measure, options, reference } from "./checks.mjs";
+import { check, compareWith, knobs, measure, options, reference } from "./checks.mjs";
 import { keyed, randomNumbers, relation } from "./relations.mjs";
 
 const sumOf = (numbers) => numbers.reduce((sum, number) => sum + number, 0);
@@ -70,11 +70,12 @@ async function asTheKnobWants(cpu, spillDirectory) {
     );
     for (const hostSpillBytes of [0, 2 ** 14]) {
         for (const radixBits of [0, 4]) {
-            const debug = { outOfCore: true, residentShare: 0, chunkRows: options.small ? 64 : 2048 };
+            const spilling = { outOfCore: true, residentShare: 0, chunkRows: options.small ? 64 : 2048, radixBits };
+            const inMemory = options.small ? hostSpillBytes / 16 : hostSpillBytes;
             const memory = { host: "1GiB", device: "512MiB", spillDirectory };
             const gpu = await openRuntime({
                 ...{ device: "gpu", memory },
-                debug: { ...debug, hostSpillBytes: options.small ? hostSpillBytes / 16 : hostSpillBytes, radixBits }
+                ...knobs({ ...spilling, hostSpillBytes: inMemory })
             });
             for (const [name, make] of Object.entries(queriesOf(tables))) {
                 const what = `${name} on disk: ${hostSpillBytes} bytes in memory, ${radixBits} radix bits`;
@@ -102,8 +103,8 @@ async function asRowsMultiply(cpu, spillDirectory) {
         return pairs.groupBy({ keys: ["a"], aggregates: { n: { count: "*" }, sum: { sum: "b" } } });
     };
     const memory = { host: "96MiB", device: "128MiB", spillDirectory };
-    const debug = { outOfCore: true, residentShare: 0, ...(options.small ? { hostSpillBytes: 2 ** 15 } : {}) };
-    const gpu = await openRuntime({ device: "gpu", memory, debug });
+    const spilling = { outOfCore: true, residentShare: 0, ...(options.small ? { hostSpillBytes: 2 ** 15 } : {}) };
+    const gpu = await openRuntime({ device: "gpu", memory, ...knobs(spilling) });
     await check(`group-by on disk: ${rows * repeats} rows of a join of ${rows} by ${rows}`, () =>
         compareWith(make(gpu), reference(make(cpu)), wentToDisk)
     );
@@ -118,8 +119,8 @@ async function whereNothingLeaves(cpu, spillDirectory) {
         relation(random, { keys: ["int64"], side: at % 2, rows, domain: rows, nullPercent: 3, suffix })
     );
     const memory = { host: "1GiB", device: "512MiB", spillDirectory };
-    const debug = { outOfCore: true, residentShare: 1, hostSpillBytes: 0 };
-    const gpu = await openRuntime({ device: "gpu", memory, debug });
+    const resident = { outOfCore: true, residentShare: 1, hostSpillBytes: 0 };
+    const gpu = await openRuntime({ device: "gpu", memory, ...knobs(resident) });
     for (const [name, make] of Object.entries(queriesOf(tables))) {
         await check(`${name} that is resident writes nothing`, () =>
             compareWith(make(gpu), reference(make(cpu)), (report) =>
@@ -213,9 +214,9 @@ export async function largeOnDisk(folder) {
             const few = name === "group-by of a join" ? "128MiB" : "64MiB";
             const device = options.small ? few : `${2 ** (bits - 20 + 1)}MiB`;
             const all = spilledBytes.get(name) ?? 0;
-            const knobs = { memory: {}, half: { hostSpillBytes: Math.floor(all / 2) }, disk: { hostSpillBytes: 0 } };
-            const debug = { outOfCore: true, residentShare: 0, ...knobs[place] };
-            const gpu = await openRuntime({ device: "gpu", memory: { host, device, spillDirectory }, debug });
+            const kept = { memory: {}, half: { hostSpillBytes: Math.floor(all / 2) }, disk: { hostSpillBytes: 0 } };
+            const spilling = knobs({ outOfCore: true, residentShare: 0, ...kept[place] });
+            const gpu = await openRuntime({ device: "gpu", memory: { host, device, spillDirectory }, ...spilling });
             const left = await gpu.generate(keyed(rows, 1), "memory");
             const right = await gpu.generate(keyed(rows, 2, foreign), "memory");
             const query = make(gpu, { left, right });

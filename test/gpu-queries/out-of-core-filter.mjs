@@ -3,7 +3,7 @@
 // of them spilled; what the planner chooses, and how fast both are where one probe row in ten has a partner.
 import { openRuntime } from "../../dist/index.js";
 import { falsePositiveShare } from "../../dist/planner/streaming/join/filter.js";
-import { check, compareWith, joinTypes, linkOf, options, reference } from "./checks.mjs";
+import { check, compareWith, joinTypes, knobs, linkOf, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
 const sizes = { outOfCore: true, residentShare: 0.25, radixBits: 4, chunkRows: options.small ? 64 : 4096 };
@@ -15,7 +15,7 @@ async function types(cpu) {
     const rows = options.small ? [150, 250] : [20_000, 50_000];
     const runtimes = new Map();
     for (const filter of [true, false]) {
-        runtimes.set(filter, await openRuntime({ device: "gpu", memory, debug: { ...sizes, filter } }));
+        runtimes.set(filter, await openRuntime({ device: "gpu", memory, ...knobs({ ...sizes, filter }) }));
     }
     let seed = 8100;
     for (const keys of options.small ? keySets.slice(-2) : keySets) {
@@ -77,7 +77,7 @@ async function fewPartners() {
     const counted = new Map();
     for (const filter of [undefined, true, false]) {
         const debug = { outOfCore: true, ...share, filter };
-        const gpu = await openRuntime({ device: "gpu", memory: limits, debug });
+        const gpu = await openRuntime({ device: "gpu", memory: limits, ...knobs(debug) });
         const left = await gpu.generate({ rows, seed: 1, key: { name: "k" }, payload: [{ name: "p1" }] }, "memory");
         const key = { name: "k", role: "foreign", domainRows: rows, matchRatio: 0.1 };
         const right = await gpu.generate({ rows, seed: 2, key, payload: [{ name: "p2" }] }, "memory");

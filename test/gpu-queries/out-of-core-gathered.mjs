@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { makeVector, Table, Utf8, vectorFromArray } from "apache-arrow";
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, joinTypes, options, reference } from "./checks.mjs";
+import { check, compareWith, joinTypes, knobs, options, reference } from "./checks.mjs";
 import { randomNumbers } from "./relations.mjs";
 
 /** Columns and keys that do not go to the GPU: text, rows wider than 32 bytes, keys of which a hash is compared. */
@@ -10,7 +10,7 @@ export async function gatheredColumns(cpu, ranOutOfCore) {
     const domain = Math.ceil(rows[1] / 3);
     const memory = { host: "2GiB", device: "512MiB" };
     const debug = { outOfCore: true, chunkRows: options.small ? 64 : 4096, residentShare: 0.5, radixBits: 4 };
-    const gpu = await openRuntime({ device: "gpu", memory, debug });
+    const gpu = await openRuntime({ device: "gpu", memory, ...knobs(debug) });
     const seeds = randomNumbers(7900);
     const tables = rows.map((count, side) => {
         const draw = (size) => Array.from({ length: count }, () => seeds(size));

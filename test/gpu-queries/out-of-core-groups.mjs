@@ -4,7 +4,7 @@
 
 import { makeVector, Table } from "apache-arrow";
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, options, reference } from "./checks.mjs";
+import { check, compareWith, knobs, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
 const mebibyte = 2 ** 20;
@@ -45,7 +45,11 @@ async function types(cpu) {
     for (const sizesOfPlan of options.small ? sharesAndBits.slice(0, 2) : sharesAndBits) {
         const chunkRows = options.small ? 64 : 4096;
         const memory = { host: "2GiB", device: "512MiB" };
-        const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true, chunkRows, ...sizesOfPlan } });
+        const gpu = await openRuntime({
+            device: "gpu",
+            memory,
+            ...knobs({ outOfCore: true, chunkRows, ...sizesOfPlan })
+        });
         for (const keys of options.small ? keySets.slice(-4) : keySets) {
             for (const rows of sizes) {
                 const random = randomNumbers(seed++);
@@ -71,8 +75,8 @@ async function wide(cpu) {
     const rows = options.small ? 700 : 60_000;
     const chunkRows = options.small ? 64 : 4096;
     const memory = { host: "2GiB", device: "512MiB" };
-    for (const knobs of sharesAndBits.slice(0, options.small ? 2 : 4)) {
-        const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true, chunkRows, ...knobs } });
+    for (const more of sharesAndBits.slice(0, options.small ? 2 : 4)) {
+        const gpu = await openRuntime({ device: "gpu", memory, ...knobs({ outOfCore: true, chunkRows, ...more }) });
         for (const sums of [2, 4, 6, 12]) {
             for (const groups of [1, Math.ceil(rows / 3)]) {
                 const random = randomNumbers(9000 + sums);
@@ -88,7 +92,7 @@ async function wide(cpu) {
                         return runtime.groupBy(runtime.fromTable(table), wanted);
                     };
                     const what = `group-by out-of-core: ${sums} sums of 64 bits and ${Object.keys(more).length} more`;
-                    const told = `${what}, ${groups} keys, ${JSON.stringify(knobs)}`;
+                    const told = `${what}, ${groups} keys, ${JSON.stringify(more)}`;
                     await check(told, () => compareWith(make(gpu), reference(make(cpu)), ranOutOfCore));
                 }
             }
@@ -156,9 +160,9 @@ export async function largeGroups() {
 /** Host memory holds a part of what is spilled: the rest goes to disk, and comes back. */
 async function disk() {
     const rows = options.small ? 2 ** 15 : 2 ** 24;
-    const knobs = options.small ? { chunkRows: 2 ** 12, residentShare: 0, hostSpillBytes: 2 ** 16 } : {};
+    const more = options.small ? { chunkRows: 2 ** 12, residentShare: 0, hostSpillBytes: 2 ** 16 } : {};
     const memory = { host: "96MiB", device: options.small ? "64MiB" : "128MiB" };
-    const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true, ...knobs } });
+    const gpu = await openRuntime({ device: "gpu", memory, ...knobs({ outOfCore: true, ...more }) });
     const input = await gpu.generate(keyed(rows, rows), "memory");
     const aggregates = { n: { count: "*" }, sum: { sum: "p" } };
     const of = (groups) => gpu.groupBy(input, { keys: ["k"], aggregates, hints: { groups } });

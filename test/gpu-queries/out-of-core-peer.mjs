@@ -2,7 +2,7 @@
 // Joins, group-bys and trees of them whose spilled rows go to the memory of another GPU: of a second one where there is
 // one that this one reaches, and of the one GPU itself as if it were two.
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, options, reference } from "./checks.mjs";
+import { check, compareWith, knobs, options, reference } from "./checks.mjs";
 import { queriesOf, spillOf } from "./out-of-core-disk.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
@@ -36,10 +36,10 @@ export async function outOfCorePeer(cpu, spillDirectory) {
     const chunkRows = options.small ? 64 : 2048;
     // Four blocks of the least size: a few rows fill none.
     const cases = [["256MiB", allThere], ...(options.small ? [] : [[2 ** 18, partThere]])];
-    for (const [which, knobs] of Object.entries(peers)) {
+    for (const [which, more] of Object.entries(peers)) {
         for (const [peer, wanted] of cases) {
-            const debug = { outOfCore: true, residentShare: 0, chunkRows, radixBits: 3, hostSpillBytes: 0, ...knobs };
-            const gpu = await openRuntime({ device: "gpu", memory: { ...memory, peer }, debug });
+            const spilling = { outOfCore: true, residentShare: 0, chunkRows, radixBits: 3, hostSpillBytes: 0, ...more };
+            const gpu = await openRuntime({ device: "gpu", memory: { ...memory, peer }, ...knobs(spilling) });
             for (const [name, make] of Object.entries(queriesOf(tables))) {
                 await check(`${name} with ${which}, ${peer} of its memory`, () =>
                     compareWith(make(gpu), reference(make(cpu)), wanted)

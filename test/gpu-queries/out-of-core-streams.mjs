@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { Table, makeVector, tableFromIPC } from "apache-arrow";
 
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, joinTypes, options, reference } from "./checks.mjs";
+import { check, compareWith, joinTypes, knobs, options, reference } from "./checks.mjs";
 import { randomNumbers, relation } from "./relations.mjs";
 
 const mebibyte = 2 ** 20;
@@ -79,8 +79,8 @@ function readers(tables, estimate) {
 async function joins(cpu) {
     let seed = 9100;
     const names = Object.keys(estimates);
-    for (const [placed, debug] of plans) {
-        const gpu = await openRuntime({ device: "gpu", memory: { host: "1GiB", device: "256MiB" }, debug });
+    for (const [placed, turned] of plans) {
+        const gpu = await openRuntime({ device: "gpu", memory: { host: "1GiB", device: "256MiB" }, ...knobs(turned) });
         for (const keys of options.small ? keySets.slice(0, 3) : keySets) {
             const random = randomNumbers(seed++);
             const many = keys[0] === "bool" ? 40 : options.small ? 90 : 3000;
@@ -123,8 +123,8 @@ const groupSets = [
 
 async function groups(cpu, folder) {
     let seed = 9300;
-    for (const [placed, debug] of plans) {
-        const gpu = await openRuntime({ device: "gpu", memory: { host: "1GiB", device: "256MiB" }, debug });
+    for (const [placed, turned] of plans) {
+        const gpu = await openRuntime({ device: "gpu", memory: { host: "1GiB", device: "256MiB" }, ...knobs(turned) });
         for (const [keys, aggregates] of groupSets) {
             const random = randomNumbers(seed++);
             const many = options.small ? 90 : 4000;
@@ -171,8 +171,8 @@ async function trees(cpu) {
     const tables = ["_l", "_r", "_x"].map((suffix) =>
         pieces(random, 4, (draw) => draw(many), { ...common, suffix, side: 0 })
     );
-    for (const [placed, debug] of plans) {
-        const gpu = await openRuntime({ device: "gpu", memory: { host: "1GiB", device: "256MiB" }, debug });
+    for (const [placed, turned] of plans) {
+        const gpu = await openRuntime({ device: "gpu", memory: { host: "1GiB", device: "256MiB" }, ...knobs(turned) });
         for (const [estimate, of] of Object.entries(estimates)) {
             for (const streamed of [1, 2, 4, 7]) {
                 // Bit i: is the relation a stream? Texts pass operators where they come from one.

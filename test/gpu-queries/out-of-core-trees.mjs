@@ -16,7 +16,7 @@ import {
 } from "apache-arrow";
 
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, joinTypes, options, reference } from "./checks.mjs";
+import { check, compareWith, joinTypes, knobs, options, reference } from "./checks.mjs";
 import { randomNumbers } from "./relations.mjs";
 
 const ranAsTree = ({ stages }) =>
@@ -165,16 +165,16 @@ async function isTooWide(query) {
 
 async function drawnTrees(cpu) {
     const trees = options.small ? 12 : 100;
-    for (const [at, knobs] of sharesAndBits.entries()) {
+    for (const [at, more] of sharesAndBits.entries()) {
         const chunkRows = options.small ? 64 : 1024;
         const memory = { host: "2GiB", device: "1GiB" };
-        const gpu = await openRuntime({ device: "gpu", memory, debug: { outOfCore: true, chunkRows, ...knobs } });
+        const gpu = await openRuntime({ device: "gpu", memory, ...knobs({ outOfCore: true, chunkRows, ...more }) });
         let seed = 5000 + at * 1000;
         for (let tried = 0; tried < trees; ++seed) {
             const { text, make } = drawnQuery(randomNumbers(seed));
             if (await isTooWide(make(gpu))) continue;
             ++tried;
-            await check(`tree out-of-core, seed ${seed}: ${text}, ${JSON.stringify(knobs)}`, () =>
+            await check(`tree out-of-core, seed ${seed}: ${text}, ${JSON.stringify(more)}`, () =>
                 compareWith(make(gpu), reference(make(cpu)), ranAsTree)
             );
         }

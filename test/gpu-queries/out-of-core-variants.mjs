@@ -2,7 +2,7 @@
 // Each variant of the pipeline of joins and group-bys out of core, asked for by knobs and confirmed by what the report
 // and the plan say: all rows of large results are those of the CPU engine, by a hash of 128 bits.
 import { openRuntime } from "../../dist/index.js";
-import { check, joinTypes, linkOf, measure, onceMade, options } from "./checks.mjs";
+import { check, joinTypes, knobs, linkOf, measure, onceMade, options } from "./checks.mjs";
 import { hotKeyTable, keyed, randomNumbers } from "./relations.mjs";
 import { compareHashes, hashOfRows } from "./row-hash.mjs";
 
@@ -12,7 +12,10 @@ const device = options.small ? "256MiB" : "512MiB";
 const nulls = { mayBeNull: true };
 /** Few rows would be a single chunk. */
 const chunks = options.small ? { chunkRows: rows / 16 } : {};
-const staged = { outOfCore: true, path: "staged", filter: false, ...chunks };
+const staged = { outOfCore: true, filter: false, ...chunks };
+/** A join by copy engines, whatever the machine, so turned. */
+const stagedBy = (turned) => ({ algorithm: "staged", ...knobs(turned) });
+const coherentBy = (turned) => ({ algorithm: "triton", ...knobs(turned) });
 const foreign = (seed, more) => keyed(rows, seed, { key: { name: "k", role: "foreign", domainRows: rows, ...more } });
 
 /** Relations of each runtime that asks for them, from what generate() takes. */
@@ -103,7 +106,7 @@ const half = { ...staged, residentShare: 0.5 };
  * leaves of it: the pages of fewer rows would all be in GPU memory.
  */
 const coherent = {
-    ...{ outOfCore: true, path: "coherent", residentShare: bits < 22 ? 0 : 0.5 },
+    residentShare: bits < 22 ? 0 : 0.5,
     ...{ radixBits: options.small ? 4 : 7, chunkRows: rows / 4 }
 };
 
@@ -114,13 +117,13 @@ async function stagedJoins(gpu, byType) {
         [0.5, someStay],
         [1, allStay]
     ]) {
-        const how = { debug: { ...staged, residentShare } };
+        const how = stagedBy({ ...staged, residentShare });
         const what = `staged, a share of ${residentShare} stays`;
         await compareVariant(gpu, what, byType.inner, how, { ...wanted, ...noFilter });
     }
     for (const type of joinTypes) {
         for (const buildSide of ["left", "right"]) {
-            const how = { debug: half, hints: { buildSide } };
+            const how = { ...stagedBy(half), hints: { buildSide } };
             const what = `staged, ${type} join built on the ${buildSide}, half stays`;
             await compareVariant(gpu, what, byType[type], how, { ...someStay, ...noFilter });
         }
@@ -134,7 +137,7 @@ async function filteredJoins(gpu, cpu) {
         ...someStay,
         "a filter dropped most probe rows": ({ droppedRows }, { filter }) => droppedRows > rows / 2 && filter.bytes > 0
     };
-    const how = { debug: { ...half, filter: true }, hints: { buildSide: "left" } };
+    const how = { ...stagedBy({ ...half, filter: true }), hints: { buildSide: "left" } };
     const byType = joinsOf(cpu, sides);
     for (const type of ["inner", "left", "semi", "anti"]) {
         await compareVariant(gpu, `staged, with a Bloom filter, ${type} join`, byType[type], how, wanted);
@@ -159,7 +162,7 @@ async function gatheredJoins(gpu, cpu) {
         { ...keyed(rows, 3), payload: [key, { name: "b" }, { name: "c" }] }
     );
     const [ofTexts, ofWide] = [texts, wide].map((sides) => joinsOf(cpu, sides));
-    const how = { debug: half };
+    const how = stagedBy(half);
     for (const type of ["inner", "full"]) {
         const [text, wideRow] = ["text", "row of"].map((why) => ({ ...someStay, ...isGathered(why) }));
         await compareVariant(gpu, `staged, gathered text, ${type} join`, ofTexts[type], how, text);
@@ -172,9 +175,9 @@ async function gatheredJoins(gpu, cpu) {
     }
     const wanted = { ...isCoherent, ...isHashed, ...isGathered("beside a key") };
     const ofKeys = joinOf(cpu, keys, { on: ["k", "t"] });
-    await compareVariant(gpu, "coherent, keys of a number and text", ofKeys, { debug: coherent }, wanted);
+    await compareVariant(gpu, "coherent, keys of a number and text", ofKeys, coherentBy(coherent), wanted);
     const gathered = { ...isCoherent, ...isGathered("one of 4 columns") };
-    await compareVariant(gpu, "coherent, gathered columns of wide rows", ofWide.inner, { debug: coherent }, gathered);
+    await compareVariant(gpu, "coherent, gathered columns of wide rows", ofWide.inner, coherentBy(coherent), gathered);
 }
 
 /** Pairs of many rows with many, keys by Zipf's law, and a key of an eighth of a side's rows beside NULLs. */
@@ -196,7 +199,7 @@ async function stagedSkew(gpu, skewed) {
     for (const [keys, byType] of Object.entries(skewed)) {
         for (const type of keys.includes("NULLs") ? joinTypes : ["inner"]) {
             for (const buildSide of ["left", "right"]) {
-                const how = { debug: half, hints: { buildSide } };
+                const how = { ...stagedBy(half), hints: { buildSide } };
                 const what = `staged, ${keys}, ${type} join built on the ${buildSide}`;
                 await compareVariant(gpu, what, byType[type], how, wanted);
             }
@@ -210,9 +213,9 @@ async function stagedSkew(gpu, skewed) {
  */
 async function coherentJoins(gpu, joins) {
     const partitioners = ["standard", "linear", "shared", "hierarchical", "bulk"];
-    const knobs = [...partitioners.map((partitioner) => ({ partitioner })), { partitionBlocks: 5, gatherBlocks: 3 }];
-    for (const more of knobs) {
-        const how = { debug: { ...coherent, ...more } };
+    const turns = [...partitioners.map((partitioner) => ({ partitioner })), { partitionBlocks: 5, gatherBlocks: 3 }];
+    for (const more of turns) {
+        const how = coherentBy({ ...coherent, ...more });
         for (const [what, { inner }] of Object.entries(joins)) {
             const wanted = {
                 ...isCoherent,
@@ -249,7 +252,7 @@ async function groupsInMemory(gpu, { few, many }) {
     ];
     for (const [what, queries, residentShare, wanted] of variants) {
         for (const [at, query] of queries.entries()) {
-            const how = { debug: { outOfCore: true, residentShare, ...chunks } };
+            const how = knobs({ outOfCore: true, residentShare, ...chunks });
             await compareVariant(gpu, `group-by, ${what}, aggregates ${at}`, query, how, wanted);
         }
     }
@@ -259,10 +262,13 @@ async function groupsInMemory(gpu, { few, many }) {
 async function onDisk(tight, byType, { many }) {
     const debug = { ...staged, residentShare: 0, hostSpillBytes: rows };
     for (const type of ["inner", "full"]) {
-        await compareVariant(tight, `to disk, ${type} join`, byType[type], { debug }, { ...noneStay, ...throughDisk });
+        await compareVariant(tight, `to disk, ${type} join`, byType[type], stagedBy(debug), {
+            ...noneStay,
+            ...throughDisk
+        });
     }
     for (const [at, query] of many.entries()) {
-        await compareVariant(tight, `group-by to disk, aggregates ${at}`, query, { debug }, throughDisk);
+        await compareVariant(tight, `group-by to disk, aggregates ${at}`, query, knobs(debug), throughDisk);
     }
 }
 

@@ -4,7 +4,7 @@
 import { join } from "node:path";
 
 import { openRuntime } from "../../dist/index.js";
-import { check, compareWith, joinTypes, measure, onceMade, options, reference } from "./checks.mjs";
+import { check, compareWith, joinTypes, knobs, measure, onceMade, options, reference } from "./checks.mjs";
 import { filteredJoins } from "./out-of-core-filter.mjs";
 import { gatheredColumns } from "./out-of-core-gathered.mjs";
 import { keyed, randomNumbers, relation } from "./relations.mjs";
@@ -50,7 +50,7 @@ async function types(cpu) {
         const chunkRows = options.small ? 64 : 4096;
         const memory = { host: "2GiB", device: "512MiB" };
         const debug = { outOfCore: true, chunkRows, ...sizesOfPlan };
-        const gpu = await openRuntime({ device: "gpu", memory, debug });
+        const gpu = await openRuntime({ device: "gpu", memory, ...knobs(debug) });
         for (const keys of options.small ? keySets.slice(-5) : keySets) {
             for (const [left, right] of sizes) {
                 const random = randomNumbers(seed++);
@@ -218,7 +218,7 @@ async function disk(rows) {
     const device = options.small ? "64MiB" : "256MiB";
     // Counting takes keys alone, which would stay.
     const debug = { outOfCore: true, residentShare: 0, ...(options.small ? { hostSpillBytes: 2 ** 16 } : {}) };
-    const tight = await openRuntime({ device: "gpu", memory: { host: "96MiB", device }, debug });
+    const tight = await openRuntime({ device: "gpu", memory: { host: "96MiB", device }, ...knobs(debug) });
     const left = await tight.generate(keyed(rows, 1), "memory");
     const right = await tight.generate(keyed(rows, 2), "memory");
     const query = tight.join({ left, right, on: "k" });

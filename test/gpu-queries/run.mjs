@@ -23,6 +23,7 @@ import { largeGroups, outOfCoreGroups } from "./out-of-core-groups.mjs";
 import { outOfCorePeer } from "./out-of-core-peer.mjs";
 import { outOfCoreStreams } from "./out-of-core-streams.mjs";
 import { outOfCoreTrees } from "./out-of-core-trees.mjs";
+import { namedJoins } from "./out-of-core-named.mjs";
 import { openResults } from "./open-results.mjs";
 import { outOfCoreVariants } from "./out-of-core-variants.mjs";
 import { keyKinds, randomNumbers, relation } from "./relations.mjs";
@@ -219,6 +220,7 @@ const parts = {
     pieces: (_, cpu) => pieces(cpu),
     "out-of-core": (_, cpu) => outOfCore(cpu),
     "out-of-core-large": (_, cpu, folder) => largeJoins(cpu, folder),
+    "out-of-core-named": (_, cpu) => namedJoins(cpu),
     coherent: (_, cpu) => coherentJoins(cpu),
     "coherent-large": (_, cpu) => largeCoherentJoins(cpu),
     "out-of-core-groups": (_, cpu) => outOfCoreGroups(cpu),

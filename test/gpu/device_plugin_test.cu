@@ -178,6 +178,51 @@ GPU_TEST("plugin: operators refuse specifications that mean nothing") {
     });
 }
 
+GPU_TEST("plugin: a join to compare with of numbers that no enumeration has, and what none does, is refused") {
+    Plugin plugin;
+    const auto refuses_baseline = [&](auto&& change) {
+        BaselineJoinSpec spec;
+        spec.join = count_spec();
+        change(spec);
+        spillway_cuda_stream* stream = nullptr;
+        plugin.call.begin_baseline_join(plugin.gpu, &spec, &stream, &plugin.status);
+        CHECK(plugin.status.code == SPILLWAY_CUDA_INVALID);
+        CHECK(stream == nullptr);
+    };
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.algorithm = static_cast<BaselineJoin>(kBaselineJoins); });
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.join.kind.emit = JoinEmit::kProbeOnce; });
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.join.sizes.radix_bits = -1; });
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.join.sizes.chunk_rows = 0; });
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.join.key_bytes = 3; });
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.build_rows = ~0ULL; });
+    refuses_baseline([](BaselineJoinSpec& spec) { spec.algorithm = BaselineJoin::kNpjFar; });  // no stripes
+}
+
+GPU_TEST("plugin: joins to compare with run, within the memory that the model says") {
+    Plugin plugin;
+    for (int algorithm = 0; algorithm < kBaselineJoins; ++algorithm) {
+        BaselineJoinSpec spec;
+        spec.algorithm = static_cast<BaselineJoin>(algorithm);
+        spec.join = count_spec();
+        spec.build_rows = 10;
+        spec.shares.device = 1;
+        spec.threads = 2;
+        spillway_cuda_stream* stream = nullptr;
+        plugin.call.begin_baseline_join(plugin.gpu, &spec, &stream, &plugin.status);
+        // A driver may be unable to map stripes.
+        if (spec.algorithm == BaselineJoin::kNpjFar && plugin.status.code == SPILLWAY_CUDA_UNSUPPORTED) continue;
+        CHECK_EQ(plugin.status.code, SPILLWAY_CUDA_OK);
+        StreamReport report;
+        for (const int32_t input : {kBuildSide, kProbeSide}) {
+            const spillway_cuda_step step = {stream, nullptr, input};
+            plugin.call.run_streams(&step, 1, &kNoRows, nullptr, &report, &plugin.status);
+            CHECK_EQ(plugin.status.code, SPILLWAY_CUDA_OK);
+        }
+        CHECK(report.result_rows == 0);
+        plugin.call.free_stream(stream);
+    }
+}
+
 GPU_TEST("plugin: inputs of an operator come in order, each once") {
     Plugin plugin;
     const StagedJoinSpec spec = count_spec();

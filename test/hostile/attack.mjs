@@ -99,7 +99,7 @@ async function attack(label, path) {
     for (const [name, run] of Object.entries(file === undefined ? {} : queries)) {
         const start = performance.now();
         const wrong = await ask(
-            async (signal) => run({ runtime, file, good, debug: modes[mode], key: keyOf(file), signal, output }),
+            async (signal) => run({ runtime, file, good, options: modes[mode], key: keyOf(file), signal, output }),
             "rows"
         );
         const seconds = (performance.now() - start) / 1000;

@@ -4,14 +4,17 @@ import { readFileSync, statSync } from "node:fs";
 import { tableFromIPC } from "apache-arrow";
 import { checkBatch, Unsound } from "./soundness.mjs";
 
-/** Ways in which the same queries run: other code of the engine each time. */
+/** Options with which the same queries run: other code of the engine each time. */
 export const modes = {
     plain: {},
-    spill: { forceSpill: true, packSpilled: false, pageBytes: 4096, workers: 2 },
-    packed: { forceSpill: true, packSpilled: true, pageBytes: 4096, workers: 2 },
-    passes: { algorithm: "radix", radixBits: 4, secondRadixBits: 3, morselRows: 7, workers: 2 },
-    streaming: { algorithm: "streaming", morselRows: 7, workers: 2 },
-    collide: { hashMask: 0n, workers: 2 }
+    spill: { debug: { forceSpill: true, packSpilled: false, pageBytes: 4096, workers: 2 } },
+    packed: { debug: { forceSpill: true, packSpilled: true, pageBytes: 4096, workers: 2 } },
+    passes: {
+        debug: { algorithm: "radix", morselRows: 7, workers: 2 },
+        experiment: { radixBits: 4, secondRadixBits: 3 }
+    },
+    streaming: { debug: { algorithm: "streaming", morselRows: 7, workers: 2 } },
+    collide: { debug: { hashMask: 0n, workers: 2 } }
 };
 
 /** Rows after which a result is left: leaving it early is a way to end, too. */
@@ -46,19 +49,19 @@ async function toFile(query, { runtime, signal, output }) {
 const countOf = async (query, { signal }) => query.count({ signal });
 
 /**
- * Each gets { runtime, file, good, debug, key, signal, output }: the hostile relation and a sound one, whose keys are
+ * Each gets { runtime, file, good, options, key, signal, output }: the hostile relation and a sound one, whose keys are
  * more than the hostile one's, so that rows without a partner come from both sides.
  */
 export const queries = {
     "left join": (with_) => drain(join(with_, with_.good, with_.file, "left"), with_),
     "full join to a file": (with_) => toFile(join(with_, with_.file, with_.good, "full"), with_),
     "self join of p, counted": (with_) => {
-        const { runtime, file, debug } = with_;
-        return countOf(runtime.join({ left: file, right: file, on: ["p"], nullEquality: true, debug }), with_);
+        const { runtime, file, options } = with_;
+        return countOf(runtime.join({ left: file, right: file, on: ["p"], nullEquality: true, ...options }), with_);
     },
     "groups of p": (with_) => {
         const aggregates = { rows: { count: "*" }, first: { first: with_.key } };
-        return drain(with_.file.groupBy({ keys: ["p"], aggregates, debug: with_.debug }), with_);
+        return drain(with_.file.groupBy({ keys: ["p"], aggregates, ...with_.options }), with_);
     },
     "first of p": (with_) => toTable(grouped(with_, { a: { first: "p" }, b: { count: "p" } }), with_),
     "distinct p": (with_) => toTable(grouped(with_, { a: { countDistinct: "p" }, b: { any: "p" } }), with_),
@@ -68,19 +71,19 @@ export const queries = {
     "anti join": (with_) => drain(join(with_, with_.file, with_.good, "anti"), with_),
     "all rows counted": (with_) => {
         const aggregates = { rows: { count: "*" }, values: { count: "p" } };
-        return toTable(with_.file.groupBy({ keys: [], aggregates, debug: with_.debug }), with_);
+        return toTable(with_.file.groupBy({ keys: [], aggregates, ...with_.options }), with_);
     },
     "groups of a join": (with_) => {
         const joined = join(with_, with_.good, with_.file, "left");
         const aggregates = { a: { first: "p" }, rows: { count: "*" } };
-        return drain(joined.groupBy({ keys: [with_.key], aggregates, debug: with_.debug }), with_);
+        return drain(joined.groupBy({ keys: [with_.key], aggregates, ...with_.options }), with_);
     }
 };
 
-function join({ runtime, key, debug }, left, right, type) {
-    return runtime.join({ left, right, on: [key], type, debug });
+function join({ runtime, key, options }, left, right, type) {
+    return runtime.join({ left, right, on: [key], type, ...options });
 }
 
-function grouped({ file, key, debug }, aggregates) {
-    return file.groupBy({ keys: [key], aggregates, debug });
+function grouped({ file, key, options }, aggregates) {
+    return file.groupBy({ keys: [key], aggregates, ...options });
 }

@@ -7,7 +7,8 @@ import { binding } from "../node/addon/support.js";
 export const memoryModel: DeviceMemoryModel = {
     stagedJoinMemory: (join) => binding.stagedJoinMemory(join),
     stagedGroupByMemory: (group) => binding.stagedGroupByMemory(group),
-    coherentJoinMemory: (join, options) => binding.coherentJoinMemory(join, options)
+    coherentJoinMemory: (join, options) => binding.coherentJoinMemory(join, options),
+    baselineJoinMemory: (join, options) => binding.baselineJoinMemory(join, options)
 };
 
 /** What a query has of it. */

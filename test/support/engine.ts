@@ -6,6 +6,7 @@ import { cellTable, nullCell, type CellTable } from "./cells.js";
 import type { GroupCase, JoinCase } from "./cases.js";
 import { useGpu } from "./gpu.js";
 import { keyTexts, referenceGroupBy, referenceJoin, type ReferenceGroup } from "./reference.js";
+import { knobs } from "./knobs.js";
 
 /**
  * Whole-suite modes: the same cases under other machines, budgets and algorithms. Relations of so few rows get one
@@ -16,21 +17,21 @@ export const suiteModes: Record<string, RuntimeOptions> = {
     "forced spill": { debug: { forceSpill: true, packSpilled: false, pageBytes: 4096, workers: 2 } },
     "forced spill, packed": { debug: { forceSpill: true, packSpilled: true, pageBytes: 4096, workers: 2 } },
     "hash always 0": { debug: { hashMask: 0n, workers: 2, morselRows: 50 } },
-    "hash of two bits": { debug: { hashMask: 0x8000000000000001n, radixBits: 3 } },
-    "tiny pages and morsels": { debug: { pageBytes: 1024, morselRows: 37, radixBits: 4, workers: 4 } },
+    "hash of two bits": knobs({ hashMask: 0x8000000000000001n, radixBits: 3 }),
+    "tiny pages and morsels": knobs({ pageBytes: 1024, morselRows: 37, radixBits: 4, workers: 4 }),
     "one thread": { threads: 1 },
     "more threads than cores": { threads: 7, debug: { morselRows: 50, workers: 7 } },
     "tiny budget": { memory: { host: "24MiB" } },
-    "one partition": { debug: { radixBits: 0, secondRadixBits: 0 } },
+    "one partition": knobs({ radixBits: 0, secondRadixBits: 0 }),
     "many partitions, second pass": {
-        debug: { algorithm: "radix", radixBits: 7, secondRadixBits: 4, workers: 2, morselRows: 50 }
+        ...knobs({ algorithm: "radix", radixBits: 7, secondRadixBits: 4, workers: 2, morselRows: 50 })
     },
     "radix, linear probing": { debug: { algorithm: "radix", scheme: "linearProbing" } },
     "radix, bucket chaining": { debug: { algorithm: "radix", scheme: "bucketChaining" } },
     "radix, perfect": { debug: { algorithm: "radix", scheme: "perfect" } },
     streaming: { debug: { algorithm: "streaming", workers: 4, morselRows: 50 } },
     "chunks of a build side": {
-        debug: { algorithm: "radix", buildChunkBytes: 4096, probeSplitRows: 64, radixBits: 2, workers: 4 }
+        ...knobs({ algorithm: "radix", buildChunkBytes: 4096, probeSplitRows: 64, radixBits: 2, workers: 4 })
     },
     "spilled chunks": {
         debug: { forceSpill: true, pageBytes: 1024, buildChunkBytes: 4096, probeSplitRows: 64, workers: 4 }

@@ -2,7 +2,7 @@
 // A runtime over a binding without an engine, with two relations of a thousand rows and their join.
 import { tableFromArrays } from "apache-arrow";
 import { loadProfile } from "../../src/machine/profile.js";
-import type { DebugKnobs } from "../../src/model/debug-knobs.js";
+import type { Knobs } from "../../src/model/debug-knobs.js";
 import { QueryRunner, type RunnerParts } from "../../src/runtime/query-runner.js";
 import { Runtime } from "../../src/runtime/runtime.js";
 import { FakeBinding } from "./fake-binding.js";
@@ -10,7 +10,7 @@ import { machine } from "./planning.js";
 
 type Overrides = ConstructorParameters<typeof FakeBinding>[0];
 
-export function fakeRuntime(overrides: Overrides = {}, debug: DebugKnobs = {}, more: Partial<RunnerParts> = {}) {
+export function fakeRuntime(overrides: Overrides = {}, debug: Knobs = {}, more: Partial<RunnerParts> = {}) {
     const fake = new FakeBinding(overrides);
     const runner = new QueryRunner({
         binding: fake.binding,

@@ -5,7 +5,7 @@ import { Field, Schema } from "apache-arrow";
 import { columnTypeOf } from "../../src/arrow/column-type-of.js";
 import { machineInfo, type MachineInfo } from "../../src/machine/machine.js";
 import { loadProfile } from "../../src/machine/profile.js";
-import type { DebugKnobs } from "../../src/model/debug-knobs.js";
+import type { Knobs } from "../../src/model/debug-knobs.js";
 import { QueryRunner } from "../../src/runtime/query-runner.js";
 import { joinNode } from "../../src/runtime/join.js";
 import { groupNode } from "../../src/runtime/group-by.js";
@@ -88,7 +88,7 @@ export function group(child: LogicalNode, options: object): GroupNode {
     return groupNode(sourceOf(child), options).node;
 }
 
-export function planQueryOf(root: LogicalNode, more: Partial<PlanQuery> & { debug?: DebugKnobs } = {}): PlanQuery {
+export function planQueryOf(root: LogicalNode, more: Partial<PlanQuery> & { debug?: Knobs } = {}): PlanQuery {
     return {
         root,
         sink: "batches",

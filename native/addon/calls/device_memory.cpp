@@ -4,6 +4,7 @@
 #include "addon/encode/encode.hpp"
 #include "addon/jobs/addon_error.hpp"
 #include "cuda/api/error.hpp"
+#include "cuda/memory_model/baseline_memory.hpp"
 #include "cuda/memory_model/coherent_memory.hpp"
 #include "cuda/memory_model/device_constants.hpp"
 #include "cuda/memory_model/staged_memory.hpp"
@@ -69,6 +70,7 @@ Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
     spec.options.page_rows = spec.join.sizes.page_rows;
     spec.options.partitioner = decode_partitioner(options["partitioner"]);
     spec.options.partition_grid = static_cast<uint32_t>(options["partitionBlocks"].int32(0, kBlocksMax));
+    spec.options.split_bits = decode_split_bits(options["secondRadixBits"]);
     const uint64_t limit_bytes = options["limitBytes"].count(1);
     cuda::GpuFacts gpu;
     gpu.compute_major = options["computeMajor"].int32(1, kInt32Max);
@@ -88,6 +90,27 @@ Napi::Value coherent_join_memory_call(const Napi::CallbackInfo& info) {
     return object;
 }
 
+Napi::Value baseline_join_memory_call(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    Fields fields(info[0], "join");
+    cuda::BaselineJoinSpec spec;
+    spec.join = decode_staged_join(fields, true);
+    fields.finish();
+    Fields options(info[1], "options");
+    spec.algorithm = decode_baseline_join(options["algorithm"]);
+    spec.build_rows = options["buildRows"].count();
+    spec.shares = decode_interleave(options["interleave"]);
+    options.finish();
+    const cuda::BaselineMemory memory = told_by_model([&] { return cuda::baseline_join_memory(spec); });
+    auto object = Napi::Object::New(env);
+    object.Set("tableBytes", encode_count(env, memory.table_bytes));
+    object.Set("stripeBytes", encode_count(env, memory.stripe_bytes));
+    object.Set("stripes", encode_count(env, memory.stripes));
+    object.Set("deviceStripes", encode_count(env, memory.device_stripes));
+    object.Set("deviceBytes", encode_count(env, memory.device_bytes));
+    return object;
+}
+
 Napi::Value device_constants_call(const Napi::CallbackInfo& info) {
     auto object = Napi::Object::New(info.Env());
     for (const auto& [name, value] : cuda::device_constants()) object.Set(name, value);
@@ -104,6 +127,7 @@ Napi::Value device_algorithms_call(const Napi::CallbackInfo& info) {
     auto object = Napi::Object::New(env);
     object.Set("joins", list(cuda::kJoinAlgorithmNames, cuda::kJoinAlgorithms));
     object.Set("groupBys", list(cuda::kGroupByAlgorithmNames, cuda::kGroupByAlgorithms));
+    object.Set("baselineJoins", list(cuda::kBaselineJoinNames, cuda::kBaselineJoins));
     object.Set("partitioners", list(cuda::kFarPartitionerNames, cuda::kFarPartitioners));
     return object;
 }
@@ -114,6 +138,7 @@ void export_device_memory_calls(Napi::Object exports) {
     export_sync<staged_join_memory_call>(exports, "stagedJoinMemory");
     export_sync<staged_group_by_memory_call>(exports, "stagedGroupByMemory");
     export_sync<coherent_join_memory_call>(exports, "coherentJoinMemory");
+    export_sync<baseline_join_memory_call>(exports, "baselineJoinMemory");
     export_sync<device_constants_call>(exports, "deviceConstants");
     export_sync<device_algorithms_call>(exports, "deviceAlgorithms");
 }

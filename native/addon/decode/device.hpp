@@ -34,6 +34,11 @@ void check_packed_keys(const Field& field, const std::vector<KeySpec>& keys, con
 uint32_t decode_key_bytes(const Field& field);
 cuda::JoinKind decode_join_kind(Fields& fields);
 cuda::FarPartitioner decode_partitioner(const Field& field);
+cuda::BaselineJoin decode_baseline_join(const Field& field);
+// Radix bits of a coherent join's second pass; null: the join's choice, which is 0.
+int32_t decode_split_bits(const Field& field);
+// Pages that take turns; null: none are named.
+cuda::StripeShares decode_interleave(const Field& field);
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe);
 cuda::StagedGroupBySpec decode_out_of_core_group(const Napi::Value& value, const std::string& path, bool draft);
 OutOfCoreGroupStage decode_out_of_core_group_stage(const Napi::Value& value, const Source& source);

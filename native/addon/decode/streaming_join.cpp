@@ -79,6 +79,8 @@ std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const c
     coherent.partitioner = decode_partitioner(fields["partitioner"]);
     coherent.partition_grid = static_cast<uint32_t>(fields["partitionBlocks"].int32(0, kBlocksMax));
     coherent.gather_grid = static_cast<uint32_t>(fields["gatherBlocks"].int32(0, kBlocksMax));
+    coherent.split_bits = decode_split_bits(fields["secondRadixBits"]);
+    coherent.shares = decode_interleave(fields["interleave"]);
     fields.finish();
     const bool plain = spec.sizes.filter_words == 0 && spec.sizes.disk_blocks == 0;
     if (!plain || !spec.can_be_coherent()) {
@@ -87,6 +89,24 @@ std::optional<cuda::CoherentOptions> decode_coherent(const Field& field, const c
             "filter or spills to disk");
     }
     return coherent;
+}
+
+// null: none of the joins that others are compared with.
+std::optional<BaselineChoice> decode_baseline(const Field& field, const OutOfCoreStage& stage) {
+    if (field.is_null()) return std::nullopt;
+    Fields fields(field);
+    BaselineChoice baseline;
+    baseline.algorithm = decode_baseline_join(fields["algorithm"]);
+    baseline.shares = decode_interleave(fields["interleave"]);
+    fields.finish();
+    const cuda::StreamSizes& sizes = stage.join.sizes;
+    const bool plain = !stage.coherent && sizes.filter_words == 0 && sizes.disk_blocks == 0;
+    if (!plain || !stage.join.kind.inner() || stage.join.key_columns > 0) {
+        throw field.error(
+            "null, where a join is no inner one, is a coherent one, has a filter, keys of more than 8 "
+            "bytes, or spills to disk");
+    }
+    return baseline;
 }
 
 using Sources = const Source* const[2];
@@ -286,6 +306,25 @@ cuda::FarPartitioner decode_partitioner(const Field& field) {
     return field.one_of<cuda::FarPartitioner>(cuda::kFarPartitionerNames);
 }
 
+cuda::BaselineJoin decode_baseline_join(const Field& field) {
+    return field.one_of<cuda::BaselineJoin>(cuda::kBaselineJoinNames);
+}
+
+int32_t decode_split_bits(const Field& field) {
+    return field.is_null() ? 0 : field.int32(1, cuda::kSecondPassBitsMax);
+}
+
+cuda::StripeShares decode_interleave(const Field& field) {
+    cuda::StripeShares shares;
+    if (field.is_null()) return shares;
+    Fields fields(field);
+    shares.device = static_cast<uint32_t>(fields["device"].int32(0, kInt32Max));
+    shares.host = static_cast<uint32_t>(fields["far"].int32(0, kInt32Max));
+    fields.finish();
+    if (shares.device + uint64_t{shares.host} == 0) throw field.error("pages of some memory");
+    return shares;
+}
+
 OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& build, const Source& probe) {
     Fields fields(value, "spec");
     const Sources sources = {&build, &probe};
@@ -293,6 +332,7 @@ OutOfCoreStage decode_out_of_core_stage(const Napi::Value& value, const Source& 
     Fields join(fields["join"]);
     stage.join = decode_staged_join(join, false);
     stage.coherent = decode_coherent(join["coherent"], stage.join);
+    stage.baseline = decode_baseline(join["baseline"], stage);
     join.finish();
     stage.keys = fields["keys"].one_of<OutOfCoreKeys>(
         {{"packed", OutOfCoreKeys::kPacked}, {"encoded", OutOfCoreKeys::kEncoded}, {"hashed", OutOfCoreKeys::kHashed}});

@@ -81,6 +81,7 @@ class OutOfCore {
     // A coherent join takes the pages of all rows before they come, so it is told how many rows each side has and in
     // how many chunks they come: each chunk leaves the last page of every partition partly empty.
     GpuStream begin(GpuDevice& device) {
+        if (stage_.baseline) return begin_baseline(device);
         if (!stage_.coherent) return GpuStream::begin(device, stage_.join, disk_.get());
         cuda::CoherentJoinSpec spec;
         spec.join = stage_.join;
@@ -94,6 +95,17 @@ class OutOfCore {
             const uint64_t counted = std::min<uint64_t>(chunks, std::numeric_limits<uint32_t>::max());
             spec.options.chunks = std::max(spec.options.chunks, static_cast<uint32_t>(counted));
         }
+        return GpuStream::begin(device, spec);
+    }
+
+    GpuStream begin_baseline(GpuDevice& device) {
+        cuda::BaselineJoinSpec spec;
+        spec.algorithm = stage_.baseline->algorithm;
+        spec.join = stage_.join;
+        for (const int side : {kBuildSide, kProbeSide}) SPILLWAY_CHECK(inputs_[side].stream == nullptr);
+        spec.build_rows = static_cast<uint64_t>(source_of(kBuildSide).rows());
+        spec.shares = stage_.baseline->shares;
+        spec.threads = static_cast<uint32_t>(stage_.workers);
         return GpuStream::begin(device, spec);
     }
 

@@ -96,9 +96,16 @@ struct ResultColumn {
     bool is_gathered() const { return !parts.empty() && parts[0].origin != ResultOrigin::kGpu; }
 };
 
+// Which join that others are compared with; shares: of the stripes of its table, where it has such.
+struct BaselineChoice {
+    cuda::BaselineJoin algorithm = cuda::BaselineJoin::kStreamProbe;
+    cuda::StripeShares shares;
+};
+
 struct OutOfCoreStage {
     cuda::StagedJoinSpec join;
     std::optional<cuda::CoherentOptions> coherent;  // none: copy engines bring chunks in and packed rows out
+    std::optional<BaselineChoice> baseline;         // a join to compare with in its place; then not coherent
     OutOfCoreSide sides[2];
     std::vector<ResultColumn> columns;
     int32_t presence = -1;              // output column with the presence byte; -1: all bits are always set

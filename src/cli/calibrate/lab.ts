@@ -40,7 +40,8 @@ export async function ifPossible<T>(run: () => Promise<T>): Promise<T | undefine
     } catch (error) {
         if (!(error instanceof SpillwayError)) throw error;
         const lacksMemory = error.code === "BUDGET_TOO_SMALL" || error.code === "OUT_OF_MEMORY";
-        if (error.code === "UNSUPPORTED_TYPE" || lacksMemory) return undefined;
+        const isRefused = error.code === "UNSUPPORTED_TYPE" || error.details["option"] === "algorithm";
+        if (isRefused || lacksMemory) return undefined;
         throw error;
     }
 }

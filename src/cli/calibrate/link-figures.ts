@@ -2,9 +2,10 @@
 // What the link between the host and the GPU carries, as joins out of core use it: bytes and times of their phases.
 import {
     openRuntime,
-    type DebugKnobs,
     type DeviceStageReport,
+    type ExperimentOptions,
     type GenerateRelationOptions,
+    type JoinAlgorithm,
     type Relation,
     type Runtime
 } from "../../index.js";
@@ -44,10 +45,21 @@ export function linkMsPerByte(join: JoinReport | undefined, path: Path, isReside
     return isResident ? buildMs / positive(h2dBytes / 2) : (buildMs + probeMs) / positive(h2dBytes);
 }
 
-async function ratesOf(lab: Lab, left: Relation, right: Relation, path: Path, knobs: DebugKnobs): Promise<LinkRates> {
+/** The joins whose rows go that way. */
+const algorithms = { staged: "staged", coherent: "triton" } as const satisfies Record<Path, JoinAlgorithm>;
+
+async function ratesOf(
+    lab: Lab,
+    left: Relation,
+    right: Relation,
+    path: Path,
+    sizes: Pick<ExperimentOptions, "chunkRows">
+): Promise<LinkRates> {
     const rate = async (residentShare: 0 | 1): Promise<number | undefined> => {
-        const debug = { outOfCore: true, filter: false, path, residentShare, ...knobs };
-        const query = lab.runtime.join({ left, right, on: "key", hints: { buildSide: "left" }, debug });
+        const query = lab.runtime.join({
+            ...{ left, right, on: "key", hints: { buildSide: "left" }, algorithm: algorithms[path] },
+            ...{ experiment: { residentShare, ...sizes }, debug: { filter: false } }
+        });
         const ms = await ifPossible(
             async () =>
                 await lab.best(query, path === "staged" ? "count" : "batches", ({ stages }) =>

@@ -4,10 +4,11 @@ import { defineCommand, type ArgumentsOf, type CommandContext } from "../command
 import { checkDelivery, deliver } from "../deliver.js";
 import { unlessStopped } from "../interruption.js";
 import { parseAggregates } from "../parse/aggregates.js";
+import { parseExperiment } from "../parse/experiment.js";
 import { parseList } from "../parse/lists.js";
 import { UsageError } from "../usage-error.js";
 import { groupByInput } from "./inputs.js";
-import { openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
+import { experimentOption, openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
 
 export const groupByPositionals = {
     input: { type: "string", array: true, describe: "Arrow file(s): paths, a,b or 'pattern*.arrow'" }
@@ -29,6 +30,7 @@ export const groupByQueryOptions = {
         default: "auto",
         describe: "How a GPU groups; a name takes the query there where it can run"
     },
+    experiment: experimentOption,
     ...runtimeOptions
 } as const;
 
@@ -57,7 +59,8 @@ export async function runGroupBy(args: GroupByArguments, context: CommandContext
     await using runtime = await openCommandRuntime(args);
     const relation = await unlessStopped(context.signal, runtime.fromArrowFile(files));
     const algorithm = args.algorithm;
-    await deliver(runtime.groupBy(relation, { keys, aggregates, algorithm }), args, context);
+    const experiment = args.experiment == null ? {} : parseExperiment("experiment", args.experiment);
+    await deliver(runtime.groupBy(relation, { keys, aggregates, algorithm, experiment }), args, context);
 }
 
 export const groupByCommand = defineCommand({

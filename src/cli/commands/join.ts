@@ -4,8 +4,9 @@ import { defineCommand, type ArgumentsOf, type CommandContext } from "../command
 import { checkDelivery, deliver } from "../deliver.js";
 import { unlessStopped } from "../interruption.js";
 import { parseKeys, parseList } from "../parse/lists.js";
+import { parseExperiment } from "../parse/experiment.js";
 import { joinInputs } from "./inputs.js";
-import { openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
+import { experimentOption, openCommandRuntime, resultOptions, runtimeOptions } from "./shared-options.js";
 
 export const joinPositionals = {
     relations: { type: "string", array: true, describe: "LEFT RIGHT: a path, a,b or 'pattern*.arrow' each" }
@@ -32,8 +33,9 @@ export const joinQueryOptions = {
         type: "string",
         choices: joinAlgorithms,
         default: "auto",
-        describe: "How a GPU joins; a name takes the query there where it can run"
+        describe: "How to join; a name of a GPU takes the query there where it can run, one out of core nowhere else"
     },
+    experiment: experimentOption,
     left: { type: "string", array: true, describe: "File(s) of the left relation; repeatable" },
     right: { type: "string", array: true, describe: "File(s) of the right relation; repeatable" },
     ...runtimeOptions
@@ -56,6 +58,7 @@ export async function runJoin(args: JoinArguments, context: CommandContext): Pro
         type: args.type as "inner",
         nullEquality: args["null-equality"],
         algorithm: args.algorithm,
+        ...(args.experiment == null ? {} : { experiment: parseExperiment("experiment", args.experiment) }),
         ...(select == null ? {} : { select }),
         ...(args.suffix == null ? {} : { suffix: args.suffix })
     });

@@ -35,6 +35,13 @@ export const runtimeOptions = {
     }
 } as const;
 
+/** What the planner decides and an experiment varies. */
+export const experimentOption = {
+    type: "string",
+    array: true,
+    describe: "Decisions of the planner to overrule, NAME=VALUE separated by commas, such as interleave=1:3"
+} as const;
+
 /** Where the rows go. Without any of these: the first rows as a table. */
 export const resultOptions = {
     output: { type: "string", alias: "o", describe: "Write the result to this Arrow file" },

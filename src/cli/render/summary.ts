@@ -22,9 +22,9 @@ function stageLine({ name, device }: StageReport): string[] {
     const { algorithm, ranAs, chosenBy, phases, movedBytes, gigabytesPerSecond = 0 } = device;
     const took = `${formatDuration(device.elapsedMs)} on the GPU`;
     const rate = movedBytes === undefined ? "" : `${formatBytes(movedBytes)}, ${formatRough(gigabytesPerSecond)} GB/s`;
-    if (algorithm === undefined || phases === undefined) {
-        return [`  ${name}: ${formatDuration(device.elapsedMs)}, ${rate}`];
-    }
+    if (algorithm === undefined) return [`  ${name}: ${formatDuration(device.elapsedMs)}, ${rate}`];
+    // A join out of core: what it moved is what the link carried.
+    if (phases === undefined) return [`  ${name}: ${algorithm} (${chosenBy}), ${took}; link ${rate}`];
     const parts = [
         `transform ${formatDuration(phases.transformMs)}`,
         `match ${formatDuration(phases.matchMs)}`,

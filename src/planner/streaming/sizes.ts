@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { DebugKnobs } from "../../model/debug-knobs.js";
+import type { Knobs } from "../../model/debug-knobs.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import { mebibyte } from "../../model/sizes.js";
 import type { OutOfCoreSizes } from "../../plan/out-of-core-stage.js";
@@ -33,7 +33,7 @@ export interface SizeLimits {
     readonly sparing: boolean;
     /** Nobody knows how many rows an input has: it is a stream. */
     readonly guessed?: boolean;
-    readonly debug: DebugKnobs;
+    readonly debug: Knobs;
 }
 
 /**

@@ -261,7 +261,8 @@ spillway_cuda_functions functions = {SPILLWAY_CUDA_ABI_VERSION,
                                      fake::begin_staged_group_by,
                                      fake::run_streams,
                                      fake::free_stream,
-                                     open_peer};
+                                     open_peer,
+                                     fake::begin_baseline_join};
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "memory_model/baseline_memory.hpp"
 #include "memory_model/staged_memory.hpp"
 
 namespace fake {
@@ -74,6 +75,22 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec)
     memory_ = OperationMemory(gpu, spec.options.device_bytes, "a join out of core");
 }
 
+// One row has too many partners for a table of linear probing here.
+constexpr uint64_t kRowsOfKeyMax = 1000;
+
+StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const BaselineJoinSpec& spec)
+    : Stream(gpu, spec.join.sizes, nullptr, output_widths(spec.join)),
+      spec_(spec.join),
+      coherent_(false),
+      spills_(false),
+      rows_max_{spec.build_rows, UINT64_MAX},
+      filter_(0) {
+    check_sizes(spec.join);
+    require(spec.join.kind.inner(), "inner joins alone");
+    if (spec.algorithm != BaselineJoin::kCpuPartitioned) rows_of_key_max_ = kRowsOfKeyMax;
+    memory_ = OperationMemory(gpu, spillway::cuda::baseline_join_memory(spec).device_bytes, "a join out of core");
+}
+
 Row StagedJoin::row_of(const Chunk& chunk, int side, uint64_t row) const {
     Row made;
     made.has_key = chunk.key_valid == nullptr || (chunk.key_valid[row / 32] >> (row % 32) & 1) != 0;
@@ -91,6 +108,10 @@ uint64_t StagedJoin::partition_of(const Row& row) const {
     return bits == 0 ? 0 : row.key * 0x9e3779b97f4a7c15ULL >> (64 - bits);
 }
 
+bool StagedJoin::stays(const Row& row) const {
+    return !spills_ || partition_of(row) < sizes_.resident_partitions;
+}
+
 void StagedJoin::run(int input, const SourceCalls& source, const SinkCalls* sink) {
     sink_ = sink;
     input == kBuildSide ? build(source) : probe(source);
@@ -103,10 +124,12 @@ void StagedJoin::build(const SourceCalls& source) {
         for (uint64_t i = 0; i < chunk.rows; ++i) {
             Row row = row_of(chunk, kBuildSide, i);
             if (row.has_key) {
-                const uint64_t partition = partition_of(row);
                 filter_.add(row.key);
                 table_.emplace(row.key, rows_.size());
-                if (partition >= sizes_.resident_partitions && spill(kBuildSide, row)) {
+                if (rows_of_key_max_ > 0 && table_.count(row.key) > rows_of_key_max_) {
+                    throw Failure{SPILLWAY_CUDA_UNSUPPORTED, "linear probing is not for one key in very many rows"};
+                }
+                if (!stays(row) && spill(kBuildSide, row)) {
                     rows_on_disk_.push_back(rows_.size());
                     row.columns.clear();
                 }
@@ -143,7 +166,7 @@ void StagedJoin::probe(const SourceCalls& source) {
             Row row = row_of(chunk, kProbeSide, i);
             if (filter_.is_used() && !(row.has_key && filter_.passes(row.key))) {
                 ++report_.dropped_rows;
-            } else if (!row.has_key || partition_of(row) < sizes_.resident_partitions) {
+            } else if (!row.has_key || stays(row)) {
                 join_row(row);
             } else if (!spill(kProbeSide, row)) {
                 probe_rows_.push_back(std::move(row));

@@ -18,11 +18,12 @@ struct Row {
     std::vector<std::string> columns;
 };
 
-// A join whose build side is in a map; by kernels alone, or as copy engines would have it.
+// A join whose build side is in a map; by kernels alone, as copy engines would have it, or one to compare with.
 class StagedJoin final : public Stream {
   public:
     StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const DiskCalls* disk);
     StagedJoin(spillway_cuda_gpu* gpu, const CoherentJoinSpec& spec);
+    StagedJoin(spillway_cuda_gpu* gpu, const BaselineJoinSpec& spec);
 
     void run(int input, const SourceCalls& source, const SinkCalls* sink) override;
     int inputs() const override { return 2; }
@@ -34,6 +35,8 @@ class StagedJoin final : public Stream {
     void probe(const SourceCalls& source);
     Row row_of(const Chunk& chunk, int side, uint64_t row) const;
     uint64_t partition_of(const Row& row) const;
+    // In GPU memory from the first to the last chunk.
+    bool stays(const Row& row) const;
     // True: the row's bytes are on disk.
     bool spill(int side, const Row& row);
     std::string bytes_of(const Row& row) const;
@@ -45,6 +48,8 @@ class StagedJoin final : public Stream {
 
     const StagedJoinSpec spec_;
     const bool coherent_;
+    const bool spills_ = true;      // rows leave the GPU again: joins with a table have all of them in it
+    uint64_t rows_of_key_max_ = 0;  // of the build side; 0: any number
     uint64_t rows_max_[2] = {UINT64_MAX, UINT64_MAX};
     FakeBloomFilter filter_;
     uint64_t row_bytes_[2] = {};

@@ -136,6 +136,11 @@ void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, s
     begin(gpu, stream, status, [&] { return std::make_unique<StagedJoin>(gpu, *spec); });
 }
 
+void begin_baseline_join(spillway_cuda_gpu* gpu, const BaselineJoinSpec* spec, spillway_cuda_stream** stream,
+                         spillway_cuda_status* status) {
+    begin(gpu, stream, status, [&] { return std::make_unique<StagedJoin>(gpu, *spec); });
+}
+
 void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec, const DiskCalls* disk,
                            spillway_cuda_stream** stream, spillway_cuda_status* status) {
     begin(gpu, stream, status, [&] { return std::make_unique<StagedGroupBy>(gpu, *spec, disk); });

@@ -112,6 +112,8 @@ void begin_coherent_join(spillway_cuda_gpu* gpu, const CoherentJoinSpec* spec, s
                          spillway_cuda_status* status);
 void begin_staged_group_by(spillway_cuda_gpu* gpu, const StagedGroupBySpec* spec, const DiskCalls* disk,
                            spillway_cuda_stream** stream, spillway_cuda_status* status);
+void begin_baseline_join(spillway_cuda_gpu* gpu, const BaselineJoinSpec* spec, spillway_cuda_stream** stream,
+                         spillway_cuda_status* status);
 void run_streams(const spillway_cuda_step* steps, uint64_t step_count, const SourceCalls* source, const SinkCalls* sink,
                  StreamReport* reports, spillway_cuda_status* status);
 void free_stream(spillway_cuda_stream* stream);

@@ -35,6 +35,8 @@ const streamingRooms: Record<string, readonly string[]> = {
     group: ["shared"],
     // Joins by kernels have the layout, the load and the result of those by copy engines.
     coherent: ["shared", "join"],
+    // What a join by kernels cannot make these cannot make either, and their tables are in the same host memory.
+    baseline: ["shared", "join", "coherent"],
     // Operators of a tree are joins and group-bys by copy engines, and none of these knows that it is part of one.
     tree: ["shared", "join", "group"]
 };
@@ -125,14 +127,8 @@ const cudaRooms: Record<string, readonly string[]> = {
     coherent_join: [...indexed, "far_partition", "hash_join"],
     baseline_join: [...indexed, "staged_join", "coherent_join"],
     plugin: [
-        ...onDevice,
-        "tier",
-        "relation",
-        "memory_model",
-        "stream",
-        "staged_join",
-        "staged_group_by",
-        "coherent_join"
+        ...[...onDevice, "tier", "relation", "memory_model", "stream"],
+        ...["staged_join", "staged_group_by", "coherent_join", "baseline_join"]
     ]
 };
 

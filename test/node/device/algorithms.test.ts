@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Joins and group-bys by the name of their algorithm: who may choose which, where it runs, and what reports say.
-import { groupByAlgorithms, joinAlgorithms, type Query, type Runtime } from "spillway";
+import { groupByAlgorithms, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { command } from "../cli/in-process.js";
 import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { count, joined, keyed, onGpu, rowsOf } from "../../support/named-joins.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { tableJoins } from "../../support/table-joins.js";
 
 useGpu();
 
@@ -34,7 +35,7 @@ async function plannedBy(query: Query): Promise<string> {
 describe("joins by name", () => {
     const [left, right] = [keyed(count(300)), keyed(count(900, (i) => i % 400))];
 
-    test.each(joinAlgorithms)("%s has the rows of the CPU engine", async (algorithm) => {
+    test.each(tableJoins)("%s has the rows of the CPU engine", async (algorithm) => {
         const expected = await withRuntime({ device: "cpu" }, (cpu) => rowsOf(joined(cpu, left, right, "auto")));
         await withRuntime(onGpu, async (runtime) => {
             const query = joined(runtime, left, right, algorithm);

@@ -8,6 +8,7 @@ import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import * as results from "../../support/open-results.js";
 import { Reader, type Totals } from "../../support/open-results.js";
 import { forSeeds, type Random } from "../../support/random.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -52,7 +53,7 @@ describe.skipIf(usesRealGpu)("readers in any order", () => {
             const memory = { device: random.between(24, 70) * mebibyte, host: random.pick(["128MiB", "512MiB"]) };
             const debug = { gpu: true, ...random.pick([{}, { outOfCore: true }]), chunkRows: random.pick([512, 4096]) };
             const batchRows = random.pick([300, 2000, 20_000]);
-            await withRuntime({ device, memory, debug, threads: random.between(1, 4) }, async (runtime) => {
+            await withRuntime({ device, memory, ...knobs(debug), threads: random.between(1, 4) }, async (runtime) => {
                 const readers = drawn.map((make) => new Reader(make(runtime), batchRows));
                 const open = readers.map((_, i) => i);
                 while (open.length > 0) {

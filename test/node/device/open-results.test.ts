@@ -8,6 +8,7 @@ import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import * as results from "../../support/open-results.js";
 import { joinOf, joinTotals, productOf, productTotals, Reader, type Totals } from "../../support/open-results.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -17,7 +18,7 @@ const mebibyte = 2 ** 20;
 
 /** Runs on the GPU, whatever the predicted times. */
 const optionsOf = (device: "auto" | "gpu", deviceMebibytes: number): RuntimeOptions => ({
-    ...{ threads: 2, device, debug: { gpu: true, chunkRows: 4096 } },
+    ...{ threads: 2, device, ...knobs({ gpu: true, chunkRows: 4096 }) },
     memory: { device: deviceMebibytes * mebibyte, host: "512MiB" }
 });
 
@@ -115,7 +116,7 @@ describe.skipIf(usesRealGpu)("while a join out of core waits for its reader", ()
 describe.skipIf(usesRealGpu)("while its reader waits", () => {
     test("a group-by out of core keeps what it needs", async () => {
         const debug = { outOfCore: true, chunkRows: 4096 };
-        await withRuntime({ ...optionsOf("gpu", 90), debug }, async (runtime) => {
+        await withRuntime({ ...optionsOf("gpu", 90), ...knobs(debug) }, async (runtime) => {
             const reader = new Reader(results.groupOf(runtime, 200_000));
             expect(await reader.next()).toBe(true);
             expect(await leftOf(runtime)).toBeLessThan(60 * mebibyte);

@@ -9,6 +9,7 @@ import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { cellTable } from "../../support/cells.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Random } from "../../support/random.js";
+import { knobs } from "../../support/knobs.js";
 import { joinTypes } from "../../support/reference.js";
 import { resultRows } from "../../support/result-rows.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
@@ -18,10 +19,11 @@ useGpu();
 
 const deviceMebibytes = 96;
 const memory = { host: "256MiB", device: `${deviceMebibytes}MiB` };
-const coherent = { outOfCore: true, path: "coherent" } as const;
-const knobs = [
+const algorithm = "triton";
+const turns = [
     { chunkRows: 64, radixBits: 3 },
-    { chunkRows: 4096, radixBits: 0, residentShare: 0, partitioner: "linear", partitionBlocks: 3, gatherBlocks: 2 }
+    { chunkRows: 4096, radixBits: 0, residentShare: 0, partitioner: "linear", partitionBlocks: 3, gatherBlocks: 2 },
+    { chunkRows: 512, radixBits: 2, secondRadixBits: 5, interleave: { device: 1, far: 3 } }
 ] as const;
 let cpu: Runtime;
 let gpus: Runtime[] = [];
@@ -29,9 +31,8 @@ let gpus: Runtime[] = [];
 beforeAll(async () => {
     cpu = await openRuntime({ device: "cpu", threads: 2, memory });
     gpus = [];
-    for (const more of knobs) {
-        const debug = { ...coherent, ...more, workers: 3 };
-        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, debug }));
+    for (const more of turns) {
+        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, ...knobs({ ...more, workers: 3 }) }));
     }
 });
 afterAll(async () => {
@@ -122,14 +123,15 @@ describe("joins of far memory have the rows of the CPU engine", () => {
                             return file === undefined ? runtime.fromTable(given) : await runtime.fromArrowFile(file);
                         })
                     );
-                    return runtime.join({ left: left!, right: right!, on: key, select, hints, nullEquality });
+                    const named = runtime === cpu ? {} : ({ algorithm } as const);
+                    return runtime.join({ left: left!, right: right!, on: key, select, hints, nullEquality, ...named });
                 };
                 const expected = rowTexts(cellTable(await (await queryOn(cpu)).toTable()));
                 for (const gpu of gpus) {
                     const query = await queryOn(gpu);
                     const what = `${key.join(", ")}, ${name}: ${l} x ${r} rows`;
                     const stage = await stageOf(query);
-                    expect(stage.path, what).toMatchObject({ runs: "coherent", reason: "asked for" });
+                    expect(stage.path, what).toMatchObject({ runs: "coherent", reason: 'that of "triton"' });
                     expect(stage.layout.keys, what).toBe(nullEquality ? "encoded" : mode);
                     expectSameRows(await resultRows(random, query, sandbox), expected, what);
                     expect(told(query), what).toMatchObject({ path: "coherent", residentPartitions: 0 });
@@ -150,7 +152,7 @@ describe("plans and reports", () => {
         const gatheredOf = async (key: string, columns: string[]): Promise<string[]> => {
             const on = gpus[0]!;
             const select = [key, ...columns];
-            const query = on.join({ left: on.fromTable(left), right: on.fromTable(right), on: key, select });
+            const query = on.join({ left: on.fromTable(left), right: on.fromTable(right), on: key, select, algorithm });
             return (await stageOf(query)).layout.gathered.map(({ name }) => name).sort();
         };
         expect(await gatheredOf("wide", ["long_l", "long_r"])).toEqual([]);
@@ -160,34 +162,26 @@ describe("plans and reports", () => {
         expect(await gatheredOf("wide", ["maybe_l", "text_r"])).toEqual(["maybe_l", "text_r"]);
     });
 
-    test("other joins say why they are staged, and have the rows of the CPU engine all the same", async () => {
-        const tables = [table(2, 200, 150, 0.1), table(3, 300, 150, 0)];
+    test("of other types are refused, and no other join takes their place", async () => {
+        const [left, right] = [table(2, 20, 15, 0.1), table(3, 30, 15, 0)].map((given) => gpus[0]!.fromTable(given));
         for (const type of joinTypes.filter((one) => one !== "inner")) {
-            const queryOn = (runtime: Runtime): Query => {
-                const [left, right] = tables.map((given) => runtime.fromTable(given));
-                const select = type === "semi" || type === "anti" ? ["wide", "long_l"] : ["wide", "long_l", "int_r"];
-                return runtime.join({ left: left!, right: right!, on: "wide", type, select });
-            };
-            const query = queryOn(gpus[0]!);
-            expect((await stageOf(query)).path).toMatchObject({
-                wanted: "coherent",
-                runs: "staged",
-                reason: expect.stringContaining(`this is one of type "${type}"`) as string
-            });
-            const expected = rowTexts(cellTable(await queryOn(cpu).toTable()));
-            expectSameRows(rowTexts(cellTable(await query.toTable())), expected, type);
-            expect(told(query).path).toBe("staged");
+            const query = gpus[0]!.join({ left: left!, right: right!, on: "wide", type, select: ["wide"], algorithm });
+            for (const run of [() => query.explain(), () => query.count(), () => query.toTable()]) {
+                const error: unknown = await run().catch((thrown: unknown) => thrown);
+                expect(error).toMatchObject({ code: "INVALID_ARGUMENT", details: { option: "algorithm", algorithm } });
+                expect(String(error)).toContain(`this is one of type "${type}"`);
+            }
         }
     });
 
     test("say what the link carried beside what it was to carry", async () => {
-        const debug = { ...coherent, chunkRows: 1000, radixBits: 2 };
-        const runtime = await openRuntime({ device: "gpu", threads: 2, memory, debug });
+        const experiment = { chunkRows: 1000, radixBits: 2 };
+        const runtime = await openRuntime({ device: "gpu", threads: 2, memory, experiment });
         const [left, right] = [
             await runtime.generate(keyed(5000), "memory"),
             await runtime.generate(keyed(5000), "memory")
         ];
-        const query = runtime.join({ left, right, on: "k" });
+        const query = runtime.join({ left, right, on: "k", algorithm });
         expect(await query.count()).toBe(5000);
         const { h2dBytes, spilledBytes, spilledRows, predicted, ...report } = told(query);
         const spilled = spilledRows.build + spilledRows.probe;
@@ -208,14 +202,14 @@ describe("plans and reports", () => {
             device: "gpu",
             threads: 2,
             memory,
-            debug: { ...coherent, chunkRows: 512 }
+            experiment: { chunkRows: 8192 }
         });
         const rows = usesRealGpu ? 2 ** 20 : 2 ** 16;
         const [left, right] = [
             await runtime.generate(keyed(rows), "memory"),
             await runtime.generate(keyed(rows), "memory")
         ];
-        const query = runtime.join({ left, right, on: "k" });
+        const query = runtime.join({ left, right, on: "k", algorithm });
         const controller = new AbortController();
         setTimeout(() => controller.abort(), 5);
         const outcome: unknown = await query.count({ signal: controller.signal }).catch((error: Error) => error.name);

@@ -13,6 +13,7 @@ import { writeNumeric } from "../../support/numeric-files.js";
 import { joinTypes } from "../../support/reference.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox, until } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -49,7 +50,7 @@ const onDisk = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0
 test("rows of every type of join are those of the CPU engine", async () => {
     const tables = [table(900, 3), table(700, 2)] as const;
     await withSpill({ device: "cpu" }, async (cpu) => {
-        await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+        await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
             for (const type of joinTypes) {
                 const queryOn = (runtime: Runtime) => {
                     const [left, right] = tables.map((given) => runtime.fromTable(given));
@@ -75,7 +76,7 @@ test("rows of every type of join are those of the CPU engine", async () => {
 });
 
 test("explain says what goes to disk", async () => {
-    await withSpill({ device: "gpu", debug: { ...onDisk, hostSpillBytes: 0 } }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs({ ...onDisk, hostSpillBytes: 0 }) }, async (gpu) => {
         const query = gpu.join({ left: gpu.fromTable(table(900, 3)), right: gpu.fromTable(table(700, 2)), on: "k" });
         const explained = await query.explain();
         expect(String(explained)).toMatch(/spilled to host memory and disk/);
@@ -90,7 +91,7 @@ test("a spill folder that has gone is an error that names both options, and the 
     const tables = [table(900, 3), table(700, 2)] as const;
     const codes: unknown[] = [];
     for (const options of [
-        { device: "gpu", debug: onDisk } as const,
+        { device: "gpu", ...knobs(onDisk) } as const,
         { device: "cpu", debug: { forceSpill: true } } as const
     ]) {
         await withSpill(options, async (runtime) => {
@@ -113,7 +114,7 @@ test("a spill folder that has gone is an error that names both options, and the 
     expect(gpu).toMatchObject({ code: "BUDGET_TOO_SMALL", details });
     expect(gpu).toMatchObject({ message: expect.stringContaining("does not exist") });
     expect(cpu).toMatchObject({ code: "INVALID_ARGUMENT", details: { option: "memory.spillDirectory" } });
-    await withSpill({ device: "gpu", debug: onDisk }, async (runtime) => {
+    await withSpill({ device: "gpu", ...knobs(onDisk) }, async (runtime) => {
         const query = runtime.join({
             left: runtime.fromTable(tables[0]),
             right: runtime.fromTable(tables[1]),
@@ -129,7 +130,7 @@ test("a disk that is full is one error, no file stays, and the same runtime join
     const output = sandbox.path("joined.arrow");
     const argument = {
         runtime: {
-            ...{ threads: 2, device: "gpu", debug: { ...onDisk, chunkRows: 1024 } },
+            ...{ threads: 2, device: "gpu", ...knobs({ ...onDisk, chunkRows: 1024 }) },
             memory: { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill }
         },
         ...{ left: sandbox.write(left!), right: sandbox.write(right!), on: "k", output }
@@ -154,7 +155,7 @@ test("a disk that is full is one error, no file stays, and the same runtime join
 });
 
 test("a reader that stops early leaves nothing behind", async () => {
-    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
         const query = gpu.join({ left: gpu.fromTable(table(900, 3)), right: gpu.fromTable(table(700, 2)), on: "k" });
         for await (const batch of query.batches({ batchRows: 10 })) {
             expect(batch.numRows).toBeGreaterThan(0);
@@ -168,7 +169,7 @@ test("a reader that stops early leaves nothing behind", async () => {
 });
 
 test.skipIf(usesRealGpu)("an abort while rows are on disk leaves nothing behind", async () => {
-    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
         const joined = (rows: number): Query => {
             const [left, right] = [gpu.fromTable(table(rows, 3)), gpu.fromTable(table(700, 2))];
             return gpu.join({ left, right, on: "k", hints: { buildSide: "left" } });
@@ -200,7 +201,7 @@ test("files larger than host memory are joined, and what is spilled of them too"
     const memory = { host: "5MiB" };
     const debug = { outOfCore: true, chunkRows: 4096, radixBits: 4, residentShare: 0 };
     for (const options of [
-        { device: "gpu", memory, debug },
+        { device: "gpu", memory, ...knobs(debug) },
         { device: "cpu", memory }
     ] as const) {
         await withSpill(options, async (runtime) => {

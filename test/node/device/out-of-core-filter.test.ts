@@ -12,6 +12,7 @@ import { useGpu } from "../../support/gpu.js";
 import { Random } from "../../support/random.js";
 import { joinTypes } from "../../support/reference.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -24,7 +25,7 @@ let plain: Runtime;
 beforeAll(async () => {
     cpu = await openRuntime({ device: "cpu", threads: 2, memory });
     const openGpu = (filter: boolean): Promise<Runtime> =>
-        openRuntime({ device: "gpu", threads: 2, memory, debug: { ...sizes, filter } });
+        openRuntime({ device: "gpu", threads: 2, memory, ...knobs({ ...sizes, filter }) });
     [filtered, plain] = [await openGpu(true), await openGpu(false)];
 });
 afterAll(async () => {
@@ -134,7 +135,7 @@ describe("a filter", () => {
     });
 
     test("is chosen without being asked for", async () => {
-        const runtime = await openRuntime({ device: "gpu", threads: 2, memory, debug: sizes });
+        const runtime = await openRuntime({ device: "gpu", threads: 2, memory, ...knobs(sizes) });
         const join = (resultRows: number): Query => {
             const [left, right] = [table(0, 1000, 4000, 0), table(1, 8000, 40_000, 0)].map((each) =>
                 runtime.fromTable(each)

@@ -21,6 +21,7 @@ import {
 import { resultRows } from "../../support/result-rows.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -33,7 +34,7 @@ beforeAll(async () => {
     gpus = [];
     for (const [i, residentShare] of [0.4, 1].entries()) {
         const debug = { outOfCore: true, chunkRows: [64, 4096][i]!, radixBits: [3, 0][i]!, residentShare };
-        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, debug: { ...debug, workers: 3 } }));
+        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, ...knobs({ ...debug, workers: 3 }) }));
     }
 });
 afterAll(async () => {

@@ -11,6 +11,7 @@ import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox, until } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -51,7 +52,7 @@ const onDisk = { outOfCore: true, chunkRows: 64, radixBits: 3, residentShare: 0,
 
 test("groups are those of the CPU engine", async () => {
     await withSpill({ device: "cpu" }, async (cpu) => {
-        await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+        await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
             for (const aggregates of aggregateSets) {
                 const what = Object.keys(aggregates).join(", ");
                 const expected = rowTexts(cellTable(await groupOf(cpu, 3000, aggregates).toTable()));
@@ -77,7 +78,7 @@ test("groups are those of the CPU engine", async () => {
 
 test("no file is written where host memory holds what is spilled", async () => {
     const { hostSpillBytes: _, ...debug } = onDisk;
-    await withSpill({ device: "gpu", debug }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs(debug) }, async (gpu) => {
         const query = groupOf(gpu);
         expect(await query.count()).toBeGreaterThan(1000);
         const { spilledRows, diskWrittenBytes, diskReadBytes } = query.report()!.stages[0]!.device!.outOfCoreGroupBy!;
@@ -87,7 +88,7 @@ test("no file is written where host memory holds what is spilled", async () => {
 });
 
 test("explain says what goes to disk", async () => {
-    await withSpill({ device: "gpu", debug: { ...onDisk, hostSpillBytes: 0 } }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs({ ...onDisk, hostSpillBytes: 0 }) }, async (gpu) => {
         const explained = await groupOf(gpu).explain();
         expect(String(explained)).toMatch(/spilled to host memory and disk/);
         expect(String(explained)).toMatch(/disk: [\d.]+ KiB of them, 0 B stay in host memory/);
@@ -100,7 +101,7 @@ test("more groups than were expected go to disk, within the budget", async () =>
     const rows = 400_000;
     const memory = { host: "10MiB" };
     const debug = { outOfCore: true, chunkRows: 1024, radixBits: 3, residentShare: 0 };
-    await withSpill({ device: "gpu", memory, debug }, async (gpu) => {
+    await withSpill({ device: "gpu", memory, ...knobs(debug) }, async (gpu) => {
         const input = await gpu.fromArrowFile(sandbox.write(table(rows)));
         const aggregates = { n: { count: "*" }, sum: { sum: "n" } } as const;
         const query = gpu.groupBy(input, { keys: ["k"], aggregates, hints: { groups: 10 } });
@@ -116,7 +117,7 @@ test("more groups than were expected go to disk, within the budget", async () =>
 });
 
 test("a spill folder that has gone is one error, and the next query runs", async () => {
-    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
         rmSync(sandbox.spill, { recursive: true });
         await expect(groupOf(gpu).toTable()).rejects.toMatchObject({
             name: "SpillwayError",
@@ -127,7 +128,7 @@ test("a spill folder that has gone is one error, and the next query runs", async
     });
     sandbox[Symbol.dispose]();
     sandbox = new Sandbox();
-    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
         expect(await groupOf(gpu).count()).toBeGreaterThan(1000);
     });
 });
@@ -135,7 +136,7 @@ test("a spill folder that has gone is one error, and the next query runs", async
 test("a disk that is full is one error, and no file stays", async () => {
     const argument = {
         runtime: {
-            ...{ threads: 2, device: "gpu", debug: { ...onDisk, chunkRows: 1024 } },
+            ...{ threads: 2, device: "gpu", ...knobs({ ...onDisk, chunkRows: 1024 }) },
             memory: { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill }
         },
         left: sandbox.write(table(400_000)),
@@ -153,7 +154,7 @@ test("a disk that is full is one error, and no file stays", async () => {
 });
 
 test("a reader that stops early leaves nothing behind", async () => {
-    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
         const query = groupOf(gpu);
         for await (const batch of query.batches({ batchRows: 10 })) {
             expect(batch.numRows).toBeGreaterThan(0);
@@ -167,7 +168,7 @@ test("a reader that stops early leaves nothing behind", async () => {
 });
 
 test.skipIf(usesRealGpu)("an abort while rows are on disk leaves nothing behind", async () => {
-    await withSpill({ device: "gpu", debug: onDisk }, async (gpu) => {
+    await withSpill({ device: "gpu", ...knobs(onDisk) }, async (gpu) => {
         process.env["SPILLWAY_FAKE_GPU"] = "slow"; // once all rows are there: several blocks of them are on disk
         try {
             const controller = new AbortController();

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -64,7 +65,7 @@ describe("the plan", () => {
             expect(query.report()?.uploadedBytes).toBe(h2dBytes);
         });
         const debug = { outOfCore: true, residentShare: 0, radixBits: 4, chunkRows: 64 };
-        await withRuntime({ ...forced, debug }, async (runtime) => {
+        await withRuntime({ ...forced, ...knobs(debug) }, async (runtime) => {
             const query = groupOf(runtime);
             expect(String(await query.explain())).toContain("2^4 partitions, pages for 128 groups");
             expect(await query.count()).toBe(1500);
@@ -159,19 +160,22 @@ describe("the plan", () => {
             k: vectorFromArray(numbers, new Float64()),
             v: vectorFromArray(numbers, new Float64())
         });
-        await withRuntime({ device: "gpu", memory: { device: "40MiB", host: "1GiB" }, debug }, async (runtime) => {
-            const aggregates = { sum: { sum: "v" }, mean: { mean: "v" } } as const;
-            const query = runtime.groupBy(runtime.fromTable(rows), { keys: ["k"], aggregates });
-            const groups = await query.toArrowFile(sandbox.path("groups.arrow"));
-            expect(groups).toBe(new Set(numbers).size);
-            expect(query.report()).toMatchObject({ device: "gpu" });
-        });
+        await withRuntime(
+            { device: "gpu", memory: { device: "40MiB", host: "1GiB" }, ...knobs(debug) },
+            async (runtime) => {
+                const aggregates = { sum: { sum: "v" }, mean: { mean: "v" } } as const;
+                const query = runtime.groupBy(runtime.fromTable(rows), { keys: ["k"], aggregates });
+                const groups = await query.toArrowFile(sandbox.path("groups.arrow"));
+                expect(groups).toBe(new Set(numbers).size);
+                expect(query.report()).toMatchObject({ device: "gpu" });
+            }
+        );
     });
 });
 
 describe("a running group-by", () => {
     const memory = { device: "128MiB", host: "256MiB" };
-    const chunked = { device: "gpu", memory, debug: { outOfCore: true, chunkRows: 128 } } as const;
+    const chunked = { device: "gpu", memory, ...knobs({ outOfCore: true, chunkRows: 128 }) } as const;
 
     test.skipIf(usesRealGpu)("ends at once when it is aborted, and the next one runs", async () => {
         await withRuntime(chunked, async (runtime) => {

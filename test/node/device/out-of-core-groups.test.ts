@@ -43,6 +43,7 @@ import {
 } from "../../support/relations.js";
 import { randomValue } from "../../support/domains.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -59,7 +60,7 @@ beforeAll(async () => {
     gpus = [];
     for (const shape of shapes) {
         const debug = { outOfCore: true, workers: 3, ...shape };
-        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, debug }));
+        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, ...knobs(debug) }));
     }
 });
 afterAll(async () => {

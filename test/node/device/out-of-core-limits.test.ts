@@ -5,6 +5,7 @@ import { openRuntime, type Query, type Runtime } from "spillway";
 import { afterEach, describe, expect, test } from "vitest";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -74,10 +75,12 @@ describe("the plan", () => {
     });
 
     test("says what the link carries, and the report what it carried", async () => {
-        await withRuntime({ ...forced, debug: { outOfCore: true, residentShare: 1 } }, async (runtime) => {
+        await withRuntime({ ...forced, ...knobs({ outOfCore: true, residentShare: 1 }) }, async (runtime) => {
             const query = joinOf(runtime);
             const text = String(await query.explain());
-            expect(text).toMatch(/join: out of core on the GPU: .*\(build side: (left|right)\)/);
+            expect(text).toMatch(
+                /join: staged, out of core on the GPU: .*\(build side: (left|right), chosen by the planner\)/
+            );
             expect(text).toMatch(/2\^5 partitions, 100 % of them stay in GPU memory, chunks of [\d,]+ rows/);
             expect(text).toMatch(/link: [\d.]+ KiB to the GPU, [\d.]+ KiB from it, with 0 B of spilled rows each way/);
             expect(text).toMatch(/build [\d.]+ ms, probe [\d.]+ ms, spilled partitions [\d.]+ ms/);
@@ -90,7 +93,7 @@ describe("the plan", () => {
             expect(query.report()?.uploadedBytes).toBe(h2dBytes);
         });
         await withRuntime(
-            { ...forced, debug: { outOfCore: true, residentShare: 0, radixBits: 4 } },
+            { ...forced, ...knobs({ outOfCore: true, residentShare: 0, radixBits: 4 }) },
             async (runtime) => {
                 const query = joinOf(runtime);
                 expect(String(await query.explain())).toContain("2^4 partitions, 0 % of them stay in GPU memory");
@@ -230,15 +233,16 @@ describe("the plan", () => {
     });
 
     test("knobs are checked", async () => {
-        for (const debug of [{ residentShare: 1.5 }, { residentShare: "all" }, { chunkRows: 10 }, { outOfCore: 1 }]) {
-            const wrong = openRuntime({ debug: debug as object });
+        const wrongs = [{ residentShare: 1.5 }, { residentShare: "all" }, { chunkRows: 10 }];
+        for (const options of [...wrongs.map((experiment) => ({ experiment })), { debug: { outOfCore: 1 } }]) {
+            const wrong = openRuntime(options as object);
             await expect(wrong).rejects.toMatchObject({ code: "INVALID_ARGUMENT" });
         }
     });
 });
 
 describe("a running join", () => {
-    const chunked = { ...forced, debug: { outOfCore: true, chunkRows: 128 } };
+    const chunked = { ...forced, ...knobs({ outOfCore: true, chunkRows: 128 }) };
 
     test.skipIf(usesRealGpu)("ends at once when it is aborted, and the next one runs", async () => {
         await withRuntime(chunked, async (runtime) => {

@@ -7,6 +7,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -21,7 +22,7 @@ async function withSpill<T>(options: RuntimeOptions, body: (runtime: Runtime) =>
     const memory = { host: "64MiB", device: "64MiB", spillDirectory: sandbox.spill };
     // All partitions are spilled, and most of them to disk.
     const debug = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0, hostSpillBytes: 2000 };
-    return await withRuntime({ memory, debug, ...options }, body);
+    return await withRuntime({ memory, ...knobs(debug), ...options }, body);
 }
 
 const rows = 20_000;

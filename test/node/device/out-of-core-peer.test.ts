@@ -7,6 +7,7 @@ import { describe, expect, test } from "vitest";
 import { cellTable } from "../../support/cells.js";
 import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { knobs } from "../../support/knobs.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 
 useGpu();
@@ -33,11 +34,11 @@ const queries: Record<string, (runtime: Runtime) => Query> = {
     }
 };
 
-const debug = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0, peerOrdinal: 0 } as const;
+const turned = { outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0, peerOrdinal: 0 } as const;
 
 function withPeer<T>(peer: string | number | undefined, body: (gpu: Runtime) => Promise<T>, more = {}): Promise<T> {
     const memory = { host: "256MiB", device: "256MiB", ...(peer === undefined ? {} : { peer }) };
-    const options: RuntimeOptions = { device: "gpu", memory, debug: { ...debug, ...more } };
+    const options: RuntimeOptions = { device: "gpu", memory, ...knobs({ ...turned, ...more }) };
     return withRuntime(options, body);
 }
 

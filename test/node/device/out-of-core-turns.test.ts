@@ -8,6 +8,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { behave } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
 import { until } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -31,7 +32,7 @@ function groupOf(runtime: Runtime): Query {
 
 const options = {
     ...{ threads: 2, device: "gpu" as const, memory: { device: "64MiB", host: "256MiB" } },
-    debug: { outOfCore: true, chunkRows: 128 }
+    ...knobs({ outOfCore: true, chunkRows: 128 })
 } as const;
 
 /** Reads on until there is an answer that does not come, for as long as no other work takes. */

@@ -19,6 +19,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { cellTable } from "../../support/cells.js";
 import { useGpu } from "../../support/gpu.js";
+import { knobs } from "../../support/knobs.js";
 import { Random } from "../../support/random.js";
 import { joinTypes } from "../../support/reference.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
@@ -31,8 +32,8 @@ let gpu: Runtime;
 
 beforeAll(async () => {
     cpu = await openRuntime({ device: "cpu", threads: 2, memory });
-    const debug = { outOfCore: true, path: "staged", chunkRows: 128, radixBits: 3, residentShare: 0.5 } as const;
-    gpu = await openRuntime({ device: "gpu", threads: 2, memory, debug });
+    const turned = knobs({ outOfCore: true, chunkRows: 128, radixBits: 3, residentShare: 0.5 });
+    gpu = await openRuntime({ device: "gpu", threads: 2, memory, ...turned });
 });
 afterAll(async () => {
     await cpu.close();

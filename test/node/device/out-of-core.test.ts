@@ -39,6 +39,7 @@ import {
 import { resultRows } from "../../support/result-rows.js";
 import { expectSameRows, rowTexts } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 useGpu();
 
@@ -52,7 +53,7 @@ beforeAll(async () => {
     gpus = [];
     for (const [i, residentShare] of shares.entries()) {
         const debug = { outOfCore: true, chunkRows: [64, 192, 4096][i]!, radixBits: [0, 3, 9][i]!, residentShare };
-        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, debug: { ...debug, workers: 3 } }));
+        gpus.push(await openRuntime({ device: "gpu", threads: 2, memory, ...knobs({ ...debug, workers: 3 }) }));
     }
 });
 afterAll(async () => {

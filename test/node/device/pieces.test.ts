@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Results that do not fit GPU memory: they leave it in pieces, counted first.
 import { Int32, Table, Utf8, vectorFromArray } from "apache-arrow";
-import {
-    joinAlgorithms,
-    type JoinAlgorithm,
-    type JoinType,
-    type Query,
-    type Runtime,
-    type RuntimeOptions
-} from "spillway";
+import { type JoinAlgorithm, type JoinType, type Query, type Runtime, type RuntimeOptions } from "spillway";
 import { describe, expect, test } from "vitest";
 import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { tableJoins } from "../../support/table-joins.js";
 
 useGpu();
 
@@ -149,7 +143,7 @@ describe("pieces of a size that was asked for", () => {
         }
     });
 
-    test.each(joinAlgorithms)("by %s: made by phj-tr, as explain and report say", async (algorithm) => {
+    test.each(tableJoins)("by %s: made by phj-tr, as explain and report say", async (algorithm) => {
         const join = (runtime: Runtime): Query => {
             const [build, probe] = [runtime.fromTable(keys), runtime.fromTable(right)];
             return runtime.join({ left: build, right: probe, on: "k", algorithm, hints: { buildSide: "left" } });

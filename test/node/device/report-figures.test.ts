@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a report says of every stage on the GPU, for every algorithm and type of join, and that no query of a runtime
 // with device "gpu" is run by the CPU engine instead.
-import { groupByAlgorithms, joinAlgorithms, type JoinType, type Query, type RunReport } from "spillway";
+import { groupByAlgorithms, type JoinType, type Query, type RunReport } from "spillway";
 import { describe, expect, test } from "vitest";
 import { withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu } from "../../support/gpu.js";
 import { count, joined, keyed, onGpu } from "../../support/named-joins.js";
+import { tableJoins } from "../../support/table-joins.js";
 
 useGpu();
 
@@ -43,7 +44,7 @@ async function expectOperation(query: Query, algorithm: string): Promise<void> {
 }
 
 describe("reports tell what was predicted beside what it took", () => {
-    test.each(joinAlgorithms)("of all types of join by %s", async (algorithm) => {
+    test.each(tableJoins)("of all types of join by %s", async (algorithm) => {
         await withRuntime(onGpu, async (runtime) => {
             for (const type of joinTypes) {
                 await expectOperation(joined(runtime, left, right, algorithm, type), algorithm);

@@ -8,6 +8,7 @@ import type { Query, Relation, Runtime, RuntimeOptions } from "spillway";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { behave, withRuntime } from "../../support/gpu-runtime.js";
 import { useGpu, usesRealGpu } from "../../support/gpu.js";
+import { knobs } from "../../support/knobs.js";
 import { Sandbox, until } from "../../support/sandbox.js";
 
 useGpu();
@@ -34,7 +35,7 @@ async function withGpu<T>(body: (runtime: Runtime) => Promise<T>, options: Runti
 }
 
 /** Most partitions leave GPU memory, and most of what leaves it goes to disk. */
-const spilling = { debug: { outOfCore: true, chunkRows: 256, radixBits: 3, residentShare: 0.2, hostSpillBytes: 2000 } };
+const spilling = knobs({ outOfCore: true, chunkRows: 256, radixBits: 3, residentShare: 0.2, hostSpillBytes: 2000 });
 
 /** Batch number `at`: each key comes once. */
 function batch(at: number): Table {
@@ -168,7 +169,7 @@ describe("a stream of batches on the GPU", () => {
 
         test.skipIf(usesRealGpu)(`as ${name}: a GPU that is lost later takes no rows to the CPU engine`, async () => {
             const memory = { host: "64MiB", device: "256MiB", spillDirectory: sandbox.spill };
-            await withRuntime({ memory, debug: { gpu: true, outOfCore: true, chunkRows: 256 } }, async (runtime) => {
+            await withRuntime({ memory, ...knobs({ gpu: true, outOfCore: true, chunkRows: 256 }) }, async (runtime) => {
                 const told = { asked: 0, left: false };
                 const query = await queryOf(runtime, streamOf(runtime, undefined, { told }));
                 expect(await query.count()).toBe(resultRows(name));

@@ -7,6 +7,7 @@ import { cellTable } from "../../support/cells.js";
 import { expectedGroups, expectSameGroups, suiteModes, sumOverflows } from "../../support/engine.js";
 import { forSeeds } from "../../support/random.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 const seedsPerMode = 25;
 
@@ -15,7 +16,7 @@ const modes: Record<string, RuntimeOptions> = {
     hash: { debug: { algorithm: "hash", workers: 4, morselRows: 50 } },
     partitioned: { debug: { algorithm: "partitioned", workers: 4, morselRows: 50 } },
     "partitioned and spilled": {
-        debug: { algorithm: "partitioned", forceSpill: true, pageBytes: 1024, radixBits: 5, workers: 2 }
+        ...knobs({ algorithm: "partitioned", forceSpill: true, pageBytes: 1024, radixBits: 5, workers: 2 })
     }
 };
 

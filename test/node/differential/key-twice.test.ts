@@ -8,13 +8,14 @@ import { suiteModes } from "../../support/engine.js";
 import { forSeeds, type Random } from "../../support/random.js";
 import { joinTypes } from "../../support/reference.js";
 import { rowTexts } from "../../support/rows.js";
+import { knobs } from "../../support/knobs.js";
 
 const modes: readonly RuntimeOptions[] = [
     { device: "cpu", memory: { host: "64MiB" } },
     { device: "cpu", memory: { host: "1MiB" }, threads: 1 },
     ...["forced spill", "hash always 0", "radix, bucket chaining", "streaming"].map((name) => suiteModes[name]!),
     { device: "auto", memory: { host: "64MiB", device: "64MiB" }, debug: { gpu: true } },
-    { device: "auto", memory: { host: "256MiB", device: "64MiB" }, debug: { outOfCore: true, chunkRows: 64 } }
+    { device: "auto", memory: { host: "256MiB", device: "64MiB" }, ...knobs({ outOfCore: true, chunkRows: 64 }) }
 ];
 const runtimes: Runtime[] = [];
 beforeAll(async () => {

@@ -14,10 +14,11 @@ import { joinTypes } from "../../support/reference.js";
 import { buildTable, drawIndices, randomShape, withNulls } from "../../support/relations.js";
 import { expectSameRows } from "../../support/rows.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 const threads = 4;
 const mebibyte = 2 ** 20;
-type Debug = NonNullable<NonNullable<Parameters<typeof openRuntime>[0]>["debug"]>;
+type Debug = Parameters<typeof knobs>[0];
 type Plan = Explanation["plan"];
 /** What a join of unknown columns offers. */
 type JoinQuery = Pick<Query, "explain" | "toArrowFile" | "report">;
@@ -50,7 +51,11 @@ function tightCase(random: Random, most: number, text = random.chance(0.3)): Joi
 async function withJoin<T>(joinCase: JoinCase, host: number, debug: Debug, use: (query: JoinQuery) => Promise<T>) {
     using sandbox = new Sandbox();
     const memory = { host, spillDirectory: sandbox.spill };
-    const runtime = await openRuntime({ threads, memory, debug: { workers: threads, algorithm: "radix", ...debug } });
+    const runtime = await openRuntime({
+        threads,
+        memory,
+        ...knobs({ workers: threads, algorithm: "radix", ...debug })
+    });
     try {
         const [left, right] = [runtime.fromTable(joinCase.left), runtime.fromTable(joinCase.right)];
         return await use(runtime.join({ left, right, on: "k", type: joinCase.type }));

@@ -54,24 +54,14 @@ describe("checks", () => {
     });
 
     test("knobs are whole and in range", () => {
-        expect(checkDebugKnobs({ hashMask: 0n, radixBits: 3, pageBytes: 4096, forceSpill: true }, "debug")).toEqual({
-            hashMask: 0n,
-            radixBits: 3,
-            pageBytes: 4096,
-            forceSpill: true
-        });
-        const kernels = { path: "coherent", partitioner: "bulk", partitionBlocks: 1, gatherBlocks: 33 };
-        expect(checkDebugKnobs(kernels, "debug")).toEqual(kernels);
+        const good = { hashMask: 0n, pageBytes: 4096, forceSpill: true };
+        expect(checkDebugKnobs(good, "debug")).toEqual(good);
         for (const bad of [
             { hashMask: 0 },
             { hashMask: -1n },
             { pageBytes: 5000 },
-            { radixBits: 15 },
             { scheme: "x" },
-            { path: "direct" },
-            { partitioner: "auto" },
-            { partitionBlocks: 0 },
-            { gatherBlocks: 1.5 }
+            { radixBits: 3 }
         ]) {
             expect(() => checkDebugKnobs(bad, "debug")).toThrow(SpillwayError);
         }

@@ -2,7 +2,7 @@
 // Planning near the least budget, where page sizes and runs that are powers of two jump as the budget grows.
 import { Int32, Int64, Utf8, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { Knobs } from "../../../src/model/debug-knobs.js";
 import { memoryNeeds, planQuery } from "../../../src/planner/plan-query.js";
 import { group, inputNode, join, planQueryOf } from "../../support/planning.js";
 import { forSeeds, type Random } from "../../support/random.js";
@@ -13,8 +13,8 @@ const columns = (random: Random): Record<string, DataType> =>
         ...Array.from({ length: random.below(6) }, (_, i) => [`c${i}`, random.pick([new Int32(), new Utf8()])] as const)
     ]);
 
-function knobs(random: Random): DebugKnobs {
-    const debug: DebugKnobs = { algorithm: random.pick(["radix", "partitioned"]) };
+function knobs(random: Random): Knobs {
+    const debug: Knobs = { algorithm: random.pick(["radix", "partitioned"]) };
     if (random.chance(0.5)) debug.radixBits = random.below(8);
     if (random.chance(0.3)) debug.pageBytes = random.pick([1024, 4096]);
     if (random.chance(0.3)) debug.forceSpill = true;

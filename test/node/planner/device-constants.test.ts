@@ -8,7 +8,7 @@ const listed = (names: readonly string[]): string => names.map((name) => `    "$
 
 /** The file as the engine would write it. */
 function written(): string {
-    const { joins, groupBys, partitioners } = binding.deviceAlgorithms();
+    const { joins, groupBys, partitioners, baselineJoins } = binding.deviceAlgorithms();
     const lines = Object.entries(binding.deviceConstants()).map(([name, value]) => `    ${name}: ${String(value)}`);
     return `// SPDX-License-Identifier: Apache-2.0
 
@@ -34,6 +34,11 @@ ${listed(groupBys)}
 // prettier-ignore
 export const deviceFarPartitioners = [
 ${listed(partitioners)}
+] as const;
+
+// prettier-ignore
+export const deviceBaselineJoins = [
+${listed(baselineJoins)}
 ] as const;
 `;
 }

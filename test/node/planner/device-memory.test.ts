@@ -121,6 +121,7 @@ describe("the model tells whole numbers, and of more pages no less GPU memory", 
                 },
                 partitioner: random.pick(["auto", ...deviceFarPartitioners] as const),
                 partitionBlocks: random.pick([0, 0, random.between(1, 200)]),
+                secondRadixBits: random.pick([null, random.between(1, 8)]),
                 limitBytes: random.between(2 ** 26, 2 ** 38),
                 computeMajor: random.pick([7, 8, 9, 10]),
                 multiprocessors: random.between(1, 200),
@@ -151,7 +152,15 @@ test("the model refuses sizes that no operator has", () => {
         ...{ anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false }
     };
     const options: CoherentJoinOptions = {
-        ...{ buildRows: 1, probeRows: 1, chunks: 1, partitioner: "auto", partitionBlocks: 0, limitBytes: 2 ** 30 },
+        ...{
+            buildRows: 1,
+            probeRows: 1,
+            chunks: 1,
+            partitioner: "auto",
+            partitionBlocks: 0,
+            secondRadixBits: null,
+            limitBytes: 2 ** 30
+        },
         ...{ computeMajor: 9, multiprocessors: 132, blockBytes: 232_448 }
     };
     const coherent = (sizes: object, more: object): unknown =>

@@ -3,7 +3,7 @@
 import { Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import type { MachineInfo } from "../../../src/machine/machine.js";
-import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { Knobs } from "../../../src/model/debug-knobs.js";
 import type { JoinStage } from "../../../src/plan/plan.js";
 import { limitLadder } from "../../../src/planner/limits.js";
 import { fanout, spillRunBytes, type Fanout } from "../../../src/planner/partitioning.js";
@@ -19,7 +19,7 @@ const rows = 4_000_000;
 const tableBytes = rows * 64;
 const rowBytes = 24;
 
-function fanoutOn(more: Partial<MachineInfo>, debug: DebugKnobs = {}, budgetBytes = gibibyte): Fanout {
+function fanoutOn(more: Partial<MachineInfo>, debug: Knobs = {}, budgetBytes = gibibyte): Fanout {
     const context = { limits: roomy!, policy, machine: { ...machine, ...more }, debug, budgetBytes };
     return fanout(context, tableBytes, rows, rowBytes);
 }

@@ -2,6 +2,7 @@
 // Joins by kernels that read and write host memory: rows, sizes and predictions, from the shapes of relations alone.
 import { Bool, Decimal, Int32, Int64, Utf8, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
+import type { Knobs } from "../../../src/model/debug-knobs.js";
 import { loadProfile } from "../../../src/machine/profile.js";
 import type { Binding, EngineHandle, NativeDevice } from "../../../src/native/binding.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
@@ -18,7 +19,7 @@ import { inputNode, join, planQueryOf } from "../../support/planning.js";
 const gibibyte = 2 ** 30;
 const pageBytes = 2 ** 16;
 const columns = { k: new Int64(), v: new Int64() };
-const coherent = { path: "coherent" } as const;
+const algorithm = "triton";
 const partitioners = ["standard", "linear", "shared", "hierarchical", "bulk"] as const;
 
 interface Relations {
@@ -34,8 +35,8 @@ function queryOf(relations: Relations = {}, more: Partial<PlanQuery> = {}): Plan
     const [left, right] = rows.map((count, i) =>
         inputNode(types, { rows: count, name: ["l", "r"][i]!, nullable, inMemory, textBytes: 20 })
     );
-    const root = join(left!, right!, { on: "k", ...options });
-    return planQueryOf(root, { budgetBytes: 256 * gibibyte, threads: 16, debug: coherent, ...more });
+    const root = join(left!, right!, { on: "k", algorithm, ...options });
+    return planQueryOf(root, { budgetBytes: 256 * gibibyte, threads: 16, ...more });
 }
 
 function stageOf(query: PlanQuery, limitBytes = 4 * gibibyte): OutOfCoreStage {
@@ -128,7 +129,7 @@ describe("sizes", () => {
                     const query = queryOf({ rows: [rows, rows] }, { sink });
                     const stage = stageOf(query, limit);
                     const { sizes, memory, deviceBytes, path } = stage;
-                    expect(path).toMatchObject({ runs: "coherent", reason: "asked for" });
+                    expect(path).toMatchObject({ runs: "coherent", reason: 'that of "triton"' });
                     expect(deviceBytes).toBeLessThanOrEqual(limit);
                     expect(stage.coherent?.deviceBytes).toBe(limit);
                     const near = Math.floor((deviceBytes - otherBytes(stage, rows, limit)) / pageBytes);
@@ -145,7 +146,8 @@ describe("sizes", () => {
         const blockBytes = loadProfile().deviceBlockBytes;
         const memory = deviceMemory().ofJoin(layout.join);
         const request = { memory, buildRows: rows, probeRows: rows, limitBytes, blockBytes };
-        return coherentMemory(request, sizes, { partitioner: "bulk", partitionBlocks: 0 }).takenBytes;
+        return coherentMemory(request, sizes, { partitioner: "bulk", partitionBlocks: 0, secondRadixBits: null })
+            .takenBytes;
     }
 
     test("of 2^30 rows of 16 bytes: chunks of 2^24 rows, second passes of counts take larger partitions", () => {
@@ -160,7 +162,7 @@ describe("sizes", () => {
     });
 
     test("have pages for whatever keys there are: a partly filled one per partition and chunk", () => {
-        const debug = { ...coherent, radixBits: 3, chunkRows: 1000 };
+        const debug = { radixBits: 3, chunkRows: 1000 };
         const sizesOf = (left: number, right: number) => stageOf(queryOf({ rows: [left, right] }, { debug })).sizes;
         expect(sizesOf(0, 0).pages).toBe(1);
         expect(sizesOf(5, 1000).pages).toBe(5 + 8);
@@ -170,20 +172,56 @@ describe("sizes", () => {
     });
 
     test("of more pages than kernels number are for copy engines", () => {
-        const query = queryOf({ rows: [2 ** 26, 2 ** 26] }, { debug: { ...coherent, radixBits: 10, chunkRows: 1024 } });
-        const { path } = stageOf(query);
+        const tiny = { coherentDevice: true, debug: { radixBits: 10, chunkRows: 1024 } };
+        const { path } = stageOf(queryOf({ rows: [2 ** 26, 2 ** 26], options: { algorithm: "auto" } }, tiny));
         expect(path.runs).toBe("staged");
         expect(path.reason).toMatch(/it takes [\d,]+ pages, 67,108,862 at most/);
     });
 
     test.each([2 ** 48, 2 ** 52])("of %i rows, which the model cannot count, are for copy engines", (rows) => {
         for (const chunkRows of [undefined, 1024]) {
-            const query = queryOf({ rows: [1000, rows] }, { sink: "count", budgetBytes: 2 ** 60 });
-            const debug = { ...coherent, ...(chunkRows === undefined ? {} : { chunkRows }) };
+            const machine = { sink: "count", budgetBytes: 2 ** 60, coherentDevice: true } as const;
+            const query = queryOf({ rows: [1000, rows], options: { algorithm: "auto" } }, machine);
+            const debug = { ...(chunkRows === undefined ? {} : { chunkRows }) };
             const { path } = stageOf({ ...query, debug });
             expect([path.runs, path.reason]).toEqual(["staged", expect.stringMatching(/it takes [\d,]+ pages/)]);
             expect(outOfCoreHostBytes({ ...query, debug }, gibibyte)).toBeGreaterThan(0);
         }
+    });
+
+    test("put pages where an experiment wants them, and more than fit GPU memory nowhere", () => {
+        const sizesWith = (debug: Knobs, name = "triton", limit = 8 * gibibyte) => {
+            const stage = stageOf(queryOf({ options: { algorithm: name } }, { debug }), limit);
+            const pageOf = stage.sizes.pages * pageBytes;
+            return { ...stage, farShare: stage.predicted.spilledBytes / (2 ** 29 * 16), pageOf };
+        };
+        const one = sizesWith({ interleave: { device: 1, far: 3 } });
+        expect(one.coherent).toMatchObject({ interleave: { device: 1, far: 3 }, secondRadixBits: null });
+        expect(one.farShare).toBeCloseTo(3 / 4, 3);
+        expect(one.sizes.spillBytes).toBeGreaterThanOrEqual((one.pageOf * 3) / 4);
+        const all = sizesWith({});
+        expect(all.coherent?.interleave).toBeNull();
+        expect(all.farShare).toBeLessThan(one.farShare);
+        const none = sizesWith({}, "triton-uncached");
+        expect(none.farShare).toBe(1);
+        expect(none.coherent?.interleave).toEqual({ device: 0, far: 1 });
+        expect(none.sizes.spillBytes).toBeGreaterThanOrEqual(none.pageOf);
+        expect(none.deviceBytes).toBeLessThan(gibibyte);
+        expect(() => sizesWith({ interleave: { device: 1, far: 0 } })).toThrow(/it takes [\d.]+ GiB of GPU memory/);
+    });
+
+    test("have the bits of the second pass that were asked for, as far as it has them", () => {
+        const bits = (secondRadixBits?: number) => {
+            const debug = secondRadixBits === undefined ? {} : { secondRadixBits };
+            const { work, coherent } = stageOf(queryOf({}, { debug, sink: "count" }));
+            return [work.secondPassBits, coherent?.secondRadixBits];
+        };
+        expect([undefined, 0, 3, 14].map(bits)).toEqual([
+            [8, null],
+            [1, 1],
+            [3, 3],
+            [8, 8]
+        ]);
     });
 
     test("of few rows are small", () => {
@@ -200,7 +238,7 @@ describe("sizes", () => {
 
     test("buffers of a partitioner take the room of pages", () => {
         const nearWith = (partitioner: (typeof partitioners)[number]): number => {
-            const debug = { ...coherent, partitioner, radixBits: 10 };
+            const debug = { partitioner, radixBits: 10 };
             const { predicted } = stageOf(queryOf({}, { debug }), 4 * gibibyte);
             return 1 - predicted.spilledBytes / (2 ** 29 * 16);
         };
@@ -220,7 +258,7 @@ describe("sizes", () => {
                 predicted,
                 deviceBytes,
                 coherent: made
-            } = stageOf(queryOf({}, { debug: { ...coherent, residentShare } }), 32 * gibibyte);
+            } = stageOf(queryOf({}, { debug: { residentShare } }), 32 * gibibyte);
             expect(made?.deviceBytes).toBe(deviceBytes);
             return predicted.spilledBytes / (2 ** 29 * 16);
         });
@@ -276,14 +314,14 @@ describe("predictions", () => {
 describe("host memory", () => {
     test("is asked for all pages and columns that are gathered", () => {
         const relations = { types: { ...columns, t: new Utf8() }, rows: [2 ** 26, 2 ** 26] as const };
-        const staged = outOfCoreHostBytes(queryOf(relations, { debug: { path: "staged" } }), gibibyte);
+        const staged = outOfCoreHostBytes(queryOf({ ...relations, options: { algorithm: "staged" } }), gibibyte);
         const wanted = outOfCoreHostBytes(queryOf(relations), gibibyte);
         expect(wanted).toBeGreaterThan(staged);
         expect(wanted).toBeGreaterThan(2 ** 27 * (16 + 8 + 24));
     });
 
     test("is asked for pages before the GPU is opened, if that will be one of a coherent machine", () => {
-        const query = queryOf({}, { debug: {} });
+        const query = queryOf({ options: { algorithm: "auto" } });
         const planner = new QueryPlanner(query);
         const beside = besideBytes(planner.plan(query.budgetBytes, false));
         const wantedOn = (gpu: Partial<NativeDevice>): number => {
@@ -298,7 +336,7 @@ describe("host memory", () => {
     });
 
     test("is asked for the pages of chunks of any size", () => {
-        const debug = { ...coherent, outOfCore: true, chunkRows: 64, radixBits: 6 };
+        const debug = { outOfCore: true, chunkRows: 64, radixBits: 6 };
         const wanted = outOfCoreHostBytes(queryOf({ rows: [3000, 3000] }, { debug }), gibibyte);
         expect(wanted).toBeGreaterThan(2 * 3000 * pageBytes);
     });

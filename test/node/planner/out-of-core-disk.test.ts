@@ -2,7 +2,7 @@
 // What joins and group-bys out of core plan to spill to disk, from the shapes of relations and budgets alone.
 import { Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { Knobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
@@ -21,7 +21,7 @@ function planOf(
     rows: number,
     budgetBytes: number,
     limitBytes: number,
-    debug: DebugKnobs = {},
+    debug: Knobs = {},
     sink: SinkKind = "count"
 ): Plan | NotOnDevice {
     const columns = { k: new Int64(), v: new Int64() };

@@ -2,7 +2,7 @@
 // When joins out of core drop probe rows by a Bloom filter, from the shapes of relations alone.
 import { Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import { checkDebugKnobs, type DebugKnobs } from "../../../src/model/debug-knobs.js";
+import { checkDebugKnobs, type Knobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import type { Plan } from "../../../src/plan/plan.js";
@@ -20,7 +20,7 @@ const rows = 2 ** 30;
 interface Given {
     matchRatio?: number;
     limitBytes?: number;
-    debug?: DebugKnobs;
+    debug?: Knobs;
     options?: object;
     budgetBytes?: number;
 }

@@ -41,7 +41,7 @@ describe("shared memory of a block", () => {
         expect(joinedPartitionBytes(h200, 8)).toBe(2 ** 21 * 8);
         const bits = (rows: number, more: Partial<PlanQuery> = {}): number =>
             stageOf(queryOf(rows, more)).sizes.radixBits;
-        const kernels = { debug: { path: "coherent" } } as const;
+        const kernels = { coherentDevice: true } as const;
         expect([26, 28, 30].map((power) => bits(2 ** power))).toEqual([6, 8, 10]);
         expect([26, 28, 30].map((power) => bits(2 ** power, kernels))).toEqual([6, 8, 10]);
         expect([26, 28, 30].map((power) => bits(2 ** power, { ...kernels, sink: "count" }))).toEqual([5, 7, 9]);
@@ -50,7 +50,7 @@ describe("shared memory of a block", () => {
     test("that is smaller makes partitions smaller on either path, down to those of a GPU with 48 KiB", () => {
         const bits = (deviceBlockBytes: number, more: Partial<PlanQuery>): number =>
             stageOf(queryOf(2 ** 28, { ...more, profile: profileWith({ deviceBlockBytes }) })).sizes.radixBits;
-        const kernels = { debug: { path: "coherent" } } as const;
+        const kernels = { coherentDevice: true } as const;
         const kinds: Partial<PlanQuery>[] = [{}, kernels, { ...kernels, sink: "count" }];
         expect(kinds.map((kind) => bits(48 * 1024, kind))).toEqual([10, 10, 10]);
         // Blocks that sort take no more than 110 KiB, however much there is.
@@ -63,9 +63,10 @@ describe("shared memory of a block", () => {
         expect(sortPassBits(2 ** 20, 28)).toBe(4);
         expect(sortPassBits(0, 0)).toBe(0);
         const bits = (rows: number, deviceBlockBytes = h200): number => {
-            const debug = { path: "coherent", radixBits: 9 } as const;
+            const debug = { radixBits: 9 } as const;
             const profile = profileWith({ deviceBlockBytes });
-            return stageOf(queryOf(rows * 2 ** 9, { debug, profile, sink: "count" })).work.secondPassBits;
+            return stageOf(queryOf(rows * 2 ** 9, { coherentDevice: true, debug, profile, sink: "count" })).work
+                .secondPassBits;
         };
         expect([8192, 8300, 2 ** 20, 2 ** 23].map((rows) => bits(rows))).toEqual([0, 1, 7, 8]);
         expect(bits(8192, 48 * 1024)).toBe(3);
@@ -73,9 +74,10 @@ describe("shared memory of a block", () => {
 });
 
 test("buffers are one for each multiprocessor of the GPU, and for 160 where nobody knows", () => {
-    const debug = { path: "coherent", partitioner: "hierarchical", radixBits: 10 } as const;
+    const debug = { partitioner: "hierarchical", radixBits: 10 } as const;
     const farBytes = (more: Partial<PlanQuery>): number =>
-        stageOf(queryOf(2 ** 28, { debug, sink: "count", ...more }), 4 * gibibyte).predicted.spilledBytes;
+        stageOf(queryOf(2 ** 28, { coherentDevice: true, debug, sink: "count", ...more }), 4 * gibibyte).predicted
+            .spilledBytes;
     const [unknown, many, few] = [{}, { multiprocessors: 160 }, { multiprocessors: 140 }].map(farBytes);
     expect(unknown).toBe(many);
     // 20 buffers for 2^10 partitions, 8 KiB each, are room for more pages, of which a fifth is likely to stay empty.
@@ -86,8 +88,9 @@ test("buffers are one for each multiprocessor of the GPU, and for 160 where nobo
 
 test("the partitioner that a join takes of itself is one that the GPU has", () => {
     const spilledBytes = (more: Partial<PlanQuery>, partitioner = {}): number => {
-        const debug = { path: "coherent", radixBits: 10, ...partitioner } as const;
-        return stageOf(queryOf(2 ** 28, { sink: "count", ...more, debug }), 4 * gibibyte).predicted.spilledBytes;
+        const debug = { radixBits: 10, ...partitioner } as const;
+        return stageOf(queryOf(2 ** 28, { coherentDevice: true, sink: "count", ...more, debug }), 4 * gibibyte)
+            .predicted.spilledBytes;
     };
     const [bulk, hierarchical] = (["bulk", "hierarchical"] as const).map((one) =>
         spilledBytes({}, { partitioner: one })
@@ -114,8 +117,6 @@ describe("the path", () => {
         const [fast, slow] = [{ profile: nvlinkC2c }, {}].map((more) => pathOf({ ...machine, ...more }));
         expect(fast).toEqual({ wanted: "coherent", runs: "coherent", reason: expect.stringMatching(times) });
         expect(slow).toEqual({ wanted: "staged", runs: "staged", reason: expect.stringMatching(times) });
-        const asked = pathOf({ ...machine, debug: { path: "coherent" } });
-        expect(asked).toEqual({ wanted: "coherent", runs: "coherent", reason: "asked for" });
     });
 
     test("is that of its kind where its speeds are those of another one", () => {

@@ -2,7 +2,8 @@
 // Whether rows of a join out of core go by copy engines or by kernels, why, and what explain says of it.
 import { Int32, Int64 } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { JoinAlgorithm } from "../../../src/model/algorithms.js";
+import type { Knobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { planText } from "../../../src/plan/plan-text.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
@@ -13,18 +14,20 @@ import { inputNode, join, planQueryOf } from "../../support/planning.js";
 const gibibyte = 2 ** 30;
 
 interface Case extends Partial<Pick<PlanQuery, "coherentDevice" | "multiprocessors" | "budgetBytes" | "sink">> {
-    debug?: DebugKnobs;
+    debug?: Knobs;
+    algorithm?: JoinAlgorithm;
     options?: object;
     limitBytes?: number;
     rows?: number;
     key?: Int32 | Int64;
 }
 
-function planOf({ options = {}, limitBytes = 4 * gibibyte, rows = 2 ** 28, key = new Int64(), ...more }: Case) {
+function planOf({ options = {}, limitBytes = 4 * gibibyte, rows = 2 ** 28, key = new Int64(), ...given }: Case) {
+    const { algorithm = "auto", ...more } = given;
     const [left, right] = ["l", "r"].map((name) =>
         inputNode({ k: key, [`v_${name}`]: key, [`w_${name}`]: key }, { rows, name })
     );
-    const root = join(left!, right!, { on: "k", select: ["k", "v_l"], ...options });
+    const root = join(left!, right!, { on: "k", select: ["k", "v_l"], algorithm, ...options });
     const query = planQueryOf(root, { budgetBytes: 64 * gibibyte, threads: 16, ...more });
     const plan = planOutOfCore(query, planQuery(query), limitBytes);
     if (plan instanceof NotOnDevice) throw plan;
@@ -59,35 +62,40 @@ describe("the machine decides", () => {
     });
 });
 
-describe("the knob decides before the machine", () => {
+describe("a name decides before the machine", () => {
     test("either path on either machine", () => {
-        const byKernels = planOf({ debug: { path: "coherent" } });
-        expect(byKernels.path).toEqual({ wanted: "coherent", runs: "coherent", reason: "asked for" });
-        const byCopies = planOf({ coherentDevice: true, debug: { path: "staged" } });
-        expect(byCopies.path).toEqual({ wanted: "staged", runs: "staged", reason: "asked for" });
+        const byKernels = planOf({ algorithm: "triton" });
+        expect(byKernels.path).toEqual({ wanted: "coherent", runs: "coherent", reason: 'that of "triton"' });
+        expect(byKernels.stage).toMatchObject({ joinAlgorithm: "triton", chosenBy: "user" });
+        expect(byKernels.text).toMatch(/join: triton, out of core on the GPU: .*, chosen by the user\)/);
+        const byCopies = planOf({ coherentDevice: true, algorithm: "staged" });
+        expect(byCopies.path).toEqual({ wanted: "staged", runs: "staged", reason: 'that of "staged"' });
+        expect(planOf({ coherentDevice: true }).stage).toMatchObject({ joinAlgorithm: "triton", chosenBy: "planner" });
+        expect(planOf({}).stage).toMatchObject({ joinAlgorithm: "staged", chosenBy: "planner" });
     });
 
     test("and how many blocks of which kernels take it", () => {
-        const debug = { path: "coherent", partitioner: "linear", partitionBlocks: 66, gatherBlocks: 20 } as const;
-        const { stage, text } = planOf({ debug });
+        const algorithm = "triton";
+        const debug = { partitioner: "linear", partitionBlocks: 66, gatherBlocks: 20 } as const;
+        const { stage, text } = planOf({ debug, algorithm });
         expect(stage.coherent).toMatchObject({ partitioner: "linear", partitionBlocks: 66, gatherBlocks: 20 });
         expect(text).toContain("partitioner linear");
-        expect(planOf({ debug: { ...debug, path: "staged" } }).stage.coherent).toBeNull();
-        const known = planOf({ debug, multiprocessors: 132 });
+        expect(planOf({ debug, algorithm: "staged" }).stage.coherent).toBeNull();
+        const known = planOf({ debug, algorithm, multiprocessors: 132 });
         expect(known.stage.work.multiprocessors).toEqual({ firstPass: 66, fetch: 20, join: 112 });
         expect(known.text).toContain("1 chunk slot, 66 multiprocessors partition, then 20 gather while 112 join");
         const more = { ...debug, partitionBlocks: 500, gatherBlocks: 132 };
-        const all = planOf({ debug: more, multiprocessors: 132 }).stage.work.multiprocessors;
+        const all = planOf({ debug: more, algorithm, multiprocessors: 132 }).stage.work.multiprocessors;
         expect(all).toEqual({ firstPass: 132, fetch: 132, join: 132 });
     });
 
     test("or the GPU's own share of them: a quarter gathers", () => {
-        const { stage } = planOf({ debug: { path: "coherent" }, multiprocessors: 132 });
+        const { stage } = planOf({ algorithm: "triton", multiprocessors: 132 });
         expect(stage.work.multiprocessors).toEqual({ firstPass: 132, fetch: 33, join: 99 });
     });
 
     test("and half of them have a second pass", () => {
-        const { stage, text } = planOf({ debug: { path: "coherent" }, multiprocessors: 132, sink: "count" });
+        const { stage, text } = planOf({ algorithm: "triton", multiprocessors: 132, sink: "count" });
         expect(stage.work).toEqual({
             ...{ histogram: "none", streams: ["kernels", "second pass"], secondPass: "hashTables", secondPassBits: 8 },
             multiprocessors: { firstPass: 132, fetch: 66, join: 66 }
@@ -97,14 +105,13 @@ describe("the knob decides before the machine", () => {
     });
 
     test("a filter that was asked for is not there, and its line says so", () => {
-        const { stage } = planOf({ debug: { path: "coherent", filter: true } });
+        const { stage } = planOf({ algorithm: "triton", debug: { filter: true } });
         expect(stage.sizes.filterWords).toBe(0);
         expect(stage.filter).toMatchObject({ bytes: 0, reason: expect.stringMatching(/^asked for, but kernels/) });
     });
 });
 
-describe("joins that kernels alone cannot make are staged, with the reason", () => {
-    const debug = { path: "coherent" } as const;
+describe("joins that kernels alone cannot make are refused, or staged where nobody named one", () => {
     const refusals: Record<string, [Case, RegExp]> = {
         ...Object.fromEntries(
             ["left", "right", "full", "semi", "anti"].map((type) => [
@@ -120,10 +127,7 @@ describe("joins that kernels alone cannot make are staged, with the reason", () 
             { budgetBytes: 6 * gibibyte },
             /pages that do not fit GPU memory need about [\d.]+ GiB of host memory, [\d.]+ GiB are left of the budget/
         ],
-        "little host memory by the knob": [
-            { debug: { ...debug, hostSpillBytes: 1000 } },
-            /1000 B are left of the budget/
-        ],
+        "little host memory by the knob": [{ debug: { hostSpillBytes: 1000 } }, /1000 B are left of the budget/],
         "row numbers wider than keys": [
             {
                 ...{ rows: 2 ** 32, key: new Int32(), budgetBytes: 2 ** 40 },
@@ -133,18 +137,14 @@ describe("joins that kernels alone cannot make are staged, with the reason", () 
         ]
     };
     test.each(Object.entries(refusals))("%s", (_, [given, why]) => {
-        const { path, stage, text } = planOf({ debug, ...given });
+        for (const algorithm of ["triton", "triton-uncached"] as const) {
+            expect(() => planOf({ algorithm, ...given })).toThrow(why);
+        }
+        const { path, stage, text } = planOf({ coherentDevice: true, ...given });
         expect([path.wanted, path.runs]).toEqual(["coherent", "staged"]);
-        expect(path.reason).toMatch(/^the coherent path was asked for, but this join cannot take it: /);
+        expect(path.reason).toMatch(/^kernels of this GPU use the host's page tables, but this join cannot take it: /);
         expect(path.reason).toMatch(why);
         expect(stage.coherent).toBeNull();
-        expect(text).toContain("path: staged (the coherent path was asked for, but");
-    });
-
-    test("on a coherent machine, too", () => {
-        const { path } = planOf({ coherentDevice: true, options: { type: "semi", select: undefined } });
-        expect(path.reason).toMatch(
-            /^kernels of this GPU use the host's page tables, but this join cannot take it: .*"semi"$/
-        );
+        expect(text).toContain("path: staged (kernels of this GPU use the host's page tables, but");
     });
 });

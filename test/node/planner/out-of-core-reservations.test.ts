@@ -150,7 +150,11 @@ describe("a join", () => {
         const pages = 2 * (256 + 16 * 64);
         const counts = deviceMemory().ofJoin({ ...shape, result: "count", outputs: [] });
         const bytesOf = (more: Partial<CoherentRequest>, partitionBlocks = 0): number =>
-            coherentMemory({ ...asked, ...more }, sizes, { partitioner: "hierarchical", partitionBlocks }).takenBytes;
+            coherentMemory({ ...asked, ...more }, sizes, {
+                partitioner: "hierarchical",
+                partitionBlocks,
+                secondRadixBits: null
+            }).takenBytes;
         const reserve = pages * 8 + 32 * mebibyte + 2 ** 30 / 64;
         // Rows: a 32nd of the limit's 2^26 rows is joined together, in 2^9 pages, 2^20 of them staged at a time.
         const joined = 2 ** 21;

@@ -3,7 +3,7 @@
 // of it, and what they do about it.
 import { Int16, Int32, Int64, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
-import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { Knobs } from "../../../src/model/debug-knobs.js";
 import type { OutOfCoreShape, OutOfCoreSizes, OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../../src/planner/device-support.js";
 import { planOutOfCore } from "../../../src/planner/plan-out-of-core.js";
@@ -18,7 +18,7 @@ const rows = 2 ** 26;
 
 interface Given {
     limitMebibytes: number;
-    debug?: DebugKnobs;
+    debug?: Knobs;
     type?: string;
     sink?: "count" | "batches";
 }

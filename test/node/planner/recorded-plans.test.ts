@@ -235,10 +235,11 @@ describe("plans out of core", () => {
         const lines = record({ ...large, strange: 0.2, columns: 2 }, 2700, 20, outOfCore(limits), (random) => ({
             ...{ ...ample, coherentDevice: true },
             debug: {
-                ...(random.chance(0.8) ? { path: "coherent" as const } : {}),
                 ...(random.chance(0.5) ? { partitioner: random.pick(deviceFarPartitioners) } : {}),
                 ...(random.chance(0.2) ? { partitionBlocks: random.between(1, 200) } : {}),
                 ...(random.chance(0.2) ? { gatherBlocks: random.between(1, 60) } : {}),
+                ...(random.chance(0.2) ? { secondRadixBits: random.below(15) } : {}),
+                ...(random.chance(0.2) ? { interleave: { device: random.below(3), far: random.between(1, 4) } } : {}),
                 ...(random.chance(0.2) ? { radixBits: random.below(12) } : {})
             }
         }));

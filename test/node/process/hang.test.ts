@@ -5,6 +5,7 @@ import { openRuntime, type Runtime } from "spillway";
 import { expect, test } from "vitest";
 import { forSeeds, type Random } from "../../support/random.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 const queriesPerRound = 40;
 // A query takes milliseconds; a runner that is busy with other things gets its time.
@@ -57,7 +58,7 @@ function groupTrial(random: Random, runtime: Runtime): Omit<Trial, "abortAfter">
     const query = runtime.groupBy(runtime.fromTable(tableFromArrays({ k, v })), {
         keys: ["k"],
         aggregates: { kinds: { countDistinct: "v" }, rows: { count: "*" } },
-        debug: { ...tightKnobs(random), algorithm }
+        ...knobs({ ...tightKnobs(random), algorithm })
     });
     const text = `${algorithm} group-by of ${rows} rows, ${distinct.size} groups`;
     return {
@@ -84,7 +85,7 @@ function joinTrial(random: Random, runtime: Runtime): Omit<Trial, "abortAfter"> 
         left: relation(left, "a"),
         right: relation(right, "b"),
         on: "k",
-        debug: { ...tightKnobs(random), algorithm }
+        ...knobs({ ...tightKnobs(random), algorithm })
     });
     const counts = random.chance(0.5);
     const text = `${algorithm} join of ${rows.join(" x ")} rows${counts ? ", counted" : ""}`;

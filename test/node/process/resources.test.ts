@@ -8,6 +8,7 @@ import { errorOf, resultOf, runChild } from "../../support/child.js";
 import { useGpu } from "../../support/gpu.js";
 import { writeNumeric } from "../../support/numeric-files.js";
 import { Sandbox } from "../../support/sandbox.js";
+import { knobs } from "../../support/knobs.js";
 
 const mebibyte = 1024 * 1024;
 const rows = 3_000_000;
@@ -163,7 +164,10 @@ describe("a disk that is full", () => {
     test("of rows that a GPU spills", async () => {
         const folder = join(sandbox.folder, "small");
         const debug = { outOfCore: true, residentShare: 0, hostSpillBytes: 0 };
-        const spilling = query({ spill: folder, output: output(), action: "count" }, { device: "gpu", debug });
+        const spilling = query(
+            { spill: folder, output: output(), action: "count" },
+            { device: "gpu", ...knobs(debug) }
+        );
         useGpu();
         try {
             await expectFull(spilling, folder);

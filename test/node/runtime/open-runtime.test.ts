@@ -44,7 +44,11 @@ async function withGpus(gpus: NativeDevice[], unavailable: string | null = null)
 
 describe("a runtime", () => {
     test("has the threads, the budget and the knobs that it was given", async () => {
-        const options = { threads: 3, memory: { host: "64MiB", device: "2MiB" }, debug: { radixBits: 5 } } as const;
+        const options = {
+            threads: 3,
+            memory: { host: "64MiB", device: "2MiB" },
+            experiment: { radixBits: 5 }
+        } as const;
         const parts = await opened(options, partsOf);
         expect(parts).toMatchObject({ threads: 3, memoryBytes: 2 ** 26, debug: { radixBits: 5 } });
         expect(parts.device).toEqual({

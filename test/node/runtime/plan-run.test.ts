@@ -4,14 +4,14 @@ import { describe, expect, test } from "vitest";
 import { Job } from "../../../src/execute/job.js";
 import { PlanRun, wrongEstimate } from "../../../src/execute/plan-run.js";
 import { ProgressTracker } from "../../../src/execute/progress-tracker.js";
-import type { DebugKnobs } from "../../../src/model/debug-knobs.js";
+import type { Knobs } from "../../../src/model/debug-knobs.js";
 import type { NativeJoinSpec } from "../../../src/native/binding.js";
 import { decisions } from "../../../src/planner/decide.js";
 import { FakeBinding } from "../../support/fake-binding.js";
 import { fakeRuntime } from "../../support/fake-runtime.js";
 
 describe("a join of partitions", () => {
-    async function specOf(debug: DebugKnobs): Promise<NativeJoinSpec> {
+    async function specOf(debug: Knobs): Promise<NativeJoinSpec> {
         const specs: NativeJoinSpec[] = [];
         const joinPartitions = async (...[, , , spec]: [unknown, unknown, unknown, NativeJoinSpec]) => {
             specs.push(spec);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where queries run: from the user's wish, the predicted times and the memory of the GPU, with a made-up one.
-import { Int32 } from "apache-arrow";
+import { Field, Int32, List } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import { loadProfile } from "../../../src/machine/profile.js";
 import type { LogicalNode } from "../../../src/plan/logical.js";
@@ -17,8 +17,12 @@ const gibibyte = 2 ** 30;
 const roomy = 2 ** 37;
 const { deviceOpenMs } = loadProfile();
 const columns = { k: new Int32(), a: new Int32() };
-const relation = (rows: number, name = "t", streamed = false): LogicalNode =>
-    inputNode(columns, { rows, name, streamed });
+const relation = (rows: number, name = "t"): LogicalNode => inputNode(columns, { rows, name });
+/** A stream with a column of lists, which are nowhere to be gathered from. */
+const listStream = (): LogicalNode => {
+    const lists = { k: columns.k, l: new List(new Field("item", columns.k, true)) };
+    return inputNode(lists, { rows: million, name: "l", streamed: true });
+};
 const joined = (rows = 100 * million, options = {}): LogicalNode =>
     join(relation(rows, "l"), relation(rows, "r"), { on: "k", ...options });
 const grouped = (child: LogicalNode): LogicalNode => group(child, { keys: ["k"], aggregates: { a: { max: "a" } } });
@@ -88,10 +92,10 @@ describe("with device auto a query runs", () => {
 
     test("on the CPU if it is nothing for a GPU, which is not looked for then", async () => {
         const { device, fake } = deviceWith({ limitBytes: roomy });
-        const streamed = join(relation(million, "l", true), relation(million, "r"), { on: "k" });
+        const streamed = join(listStream(), relation(million, "r"), { on: "k" });
         const plan = await device.choose(...asked(streamed, 1e6));
         expect(plan).toMatchObject({ device: "cpu", deviceReason: expect.stringMatching(/stream/) as string });
-        const named = join(relation(million, "l", true), relation(million, "r"), { on: "k", algorithm: "smj-ur" });
+        const named = join(listStream(), relation(million, "r"), { on: "k", algorithm: "smj-ur" });
         expect((await device.choose(...asked(named, 1e6))).deviceReason).toBe(plan.deviceReason);
         expect(fake.calls).toEqual([]);
     });
@@ -101,6 +105,42 @@ describe("with device auto a query runs", () => {
         const named = joined(million, { algorithm: "smj-ur" });
         expect(await device.choose(...asked(named, 0.001))).toMatchObject({ device: "gpu", deviceReason: null });
         expect(await device.choose(...asked(grouped(named), 0.001))).toMatchObject({ device: "gpu" });
+    });
+
+    test("out of core, or not at all, if the user named a join that is", async () => {
+        const staged = joined(1000, { algorithm: "staged" });
+        const plan = await deviceWith({ limitBytes: roomy }).device.choose(...asked(staged, 0.001));
+        expect(plan.stages).toMatchObject([{ kind: "deviceOutOfCoreJoin", joinAlgorithm: "staged", chosenBy: "user" }]);
+        const tree = await deviceWith({ limitBytes: roomy }).device.choose(...asked(grouped(staged), 0.001));
+        expect(tree.stages.map(({ kind }) => kind)).toEqual(["deviceOutOfCoreTree"]);
+        const nested = (algorithm: string): LogicalNode =>
+            join(staged, relation(1000, "x"), { on: "k", select: ["k"], algorithm });
+        const both = nested("triton");
+        const refused = deviceWith({ limitBytes: roomy }).device.choose(...asked(both, 1));
+        await expect(refused).rejects.toMatchObject({
+            code: "INVALID_ARGUMENT",
+            details: { option: "algorithm", reason: '"triton" was asked for, which joins two relations alone' }
+        });
+        const mixed = asked(nested("phj-tr"), 1);
+        await expect(deviceWith({ limitBytes: roomy }).device.choose(...mixed)).rejects.toThrow(
+            /"phj-tr" was asked for/
+        );
+        const tiny = deviceWith({ limitBytes: 2 ** 20 }).device.choose(...asked(staged, 1));
+        await expect(tiny).rejects.toMatchObject({ code: "BUDGET_TOO_SMALL", details: { tier: "device" } });
+        const none = deviceWith({ gpus: [] }).device.choose(...asked(staged, 1));
+        await expect(none).rejects.toMatchObject({ code: "NO_DEVICE", details: { algorithm: "staged" } });
+        await expect(none).rejects.toThrow(/`algorithm` "staged" runs on a GPU: .*; use "auto" or "cpu-radix"/);
+    });
+
+    test("on the CPU engine, whatever the device, if the user named its join", async () => {
+        const root = joined(100 * million, { algorithm: "cpu-radix" });
+        for (const device of ["auto", "gpu"] as const) {
+            const made = deviceWith({ limitBytes: roomy }, { device });
+            const plan = await made.device.choose(...asked(root, 1e9));
+            expect(plan).toMatchObject({ device: "cpu", deviceReason: expect.stringContaining("cpu-radix") as string });
+            expect(plan.stages.map(({ kind }) => kind)).toEqual(["partition", "partition", "join"]);
+            expect(made.fake.calls).toEqual([]);
+        }
     });
 
     test("out of core if that is predicted to be faster, also once the memory of the GPU is known", async () => {
@@ -186,7 +226,7 @@ describe("with device gpu", () => {
 
     test("what is nothing for a GPU is refused before one is looked for", async () => {
         const { device, fake } = deviceWith({}, onGpu);
-        const streamed = join(relation(million, "l", true), relation(million, "r"), { on: "k" });
+        const streamed = join(listStream(), relation(million, "r"), { on: "k" });
         const details = { option: "device", reason: expect.stringMatching(/stream/) as string };
         await expect(device.choose(...asked(streamed, 1))).rejects.toMatchObject({ code: "UNSUPPORTED_TYPE", details });
         expect(fake.calls).toEqual([]);

@@ -28,8 +28,12 @@ const groupNode = (options: unknown) => groupWith(options)._node as GroupNode;
 
 describe("join", () => {
     test("takes over the knobs of both sides, its own last", () => {
-        const grouped = (from: Source, debug: object) => from.groupBy({ keys: ["id"], debug });
-        const [l, r] = [grouped(left, { radixBits: 1, workers: 1 }), grouped(right, { radixBits: 2, morselRows: 2 })];
+        const grouped = (from: Source, debug: object, experiment: object) =>
+            from.groupBy({ keys: ["id"], debug, experiment });
+        const [l, r] = [
+            grouped(left, { workers: 1 }, { radixBits: 1 }),
+            grouped(right, { morselRows: 2 }, { radixBits: 2 })
+        ];
         expect(joinWith({ left: l, right: r })._debug).toEqual({ radixBits: 2, workers: 1, morselRows: 2 });
         const debug = { morselRows: 3, gpu: false };
         expect(joinWith({ left: l, right: r, debug })._debug).toEqual({ radixBits: 2, workers: 1, ...debug });
@@ -56,7 +60,7 @@ describe("join", () => {
 
 describe("groupBy", () => {
     test("takes over the knobs of its input, its own last", () => {
-        const inner = left.groupBy({ keys: ["id"], debug: { radixBits: 1, workers: 1 } });
+        const inner = left.groupBy({ keys: ["id"], debug: { workers: 1 }, experiment: { radixBits: 1 } });
         expect(inner.groupBy({ keys: ["id"] })._debug).toEqual({ radixBits: 1, workers: 1 });
         const debug = { workers: 2, morselRows: 3 };
         expect(inner.groupBy({ keys: ["id"], debug })._debug).toEqual({ radixBits: 1, ...debug });

@@ -40,8 +40,8 @@ function sampledJoin(overrides: Overrides, debug = {}, more: Partial<RunnerParts
     const right = runtime.fromTable(tableFromArrays({ k: keys, b: keys }));
     const join = runtime.join({ left, right, on: "k", select: ["a"], hints: { buildSide: "left" } });
     const counted = (name: string): number => fake.calls.filter((call) => call === name).length;
-    const policy = made.runner.samplingPolicy(debug);
     const { _node: node } = join as unknown as { _node: LogicalNode };
+    const policy = made.runner.samplingPolicy(debug, node);
     /** Which samples are still believed, in the order of the inputs. */
     const believed = (): boolean[] =>
         [...made.runner.statistics.known(node, policy)!.values()].map(({ notDense }) => notDense !== true);

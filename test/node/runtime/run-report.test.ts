@@ -24,8 +24,10 @@ test("operations out of core took the sum of their parts, and moved what crossed
     const counted = { h2dBytes: 10e6, d2hBytes: 20e6, partitions: 4 };
     const common = { elapsedMs: 6, movedBytes: 30e6, gigabytesPerSecond: 5, peakBytes: 99 };
     const joined = { ...counted, buildMs: 1, probeMs: 2, spilledMs: 3 };
-    const joinStage = { predicted: { h2dBytes: 1 }, path: { runs: "coherent", wanted: "staged" } };
+    const named = { joinAlgorithm: "triton", chosenBy: "user" };
+    const joinStage = { predicted: { h2dBytes: 1 }, path: { runs: "coherent", wanted: "staged" }, ...named };
     expect(outOfCoreReport(joinStage as never, { ...joined, rows: 5, peakBytes: 99 } as never)).toEqual({
+        ...{ algorithm: "triton", chosenBy: "user" },
         ...common,
         outOfCore: { ...joined, path: "coherent", predicted: { h2dBytes: 1 } }
     });

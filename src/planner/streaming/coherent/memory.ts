@@ -27,7 +27,10 @@ export interface CoherentRequest {
     readonly computeMajor?: number | undefined;
 }
 
-type Partitioning = Pick<CoherentJoinOptions, "partitioner" | "partitionBlocks">;
+type Partitioning = Pick<CoherentJoinOptions, "partitioner" | "partitionBlocks" | "secondRadixBits">;
+
+/** What the GPU would choose by itself. */
+const bestPasses: Partitioning = { partitioner: "auto", partitionBlocks: 0, secondRadixBits: null };
 
 function requirePages(pages: number): void {
     if (pages <= pagesMax) return;
@@ -38,7 +41,7 @@ function requirePages(pages: number): void {
 export function coherentMemory(
     { memory: { model, shape }, buildRows, probeRows, limitBytes, blockBytes, ...gpu }: CoherentRequest,
     sizes: OutOfCoreSizes,
-    { partitioner, partitionBlocks }: Partitioning
+    passes: Partitioning
 ): CoherentJoinMemory {
     const rows = Math.max(buildRows, probeRows);
     const chunks = Math.max(1, Math.ceil(rows / sizes.chunkRows));
@@ -47,7 +50,8 @@ export function coherentMemory(
     const told = model.coherentJoinMemory(
         { ...shape, sizes },
         {
-            ...{ buildRows, probeRows, chunks, partitioner, partitionBlocks, limitBytes, blockBytes },
+            ...{ buildRows, probeRows, chunks, limitBytes, blockBytes },
+            ...passes,
             computeMajor: gpu.computeMajor ?? computeMajorUnknown,
             multiprocessors: gpu.multiprocessors ?? multiprocessorsMost
         }
@@ -59,5 +63,5 @@ export function coherentMemory(
 /** Bytes of a row of either side, whatever the sizes. */
 export function coherentRowBytes(request: CoherentRequest): number {
     const none = { ...request, buildRows: 0, probeRows: 0 };
-    return coherentMemory(none, { ...noSizes, chunkRows: 1 }, { partitioner: "standard", partitionBlocks: 0 }).rowBytes;
+    return coherentMemory(none, { ...noSizes, chunkRows: 1 }, bestPasses).rowBytes;
 }

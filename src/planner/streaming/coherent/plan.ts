@@ -54,11 +54,11 @@ export function coherentDraft(facts: JoinFacts): JoinDraft {
     const layout = coherentLayout(node, sides, query.sink === "count");
     // All rows come partition by partition, none in the order of its source.
     const load = loadOf(facts, { layout, costs: gatherCostsOf(facts, 1) });
-    const request = sizeRequestOf(facts, load);
+    const request = { ...sizeRequestOf(facts, load), isUncached: node.algorithm === "triton-uncached" };
     const chosen = chooseCoherentSizes(request);
     const { sizes, coherent, deviceBytes, rowBytes, nearShare } = chosen;
     return {
-        ...{ sizes, coherent, deviceBytes, layout },
+        ...{ sizes, coherent, baseline: null, deviceBytes, layout },
         predicted: predictCoherent(load, rowBytes, nearShare),
         filter: noFilter(query.debug.filter),
         heldBytes: load.heldBytes,

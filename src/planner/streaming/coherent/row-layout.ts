@@ -8,11 +8,18 @@ import { inputsOfSides, type InputJoin } from "../join/facts.js";
 import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
 import { outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
 
-/** Throws NotOnDevice for joins whose result is more than pairs of rows: kernels on the coherent path find no other. */
-function requirePairs({ type }: JoinNode, sides: JoinSides): void {
+/** Throws NotOnDevice for joins whose result is more than pairs of rows: no way but that of copy engines has others. */
+export function requirePairs({ type }: JoinNode, sides: JoinSides): void {
     const { emit, anti, keepUnmatchedBuild, keepUnmatchedProbe } = sides;
     if (emit === "pairs" && !anti && !keepUnmatchedBuild && !keepUnmatchedProbe) return;
     throw new NotOnDevice(`it makes inner joins, and this is one of type "${type}"`);
+}
+
+/** Throws NotOnDevice for streams: memory for all rows is taken before they come. */
+export function requireKnownRows({ left, right }: InputJoin): void {
+    for (const { input } of [left, right]) {
+        if (input.streamed) throw new NotOnDevice(`it needs to know how many rows \`${input.name}\` has, a stream`);
+    }
 }
 
 /** Why a column cannot travel beside a key, alone; undefined: it can. */
@@ -45,13 +52,11 @@ function numberBytes(rows: number, keyBytes: number): number {
     throw new NotOnDevice(`numbers of ${rows} rows do not fit the ${keyBytes} bytes beside a key`);
 }
 
-const rule: CarryRule = { gathered, keyWordsMax: 1, rowNumberBytes: numberBytes };
+const rule: CarryRule = { gathered, rowNumberBytes: numberBytes };
 
 /** The layout of a join by kernels. Throws NotOnDevice with why there is none. */
 export function coherentLayout(node: InputJoin, sides: JoinSides, counted: boolean): OutOfCoreLayout {
     requirePairs(node, sides);
-    for (const { input } of [node.left, node.right]) {
-        if (input.streamed) throw new NotOnDevice(`it needs to know how many rows \`${input.name}\` has, a stream`);
-    }
-    return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule });
+    requireKnownRows(node);
+    return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule, keyWordsMax: 1 });
 }

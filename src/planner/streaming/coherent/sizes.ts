@@ -24,12 +24,18 @@ const resultBlockBytes = 64 * mebibyte;
 /** Blocks of result rows take no larger share of GPU memory, where that can be helped. */
 const resultShare = 1 / 16;
 
+const noPageNear = { device: 0, far: 1 } as const;
+
 /** What other memory than pages may be more than is planned, where another partitioner runs, and for rounding. */
 const pagesSlack = 1.03;
 const pagesSpare = 32;
 
 /** What is spilled are pages, of which none goes to disk. */
-export type CoherentSizeRequest = CoherentRequest & SizeLimits;
+export interface CoherentSizeRequest extends CoherentRequest, SizeLimits {
+    readonly limitBytes: number;
+    /** No page lies in GPU memory. */
+    readonly isUncached?: boolean;
+}
 
 export interface CoherentSizes {
     readonly sizes: OutOfCoreSizes;
@@ -60,6 +66,18 @@ function chooseResultRows(memory: JoinMemory, chunkRows: number, limitBytes: num
     return rows;
 }
 
+/** Bits of the second pass that were asked for, within what it can have. */
+function splitBitsOf({ debug: { secondRadixBits } }: CoherentSizeRequest): number | null {
+    return secondRadixBits === undefined ? null : clamp(secondRadixBits, 1, deviceConstants.radixPassBitsMax);
+}
+
+/** Pages in GPU memory that were asked for, all of them or a share; undefined: as many as fit. */
+function wantedNearPages({ debug: { interleave, residentShare }, isUncached }: CoherentSizeRequest, pages: number) {
+    if (isUncached === true) return 0;
+    if (interleave !== undefined) return Math.floor((pages * interleave.device) / (interleave.device + interleave.far));
+    return residentShare === undefined ? undefined : Math.round(pages * residentShare);
+}
+
 /** All sizes but what depends on how many pages lie where, with what a join of them takes. */
 function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: CoherentJoinMemory } {
     const { memory, buildRows, probeRows, limitBytes, hostBytes, debug } = request;
@@ -82,7 +100,11 @@ function sizesOf(request: CoherentSizeRequest): { sizes: OutOfCoreSizes; told: C
     while (rows > chunkRowsLeast && pinned(rows) > hostBytes * ringShare) rows /= 2;
     const sizes = withChunks(debug.chunkRows ?? rows);
     const { partitioner = "auto", partitionBlocks = 0 } = debug;
-    const told = coherentMemory(request, sizes, { partitioner, partitionBlocks });
+    const told = coherentMemory(request, sizes, {
+        partitioner,
+        partitionBlocks,
+        secondRadixBits: splitBitsOf(request)
+    });
     return { sizes: { ...sizes, pages: Math.max(1, told.pages) }, told };
 }
 
@@ -103,14 +125,21 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     const { sizes, told } = sizesOf(request);
     const { pages } = sizes;
     const { takenBytes: taken, rowBytes, splitBits } = told;
-    const { partitioner, partitionBlocks = 0, gatherBlocks = 0, residentShare } = debug;
+    const { partitioner, partitionBlocks = 0, gatherBlocks = 0 } = debug;
     if (taken > limitBytes) throw NotOnDevice.below(taken);
-    const most = residentShare === undefined ? pages : Math.round(pages * residentShare);
-    const near = Math.min(most, nearPages(pages, limitBytes, told));
-    const deviceBytes = residentShare === undefined ? limitBytes : taken + near * told.pageBytes;
+    const secondRadixBits = splitBitsOf(request);
+    const wanted = wantedNearPages(request, pages);
+    const interleave = request.isUncached === true ? noPageNear : (debug.interleave ?? null);
+    const fitting = nearPages(pages, limitBytes, told);
+    // Pages take turns as they were asked to, or the join does not run.
+    if (interleave !== null && wanted !== undefined && wanted > fitting) {
+        throw NotOnDevice.below(taken + wanted * told.pageBytes);
+    }
+    const near = Math.min(wanted ?? pages, fitting);
+    const deviceBytes = wanted === undefined ? limitBytes : taken + near * told.pageBytes;
     // Which partitioner is best is decided on the GPU: host memory is there for one with large buffers, too.
-    const other = { partitioner: partitioner ?? "hierarchical", partitionBlocks };
-    const surelyNear = nearPages(near, deviceBytes, coherentMemory(request, sizes, other));
+    const other = { partitioner: partitioner ?? "hierarchical", partitionBlocks, secondRadixBits };
+    const surelyNear = interleave === null ? nearPages(near, deviceBytes, coherentMemory(request, sizes, other)) : near;
     const farPages = Math.min(pages, Math.ceil((pages - surelyNear) * pagesSlack) + pagesSpare);
     const pinned = pinnedBytes(ringBytes(memory, sizes));
     const free = Math.floor(Math.min(hostBytes - pinned, debug.hostSpillBytes ?? Infinity));
@@ -118,12 +147,15 @@ export function chooseCoherentSizes(request: CoherentSizeRequest): CoherentSizes
     if (farBytes > free) {
         throw new NotOnDevice(
             `pages that do not fit GPU memory need about ${formatBytes(farBytes)} of host memory, ` +
-                `${formatBytes(Math.max(0, free))} are left of the budget`
+                `${formatBytes(Math.max(0, free))} are left of the budget; raise memory.host`
         );
     }
     return {
         sizes: { ...sizes, spillBytes: sparing ? farBytes : Math.min(free, pages * told.pageBytes) },
-        coherent: { deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
+        coherent: {
+            ...{ deviceBytes, partitioner: partitioner ?? "auto", partitionBlocks, gatherBlocks },
+            ...{ interleave, secondRadixBits }
+        },
         deviceBytes: taken + near * told.pageBytes,
         nearShare: near / pages,
         ...{ rowBytes, splitBits }

@@ -4,6 +4,7 @@ import type { OutOfCoreGroupStage } from "../../../plan/out-of-core-group-stage.
 import type { Plan } from "../../../plan/plan.js";
 import { NotOnDevice } from "../../device-support.js";
 import { Estimator } from "../../estimates.js";
+import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
@@ -29,7 +30,7 @@ export function groupHostBytes(query: PlanQuery, root: GroupNode, limitBytes: nu
     const { group } = outOfCoreGroupLayout(node, query.sink === "count");
     const memory = query.deviceMemory.ofGroupBy(group);
     const { rows } = node.child.input;
-    if (query.debug.outOfCore !== true && tablesFactor * rows * memory.rowBytes < limitBytes) return 0;
+    if (!isForcedOutOfCore(query) && tablesFactor * rows * memory.rowBytes < limitBytes) return 0;
     return Math.ceil(mostGroupHostBytes(memory, rows, limitBytes, query.debug) / hostShare);
 }
 

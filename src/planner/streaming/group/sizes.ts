@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import type { Knobs } from "../../../model/debug-knobs.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import { clamp, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
 import type { OutOfCoreGroupSizes } from "../../../plan/out-of-core-group-stage.js";
@@ -146,7 +146,7 @@ function spilledBytesMost(memory: GroupMemory, rows: number, sizes: OutOfCoreGro
 }
 
 /** Host memory that a group-by of so many rows could use. */
-export function mostGroupHostBytes(memory: GroupMemory, rows: number, limitBytes: number, debug: DebugKnobs): number {
+export function mostGroupHostBytes(memory: GroupMemory, rows: number, limitBytes: number, debug: Knobs): number {
     const rest = { packedBytes: 0, hostBytes: Infinity, sparing: false, debug };
     const sizes = sizesOf({ memory, rows, groups: rows, limitBytes, ...rest });
     return pinnedBytes(groupRingBytes(memory, sizes)) + spillBytesMax(spilledBytesMost(memory, rows, sizes));

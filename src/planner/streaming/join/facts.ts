@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { sumOf } from "../../../model/sizes.js";
 import type {
+    OutOfCoreBaseline,
     OutOfCoreCoherent,
     OutOfCoreFilter,
     OutOfCoreJoinWork,
@@ -74,16 +75,17 @@ export function gatherCostsOf({ query, host, node, sides, estimator }: JoinFacts
 }
 
 /** The layout as costs want it: those depend on how many rows are spilled, and that on the layout without them. */
-export function layoutOf(facts: JoinFacts): CostedLayout {
+export function layoutOf(facts: JoinFacts, keyWordsMax?: number): CostedLayout {
     const { query, node, sides, limitBytes } = facts;
     const inputs = inputsOfSides(node);
     const counted = query.sink === "count";
-    const plain = outOfCoreLayout(node, sides, inputs, { counted });
+    const request = { counted, ...(keyWordsMax === undefined ? {} : { keyWordsMax }) };
+    const plain = outOfCoreLayout(node, sides, inputs, request);
     const { rowBytes } = query.deviceMemory.ofJoin(plain.join);
     const built = inputs[sides.build].rows * rowBytes.build;
     const resident = Math.min(1, (limitBytes * residentBytesShare) / Math.max(1, built));
     const costs = gatherCostsOf(facts, 1 - (query.debug.residentShare ?? resident));
-    return { layout: outOfCoreLayout(node, sides, inputs, { counted, costs }), costs };
+    return { layout: outOfCoreLayout(node, sides, inputs, { ...request, costs }), costs };
 }
 
 /** Nanoseconds for the values that a worker fetches for a row of the result. */
@@ -103,6 +105,7 @@ export interface JoinDraft {
     readonly layout: OutOfCoreLayout;
     readonly sizes: OutOfCoreSizes;
     readonly coherent: OutOfCoreCoherent | null;
+    readonly baseline: OutOfCoreBaseline | null;
     readonly predicted: OutOfCorePrediction;
     readonly filter: OutOfCoreFilter;
     readonly deviceBytes: number;

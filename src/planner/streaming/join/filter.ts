@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp, formatMs, powerOfTwoAtLeast, powerOfTwoAtMost } from "../../../model/sizes.js";
-import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import type { Knobs } from "../../../model/debug-knobs.js";
 import { deviceConstants } from "../../../model/device-constants.js";
 import type { OutOfCoreFilter, OutOfCorePrediction, OutOfCoreShape } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
@@ -41,7 +41,7 @@ export interface FilterRequest {
     /** The most that it may be, as estimates are of samples: a filter has to pay with it, too. */
     readonly matchRatioMost: number;
     readonly limitBytes: number;
-    readonly debug: Pick<DebugKnobs, "filter">;
+    readonly debug: Pick<Knobs, "filter">;
 }
 
 /** What a plan comes to with a filter, or without. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { OutOfCorePathName } from "../../../model/debug-knobs.js";
+import type { OutOfCoreJoinAlgorithm, OutOfCorePathName } from "../../../model/algorithms.js";
 import { formatMs } from "../../../model/sizes.js";
 import type { OutOfCorePath } from "../../../plan/out-of-core-stage.js";
 import { attempt, NotOnDevice } from "../../device-support.js";
@@ -11,8 +11,8 @@ export interface PathFacts {
     readonly isCoherent?: boolean | undefined;
     /** Speeds are those of this GPU. */
     readonly isMeasured?: boolean | undefined;
-    /** The knob. */
-    readonly asked?: OutOfCorePathName | undefined;
+    /** By the user; such a join takes its own way or none. */
+    readonly asked?: OutOfCoreJoinAlgorithm | undefined;
 }
 
 /** Plans of both paths; each throws NotOnDevice where there is none. */
@@ -23,6 +23,17 @@ interface Drafted {
 }
 
 const pcie = "PCIe: copy engines bring chunks in and packed rows out, fewer bytes than kernels would move";
+/** The way of each join, and the join that the planner means by a way. */
+const pathOf: Readonly<Record<OutOfCoreJoinAlgorithm, OutOfCorePathName>> = {
+    staged: "staged",
+    triton: "coherent",
+    "triton-uncached": "coherent",
+    "stream-probe": "staged",
+    "npj-far": "staged",
+    "cpu-partitioned": "staged"
+};
+export const pathAlgorithms = { staged: "staged", coherent: "triton" } as const;
+
 const pageTables = "kernels of this GPU use the host's page tables";
 
 /**
@@ -34,7 +45,8 @@ const pageTables = "kernels of this GPU use the host's page tables";
  * lie.
  */
 export function wantedPath({ isCoherent, asked }: PathFacts): OutOfCorePathName {
-    return asked ?? (isCoherent === true ? "coherent" : "staged");
+    if (asked !== undefined) return pathOf[asked];
+    return isCoherent === true ? "coherent" : "staged";
 }
 
 const msOf = ({ predicted }: Drafted): number => phasesMs(predicted);
@@ -52,22 +64,24 @@ function coherentMachine<T extends Drafted>(drafts: PathDrafts<T>, byKernels: T,
     return { draft: byCopies, path: { wanted: "staged", runs: "staged", reason: times } as const };
 }
 
-/** The plan of a join by the way that its rows take, and why it is that one. */
+/**
+ * The plan of a join by the way that its rows take, and why it is that one. Throws NotOnDevice where there is none, and
+ * where a join that was asked for cannot take its own way, whatever other one there is.
+ */
 export function choosePath<T extends Drafted>(
     facts: PathFacts,
     drafts: PathDrafts<T>
 ): { draft: T; path: OutOfCorePath } {
     const wanted = wantedPath(facts);
-    const isAsked = facts.asked !== undefined;
-    if (wanted === "staged") {
-        return { draft: drafts.staged(), path: { wanted, runs: "staged", reason: isAsked ? "asked for" : pcie } };
+    const { asked } = facts;
+    if (asked !== undefined) {
+        return { draft: drafts[wanted](), path: { wanted, runs: wanted, reason: `that of "${asked}"` } };
     }
+    if (wanted === "staged") return { draft: drafts.staged(), path: { wanted, runs: "staged", reason: pcie } };
     const draft = attempt(drafts.coherent);
     if (draft instanceof NotOnDevice) {
-        const refused = isAsked ? "the coherent path was asked for" : pageTables;
-        const reason = `${refused}, but this join cannot take it: ${draft.reason}`;
+        const reason = `${pageTables}, but this join cannot take it: ${draft.reason}`;
         return { draft: drafts.staged(), path: { wanted, runs: "staged", reason } };
     }
-    if (isAsked) return { draft, path: { wanted, runs: "coherent", reason: "asked for" } };
     return coherentMachine(drafts, draft, facts.isMeasured === true);
 }

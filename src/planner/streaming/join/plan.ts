@@ -80,7 +80,7 @@ export function stagedDraft(facts: JoinFacts): JoinDraft {
     );
     return {
         ...{ layout, sizes, predicted, filter },
-        coherent: null,
+        ...{ coherent: null, baseline: null },
         deviceBytes: memory.of(sizes).deviceBytes,
         heldBytes: load.heldBytes,
         rings: ringBytes(memory, sizes),

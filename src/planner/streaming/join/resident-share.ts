@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-import type { DebugKnobs } from "../../../model/debug-knobs.js";
+import type { Knobs } from "../../../model/debug-knobs.js";
 import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
 
 /**
@@ -7,7 +7,7 @@ import type { OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
  * larger than expected: one that has begun in GPU memory and must leave it costs more than one that never came.
  */
 export function chooseResident(
-    { buildRows, debug }: { readonly buildRows: number; readonly debug: Pick<DebugKnobs, "residentShare"> },
+    { buildRows, debug }: { readonly buildRows: number; readonly debug: Pick<Knobs, "residentShare"> },
     sizes: OutOfCoreSizes
 ): number {
     const partitions = 2 ** sizes.radixBits;

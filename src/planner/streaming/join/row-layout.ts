@@ -41,8 +41,6 @@ export interface CarryRule {
     gathered(columns: readonly SideColumn[], keyBytes: number, side: Side): Map<number, string>;
     /** Bytes of a column that travels; left out: those of its values. */
     width?(column: LogicalColumn): number;
-    /** Words of keys that it can compare; left out: as many as rows have. */
-    readonly keyWordsMax?: number;
     /** Bytes of a row number; throws NotOnDevice where numbers of so many rows do not fit. */
     rowNumberBytes(rows: number, keyBytes: number): number;
 }
@@ -55,6 +53,8 @@ export interface LayoutRequest {
     readonly costs?: GatherCosts;
     /** Left out: the path of copy engines, which carry what fits a row. */
     readonly rule?: CarryRule;
+    /** Words of keys that can be compared; left out: as many as rows have. */
+    readonly keyWordsMax?: number;
 }
 
 /** Puts the rows of both sides, and of the result, together; throws NotOnDevice where there is no way. */
@@ -69,7 +69,7 @@ class LayoutDraft {
         private readonly inputs: Readonly<Record<Side, InputInfo>> | undefined,
         private readonly request: LayoutRequest
     ) {
-        this.#keys = keyPlan(node, request.rule?.keyWordsMax ?? this.#keyWordsMax());
+        this.#keys = keyPlan(node, request.keyWordsMax ?? this.#keyWordsMax());
         for (const side of ["left", "right"] as const) {
             for (let word = 0; word < this.#keys.columns; ++word) {
                 this.#sides[side].columns.push({ column: keyWordColumn, validity: false });

@@ -4,6 +4,7 @@ import { inputsOf } from "../../../plan/logical.js";
 import type { OutOfCoreTreePrediction, OutOfCoreTreeStage } from "../../../plan/out-of-core-tree-stage.js";
 import type { Plan } from "../../../plan/plan.js";
 import { arrowRowBytes, Estimator } from "../../estimates.js";
+import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes, hostShare, tablesFactor } from "../host-memory.js";
@@ -35,7 +36,7 @@ export function treeHostBytes(query: PlanQuery, limitBytes: number): number {
         const { build, probe } = query.deviceMemory.ofJoin(layout.join).rowBytes;
         return (estimator.of(node.left).rows + estimator.of(node.right).rows) * Math.max(build, probe);
     });
-    if (query.debug.outOfCore !== true && tablesFactor * sumOf(bytes) < limitBytes) return 0;
+    if (!isForcedOutOfCore(query) && tablesFactor * sumOf(bytes) < limitBytes) return 0;
     return Math.ceil(mostTreeHostBytes(facts, limitBytes) / hostShare);
 }
 

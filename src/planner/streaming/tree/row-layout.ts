@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+import { isOutOfCoreJoin } from "../../../model/algorithms.js";
 import { sumOf } from "../../../model/sizes.js";
 import { keyWordColumn, type ColumnType, type KeySpec } from "../../../model/column-type.js";
 import type { GroupNode, InputNode, JoinNode, LogicalColumn, LogicalNode } from "../../../plan/logical.js";
@@ -230,8 +231,10 @@ class TreeDraft {
     }
 
     #join(node: JoinNode, needed: readonly number[], counted: boolean): OutOfCoreLayout {
-        if (node.algorithm !== undefined) {
-            throw new NotOnDevice(`"${node.algorithm}" was asked for, which joins tables in GPU memory`);
+        // Every join of a tree is a staged one.
+        if (node.algorithm !== undefined && node.algorithm !== "staged") {
+            const what = isOutOfCoreJoin(node.algorithm) ? "joins two relations alone" : "joins tables in GPU memory";
+            throw new NotOnDevice(`"${node.algorithm}" was asked for, which ${what}`);
         }
         requirePackedKeys(node);
         const sides = sidesOf(node, needed, this.request);

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+import type { BaselineJoinAlgorithm } from "../../../model/algorithms.js";
+import type { OutOfCoreFilter, OutOfCoreJoinWork, OutOfCoreSizes } from "../../../plan/out-of-core-stage.js";
+import { requireKnownRows, requirePairs } from "../coherent/row-layout.js";
+import { noFilter } from "../join/filter.js";
+import { layoutOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
+import { ringBytes } from "../join/sizes.js";
+import { sortPassBits } from "../shared-memory.js";
+import { predictBaseline } from "./predict.js";
+import { chooseBaselineSizes } from "./sizes.js";
+
+const ways: Readonly<Record<BaselineJoinAlgorithm, string>> = {
+    "stream-probe": "probe rows stream past a hash table in GPU memory",
+    "npj-far": "probe rows stream past a hash table in GPU and host memory",
+    "cpu-partitioned": "partitioned by the CPU in host memory"
+};
+
+const noneHere: OutOfCoreFilter = { bytes: 0, droppedShare: 0, reason: "no rows are spilled" };
+
+function workOf(algorithm: BaselineJoinAlgorithm, { radixBits }: OutOfCoreSizes, buildRows: number): OutOfCoreJoinWork {
+    const isPartitioned = algorithm === "cpu-partitioned";
+    return {
+        histogram: "none",
+        streams: [isPartitioned ? "partitions in" : "chunks in", "kernels", "results out"],
+        secondPass: isPartitioned ? "sort" : "none",
+        secondPassBits: isPartitioned ? sortPassBits(buildRows / 2 ** radixBits, radixBits) : 0,
+        multiprocessors: null
+    };
+}
+
+/** A join that others are compared with. Throws NotOnDevice with why it cannot be. */
+export function baselineDraft(facts: JoinFacts, algorithm: BaselineJoinAlgorithm): JoinDraft {
+    const { query, node, sides, estimator } = facts;
+    requirePairs(node, sides);
+    requireKnownRows(node);
+    // What they compare is a key of a word, or a hash of more.
+    const costed = layoutOf(facts, 1);
+    const load = loadOf(facts, costed);
+    const { memory } = load;
+    const request = {
+        ...sizeRequestOf(facts, load),
+        packedBytes: memory.rowBytes,
+        filter: noFilter,
+        linkBytesPerMs: query.profile.deviceCopyInBytesPerMs
+    };
+    const { sizes, baseline, told, farShare } = chooseBaselineSizes(algorithm, request);
+    return {
+        ...{ layout: costed.layout, sizes, coherent: null, baseline, deviceBytes: told.deviceBytes },
+        predicted: predictBaseline(algorithm, load, farShare),
+        filter: noneHere,
+        heldBytes: load.heldBytes,
+        rings: ringBytes(memory, sizes),
+        work: workOf(algorithm, sizes, estimator.of(node[sides.build]).rows),
+        way: ways[algorithm]
+    };
+}
