@@ -45,7 +45,7 @@ function shapeOf({ key_bytes: keyBytes, payload_bytes, result }) {
     const columnsOf = (side) => payload_bytes[side].map((_, column) => ({ side, column }));
     const rows = result === "rows";
     return {
-        ...{ keyBytes, buildWidths: payload_bytes.build, probeWidths: payload_bytes.probe },
+        ...{ keyBytes, keyColumns: 0, buildWidths: payload_bytes.build, probeWidths: payload_bytes.probe },
         ...{ emit: "pairs", anti: false, keepUnmatchedBuild: false, keepUnmatchedProbe: false },
         result: rows ? "rows" : "count",
         outputs: rows ? [{ side: "key", column: 0 }, ...columnsOf("build"), ...columnsOf("probe")] : []

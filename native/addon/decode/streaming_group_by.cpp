@@ -44,10 +44,12 @@ cuda::StreamSizes decode_sizes(const Field& field, bool draft) {
     return sizes;
 }
 
-// Has the key a fixed width on the GPU? Dictionaries are compared by their unified indices, text by its number.
-bool is_fixed(const KeySpec& key) {
+// Has the key a fixed width on the GPU? Group-bys compare dictionaries by their unified indices, joins by their values;
+// text is compared by its number.
+bool is_fixed(const KeySpec& key, bool of_join) {
     if (is_text_key(key) || key.kind == KeyKind::kDictionaryIndex) return true;
-    return key.kind == KeyKind::kInteger || key.kind == KeyKind::kFloat || key.kind == KeyKind::kFixedBytes;
+    const KeyKind kind = of_join && key.kind == KeyKind::kDictionaryValue ? key.kind_of_value : key.kind;
+    return kind == KeyKind::kInteger || kind == KeyKind::kFloat || kind == KeyKind::kFixedBytes;
 }
 
 // of_key: it is a word of the key, which no column of the source has.
@@ -131,7 +133,7 @@ OutOfCoreSide decode_chunk_side(const Field& field, const Source& source, uint32
     side.keys = decode_keys(keys, source.columns());
     side.null_byte = fields["nullByte"].int32(-1, kNullByteMax);
     for (const KeySpec& key : side.keys) {
-        if (!is_fixed(key)) throw keys.error("keys of fixed width, text or indices of dictionaries");
+        if (!is_fixed(key, join != nullptr)) throw keys.error("keys of fixed width, text or indices of dictionaries");
     }
     const uint32_t key_columns = join == nullptr ? 0 : join->key_columns;
     if (key_columns == 0) {

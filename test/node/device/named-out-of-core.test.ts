@@ -69,7 +69,9 @@ describe.each(outOfCoreJoinAlgorithms)("%s", (algorithm) => {
                 yield left;
             });
             const streamed = runtime.join({ left: stream, right: runtime.fromTable(right), on: "k", algorithm });
-            expect(await failure(() => streamed.count())).toMatchObject({ code: "INVALID_ARGUMENT" });
+            const read = await failure(() => streamed.count());
+            if (algorithm === "staged") expect(read).toBeGreaterThan(0);
+            else expect(read).toMatchObject({ code: "INVALID_ARGUMENT" });
             const inner = joined(runtime, {}).join(runtime.fromTable(keyed(50, 1, "x")), { on: "k", algorithm });
             const outcome = await failure(() => inner.count());
             if (algorithm === "staged") expect(outcome).toBeGreaterThan(0);

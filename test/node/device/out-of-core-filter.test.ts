@@ -102,7 +102,7 @@ describe("rows are the same with a filter and without", () => {
                     const probeRows = build === "left" ? 900 : 600;
                     expect(told(withIt).droppedRows, what).toBeGreaterThan(probeRows / 2);
                     const [left, spilled] = [told(withIt).spilledRows.probe, told(without).spilledRows.probe];
-                    if (key.length === 1 && key[0] === "text") {
+                    if (key.includes("text")) {
                         // Text that no build row has gets no number, so that a filter finds nothing more to drop.
                         expect(left, what).toBe(spilled);
                         expect(spilled, what).toBeLessThan(probeRows / 4);

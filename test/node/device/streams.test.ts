@@ -255,10 +255,11 @@ describe("what a stream cannot be on the GPU", () => {
         [
             "wide keys",
             (r) =>
-                one({ k: numbers, l: numbers })(r, "a").join(one({ k: numbers, l: numbers })(r, "b"), {
-                    on: ["k", "l"]
-                }),
-            /the key \(`k`, `l`\) has more than 8 bytes.*`[ab]` is a stream/
+                one({ k: numbers, l: numbers, m: numbers, n: numbers })(r, "a").join(
+                    one({ k: numbers, l: numbers, m: numbers, n: numbers })(r, "b"),
+                    { on: ["k", "l", "m", "n"] }
+                ),
+            /hash of the key \(`k`, `l`, `m`, `n`\).*`[ab]` is a stream/
         ],
         [
             "dictionaries of both sides",

@@ -96,7 +96,7 @@ describe("with device auto a query runs", () => {
         const plan = await device.choose(...asked(streamed, 1e6));
         expect(plan).toMatchObject({ device: "cpu", deviceReason: expect.stringMatching(/stream/) as string });
         const named = join(listStream(), relation(million, "r"), { on: "k", algorithm: "smj-ur" });
-        expect((await device.choose(...asked(named, 1e6))).deviceReason).toBe(plan.deviceReason);
+        expect((await device.choose(...asked(named, 1e6))).deviceReason).toMatch(/`l` is nested/);
         expect(fake.calls).toEqual([]);
     });
 

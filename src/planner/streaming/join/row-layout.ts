@@ -166,7 +166,7 @@ class LayoutDraft {
         if (this.inputs?.[side].streamed !== true) return;
         const names = this.node.keys.map((key) => `\`${this.#columnOf(side, key[side].column).name}\``).join(", ");
         throw new NotOnDevice(
-            `the key (${names}) has more than ${keyBytesMax} bytes, or is text whose NULLs are equal, and ` +
+            `the GPU compares a hash of the key (${names}), which is too long or text whose NULLs are equal, and ` +
                 `\`${this.inputs[side].name}\` is a stream of batches, of which no row can be looked at again`
         );
     }
