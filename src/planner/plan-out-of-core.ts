@@ -65,7 +65,7 @@ function joinHostBytes(query: PlanQuery, limitBytes: number): number {
         ...{ buildRows: rows.build, probeRows: rows.probe, limitBytes, debug: query.debug },
         blockBytes: query.profile.deviceBlockBytes
     };
-    // Of a baseline, what it puts into host memory is rows of both sides, or slots for those of one in twice the room.
+    // A baseline puts rows of both sides into host memory, or slots for those of one side in twice the room.
     const extra = isBaselineJoin(node.algorithm) ? 2 * partitionedBytes(memory, rows) : 0;
     const most = mostHostBytes({ ...size, memory }) + extra + heldOf(node, sides, layout);
     if (wantedPath(pathFactsOf(query)) === "staged") return Math.ceil(most / hostShare);

@@ -21,7 +21,7 @@ function dimension(key, rows, columns) {
 const segments = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
 const pathOf = ({ folder, scale }, name) => join(folder, `${name}-${scale}.arrow`);
 
-/** Writes those that are not there yet. */
+/** Writes the files that are not there yet. */
 export async function generateTables(options) {
     const { folder, scale } = options;
     mkdirSync(folder, { recursive: true });
@@ -43,7 +43,7 @@ export async function generateTables(options) {
     }
 }
 
-/** They as relations, by their names. */
+/** Opens these files as relations, by the names of the tables. */
 export async function openTables(runtime, options) {
     const relations = {};
     for (const name of tableNames) relations[name] = await runtime.fromArrowFile(pathOf(options, name));

@@ -17,7 +17,7 @@ export interface KeyPlace {
 /** What the GPU compares, and how many bytes of it. */
 export interface KeyPlan {
     readonly mode: OutOfCoreKeys;
-    /** Of the first word. */
+    /** The first word has so many. */
     readonly bytes: 4 | 8;
     /** Words behind the first one, which are columns of either side. */
     readonly columns: number;
