@@ -106,6 +106,7 @@ void ChunkReader::push(const Chunk& chunk) {
 
 uint64_t ChunkReader::finish() {
     while (!filled_.empty()) partition_oldest();
+    now_->rows = {};  // as prepare() does: they have been used
     const DeviceRelation rest = wants_.rest ? wants_.rest() : DeviceRelation{};
     if (rest.rows > 0) {
         now_->rows = radix_partition(device_, rest, static_cast<int>(layout_.radix_bits));

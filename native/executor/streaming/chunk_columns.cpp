@@ -330,21 +330,21 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         return;
     }
     uint8_t* const bits = texts_.known_only && nullable_ ? chunk + validity_at_ : nullptr;
-    std::vector<uint64_t> words((1 + more_words_) * static_cast<size_t>(kKeyRows));
+    uint64_t words[kKeyWordsMax * kKeyRows];
     for (uint64_t done = 0; done < rows; done += kKeyRows) {
         const int64_t count = std::min<int64_t>(kKeyRows, static_cast<int64_t>(rows - done));
         const RowSelection selection{static_cast<int64_t>(done), nullptr, count};
-        std::fill(words.begin(), words.end(), 0);
+        if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
         for (size_t k = 0; k < keys_.size(); ++k) {
             const ColumnView& view = views[keys_[k].view];
-            add_key(k, view, selection, words.data(), bits, at + done);
+            add_key(k, view, selection, words, bits, at + done);
             if (null_byte_ < 0 || view.validity == nullptr) continue;
             const uint64_t flag = uint64_t{1} << (8 * static_cast<uint32_t>(null_byte_) + k);
             for (int64_t i = 0; i < count; ++i) {
                 if (!view.is_valid(selection.begin + i)) words[static_cast<size_t>(i)] |= flag;
             }
         }
-        store_words(words.data(), count, chunk, at + done);
+        store_words(words, count, chunk, at + done);
     }
 }
 
@@ -353,10 +353,12 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
     const auto& [part, number, place] = keys_[key];
     const int64_t count = selection.count;
     uint64_t* const to = words + place.word * kKeyRows;
+    const bool begins = place.shift == 0;  // what was in the word before is of other rows
     if (is_text_key(part.spec)) {
         SPILLWAY_CHECK(texts_.codes != nullptr);
         for (int64_t i = 0; i < count; ++i) {
             const int64_t row = selection[i];
+            if (begins) to[i] = 0;
             if (!view.is_valid(row)) continue;
             const ByteString text = key_byte_string(part, view, row);
             const uint32_t code = texts_.known_only ? texts_.codes->find(text) : texts_.codes->add(text);
@@ -366,6 +368,7 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
         return;
     }
     if (part.spec.width <= static_cast<int32_t>(sizeof(uint64_t))) {
+        if (begins) return normalize_words(part, view, selection, to);
         uint64_t values[kKeyRows];
         normalize_words(part, view, selection, values);
         for (int64_t i = 0; i < count; ++i) to[i] |= values[i] << place.shift;
@@ -373,6 +376,8 @@ void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelectio
     }
     // It has words of its own.
     const auto bytes = static_cast<size_t>(part.spec.width);
+    const size_t own_words = (bytes + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+    for (size_t w = 0; w < own_words; ++w) std::fill_n(to + w * kKeyRows, count, uint64_t{0});
     for (int64_t i = 0; i < count; ++i) {
         if (!view.is_valid(selection[i])) continue;
         const uint8_t* const value = fixed_key(part, view, selection[i]);

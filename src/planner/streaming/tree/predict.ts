@@ -30,12 +30,12 @@ interface FlowLoad {
 /**
  * A row that comes from another operator takes so long, in nanoseconds: the kernels that count, write and project it
  * and aggregate it or look it up, and waits of the host in between. Copies of later chunks go on meanwhile.
- * H100, 2^28 rows from a join to sums, and to 2^26 groups: 148 and 146 ms at 16 GiB, where the link takes 98 and 59.
+ * H100, 2^28 rows from a join to sums, and to 2^26 groups: 149 and 146 ms at 16 GiB, where the link takes 98 and 59.
  */
 const pipedRowNs = 0.5;
 /**
  * What a chunk of such rows takes beside, in milliseconds: the launches of its kernels. At 1 GiB, with chunks of 2^18
- * rows, the same queries took 265 and 340 ms; the link takes 149 and 64.
+ * rows, the same queries took 279 and 358 ms; the link takes 149 and 64.
  */
 const pipedChunkMs = 0.06;
 
