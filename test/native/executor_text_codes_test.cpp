@@ -71,6 +71,38 @@ TEST(text_codes_of_many_strings_and_threads_are_dense_and_tell_the_strings) {
     EXPECT_EQ(budget.used(), 0u);
 }
 
+// Strings that differ in length, in their ends, or only between them, more of them than are remembered.
+TEST(text_codes_of_recent_strings_are_those_of_all) {
+    MemoryBudget budget(256 * kMiB);
+    TextCodes codes(budget);
+    RecentTexts recent(codes);
+    std::vector<std::string> strings;
+    for (size_t length = 0; length <= 40; ++length) {
+        strings.emplace_back(length, 'a');
+        strings.emplace_back(length, '\0');
+        for (size_t at = 0; at < length; ++at) {
+            strings.emplace_back(length, 'a');
+            strings.back()[at] = 'b';
+        }
+    }
+    for (int i = 0; i < 3000; ++i) strings.push_back(nth(i));
+    const std::set<std::string> different(strings.begin(), strings.end());
+    for (const std::string& text : strings) {
+        const uint32_t known = codes.find(bytes_of(text));
+        EXPECT_EQ(recent.find(bytes_of(text)), known);
+        const uint32_t code = recent.add(bytes_of(text));
+        EXPECT(known == TextCodes::kNone || known == code);
+        EXPECT_EQ(codes.find(bytes_of(text)), code);
+        EXPECT_EQ(recent.add(bytes_of(text)), code);
+        EXPECT_EQ(recent.find(bytes_of(text)), code);
+    }
+    for (const std::string& text : strings) {
+        const uint32_t code = recent.add(bytes_of(text));
+        EXPECT(string_of(codes.text(code)) == text);
+    }
+    EXPECT_EQ(codes.size(), different.size());
+}
+
 TEST(text_codes_name_the_budget_that_is_too_small) {
     MemoryBudget budget(3 * kMiB);
     TextCodes codes(budget);

@@ -250,8 +250,11 @@ void ChunkColumns::add_keys(const Source& source, const std::vector<KeySpec>& ke
     if (as.null_keys == NullKeys::kEqual) nullable_ = false;
 }
 
-std::unique_ptr<RowEncoder> ChunkColumns::encoder(MemoryBudget& budget) const {
-    return encoded_ ? std::make_unique<RowEncoder>(*encoded_, read_, budget) : nullptr;
+ChunkWriter ChunkColumns::writer(MemoryBudget& budget) const {
+    ChunkWriter made;
+    if (encoded_) made.encoder = std::make_unique<RowEncoder>(*encoded_, read_, budget);
+    if (texts_.codes != nullptr) made.texts.emplace(*texts_.codes);
+    return made;
 }
 
 size_t ChunkColumns::view_of(int32_t column) {
@@ -275,32 +278,32 @@ bool ChunkColumns::all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t row
     return !nullable_ || all_bits_set(chunk + validity_at_, static_cast<int64_t>(at), static_cast<int64_t>(rows));
 }
 
-void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, RowEncoder* encoder,
+void ChunkColumns::write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, ChunkWriter& writer,
                          uint8_t* chunk, uint64_t at) const {
     if (nullable_) write_key_validity(views, rows, chunk + validity_at_, at);
-    if (encoder != nullptr) {
-        encode_keys(views, rows, *encoder, chunk + at * key_bytes_);
+    if (writer.encoder != nullptr) {
+        encode_keys(views, rows, *writer.encoder, chunk + at * key_bytes_);
     } else {
-        write_keys(views, rows, chunk, at);
+        write_keys(views, rows, writer, chunk, at);
     }
     for (const Column& column : columns_) {
         if (column.from.column == kKeyWordColumn) continue;  // it came with the keys
-        write_column(column, views, rows, first_row, chunk + column.at + at * column.width);
+        write_column(column, views, rows, first_row, writer, chunk + column.at + at * column.width);
     }
 }
 
 void ChunkColumns::write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows,
-                                uint64_t first_row, uint8_t* out) const {
+                                uint64_t first_row, ChunkWriter& writer, uint8_t* out) const {
     if (column.from.column == kRowNumberColumn) {
         write_row_numbers(first_row, rows, column.width, out);
         return;
     }
     const ColumnView& view = views[column.view];
     if (!column.from.validity && is_text(*view.type)) {
-        SPILLWAY_CHECK(texts_.codes != nullptr);
+        SPILLWAY_CHECK(writer.texts.has_value());
         for (uint64_t i = 0; i < rows; ++i) {
             const auto row = static_cast<int64_t>(i);
-            const uint32_t code = view.is_valid(row) ? texts_.codes->add(byte_string(view, row)) : 0;
+            const uint32_t code = view.is_valid(row) ? writer.texts->add(byte_string(view, row)) : 0;
             std::memcpy(out + i * sizeof code, &code, sizeof code);
         }
     } else if (!column.from.validity) {
@@ -324,7 +327,8 @@ void ChunkColumns::encode_keys(const std::vector<ColumnView>& views, uint64_t ro
     }
 }
 
-void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* chunk, uint64_t at) const {
+void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* chunk,
+                              uint64_t at) const {
     if (plain_) {
         std::memcpy(chunk + at * key_bytes_, views[keys_[0].view].data, rows * key_bytes_);
         return;
@@ -337,7 +341,7 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
         if (keys_.empty()) std::fill_n(words, count, uint64_t{0});
         for (size_t k = 0; k < keys_.size(); ++k) {
             const ColumnView& view = views[keys_[k].view];
-            add_key(k, view, selection, words, bits, at + done);
+            add_key(k, view, selection, writer, words, bits, at + done);
             if (null_byte_ < 0 || view.validity == nullptr) continue;
             const uint64_t flag = uint64_t{1} << (8 * static_cast<uint32_t>(null_byte_) + k);
             for (int64_t i = 0; i < count; ++i) {
@@ -348,20 +352,20 @@ void ChunkColumns::write_keys(const std::vector<ColumnView>& views, uint64_t row
     }
 }
 
-void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelection& selection, uint64_t* words,
-                           uint8_t* bits, uint64_t at) const {
+void ChunkColumns::add_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
+                           uint64_t* words, uint8_t* bits, uint64_t at) const {
     const auto& [part, number, place] = keys_[key];
     const int64_t count = selection.count;
     uint64_t* const to = words + place.word * kKeyRows;
     const bool begins = place.shift == 0;  // what was in the word before is of other rows
     if (is_text_key(part.spec)) {
-        SPILLWAY_CHECK(texts_.codes != nullptr);
+        SPILLWAY_CHECK(writer.texts.has_value());
         for (int64_t i = 0; i < count; ++i) {
             const int64_t row = selection[i];
             if (begins) to[i] = 0;
             if (!view.is_valid(row)) continue;
             const ByteString text = key_byte_string(part, view, row);
-            const uint32_t code = texts_.known_only ? texts_.codes->find(text) : texts_.codes->add(text);
+            const uint32_t code = texts_.known_only ? writer.texts->find(text) : writer.texts->add(text);
             if (bits != nullptr && code == TextCodes::kNone) clear_bit(bits, static_cast<int64_t>(at) + i);
             to[i] |= uint64_t{code} << place.shift;
         }

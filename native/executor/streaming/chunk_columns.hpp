@@ -25,6 +25,13 @@ struct ChunkTexts {
     bool known_only = false;
 };
 
+// What one worker has of its own while it writes rows to chunks: what keys need that are not packed, and the text that
+// it met last.
+struct ChunkWriter {
+    std::unique_ptr<RowEncoder> encoder;
+    std::optional<RecentTexts> texts;
+};
+
 // Where the columns of one side lie in the memory of a chunk, and how rows of a source get there.
 class ChunkColumns {
   public:
@@ -47,10 +54,9 @@ class ChunkColumns {
 
     // Clears the bits of rows [at, at + rows), before they are written. at: a multiple of 64.
     void clear_key_validity(uint8_t* chunk, uint64_t at, uint64_t rows) const;
-    // For one worker's keys; nullptr where they need none.
-    std::unique_ptr<RowEncoder> encoder(MemoryBudget& budget) const;
+    ChunkWriter writer(MemoryBudget& budget) const;
     // Rows of the views, of which the first has this number in the source, become rows [at, at + rows) of the chunk.
-    void write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, RowEncoder* encoder,
+    void write(const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row, ChunkWriter& writer,
                uint8_t* chunk, uint64_t at) const;
     bool all_have_keys(const uint8_t* chunk, uint64_t at, uint64_t rows) const;
 
@@ -69,13 +75,14 @@ class ChunkColumns {
     size_t view_of(int32_t column);
     void add_keys(const Source& source, const std::vector<KeySpec>& keys, const ChunkKeys& as);
     void write_column(const Column& column, const std::vector<ColumnView>& views, uint64_t rows, uint64_t first_row,
-                      uint8_t* out) const;
+                      ChunkWriter& writer, uint8_t* out) const;
     void encode_keys(const std::vector<ColumnView>& views, uint64_t rows, RowEncoder& encoder, uint8_t* out) const;
-    void write_keys(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* chunk, uint64_t at) const;
+    void write_keys(const std::vector<ColumnView>& views, uint64_t rows, ChunkWriter& writer, uint8_t* chunk,
+                    uint64_t at) const;
     // Adds the key's values to the words of these rows, [word][kKeyRows]. bits: of rows with a key, of which those
     // whose text has no number are cleared; nullptr: there are none such.
-    void add_key(size_t key, const ColumnView& view, const RowSelection& selection, uint64_t* words, uint8_t* bits,
-                 uint64_t at) const;
+    void add_key(size_t key, const ColumnView& view, const RowSelection& selection, ChunkWriter& writer,
+                 uint64_t* words, uint8_t* bits, uint64_t at) const;
     void store_words(uint64_t* words, int64_t rows, uint8_t* chunk, uint64_t at) const;
     void write_key_validity(const std::vector<ColumnView>& views, uint64_t rows, uint8_t* bits, uint64_t at) const;
 

@@ -163,11 +163,11 @@ void ChunkFeeder::read_part() {
     const Reading reading(*this);
     const ChunkColumns& columns = part_columns();
     SourceReader reader(*part_.source, columns.read(), budget_, control_);
-    const std::unique_ptr<RowEncoder> encoder = columns.encoder(budget_);
-    for (Slice slice; take(slice);) fill(reader, encoder.get(), slice);
+    ChunkWriter writer = columns.writer(budget_);
+    for (Slice slice; take(slice);) fill(reader, writer, slice);
 }
 
-void ChunkFeeder::fill(SourceReader& reader, RowEncoder* encoder, const Slice& slice) {
+void ChunkFeeder::fill(SourceReader& reader, ChunkWriter& writer, const Slice& slice) {
     const ChunkColumns& columns = part_columns();
     Source& source = *part_.source;
     const uint64_t slot = slice.row / chunk_rows_ % slots_.size();
@@ -184,7 +184,7 @@ void ChunkFeeder::fill(SourceReader& reader, RowEncoder* encoder, const Slice& s
             const int64_t row = piece.row + done;
             const int64_t count = reader.rows_within(piece.batch, row, piece.rows - done, kSliceBytesMax);
             const uint64_t number = part_.first_row + static_cast<uint64_t>(source.first_row(piece.batch) + row);
-            columns.write(reader.read(piece.batch, row, count), static_cast<uint64_t>(count), number, encoder, to, at);
+            columns.write(reader.read(piece.batch, row, count), static_cast<uint64_t>(count), number, writer, to, at);
             done += count;
             at += static_cast<uint64_t>(count);
         }

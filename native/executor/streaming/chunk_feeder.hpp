@@ -76,7 +76,7 @@ class ChunkFeeder final : public GpuChunkSource {
     bool take_part(std::unique_lock<std::mutex>& lock);
     bool take(Slice& slice);
     void read_part();
-    void fill(SourceReader& reader, RowEncoder* encoder, const Slice& slice);
+    void fill(SourceReader& reader, ChunkWriter& writer, const Slice& slice);
     const ChunkColumns& part_columns() const { return part_.own_columns ? *part_.own_columns : columns_; }
     bool at_end() const;
     bool is_ready() const;

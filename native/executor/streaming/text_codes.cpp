@@ -26,6 +26,31 @@ uint64_t tag_of(uint64_t hash) {
     return hash >> 20 << 32;
 }
 
+template <class Word>
+uint64_t load_word(const uint8_t* bytes) {
+    Word word;
+    std::memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+// The first and the last bytes of a string, which may overlap: with its length they tell strings of up to 16 bytes
+// apart. Nothing outside of the string is read.
+struct Ends {
+    uint64_t first = 0;
+    uint64_t last = 0;
+};
+
+Ends ends_of(ByteString text) {
+    const uint8_t* const p = text.bytes;
+    const uint64_t length = text.length;
+    if (length >= 8) return {load_word<uint64_t>(p), load_word<uint64_t>(p + length - 8)};
+    if (length >= 4) return {load_word<uint32_t>(p), load_word<uint32_t>(p + length - 4)};
+    if (length >= 2) return {load_word<uint16_t>(p), load_word<uint16_t>(p + length - 2)};
+    return {length == 1 ? uint64_t{*p} : 0, 0};
+}
+
+constexpr uint64_t kWholeInEnds = 16;
+
 bool same(ByteString a, ByteString b) {
     return a.length == b.length && (a.length == 0 || std::memcmp(a.bytes, b.bytes, a.length) == 0);
 }
@@ -133,6 +158,40 @@ void TextCodes::grow(Shard& shard) {
     }
     shard.table.store(table.get(), std::memory_order_release);
     shard.tables.push_back(std::move(table));
+}
+
+RecentTexts::Entry& RecentTexts::entry_of(ByteString text, bool& known) {
+    const Ends ends = ends_of(text);
+    const uint64_t mixed = (ends.first ^ (ends.last << 29 | ends.last >> 35) ^ text.length) * 0x9e3779b97f4a7c15ULL;
+    Entry& entry = entries_[mixed >> (64 - kEntryBits)];
+    known = entry.code != TextCodes::kNone && entry.first == ends.first && entry.last == ends.last &&
+            entry.length == text.length &&
+            (text.length <= kWholeInEnds || std::memcmp(entry.bytes, text.bytes, text.length) == 0);
+    if (known) return entry;
+    entry.first = ends.first;
+    entry.last = ends.last;
+    entry.code = TextCodes::kNone;  // until it is the string's
+    return entry;
+}
+
+uint32_t RecentTexts::keep(Entry& entry, ByteString text, uint32_t code) {
+    // A length that the entry cannot hold is a string that it never finds.
+    entry.length = static_cast<uint32_t>(text.length);
+    entry.code = text.length == entry.length ? code : TextCodes::kNone;
+    if (entry.code != TextCodes::kNone && text.length > kWholeInEnds) entry.bytes = codes_.text(code).bytes;
+    return code;
+}
+
+uint32_t RecentTexts::add(ByteString text) {
+    bool known = false;
+    Entry& entry = entry_of(text, known);
+    return known ? entry.code : keep(entry, text, codes_.add(text));
+}
+
+uint32_t RecentTexts::find(ByteString text) {
+    bool known = false;
+    Entry& entry = entry_of(text, known);
+    return known ? entry.code : keep(entry, text, codes_.find(text));
 }
 
 }  // namespace spillway

@@ -67,4 +67,34 @@ class TextCodes {
     std::atomic<uint64_t> next_{0};
 };
 
+// The numbers of the strings that one thread met last, in front of the table that all threads share: most columns of
+// text repeat few strings, and those are found here in one cache line, by their first and last bytes.
+class RecentTexts {
+  public:
+    explicit RecentTexts(TextCodes& codes) : codes_(codes), entries_(kEntries) {}
+
+    // As TextCodes::add().
+    uint32_t add(ByteString text);
+    // As TextCodes::find().
+    uint32_t find(ByteString text);
+
+  private:
+    static constexpr uint64_t kEntryBits = 10;  // 32 KiB of entries, which any L2 cache holds
+    static constexpr uint64_t kEntries = uint64_t{1} << kEntryBits;
+    // The ends are all of a string of up to 16 bytes; `bytes` are those of the shared table, for longer ones.
+    struct Entry {
+        uint64_t first = 0;
+        uint64_t last = 0;
+        const uint8_t* bytes = nullptr;
+        uint32_t length = 0;
+        uint32_t code = TextCodes::kNone;
+    };
+    // The entry where the string is, or will be: with its ends then, and no number yet.
+    Entry& entry_of(ByteString text, bool& known);
+    uint32_t keep(Entry& entry, ByteString text, uint32_t code);
+
+    TextCodes& codes_;
+    std::vector<Entry> entries_;
+};
+
 }  // namespace spillway
