@@ -120,6 +120,7 @@ export interface NativeKeyStatistics {
     max: bigint | null;
     sampledRows: number;
     sampledDistinct: number;
+    pieceDistinct: number;
     /** Share of the sample taken by its most frequent key. */
     heaviestShare: number;
 }

@@ -9,6 +9,7 @@ import {
     sharedRange,
     statisticsId,
     traceKeys,
+    traceKeysOfInputs,
     type KeyStatistics,
     type StatisticsById
 } from "./statistics.js";
@@ -92,11 +93,19 @@ export class Estimator {
         return this.statistics.get(statisticsId(this.#inputs, traced.input, traced.keys));
     }
 
-    /** Distinct keys; without a sample every row is taken for a key of its own. */
+    /**
+     * Distinct keys; without a sample every row is taken for a key of its own. Columns of several inputs may come in
+     * all combinations.
+     */
     public distinct(node: LogicalNode, keys: readonly KeySpec[]): number {
         const { rows } = this.of(node);
-        const statistics = this.statisticsOf(node, keys);
-        return statistics === undefined ? rows : Math.min(rows, distinctKeys(statistics));
+        const traced = traceKeysOfInputs(node, keys);
+        if (traced.length === 0) return rows;
+        const combinations = traced.reduce((product, { input, keys: own }) => {
+            const statistics = this.statistics.get(statisticsId(this.#inputs, input, own));
+            return product * Math.max(1, statistics === undefined ? input.rows : distinctKeys(statistics));
+        }, 1);
+        return Math.min(rows, combinations);
     }
 
     /**

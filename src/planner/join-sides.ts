@@ -4,6 +4,7 @@ import type { JoinNode } from "../plan/logical.js";
 import type { Estimator } from "./estimates.js";
 import { rowWidth } from "./estimates.js";
 import type { Policy } from "./policy.js";
+import { looksUnique, type KeyStatistics } from "./statistics.js";
 
 export type Side = "left" | "right";
 
@@ -38,7 +39,7 @@ export function carriedColumns(node: JoinNode, needed: readonly number[], side: 
     return [...carried].sort((a, b) => a - b);
 }
 
-/** Bytes of a side if the tables were built on it. */
+/** Bytes of a side if the tables were built on it, more where its keys repeat. */
 function buildBytes(
     node: JoinNode,
     needed: readonly number[],
@@ -51,14 +52,37 @@ function buildBytes(
     const types = child.columns.map((column) => column.type);
     const keys = node.keys.map((key) => key[side]);
     const width = rowWidth(types, widths, keys, carriedColumns(node, needed, side), nullKeys(node, side));
-    return rows * (width.fixed + width.heap + policy.slotBytesPerRow);
+    return rows * (width.fixed + width.heap + policy.slotBytesPerRow) * repeatsFactor(node, side, estimator);
+}
+
+// A key that so many rows of a sample have, and of which a build side would have a chain of so many rows.
+const [hotSampled, hotRows] = [16, 1024];
+/** How much larger another build side may be to be taken in the place of one with repeated keys, or with hot ones. */
+const [repeatedFactor, hotFactor] = [1.25, 4];
+
+/**
+ * What rows of the side weigh as those of a build side: a probe row walks along all build rows of its key, a hot one
+ * alone along millions, while probe rows of a key may be as many as they like. H100, 2^25 x 2^25 rows counted, of which
+ * one side has each key once: 19 ms with that as the build side, and with the other one, by Zipf's law of factor 1, 115.
+ */
+function repeatsFactor(node: JoinNode, side: Side, estimator: Estimator): number {
+    const statisticsOf = (of: Side): KeyStatistics | undefined =>
+        estimator.statisticsOf(
+            node[of],
+            node.keys.map((key) => key[of])
+        );
+    const [own, others] = [statisticsOf(side), statisticsOf(otherSide(side))];
+    if (own === undefined || others === undefined || looksUnique(own) || !looksUnique(others)) return 1;
+    const { heaviestShare, sampledRows, rows } = own;
+    const isHot = heaviestShare * sampledRows >= hotSampled && heaviestShare * rows >= hotRows;
+    return isHot ? hotFactor : repeatedFactor;
 }
 
 export function otherSide(side: Side): Side {
     return side === "left" ? "right" : "left";
 }
 
-/** Builds on the smaller side (or the one that was asked for) and says how the join type reads from there. */
+/** Builds on the smaller side, unless its keys repeat (or the one that was asked for), and says how the join type reads from there. */
 export function joinSides(node: JoinNode, needed: readonly number[], estimator: Estimator, policy: Policy): JoinSides {
     const left = buildBytes(node, needed, "left", estimator, policy);
     const right = buildBytes(node, needed, "right", estimator, policy);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 import { clamp } from "../model/sizes.js";
 import type { DevicePieces, TableStage } from "../plan/device-stages.js";
-import { inputsOf } from "../plan/logical.js";
+import { inputsOf, type InputInfo } from "../plan/logical.js";
 import { freezePlan, type Plan } from "../plan/plan.js";
 import { DeviceDraft, type DeviceStageDraft, type DeviceTableDraft } from "./compile-device.js";
 import { totalMs } from "./device-cost/choose-algorithm.js";
@@ -9,6 +9,7 @@ import { NotOnDevice } from "./device-support.js";
 import { Estimator } from "./estimates.js";
 import { deviceName, outOfCoreName } from "./named-algorithm.js";
 import { unknownLimitBytes } from "./streaming/host-memory.js";
+import { deliveryMs, fillingOf, fillMs } from "./streaming/link.js";
 import { planOutOfCore } from "./plan-out-of-core.js";
 import { defaultPolicy, type Policy } from "./policy.js";
 import type { PlanQuery } from "./plan-search.js";
@@ -119,11 +120,15 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
     const { profile, sink } = query;
     const work = (): number => {
         switch (stage.kind) {
-            case "upload":
-                return Math.max(
-                    stage.bytes / profile.deviceCopyBytesPerMs,
-                    stage.bytes / profile.readBytesPerMs / workers
+            case "upload": {
+                const input = inputsOf(query.root)[stage.input] as InputInfo;
+                const columns = stage.columns.map(({ column }) => column);
+                const filling = fillingOf(input, columns, 0);
+                return (
+                    profile.deviceInputStartMs +
+                    Math.max(stage.bytes / profile.deviceCopyBytesPerMs, fillMs({ workers, profile }, filling))
                 );
+            }
             case "deviceJoin": {
                 const { predictedMs } = stage.choice;
                 // Rows of pieces are counted first, which is a second search for matches.
@@ -132,11 +137,9 @@ function stageMs(query: PlanQuery, workers: number, stage: DeviceStageDraft): nu
             case "deviceGroup":
                 return totalMs(stage.choice.predictedMs);
             case "deliver":
-                return (
-                    Math.max(
-                        stage.bytes / profile.deviceCopyBytesPerMs,
-                        stage.bytes / profile.outputBytesPerMs / workers
-                    ) + (sink === "file" ? stage.bytes / profile.fileWriteBytesPerMs : 0)
+                return Math.max(
+                    stage.bytes / profile.deviceCopyBytesPerMs,
+                    deliveryMs({ workers, sink, profile }, stage.bytes)
                 );
         }
     };
@@ -323,7 +326,7 @@ function planInCore(query: PlanQuery, host: Plan, limitBytes: number): DevicePla
             deviceMemory: { limitBytes, estimatedBytes, uploadedBytes: sum("upload"), downloadedBytes: sum("deliver") },
             sets: [],
             stages,
-            predictedMs: stages.reduce((ms, stage) => ms + stage.predictedMs, 0)
+            predictedMs: stages.reduce((ms, stage) => ms + stage.predictedMs, query.profile.deviceQueryStartMs)
         })
     };
 }

@@ -159,6 +159,6 @@ export function planOutOfCore(query: PlanQuery, host: Plan, limitBytes: number):
         },
         sets: [],
         stages: [stage],
-        predictedMs: stage.predictedMs
+        predictedMs: query.profile.deviceQueryStartMs + stage.predictedMs
     });
 }

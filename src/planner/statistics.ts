@@ -12,6 +12,11 @@ export interface KeyStatistics {
     readonly max: bigint | null;
     readonly sampledRows: number;
     readonly sampledDistinct: number;
+    /**
+     * Distinct keys of each of the pieces of neighbouring rows that the sample is made of, added up: fewer than rows
+     * where equal keys lie together. Without it, all rows of the sample count as drawn one by one.
+     */
+    readonly pieceDistinct?: number;
     readonly heaviestShare: number;
     /** A query found keys outside of the sample's range, or equal ones. */
     readonly notDense?: boolean;
@@ -55,11 +60,20 @@ function traceColumn(node: LogicalNode, column: number): { input: InputInfo; col
     return key === undefined ? undefined : traceColumn(node.child, key.column);
 }
 
+/** The keys that each input has of these; none where some key is no input's. */
+export function traceKeysOfInputs(node: LogicalNode, keys: readonly KeySpec[]): TracedKeys[] {
+    const found = new Map<InputInfo, KeySpec[]>();
+    for (const key of keys) {
+        const from = traceColumn(node, key.column);
+        if (from === undefined) return [];
+        found.set(from.input, [...(found.get(from.input) ?? []), { ...key, column: from.column }]);
+    }
+    return [...found].map(([input, own]) => ({ input, keys: own }));
+}
+
 export function traceKeys(node: LogicalNode, keys: readonly KeySpec[]): TracedKeys | undefined {
-    const traced = keys.map((key) => ({ key, from: traceColumn(node, key.column) }));
-    const input = traced[0]?.from?.input;
-    if (input === undefined || traced.some(({ from }) => from?.input !== input)) return undefined;
-    return { input, keys: traced.map(({ key, from }) => ({ ...key, column: from?.column ?? 0 })) };
+    const [traced, ...others] = traceKeysOfInputs(node, keys);
+    return others.length > 0 ? undefined : traced;
 }
 
 export function statisticsId(inputs: readonly InputInfo[], input: InputInfo, keys: readonly KeySpec[]): string {
@@ -117,18 +131,18 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
     const wanted = new Map<string, WantedStatistics>();
     const add = (
         node: LogicalNode,
-        keys: readonly KeySpec[],
+        all: readonly KeySpec[],
         sampleRows: (rows: number) => number,
         exactRange = false
     ): void => {
-        const traced = traceKeys(node, keys);
-        if (traced === undefined || traced.input.streamed) return;
-        if (traced.input.rows < policy.sampledFromRows && !exactRange) return;
-        const id = statisticsId(inputs, traced.input, traced.keys);
-        const before = wanted.get(id);
-        const most = Math.max(sampleRows(traced.input.rows), before?.sampleRows ?? 0);
-        const exact = exactRange || before?.exactRange === true;
-        wanted.set(id, { id, input: traced.input, keys: traced.keys, sampleRows: most, exactRange: exact });
+        for (const { input, keys } of traceKeysOfInputs(node, all)) {
+            if (input.streamed || (input.rows < policy.sampledFromRows && !exactRange)) continue;
+            const id = statisticsId(inputs, input, keys);
+            const before = wanted.get(id);
+            const most = Math.max(sampleRows(input.rows), before?.sampleRows ?? 0);
+            const exact = exactRange || before?.exactRange === true;
+            wanted.set(id, { id, input, keys, sampleRows: most, exactRange: exact });
+        }
     };
     const visit = (node: LogicalNode): void => {
         if (node.kind === "join") {
@@ -152,26 +166,33 @@ export function wantedStatistics(root: LogicalNode, policy: Policy): WantedStati
 /** Share of a sample's keys that may come twice in a relation whose keys are taken for unique. */
 export const repeatsTolerated = 0.001;
 
+/** Share of the range of integer keys that a sample of 256 pieces may have missed at its ends, of sorted keys. */
+const rangeMissed = 1 / 64;
+
 /**
- * Distinct keys of the whole relation. A sample of s rows out of D equally likely keys shows D (1 - e^(-s/D)) of them
+ * Distinct keys of the whole relation. A sample of s draws out of D equally likely keys shows D (1 - e^(-s/D)) of them
  * on average; D is found by bisection. Skewed keys show fewer, so their number is underestimated, which only makes
- * the estimated result larger.
+ * the estimated result larger. A draw is a key of a piece of neighbouring rows, however often the piece has it: the
+ * lines of an order, one behind the other, say that there is one more order, and not that orders are few. Integers are
+ * no more than their range has values.
  */
 export function distinctKeys(statistics: KeyStatistics): number {
-    const { rows, sampledRows, sampledDistinct } = statistics;
+    const { rows, sampledRows, sampledDistinct, pieceDistinct = sampledRows } = statistics;
     if (sampledRows === 0 || rows === 0) return 0;
     if (sampledRows >= rows) return sampledDistinct;
+    const range = keyRange(statistics) ?? Infinity;
+    const most = Math.min(Math.round(rows * (pieceDistinct / sampledRows)), Math.ceil(range * (1 + rangeMissed)));
     // A sample in which (nearly) every key is new says no more than "many": unique keys are the usual reason.
-    if (sampledDistinct >= sampledRows * (1 - repeatsTolerated)) return rows;
-    let low = sampledDistinct;
-    let high = Math.max(rows, low);
-    for (let i = 0; i < 60 && high - low > 0.5; i++) {
+    if (sampledDistinct >= pieceDistinct * (1 - repeatsTolerated)) return most;
+    let low = Math.min(sampledDistinct, most);
+    let high = Math.max(most, low);
+    for (let i = 0; i < 60 && high - low > 0.25; i++) {
         const middle = (low + high) / 2;
-        const expected = middle * -Math.expm1(-sampledRows / middle);
+        const expected = middle * -Math.expm1(-pieceDistinct / middle);
         if (expected < sampledDistinct) low = middle;
         else high = middle;
     }
-    return Math.min(rows, Math.max(sampledDistinct, Math.round(high)));
+    return Math.max(sampledDistinct, Math.min(most, Math.round(high)));
 }
 
 /**

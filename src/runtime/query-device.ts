@@ -155,12 +155,12 @@ export class QueryDevice {
     async #asPredicted(query: PlanQuery, host: Plan, isRun: boolean): Promise<Plan> {
         const { opened, failure } = this.#opening;
         if (failure !== undefined) return onHost(host, failure);
-        const { deviceOpenMs, deviceStageStartMs } = query.profile;
-        // No plan for a GPU has fewer than two stages: what would be left to save is not worth a plan.
-        if (host.predictedMs <= 2 * deviceStageStartMs) return onHost(host, "the query is a small one");
+        const { deviceOpenMs, deviceInputStartMs } = query.profile;
+        // No plan for a GPU takes less: there is nothing to save.
+        if (host.predictedMs <= deviceInputStartMs) return onHost(host, "the query is a small one");
         const draft = this.#draft(query, host);
         if (draft.made instanceof NotOnDevice) return onHost(host, this.#reasonOf(draft.made));
-        const deviceMs = draft.made.plan.predictedMs;
+        const deviceMs = comparedMs(draft.made.plan, query);
         const savingMs = host.predictedMs - deviceMs;
         if (savingMs <= 0) return onHost(host, slower(host.predictedMs, deviceMs));
         if (opened !== undefined || savingMs > this.#opening.remainingMs(deviceOpenMs)) {
@@ -243,10 +243,10 @@ export class QueryDevice {
             const wanted = made.plan.deviceMemory?.estimatedBytes ?? 0;
             if (wanted > limitBytes)
                 return onHost(host, this.#admission.doesNotFit(wanted, limitBytes, made.notOutOfCore));
-            if (!hasOutOfCore(made.plan) || isWanted(query.debug) || made.plan.predictedMs < host.predictedMs) {
+            if (!hasOutOfCore(made.plan) || isWanted(query.debug) || comparedMs(made.plan, query) < host.predictedMs) {
                 return made.plan;
             }
-            return onHost(host, slower(host.predictedMs, made.plan.predictedMs));
+            return onHost(host, slower(host.predictedMs, comparedMs(made.plan, query)));
         } catch (error) {
             const reason = deviceFailure(error);
             if (reason === undefined) throw error;
@@ -325,6 +325,9 @@ function hasOutOfCore({ stages }: Plan): boolean {
 function isWanted(debug: Knobs): boolean {
     return debug.gpu === true || debug.outOfCore === true;
 }
+
+/** The time of a plan for the GPU less what the query takes on either device before its stages begin. */
+const comparedMs = ({ predictedMs }: Plan, { profile }: PlanQuery): number => predictedMs - profile.deviceQueryStartMs;
 
 function slower(hostMs: number, deviceMs: number): string {
     return `predicted times are ${formatMs(hostMs)} on the CPU against ${formatMs(deviceMs)} on a GPU`;

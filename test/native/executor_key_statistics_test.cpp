@@ -96,11 +96,22 @@ TEST(executor_key_statistics_count_distinct_and_frequent_keys) {
     const KeyStatistics found = relation.statistics(4096, false);
     EXPECT_EQ(found.sampled_rows, 4096u);
     EXPECT_EQ(found.sampled_distinct, 49u);
+    EXPECT_EQ(found.piece_distinct, 16u * 49u);  // each of the 16 pieces has all keys
     EXPECT_EQ(found.heaviest_share, 0.25);
     // A sample holds fewer rows, with about the same shares.
     const KeyStatistics part = relation.statistics(1024, false);
     EXPECT_EQ(part.sampled_rows, 1024u);
     EXPECT_EQ(part.heaviest_share, 0.25);
+}
+
+TEST(executor_key_statistics_count_keys_that_lie_together_once_in_each_piece) {
+    std::vector<int64_t> keys;
+    for (int64_t i = 0; i < 65536; ++i) keys.push_back(i / 4);
+    IntegerKeys relation(4, Order::kSigned, {keys}, {});
+    const KeyStatistics found = relation.statistics(4096, false);
+    EXPECT_EQ(found.sampled_rows, 4096u);
+    EXPECT_EQ(found.sampled_distinct, 1024u);
+    EXPECT_EQ(found.piece_distinct, 1024u);
 }
 
 TEST(executor_key_statistics_without_a_range) {

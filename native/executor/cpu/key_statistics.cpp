@@ -51,13 +51,17 @@ class WordCounts {
   public:
     explicit WordCounts(int64_t rows) : slots_(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(rows, 8)) * 2)) {}
 
-    void add(uint64_t word) {
+    // piece: that of the sample which the word is from; those of a piece come one after the other.
+    void add(uint64_t word, int64_t piece = 0) {
         const uint64_t mask = slots_.size() - 1;
         uint64_t at = word & mask;  // words are mixed already
         while (slots_[at].count != 0 && slots_[at].word != word) at = (at + 1) & mask;
-        slots_[at].word = word;
-        if (slots_[at].count++ == 0) ++distinct_;
-        most_ = std::max(most_, slots_[at].count);
+        Slot& slot = slots_[at];
+        if (slot.count == 0) ++distinct_;
+        if (slot.count == 0 || slot.piece != piece) ++piece_distinct_;
+        slot.word = word;
+        slot.piece = piece;
+        most_ = std::max(most_, ++slot.count);
     }
     uint64_t count_of(uint64_t word) const {
         const uint64_t mask = slots_.size() - 1;
@@ -66,15 +70,19 @@ class WordCounts {
         return slots_[at].count;
     }
     uint64_t distinct() const { return distinct_; }
+    // Those of each piece, added up.
+    uint64_t piece_distinct() const { return piece_distinct_; }
     uint64_t most() const { return most_; }
 
   private:
     struct Slot {
         uint64_t word = 0;
         uint64_t count = 0;
+        int64_t piece = 0;
     };
     std::vector<Slot> slots_;
     uint64_t distinct_ = 0;
+    uint64_t piece_distinct_ = 0;
     uint64_t most_ = 0;
 };
 
@@ -97,12 +105,13 @@ class StatisticsReader {
         WordCounts counts(std::min(rows_wanted + kPieceRows, source_.rows()));
         read_pieces(
             rows_wanted, [](int64_t) { return 0.0; },
-            [&](const EncodedRows& encoded, int64_t count) {
+            [&](const EncodedRows& encoded, int64_t count, int64_t piece) {
                 add(encoded, count, range_);
-                for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r));
+                for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r), piece);
                 out.sampled_rows += static_cast<uint64_t>(encoded.rows);
             });
         out.sampled_distinct = counts.distinct();
+        out.piece_distinct = counts.piece_distinct();
         if (out.sampled_rows > 0)
             out.heaviest_share = static_cast<double>(counts.most()) / static_cast<double>(out.sampled_rows);
     }
@@ -127,7 +136,7 @@ class StatisticsReader {
             const std::vector<ColumnView>& views = reader.read(batch, begin, count);
             for (int64_t done = 0; done < count; done += encoder.rows_max()) {
                 const int64_t rows = std::min(encoder.rows_max(), count - done);
-                add_rows(encoder.encode(views, done, rows, 0), rows);
+                add_rows(encoder.encode(views, done, rows, 0), rows, i);
             }
         }
     }
@@ -211,14 +220,15 @@ double sampled_pairs(Source& left, const std::vector<KeySpec>& left_keys, Source
     WordCounts counts(wanted[0] + kPieceRows);
     uint64_t rows[] = {0, 0};
     StatisticsReader(left, left_keys, budget, control)
-        .read_pieces(wanted[0], place(1, wanted[0] == left.rows()), [&](const EncodedRows& encoded, int64_t count) {
-            for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r));
-            rows[0] += static_cast<uint64_t>(count);
-        });
+        .read_pieces(wanted[0], place(1, wanted[0] == left.rows()),
+                     [&](const EncodedRows& encoded, int64_t count, int64_t) {
+                         for (int64_t r = 0; r < encoded.rows; ++r) counts.add(encoded.hash(r));
+                         rows[0] += static_cast<uint64_t>(count);
+                     });
     double pairs = 0;
     StatisticsReader(right, right_keys, budget, control)
         .read_pieces(wanted[1], place(1ULL << 32U, wanted[1] == right.rows()),
-                     [&](const EncodedRows& encoded, int64_t count) {
+                     [&](const EncodedRows& encoded, int64_t count, int64_t) {
                          for (int64_t r = 0; r < encoded.rows; ++r)
                              pairs += static_cast<double>(counts.count_of(encoded.hash(r)));
                          rows[1] += static_cast<uint64_t>(count);

@@ -18,6 +18,8 @@ struct KeyStatistics {
     int64_t max = 0;
     uint64_t sampled_rows = 0;
     uint64_t sampled_distinct = 0;
+    uint64_t piece_distinct =
+        0;  // distinct keys of each piece of the sample, added up: few where equal keys lie together
     double heaviest_share = 0;  // share of the sample taken by its most frequent key
 };
 

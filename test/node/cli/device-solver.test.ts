@@ -65,7 +65,21 @@ class PredictedRuns {
     }
 }
 
-const nowhere = ["copy", "far", "stage", "open", "same", "block", "cache_"].map((name) => `device_${name}`);
+const nowhere = [
+    "copy",
+    "far",
+    "stage",
+    "open",
+    "same",
+    "query",
+    "input",
+    "file",
+    "memory_fill",
+    "text",
+    "deliver",
+    "block",
+    "cache_"
+].map((name) => `device_${name}`);
 const told = Object.entries(deviceFigures).filter(([name]) => !nowhere.some((prefix) => name.startsWith(prefix)));
 
 test("speeds of one GPU, and of one that is slower in everything but its cache", () => {

@@ -107,7 +107,8 @@ describe("the path", () => {
     const nvlinkC2c = profileWith({
         deviceFarReadBytesPerMs: 375e6,
         deviceFarWriteBytesPerMs: 300e6,
-        deviceFarBothBytesPerMs: 500e6
+        deviceFarBothBytesPerMs: 500e6,
+        deviceMemoryFillBytesPerMs: 100e6
     });
     const pathOf = (more: Partial<PlanQuery>) => stageOf(queryOf(2 ** 28, more), 4 * gibibyte).path;
     const times = /^predicted [\d.]+ m?s by kernels, [\d.]+ m?s by copy engines$/;

@@ -43,6 +43,28 @@ describe("distinct keys of a sample", () => {
     });
 });
 
+describe("distinct keys of a sample of pieces", () => {
+    const clustered = (rows: number, pieceDistinct: number, sampledDistinct: number): KeyStatistics => ({
+        ...sample(rows, 65_536, sampledDistinct),
+        pieceDistinct
+    });
+
+    test("are as many more as rows, where equal keys lie together", () => {
+        // Four lines of each order, in the order of the orders.
+        expect(distinctKeys(clustered(18_000_000, 16_384, 16_384))).toBe(4_500_000);
+    });
+
+    test("are those that were seen, where every piece has them all", () => {
+        expect(distinctKeys(clustered(18_000_000, 7 * 256, 7))).toBe(7);
+    });
+
+    test("are found where clusters of a key lie in several places", () => {
+        const [domain, draws] = [20_000, 16_384];
+        const seen = Math.round(domain * -Math.expm1(-draws / domain));
+        expect(Math.abs(distinctKeys(clustered(18_000_000, draws, seen)) / domain - 1)).toBeLessThan(0.1);
+    });
+});
+
 describe("a sample looks unique", () => {
     test("when nearly all of it, or all rows, differ", () => {
         expect(looksUnique(sample(1_000_000, 16_384, 16_380))).toBe(true);

@@ -34,14 +34,15 @@ export function predictCoherent(load: JoinLoad, rowBytes: number, nearShare: num
     const farBytesOf = (side: "build" | "probe"): number => load.rows[side] * rowBytes * (1 - nearShare);
     const far = { build: farBytesOf("build"), probe: farBytesOf("probe") };
     const farBytes = far.build + far.probe;
+    const startMs = load.profile.deviceInputStartMs;
     const kernelsMs = (bytesIn: number, bytesOut: number): number => farMs(bytesIn, bytesOut, load.profile);
     return {
         h2dBytes: Math.ceil(inputs.build + inputs.probe + farBytes),
         d2hBytes: Math.ceil(farBytes + resultBytes),
         spilledBytes: Math.ceil(farBytes),
         ...{ peerBytes: 0, diskBytes: 0, droppedRows: 0 },
-        buildMs: Math.max(kernelsMs(inputs.build, far.build), readMs(load, inputs.build + load.heldBytes)),
-        probeMs: Math.max(kernelsMs(inputs.probe, far.probe), readMs(load, inputs.probe)),
+        buildMs: startMs + Math.max(kernelsMs(inputs.build, far.build), readMs(load, inputs.build + load.heldBytes)),
+        probeMs: startMs + Math.max(kernelsMs(inputs.probe, far.probe), readMs(load, inputs.probe)),
         spilledMs: Math.max(kernelsMs(farBytes, resultBytes), outMs),
         gatherMs
     };

@@ -8,6 +8,7 @@ import { isForcedOutOfCore } from "../../named-algorithm.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { hostBytes, hostShare, tablesFactor } from "../host-memory.js";
+import { columnsOf, fillingOf } from "../link.js";
 import { diskBytes, expectedOnDisk, expectedOnPeer, spilledTo } from "../spill.js";
 import { outOfCoreGroupLayout } from "./row-layout.js";
 import { packedPartialBytes, predictGroups } from "./predict.js";
@@ -58,6 +59,11 @@ export function groupStageOf(query: PlanQuery, root: GroupNode, host: Plan, limi
     const spilledBytes = spilledRows * request.packedBytes;
     const predicted = predictGroups({
         ...{ layout, memory, rows, sink, profile },
+        filling: fillingOf(
+            node.child.input,
+            columnsOf(layout.side),
+            node.child.input.streamed ? rows * memory.rowBytes : 0
+        ),
         groups: sink === "count" ? 0 : groups,
         spilledBytes,
         peerBytes: expectedOnPeer(spilledBytes, sizes),

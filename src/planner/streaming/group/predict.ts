@@ -4,12 +4,13 @@ import type { OutOfCoreGroupLayout, OutOfCoreGroupPrediction } from "../../../pl
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { GroupMemory } from "../device-memory.js";
-import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
+import { deliveryMs, fillMs, linkMs, type Filling, type Movers } from "../link.js";
 
 export interface GroupLoad extends Movers {
     readonly layout: OutOfCoreGroupLayout;
     readonly memory: GroupMemory;
     readonly rows: number;
+    readonly filling: Filling;
     /** Groups that leave the GPU. */
     readonly groups: number;
     readonly spilledBytes: number;
@@ -50,11 +51,13 @@ export function predictGroups(load: GroupLoad): OutOfCoreGroupPrediction {
         spilledBytes: Math.ceil(spilledBytes),
         peerBytes: Math.ceil(load.peerBytes),
         diskBytes: Math.ceil(diskBytes),
-        readMs: Math.max(
-            linkMs(load, inputBytes, spilledBytes),
-            readMs(load, inputBytes),
-            diskBytes / profile.spillWriteBytesPerMs
-        ),
+        readMs:
+            profile.deviceInputStartMs +
+            Math.max(
+                linkMs(load, inputBytes, spilledBytes),
+                fillMs(load, load.filling),
+                diskBytes / profile.spillWriteBytesPerMs
+            ),
         residentMs,
         spilledMs: spilledBytes > 0 ? Math.max(0, givenMs - residentMs) : 0
     };

@@ -16,7 +16,8 @@ import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
 import type { PlanQuery } from "../../plan-search.js";
 import { defaultPolicy } from "../../policy.js";
 import { freeHostBytes } from "../host-memory.js";
-import { isTextKey } from "../chunk-rows.js";
+import { inputRowBytes, isTextKey } from "../chunk-rows.js";
+import { columnsOf, fillingOf, type Filling } from "../link.js";
 import type { Rings } from "../sizes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
 import { outOfCoreLayout } from "./row-layout.js";
@@ -150,10 +151,17 @@ export function loadOf(facts: JoinFacts, costed: CostedLayout): JoinLoad {
         );
     const rowsOf = (side: Side): number => Math.ceil(estimator.of(node[side]).rows);
     const result = estimator.of(node);
+    const filling = (role: "build" | "probe"): Filling => {
+        const widths = role === "build" ? layout.join.buildWidths : layout.join.probeWidths;
+        const leastBytes = rowsOf(by[role]) * inputRowBytes(layout.join.keyBytes, widths, false);
+        const { streamed } = node[by[role]].input;
+        return fillingOf(node[by[role]].input, columnsOf(layout[role]), streamed ? leastBytes : 0);
+    };
     return {
         layout,
         memory: query.deviceMemory.ofJoin(layout.join),
         rows: { build: rowsOf(by.build), probe: rowsOf(by.probe), result: result.rows },
+        filling: { build: filling("build"), probe: filling("probe") },
         keyBits: { build: nullable(by.build), probe: nullable(by.probe) },
         resultRowBytes: query.sink === "count" ? 0 : arrowRowBytes(result.widths),
         heldBytes: heldOf(node, sides, layout),

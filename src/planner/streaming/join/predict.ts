@@ -5,7 +5,7 @@ import { rowNumberColumn } from "../../../model/column-type.js";
 import type { KeyStatistics } from "../../statistics.js";
 import { inputRowBytes, packedKeyBytes } from "../chunk-rows.js";
 import type { JoinMemory } from "../device-memory.js";
-import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
+import { deliveryMs, fillMs, linkMs, readMs, type Filling, type Movers } from "../link.js";
 import { packedRowNumberBytes } from "./gather.js";
 import { chunkStartMs } from "./spilled-copies.js";
 
@@ -14,6 +14,7 @@ export interface JoinLoad extends Movers {
     readonly layout: OutOfCoreLayout;
     readonly memory: JoinMemory;
     readonly rows: { readonly build: number; readonly probe: number; readonly result: number };
+    readonly filling: { readonly build: Filling; readonly probe: Filling };
     /** Key columns that may be NULL send a bit per row. */
     readonly keyBits: { readonly build: boolean; readonly probe: boolean };
     /** Bytes of a row of the result, as Arrow has it. */
@@ -99,6 +100,7 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
     const chunksMs = (side: "build" | "probe", ms: number): number =>
         ms + chunks[side] * chunkStartMs(side, residentShare);
     const writeMs = (bytes: number): number => bytes / profile.spillWriteBytesPerMs;
+    const startMs = profile.deviceInputStartMs;
     return {
         h2dBytes: Math.ceil(build + probe + backBytes),
         d2hBytes: Math.ceil(spilledBytes + resultBytes),
@@ -106,17 +108,21 @@ export function predictOutOfCore(load: LinkLoad): OutOfCorePrediction {
         peerBytes: Math.ceil(load.onPeer),
         diskBytes: Math.ceil(diskBytes),
         droppedRows: Math.round(load.droppedRows),
-        buildMs: Math.max(
-            chunksMs("build", linkMs(load, build, spilled.build)),
-            readMs(load, build + load.heldBytes),
-            writeMs(onDisk.build)
-        ),
-        probeMs: Math.max(
-            chunksMs("probe", linkMs(load, probe, spilled.probe + resultBytes * residentShare)),
-            readMs(load, probe),
-            residentShare * outMs,
-            writeMs(onDisk.probe)
-        ),
+        buildMs:
+            startMs +
+            Math.max(
+                chunksMs("build", linkMs(load, build, spilled.build)),
+                fillMs(load, load.filling.build) + readMs(load, load.heldBytes),
+                writeMs(onDisk.build)
+            ),
+        probeMs:
+            startMs +
+            Math.max(
+                chunksMs("probe", linkMs(load, probe, spilled.probe + resultBytes * residentShare)),
+                fillMs(load, load.filling.probe),
+                residentShare * outMs,
+                writeMs(onDisk.probe)
+            ),
         spilledMs: Math.max(
             linkMs(load, backBytes, resultBytes * (1 - residentShare)) + load.backStartMs,
             (1 - residentShare) * outMs,

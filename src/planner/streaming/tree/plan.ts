@@ -71,7 +71,7 @@ export function treeStageOf(query: PlanQuery, host: Plan, limitBytes: number): O
     const hostBytes = freeHostBytes(host, 0, sink === "table" ? arrowBytes : 0);
     const all = chooseTreeSizes(facts, { limitBytes, hostBytes, peerBytes: query.peerBytes ?? 0 });
     const predicted = predictTree({
-        ...{ operators: all, flows: layout.flows, arrowBytes, sink, profile },
+        ...{ operators: all, flows: layout.flows, inputs: inputsOf(root), arrowBytes, sink, profile },
         workers: host.threads
     });
     const rings = ringBytes(facts, all);

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 import { nsPerMs, sumOf } from "../../../model/sizes.js";
+import type { InputInfo } from "../../../plan/logical.js";
 import type { KeySpec } from "../../../model/column-type.js";
 import { otherSide } from "../../join-sides.js";
 import type { OutOfCoreFlow, OutOfCoreTreePrediction } from "../../../plan/out-of-core-tree-stage.js";
 import { inputRowBytes } from "../chunk-rows.js";
-import { deliveryMs, linkMs, readMs, type Movers } from "../link.js";
+import { columnsOf, deliveryMs, fillingOf, fillMs, linkMs, type Filling, type Movers } from "../link.js";
 import { expectedOnDisk, expectedOnPeer } from "../spill.js";
 import type { SizedOperator, TreeSizes } from "./sizes.js";
 
 export interface TreeLoad extends Movers {
     readonly operators: readonly SizedOperator[];
     readonly flows: readonly OutOfCoreFlow[];
+    readonly inputs: readonly InputInfo[];
     /** Bytes of the result as Arrow has it; 0 where rows are counted. */
     readonly arrowBytes: number;
 }
@@ -18,6 +20,7 @@ export interface TreeLoad extends Movers {
 /** The bytes of a flow, with those of rows that its operators spill, and that come back when their last input ends. */
 interface FlowLoad {
     readonly inBytes: number;
+    readonly filling: Filling;
     readonly outBytes: number;
     readonly backBytes: number;
     /** Chunks that its operators get from each other, and their rows. */
@@ -72,8 +75,11 @@ function loadOf(load: TreeLoad, flow: OutOfCoreFlow, at: number): FlowLoad {
     const passed = flow.steps.map(({ operator, input }) => ({ of: load.operators[operator], input }));
     const spilled = passed.map(({ of, input }) => of?.spilledBytes[input] ?? 0);
     const ended = passed.filter(({ of, input }) => of !== undefined && input === of.rowsIn.length - 1);
+    const inBytes = inBytesOf(flow, load);
+    const input = load.inputs[flow.input] as InputInfo;
     return {
-        inBytes: inBytesOf(flow, load),
+        inBytes,
+        filling: fillingOf(input, columnsOf(flow.side), input.streamed ? inBytes : 0),
         outBytes: sumOf(spilled),
         pipedChunks: sumOf(passed.slice(1).map(({ of, input }) => chunksOf(of, input))),
         pipedRows: sumOf(passed.slice(1).map(({ of, input }) => of?.rowsIn[input] ?? 0)),
@@ -97,9 +103,10 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
     });
     const diskBytes = sumOf(disk);
     const diskMs = diskBytes / profile.spillWriteBytesPerMs + diskBytes / profile.spillReadBytesPerMs;
-    const flowMs = ({ inBytes, outBytes, backBytes, pipedChunks, pipedRows, isLast }: FlowLoad): number => {
+    const flowMs = (flow: FlowLoad): number => {
+        const { inBytes, outBytes, backBytes, pipedChunks, pipedRows, isLast } = flow;
         const result = isLast ? resultBytes : 0;
-        const readingMs = Math.max(linkMs(load, inBytes, outBytes), readMs(load, inBytes));
+        const readingMs = Math.max(linkMs(load, inBytes, outBytes), fillMs(load, flow.filling));
         const wholeMs = Math.max(
             linkMs(load, inBytes + backBytes, outBytes + result),
             isLast ? deliveryMs(load, load.arrowBytes) : 0
@@ -107,7 +114,7 @@ export function predictTree(load: TreeLoad): OutOfCoreTreePrediction {
         // Spilled rows come back when all of an input has been read.
         const workMs = (pipedRows * pipedRowNs) / nsPerMs;
         const movedMs = Math.max(wholeMs, readingMs + linkMs(load, backBytes, 0), workMs);
-        return movedMs + pipedChunks * pipedChunkMs + (isLast ? diskMs : 0);
+        return profile.deviceInputStartMs + movedMs + pipedChunks * pipedChunkMs + (isLast ? diskMs : 0);
     };
     const spilledBytes = sumOf(flows.map(({ outBytes }) => outBytes));
     return {
