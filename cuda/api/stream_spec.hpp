@@ -14,12 +14,15 @@ namespace spillway::cuda { inline namespace api {
 // A group-by aggregates values of so many bytes at most.
 constexpr uint32_t kAggregatedBytesMax = 8;
 
-// Columns of a packed row beside its key: one byte each behind a key of 4 bytes, in rows of 32 bytes at most.
+// Words of a packed row that kernels keep in registers, and columns beside its key: one byte each behind a key of 4
+// bytes, in rows of that width.
 constexpr int kRowWordsMax = 8;
 constexpr int kRowColumnsMax = 28;
 constexpr int kResultColumnsMax = 2 * kRowColumnsMax + 2;
-// Words of a partial row of a group-by, its key and all accumulators. Joins keep rows in registers and arrays of
-// kRowWordsMax words; partial rows only pass through kernels that take any width.
+// Words of a row of a staged join: wider ones pass through kernels that take any width. 28 columns of 4 bytes and a key
+// of 8, or 15 of 8 bytes, are 120 and 128 bytes.
+constexpr int kJoinWordsMax = 32;
+// The same of a partial row of a group-by, its key and all accumulators.
 constexpr int kPartialWordsMax = 2 + 2 * kGroupAggregatesMax;
 // An accumulator is of one column of a chunk at most, and is itself a column of a partial row.
 static_assert(kGroupAggregatesMax <= kRowColumnsMax);

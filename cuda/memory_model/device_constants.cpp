@@ -29,6 +29,8 @@ std::vector<DeviceConstant> device_constants() {
         {"valueBytesMax", kValueBytesMax},
         {"aggregatedBytesMax", kAggregatedBytesMax},
         {"rowWordsMax", kRowWordsMax},
+        {"joinWordsMax", kJoinWordsMax},
+        {"rowColumnsMax", kRowColumnsMax},
         {"firstPassBitsMax", kFirstPassBitsMax},
         {"groupAggregatesMax", kGroupAggregatesMax},
         {"radixPassBitsMax", kPassBitsMax},

@@ -321,6 +321,7 @@ void move_split(Device& device, const RowLayout& layout, const RowRegions& in, i
     pass.blocks = in.blocks;
     pass.stream = stream_of(device, in);
     pass.shift = shift_of(done, bits);
+    if (layout.row_words > kRowWordsMax) return launch_scatter_wide(device, pass, layout);
     launch_scatter_rows(device, pass, layout);
 }
 

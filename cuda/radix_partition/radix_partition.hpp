@@ -50,7 +50,7 @@ struct RowRegions {
 };
 
 // Parents are split by the `bits` radix bits that follow the first `done` of the mixed key's top word: rows of parent p
-// and digit d become region p << bits | d. bits: at most pass_bits_max(). Rows have kRowWordsMax words at most.
+// and digit d become region p << bits | d. bits: at most pass_bits_max(). Rows may have any number of words.
 uint32_t split_tile_rows(Device& device, const RowLayout& layout, int bits);
 
 // counts[region] += rows. Reads each row's key, and with it the sectors that rows share.

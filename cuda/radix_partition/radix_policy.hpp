@@ -65,7 +65,7 @@ constexpr int run_alignment(int row_words) {
 // Regions of partitions begin at these multiples, whatever the row.
 constexpr uint64_t kRegionAlignRows = 8;
 
-// Rows of more than kRowWordsMax words, of group-bys beyond GPU memory alone, which come no faster than the link (55
+// Rows of more than kRowWordsMax words, of operators beyond GPU memory alone, which come no faster than the link (55
 // GB/s): threads of a block, most rows of a tile, and what else a block has in shared memory (as above). Not measured.
 constexpr int kWideThreads = 512;
 constexpr uint32_t kWideTileRows = 2048;

@@ -182,9 +182,11 @@ void launch_wide(Device& device, const ScatterPass& pass, uint32_t row_words) {
     const auto all = static_cast<uint64_t>(device.properties().multiprocessors);
     // As in launch_shape().
     const uint64_t tiles = from_rows ? pass.rows / pass.tile_rows + pass.regions : pass.tiles;
-    const auto blocks = static_cast<unsigned>(std::min(size.blocks * all, tiles));
+    const uint64_t most = pass.blocks == 0 ? size.blocks * all : pass.blocks;
+    const auto blocks = static_cast<unsigned>(std::min(most, tiles));
     const auto kernel = from_rows ? scatter_wide_kernel<kKeyWords, true> : scatter_wide_kernel<kKeyWords, false>;
-    launch(kernel, dim3(blocks), dim3(kWideThreads), size.shared_bytes, device.stream(), pass, row_words);
+    launch(kernel, dim3(blocks), dim3(kWideThreads), size.shared_bytes,
+           pass.stream == nullptr ? device.stream() : pass.stream, pass, row_words);
 }
 
 }  // namespace

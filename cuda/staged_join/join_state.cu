@@ -28,7 +28,8 @@ JoinShape JoinShape::make(const StagedJoinSpec& spec) {
     JoinShape shape;
     shape.partitions = 1ULL << spec.sizes.radix_bits;
     for (int side = 0; side < 2; ++side) {
-        shape.rows[side] = RowLayout::make(spec.key_bytes, spec.widths[side]).with_key_columns(spec.key_columns);
+        shape.rows[side] =
+            RowLayout::make(spec.key_bytes, spec.widths[side], kJoinWordsMax).with_key_columns(spec.key_columns);
         shape.code[side] = CodeLayout::make(shape.rows[side], spec.sizes.radix_bits);
         shape.code[side].packed = spec.sizes.packed ? 1 : 0;
     }

@@ -13,6 +13,8 @@ export const deviceConstants = {
     valueBytesMax: 16,
     aggregatedBytesMax: 8,
     rowWordsMax: 8,
+    joinWordsMax: 32,
+    rowColumnsMax: 28,
     firstPassBitsMax: 12,
     groupAggregatesMax: 28,
     radixPassBitsMax: 8,

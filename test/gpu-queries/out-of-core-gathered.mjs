@@ -4,8 +4,16 @@ import { openRuntime } from "../../dist/index.js";
 import { check, compareWith, joinTypes, knobs, options, reference } from "./checks.mjs";
 import { randomNumbers } from "./relations.mjs";
 
-/** Columns and keys that do not go to the GPU: text, rows wider than 32 bytes, keys of which a hash is compared. */
+/**
+ * Columns and keys that do not go to the GPU: text, what rows of 128 bytes have no room for, keys of which a hash is
+ * compared; and rows of that width.
+ */
 export async function gatheredColumns(cpu, ranOutOfCore) {
+    for (const columns of [4, 13, 18]) await joinsOf(columns, cpu, ranOutOfCore);
+}
+
+/** Each side has so many columns of 8 bytes beside its keys and text. */
+async function joinsOf(columns, cpu, ranOutOfCore) {
     const rows = options.small ? [200, 300] : [30_000, 50_000];
     const domain = Math.ceil(rows[1] / 3);
     const memory = { host: "2GiB", device: "512MiB" };
@@ -18,7 +26,7 @@ export async function gatheredColumns(cpu, ranOutOfCore) {
         const longs = (values) => makeVector(BigInt64Array.from(values, BigInt));
         const texts = (values) => vectorFromArray(values, new Utf8());
         const suffix = side === 0 ? "l" : "r";
-        const wide = ["a", "b", "c", "d"].map((name) => [`${name}_${suffix}`, longs(draw(1000))]);
+        const wide = Array.from({ length: columns }, (_, i) => [`v${i}_${suffix}`, longs(draw(1000))]);
         return new Table({
             k: longs(keys),
             k2: longs(keys.map((key) => 7 * key)),
@@ -36,7 +44,7 @@ export async function gatheredColumns(cpu, ranOutOfCore) {
             const [left, right] = tables.map((table) => runtime.fromTable(table));
             return runtime.join({ left, right, on, type });
         };
-        await check(`${type} join out-of-core on ${on.join(", ")}, columns gathered by row number`, () =>
+        await check(`${type} join out-of-core on ${on.join(", ")}, ${columns} columns and text`, () =>
             compareWith(make(gpu), reference(make(cpu)), ranOutOfCore)
         );
     }

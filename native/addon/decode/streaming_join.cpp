@@ -10,7 +10,7 @@ namespace spillway::addon {
 
 namespace {
 
-constexpr int32_t kRowBytesMax = 4 * cuda::kRowWordsMax;
+constexpr int32_t kRowBytesMax = 4 * cuda::kJoinWordsMax;
 constexpr uint8_t kPresenceMax = cuda::kBuildPresent | cuda::kProbePresent | cuda::kKeyPresent;
 
 cuda::ColumnWidths decode_widths(const Field& field, uint32_t key_bytes) {

@@ -7,8 +7,11 @@ import { sumOf } from "../../model/sizes.js";
 import { deviceConstants } from "../../model/device-constants.js";
 import type { KeyStatistics } from "../statistics.js";
 
-/** A row of a join, with its key, has no more bytes on the GPU. */
-export const rowBytesMax = 4 * deviceConstants.rowWordsMax;
+/** A row of a join, with its key, has no more bytes on the GPU; of a join by baselines, no more than these. */
+export const rowBytesMax = 4 * deviceConstants.joinWordsMax;
+export const baselineRowBytesMax = 4 * deviceConstants.rowWordsMax;
+/** Columns of a row beside its key; values of 16 bytes count twice. */
+export const { rowColumnsMax } = deviceConstants;
 /** The GPU compares keys of no more bytes. */
 export const { keyBytesMax } = deviceConstants;
 export const dictionaryIndexBytes = 4;

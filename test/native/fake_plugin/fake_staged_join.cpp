@@ -56,7 +56,7 @@ StagedJoin::StagedJoin(spillway_cuda_gpu* gpu, const StagedJoinSpec& spec, const
     for (const int side : {kBuildSide, kProbeSide}) {
         row_bytes_[side] = memory.row_bytes[side];
         chunk_bytes_[side] = memory.chunk_bytes[side];
-        require(row_bytes_[side] <= 4 * kRowWordsMax, "rows have 32 bytes at most");
+        require(row_bytes_[side] <= 4 * kJoinWordsMax, "rows have 128 bytes at most");
     }
     memory_ = OperationMemory(gpu, memory.device_bytes, "a join out of core");
 }

@@ -108,7 +108,8 @@ describe("the plan", () => {
     test("says which columns are gathered by row number, and why", async () => {
         const rows = 100;
         const texts = Array.from({ length: rows }, (_, i) => `text ${i}`);
-        const columns = ["k", "a", "b", "c", "d"].map((name) => {
+        const names = ["k", "a", "b", "c", "d", ...Array.from({ length: 12 }, (_, i) => `v${i}`)];
+        const columns = names.map((name) => {
             return [name, makeVector(BigInt64Array.from({ length: rows }, (_, i) => BigInt(i)))] as const;
         });
         const wide: Table = new Table({ ...Object.fromEntries(columns), t: vectorFromArray(texts, new Utf8()) });
@@ -118,9 +119,9 @@ describe("the plan", () => {
             const query = runtime.join({ left, right, on: "k" });
             const told = String(await query.explain());
             expect(told).toMatch(/gathered by row number from host memory, [\d.]+ ms of all workers: t \(text\)/);
-            expect(told.match(/row of 40 bytes/g)).toHaveLength(2);
+            expect(told.match(/row of 136 bytes/g)).toHaveLength(2);
             expect((await query.toTable()).numRows).toBe(rows);
-            expect(query.report()?.stages[0]?.device?.outOfCore?.h2dBytes).toBe(rows * (8 + 2 * 8 + 4 + 8));
+            expect(query.report()?.stages[0]?.device?.outOfCore?.h2dBytes).toBe(rows * (8 + 14 * 8 + 4 + 8));
             const dropped = "pairs whose keys differ are dropped";
             const hashed = runtime.join({ left, right: left, on: ["k", "a", "b", "c", "d"] });
             expect(String(await hashed.explain())).toContain(dropped);
@@ -156,10 +157,10 @@ describe("the plan", () => {
                     r.join({
                         left: r.fromTable(wide),
                         right: r.fromTable(wide),
-                        on: ["k", "a", "b", "c"],
+                        on: ["k", "a", "b", "c", "d"],
                         type: "semi"
                     }),
-                /the key has 32 bytes, of which 24 are compared/
+                /the key has 40 bytes, of which 32 are compared/
             ],
             [
                 (r) => {

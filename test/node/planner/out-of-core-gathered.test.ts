@@ -37,13 +37,13 @@ describe("columns of both sides", () => {
     const full = (count: number) => planOf(narrow(count), { on: Object.keys(narrow(count)), type: "full" });
 
     test("are carried while a row has room for them", () => {
-        expect((full(5) as Plan).stages[0]).toMatchObject({ kind: "deviceOutOfCoreJoin" });
+        expect((full(24) as Plan).stages[0]).toMatchObject({ kind: "deviceOutOfCoreJoin" });
     });
 
     test("that are wider than a row are a reason not to run out of core", () => {
-        const plan = full(8);
+        const plan = full(26);
         expect(plan).toBeInstanceOf(NotOnDevice);
-        expect((plan as NotOnDevice).reason).toMatch(/40 bytes.*32 are the most/);
+        expect((plan as NotOnDevice).reason).toMatch(/136 bytes and 29 columns of a row, 128 and 28 are the most/);
     });
 });
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans of queries whose inputs are streams, of which nobody knows how many rows they have: room for more, a way to
 // disk whatever happens, what travels with the rows, and which side is built where a dictionary comes late.
-import { Dictionary, Int32, Int64, List, Field, Utf8, type DataType } from "apache-arrow";
+import { Dictionary, Field, Int32, Int64, Int8, List, Utf8, type DataType } from "apache-arrow";
 import { describe, expect, test } from "vitest";
 import type { OutOfCoreGroupStage } from "../../../src/plan/out-of-core-group-stage.js";
 import type { OutOfCoreStage } from "../../../src/plan/out-of-core-stage.js";
@@ -122,9 +122,19 @@ describe("columns", () => {
         expect(refusal(joined(streamed("a", {}, list), relation("b")))).toBe(
             "column `v_a` (nested) of the stream `a` cannot be in GPU memory"
         );
-        const wide = Object.fromEntries(["k", "w", "x", "y", "z"].map((name) => [name, new Int64()]));
-        expect(refusal(joined(inputNode(wide, { name: "a", streamed: true }), relation("b")))).toBe(
-            "column `z` (in a row of more than 32 bytes) of the stream `a` cannot be in GPU memory"
+        const rowOf = (columns: number, type: DataType) =>
+            Object.fromEntries([
+                ["k", new Int64()],
+                ...Array.from({ length: columns }, (_, i) => [`c${i}`, type] as const)
+            ]);
+        const wide = (columns: number, type: DataType) =>
+            refusal(joined(inputNode(rowOf(columns, type), { name: "a", streamed: true }), relation("b")));
+        expect([wide(15, new Int64()), wide(28, new Int32())]).toEqual(["", ""]);
+        expect(wide(16, new Int64())).toBe(
+            "column `c15` (in a row of more than 128 bytes) of the stream `a` cannot be in GPU memory"
+        );
+        expect(wide(29, new Int8())).toBe(
+            "column `c28` (in a row of more than 28 columns) of the stream `a` cannot be in GPU memory"
         );
         const names = ["k", "w", "x", "y", "z"];
         const on = { on: names, select: ["k"] };

@@ -328,14 +328,14 @@ describe("a tree does not run out of core", () => {
             /^column `t_t` \(text\) does not pass more than one operator/
         ],
         [
-            "rows are wider than 32 bytes",
+            "rows are wider than 128 bytes",
             () =>
                 join(
-                    join(wide("a", new Int64(), 2), wide("b", new Int64(), 2), on("a_k", "b_k")),
+                    join(wide("a", new Int64(), 8), wide("b", new Int64(), 8), on("a_k", "b_k")),
                     dimension("c", 1000),
                     on("a_k", "c_k")
                 ),
-            /^a row of a join of a join has 48 bytes, 32 are the most$/
+            /^a row of a join of a join has 144 bytes and 17 columns, 128 and 28 are the most$/
         ],
         [
             "an algorithm for tables in GPU memory was asked for",

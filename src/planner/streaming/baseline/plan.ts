@@ -4,6 +4,7 @@ import type { OutOfCoreFilter, OutOfCoreJoinWork, OutOfCoreSizes } from "../../.
 import { requireKnownRows, requirePairs } from "../coherent/row-layout.js";
 import { noFilter } from "../join/filter.js";
 import { layoutOf, loadOf, sizeRequestOf, type JoinDraft, type JoinFacts } from "../join/facts.js";
+import { baselineLimits } from "../join/row-layout.js";
 import { ringBytes } from "../join/sizes.js";
 import { sortPassBits } from "../shared-memory.js";
 import { predictBaseline } from "./predict.js";
@@ -34,7 +35,7 @@ export function baselineDraft(facts: JoinFacts, algorithm: BaselineJoinAlgorithm
     requirePairs(node, sides);
     requireKnownRows(node);
     // What they compare is a key of a word, or a hash of more.
-    const costed = layoutOf(facts, 1);
+    const costed = layoutOf(facts, baselineLimits);
     const load = loadOf(facts, costed);
     const { memory } = load;
     const request = {

@@ -6,7 +6,7 @@ import type { JoinSides } from "../../join-sides.js";
 import { chunkWidth } from "../chunk-rows.js";
 import { inputsOfSides, type InputJoin } from "../join/facts.js";
 import { rowNumberBytes, whyGathered, type SideColumn } from "../join/gather.js";
-import { outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
+import { baselineLimits, outOfCoreLayout, type CarryRule } from "../join/row-layout.js";
 
 /** Throws NotOnDevice for joins whose result is more than pairs of rows: no way but that of copy engines has others. */
 export function requirePairs({ type }: JoinNode, sides: JoinSides): void {
@@ -58,5 +58,5 @@ const rule: CarryRule = { gathered, rowNumberBytes: numberBytes };
 export function coherentLayout(node: InputJoin, sides: JoinSides, counted: boolean): OutOfCoreLayout {
     requirePairs(node, sides);
     requireKnownRows(node);
-    return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule, keyWordsMax: 1 });
+    return outOfCoreLayout(node, sides, inputsOfSides(node), { counted, rule, limits: baselineLimits });
 }

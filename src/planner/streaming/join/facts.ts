@@ -20,7 +20,7 @@ import { inputRowBytes, isTextKey } from "../chunk-rows.js";
 import { columnsOf, fillingOf, type Filling } from "../link.js";
 import type { Rings } from "../sizes.js";
 import { gatherNs, heldBytes, type GatherCosts } from "./gather.js";
-import { outOfCoreLayout } from "./row-layout.js";
+import { outOfCoreLayout, type RowLimits } from "./row-layout.js";
 import type { JoinLoad } from "./predict.js";
 
 /** A join of two relations. */
@@ -76,11 +76,11 @@ export function gatherCostsOf({ query, host, node, sides, estimator }: JoinFacts
 }
 
 /** The layout as costs want it: those depend on how many rows are spilled, and that on the layout without them. */
-export function layoutOf(facts: JoinFacts, keyWordsMax?: number): CostedLayout {
+export function layoutOf(facts: JoinFacts, limits?: RowLimits): CostedLayout {
     const { query, node, sides, limitBytes } = facts;
     const inputs = inputsOfSides(node);
     const counted = query.sink === "count";
-    const request = { counted, ...(keyWordsMax === undefined ? {} : { keyWordsMax }) };
+    const request = { counted, ...(limits === undefined ? {} : { limits }) };
     const plain = outOfCoreLayout(node, sides, inputs, request);
     const { rowBytes } = query.deviceMemory.ofJoin(plain.join);
     const built = inputs[sides.build].rows * rowBytes.build;

@@ -6,7 +6,7 @@ import type { InputInfo } from "../../../plan/logical.js";
 import { NotOnDevice } from "../../device-support.js";
 import type { Side } from "../../join-sides.js";
 import type { Policy } from "../../policy.js";
-import { chunkWidth, dictionaryIndexBytes, rowBytesMax } from "../chunk-rows.js";
+import { chunkWidth, dictionaryIndexBytes, rowBytesMax, rowColumnsMax } from "../chunk-rows.js";
 
 /** A row number of a packed row: as many bits as rows of a chunk have numbers, of 2^22 rows. */
 const packedNumberBytes = 3;
@@ -37,6 +37,18 @@ export function rowNumberBytes(rows: number): 4 | 8 {
 /** Bytes of a value, and of whether there is one. */
 export function carriedBytes({ type }: Pick<SideColumn, "type">): number {
     return chunkWidth(type) + (type.nullable ? 1 : 0);
+}
+
+/** Columns of a packed row that it takes. */
+export function carriedColumns({ type }: Pick<SideColumn, "type">): number {
+    return (chunkWidth(type) > 8 ? 2 : 1) + (type.nullable ? 1 : 0);
+}
+
+/** What a row has room for, and what its key, and what goes with that, takes of it. */
+export interface RowRoom {
+    readonly takenBytes: number;
+    readonly takenColumns: number;
+    readonly bytesMax?: number;
 }
 
 /** Why a column's values cannot go to the GPU; undefined: they can. */
@@ -75,13 +87,13 @@ function savedNs(costs: GatherCosts, side: Side, column: SideColumn): number {
  * Columns of a side that are gathered by row number from where they lie in host memory, and why: those that cannot go
  * to the GPU; of a row that is too wide, those that gain most (or lose least) until the rest fits; and those that
  * take the link longer than gathering them takes the workers. Columns of files would have to be held in host memory for
- * it: they are gathered only when they must be, the narrowest that will do. `takenBytes`: of the row, by the key and
- * what goes with it; throws NotOnDevice where that is too much by itself.
+ * it: they are gathered only when they must be, the narrowest that will do. Throws NotOnDevice where what is taken of
+ * the row is too much by itself.
  */
 export function chooseGathered(
     side: Side,
     columns: readonly SideColumn[],
-    takenBytes: number,
+    { takenBytes, takenColumns, bytesMax = rowBytesMax }: RowRoom,
     { rows, inMemory }: InputInfo,
     costs: GatherCosts | undefined
 ): Map<number, string> {
@@ -97,14 +109,19 @@ export function chooseGathered(
     const bytesOf = (): number => left.reduce((sum, column) => sum + carriedBytes(column), takenBytes);
     const wholeBytes = bytesOf();
     const numberBytes = rowNumberBytes(rows);
-    const fits = (): boolean => bytesOf() + (gathered.size > 0 ? numberBytes : 0) <= rowBytesMax;
+    const columnsOf = (): number => left.reduce((sum, column) => sum + carriedColumns(column), takenColumns);
+    const fits = (): boolean => {
+        const number = gathered.size > 0 ? 1 : 0;
+        return bytesOf() + number * numberBytes <= bytesMax && columnsOf() + number <= rowColumnsMax;
+    };
     while (!fits()) {
-        const excess = bytesOf() + numberBytes - rowBytesMax;
+        const excess = bytesOf() + numberBytes - bytesMax;
         const least = inMemory ? -1 : left.findLastIndex((column) => carriedBytes(column) >= excess);
         const [leaves] = left.splice(Math.max(0, least), 1);
         if (leaves === undefined) {
             throw new NotOnDevice(
-                `a key and columns of both sides take ${takenBytes} bytes of a row, ${rowBytesMax} are the most`
+                `a key and columns of both sides take ${takenBytes} bytes and ${takenColumns} columns of a row, ` +
+                    `${bytesMax} and ${rowColumnsMax} are the most`
             );
         }
         gathered.set(leaves.column, `row of ${wholeBytes} bytes`);

@@ -13,8 +13,25 @@ import type {
 } from "../../../plan/out-of-core-stage.js";
 import { NotOnDevice } from "../../device-support.js";
 import { otherSide, type JoinSides, type Side } from "../../join-sides.js";
-import { chunkWidth, isNumbered, isText, keyBytesMax, rowBytesMax, textCodeBytes } from "../chunk-rows.js";
-import { chooseGathered, rowNumberBytes, whyGathered, type GatherCosts, type SideColumn } from "./gather.js";
+import {
+    baselineRowBytesMax,
+    chunkWidth,
+    isNumbered,
+    isText,
+    keyBytesMax,
+    rowBytesMax,
+    rowColumnsMax,
+    textCodeBytes
+} from "../chunk-rows.js";
+import {
+    carriedColumns,
+    chooseGathered,
+    rowNumberBytes,
+    whyGathered,
+    type GatherCosts,
+    type RowRoom,
+    type SideColumn
+} from "./gather.js";
 import { keyPlan, keyWordsMax, type KeyPlan } from "./keys.js";
 
 /** Bits of the presence byte. */
@@ -53,9 +70,20 @@ export interface LayoutRequest {
     readonly costs?: GatherCosts;
     /** Left out: the path of copy engines, which carry what fits a row. */
     readonly rule?: CarryRule;
-    /** Words of keys that can be compared; left out: as many as rows have. */
-    readonly keyWordsMax?: number;
+    /** Left out: those of joins by copy engines. */
+    readonly limits?: RowLimits;
 }
+
+/** Words of keys that can be compared, and bytes of a row with its key. */
+export interface RowLimits {
+    readonly keyWordsMax: number;
+    readonly rowBytesMax: number;
+}
+
+const stagedLimits: RowLimits = { keyWordsMax, rowBytesMax };
+
+/** Kernels of other joins compare a single word, and keep a row in registers. */
+export const baselineLimits: RowLimits = { keyWordsMax: 1, rowBytesMax: baselineRowBytesMax };
 
 /** Puts the rows of both sides, and of the result, together; throws NotOnDevice where there is no way. */
 class LayoutDraft {
@@ -69,7 +97,7 @@ class LayoutDraft {
         private readonly inputs: Readonly<Record<Side, InputInfo>> | undefined,
         private readonly request: LayoutRequest
     ) {
-        this.#keys = keyPlan(node, request.keyWordsMax ?? this.#keyWordsMax());
+        this.#keys = keyPlan(node, this.#keyWordsMax());
         for (const side of ["left", "right"] as const) {
             for (let word = 0; word < this.#keys.columns; ++word) {
                 this.#sides[side].columns.push({ column: keyWordColumn, validity: false });
@@ -133,6 +161,7 @@ class LayoutDraft {
     #chooseGathered(side: Side): void {
         const draft = this.#sides[side];
         let takenBytes = this.#keys.bytes + keyBytesMax * this.#keys.columns;
+        let takenColumns = this.#keys.columns;
         const columns = new Map<number, SideColumn>();
         for (const column of this.node.columns) {
             if (column.side !== side && column.side !== "either") continue;
@@ -140,19 +169,22 @@ class LayoutDraft {
             const { type } = this.#columnOf(side, index);
             if (this.#keyPart(side, index) !== undefined) continue;
             // A column of both sides is carried with all its parts or with none.
-            if (column.side === "either" && this.#width(side, index) > 0) takenBytes += this.#carriedBytes(side, index);
-            else columns.set(index, { column: index, type });
+            if (column.side === "either" && this.#width(side, index) > 0) {
+                takenBytes += this.#carriedBytes(side, index);
+                takenColumns += carriedColumns({ type });
+            } else columns.set(index, { column: index, type });
         }
         const { costs, rule } = this.request;
         const isStreamed = this.inputs?.[side].streamed === true;
         if (this.#keys.mode === "hashed") {
             for (const index of columns.keys()) draft.gathered.set(index, "beside a key that is hashed");
         } else if (isStreamed) {
-            this.#requireCarried(side, columns, takenBytes);
+            this.#requireCarried(side, columns, { takenBytes, takenColumns });
         } else if (rule !== undefined) {
             draft.gathered = rule.gathered([...columns.values()], this.#keys.bytes, side);
         } else {
-            draft.gathered = chooseGathered(side, [...columns.values()], takenBytes, this.#input(side), costs);
+            const room = { takenBytes, takenColumns, bytesMax: this.#limits.rowBytesMax };
+            draft.gathered = chooseGathered(side, [...columns.values()], room, this.#input(side), costs);
         }
     }
 
@@ -172,16 +204,19 @@ class LayoutDraft {
     }
 
     /** Rows of a stream are gone when the result is made: all of their columns have to travel. */
-    #requireCarried(side: Side, columns: ReadonlyMap<number, SideColumn>, takenBytes: number): void {
+    #requireCarried(side: Side, columns: ReadonlyMap<number, SideColumn>, taken: RowRoom): void {
         const { name: stream } = this.#input(side);
-        let bytes = takenBytes;
-        for (const [index, { type }] of columns) {
+        let { takenBytes: bytes, takenColumns: fields } = taken;
+        for (const [index, column] of columns) {
+            const { type } = column;
             const { name } = this.#columnOf(side, index);
             const cannot = (why: string): NotOnDevice =>
                 new NotOnDevice(`column \`${name}\` (${why}) of the stream \`${stream}\` cannot be in GPU memory`);
             if (this.#width(side, index) === 0) throw cannot(whyGathered(type) ?? type.layout);
             bytes += this.#carriedBytes(side, index);
+            fields += carriedColumns(column);
             if (bytes > rowBytesMax) throw cannot(`in a row of more than ${rowBytesMax} bytes`);
+            if (fields > rowColumnsMax) throw cannot(`in a row of more than ${rowColumnsMax} columns`);
         }
     }
 
@@ -210,10 +245,14 @@ class LayoutDraft {
         return { keys: keys.map((key) => ({ ...key[side] })), columns: this.#sides[side].columns };
     }
 
+    get #limits(): RowLimits {
+        return this.request.limits ?? stagedLimits;
+    }
+
     /** Where rows come out, they have to have room for something to tell them by: a value, or a row number. */
     #keyWordsMax(): number {
-        const words = rowBytesMax / keyBytesMax;
-        return Math.min(keyWordsMax, this.request.counted ? words : words - 1);
+        const words = this.#limits.rowBytesMax / keyBytesMax;
+        return Math.min(this.#limits.keyWordsMax, this.request.counted ? words : words - 1);
     }
 
     #role(side: Side): "build" | "probe" {

@@ -24,6 +24,7 @@ import {
     isText,
     keyBytesMax,
     rowBytesMax,
+    rowColumnsMax,
     textCodeBytes
 } from "../chunk-rows.js";
 import { outOfCoreGroupLayout } from "../group/row-layout.js";
@@ -111,9 +112,16 @@ function requirePackedKeys(node: JoinNode): void {
 }
 
 function requireNarrowRows({ join }: OutOfCoreLayout): void {
-    const bytes = join.keyBytes + Math.max(sumOf(join.buildWidths), sumOf(join.probeWidths));
-    if (bytes <= rowBytesMax) return;
-    throw new NotOnDevice(`a row of a join of a join has ${bytes} bytes, ${rowBytesMax} are the most`);
+    for (const widths of [join.buildWidths, join.probeWidths]) {
+        const bytes = join.keyBytes + sumOf(widths);
+        // Values of 16 bytes count twice.
+        const columns = widths.length + widths.filter((width) => width > keyBytesMax).length;
+        if (bytes <= rowBytesMax && columns <= rowColumnsMax) continue;
+        throw new NotOnDevice(
+            `a row of a join of a join has ${bytes} bytes and ${columns} columns, ` +
+                `${rowBytesMax} and ${rowColumnsMax} are the most`
+        );
+    }
 }
 
 /** The smaller side is built, unless some of its rows would leave before the join is ready for them. */
